@@ -1,0 +1,19 @@
+"""Aesara graphs as JAX programs, without tracing.
+
+Importing this package first also makes ``import aesara`` work on NumPy 2 and Python 3.12.
+"""
+
+from jaxprgen import _aesara  # isort: skip  # Before anything imports aesara.
+from jaxprgen.errors import JaxprGenError
+from jaxprgen.frontend.registry import lowers
+from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompiledFunction",
+    "JaxprGenError",
+    "compile",
+    "jaxpr_as_fun",
+    "lowers",
+]

@@ -1,0 +1,170 @@
+"""Imports Aesara 2.9 where it fails by itself, and mends what is broken there.
+
+That is with NumPy >= 2, Python >= 3.12, or setuptools >= 74.
+
+After this module, ``import aesara`` works. On the versions that Aesara was written for it changes
+nothing.
+
+What changes in NumPy, changes for the whole process: it gets back, under their old names, the few
+functions that Aesara calls. No existing name is replaced, and each function does what it did in
+NumPy 1.26, so a library that asks ``hasattr(np, "cast")`` is not misled.
+"""
+
+import configparser
+import copy
+import importlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+_NUMPY_2 = int(np.__version__.split(".")[0]) >= 2
+
+
+def _obj2sctype(rep: Any, default: Any = None) -> Any:
+    """The scalar type of an array, a dtype or a dtype's name; `default` if it has none."""
+    if isinstance(rep, type) and issubclass(rep, np.generic):
+        return rep
+    if isinstance(rep, np.ndarray):
+        return rep.dtype.type
+    try:
+        return np.dtype(rep).type
+    except (TypeError, ValueError):
+        return default
+
+
+def _sctype2char(sctype: Any) -> str:
+    """The one-letter code of a dtype: "d" for float64."""
+    found = _obj2sctype(sctype)
+    if found is None:
+        raise ValueError(f"unrecognized type: {sctype!r}")
+    return np.dtype(found).char
+
+
+class _Cast:
+    """`np.cast[kind](x)` is `x` as an array of that kind."""
+
+    def __getitem__(self, kind: Any) -> Callable[[Any], np.ndarray[Any, Any]]:
+        dtype = np.dtype(kind)
+        return lambda x: np.asarray(x).astype(dtype)
+
+
+def _restore_numpy_names() -> None:
+    for name, value in (
+        ("obj2sctype", _obj2sctype),  # every TensorType
+        ("cast", _Cast()),  # gradients of exp2, arcsin, arccosh, ...; batch normalization
+        ("sctype2char", _sctype2char),  # an Elemwise of integers with a float result
+        ("MAXDIMS", 64),  # "no axis", in CumOp and Softmax
+        ("AxisError", np.exceptions.AxisError),  # reductions, `unique`
+        ("ComplexWarning", np.exceptions.ComplexWarning),  # gradient of expm; convolutions
+    ):
+        if name not in vars(np):
+            setattr(np, name, value)
+    # NumPy still forwards what `numpy.core` held, with a DeprecationWarning at each use; what the
+    # module itself holds is not forwarded. Where warnings are errors, no `sum` or `scan` could be
+    # built.
+    for module_name, name in (
+        ("numpy.core.numeric", "normalize_axis_tuple"),  # every reduction
+        ("numpy.core._multiarray_umath", "_get_ndarray_c_version"),  # every Scan
+    ):
+        module = importlib.import_module(module_name)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            setattr(module, name, getattr(module, name))
+
+
+def _flags_to_empty() -> list[str]:
+    """The flags that have to be empty for Aesara to work here."""
+    if _NUMPY_2:
+        # Aesara's C code does not compile against NumPy 2, so `aesara.function` must not try. And
+        # there is no `numpy.distutils` to ask for a BLAS to link it with.
+        return ["cxx", "blas__ldflags"]
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            importlib.import_module("numpy.distutils.system_info")
+    except ImportError:  # Python >= 3.12 has none, and setuptools >= 74 breaks it
+        return ["blas__ldflags"]
+    return []
+
+
+@contextmanager
+def _empty(flags: list[str]) -> Generator[None, None, None]:
+    """AESARA_FLAGS with these flags empty, where the user set them neither there nor in .aesararc.
+
+    They go in front of the user's: of two entries for one flag, Aesara takes the last.
+    """
+    rc = configparser.RawConfigParser()
+    rc.read(map(os.path.expanduser, os.environ.get("AESARARC", "~/.aesararc").split(os.pathsep)))
+
+    def in_rc(flag: str) -> bool:
+        section, _, option = flag.rpartition("__")
+        return rc.has_option(section or "global", option)
+
+    before = os.environ.get("AESARA_FLAGS")
+    defaults = [f"{flag}=" for flag in flags if not in_rc(flag)]
+    os.environ["AESARA_FLAGS"] = ",".join([*defaults, before or ""])
+    try:
+        yield
+    finally:
+        del os.environ["AESARA_FLAGS"]
+        if before is not None:
+            os.environ["AESARA_FLAGS"] = before
+
+
+def _import_aesara() -> None:
+    if any(name.startswith("aesara.") for name in sys.modules):
+        raise ImportError(
+            "An earlier `import aesara` failed in this process and left Aesara half imported.\n"
+            "With these versions of NumPy and Python, Aesara cannot be imported by itself.\n"
+            "Start a new process (restart a notebook's kernel) and `import jaxprgen` before aesara."
+        )
+    flags = _flags_to_empty()
+    if flags:  # Aesara logs a warning about an empty `blas__ldflags`, which nobody asked for.
+        logging.getLogger("aesara.tensor.blas").addFilter(_is_not_about_blas_flags)
+    with _empty(flags), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module="aesara")
+        importlib.import_module("aesara")
+
+
+def _is_not_about_blas_flags(record: logging.LogRecord) -> bool:
+    return "NumPy C-API based implementation for BLAS" not in record.getMessage()
+
+
+def _mend_aesara() -> None:
+    """Restores, on NumPy 2, the meaning of what Aesara does."""
+    scalar: Any = importlib.import_module("aesara.scalar.basic")
+    tensor_var: Any = importlib.import_module("aesara.tensor.var")
+    random_op: Any = importlib.import_module("aesara.tensor.random.op")
+
+    # Aesara passes types and variables as dtypes (gradients of deg2rad and zero_grad). Their
+    # `dtype` is a string, which NumPy >= 2.4 does not take; it asks for this attribute instead.
+    for owner in (scalar.ScalarType, tensor_var._tensor_py_operators):
+        owner.__numpy_dtype__ = property(lambda self: np.dtype(self.dtype))
+
+    # A RandomVariable draws from a copy of its generator. In NumPy 2 a shallow copy shares the
+    # state: two draws from one RNG variable would differ, and advance the user's own generator.
+    random_op.copy = copy.deepcopy
+
+    # A Python float becomes the smallest float that holds it exactly. NumPy 2 compares it with a
+    # float32 in float32 (NEP 50), so 0.1 and even 1e300 would pass for a float32.
+    autocast = scalar.NumpyAutocaster.__call__
+
+    def exact_autocast(self: Any, x: Any) -> Any:
+        found = autocast(self, x)
+        if type(x) is float and scalar.config.floatX == "float64" and found != np.asarray(x):
+            return np.asarray(x).astype(self.dtypes[-1])
+        return found
+
+    scalar.NumpyAutocaster.__call__ = exact_autocast
+
+
+if _NUMPY_2:
+    _restore_numpy_names()
+if "aesara" not in sys.modules:
+    _import_aesara()
+if _NUMPY_2:
+    _mend_aesara()

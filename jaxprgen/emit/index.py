@@ -1,0 +1,191 @@
+"""Basic indexing: reading and writing by integers and slices.
+
+An index names each leading axis once: by a Python ``int`` or ``slice`` that is known while
+emitting, or by an integer scalar `Value` that is known only at run time. A run-time index
+outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxprgen._jax import Var
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.shape import expand_dims, reshape, squeeze
+from jaxprgen.emit.values import (
+    BOOL,
+    INT32,
+    INT64,
+    Broadcast,
+    Dtype,
+    Shape,
+    Value,
+    atom,
+    broadcast_to,
+    dtype_of,
+    shape_of,
+    splat,
+    splat_value,
+)
+from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+
+Index: TypeAlias = int | slice | Var
+
+
+class _Span(NamedTuple):
+    """The elements low, low + stride, … (``length`` of them) of one axis, in either order."""
+
+    low: int
+    length: int
+    stride: int
+    backwards: bool
+
+    @property
+    def limit(self) -> int:
+        """One past the last element."""
+        return self.low + (self.length - 1) * self.stride + 1 if self.length else self.low
+
+
+def _span(index: Index, size: int, axis: int) -> _Span:
+    if isinstance(index, slice):
+        start, _, step = index.indices(size)
+        length = len(range(*index.indices(size)))
+        if not length:
+            return _Span(0, 0, 1, False)
+        low = start if step > 0 else start + (length - 1) * step
+        return _Span(low, length, abs(step), step < 0)
+    if not isinstance(index, int):
+        return _Span(0, size, 1, False)
+    if not -size <= index < size:
+        raise IndexOutOfBoundsError(f"Index {index} is out of bounds for axis {axis} of size {size}.")
+    return _Span(index % size, 1, 1, False)
+
+
+def _spans(shape: Shape, index: Sequence[Index]) -> list[_Span]:
+    if len(index) > len(shape):
+        raise IndexOutOfBoundsError(f"{len(index)} indices for an array of shape {shape}.")
+    full = [*index, *[slice(None)] * (len(shape) - len(index))]
+    return [_span(i, n, d) for d, (i, n) in enumerate(zip(full, shape, strict=True))]
+
+
+def take(b: Builder, x: Value, index: Sequence[Index]) -> Value:
+    """``x[index]``."""
+    dynamic = {d: i for d, i in enumerate(index) if isinstance(i, Var)}
+    if dynamic:
+        block = _block(b, x, dynamic)
+        return take(b, block, [0 if d in dynamic else i for d, i in enumerate(index)])
+    return squeeze(b, _read(b, x, _spans(shape_of(x), index)), _integer_axes(index))
+
+
+def _integer_axes(index: Sequence[Index]) -> list[int]:
+    return [d for d, i in enumerate(index) if not isinstance(i, slice)]
+
+
+def _read(b: Builder, x: Value, spans: Sequence[_Span]) -> Value:
+    shape = shape_of(x)
+    taken = tuple(s.length for s in spans)
+    if type(x) is Broadcast and shape_of(x.operand) == ():
+        return Broadcast(x.operand, taken)
+    backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
+    if taken != shape:
+        low, limit = [s.low for s in spans], [s.limit for s in spans]
+        x = lax.slice(b, atom(b, x), low, limit, [s.stride for s in spans])
+    return lax.rev(b, atom(b, x), backwards) if backwards else x
+
+
+def _block(b: Builder, x: Value, dynamic: dict[int, Var]) -> Value:
+    """The part of ``x`` at one run-time index per given axis; these axes get size one."""
+    shape = shape_of(x)
+    sizes = tuple(1 if d in dynamic else n for d, n in enumerate(shape))
+    if any(shape[d] == 0 for d in dynamic):
+        raise IndexOutOfBoundsError(f"There is no element to read in shape {shape}.")
+    return lax.dynamic_slice(b, atom(b, x), _starts(b, shape, dynamic), sizes)
+
+
+def _starts(b: Builder, shape: Shape, dynamic: dict[int, Var]) -> list[Atom]:
+    wide = any(dtype_of(i) == INT64 or dtype_of(i).name == "uint64" for i in dynamic.values())
+    dtype = ew.canonical(INT64 if wide or max(shape) > np.iinfo(np.int32).max else INT32)
+    return [
+        atom(b, _wrap(b, dynamic[d], n, dtype) if d in dynamic else splat(0, dtype))
+        for d, n in enumerate(shape)
+    ]
+
+
+def _wrap(b: Builder, index: Value, size: int, dtype: Dtype) -> Value:
+    """A run-time index counted from the front: negative ones count from the back."""
+    index = ew.convert(b, index, dtype) if dtype_of(index).kind == "i" else index
+    if dtype_of(index).kind == "u":
+        return ew.convert(b, index, dtype)
+    negative = ew.less(b, index, np.asarray(0, dtype))
+    return ew.where(b, negative, ew.add(b, index, np.asarray(size, dtype)), index)
+
+
+def in_bounds(b: Builder, index: Value, size: int) -> Value:
+    """Whether a run-time index lies in its axis, as a boolean scalar."""
+    index = ew.convert(b, index, ew.canonical(INT64))
+    low = ew.greater_equal(b, index, np.asarray(-size, dtype_of(index)))
+    high = ew.less(b, index, np.asarray(size, dtype_of(index)))
+    return ew.bitwise_and(b, low, high)
+
+
+def put(b: Builder, x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
+    """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts."""
+    dynamic = {d: i for d, i in enumerate(index) if isinstance(i, Var)}
+    if dynamic:
+        block = _block(b, x, dynamic)
+        inner = put(b, block, y, [0 if d in dynamic else i for d, i in enumerate(index)], add=add)
+        starts = _starts(b, shape_of(x), dynamic)
+        return lax.dynamic_update_slice(b, atom(b, x), atom(b, inner), starts)
+    spans = _spans(shape_of(x), index)
+    region = tuple(s.length for s in spans)
+    axes = _integer_axes(index)
+    visible = tuple(n for d, n in enumerate(region) if d not in axes)
+    y = expand_dims(b, _fit(b, y, visible), axes)
+    return _write(b, x, reshape(b, y, region), spans, add)
+
+
+def _fit(b: Builder, y: Value, shape: Shape) -> Value:
+    """Broadcast to the region; leading axes of size one beyond its rank are dropped."""
+    own = shape_of(y)
+    extra = len(own) - len(shape)
+    if extra > 0:
+        if any(n != 1 for n in own[:extra]):
+            raise ShapeMismatchError(f"A value of shape {own} does not fit a region of {shape}.")
+        y = squeeze(b, y, range(extra))
+    return broadcast_to(b, y, shape)
+
+
+def _write(b: Builder, x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
+    shape, region = shape_of(x), shape_of(y)
+    backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
+    if backwards:
+        y = lax.rev(b, atom(b, y), backwards)
+    if 0 in region:
+        return x
+    if region == shape:
+        return ew.add(b, x, y) if add else y
+    filled = splat_value(x)
+    if filled is not None:
+        fill = np.asarray(filled)
+        y = y if not add or not filled else ew.add(b, y, fill)
+        return lax.pad(b, atom(b, y), atom(b, fill), _padding(shape, spans))
+    if all(s.stride == 1 or s.length == 1 for s in spans):
+        low, limit = [s.low for s in spans], [s.limit for s in spans]
+        if add:
+            y = ew.add(b, lax.slice(b, atom(b, x), low, limit, [1] * len(shape)), y)
+        starts = [atom(b, splat(s.low, INT32)) for s in spans]
+        return lax.dynamic_update_slice(b, atom(b, x), atom(b, y), starts)
+    zero = np.zeros((), dtype_of(x))
+    spread = lax.pad(b, atom(b, y), atom(b, zero), _padding(shape, spans))
+    inside = atom(b, splat(True, BOOL, region))
+    mask = lax.pad(b, inside, atom(b, np.asarray(False)), _padding(shape, spans))
+    return ew.where(b, mask, ew.add(b, x, spread) if add else spread, x)
+
+
+def _padding(shape: Shape, spans: Sequence[_Span]) -> list[tuple[int, int, int]]:
+    return [(s.low, n - s.limit, s.stride - 1) for n, s in zip(shape, spans, strict=True)]

@@ -1,0 +1,131 @@
+"""Special functions that are a few primitives, named as in `scipy.special`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import Value, elementwise, full_rank, like
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as lax
+
+
+def _unary(construct: Any) -> ew.Emit:
+    return lambda b, x: elementwise(b, construct, x)
+
+
+def _same_shape(construct: Any) -> ew.Emit:
+    return lambda b, *xs: full_rank(b, construct, *xs)
+
+
+erf = _unary(lax.erf)
+erfc = _unary(lax.erfc)
+erfinv = _unary(lax.erf_inv)
+gammaln = _unary(lax.lgamma)
+digamma = _unary(lax.digamma)
+expit = _unary(lax.logistic)
+gammainc = _same_shape(lax.igamma)
+gammaincc = _same_shape(lax.igammac)
+gammainc_der = _same_shape(lax.igamma_grad_a)
+betainc = _same_shape(lax.regularized_incomplete_beta)
+
+
+def scaled(b: Builder, x: Value, factor: float) -> Value:
+    """``x`` times a known factor."""
+    return ew.multiply(b, x, like(x, factor))
+
+
+def log2(b: Builder, x: Value) -> Value:
+    """The logarithm to base 2."""
+    return ew.divide(b, ew.log(b, x), like(x, math.log(2)))
+
+
+def log10(b: Builder, x: Value) -> Value:
+    """The logarithm to base 10."""
+    return ew.divide(b, ew.log(b, x), like(x, math.log(10)))
+
+
+def trigamma(b: Builder, x: Value) -> Value:
+    """The derivative of `digamma`."""
+    return elementwise(b, lax.polygamma, like(x, 1), x)
+
+
+def gamma(b: Builder, x: Value) -> Value:
+    """The gamma function; NaN at negative integers, signed infinity at signed zeros."""
+    magnitude = ew.exp(b, gammaln(b, x))
+    low = ew.floor(b, x)
+    negative = ew.less(b, x, like(x, 0))
+    # Between -2k - 1 and -2k the function is negative: the floor is odd there.
+    half = scaled(b, low, 0.5)
+    odd = ew.not_equal(b, ew.floor(b, half), half)
+    signed = ew.where(b, ew.bitwise_and(b, negative, odd), ew.negative(b, magnitude), magnitude)
+    pole = ew.bitwise_and(b, negative, ew.equal(b, low, x))
+    at_zero = ew.where(b, ew.equal(b, x, like(x, 0)), ew.reciprocal(b, x), signed)
+    return ew.where(b, pole, like(x, np.nan), at_zero)
+
+
+def lower_gamma(b: Builder, k: Value, x: Value) -> Value:
+    """The lower incomplete gamma function, not regularized."""
+    return ew.multiply(b, gammainc(b, k, x), gamma(b, k))
+
+
+def upper_gamma(b: Builder, k: Value, x: Value) -> Value:
+    """The upper incomplete gamma function, not regularized."""
+    return ew.multiply(b, gammaincc(b, k, x), gamma(b, k))
+
+
+def gammaincc_der(b: Builder, k: Value, x: Value) -> Value:
+    """The derivative of `gammaincc` with respect to its first argument."""
+    return ew.negative(b, gammainc_der(b, k, x))
+
+
+def chi2sf(b: Builder, x: Value, k: Value) -> Value:
+    """The survival function of the chi-squared distribution with ``k`` degrees of freedom."""
+    return gammaincc(b, scaled(b, k, 0.5), scaled(b, x, 0.5))
+
+
+def i0(b: Builder, x: Value) -> Value:
+    """The modified Bessel function of the first kind of order 0."""
+    return ew.multiply(b, ew.exp(b, ew.absolute(b, x)), elementwise(b, lax.bessel_i0e, x))
+
+
+def i1(b: Builder, x: Value) -> Value:
+    """The modified Bessel function of the first kind of order 1."""
+    return ew.multiply(b, ew.exp(b, ew.absolute(b, x)), elementwise(b, lax.bessel_i1e, x))
+
+
+def softplus(b: Builder, x: Value) -> Value:
+    """``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``."""
+    tail = ew.log1p(b, ew.exp(b, ew.negative(b, ew.absolute(b, x))))
+    return ew.add(b, ew.maximum(b, x, like(x, 0)), tail)
+
+
+def log1mexp(b: Builder, x: Value) -> Value:
+    """``log(1 - exp(x))`` for negative ``x``, accurate at both ends.
+
+    M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
+    """
+    far = ew.log1p(b, ew.negative(b, ew.exp(b, x)))
+    near = ew.log(b, ew.negative(b, ew.expm1(b, x)))
+    return ew.where(b, ew.less(b, x, like(x, math.log(0.5))), far, near)
+
+
+def angle(b: Builder, x: Value) -> Value:
+    """The argument of a complex number, of a real one 0 or pi."""
+    return ew.arctan2(b, ew.imag(b, x), ew.real(b, x))
+
+
+def xlogy(b: Builder, x: Value, y: Value) -> Value:
+    """``x log y``, and 0 where ``x`` is 0, also in derivatives."""
+    empty = ew.equal(b, x, like(x, 0))
+    safe = ew.where(b, empty, like(y, 1), y)
+    return ew.where(b, empty, like(x, 0), ew.multiply(b, x, ew.log(b, safe)))
+
+
+def softsign(b: Builder, x: Value) -> Value:
+    """``x / (1 + |x|)``."""
+    return ew.divide(b, x, ew.add(b, like(x, 1), ew.absolute(b, x)))
+

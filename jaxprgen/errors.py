@@ -1,0 +1,75 @@
+"""Every error raised on purpose, under `JaxprGenError`.
+
+Each class is also the built-in exception a Python user would expect, so that
+``except ValueError`` around a call keeps working.
+"""
+
+from __future__ import annotations
+
+
+class JaxprGenError(Exception):
+    """Base class of every error this package raises on purpose.
+
+    ``str(error)`` says what, why and what to do. Where the graph's node is known, its
+    description and the line on which the user built it follow; `located` is then true.
+    """
+
+    located = False
+
+    def at(self, where: str) -> JaxprGenError:
+        """The same error with the description of a place in the graph behind its message."""
+        error = type(self)(f"{self}\n{where}")
+        error.located = True
+        return error
+
+
+class UnsupportedOpError(JaxprGenError, NotImplementedError):
+    """The graph holds Ops for which no rule is registered; all of them are listed."""
+
+
+class InvalidGraphError(JaxprGenError, ValueError):
+    """The inputs and outputs do not describe a program: an input is missing or given twice."""
+
+
+class ArgumentCountError(JaxprGenError, TypeError):
+    """A compiled function was called with too few or too many arguments."""
+
+
+class ArgumentTypeError(JaxprGenError, TypeError):
+    """An argument's dtype cannot be converted to its input's without losing information."""
+
+
+class ArgumentShapeError(JaxprGenError, ValueError):
+    """An argument's rank or shape contradicts the type of its input."""
+
+
+class ShapeMismatchError(JaxprGenError, ValueError):
+    """The shapes that meet in one node do not agree."""
+
+
+class IndexOutOfBoundsError(JaxprGenError, IndexError):
+    """An index that is known while emitting lies outside its axis."""
+
+
+class FailedAssertionError(JaxprGenError, AssertionError):
+    """An assertion in the graph is known, while emitting, not to hold."""
+
+
+class StaticShapeError(JaxprGenError, TypeError):
+    """A shape depends on a value that is not known while emitting."""
+
+
+class LoweringError(JaxprGenError, RuntimeError):
+    """A rule failed, or returned values that contradict the node's declared outputs."""
+
+
+class EquationError(JaxprGenError, TypeError):
+    """An equation was about to be built from operands its primitive does not take."""
+
+
+class DuplicateRuleError(JaxprGenError, ValueError):
+    """A rule is already registered for this Op; pass ``override=True`` to replace it."""
+
+
+class RuntimeCheckWarning(UserWarning):
+    """A check that Aesara makes at run time is not part of the emitted program."""

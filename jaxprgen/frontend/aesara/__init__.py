@@ -1,0 +1,27 @@
+"""Aesara as a graph library: plans of its graphs, and the rules for its Ops."""
+
+from jaxprgen.frontend.aesara import (
+    basic,
+    blas,
+    elemwise,
+    identity,
+    math,
+    raise_op,
+    reduction,
+    shape,
+    subtensor,
+)
+from jaxprgen.frontend.aesara.plan import plan_of
+
+__all__ = [
+    "basic",
+    "blas",
+    "elemwise",
+    "identity",
+    "math",
+    "plan_of",
+    "raise_op",
+    "reduction",
+    "shape",
+    "subtensor",
+]

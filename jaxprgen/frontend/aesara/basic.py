@@ -1,0 +1,114 @@
+"""Making arrays, joining and splitting them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from aesara.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    ARange,
+    Eye,
+    Join,
+    MakeVector,
+    ScalarFromTensor,
+    Split,
+    TensorFromScalar,
+)
+
+from jaxprgen.emit import create
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of, splat
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
+
+
+@lowers(TensorFromScalar, ScalarFromTensor, folds=False)
+def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
+    """The value itself: a scalar is an array without axes."""
+    return x
+
+
+@lowers(MakeVector)
+def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
+    """A vector of scalars."""
+    if not xs:
+        return np.zeros(0, ctx.dtype)
+    return sh.stack(ctx.builder, [ew.convert(ctx.builder, x, ctx.dtype) for x in xs])
+
+
+def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
+    sizes = tuple(ctx.static_int(first + i) for i in range(count))
+    if any(n < 0 for n in sizes):
+        raise ShapeMismatchError(f"Sizes cannot be negative: {sizes}.")
+    return sizes
+
+
+@lowers(Alloc, folds=False)
+def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
+    """A value repeated to a shape that is known while emitting."""
+    return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
+
+
+@lowers(AllocEmpty, folds=False)
+def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Value:
+    """Zeros: JAX has no array without values."""
+    return splat(0, ctx.dtype, _sizes(ctx, 0, len(sizes)))
+
+
+@lowers(ARange, folds=False)
+def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
+    """A range whose length is known while emitting."""
+    first, last, by = (ctx.static(i).item() for i in range(3))
+    if by == 0:
+        raise ShapeMismatchError("The step of arange cannot be zero.")
+    length = create.arange_length(first, last, by)
+    values = tuple(np.asarray(v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True))
+    folded = ctx.fold(values, (length,))
+    if folded is not None:
+        return list(folded)
+    # NumPy's own rule: the second element is rounded to the dtype, then extrapolated.
+    origin = np.asarray(first, ctx.dtype)
+    increment = np.asarray(np.asarray(first + by, ctx.dtype) - origin, ctx.dtype)
+    return create.arange(ctx.builder, origin, increment, length, ctx.dtype)
+
+
+def _dtypes(ctx: RuleContext) -> list[str]:
+    return [v.type.dtype for v in ctx.node.inputs]
+
+
+@lowers(Eye, folds=False)
+def lower_eye(ctx: RuleContext, rows: Value, columns: Value, diagonal: Value) -> Any:
+    """Ones on a diagonal; the shape is known while emitting, the diagonal need not be."""
+    shape = _sizes(ctx, 0, 2)
+    folded = ctx.fold((rows, columns, diagonal), shape)
+    if folded is not None:
+        return list(folded)
+    return create.eye(ctx.builder, *shape, diagonal, ctx.dtype)
+
+
+@lowers(Join)
+def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
+    """Arrays one behind the other, in their common dtype."""
+    rank = len(shape_of(xs[0]))
+    xs = tuple(ew.convert(ctx.builder, x, ctx.dtype) for x in xs)
+    return sh.concatenate(ctx.builder, xs, _axis(ctx.static_int(0), rank))
+
+
+def _axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ShapeMismatchError(f"Axis {axis} is out of bounds for {rank} dimensions.")
+    return axis % rank
+
+
+@lowers(Split)
+def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[Value]:
+    """Pieces of sizes that are known while emitting."""
+    pieces: Array = ctx.static(2)
+    if len(pieces) != ctx.op.len_splits:
+        raise ShapeMismatchError(f"Split makes {ctx.op.len_splits} pieces, not {len(pieces)}.")
+    where = _axis(ctx.static_int(1), len(shape_of(x)))
+    return sh.split(ctx.builder, x, pieces.tolist(), where)

@@ -1,0 +1,103 @@
+"""`Elemwise` and scalar Ops: one scalar rule, applied along broadcast shapes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.graph.basic import Apply, Constant
+from aesara.scalar.basic import Composite, ScalarOp
+from aesara.tensor.elemwise import Elemwise
+
+from jaxprgen._jax import Var
+from jaxprgen.emit.elementwise import canonical
+from jaxprgen.emit.values import Broadcast, Value, broadcast_shapes, broadcast_to, shape_of
+from jaxprgen.frontend.aesara import scalar
+from jaxprgen.frontend.aesara.order import toposort
+from jaxprgen.frontend.context import FOLD_LIMIT, RuleContext
+from jaxprgen.frontend.registry import lowers
+from jaxprgen.ir import Builder
+
+
+@lowers(Elemwise, folds=False)
+def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
+    """A scalar Op on arrays. What is merely repeated is computed once, then repeated."""
+    return _lower(ctx, ctx.step.node.op.scalar_op, xs)
+
+
+@lowers(ScalarOp, folds=False)
+def lower_scalar(ctx: RuleContext, *xs: Value) -> Any:
+    """A scalar Op on scalars."""
+    return _lower(ctx, ctx.step.node.op, xs)
+
+
+def _lower(ctx: RuleContext, scalar_op: Any, xs: Sequence[Value]) -> Any:
+    for x in xs:
+        if type(x) is Var:
+            break
+    else:
+        folded = _fold(ctx, xs)
+        if folded is not None:
+            return folded
+    rule = _rule_of(scalar_op)
+    if rule is None:
+        return _lower_composite(ctx.builder, scalar_op, xs)
+    return rule(ctx.builder, ctx.dtype, scalar_op, *xs)
+
+
+def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
+    """The outputs if all inputs are known and, before they are repeated, small."""
+    sources = [x.operand if type(x) is Broadcast else x for x in xs]
+    if not all(isinstance(s, np.ndarray) for s in sources):
+        return None
+    small = broadcast_shapes(*map(shape_of, sources))
+    if np.prod(small, dtype=object) > FOLD_LIMIT:
+        return None
+    shape = broadcast_shapes(*map(shape_of, xs))
+    return [broadcast_to(ctx.builder, y, shape) for y in ctx.evaluate(*sources)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
+    return next((scalar.RULES[base] for base in op_type.__mro__ if base in scalar.RULES), None)
+
+
+def _rule_of(op: Any) -> scalar.ScalarRule | None:
+    return _rule_by_type(type(op))
+
+
+def _lower_composite(b: Builder, op: Composite, xs: Sequence[Value]) -> list[Value]:
+    """The scalar graph inside a `Composite`, in place."""
+    values: dict[Any, Value] = dict(zip(op.inputs, xs, strict=True))
+    for node in _inner_nodes(op):
+        operands = [
+            np.asarray(v.data) if isinstance(v, Constant) else values[v] for v in node.inputs
+        ]
+        rule = _rule_of(node.op)
+        if rule is None:
+            results = _lower_composite(b, node.op, operands)
+        else:
+            results = [rule(b, canonical(node.outputs[0].type.dtype), node.op, *operands)]
+        values.update(zip(node.outputs, results, strict=True))
+    shape = broadcast_shapes(*map(shape_of, xs))
+    return [
+        broadcast_to(b, np.asarray(v.data) if isinstance(v, Constant) else values[v], shape)
+        for v in op.outputs
+    ]
+
+
+def _inner_nodes(op: Composite) -> list[Apply]:
+    return toposort(op.outputs, set(op.inputs))
+
+
+def _supports(op: Any) -> bool:
+    """Whether every scalar Op in it has a rule."""
+    scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
+    if isinstance(scalar_op, Composite):
+        return all(_supports(node.op) for node in _inner_nodes(scalar_op))
+    return _rule_of(scalar_op) is not None
+
+
+lower_elemwise.supports = lower_scalar.supports = _supports  # type: ignore[attr-defined]

@@ -1,0 +1,171 @@
+"""From an Aesara graph to a plan: walk it once, find every rule, number every variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from aesara.compile.sharedvalue import SharedVariable
+from aesara.graph.basic import Apply, Constant, Variable
+from aesara.graph.fg import FunctionGraph
+from aesara.scalar.basic import ScalarType
+from aesara.tensor.type import TensorType
+
+from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.frontend.aesara.library import LIBRARY, describe_op, name_of, origin
+from jaxprgen.frontend.aesara.order import toposort
+from jaxprgen.frontend.graph import Input, OutputType, Plan, Shared, Step
+from jaxprgen.frontend.lowering import fold_constants
+from jaxprgen.frontend.registry import Rule, find_rule, folds
+
+
+def plan_of(graph: Any, outputs: Any = None) -> Plan:
+    """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`."""
+    if isinstance(graph, FunctionGraph):
+        name = graph.name or "main"
+        return _plan(tuple(graph.inputs), tuple(graph.outputs), name)
+    if isinstance(outputs, Variable):
+        outputs = (outputs,)
+    if isinstance(graph, Variable):
+        graph = (graph,)
+    variables = _variables(graph, "inputs"), _variables(outputs, "outputs")
+    return _plan(*variables, "main")
+
+
+def _variables(given: Any, what: str) -> tuple[Variable, ...]:
+    if not isinstance(given, Iterable) or not all(isinstance(v, Variable) for v in given):
+        raise InvalidGraphError(
+            f"compile takes a FunctionGraph, or inputs and outputs; the {what} are {given!r}, "
+            "not Aesara variables."
+        )
+    return tuple(given)
+
+
+def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...], name: str) -> Plan:
+    if not outputs:
+        raise InvalidGraphError("The graph has no outputs: there is nothing to compute.")
+    places: dict[Variable, int] = {}
+    for variable in inputs:
+        if variable in places:
+            raise InvalidGraphError(f"{name_of(variable)} is given as an input twice.")
+        if isinstance(variable, Constant):
+            raise InvalidGraphError(f"{name_of(variable)} is a constant, not an input.")
+        places[variable] = len(places)
+    declared = tuple(_input(v) for v in inputs)
+    values: list[Any] = [None] * len(inputs)
+    shared: list[Shared] = []
+    missing: list[tuple[Variable, Apply | None]] = []
+
+    def place_of(variable: Variable, client: Apply | None) -> int:
+        """The variable's place; one that no node computes gets it here."""
+        place = places.get(variable)
+        if place is not None:
+            return place
+        place = places[variable] = len(places)
+        values.append(None)
+        if isinstance(variable, Constant):
+            values[place] = _constant(variable)
+        elif isinstance(variable, SharedVariable):
+            shared.append(Shared(name_of(variable), place, _reader(variable)))
+        elif variable.owner is None:
+            missing.append((variable, client))
+        return place
+
+    nodes = toposort(outputs, set(inputs))
+    rules = _rules_of(nodes)
+    steps: list[Step] = []
+    for node in nodes:
+        rule = rules[type(node.op)]
+        steps.append(
+            Step(
+                node,
+                rule,
+                folds(rule),
+                tuple([place_of(v, node) for v in node.inputs]),
+                tuple([place_of(v, None) for v in node.outputs]),
+                tuple([_output_type(v.type) for v in node.outputs]),
+            )
+        )
+    output_places = tuple([place_of(v, None) for v in outputs])
+    if missing:
+        raise InvalidGraphError(_missing_text(missing))
+    plan = Plan(
+        LIBRARY,
+        name,
+        declared,
+        tuple(range(len(inputs))),
+        output_places,
+        tuple(shared),
+        values,
+        tuple(steps),
+    )
+    return fold_constants(plan)
+
+
+def _rules_of(nodes: Sequence[Apply]) -> dict[type, Rule]:
+    rules: dict[type, Rule] = {}
+    unsupported: list[Apply] = []
+    for node in nodes:
+        op_type = type(node.op)
+        if op_type not in rules:
+            rule = find_rule(op_type)
+            if rule is None:
+                unsupported.append(node)
+                continue
+            rules[op_type] = rule
+        supports = getattr(rules[op_type], "supports", None)
+        if supports is not None and not supports(node.op):
+            unsupported.append(node)
+    if unsupported:
+        rows = [f"  {describe_op(node)}\n    {origin(node)}" for node in unsupported]
+        raise UnsupportedOpError(
+            f"{len(unsupported)} node(s) of this graph have no rule:\n"
+            + "\n".join(rows)
+            + "\nRegister one with @jaxprgen.lowers(OpClass)."
+        )
+    return rules
+
+
+def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
+    rows = [
+        f"  {name_of(v)} ({v.type})" + (f", used by {describe_op(n)}, {origin(n)}" if n else "")
+        for v, n in missing
+    ]
+    return "The outputs depend on variables that are not among the inputs:\n" + "\n".join(rows)
+
+
+def _input(variable: Variable) -> Input:
+    kind = variable.type
+    if isinstance(kind, TensorType):
+        return Input(name_of(variable), np.dtype(kind.dtype), tuple(kind.shape))
+    if isinstance(kind, ScalarType):
+        return Input(name_of(variable), np.dtype(kind.dtype), ())
+    raise InvalidGraphError(
+        f"Input {name_of(variable)} has type {kind}, which is no array; jaxprgen takes tensors "
+        "and scalars."
+    )
+
+
+def _output_type(kind: Any) -> OutputType | None:
+    if isinstance(kind, TensorType):
+        fixed = tuple([(axis, n) for axis, n in enumerate(kind.shape) if n is not None])
+        return _declare(kind.dtype, len(kind.shape), fixed)
+    if isinstance(kind, ScalarType):
+        return _declare(kind.dtype, 0, ())
+    return None
+
+
+def _declare(dtype: str, rank: int, fixed: tuple[tuple[int, int], ...]) -> OutputType:
+    return OutputType(np.dtype(dtype), rank, fixed)
+
+
+def _constant(variable: Constant) -> Any:
+    if isinstance(variable.type, (TensorType, ScalarType)):
+        return np.asarray(variable.data)
+    return variable.data
+
+
+def _reader(variable: SharedVariable) -> Any:
+    return lambda: variable.get_value(borrow=True, return_internal_type=True)
+

@@ -1,0 +1,66 @@
+"""Shapes: asking for them, asserting them, changing them."""
+
+from __future__ import annotations
+
+import numpy as np
+from aesara.tensor.elemwise import DimShuffle
+from aesara.tensor.extra_ops import BroadcastTo
+from aesara.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape, Unbroadcast
+
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
+
+
+@lowers(DimShuffle, folds=False)
+def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
+    """Drop axes of size one, permute the others, insert new ones."""
+    order = ctx.op.new_order
+    kept = [d for d in order if d != "x"]
+    dropped = [d for d in range(len(shape_of(x))) if d not in kept]
+    x = sh.squeeze(ctx.builder, x, dropped)
+    ranks = {d: i for i, d in enumerate(sorted(kept))}
+    x = sh.transpose(ctx.builder, x, [ranks[d] for d in kept])
+    return sh.expand_dims(ctx.builder, x, [i for i, d in enumerate(order) if d == "x"])
+
+
+@lowers(Shape, folds=False)
+def lower_shape(ctx: RuleContext, x: Value) -> Array:
+    """The shape, which is always known."""
+    return np.asarray(shape_of(x), np.int64)
+
+
+@lowers(Shape_i, folds=False)
+def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
+    """One size, which is always known."""
+    return np.asarray(shape_of(x)[ctx.op.i], np.int64)
+
+
+@lowers(SpecifyShape)
+def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
+    """The value itself, if its shape is the asserted one."""
+    expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
+    if any(n is not None and n != m for n, m in zip(expected, shape_of(x), strict=True)):
+        wanted = ", ".join("any" if n is None else str(n) for n in expected)
+        raise ShapeMismatchError(f"SpecifyShape: got shape {shape_of(x)}, expected ({wanted}).")
+    return x
+
+
+@lowers(Unbroadcast, folds=False)
+def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
+    """The value itself: what may broadcast is decided by actual sizes."""
+    return x
+
+
+@lowers(Reshape)
+def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
+    """The same elements under a shape that is known while emitting."""
+    return sh.reshape(ctx.builder, x, ctx.static(1).tolist())
+
+
+@lowers(BroadcastTo, folds=False)
+def lower_broadcast_to(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
+    """The value repeated to a shape that is known while emitting."""
+    return broadcast_to(ctx.builder, x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))

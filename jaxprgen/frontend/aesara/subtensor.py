@@ -1,0 +1,71 @@
+"""Basic indexing: reading and writing by integers and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aesara.graph.type import Type
+from aesara.tensor.subtensor import IncSubtensor, Subtensor
+from aesara.tensor.type_other import MakeSlice
+
+from jaxprgen._jax import Var
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.values import Value, known, shape_of
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
+
+
+@lowers(Subtensor)
+def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
+    """``x[index]``. Slices are known while emitting, integers need not be."""
+    index = _index(ctx, scalars, first=1)
+    _check_bounds(ctx, shape_of(x), index)
+    return ix.take(ctx.builder, x, index)
+
+
+@lowers(IncSubtensor)
+def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
+    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
+    index = _index(ctx, scalars, first=2)
+    _check_bounds(ctx, shape_of(x), index)
+    y = ew.convert(ctx.builder, y, ctx.dtype)
+    return ix.put(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
+
+
+@lowers(MakeSlice)
+def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
+    """A slice whose bounds are known while emitting."""
+    return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]
+
+
+def _index(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.Index]:
+    """The Op's template with its scalars put in: slices need values, integers can wait."""
+    positions = iter(range(len(scalars)))
+
+    def bound(entry: Any) -> int | None:
+        if isinstance(entry, Type):
+            return ctx.static_int(first + next(positions))
+        return None if entry is None else int(entry)
+
+    def fill(entry: Any) -> ix.Index:
+        if isinstance(entry, slice):
+            return slice(bound(entry.start), bound(entry.stop), bound(entry.step))
+        if not isinstance(entry, Type):
+            return int(entry)
+        scalar = scalars[next(positions)]
+        return scalar if isinstance(scalar, Var) else int(known(scalar))  # type: ignore[arg-type]
+
+    return [fill(entry) for entry in ctx.op.idx_list]
+
+
+def _check_bounds(ctx: RuleContext, shape: Sequence[int], index: Sequence[ix.Index]) -> None:
+    for axis, i in enumerate(index):
+        if isinstance(i, Var):
+            ctx.require(
+                lambda b, i=i, n=shape[axis]: ix.in_bounds(b, i, n),
+                f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "
+                f"size {shape[axis]}. Aesara raises IndexError there; the emitted program uses "
+                "the nearest element",
+            )

@@ -1,0 +1,77 @@
+"""What a rule is told about the node it lowers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxprgen.emit.values import Array, Dtype, Shape, Value, known
+from jaxprgen.frontend.graph import Step
+from jaxprgen.ir import Builder
+
+if TYPE_CHECKING:
+    from jaxprgen.frontend.lowering import Lowering
+
+FOLD_LIMIT = 1024
+"""Elements up to which a known result is computed while emitting rather than emitted."""
+
+
+class RuleContext(NamedTuple):
+    """The node being lowered and the builder to emit into. A rule changes nothing else."""
+
+    builder: Builder
+    step: Step
+    lowering: Lowering
+
+    @property
+    def node(self) -> Any:
+        """The graph library's node."""
+        return self.step.node
+
+    @property
+    def op(self) -> Any:
+        """The node's Op."""
+        return self.step.node.op
+
+    @property
+    def dtype(self) -> Dtype:
+        """The declared dtype of the first output, as JAX computes it."""
+        declared = self.step.types[0]
+        assert declared is not None
+        return declared.dtype
+
+    def static(self, position: int) -> Array:
+        """The value of an input that decides a shape.
+
+        It is known, or follows from known values, or from arguments on which the program is
+        then specialized.
+
+        Raises
+        ------
+        StaticShapeError
+            It depends on an argument whose value is not known: a tracer.
+        """
+        return self.lowering.static(self.step, position)
+
+    def static_int(self, position: int) -> int:
+        """`static` of an integer scalar."""
+        return int(self.static(position))
+
+    def evaluate(self, *inputs: Any) -> Sequence[Array]:
+        """The node's outputs for known inputs, by the graph library's own implementation."""
+        return self.lowering.plan.library.evaluate(self.step.node, inputs)
+
+    def fold(self, inputs: Sequence[Value], shape: Shape) -> Sequence[Array] | None:
+        """The outputs, if all inputs are known and a result of this shape is small."""
+        if math.prod(shape) > FOLD_LIMIT:
+            return None
+        arrays = [known(x) for x in inputs]
+        return None if any(a is None for a in arrays) else self.evaluate(*arrays)
+
+    def require(self, condition: Callable[[Builder], Value], message: str) -> None:
+        """Check, at run time, a boolean scalar that ``condition(builder)`` emits.
+
+        That is if checks were asked for; else the check is left out, and announced once.
+        """
+        self.lowering.require(self, condition, message)

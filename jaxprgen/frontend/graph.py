@@ -1,0 +1,91 @@
+"""What the walk needs to know of a graph library, and the graph in the walk's own terms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxprgen._jax import NARROW
+from jaxprgen.frontend.registry import Rule
+
+
+class OutputType(NamedTuple):
+    """What a node declares of one output: dtype, rank and fixed sizes."""
+
+    dtype: np.dtype[Any]
+    rank: int
+    fixed: tuple[tuple[int, int], ...]
+    """Pairs of an axis and its declared size."""
+
+
+class Step(NamedTuple):
+    """One node to lower, with the places of its inputs and outputs in the list of values."""
+
+    node: Any
+    rule: Rule
+    folds: bool
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    types: tuple[OutputType | None, ...]
+
+
+class Input(NamedTuple):
+    """One input of a program: its name and its declared type."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...]
+    """Sizes are None where the type leaves them open."""
+
+
+class Shared(NamedTuple):
+    """A variable that holds a value of its own, read whenever the program is called."""
+
+    name: str
+    place: int
+    read: Callable[[], Any]
+
+
+class Library(Protocol):
+    """A graph library, as the walk sees it. All methods are pure."""
+
+    def evaluate(self, node: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The node's outputs by the library's own reference implementation."""
+        ...
+
+    def describe(self, node: Any, inputs: Sequence[Any]) -> str:
+        """Several lines that name the node, its inputs' types and shapes and the user's line."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph ready to be lowered any number of times: what does not depend on shapes.
+
+    ``values`` has one place per variable; constants stand in theirs, all others hold None.
+    """
+
+    library: Library
+    name: str
+    inputs: tuple[Input, ...]
+    input_places: tuple[int, ...]
+    output_places: tuple[int, ...]
+    shared: tuple[Shared, ...]
+    values: list[Any]
+    steps: tuple[Step, ...]
+
+    @functools.cached_property
+    def narrow_steps(self) -> tuple[Step, ...]:
+        """The steps with the dtypes that JAX computes in where x64 is off."""
+        return tuple(
+            step._replace(types=tuple(t and t._replace(dtype=_narrow(t.dtype)) for t in step.types))
+            for step in self.steps
+        )
+
+
+def _narrow(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return NARROW.get(dtype, dtype)

@@ -1,0 +1,149 @@
+"""`compile`: from a graph to a function that JAX takes like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.arguments import accept
+from jaxprgen.errors import ArgumentCountError
+from jaxprgen.frontend.aesara import plan_of
+from jaxprgen.frontend.graph import Plan
+from jaxprgen.report import Report, observe
+from jaxprgen.specialize import CacheInfo, Specializer
+
+
+class CompiledFunction:
+    """A graph as a JAX function of its inputs, in their order.
+
+    Arguments are Python scalars, NumPy arrays, JAX arrays or tracers; all but the call itself
+    also take `jax.ShapeDtypeStruct`. The result is one array for one output, else a tuple.
+    Works under ``jit``, ``vmap``, ``grad`` and every other JAX transformation, and in several
+    threads at once.
+
+    Raises
+    ------
+    ArgumentCountError, ArgumentTypeError, ArgumentShapeError
+        The arguments are not what the inputs' types ask for.
+    StaticShapeError
+        A shape depends on the value of an argument that is a tracer.
+    ShapeMismatchError, IndexOutOfBoundsError
+        Shapes that meet in a node do not agree, or a known index lies outside its axis.
+    """
+
+    def __init__(self, plan: Plan, name: str, checks: bool) -> None:
+        self.__name__ = self.__qualname__ = name
+        self._plan = plan
+        self._checks = checks
+        self._specializer = Specializer(plan, name, checks)
+        self._on_device: list[tuple[Any, Any]] = [(None, None)] * len(plan.shared)
+
+    def __repr__(self) -> str:
+        names = ", ".join(i.name for i in self._plan.inputs)
+        return f"<jaxprgen function {self.__name__}({names})>"
+
+    def __call__(self, *args: Any) -> Any:
+        operands = self._operands(args)
+        shared = [s.read() for s in self._plan.shared]
+        specialization = self._specializer(operands, shared)
+        outputs = specialization(operands, self._device_values(shared))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def jaxpr(self, *args: Any) -> ClosedJaxpr:
+        """The program for arguments of these types. Its constants are data, its inputs the arguments."""
+        operands = self._operands(args)
+        return self._specializer(operands, [s.read() for s in self._plan.shared]).closed_jaxpr
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """The program as JAX lowers it: StableHLO, cost analysis, ``.compile()``."""
+        operands = self._operands(args)
+        shared = [s.read() for s in self._plan.shared]
+        return self._specializer(operands, shared).lower(operands, shared)
+
+    def report(self, *args: Any) -> Report:
+        """What became of every node, for arguments of these types; emits the program anew."""
+        operands = self._operands(args)
+        shared = [s.read() for s in self._plan.shared]
+        return observe(self._plan, self.__name__, operands, shared, self._checks)
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses and the number of programs emitted for different kinds of arguments."""
+        return self._specializer.info()
+
+    def cache_clear(self) -> None:
+        """Forget all programs; the next call emits anew."""
+        self._specializer.clear()
+
+    def _operands(self, args: Sequence[Any]) -> list[Any]:
+        inputs = self._plan.inputs
+        if len(args) != len(inputs):
+            names = ", ".join(i.name for i in inputs)
+            raise ArgumentCountError(
+                f"{self.__name__}({names}) takes {len(inputs)} arguments, but {len(args)} were given."
+            )
+        return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
+
+    def _device_values(self, shared: Sequence[Any]) -> list[Any]:
+        """Shared variables' values on the device, put there once until they are set anew."""
+        values: list[Any] = []
+        for i, value in enumerate(shared):
+            source, array = self._on_device[i]
+            if source is not value:
+                with jax.ensure_compile_time_eval():
+                    array = jax.device_put(value)
+                self._on_device[i] = value, array
+            values.append(array)
+        return values
+
+
+def compile(
+    graph: Any, outputs: Any = None, *, name: str | None = None, checks: bool = False
+) -> CompiledFunction:
+    """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
+
+    Parameters
+    ----------
+    graph
+        A `aesara.graph.fg.FunctionGraph`, or the sequence of input variables.
+    outputs
+        With a sequence of inputs: the output variable, or a sequence of them.
+    name
+        The function's name, in JAX's messages, profiles and StableHLO.
+    checks
+        Make Aesara's run-time checks (``Assert``, indices within bounds) part of the program.
+        It must then be run through `jax.experimental.checkify.checkify`. Without, each such
+        check is announced by one `RuntimeCheckWarning`.
+
+    Raises
+    ------
+    UnsupportedOpError
+        Ops without a rule; the message lists all of them, with the lines that made them.
+    InvalidGraphError
+        An input is missing, given twice, or of a type that is no array.
+    """
+    plan = plan_of(graph, outputs)
+    return CompiledFunction(plan, name or plan.name, checks)
+
+
+def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
+    """A function that runs a program, bound as one ``jit`` equation whatever its size.
+
+    `jax.extend.core.jaxpr_as_fun` binds every equation instead. Takes the program's inputs
+    as positional arguments, returns the list of its outputs.
+    """
+    hoisted, constants = _jax.hoist_constants(closed_jaxpr)
+    params = _jax.jit_params(hoisted, "jaxpr_as_fun")
+
+    def function(*args: Any) -> list[Any]:
+        expected = len(closed_jaxpr.in_avals)
+        if len(args) != expected:
+            raise ArgumentCountError(
+                f"The jaxpr takes {expected} arguments, but {len(args)} were given."
+            )
+        return _jax.jit_p.bind(*constants, *args, **params)
+
+    return function

@@ -1,0 +1,219 @@
+"""A builder of jaxprs: equations go in, one verified program comes out.
+
+The design is that of ``JaxprBuilder`` in JAX's *autodidax*: emitting an equation is typing it,
+making a fresh variable and appending; `Builder.build` is the only exit.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var
+from jaxprgen.errors import EquationError
+from jaxprgen.ir.verify import verify
+
+Atom: TypeAlias = Var | Literal
+
+
+class Builder:
+    """Collects the equations of one jaxpr.
+
+    In a *plain* builder every type is all said by shape and dtype, and the typing rules of
+    `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding) types say
+    more: JAX's own typing rules are asked then, and operands are cast to vary over the same
+    mesh axes, as `jax.lax` does.
+    """
+
+    __slots__ = (
+        "_constants",
+        "_context",
+        "_equations",
+        "_inputs",
+        "_memo",
+        "_trace_context",
+        "plain",
+        "source_info",
+    )
+
+    def __init__(self, input_types: Iterable[ShapedArray] = ()) -> None:
+        self._inputs = [Var(aval) for aval in input_types]
+        self._constants: dict[int, tuple[Var, Any]] = {}
+        self._equations: list[JaxprEqn] = []
+        self._memo: dict[Any, Any] = {}
+        self._context = _jax.eqn_context()
+        self._trace_context = _jax.trace_context()
+        self.source_info = _jax.source_info()
+        self.plain = _jax.ambient_mesh_is_empty() and all(
+            _jax.is_plain(v.aval) or v.aval.sharding.mesh.empty for v in self._inputs
+        )
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        """The variables that stand for the program's arguments."""
+        return tuple(self._inputs)
+
+    def __len__(self) -> int:
+        """The number of equations so far."""
+        return len(self._equations)
+
+    # --- Atoms ---------------------------------------------------------------------------
+
+    def literal(self, value: np.ndarray[Any, Any] | np.generic) -> Literal:
+        """A scalar as part of the program's text, in the dtype JAX gives it."""
+        dtype = _jax.canonicalize_dtype(value.dtype)
+        scalar = value.astype(dtype)[()]
+        return Literal(scalar, self.array_type((), dtype))
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Var:
+        """An array that travels beside the program as a hidden argument, once per object."""
+        known = self._constants.get(id(value))
+        if known is None:
+            dtype = _jax.canonicalize_dtype(value.dtype)
+            known = Var(self.array_type(value.shape, dtype)), value
+            self._constants[id(value)] = known
+        return known[0]
+
+    def array_type(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
+        """The type of an array that is the same on every device."""
+        if self.plain:
+            return _jax.array_type(shape, dtype)
+        return ShapedArray(shape, dtype, sharding=_jax.replicated(len(shape)))
+
+    # --- Equations -----------------------------------------------------------------------
+
+    def bind(
+        self,
+        primitive: Primitive,
+        operands: Sequence[Atom],
+        params: dict[str, Any],
+        aval: ShapedArray | None = None,
+    ) -> Var:
+        """Append one equation and return its only output.
+
+        ``aval`` is the output's type where the caller's typing rule knows it; without it, or
+        in a builder that is not plain, JAX's rule is asked (and remembered).
+        """
+        if aval is None or not self.plain:
+            operands, (aval,), _ = self._typed(primitive, operands, params)
+        out = Var(aval)
+        self._equations.append(
+            JaxprEqn(
+                list(operands),
+                [out],
+                primitive,
+                params,
+                _jax.no_effects,
+                self.source_info,
+                self._context,
+            )
+        )
+        return out
+
+    def bind_multiple(
+        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
+    ) -> list[Var]:
+        """Append one equation with any number of outputs, and effects where it has them."""
+        operands, avals, effects = self._typed(primitive, operands, params)
+        outs = [Var(aval) for aval in avals]
+        self._equations.append(
+            JaxprEqn(
+                list(operands), outs, primitive, params, effects, self.source_info, self._context
+            )
+        )
+        return outs
+
+    def once(self, key: Any, make: Any) -> Any:
+        """The value of ``make()`` for this key, made at most once in this program."""
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = make()
+        return found
+
+    def _typed(
+        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
+    ) -> tuple[Sequence[Atom], list[ShapedArray], frozenset[Any]]:
+        if not self.plain and len(operands) > 1:
+            operands = self._vary_alike(operands)
+        avals = tuple(x.aval for x in operands)
+        try:
+            key = tuple(params.items())
+            hash(key)
+        except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
+            out, effects = _jax.abstract_eval(primitive, avals, params)
+        else:
+            out, effects = _abstract_eval(primitive, avals, key, self._trace_context)
+        return operands, out, effects
+
+    def _vary_alike(self, operands: Sequence[Atom]) -> list[Atom]:
+        axes = [_jax.varying_axes(x.aval) for x in operands]
+        union = frozenset[Any]().union(*axes)
+        return [
+            x if own == union else self._vary(x, tuple(sorted(union - own, key=str)))
+            for x, own in zip(operands, axes, strict=True)
+        ]
+
+    def _vary(self, x: Atom, axes: tuple[Any, ...]) -> Atom:
+        def bind() -> Var:
+            return self.bind_multiple(_jax.pvary_p, (x,), _jax.pvary_params(axes))[0]
+
+        return bind() if isinstance(x, Literal) else self.once(("pvary", id(x), axes), bind)
+
+    # --- The exit ------------------------------------------------------------------------
+
+    def build(
+        self,
+        outputs: Sequence[Atom],
+        *,
+        name: str = "main",
+        arg_names: Sequence[str] | None = None,
+        result_names: Sequence[str] | None = None,
+    ) -> ClosedJaxpr:
+        """The closed program that returns ``outputs``.
+
+        Equations that nobody reads and that have no effect are left out, and so are constants
+        used by none. That every variable is defined once and before it is read is always
+        verified; with ``jax_enable_checks`` on, every type is checked by JAX as well.
+        """
+        equations = self._live_equations(outputs)
+        used = {x for eqn in equations for x in eqn.invars if type(x) is Var}
+        used.update(x for x in outputs if type(x) is Var)
+        constants = [(v, c) for v, c in self._constants.values() if v in used]
+        closed = _jax.closed_jaxpr(
+            [v for v, _ in constants],
+            self._inputs,
+            list(outputs),
+            equations,
+            frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects)),
+            [c for _, c in constants],
+            name,
+            arg_names if arg_names is not None else [""] * len(self._inputs),
+            result_names if result_names is not None else [""] * len(outputs),
+        )
+        verify(closed)
+        return closed
+
+    def _live_equations(self, outputs: Sequence[Atom]) -> list[JaxprEqn]:
+        live = set(x for x in outputs if type(x) is Var)
+        kept: list[JaxprEqn] = []
+        for eqn in reversed(self._equations):
+            if eqn.effects or not live.isdisjoint(eqn.outvars):
+                live.update(x for x in eqn.invars if type(x) is Var)
+                kept.append(eqn)
+        kept.reverse()
+        return kept
+
+
+@functools.lru_cache(maxsize=8192)
+def _abstract_eval(
+    primitive: Primitive, avals: tuple[Any, ...], params: tuple[tuple[str, Any], ...], _: Any
+) -> tuple[list[Any], frozenset[Any]]:
+    try:
+        return _jax.abstract_eval(primitive, avals, dict(params))
+    except (TypeError, ValueError) as error:
+        types = ", ".join(str(aval) for aval in avals)
+        raise EquationError(f"JAX refuses {primitive} on ({types}): {error}") from error

@@ -149,8 +149,8 @@ def _mend_aesara() -> None:
     # state: two draws from one RNG variable would differ, and advance the user's own generator.
     random_op.copy = copy.deepcopy
 
-    # A Python float becomes the smallest float that holds it exactly. NumPy 2 compares it with a
-    # float32 in float32 (NEP 50), so 0.1 and even 1e300 would pass for a float32.
+    # A Python float becomes the smallest float that holds it exactly. NumPy 2 lets a float32 decide
+    # the precision in which the two are compared (NEP 50): 0.1, even 1e300, would pass for float32.
     autocast = scalar.NumpyAutocaster.__call__
 
     def exact_autocast(self: Any, x: Any) -> Any:
@@ -160,6 +160,9 @@ def _mend_aesara() -> None:
         return found
 
     scalar.NumpyAutocaster.__call__ = exact_autocast
+
+    # For the same reason `float32(1) / x`, which this method has, would lose half the digits of x.
+    scalar.Reciprocal.impl = lambda _, x: np.float64(1) / x
 
 
 if _NUMPY_2:

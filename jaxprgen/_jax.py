@@ -176,7 +176,8 @@ def check_params(message: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     What `jax.experimental.checkify.check` makes: a pytree of one error, whose leaves (does it
     hold? which one is it?) are the operands. JAX < 0.12 numbers errors globally.
     """
-    code = np.asarray(0 if VERSION >= (0, 12) else _checkify.next_code(), np.int32)
+    numbered = VERSION < (0, 12)
+    code = np.asarray(_checkify.next_code(), np.int64) if numbered else np.asarray(0, np.int32)
     text = message.replace("{", "{{").replace("}", "}}")
     error = _checkify.FailedCheckError(None, text)
     payload, metadata = jax.tree.flatten(error)

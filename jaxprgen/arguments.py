@@ -32,7 +32,9 @@ def accept(x: Any, declared: Input) -> Any:
             f"Input {declared.name!r} got {_a(type(x).__name__)}, not an array. "
             "Convert it with numpy.asarray."
         )
-    elif x.dtype != declared.dtype and not _holds(declared.dtype, x.dtype):
+    elif x.dtype != declared.dtype and not (
+        _holds(declared.dtype, x.dtype) or _is_weak(x, declared.dtype)
+    ):
         raise ArgumentTypeError(
             f"Input {declared.name!r} has dtype {declared.dtype}, which cannot hold all values of "
             f"the argument's {x.dtype}. Convert it with .astype({str(declared.dtype)!r}) if the "
@@ -62,6 +64,13 @@ def _holds(wide: np.dtype[Any], narrow: Any) -> bool:
         )
     except TypeError:  # An extended dtype, such as a PRNG key's.
         return False
+
+
+def _is_weak(x: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether an argument is a Python scalar in JAX's hands, of a kind that the dtype holds."""
+    kinds = "biufc"
+    weak = getattr(x, "weak_type", False)
+    return weak and kinds.index(x.dtype.kind) <= max(kinds.index(dtype.kind), kinds.index("i"))
 
 
 def _python_scalar(x: Any, declared: Input) -> Any:

@@ -77,8 +77,13 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     if exponent is not None and kind in "iufc" and _is_small_integer(exponent, signed=kind in "fc"):
         raised = _integer_power(b, x, int(exponent.real))
         return broadcast_to(b, raised, broadcast_shapes(shape_of(x), shape_of(y)))
-    if kind in "fc":
+    if kind == "f":
         return elementwise(b, lax.pow, x, y)
+    if kind == "c":  # XLA goes through the logarithm, which makes NaN of a base of zero.
+        zero = ew.equal(b, x, like(x, 0))
+        vanishes = ew.greater(b, ew.real(b, y), like(ew.real(b, y), 0))
+        raised = full_rank(b, lax.pow, x, y)
+        return ew.where(b, ew.bitwise_and(b, zero, vanishes), like(x, 0), raised)
     return full_rank(b, _power_by_squaring, x, y)
 
 

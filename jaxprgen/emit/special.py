@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, elementwise, full_rank, like
+from jaxprgen.emit.values import Value, dtype_of, elementwise, full_rank, like
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
@@ -38,19 +38,29 @@ def scaled(b: Builder, x: Value, factor: float) -> Value:
     return ew.multiply(b, x, like(x, factor))
 
 
-def log2(b: Builder, x: Value) -> Value:
-    """The logarithm to base 2."""
-    return ew.divide(b, ew.log(b, x), like(x, math.log(2)))
+def _log_to_base(base: int) -> ew.Emit:
+    scale = math.log(base)
+
+    def emit(b: Builder, x: Value) -> Value:
+        y = ew.log(b, x)
+        if dtype_of(y).kind != "c":
+            return ew.divide(b, y, like(y, scale))
+        # Part by part: a complex quotient makes NaN of infinities.
+        parts = [ew.divide(b, part, like(part, scale)) for part in (ew.real(b, y), ew.imag(b, y))]
+        return ew.complex_(b, *parts)
+
+    emit.__doc__ = f"The logarithm to base {base}."
+    return emit
 
 
-def log10(b: Builder, x: Value) -> Value:
-    """The logarithm to base 10."""
-    return ew.divide(b, ew.log(b, x), like(x, math.log(10)))
+log2 = _log_to_base(2)
+log10 = _log_to_base(10)
 
 
 def trigamma(b: Builder, x: Value) -> Value:
-    """The derivative of `digamma`."""
-    return elementwise(b, lax.polygamma, like(x, 1), x)
+    """The derivative of `digamma`; 0 at infinity, where XLA's ``polygamma`` is NaN."""
+    value = elementwise(b, lax.polygamma, like(x, 1), x)
+    return ew.where(b, ew.equal(b, x, like(x, np.inf)), like(x, 0), value)
 
 
 def gamma(b: Builder, x: Value) -> Value:
@@ -83,8 +93,10 @@ def gammaincc_der(b: Builder, k: Value, x: Value) -> Value:
 
 
 def chi2sf(b: Builder, x: Value, k: Value) -> Value:
-    """The survival function of the chi-squared distribution with ``k`` degrees of freedom."""
-    return gammaincc(b, scaled(b, k, 0.5), scaled(b, x, 0.5))
+    """The survival function of the chi-squared distribution with ``k > 0`` degrees of freedom."""
+    zero = like(x, 0)
+    tail = gammaincc(b, scaled(b, k, 0.5), scaled(b, ew.maximum(b, x, zero), 0.5))
+    return ew.where(b, ew.greater(b, k, zero), tail, like(x, np.nan))
 
 
 def i0(b: Builder, x: Value) -> Value:

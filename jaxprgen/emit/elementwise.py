@@ -86,8 +86,21 @@ def _arithmetic(number: Any, boolean: Any) -> Emit:
 
 
 add = _arithmetic(lax.add, lax.bitwise_or)
-multiply = _arithmetic(lax.mul, lax.bitwise_and)
 subtract = _direct(lax.sub)
+_multiply = _arithmetic(lax.mul, lax.bitwise_and)
+
+
+def multiply(b: Builder, x: Value, y: Value) -> Value:
+    """``x * y``; on booleans "and". A known factor of one costs nothing: that is exact.
+
+    (A known zero does: its product with NaN is NaN, and with -1 it is -0.)
+    """
+    for factor, other in ((x, y), (y, x)):
+        if type(factor) is not Var and splat_value(factor) == 1:
+            return broadcast_to(b, other, broadcast_shapes(shape_of(x), shape_of(y)))
+    return _multiply(b, x, y)
+
+
 divide = _direct(lax.div)
 
 
@@ -255,8 +268,10 @@ def convert(b: Builder, x: Value, dtype: Dtype) -> Value:
     if type(x) is not Var:
         if source.kind == "c" and dtype.kind not in "cb":
             x = x.real  # type: ignore[union-attr]
-        with np.errstate(invalid="ignore"):  # NaN to integer, which the graph asks for.
-            return x.astype(dtype)  # type: ignore[union-attr]
+        if dtype.kind in "iu" and source.kind == "f":
+            with np.errstate(invalid="ignore"):  # The graph asks for integers of NaN.
+                return x.astype(dtype)  # type: ignore[union-attr]
+        return x.astype(dtype)  # type: ignore[union-attr]
     if source.kind == "c" and dtype.kind == "b":
         return truth(b, x)
     if source.kind == "c" and dtype.kind != "c":

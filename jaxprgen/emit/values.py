@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -102,14 +103,9 @@ def _fill(b: Builder, x: Broadcast) -> tuple[Atom, Any]:
     return filled, x.operand  # Kept, so that its id is not reused while the key stands.
 
 
+@functools.lru_cache(maxsize=8192)
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule, with an error that tells the shapes."""
-    first = shapes[0]
-    for shape in shapes:
-        if shape != first:
-            break
-    else:
-        return first
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:
@@ -177,9 +173,10 @@ def elementwise(b: Builder, construct: Any, *operands: Value) -> Value:
     atoms: list[Atom] = []
     for x in operands:
         source = x.operand if type(x) is Broadcast else x
-        if type(source) is not Var and source.size == 1:
-            source = source.reshape(())  # One number is a literal, whatever its rank.
-        elif len(shape_of(source)) not in (0, len(shape)):
+        if type(source) is not Var and source.size == 1:  # One number: a literal of any rank.
+            atoms.append(b.literal(source.reshape(()) if source.ndim else source))
+            continue
+        if len(shape_of(source)) not in (0, len(shape)):
             source = expand_rank(b, source, len(shape))
         atoms.append(atom(b, source))
     out = construct(b, *atoms)

@@ -66,8 +66,9 @@ class Builder:
     def literal(self, value: np.ndarray[Any, Any] | np.generic) -> Literal:
         """A scalar as part of the program's text, in the dtype JAX gives it."""
         dtype = _jax.canonicalize_dtype(value.dtype)
-        scalar = value.astype(dtype)[()]
-        return Literal(scalar, self.array_type((), dtype))
+        if dtype != value.dtype:
+            value = value.astype(dtype)
+        return Literal(value[()], self.array_type((), dtype))
 
     def constant(self, value: np.ndarray[Any, Any]) -> Var:
         """An array that travels beside the program as a hidden argument, once per object."""

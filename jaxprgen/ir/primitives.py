@@ -9,6 +9,7 @@ promotion happens here. Parameters that only choose JAX's defaults come from
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,8 +24,8 @@ from jaxprgen.ir.builder import Atom, Builder
 Dtype = np.dtype[Any]
 Shape = tuple[int, ...]
 
-_BOOL = np.dtype(bool)
-_FLOAT, _INEXACT, _NUMBER, _DISCRETE, _ANY = "f", "fc", "iufc", "biu", "biufc"
+_BOOL, _INT32 = np.dtype(bool), np.dtype(np.int32)
+_FLOAT, _INEXACT, _REAL, _NUMBER, _DISCRETE, _ANY = "f", "fc", "iuf", "iufc", "biu", "biufc"
 
 
 def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
@@ -41,11 +42,18 @@ def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> Sha
         if not result.shape:
             result = aval
             continue
-        if len(aval.shape) != len(result.shape):
-            raise EquationError(f"{name} takes equal ranks, not {result.shape} and {aval.shape}.")
-        shape = np.broadcast_shapes(aval.shape, result.shape)
+        shape = tuple(m if n == 1 else n for m, n in zip(aval.shape, result.shape))  # noqa: B905
+        if len(aval.shape) != len(result.shape) or any(
+            n not in (1, m) for n, m in zip(aval.shape, shape, strict=True)
+        ):
+            raise EquationError(f"{name} does not take shapes {result.shape} and {aval.shape}.")
         result = _jax.array_type(shape, result.dtype)
     return result
+
+
+def _are_axes(axes: Sequence[int], rank: int) -> bool:
+    """Whether these are different axes of an array of that rank, none counted from the end."""
+    return len(set(axes)) == len(axes) and all(0 <= d < rank for d in axes)
 
 
 def _elementwise(name: str, kinds: str = _ANY) -> Callable[..., Var]:
@@ -116,11 +124,11 @@ add = _elementwise("add", _NUMBER)
 sub = _elementwise("sub", _NUMBER)
 mul = _elementwise("mul", _NUMBER)
 div = _elementwise("div", _NUMBER)
-rem = _elementwise("rem", _NUMBER)
+rem = _elementwise("rem", _REAL)
 max = _elementwise("max")
 min = _elementwise("min")
 pow = _elementwise("pow", _INEXACT)
-atan2 = _elementwise("atan2", _FLOAT)
+atan2 = _elementwise("atan2", _INEXACT)
 polygamma = _elementwise("polygamma", _FLOAT)
 igamma = _elementwise("igamma", _FLOAT)
 igammac = _elementwise("igammac", _FLOAT)
@@ -158,13 +166,15 @@ def _real_valued(name: str, kinds: str) -> Callable[[Builder, Atom], Var]:
     return construct
 
 
-abs = _real_valued("abs", _NUMBER)
+abs = _real_valued("abs", "ifc")
 real = _real_valued("real", "c")
 imag = _real_valued("imag", "c")
 
 
 def conj(b: Builder, x: Atom) -> Var:
     """The complex conjugate of a complex array."""
+    if x.aval.dtype.kind != "c":
+        raise EquationError(f"conj does not take {x.aval.dtype}.")
     return b.bind(_jax.primitive("conj"), (x,), {"input_dtype": x.aval.dtype}, x.aval)
 
 
@@ -185,31 +195,36 @@ def round(b: Builder, x: Atom, *, half_to_even: bool) -> Var:
     from jax.lax import RoundingMethod
 
     method = RoundingMethod.TO_NEAREST_EVEN if half_to_even else RoundingMethod.AWAY_FROM_ZERO
-    return b.bind(_jax.primitive("round"), (x,), {"rounding_method": method}, x.aval)
+    return b.bind(_jax.primitive("round"), (x,), {"rounding_method": method})
 
 
 def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
     """``cases[which]``, elementwise: for a boolean ``which``, (where false, where true).
 
-    The cases have one shape and one dtype; ``which`` has that shape, or is a scalar.
+    The cases have one shape and one dtype; ``which`` has that shape, or is a scalar, and is
+    boolean or int32.
     """
     first = cases[0].aval
     if any(c.aval.shape != first.shape or c.aval.dtype != first.dtype for c in cases):
         raise EquationError(f"select_n takes cases of one type, not {[c.aval for c in cases]}.")
-    if which.aval.shape not in ((), first.shape):
+    if (
+        which.aval.shape not in ((), first.shape)
+        or which.aval.dtype not in (_BOOL, _INT32)
+        or (which.aval.dtype == _BOOL and len(cases) > 2)
+    ):
         raise EquationError(f"select_n cannot choose by {which.aval} among {first}.")
     return b.bind(_jax.primitive("select_n"), (which, *cases), {}, first)
 
 
 def clamp(b: Builder, low: Atom, x: Atom, high: Atom) -> Var:
     """``min(max(x, low), high)``; the bounds are scalars or have ``x``'s shape."""
-    return b.bind(_jax.primitive("clamp"), (low, x, high), {}, x.aval)
+    return b.bind(_jax.primitive("clamp"), (low, x, high), {})
 
 
 def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
-    """The same values in another dtype. Complex to real is refused; take `real` first."""
-    if x.aval.dtype.kind == "c" and dtype.kind not in "cb":
-        raise EquationError("convert_element_type does not take complex numbers to reals.")
+    """The same values in another dtype. Complex to others is refused; take `real` first."""
+    if x.aval.dtype.kind == "c" and dtype.kind != "c":
+        raise EquationError(f"convert_element_type does not take {x.aval.dtype} to {dtype}.")
     params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
     aval = _jax.array_type(x.aval.shape, dtype)
     return b.bind(_jax.primitive("convert_element_type"), (x,), params, aval)
@@ -226,8 +241,11 @@ def stop_gradient(b: Builder, x: Atom) -> Var:
 def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int]) -> Var:
     """``x`` repeated to ``shape``: its axis ``i`` becomes axis ``dimensions[i]``."""
     sizes = x.aval.shape
-    if len(dimensions) != len(sizes) or any(
-        n not in (1, shape[d]) for n, d in zip(sizes, dimensions, strict=True)
+    if (
+        len(dimensions) != len(sizes)
+        or not _are_axes(dimensions, len(shape))
+        or any(n not in (1, shape[d]) for n, d in zip(sizes, dimensions, strict=True))
+        or any(d > e for d, e in itertools.pairwise(dimensions))
     ):
         raise EquationError(f"Cannot broadcast {sizes} to {shape} along {tuple(dimensions)}.")
     params = {"shape": shape, "broadcast_dimensions": tuple(dimensions), "sharding": None}
@@ -247,7 +265,7 @@ def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
 def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
     """``x`` without the named axes, each of size one."""
     sizes = x.aval.shape
-    if any(sizes[d] != 1 for d in dimensions):
+    if not _are_axes(dimensions, len(sizes)) or any(sizes[d] != 1 for d in dimensions):
         raise EquationError(f"Cannot drop axes {tuple(dimensions)} of {sizes}.")
     shape = tuple(n for d, n in enumerate(sizes) if d not in dimensions)
     aval = _jax.array_type(shape, x.aval.dtype)
@@ -265,7 +283,7 @@ def transpose(b: Builder, x: Atom, permutation: Sequence[int]) -> Var:
 
 def rev(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
     """``x`` read backwards along the named axes."""
-    return b.bind(_jax.primitive("rev"), (x,), {"dimensions": tuple(dimensions)}, x.aval)
+    return b.bind(_jax.primitive("rev"), (x,), {"dimensions": tuple(dimensions)})
 
 
 def slice(
@@ -308,7 +326,7 @@ def concatenate(b: Builder, operands: Sequence[Atom], dimension: int) -> Var:
     """The operands one behind the other along an axis; their other sizes are equal."""
     first = operands[0].aval
     others = first.shape[:dimension] + first.shape[dimension + 1 :]
-    if any(
+    if not 0 <= dimension < len(first.shape) or any(
         x.aval.shape[:dimension] + x.aval.shape[dimension + 1 :] != others
         or x.aval.dtype != first.dtype
         for x in operands
@@ -323,8 +341,8 @@ def concatenate(b: Builder, operands: Sequence[Atom], dimension: int) -> Var:
 
 def iota(b: Builder, dtype: Dtype, shape: Shape, dimension: int) -> Var:
     """0, 1, 2, … along one axis, constant along the others."""
-    if dtype.kind not in _NUMBER:
-        raise EquationError(f"iota does not make {dtype}.")
+    if dtype.kind not in _NUMBER or not 0 <= dimension < len(shape):
+        raise EquationError(f"iota does not make {dtype} of shape {shape} along {dimension}.")
     params = {"dtype": dtype, "shape": shape, "dimension": dimension, "sharding": None}
     return b.bind(_jax.primitive("iota"), (), params, _jax.array_type(shape, dtype))
 
@@ -336,8 +354,8 @@ def _reduction(name: str, kinds: str) -> Callable[[Builder, Atom, Sequence[int]]
     primitive, defaults = _jax.primitive(name), _jax.default_params(name)
 
     def construct(b: Builder, x: Atom, axes: Sequence[int]) -> Var:
-        if x.aval.dtype.kind not in kinds:
-            raise EquationError(f"{name} does not take {x.aval.dtype}.")
+        if x.aval.dtype.kind not in kinds or not _are_axes(axes, len(x.aval.shape)):
+            raise EquationError(f"{name} does not take {x.aval} along {tuple(axes)}.")
         shape = tuple(n for d, n in enumerate(x.aval.shape) if d not in axes)
         aval = _jax.array_type(shape, x.aval.dtype)
         return b.bind(primitive, (x,), {"axes": tuple(axes), **defaults}, aval)
@@ -358,9 +376,7 @@ reduce_xor = _reduction("reduce_xor", _DISCRETE)
 
 def argmax(b: Builder, x: Atom, axis: int, dtype: Dtype) -> Var:
     """The first index of the largest element along an axis; NaN counts as largest."""
-    shape = tuple(n for d, n in enumerate(x.aval.shape) if d != axis)
-    params = {"axes": (axis,), "index_dtype": dtype}
-    return b.bind(_jax.primitive("argmax"), (x,), params, _jax.array_type(shape, dtype))
+    return b.bind(_jax.primitive("argmax"), (x,), {"axes": (axis,), "index_dtype": dtype})
 
 
 def dot_general(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,6 +62,8 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
 
 @functools.lru_cache(maxsize=1024)
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
+    if op_type.__module__.startswith("aesara.tensor.nnet"):
+        importlib.import_module("jaxprgen.frontend.aesara.nnet")
     return next((scalar.RULES[base] for base in op_type.__mro__ if base in scalar.RULES), None)
 
 

@@ -16,8 +16,6 @@ import numpy as np
 from aesara.scalar import basic as aes
 from aesara.scalar import math as aem
 from aesara.tensor.math import MulWithoutZeros
-from aesara.tensor.nnet.basic import ScalarSoftsign
-from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 from aesara.tensor.xlogx import XlogX, XlogY0
 
 from jaxprgen.emit import division, special
@@ -37,7 +35,7 @@ from jaxprgen.ir import Builder
 ScalarRule = Callable[..., Value]
 
 
-def _in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
+def in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
     """Convert the operands to the declared dtype, then compute."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
@@ -166,7 +164,7 @@ def _identity(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
 
 RULES: dict[type, ScalarRule] = {
     **{
-        op_type: _in_output_dtype(emit)
+        op_type: in_output_dtype(emit)
         for op_type, emit in {
             aes.Exp: ew.exp,
             aes.Exp2: ew.exp2,
@@ -226,9 +224,6 @@ RULES: dict[type, ScalarRule] = {
             aem.Softplus: special.softplus,
             aem.Log1mexp: special.log1mexp,
             aem.BetaInc: special.betainc,
-            # Its ``perform`` is the exact sigmoid; only its C code approximates.
-            UltraFastScalarSigmoid: special.expit,
-            ScalarSoftsign: special.softsign,
             XlogX: lambda b, x: special.xlogy(b, x, x),
             XlogY0: special.xlogy,
         }.items()

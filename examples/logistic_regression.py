@@ -5,12 +5,12 @@ scikit-learn.
 """
 
 import jax
+import model
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 import jaxprgen
-import model
 
 jax.config.update("jax_enable_x64", True)
 

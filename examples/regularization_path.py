@@ -6,11 +6,11 @@ compiled log-posterior, over the strengths.
 
 import jax
 import jax.numpy as jnp
+import model
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import jaxprgen
-import model
 
 jax.config.update("jax_enable_x64", True)
 

@@ -3,7 +3,7 @@
 Importing this package first also makes ``import aesara`` work on NumPy 2 and Python 3.12.
 """
 
-from jaxprgen import _aesara  # isort: skip  # Before anything imports aesara.
+from jaxprgen import _aesara as _aesara  # isort: split  # Before anything imports aesara.
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
@@ -20,8 +20,8 @@ from jax._src import mesh as _mesh
 from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source_info_util
 from jax._src.lax import special as _special
-from jax._src.sharding_impls import UNSPECIFIED as _UNSPECIFIED
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
+from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jax.extend.core import primitives as _primitives
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -39,6 +39,20 @@ __all__ = [
 VERSION: tuple[int, ...] = jax.__version_info__
 
 ShapedArray = _core.ShapedArray
+if TYPE_CHECKING:
+    # JAX says of an atom's type only that it is abstract; all of ours are arrays.
+    @final
+    class Var(_core.Var):
+        aval: ShapedArray  # type: ignore[assignment]
+
+    @final
+    class Literal:
+        val: Any
+        aval: ShapedArray
+
+        def __init__(self, val: Any, aval: ShapedArray) -> None: ...
+else:
+    from jax.extend.core import Literal, Var
 Tracer = _core.Tracer
 check_jaxpr = _core.check_jaxpr
 check_eqn = _core.check_eqn
@@ -48,7 +62,7 @@ no_effects: frozenset[Any] = _effects.no_effects  # type: ignore[assignment]
 eqn_context = (
     _core.JaxprEqnContext
     if VERSION >= (0, 8)
-    else lambda: _core.JaxprEqnContext(None, _config.threefry_partitionable.value)
+    else lambda: _core.JaxprEqnContext(None, _config.threefry_partitionable.value)  # type: ignore[call-arg]
 )
 trace_context = _config.trace_context
 checks_enabled = _config.enable_checks
@@ -111,14 +125,14 @@ if VERSION >= (0, 8):
     def varying_axes(aval: ShapedArray) -> frozenset[Any]:
         """The manual mesh axes over which a value of this type differs between devices."""
         axes = getattr(aval, "manual_axis_type", None)
-        return axes.varying if axes is not None else aval.vma
+        return axes.varying if axes is not None else aval.vma  # type: ignore[attr-defined]
 
     _PVARY_PARAMS: dict[str, Any] = {}
 else:
 
     def varying_axes(aval: ShapedArray) -> frozenset[Any]:
         """The manual mesh axes over which a value of this type differs between devices."""
-        return aval.vma
+        return aval.vma  # type: ignore[attr-defined]
 
     _PVARY_PARAMS = {"axis_index_groups": None}
 
@@ -141,9 +155,10 @@ def primitive(name: str) -> Primitive:
     return _NOT_EXPORTED[name] if found is None else found
 
 
-_ACCURACY = frozenset(
-    "exp exp2 log expm1 log1p tanh sin cos tan sqrt rsqrt cbrt logistic".split()
-) | (frozenset({"erfc"}) if VERSION >= (0, 12) else frozenset())
+_ACCURACY = {"exp", "exp2", "log", "expm1", "log1p", "tanh", "sin", "cos", "tan"} | {
+    *("sqrt", "rsqrt", "cbrt", "logistic"),
+    *(("erfc",) if VERSION >= (0, 12) else ()),
+}
 _OUT_SHARDING = (
     frozenset({"reduce_sum", "reduce_max", "reduce_min"})
     if VERSION >= (0, 12)
@@ -230,7 +245,7 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
 
 jit_p = _pjit.jit_p
 if VERSION >= (0, 12):
-    from jax._src.api import Inline as _Inline
+    from jax._src.api import Inline as _Inline  # type: ignore[attr-defined]
 
     _INLINE: dict[str, Any] = {"inline": _Inline.AUTO}
 else:

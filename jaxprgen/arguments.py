@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprgen._jax import Tracer
+from jaxprgen._jax import Tracer, x64_enabled
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.frontend.graph import Input
 
@@ -59,7 +59,8 @@ def _holds(wide: np.dtype[Any], narrow: Any) -> bool:
     try:
         return np.can_cast(narrow, wide, "safe") or (
             # With x64 off JAX has no 64-bit numbers; what it has of that kind is as declared.
-            not jax.config.jax_enable_x64 and np.dtype(narrow).kind == wide.kind
+            not x64_enabled()
+            and np.dtype(narrow).kind == wide.kind
             and wide.itemsize >= np.dtype(narrow).itemsize
         )
     except TypeError:  # An extended dtype, such as a PRNG key's.

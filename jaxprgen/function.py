@@ -47,6 +47,7 @@ class CompiledFunction:
         return f"<jaxprgen function {self.__name__}({names})>"
 
     def __call__(self, *args: Any) -> Any:
+        """Run on arguments, or record the program where one of them is a tracer."""
         operands = self._operands(args)
         shared = [s.read() for s in self._plan.shared]
         specialization = self._specializer(operands, shared)
@@ -54,7 +55,7 @@ class CompiledFunction:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def jaxpr(self, *args: Any) -> ClosedJaxpr:
-        """The program for arguments of these types. Its constants are data, its inputs the arguments."""
+        """The program for arguments of these types: its inputs. Its constants are data."""
         operands = self._operands(args)
         return self._specializer(operands, [s.read() for s in self._plan.shared]).closed_jaxpr
 
@@ -83,7 +84,8 @@ class CompiledFunction:
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)
             raise ArgumentCountError(
-                f"{self.__name__}({names}) takes {len(inputs)} arguments, but {len(args)} were given."
+                f"{self.__name__}({names}) takes {len(inputs)} arguments, but {len(args)} were "
+                "given."
             )
         return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
 
@@ -101,7 +103,7 @@ class CompiledFunction:
 
 
 def compile(
-    graph: Any, outputs: Any = None, *, name: str | None = None, checks: bool = False
+    graph: Any, outputs: Any = None, *, name: str = "main", checks: bool = False
 ) -> CompiledFunction:
     """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
 
@@ -126,7 +128,7 @@ def compile(
         An input is missing, given twice, or of a type that is no array.
     """
     plan = plan_of(graph, outputs)
-    return CompiledFunction(plan, name or plan.name, checks)
+    return CompiledFunction(plan, name, checks)
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:

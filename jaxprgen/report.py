@@ -34,9 +34,7 @@ class Report(NamedTuple):
         return {**self._asdict(), "nodes": [node._asdict() for node in self.nodes]}
 
     def __str__(self) -> str:
-        rows = [
-            f"{n.how:<8} {n.equations:>9} {n.seconds * 1e6:>8.0f}  {n.op}" for n in self.nodes
-        ]
+        rows = [f"{n.how:<8} {n.equations:>9} {n.seconds * 1e6:>8.0f}  {n.op}" for n in self.nodes]
         head = f"{'':<8} {'equations':>9} {'µs':>8}  Op"
         foot = (
             f"{self.name}: {self.equations} equations in the program, "

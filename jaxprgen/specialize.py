@@ -69,7 +69,9 @@ class Specialization:
         if self._on_device is None:
             # Outside of any trace that is going on, so that no tracer is kept.
             with jax.ensure_compile_time_eval():
-                self._on_device = [s if isinstance(s, int) else jax.device_put(s) for s in self._sources]
+                self._on_device = [
+                    s if isinstance(s, int) else jax.device_put(s) for s in self._sources
+                ]
         hidden = [shared[s] if isinstance(s, int) else s for s in self._on_device]
         traced = any(isinstance(x, Tracer) for x in operands)
         return self.bind(*hidden, *operands) if traced else self._jitted(*hidden, *operands)
@@ -178,7 +180,10 @@ class Specializer:
             elif isinstance(x, jax.ShapeDtypeStruct):
                 what = "a ShapeDtypeStruct, which has no value"
             elif np.size(x) > DECIDING_LIMIT:
-                what = f"an array of {np.size(x)} elements, too many to compile a program for each value"
+                what = (
+                    f"an array of {np.size(x)} elements, too many to compile a program for each "
+                    "value"
+                )
             if what:
                 raise StaticShapeError(
                     f"A shape depends on the value of input {declared.name!r}, which is {what}.\n"
@@ -210,6 +215,8 @@ DECIDING_LIMIT = 64
 
 def _values_key(deciding: tuple[int, ...], operands: Sequence[Any]) -> Any:
     return tuple(
-        None if isinstance(operands[i], (Tracer, jax.ShapeDtypeStruct)) else np.asarray(operands[i]).tobytes()
+        None
+        if isinstance(operands[i], (Tracer, jax.ShapeDtypeStruct))
+        else np.asarray(operands[i]).tobytes()
         for i in deciding
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import aesara
-import jax
 import numpy as np
 from aesara.compile.mode import Mode
 
@@ -76,9 +75,3 @@ def assert_agrees(
 def equations(f: Any, *args: Any) -> list[str]:
     """The names of the primitives of a compiled function's program, in order."""
     return [eqn.primitive.name for eqn in f.jaxpr(*args).jaxpr.eqns]
-
-
-def same_as_jax(f: Callable[..., Any], g: Callable[..., Any], *args: Any) -> None:
-    """Two JAX functions have equal values, gradients, and equal values under ``jit`` and ``vmap``."""
-    jax.tree.map(lambda a, b: assert_same(a, b), f(*args), g(*args))
-    jax.tree.map(lambda a, b: assert_same(a, b), jax.jit(f)(*args), g(*args))

@@ -35,10 +35,11 @@ def eye(b: Builder, rows: int, columns: int, diagonal: Value, dtype: Dtype) -> V
     """Ones on one diagonal of a matrix (an integer scalar; 0 the main one), zeros elsewhere."""
     if rows == 0 or columns == 0:
         return splat(0, dtype, (rows, columns))
-    index = np.dtype(np.int64) if max(rows, columns) > np.iinfo(np.int32).max else np.dtype(np.int32)
+    index = (
+        np.dtype(np.int64) if max(rows, columns) > np.iinfo(np.int32).max else np.dtype(np.int32)
+    )
     row = lax.iota(b, index, (rows, columns), 0)
     column = lax.iota(b, index, (rows, columns), 1)
     offset = ew.convert(b, diagonal, index)
     shifted = row if _is(offset, 0) else ew.add(b, row, offset)
     return ew.convert(b, ew.equal(b, shifted, column), dtype)
-

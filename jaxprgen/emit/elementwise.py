@@ -201,9 +201,7 @@ def clip(b: Builder, x: Value, low: Value, high: Value) -> Value:
     """
     lo, hi = splat_value(low), splat_value(high)
     if lo is not None and hi is not None and lo <= hi and dtype_of(x) != BOOL:
-        clamped = elementwise(
-            b, lambda b, a: lax.clamp(b, b.literal(lo), a, b.literal(hi)), x
-        )
+        clamped = elementwise(b, lambda b, a: lax.clamp(b, b.literal(lo), a, b.literal(hi)), x)
         shape = broadcast_shapes(shape_of(x), shape_of(low), shape_of(high))
         return broadcast_to(b, clamped, shape)
     return where(b, less(b, x, low), low, where(b, greater(b, x, high), high, x))
@@ -259,7 +257,7 @@ def complex_(b: Builder, x: Value, y: Value) -> Value:
 
 
 def convert(b: Builder, x: Value, dtype: Dtype) -> Value:
-    """``x`` in another dtype, as `numpy.ndarray.astype`; complex to real drops the imaginary part."""
+    """``x`` in another dtype, as `numpy.ndarray.astype`; of a complex number the real part."""
     source = dtype_of(x)
     if source == dtype:
         return x

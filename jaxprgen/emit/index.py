@@ -62,7 +62,9 @@ def _span(index: Index, size: int, axis: int) -> _Span:
     if not isinstance(index, int):
         return _Span(0, size, 1, False)
     if not -size <= index < size:
-        raise IndexOutOfBoundsError(f"Index {index} is out of bounds for axis {axis} of size {size}.")
+        raise IndexOutOfBoundsError(
+            f"Index {index} is out of bounds for axis {axis} of size {size}."
+        )
     return _Span(index % size, 1, 1, False)
 
 

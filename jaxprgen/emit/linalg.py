@@ -65,15 +65,14 @@ def matmul(b: Builder, x: Value, y: Value) -> Value:
         return dot(b, x, y)
     left = expand_dims(b, x, [0]) if rx == 1 else x
     right = expand_dims(b, y, [1]) if ry == 1 else y
-    (*bx, m, k), (*by, l, n) = shape_of(left), shape_of(right)
+    (*bx, m, k), (*by, k_, n) = shape_of(left), shape_of(right)
     batch = broadcast_shapes(tuple(bx), tuple(by))
     count = math.prod(batch)
     if not by:  # One matrix for the whole batch: no need to repeat it.
         product = contract(b, left, right, (len(bx) + 1, 0))
     else:
         left = reshape(b, broadcast_to(b, left, (*batch, m, k)), (count, m, k))
-        right = reshape(b, broadcast_to(b, right, (*batch, l, n)), (count, l, n))
+        right = reshape(b, broadcast_to(b, right, (*batch, k_, n)), (count, k_, n))
         product = reshape(b, batched_dot(b, left, right), (*batch, m, n))
     dropped = [len(batch)] * (rx == 1) + [len(batch) + 1] * (ry == 1)
     return squeeze(b, product, dropped)
-

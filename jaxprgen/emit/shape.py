@@ -133,4 +133,3 @@ def slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     starts = [start if d == axis else 0 for d in range(len(shape))]
     stops = [stop if d == axis else n for d, n in enumerate(shape)]
     return lax.slice(b, atom(b, x), starts, stops, [1] * len(shape))
-

@@ -140,4 +140,3 @@ def xlogy(b: Builder, x: Value, y: Value) -> Value:
 def softsign(b: Builder, x: Value) -> Value:
     """``x / (1 + |x|)``."""
     return ew.divide(b, x, ew.add(b, like(x, 1), ew.absolute(b, x)))
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ Dtype: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 
+@final
 class Broadcast(NamedTuple):
     """A scalar, or an array of equal rank, repeated to a shape: not an equation until needed.
 
@@ -185,7 +186,9 @@ def elementwise(b: Builder, construct: Any, *operands: Value) -> Value:
 
 def full_rank(b: Builder, construct: Any, *operands: Value) -> Value:
     """Append a primitive that takes operands of one shape: each is broadcast before."""
-    shape = broadcast_shapes(*(shape_of(x.operand if type(x) is Broadcast else x) for x in operands))
+    shape = broadcast_shapes(
+        *(shape_of(x.operand if type(x) is Broadcast else x) for x in operands)
+    )
     target = broadcast_shapes(*map(shape_of, operands))
     atoms = [
         atom(b, broadcast_to(b, x.operand if type(x) is Broadcast else x, shape)) for x in operands

@@ -70,7 +70,6 @@ class Plan:
     """
 
     library: Library
-    name: str
     inputs: tuple[Input, ...]
     input_places: tuple[int, ...]
     output_places: tuple[int, ...]

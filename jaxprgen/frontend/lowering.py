@@ -109,8 +109,7 @@ class Lowering:
         for step in self._steps:
             node, rule, folds, inputs, outputs, types = step
             xs = [values[place] for place in inputs]
-            if events is not None:
-                start, before = time.perf_counter(), len(builder)
+            start, before = (time.perf_counter(), len(builder)) if events is not None else (0.0, 0)
             try:
                 if folds and (arrays := _known_and_small(xs)) is not None:
                     results: Any = library.evaluate(node, arrays)
@@ -222,7 +221,6 @@ def _results_without_equations(plan: Plan, step: Step, inputs: list[Any]) -> lis
     alone = step._replace(inputs=tuple(range(count)), outputs=tuple(range(count, size)))
     part = Plan(
         library=plan.library,
-        name=plan.name,
         inputs=(),
         input_places=(),
         output_places=alone.outputs,
@@ -275,6 +273,7 @@ def _checked(value: Value, declared: OutputType) -> Value:
     for axis, size in declared.fixed:
         if shape[axis] != size:
             raise LoweringError(
-                f"The rule returned shape {shape}, but the node declares size {size} for axis {axis}."
+                f"The rule returned shape {shape}, but the node declares size {size} for axis "
+                f"{axis}."
             )
     return value

@@ -63,7 +63,7 @@ class Builder:
 
     # --- Atoms ---------------------------------------------------------------------------
 
-    def literal(self, value: np.ndarray[Any, Any] | np.generic) -> Literal:
+    def literal(self, value: np.ndarray[Any, Any]) -> Literal:
         """A scalar as part of the program's text, in the dtype JAX gives it."""
         dtype = _jax.canonicalize_dtype(value.dtype)
         if dtype != value.dtype:
@@ -199,7 +199,7 @@ class Builder:
         return closed
 
     def _live_equations(self, outputs: Sequence[Atom]) -> list[JaxprEqn]:
-        live = set(x for x in outputs if type(x) is Var)
+        live = {x for x in outputs if type(x) is Var}
         kept: list[JaxprEqn] = []
         for eqn in reversed(self._equations):
             if eqn.effects or not live.isdisjoint(eqn.outvars):

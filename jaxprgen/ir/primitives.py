@@ -148,7 +148,10 @@ ge = _predicate("ge", "biuf")
 is_finite = _predicate("is_finite", _FLOAT)
 
 
-_REAL_PART = {np.dtype("complex64"): np.dtype("float32"), np.dtype("complex128"): np.dtype("float64")}
+_REAL_PART = {
+    np.dtype("complex64"): np.dtype("float32"),
+    np.dtype("complex128"): np.dtype("float64"),
+}
 
 
 def _real_valued(name: str, kinds: str) -> Callable[[Builder, Atom], Var]:
@@ -325,16 +328,16 @@ def pad(b: Builder, x: Atom, value: Atom, config: Sequence[tuple[int, int, int]]
 def concatenate(b: Builder, operands: Sequence[Atom], dimension: int) -> Var:
     """The operands one behind the other along an axis; their other sizes are equal."""
     first = operands[0].aval
-    others = first.shape[:dimension] + first.shape[dimension + 1 :]
+    before, behind = first.shape[:dimension], first.shape[dimension + 1 :]
     if not 0 <= dimension < len(first.shape) or any(
-        x.aval.shape[:dimension] + x.aval.shape[dimension + 1 :] != others
+        x.aval.shape != (*before, *x.aval.shape[dimension : dimension + 1], *behind)
+        or len(x.aval.shape) != len(first.shape)
         or x.aval.dtype != first.dtype
         for x in operands
     ):
         types = [x.aval for x in operands]
         raise EquationError(f"Cannot concatenate {types} along axis {dimension}.")
-    size = sum(x.aval.shape[dimension] for x in operands)
-    shape = (*first.shape[:dimension], size, *first.shape[dimension + 1 :])
+    shape = (*before, sum(x.aval.shape[dimension] for x in operands), *behind)
     aval = _jax.array_type(shape, first.dtype)
     return b.bind(_jax.primitive("concatenate"), operands, {"dimension": dimension}, aval)
 

@@ -87,7 +87,7 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value, diagonal: Value) ->
     folded = ctx.fold((rows, columns, diagonal), shape)
     if folded is not None:
         return list(folded)
-    return create.eye(ctx.builder, *shape, diagonal, ctx.dtype)
+    return create.eye(ctx.builder, shape[0], shape[1], diagonal, ctx.dtype)
 
 
 @lowers(Join)

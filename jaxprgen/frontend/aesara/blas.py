@@ -43,18 +43,14 @@ def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
 
 
 @lowers(Gemv, CGemv)
-def lower_gemv(
-    ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, beta: Value
-) -> Value:
+def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, beta: Value) -> Value:
     """``beta * y + alpha * dot(a, x)``."""
     b = ctx.builder
     return _accumulate(b, beta, y, _scale(b, alpha, linalg.dot(b, a, x)))
 
 
 @lowers(Gemm)
-def lower_gemm(
-    ctx: RuleContext, z: Value, alpha: Value, x: Value, y: Value, beta: Value
-) -> Value:
+def lower_gemm(ctx: RuleContext, z: Value, alpha: Value, x: Value, y: Value, beta: Value) -> Value:
     """``beta * z + alpha * dot(x, y)``."""
     b = ctx.builder
     return _accumulate(b, beta, z, _scale(b, alpha, linalg.dot(b, x, y)))
@@ -65,4 +61,3 @@ def lower_ger(ctx: RuleContext, a: Value, alpha: Value, x: Value, y: Value) -> V
     """``a + alpha * outer(x, y)``."""
     b = ctx.builder
     return ew.add(b, a, _scale(b, alpha, linalg.outer(b, x, y)))
-

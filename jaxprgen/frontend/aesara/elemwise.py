@@ -92,7 +92,7 @@ def _lower_composite(b: Builder, op: Composite, xs: Sequence[Value]) -> list[Val
 
 
 def _inner_nodes(op: Composite) -> list[Apply]:
-    return toposort(op.outputs, set(op.inputs))
+    return toposort(tuple(op.outputs), set(op.inputs))
 
 
 def _supports(op: Any) -> bool:

@@ -32,7 +32,8 @@ class AesaraLibrary:
             if params is NoParams:
                 node.op.perform(node, arrays, outputs)
             else:
-                node.op.perform(node, arrays, outputs, node.params_type.filter(params))
+                params = node.op.params_type.filter(params)  # type: ignore[union-attr]
+                node.op.perform(node, arrays, outputs, params)
         return [
             np.asarray(cell[0], v.type.dtype)
             if isinstance(v.type, (TensorType, ScalarType))
@@ -55,8 +56,9 @@ LIBRARY = AesaraLibrary()
 def _describe_value(variable: Variable, value: Any) -> str:
     if isinstance(value, (Var, np.ndarray, Broadcast)):
         kind = f"{dtype_of(value)}{list(shape_of(value))}"
-        small = isinstance(value, np.ndarray) and value.size <= 4
-        return f"{kind} = {value.tolist()}" if small else kind
+        if isinstance(value, np.ndarray) and value.size <= 4:
+            return f"{kind} = {value.tolist()}"
+        return kind
     return str(variable.type)
 
 

@@ -23,14 +23,13 @@ from jaxprgen.frontend.registry import Rule, find_rule, folds
 def plan_of(graph: Any, outputs: Any = None) -> Plan:
     """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`."""
     if isinstance(graph, FunctionGraph):
-        name = graph.name or "main"
-        return _plan(tuple(graph.inputs), tuple(graph.outputs), name)
+        return _plan(tuple(graph.inputs), tuple(graph.outputs))
     if isinstance(outputs, Variable):
         outputs = (outputs,)
     if isinstance(graph, Variable):
         graph = (graph,)
     variables = _variables(graph, "inputs"), _variables(outputs, "outputs")
-    return _plan(*variables, "main")
+    return _plan(*variables)
 
 
 def _variables(given: Any, what: str) -> tuple[Variable, ...]:
@@ -42,7 +41,7 @@ def _variables(given: Any, what: str) -> tuple[Variable, ...]:
     return tuple(given)
 
 
-def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...], name: str) -> Plan:
+def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...]) -> Plan:
     if not outputs:
         raise InvalidGraphError("The graph has no outputs: there is nothing to compute.")
     places: dict[Variable, int] = {}
@@ -92,7 +91,6 @@ def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...], name: str
         raise InvalidGraphError(_missing_text(missing))
     plan = Plan(
         LIBRARY,
-        name,
         declared,
         tuple(range(len(inputs))),
         output_places,
@@ -168,4 +166,3 @@ def _constant(variable: Constant) -> Any:
 
 def _reader(variable: SharedVariable) -> Any:
     return lambda: variable.get_value(borrow=True, return_internal_type=True)
-

@@ -79,4 +79,3 @@ def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
     """The maximum and its first position."""
     axes = _axes(ctx.op.axis, len(shape_of(x)))
     return [reduce.max(ctx.builder, x, axes), reduce.argmax(ctx.builder, x, axes)]
-

@@ -274,4 +274,3 @@ RULES: dict[type, ScalarRule] = {
     aes.Cast: _cast,
     aes.Identity: _identity,
 }
-

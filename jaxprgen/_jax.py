@@ -19,6 +19,7 @@ from jax._src import effects as _effects
 from jax._src import mesh as _mesh
 from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source_info_util
+from jax._src.lax import lax as _lax
 from jax._src.lax import special as _special
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
@@ -178,6 +179,11 @@ def default_params(name: str) -> dict[str, Any]:
     if name in _OUT_SHARDING:
         params["out_sharding"] = None
     return params
+
+
+def matmul_precision() -> Any:
+    """The ``precision`` of products that the user's ``jax_default_matmul_precision`` asks for."""
+    return _lax.canonicalize_precision(None)
 
 
 # --- Checks ------------------------------------------------------------------------------

@@ -59,6 +59,10 @@ class StaticShapeError(JaxprGenError, TypeError):
     """A shape depends on a value that is not known while emitting."""
 
 
+class UndefinedGradientError(JaxprGenError, TypeError):
+    """JAX differentiates through a value that the graph marks as having no gradient."""
+
+
 class LoweringError(JaxprGenError, RuntimeError):
     """A rule failed, or returned values that contradict the node's declared outputs."""
 

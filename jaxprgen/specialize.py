@@ -16,7 +16,7 @@ from jaxprgen._jax import ClosedJaxpr, Tracer
 from jaxprgen.emit.values import Array, atoms
 from jaxprgen.errors import RuntimeCheckWarning, StaticShapeError
 from jaxprgen.frontend.graph import Plan
-from jaxprgen.frontend.lowering import Event, Lowering, ValueNeededError
+from jaxprgen.frontend.lowering import Lowering, ValueNeededError
 from jaxprgen.ir import Builder
 
 
@@ -37,8 +37,6 @@ class Specialization:
         The program. Its inputs are the arguments, its constants data known while emitting.
     seconds
         How long emitting it took.
-    events
-        What happened to each node, if that was asked for.
     """
 
     def __init__(
@@ -47,11 +45,9 @@ class Specialization:
         shared: Sequence[Array],
         name: str,
         seconds: float,
-        events: Sequence[Event],
     ) -> None:
         self.closed_jaxpr = closed
         self.seconds = seconds
-        self.events = events
         hoisted, constants = _jax.hoist_constants(closed)
         position = {id(array): i for i, array in enumerate(shared)}
         # Where each hidden argument comes from: a shared variable's place, or an array.
@@ -100,9 +96,8 @@ class _Family(NamedTuple):
 class Specializer:
     """A cache of the programs of one plan. Safe to use from several threads."""
 
-    def __init__(self, plan: Plan, name: str, checks: bool, *, observe: bool = False) -> None:
+    def __init__(self, plan: Plan, name: str, checks: bool) -> None:
         self.plan = plan
-        self._observe = observe
         self.name = name
         self._checks = checks
         self._families: dict[Any, _Family] = {}
@@ -157,10 +152,7 @@ class Specializer:
     ) -> Specialization:
         start = time.perf_counter()
         builder = Builder(types)
-        events: list[Event] | None = [] if self._observe else None
-        lowering = Lowering(
-            self.plan, builder, shared, values, self._checks, self._announce, events
-        )
+        lowering = Lowering(self.plan, builder, shared, values, self._checks, self._announce)
         outputs = atoms(builder, lowering.run())
         closed = builder.build(
             outputs,
@@ -169,7 +161,7 @@ class Specializer:
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
         seconds = time.perf_counter() - start
-        return Specialization(closed, shared, self.name, seconds, events or ())
+        return Specialization(closed, shared, self.name, seconds)
 
     def _require_values(self, needed: ValueNeededError, operands: Sequence[Any]) -> None:
         for i in needed.inputs:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, known
 from jaxprgen.frontend.graph import Step
+from jaxprgen.frontend.known import FOLD_LIMIT
 from jaxprgen.ir import Builder
 
 if TYPE_CHECKING:
     from jaxprgen.frontend.lowering import Lowering
-
-FOLD_LIMIT = 1024
-"""Elements up to which a known result is computed while emitting rather than emitted."""
 
 
 class RuleContext(NamedTuple):

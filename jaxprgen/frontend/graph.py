@@ -66,7 +66,8 @@ class Library(Protocol):
 class Plan:
     """A graph ready to be lowered any number of times: what does not depend on shapes.
 
-    ``values`` has one place per variable; constants stand in theirs, all others hold None.
+    ``values`` has one place per variable; constants, and what follows from them, stand in
+    theirs, all others hold None. ``folded`` are the nodes whose results stand there.
     """
 
     library: Library
@@ -76,6 +77,7 @@ class Plan:
     shared: tuple[Shared, ...]
     values: list[Any]
     steps: tuple[Step, ...]
+    folded: tuple[Any, ...] = ()
 
     @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:

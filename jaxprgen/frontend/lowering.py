@@ -6,10 +6,8 @@ returns, putting the place in the graph on an error.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +15,11 @@ from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.check import check
-from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
 from jaxprgen.errors import JaxprGenError, LoweringError
-from jaxprgen.frontend.context import FOLD_LIMIT, RuleContext
+from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
+from jaxprgen.frontend.known import as_known, known_and_small
 from jaxprgen.ir import Builder
 
 
@@ -31,15 +30,6 @@ class ValueNeededError(Exception):
         super().__init__(where)
         self.inputs = tuple(inputs)
         self.where = where
-
-
-class Event(NamedTuple):
-    """What happened to one node: evaluated or lowered, equations appended, seconds taken."""
-
-    node: Any
-    folded: bool
-    equations: int
-    seconds: float
 
 
 class Lowering:
@@ -59,8 +49,6 @@ class Lowering:
         Whether run-time checks become equations (for `jax.experimental.checkify`).
     announce
         Called with a node and a message for every run-time check that is left out.
-    events
-        A list that is told what happened to every node, or None.
     wide
         Whether outputs have the dtypes the graph declares, or 32 bits; by default as x64 says.
     """
@@ -73,14 +61,12 @@ class Lowering:
         values: Mapping[int, Array],
         checks: bool,
         announce: Callable[[Any, str], None],
-        events: list[Event] | None = None,
         wide: bool | None = None,
     ) -> None:
         self.plan = plan
         self.builder = builder
         self._checks = checks
         self._announce = announce
-        self._events = events
         wide = _jax.x64_enabled() if wide is None else wide
         self._steps = plan.steps if wide else plan.narrow_steps
         self._producers: dict[int, Step] | None = None
@@ -104,15 +90,13 @@ class Lowering:
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""
-        values, builder, library = self._values, self.builder, self.plan.library
-        events = self._events
+        values, builder, evaluate = self._values, self.builder, self.plan.library.evaluate
         for step in self._steps:
             node, rule, folds, inputs, outputs, types = step
             xs = [values[place] for place in inputs]
-            start, before = (time.perf_counter(), len(builder)) if events is not None else (0.0, 0)
             try:
-                if folds and (arrays := _known_and_small(xs)) is not None:
-                    results: Any = library.evaluate(node, arrays)
+                if folds and (arrays := known_and_small(xs)) is not None:
+                    results: Any = evaluate(node, arrays)
                 else:
                     results = rule(RuleContext(builder, step, self), *xs)
                 if type(results) is not list:
@@ -123,21 +107,19 @@ class Lowering:
                     )
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
                     values[place] = value if declared is None else _checked(value, declared)
-                if events is not None:
-                    seconds = time.perf_counter() - start
-                    folded = len(builder) == before and all(map(_is_known, results))
-                    events.append(Event(node, folded, len(builder) - before, seconds))
             except ValueNeededError:
                 raise
-            except JaxprGenError as error:
-                if error.located:
-                    raise
-                raise error.at(library.describe(node, xs)) from error.__cause__
             except Exception as error:
-                where = library.describe(node, xs)
-                text = f"Lowering failed: {type(error).__name__}: {error}"
-                raise LoweringError(text).at(where) from error
+                raise self._located(error, node, xs) from error
         return [values[place] for place in self.plan.output_places]
+
+    def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
+        """The error with the node and the user's line, put there once."""
+        if isinstance(error, JaxprGenError) and error.located:
+            return error
+        if not isinstance(error, JaxprGenError):
+            error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
+        return error.at(self.plan.library.describe(node, inputs))
 
     # --- What rules ask for ---------------------------------------------------------------
 
@@ -177,7 +159,7 @@ class Lowering:
         for step in self.plan.steps:
             if id(step) in needed:
                 inputs = [
-                    found[p] if p in found else _as_known(self._values[p]) for p in step.inputs
+                    found[p] if p in found else as_known(self._values[p]) for p in step.inputs
                 ]
                 found.update(
                     zip(step.outputs, self.plan.library.evaluate(step.node, inputs), strict=True)
@@ -192,71 +174,6 @@ class Lowering:
             check(ctx.builder, condition(ctx.builder), message)
         else:
             self._announce(ctx.node, message)
-
-
-def fold_constants(plan: Plan) -> Plan:
-    """The plan without the steps whose results follow from constants alone.
-
-    What they give is the same for every kind of arguments; a step that makes equations, or
-    fails, stays.
-    """
-    values = plan.values.copy()
-    steps: list[Step] = []
-    for step in plan.steps:
-        inputs = [values[place] for place in step.inputs]
-        results = None
-        if all(map(_is_known, inputs)):
-            results = _results_without_equations(plan, step, inputs)
-        if results is None:
-            steps.append(step)
-        else:
-            for place, value in zip(step.outputs, results, strict=True):
-                values[place] = value
-    return replace(plan, values=values, steps=tuple(steps))
-
-
-def _results_without_equations(plan: Plan, step: Step, inputs: list[Any]) -> list[Any] | None:
-    builder = Builder()
-    count, size = len(inputs), len(inputs) + len(step.outputs)
-    alone = step._replace(inputs=tuple(range(count)), outputs=tuple(range(count, size)))
-    part = Plan(
-        library=plan.library,
-        inputs=(),
-        input_places=(),
-        output_places=alone.outputs,
-        shared=(),
-        values=inputs + [None] * len(step.outputs),
-        steps=(alone,),
-    )
-    try:
-        results = Lowering(part, builder, (), {}, False, lambda *_: None, wide=True).run()
-    except (JaxprGenError, ValueNeededError):
-        return None
-    return results if not len(builder) and all(map(_is_known, results)) else None
-
-
-def _known_and_small(xs: Sequence[Any]) -> list[Any] | None:
-    """The inputs as NumPy arrays, or None: one is not known, or they are large together."""
-    size = 0
-    arrays: list[Any] = []
-    for x in xs:
-        if type(x) is Var:
-            return None
-        array = _as_known(x)
-        if array is None and x is not None:
-            return None
-        size += getattr(array, "size", 0)
-        arrays.append(array)
-    return arrays if size <= FOLD_LIMIT else None
-
-
-def _is_known(x: Any) -> bool:
-    return _as_known(x) is not None
-
-
-def _as_known(x: Any) -> Any:
-    """A known value as NumPy has it; things that are no arrays (slices, None) as they are."""
-    return known(x) if type(x) is Broadcast else x
 
 
 def _checked(value: Value, declared: OutputType) -> Value:

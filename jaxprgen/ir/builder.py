@@ -27,6 +27,17 @@ class Builder:
     `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding) types say
     more: JAX's own typing rules are asked then, and operands are cast to vary over the same
     mesh axes, as `jax.lax` does.
+
+    Attributes
+    ----------
+    plain
+        Whether the builder is plain.
+    settings
+        JAX's settings that decide which program is emitted, as one hashable value.
+    source_info
+        The source location that following equations get.
+    inlined
+        How many programs were inlined.
     """
 
     __slots__ = (
@@ -35,8 +46,9 @@ class Builder:
         "_equations",
         "_inputs",
         "_memo",
-        "_trace_context",
+        "inlined",
         "plain",
+        "settings",
         "source_info",
     )
 
@@ -46,7 +58,8 @@ class Builder:
         self._equations: list[JaxprEqn] = []
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
-        self._trace_context = _jax.trace_context()
+        self.settings = _jax.trace_context()
+        self.inlined = 0
         self.source_info = _jax.source_info()
         self.plain = _jax.ambient_mesh_is_empty() and all(
             _jax.is_plain(v.aval) or v.aval.sharding.mesh.empty for v in self._inputs
@@ -128,6 +141,24 @@ class Builder:
         )
         return outs
 
+    def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
+        """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
+        jaxpr = closed.jaxpr
+        atoms: dict[Var, Atom] = dict(zip(jaxpr.invars, operands, strict=True))
+        for v, value in zip(jaxpr.constvars, closed.consts, strict=True):
+            atoms[v] = self.constant(np.asarray(value))
+
+        def read(x: Atom) -> Atom:
+            return atoms[x] if type(x) is Var else x
+
+        for eqn in jaxpr.eqns:
+            fresh = [Var(v.aval) for v in eqn.outvars]
+            atoms.update(zip(eqn.outvars, fresh, strict=True))
+            invars = [read(x) for x in eqn.invars]
+            self._equations.append(eqn.replace(invars=invars, outvars=fresh))
+        self.inlined += 1
+        return [read(x) for x in jaxpr.outvars]
+
     def once(self, key: Any, make: Any) -> Any:
         """The value of ``make()`` for this key, made at most once in this program."""
         found = self._memo.get(key)
@@ -147,7 +178,7 @@ class Builder:
         except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
             out, effects = _jax.abstract_eval(primitive, avals, params)
         else:
-            out, effects = _abstract_eval(primitive, avals, key, self._trace_context)
+            out, effects = _abstract_eval(primitive, avals, key, self.settings)
         return operands, out, effects
 
     def _vary_alike(self, operands: Sequence[Atom]) -> list[Atom]:

@@ -391,7 +391,7 @@ def dot_general(
 ) -> Var:
     """Sum of products over paired axes: batch axes first, then ``x``'s others, then ``y``'s.
 
-    The precision is the user's, by ``jax.default_matmul_precision``.
+    The precision is the user's, by ``jax.default_matmul_precision``, as for `jax.lax`.
     """
     (cx, cy), (bx, by) = contract, batch
     sx, sy = x.aval.shape, y.aval.shape
@@ -404,7 +404,7 @@ def dot_general(
     )
     params = {
         "dimension_numbers": ((tuple(cx), tuple(cy)), (tuple(bx), tuple(by))),
-        "precision": None,
+        "precision": _jax.matmul_precision(),
         "preferred_element_type": x.aval.dtype,
         "out_sharding": None,
     }

@@ -17,7 +17,8 @@ from jaxprgen.emit.elementwise import canonical
 from jaxprgen.emit.values import Broadcast, Value, broadcast_shapes, broadcast_to, shape_of
 from jaxprgen.frontend.aesara import scalar
 from jaxprgen.frontend.aesara.order import toposort
-from jaxprgen.frontend.context import FOLD_LIMIT, RuleContext
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.known import FOLD_LIMIT
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
 

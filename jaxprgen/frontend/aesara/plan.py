@@ -15,8 +15,8 @@ from aesara.tensor.type import TensorType
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.frontend.aesara.library import LIBRARY, describe_op, name_of, origin
 from jaxprgen.frontend.aesara.order import toposort
+from jaxprgen.frontend.folding import fold_constants
 from jaxprgen.frontend.graph import Input, OutputType, Plan, Shared, Step
-from jaxprgen.frontend.lowering import fold_constants
 from jaxprgen.frontend.registry import Rule, find_rule, folds
 
 

@@ -1,0 +1,119 @@
+"""The core's figures: equations, emission per equation, binds, and the cost of data in a graph.
+
+Run as ``python benchmarks/core.py``. Times are the best or the median of repeats in this one
+process; what matters is the ratios.
+"""
+
+import statistics
+import time
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+import aesara_graphs as graphs
+import jax
+import numpy as np
+
+import jaxprgen
+
+jax.config.update("jax_enable_x64", True)
+
+
+def count_equations(f: Any, *args: Any) -> int:
+    return len(f.jaxpr(*args).jaxpr.eqns)
+
+
+def best(function: Callable[[], Any], number: int, repeat: int) -> float:
+    """Seconds for one call."""
+    return min(timeit.repeat(function, number=number, repeat=repeat)) / number
+
+
+def emission(f: Any, args: Any, number: int, repeat: int) -> float:
+    """Seconds to emit the program anew, per equation."""
+
+    def emit() -> None:
+        f.cache_clear()
+        f.jaxpr(*args)
+
+    return best(emit, number, repeat) / count_equations(f, *args)
+
+
+def copying(f: Any, args: Any) -> float:
+    """Seconds to copy the program's equations with fresh variables, per equation."""
+    from jaxprgen._jax import JaxprEqn, Var
+
+    eqns = f.jaxpr(*args).jaxpr.eqns
+
+    def copy() -> None:
+        fresh: dict[Any, Any] = {}
+        for e in eqns:
+            outs = [Var(v.aval) for v in e.outvars]
+            fresh.update(zip(e.outvars, outs, strict=True))
+            ins = [fresh.get(x, x) if type(x) is Var else x for x in e.invars]
+            JaxprEqn(ins, outs, e.primitive, e.params, e.effects, e.source_info, e.ctx)
+
+    return best(copy, 20, 20) / len(eqns)
+
+
+def binds_of_first_call(inputs: Any, output: Any, args: Any) -> int:
+    """How often `Primitive.bind` is entered when a new function is called."""
+    from jaxprgen._jax import Primitive
+
+    f, count, original = jaxprgen.compile(inputs, output), 0, Primitive.bind
+
+    def counting(self: Any, *a: Any, **k: Any) -> Any:
+        nonlocal count
+        count += 1
+        return original(self, *a, **k)
+
+    Primitive.bind = counting
+    try:
+        f(*args)
+    finally:
+        Primitive.bind = original
+    return count
+
+
+def compile_seconds(rows: int) -> float:
+    """Seconds to lower and compile a model that holds an array of ``rows`` × 25 doubles."""
+    f = jaxprgen.compile(*graphs.model_with_data(rows))
+    start = time.perf_counter()
+    f.lower(np.ones(25)).compile()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    vector = np.linspace(0.1, 0.2, 10)
+    chain, args = graphs.chain(200), (vector, vector)
+    f = jaxprgen.compile(*chain)
+    long = jaxprgen.compile(*graphs.chain(100_000))
+    short_time, long_time = emission(f, args, 20, 30), emission(long, args, 1, 5)
+    logistic, data = graphs.logistic(1000, 20)
+    compile_seconds(5)
+    small, large = (
+        statistics.median(compile_seconds(rows) for _ in range(7)) for rows in (5, 500_000)
+    )
+    rows = {
+        "equations, 200-op chain": count_equations(f, *args),
+        "equations, logistic regression + gradient": count_equations(
+            jaxprgen.compile(*logistic), *data
+        ),
+        "µs per equation, 200-op chain (best)": short_time * 1e6,
+        "µs per equation, 100,000-op chain (best)": long_time * 1e6,
+        "… ratio": long_time / short_time,
+        "µs to copy an equation (best)": copying(f, args) * 1e6,
+        "µs per node to compile (plan), 200-op chain": best(
+            lambda: jaxprgen.compile(*chain), 10, 20
+        )
+        / 200
+        * 1e6,
+        "binds in the first call, 200-op chain": binds_of_first_call(*chain, args),
+        "lower + XLA, 100 MB constant ÷ 1 kB (medians)": large / small,
+    }
+    print(f"jax {jax.__version__}, numpy {np.__version__}")
+    for name, value in rows.items():
+        print(f"{name:48} {value:10.2f}" if isinstance(value, float) else f"{name:48} {value:10}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Leaf routines that no primitive and no few primitives express: traced once, then copied in.
+
+This is the one place where JAX traces on the way to a program, and what it may trace is a
+routine of this package or of JAX, never a user's. `jaxprgen.report` shows which nodes did.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit.values import Value, atoms
+from jaxprgen.ir import Builder
+
+
+def staged(b: Builder, routine: Callable[..., Any], *operands: Value) -> list[Var]:
+    """The outputs of a JAX routine. Equal routines on equal types are traced once."""
+    arguments = atoms(b, operands)
+    return b.inline(_trace(routine, tuple(x.aval for x in arguments), b.settings), arguments)
+
+
+@functools.lru_cache(maxsize=1024)
+def _trace(routine: Callable[..., Any], avals: Sequence[Any], _: Any) -> ClosedJaxpr:
+    return jax.make_jaxpr(routine)(*avals)

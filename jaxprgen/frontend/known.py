@@ -1,0 +1,37 @@
+"""What is known while emitting, as NumPy and a graph library's own functions take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprgen._jax import Var
+from jaxprgen.emit.values import Broadcast, known
+
+FOLD_LIMIT = 1024
+"""Elements up to which a known result is computed while emitting rather than emitted."""
+
+
+def known_and_small(xs: Sequence[Any]) -> list[Any] | None:
+    """The inputs as NumPy arrays, or None: one is not known, or they are large together."""
+    size = 0
+    arrays: list[Any] = []
+    for x in xs:
+        if type(x) is Var:
+            return None
+        array = as_known(x)
+        if array is None and x is not None:
+            return None
+        size += getattr(array, "size", 0)
+        arrays.append(array)
+    return arrays if size <= FOLD_LIMIT else None
+
+
+def is_known(x: Any) -> bool:
+    """Whether a value is known."""
+    return as_known(x) is not None
+
+
+def as_known(x: Any) -> Any:
+    """A known value as NumPy has it; things that are no arrays (slices, None) as they are."""
+    return known(x) if type(x) is Broadcast else x

@@ -1,8 +1,8 @@
 """The graphs that are measured."""
 
-from typing import Any
+from typing import Any  # noqa: I001
 
-import jaxprgen  # noqa: F401, I001  # First: it makes Aesara importable on current NumPy and Python.
+import jaxprgen  # noqa: F401  # First: it makes Aesara importable.
 import aesara
 import aesara.tensor as at
 import numpy as np

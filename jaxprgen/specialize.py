@@ -75,7 +75,8 @@ class Specialization:
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
         hidden = [shared[s] if isinstance(s, int) else s for s in self._sources]
-        return self._jitted.lower(*hidden, *operands)
+        types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in hidden]
+        return self._jitted.lower(*types, *operands)
 
 
 def _named(function: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprgen._jax import Tracer, x64_enabled
+from jaxprgen._jax import Tracer, canonicalize_dtype
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.frontend.graph import Input
 
@@ -32,14 +32,13 @@ def accept(x: Any, declared: Input) -> Any:
             f"Input {declared.name!r} got {_a(type(x).__name__)}, not an array. "
             "Convert it with numpy.asarray."
         )
-    elif x.dtype != declared.dtype and not (
-        _holds(declared.dtype, x.dtype) or _is_weak(x, declared.dtype)
-    ):
+    elif type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
         raise ArgumentTypeError(
-            f"Input {declared.name!r} has dtype {declared.dtype}, which cannot hold all values of "
-            f"the argument's {x.dtype}. Convert it with .astype({str(declared.dtype)!r}) if the "
-            "loss is meant."
+            f"Input {declared.name!r} got a masked array, whose mask would be lost. "
+            "Fill it with .filled()."
         )
+    elif x.dtype != declared.dtype:
+        x = _converted(x, declared)
     shape = x.shape
     if len(shape) != len(declared.shape):
         raise ArgumentShapeError(
@@ -55,23 +54,29 @@ def accept(x: Any, declared: Input) -> Any:
     return x
 
 
-def _holds(wide: np.dtype[Any], narrow: Any) -> bool:
-    try:
-        return np.can_cast(narrow, wide, "safe") or (
-            # With x64 off JAX has no 64-bit numbers; what it has of that kind is as declared.
-            not x64_enabled()
-            and np.dtype(narrow).kind == wide.kind
-            and wide.itemsize >= np.dtype(narrow).itemsize
+def _converted(x: Any, declared: Input) -> Any:
+    """An array of another dtype than its input's, which the program converts."""
+    dtype = declared.dtype
+    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} has dtype {dtype}; the argument is of JAX's {x.dtype}, as "
+            "typed PRNG keys are, and holds no numbers. Pass jax.random.key_data of it if its bits "
+            "are meant."
         )
-    except TypeError:  # An extended dtype, such as a PRNG key's.
-        return False
+    if not np.can_cast(x.dtype, dtype, "safe") and not _is_weak(x, dtype):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} has dtype {dtype}, which cannot hold all values of "
+            f"the argument's {x.dtype}. Convert it with .astype({str(dtype)!r}) if the loss is "
+            "meant."
+        )
+    return x if x.dtype.isnative else x.astype(dtype)
 
 
 def _is_weak(x: Any, dtype: np.dtype[Any]) -> bool:
     """Whether an argument is a Python scalar in JAX's hands, of a kind that the dtype holds."""
     kinds = "biufc"
     weak = getattr(x, "weak_type", False)
-    return weak and kinds.index(x.dtype.kind) <= max(kinds.index(dtype.kind), kinds.index("i"))
+    return weak and kinds.index(x.dtype.kind) <= kinds.index(dtype.kind)
 
 
 def _python_scalar(x: Any, declared: Input) -> Any:
@@ -84,13 +89,14 @@ def _python_scalar(x: Any, declared: Input) -> Any:
         "c": True,
     }[dtype.kind]
     if fits and dtype.kind in "iu":
-        info = np.iinfo(dtype)
+        info = np.iinfo(canonicalize_dtype(dtype))
         fits = info.min <= x <= info.max
-    if not fits:
-        raise ArgumentTypeError(
-            f"Input {declared.name!r} has dtype {dtype}, which cannot hold {x!r}."
-        )
-    return np.asarray(x, dtype)
+    try:
+        if fits:
+            return np.asarray(x, dtype)
+    except OverflowError:  # An integer beyond all floats.
+        pass
+    raise ArgumentTypeError(f"Input {declared.name!r} has dtype {dtype}, which cannot hold {x!r}.")
 
 
 def _count(n: int, noun: str) -> str:

@@ -77,3 +77,7 @@ class DuplicateRuleError(JaxprGenError, ValueError):
 
 class RuntimeCheckWarning(UserWarning):
     """A check that Aesara makes at run time is not part of the emitted program."""
+
+
+class PrecisionWarning(UserWarning):
+    """A graph declares 64-bit numbers, which JAX computes with 32 bits while x64 is off."""

@@ -10,11 +10,11 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import accept
-from jaxprgen.errors import ArgumentCountError
+from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.frontend.aesara import plan_of
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.report import Report, observe
-from jaxprgen.specialize import CacheInfo, Specializer
+from jaxprgen.specialize import CacheInfo, Specializer, to_device
 
 
 class CompiledFunction:
@@ -51,7 +51,15 @@ class CompiledFunction:
         operands = self._operands(args)
         shared = [s.read() for s in self._plan.shared]
         specialization = self._specializer(operands, shared)
-        outputs = specialization(operands, self._device_values(shared))
+        try:
+            outputs = specialization(operands, self._device_values(shared))
+        except TypeError:
+            if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
+                raise ArgumentTypeError(
+                    f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
+                    "values; its methods jaxpr, lower and report can."
+                ) from None
+            raise
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def jaxpr(self, *args: Any) -> ClosedJaxpr:
@@ -91,15 +99,14 @@ class CompiledFunction:
 
     def _device_values(self, shared: Sequence[Any]) -> list[Any]:
         """Shared variables' values on the device, put there once until they are set anew."""
-        values: list[Any] = []
-        for i, value in enumerate(shared):
-            source, array = self._on_device[i]
-            if source is not value:
-                with jax.ensure_compile_time_eval():
-                    array = jax.device_put(value)
-                self._on_device[i] = value, array
-            values.append(array)
-        return values
+        held = self._on_device
+        stale = [i for i, value in enumerate(shared) if held[i][0] is not value]
+        if stale:
+            held = held.copy()
+            for i, array in zip(stale, to_device([shared[i] for i in stale]), strict=True):
+                held[i] = shared[i], array
+            self._on_device = held
+        return [array for _, array in held]
 
 
 def compile(

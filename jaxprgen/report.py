@@ -58,7 +58,7 @@ def observe(
     """Emit a plan anew for these arguments and report on it."""
     lowered: dict[int, NodeReport] = {}
     steps = tuple(step._replace(rule=_observed(step.rule, lowered)) for step in plan.steps)
-    program = Specializer(replace(plan, steps=steps), name, checks)(operands, shared)
+    program = Specializer(replace(plan, steps=steps), name, checks, quiet=True)(operands, shared)
     nodes = [*plan.folded, *(step.node for step in plan.steps)]
     closed = program.closed_jaxpr
     return Report(

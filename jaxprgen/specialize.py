@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -14,7 +15,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
 from jaxprgen.emit.values import Array, atoms
-from jaxprgen.errors import RuntimeCheckWarning, StaticShapeError
+from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning, StaticShapeError
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering, ValueNeededError
 from jaxprgen.ir import Builder
@@ -63,11 +64,8 @@ class Specialization:
     def __call__(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """Run on arguments, or record the program where one of them is a tracer."""
         if self._on_device is None:
-            # Outside of any trace that is going on, so that no tracer is kept.
-            with jax.ensure_compile_time_eval():
-                self._on_device = [
-                    s if isinstance(s, int) else jax.device_put(s) for s in self._sources
-                ]
+            put = iter(to_device([s for s in self._sources if not isinstance(s, int)]))
+            self._on_device = [s if isinstance(s, int) else next(put) for s in self._sources]
         hidden = [shared[s] if isinstance(s, int) else s for s in self._on_device]
         traced = any(isinstance(x, Tracer) for x in operands)
         return self.bind(*hidden, *operands) if traced else self._jitted(*hidden, *operands)
@@ -79,6 +77,12 @@ class Specialization:
         return self._jitted.lower(*types, *operands)
 
 
+def to_device(arrays: Sequence[Array]) -> list[Any]:
+    """The arrays on the device: outside of any trace that is going on, and by one equation."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(list(arrays))
+
+
 def _named(function: Any, name: str) -> Any:
     def program(*operands: Any) -> Any:
         return function(*operands)
@@ -88,23 +92,33 @@ def _named(function: Any, name: str) -> Any:
 
 
 class _Family(NamedTuple):
-    """The specializations for one list of types: by the values of inputs that decide shapes."""
+    """The specializations for one list of types: by the values of inputs that decide shapes.
+
+    ``where`` describes the node that asked for these values.
+    """
 
     deciding: tuple[int, ...]
     members: dict[Any, Specialization]
+    where: str = ""
 
 
 class Specializer:
-    """A cache of the programs of one plan. Safe to use from several threads."""
+    """A cache of the programs of one plan. Safe to use from several threads.
 
-    def __init__(self, plan: Plan, name: str, checks: bool) -> None:
+    With ``quiet``, what there is to warn of is left to another one of the same plan.
+    """
+
+    def __init__(self, plan: Plan, name: str, checks: bool, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self.plan = plan
         self.name = name
         self._checks = checks
         self._families: dict[Any, _Family] = {}
         self._lock = threading.RLock()
         self._hits = self._misses = 0
-        self._announced: set[Any] = set()
+        # What there is to warn of, by what it is about, and about what that was done.
+        self._warnings: dict[Any, tuple[str, type[Warning]]] = {}
+        self._said: set[Any] = set()
 
     def __call__(self, operands: Sequence[Any], shared: Sequence[Array]) -> Specialization:
         """The program for these arguments, emitted if it was not before.
@@ -116,42 +130,47 @@ class Specializer:
         """
         types = tuple(_jax.type_of(x) for x in operands)
         kind = (types, tuple((a.shape, a.dtype) for a in shared), _jax.trace_context())
+        arguments = [*operands, *shared]
         family = self._families.get(kind)
         if family is not None:
-            found = family.members.get(_values_key(family.deciding, operands))
+            found = family.members.get(_values_key(family.deciding, arguments))
             if found is not None:
                 self._hits += 1
                 return found
         with self._lock:
-            return self._emit(kind, types, operands, shared)
+            return self._emit(kind, types, arguments, shared)
 
     def _emit(
-        self, kind: Any, types: Sequence[Any], operands: Sequence[Any], shared: Sequence[Array]
+        self, kind: Any, types: Sequence[Any], arguments: Sequence[Any], shared: Sequence[Array]
     ) -> Specialization:
         family = self._families.get(kind, _Family((), {}))
         while True:
-            key = _values_key(family.deciding, operands)
+            key = _values_key(family.deciding, arguments)
             found = family.members.get(key)
             if found is not None:  # Another thread was first.
                 self._hits += 1
                 return found
             try:
-                values = {i: np.asarray(operands[i]) for i in family.deciding}
-                made = self._lower(types, values, shared)
+                made = self._lower(types, self._values(family, arguments), shared)
             except ValueNeededError as needed:
-                self._require_values(needed, operands)
                 deciding = tuple(sorted({*family.deciding, *needed.inputs}))
-                family = _Family(deciding, {})
+                family = _Family(deciding, {}, needed.where)
                 continue
             self._misses += 1
             family.members[key] = made
             self._families[kind] = family
+            self._warn()
             return made
 
     def _lower(
         self, types: Sequence[Any], values: dict[int, Array], shared: Sequence[Array]
     ) -> Specialization:
         start = time.perf_counter()
+        if not _jax.x64_enabled():
+            self._announce_narrowing()
+        # Views, because a constant of the program is known by the identity of its array, and
+        # one array may be the value of two variables.
+        shared = [array.view() for array in shared]
         builder = Builder(types)
         lowering = Lowering(self.plan, builder, shared, values, self._checks, self._announce)
         outputs = atoms(builder, lowering.run())
@@ -164,31 +183,41 @@ class Specializer:
         seconds = time.perf_counter() - start
         return Specialization(closed, shared, self.name, seconds)
 
-    def _require_values(self, needed: ValueNeededError, operands: Sequence[Any]) -> None:
-        for i in needed.inputs:
-            x, declared = operands[i], self.plan.inputs[i]
-            what = ""
-            if isinstance(x, Tracer):
-                what = f"a tracer ({type(x).__name__}) under a JAX transformation"
-            elif isinstance(x, jax.ShapeDtypeStruct):
-                what = "a ShapeDtypeStruct, which has no value"
-            elif np.size(x) > DECIDING_LIMIT:
-                what = (
-                    f"an array of {np.size(x)} elements, too many to compile a program for each "
-                    "value"
-                )
-            if what:
+    def _values(self, family: _Family, arguments: Sequence[Any]) -> dict[int, Array]:
+        """The arguments that decide shapes, in their inputs' dtypes."""
+        values: dict[int, Array] = {}
+        declared = [*self.plan.inputs, *self.plan.shared]
+        for i in family.deciding:
+            x, name = arguments[i], declared[i].name
+            hindrance = _hindrance(x, name, i)
+            if hindrance:
                 raise StaticShapeError(
-                    f"A shape depends on the value of input {declared.name!r}, which is {what}.\n"
-                    f"Pass {declared.name!r} as a concrete number: mark it with "
-                    f"jax.jit(..., static_argnums={i}), close over it, or give the array a size "
-                    "that does not depend on it.\n" + needed.where
+                    f"A shape depends on the value of input {name!r}, which is {hindrance}\n"
+                    f"{family.where}"
                 )
+            values[i] = np.asarray(x, declared[i].dtype)
+        return values
 
     def _announce(self, node: Any, message: str) -> None:
-        if node not in self._announced:
-            self._announced.add(node)
-            warnings.warn(message, RuntimeCheckWarning, stacklevel=2)
+        self._warnings[node] = message, RuntimeCheckWarning
+
+    def _announce_narrowing(self) -> None:
+        wide = _first_wide(self.plan)
+        if wide:
+            text = (
+                "jax_enable_x64 is off: what this graph declares with 64 bits, first of all "
+                f"{wide}, is computed with 32.\nRun jax.config.update('jax_enable_x64', True) "
+                "before anything else of JAX to compute as declared."
+            )
+            self._warnings[PrecisionWarning] = text, PrecisionWarning
+
+    def _warn(self) -> None:
+        """Say what there is to say, each thing once; here, where it cannot disturb a rule."""
+        news = [about for about in self._warnings if about not in self._said]
+        self._said.update(news)
+        for about in [] if self._quiet else news:
+            message, category = self._warnings[about]
+            warnings.warn(message, category, stacklevel=_levels_to_user())
 
     def info(self) -> CacheInfo:
         """How often a program was found, was emitted, and how many there are."""
@@ -206,10 +235,52 @@ DECIDING_LIMIT = 64
 """Elements up to which an argument may decide a shape by its value."""
 
 
-def _values_key(deciding: tuple[int, ...], operands: Sequence[Any]) -> Any:
+def _values_key(deciding: tuple[int, ...], arguments: Sequence[Any]) -> Any:
     return tuple(
         None
-        if isinstance(operands[i], (Tracer, jax.ShapeDtypeStruct))
-        else np.asarray(operands[i]).tobytes()
+        if isinstance(arguments[i], (Tracer, jax.ShapeDtypeStruct))
+        else np.asarray(arguments[i]).tobytes()
         for i in deciding
     )
+
+
+def _hindrance(x: Any, name: str, position: int) -> str:
+    """Why an argument cannot decide a shape, and what to do; nothing if it can."""
+    if isinstance(x, Tracer):
+        return (
+            f"a tracer ({type(x).__name__}) under a JAX transformation.\n"
+            f"Pass {name!r} as a concrete number: mark it with jax.jit(..., static_argnums="
+            f"{position}), close over it, or give the array a size that does not depend on it."
+        )
+    if isinstance(x, jax.ShapeDtypeStruct):
+        return f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
+    if np.size(x) > DECIDING_LIMIT:
+        return (
+            f"an array of {np.size(x)} elements.\nA program is compiled for each value that "
+            f"decides a shape; {DECIDING_LIMIT} elements are the most that is done for."
+        )
+    return ""
+
+
+def _first_wide(plan: Plan) -> str:
+    """The first 64-bit input, floating-point result or output that a graph declares, if any.
+
+    Integers between are left out: every graph that asks for a shape has them.
+    """
+    for declared in plan.inputs:
+        if declared.dtype in _jax.NARROW:
+            return f"{declared.name!r} ({declared.dtype})"
+    for step in plan.steps:
+        for declared, place in zip(step.types, step.outputs, strict=True):
+            counts = declared and (declared.dtype.kind in "fc" or place in plan.output_places)
+            if counts and declared.dtype in _jax.NARROW:
+                return f"the result of {step.node.op} ({declared.dtype})"
+    return ""
+
+
+def _levels_to_user() -> int:
+    """The ``stacklevel`` with which a warning of the caller shows the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals["__name__"].startswith("jaxprgen."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.values import (
@@ -18,7 +19,7 @@ from jaxprgen.emit.values import (
     splat,
     splat_value,
 )
-from jaxprgen.ir import Builder
+from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
 
@@ -105,7 +106,7 @@ def _integer_power(b: Builder, x: Value, exponent: int) -> Value:
     return elementwise(b, lambda b, a: lax.integer_pow(b, a, exponent), x)
 
 
-def _power_by_squaring(b: Builder, x: lax.Atom, y: lax.Atom) -> lax.Var:
+def _power_by_squaring(b: Builder, x: Atom, y: Atom) -> Var:
     """One squaring per binary digit of the largest exponent, so that overflow wraps as in C."""
     dtype = x.aval.dtype
     zero, one = (np.asarray(v, dtype) for v in (0, 1))

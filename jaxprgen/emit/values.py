@@ -159,15 +159,15 @@ def elementwise(b: Builder, construct: Any, *operands: Value) -> Value:
     Operands broadcast as in NumPy. What all of them merely repeat is computed once and
     repeated afterwards, so the result may be a `Broadcast`.
     """
-    rank = 0
-    for x in operands:  # The common case first: variables, scalar or of one rank.
+    shape: Shape = ()
+    for x in operands:  # The common case first: variables, scalar or of one shape.
         if type(x) is not Var:
             break
-        own = len(x.aval.shape)
-        if own != rank and own:
-            if rank:
+        own = x.aval.shape
+        if own != shape and own:
+            if shape:
                 break
-            rank = own
+            shape = own
     else:
         return construct(b, *operands)
     shape = broadcast_shapes(*[shape_of(x) for x in operands])

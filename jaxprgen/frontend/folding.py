@@ -20,23 +20,24 @@ def fold_constants(plan: Plan) -> Plan:
     """
     values = plan.values.copy()
     steps: list[Step] = []
+    folded: list[Any] = []
+    builder = Builder()  # Stays empty: what makes an equation is not folded.
     for step in plan.steps:
         inputs = [values[place] for place in step.inputs]
-        results = None
-        if all(map(is_known, inputs)):
-            results = _results_without_equations(plan, step, inputs)
-        if results is None:
+        results = _results(plan, step, inputs, builder) if all(map(is_known, inputs)) else None
+        if len(builder):
+            builder, results = Builder(), None
+        if results is None or not all(map(is_known, results)):
             steps.append(step)
-        else:
-            for place, value in zip(step.outputs, results, strict=True):
-                values[place] = value
-    kept = {id(step.node) for step in steps}
-    folded = tuple(step.node for step in plan.steps if id(step.node) not in kept)
-    return replace(plan, values=values, steps=tuple(steps), folded=folded)
+            continue
+        folded.append(step.node)
+        for place, value in zip(step.outputs, results, strict=True):
+            values[place] = value
+    return replace(plan, values=values, steps=tuple(steps), folded=tuple(folded))
 
 
-def _results_without_equations(plan: Plan, step: Step, inputs: list[Any]) -> list[Any] | None:
-    builder = Builder()
+def _results(plan: Plan, step: Step, inputs: list[Any], builder: Builder) -> list[Any] | None:
+    """What the step gives for these inputs, or None where it fails."""
     count, size = len(inputs), len(inputs) + len(step.outputs)
     alone = step._replace(inputs=tuple(range(count)), outputs=tuple(range(count, size)))
     part = Plan(
@@ -49,7 +50,6 @@ def _results_without_equations(plan: Plan, step: Step, inputs: list[Any]) -> lis
         steps=(alone,),
     )
     try:
-        results = Lowering(part, builder, (), {}, False, lambda *_: None, wide=True).run()
+        return Lowering(part, builder, (), {}, False, lambda *_: None, wide=True).run()
     except (JaxprGenError, ValueNeededError):
         return None
-    return results if not len(builder) and all(map(is_known, results)) else None

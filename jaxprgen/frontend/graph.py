@@ -46,6 +46,7 @@ class Shared(NamedTuple):
     """A variable that holds a value of its own, read whenever the program is called."""
 
     name: str
+    dtype: np.dtype[Any]
     place: int
     read: Callable[[], Any]
 

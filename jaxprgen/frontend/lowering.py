@@ -44,7 +44,8 @@ class Lowering:
     shared
         The current value of every shared variable of the plan.
     values
-        Inputs, by position, whose values are known because a shape depends on them.
+        Inputs, and behind them shared variables, by position, whose values are known because
+        a shape depends on them.
     checks
         Whether run-time checks become equations (for `jax.experimental.checkify`).
     announce
@@ -79,8 +80,13 @@ class Lowering:
                 if position in values
                 else self._admit(builder.inputs[position], ew.canonical(declared.dtype))
             )
-        for variable, value in zip(plan.shared, shared, strict=True):
-            self._values[variable.place] = builder.constant(value)
+        for position, (variable, value) in enumerate(
+            zip(plan.shared, shared, strict=True), len(plan.inputs)
+        ):
+            known_value = values.get(position)
+            self._values[variable.place] = (
+                builder.constant(value) if known_value is None else known_value
+            )
 
     def _admit(self, x: Var, dtype: np.dtype[Any]) -> Value:
         """An argument as its input declares it: in that dtype, and strongly typed."""
@@ -110,13 +116,13 @@ class Lowering:
             except ValueNeededError:
                 raise
             except Exception as error:
+                if isinstance(error, JaxprGenError) and error.located:
+                    raise
                 raise self._located(error, node, xs) from error
         return [values[place] for place in self.plan.output_places]
 
     def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
         """The error with the node and the user's line, put there once."""
-        if isinstance(error, JaxprGenError) and error.located:
-            return error
         if not isinstance(error, JaxprGenError):
             error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
         return error.at(self.plan.library.describe(node, inputs))
@@ -149,7 +155,7 @@ class Lowering:
                 order.append(step)
                 pending.extend(step.inputs)
         if missing:
-            places = self.plan.input_places
+            places = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
             where = self.plan.library.describe(
                 asking.node, [self._values[place] for place in asking.inputs]
             )

@@ -66,7 +66,7 @@ def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...]) -> Plan:
         if isinstance(variable, Constant):
             values[place] = _constant(variable)
         elif isinstance(variable, SharedVariable):
-            shared.append(Shared(name_of(variable), place, _reader(variable)))
+            shared.append(_shared(variable, place))
         elif variable.owner is None:
             missing.append((variable, client))
         return place
@@ -164,5 +164,10 @@ def _constant(variable: Constant) -> Any:
     return variable.data
 
 
-def _reader(variable: SharedVariable) -> Any:
-    return lambda: variable.get_value(borrow=True, return_internal_type=True)
+def _shared(variable: SharedVariable, place: int) -> Shared:
+    declared = _input(variable)
+
+    def read() -> Any:
+        return variable.get_value(borrow=True, return_internal_type=True)
+
+    return Shared(declared.name, declared.dtype, place, read)

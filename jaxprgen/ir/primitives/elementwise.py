@@ -1,0 +1,228 @@
+"""Elementwise primitives: sizes of one and scalars broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ShapedArray, Var
+from jaxprgen.errors import EquationError
+from jaxprgen.ir.builder import Atom, Builder
+from jaxprgen.ir.primitives.kinds import (
+    ANY,
+    BOOL,
+    DISCRETE,
+    FLOAT,
+    INEXACT,
+    INT32,
+    NUMBER,
+    REAL,
+    Dtype,
+)
+
+
+def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
+    """The common type of operands whose sizes are equal, one, or left out (a scalar)."""
+    result: ShapedArray = operands[0].aval  # type: ignore[assignment]
+    if result.dtype.kind not in kinds:
+        raise EquationError(f"{name} does not take {result.dtype}.")
+    for operand in operands[1:]:
+        aval: ShapedArray = operand.aval  # type: ignore[assignment]
+        if aval.dtype != result.dtype:
+            raise EquationError(f"{name} takes equal dtypes, not {result.dtype} and {aval.dtype}.")
+        if aval.shape == result.shape or not aval.shape:
+            continue
+        if not result.shape:
+            result = aval
+            continue
+        shape = tuple(m if n == 1 else n for m, n in zip(aval.shape, result.shape))  # noqa: B905
+        if len(aval.shape) != len(result.shape) or any(
+            n not in (1, m) for n, m in zip(aval.shape, shape, strict=True)
+        ):
+            raise EquationError(f"{name} does not take shapes {result.shape} and {aval.shape}.")
+        result = _jax.array_type(shape, result.dtype)
+    return result
+
+
+def _elementwise(name: str, kinds: str = ANY) -> Callable[..., Var]:
+    """A constructor for an n-ary primitive whose result has its operands' dtype."""
+    primitive, params = _jax.primitive(name), _jax.default_params(name)
+
+    def construct(b: Builder, *operands: Atom) -> Var:
+        if not b.plain:
+            return b.bind(primitive, operands, params)
+        return b.bind(primitive, operands, params, _type_of_elementwise(name, kinds, operands))
+
+    construct.__name__ = construct.__qualname__ = name
+    construct.__doc__ = f"``{name}``, elementwise; sizes of one and scalars broadcast."
+    return construct
+
+
+def _predicate(name: str, kinds: str = ANY) -> Callable[..., Var]:
+    """A constructor for an n-ary primitive whose result is boolean."""
+    primitive, params = _jax.primitive(name), _jax.default_params(name)
+
+    def construct(b: Builder, *operands: Atom) -> Var:
+        if not b.plain:
+            return b.bind(primitive, operands, params)
+        shape = _type_of_elementwise(name, kinds, operands).shape
+        return b.bind(primitive, operands, params, _jax.array_type(shape, BOOL))
+
+    construct.__name__ = construct.__qualname__ = name
+    construct.__doc__ = f"``{name}``, elementwise, to bool; sizes of one and scalars broadcast."
+    return construct
+
+
+neg = _elementwise("neg", NUMBER)
+sign = _elementwise("sign", NUMBER)
+floor = _elementwise("floor", FLOAT)
+ceil = _elementwise("ceil", FLOAT)
+exp = _elementwise("exp", INEXACT)
+exp2 = _elementwise("exp2", INEXACT)
+expm1 = _elementwise("expm1", INEXACT)
+log = _elementwise("log", INEXACT)
+log1p = _elementwise("log1p", INEXACT)
+sqrt = _elementwise("sqrt", INEXACT)
+rsqrt = _elementwise("rsqrt", INEXACT)
+cbrt = _elementwise("cbrt", FLOAT)
+logistic = _elementwise("logistic", INEXACT)
+square = _elementwise("square", NUMBER)
+sin = _elementwise("sin", INEXACT)
+cos = _elementwise("cos", INEXACT)
+tan = _elementwise("tan", INEXACT)
+asin = _elementwise("asin", INEXACT)
+acos = _elementwise("acos", INEXACT)
+atan = _elementwise("atan", INEXACT)
+sinh = _elementwise("sinh", INEXACT)
+cosh = _elementwise("cosh", INEXACT)
+tanh = _elementwise("tanh", INEXACT)
+asinh = _elementwise("asinh", INEXACT)
+acosh = _elementwise("acosh", INEXACT)
+atanh = _elementwise("atanh", INEXACT)
+erf = _elementwise("erf", FLOAT)
+erfc = _elementwise("erfc", FLOAT)
+erf_inv = _elementwise("erf_inv", FLOAT)
+lgamma = _elementwise("lgamma", FLOAT)
+digamma = _elementwise("digamma", FLOAT)
+bessel_i0e = _elementwise("bessel_i0e", FLOAT)
+bessel_i1e = _elementwise("bessel_i1e", FLOAT)
+bitwise_not = _elementwise("not", DISCRETE)
+
+add = _elementwise("add", NUMBER)
+sub = _elementwise("sub", NUMBER)
+mul = _elementwise("mul", NUMBER)
+div = _elementwise("div", NUMBER)
+rem = _elementwise("rem", REAL)
+max = _elementwise("max")
+min = _elementwise("min")
+pow = _elementwise("pow", INEXACT)
+atan2 = _elementwise("atan2", INEXACT)
+polygamma = _elementwise("polygamma", FLOAT)
+igamma = _elementwise("igamma", FLOAT)
+igammac = _elementwise("igammac", FLOAT)
+igamma_grad_a = _elementwise("igamma_grad_a", FLOAT)
+regularized_incomplete_beta = _elementwise("regularized_incomplete_beta", FLOAT)
+bitwise_and = _elementwise("and", DISCRETE)
+bitwise_or = _elementwise("or", DISCRETE)
+bitwise_xor = _elementwise("xor", DISCRETE)
+shift_right_logical = _elementwise("shift_right_logical", "iu")
+
+eq = _predicate("eq")
+ne = _predicate("ne")
+lt = _predicate("lt", "biuf")
+le = _predicate("le", "biuf")
+gt = _predicate("gt", "biuf")
+ge = _predicate("ge", "biuf")
+is_finite = _predicate("is_finite", FLOAT)
+
+
+_REAL_PART = {
+    np.dtype("complex64"): np.dtype("float32"),
+    np.dtype("complex128"): np.dtype("float64"),
+}
+
+
+def _real_valued(name: str, kinds: str) -> Callable[[Builder, Atom], Var]:
+    """A constructor for a unary primitive that takes complex numbers to reals."""
+    primitive, params = _jax.primitive(name), _jax.default_params(name)
+
+    def construct(b: Builder, x: Atom) -> Var:
+        dtype = x.aval.dtype
+        if dtype.kind not in kinds:
+            raise EquationError(f"{name} does not take {dtype}.")
+        aval = _jax.array_type(x.aval.shape, _REAL_PART.get(dtype, dtype))
+        return b.bind(primitive, (x,), params, aval)
+
+    construct.__name__ = construct.__qualname__ = name
+    return construct
+
+
+abs = _real_valued("abs", "ifc")
+real = _real_valued("real", "c")
+imag = _real_valued("imag", "c")
+
+
+def conj(b: Builder, x: Atom) -> Var:
+    """The complex conjugate of a complex array."""
+    if x.aval.dtype.kind != "c":
+        raise EquationError(f"conj does not take {x.aval.dtype}.")
+    return b.bind(_jax.primitive("conj"), (x,), {"input_dtype": x.aval.dtype}, x.aval)
+
+
+def complex(b: Builder, x: Atom, y: Atom) -> Var:
+    """``x + iy`` of two float arrays of one shape."""
+    return b.bind(_jax.primitive("complex"), (x, y), {})
+
+
+def integer_pow(b: Builder, x: Atom, y: int) -> Var:
+    """``x`` to a power known while emitting; for integers ``y >= 0``."""
+    if x.aval.dtype.kind not in NUMBER or (y < 0 and x.aval.dtype.kind not in INEXACT):
+        raise EquationError(f"integer_pow does not take {x.aval.dtype} to the power of {y}.")
+    return b.bind(_jax.primitive("integer_pow"), (x,), {"y": y}, x.aval)
+
+
+def round(b: Builder, x: Atom, *, half_to_even: bool) -> Var:
+    """The nearest integral float; halves go to even, or away from zero."""
+    from jax.lax import RoundingMethod
+
+    method = RoundingMethod.TO_NEAREST_EVEN if half_to_even else RoundingMethod.AWAY_FROM_ZERO
+    return b.bind(_jax.primitive("round"), (x,), {"rounding_method": method})
+
+
+def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
+    """``cases[which]``, elementwise: for a boolean ``which``, (where false, where true).
+
+    The cases have one shape and one dtype; ``which`` has that shape, or is a scalar, and is
+    boolean or int32.
+    """
+    first = cases[0].aval
+    if any(c.aval.shape != first.shape or c.aval.dtype != first.dtype for c in cases):
+        raise EquationError(f"select_n takes cases of one type, not {[c.aval for c in cases]}.")
+    if (
+        which.aval.shape not in ((), first.shape)
+        or which.aval.dtype not in (BOOL, INT32)
+        or (which.aval.dtype == BOOL and len(cases) > 2)
+    ):
+        raise EquationError(f"select_n cannot choose by {which.aval} among {first}.")
+    return b.bind(_jax.primitive("select_n"), (which, *cases), {}, first)
+
+
+def clamp(b: Builder, low: Atom, x: Atom, high: Atom) -> Var:
+    """``min(max(x, low), high)``; the bounds are scalars or have ``x``'s shape."""
+    return b.bind(_jax.primitive("clamp"), (low, x, high), {})
+
+
+def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
+    """The same values in another dtype. Complex to others is refused; take `real` first."""
+    if x.aval.dtype.kind == "c" and dtype.kind != "c":
+        raise EquationError(f"convert_element_type does not take {x.aval.dtype} to {dtype}.")
+    params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
+    aval = _jax.array_type(x.aval.shape, dtype)
+    return b.bind(_jax.primitive("convert_element_type"), (x,), params, aval)
+
+
+def stop_gradient(b: Builder, x: Atom) -> Var:
+    """The same values, constant to differentiation."""
+    return b.bind(_jax.primitive("stop_gradient"), (x,), {}, x.aval)

@@ -1,0 +1,239 @@
+"""The builder lets nothing out but a well-formed program, and keeps it small."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType, PartitionSpec
+
+import jaxprgen
+from jaxprgen import _jax
+from jaxprgen.errors import EquationError
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.verify import verify
+
+F64 = np.dtype("float64")
+VECTOR = _jax.array_type((3,), F64)
+HALF = np.asarray(0.5)
+
+
+def names(closed):
+    return [eqn.primitive.name for eqn in closed.jaxpr.eqns]
+
+
+# --- One exit, which verifies -------------------------------------------------------------
+
+
+def test_a_program_is_its_equations_in_order():
+    b = Builder([VECTOR])
+    (x,) = b.inputs
+    closed = b.build([lax.add(b, lax.neg(b, x), b.literal(HALF)), x])
+    assert str(closed) == (
+        "{ lambda ; a:f64[3]. let\n"
+        "    b:f64[3] = neg a\n"
+        "    c:f64[3] = add b 0.5:f64[]\n"
+        "  in (c, a) }"
+    )
+
+
+def test_a_variable_of_another_program_is_refused():
+    other = Builder([VECTOR])
+    b = Builder([VECTOR])
+    lax.exp(b, b.inputs[0])
+    with pytest.raises(EquationError, match="returns a variable of another program"):
+        b.build([other.inputs[0]])
+    out = lax.add(b, b.inputs[0], other.inputs[0])
+    with pytest.raises(EquationError, match="add reads a variable of another program"):
+        b.build([out])
+
+
+def test_an_equation_is_read_after_it_is_bound():
+    jaxpr = two_equations().jaxpr
+    with pytest.raises(EquationError, match="reads a variable of another program"):
+        verify(closed_with(jaxpr, jaxpr.eqns[::-1]))
+
+
+def test_a_variable_is_bound_once():
+    jaxpr = two_equations().jaxpr
+    with pytest.raises(EquationError, match="binds a variable a second time"):
+        verify(closed_with(jaxpr, [*jaxpr.eqns, jaxpr.eqns[0]]))
+    rebinding = jaxpr.eqns[1].replace(outvars=jaxpr.invars)
+    with pytest.raises(EquationError, match="binds a variable a second time"):
+        verify(closed_with(jaxpr, [*jaxpr.eqns, rebinding]))
+
+
+def two_equations():
+    b = Builder([VECTOR])
+    return b.build([lax.neg(b, lax.exp(b, b.inputs[0]))])
+
+
+def closed_with(jaxpr, eqns):
+    more = frozenset(), (), "main", ("x",), ("y",)
+    return _jax.closed_jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, *more)
+
+
+def test_types_are_checked_by_jax_where_its_checks_are_on():
+    b = Builder([VECTOR])
+    wrong = _jax.array_type((4,), F64)
+    out = b.bind(_jax.primitive("neg"), b.inputs, {}, wrong)
+    b.build([out])
+    with jax.enable_checks(True), pytest.raises(TypeError):
+        b.build([out])
+
+
+def test_a_program_can_be_inlined_any_number_of_times():
+    part = two_equations()
+    b = Builder([VECTOR])
+    x = b.inputs[0]
+    for _ in range(2):
+        (x,) = b.inline(part, [x])
+    closed = b.build([x])
+    assert names(closed) == ["exp", "neg"] * 2
+    np.testing.assert_allclose(jaxprgen.jaxpr_as_fun(closed)(np.zeros(3))[0], -np.exp(-np.ones(3)))
+
+
+# --- What nobody reads --------------------------------------------------------------------
+
+
+def test_dead_equations_and_constants_are_left_out():
+    b = Builder([VECTOR])
+    (x,) = b.inputs
+    used, unused = b.constant(np.ones(3)), b.constant(np.zeros(3))
+    lax.exp(b, lax.add(b, x, unused))
+    closed = b.build([lax.add(b, x, used)])
+    assert names(closed) == ["add"]
+    assert [c.tolist() for c in closed.consts] == [[1, 1, 1]]
+    assert len(closed.jaxpr.invars) == 1
+
+
+def test_unused_inputs_stay():
+    b = Builder([VECTOR, VECTOR])
+    assert len(b.build([b.inputs[1]]).jaxpr.invars) == 2
+
+
+def test_equations_with_effects_and_what_they_read_stay():
+    b = Builder([_jax.array_type((), np.dtype(bool)), VECTOR])
+    failed, x = b.inputs
+    code, params = _jax.check_params("must hold")
+    b.bind_multiple(_jax.check_p, (lax.bitwise_not(b, failed), b.literal(code)), params)
+    closed = b.build([x])
+    assert names(closed) == ["not", "check"]
+    assert closed.effects
+
+
+# --- Literals and constants ---------------------------------------------------------------
+
+
+def test_a_scalar_is_a_literal_and_an_array_a_constant():
+    b = Builder([VECTOR])
+    array = np.arange(3.0)
+    first, second = b.constant(array), b.constant(array)
+    assert first is second
+    assert b.constant(array.copy()) is not first
+    total = lax.add(b, lax.mul(b, b.inputs[0], first), lax.mul(b, second, b.literal(HALF)))
+    closed = b.build([total])
+    assert len(closed.consts) == 1
+    assert closed.consts[0] is array
+
+
+@pytest.mark.parametrize("x64", [True, False])
+def test_literals_and_constants_have_the_dtype_jax_computes_in(x64):
+    with _jax_enable_x64(x64):
+        b = Builder()
+        for dtype in ("int64", "uint64", "float64", "complex128", "float16", "bool"):
+            expected = jax.dtypes.canonicalize_dtype(dtype)
+            literal = b.literal(np.ones((), dtype))
+            assert (literal.aval.dtype, literal.val.dtype) == (expected, expected)
+            assert not literal.aval.weak_type
+            assert b.constant(np.ones(3, dtype)).aval.dtype == expected
+
+
+def _jax_enable_x64(on):
+    return jax.enable_x64(on) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(on)
+
+
+# --- JAX's typing rules -------------------------------------------------------------------
+
+
+def test_jax_is_asked_for_a_type_once(monkeypatch):
+    asked = []
+
+    def abstract_eval(*args):
+        asked.append(args[0].name)
+        return original(*args)
+
+    original = _jax.abstract_eval
+    monkeypatch.setattr(_jax, "abstract_eval", abstract_eval)
+    shape = (3, 5, 7, 11)  # One that no other test uses, for the memory outlives a test.
+    b = Builder([_jax.array_type(shape, F64)])
+    for _ in range(2):
+        lax.rev(b, b.inputs[0], (0,))
+    assert asked == ["rev"]
+    lax.rev(b, b.inputs[0], (1,))
+    assert asked == ["rev"] * 2
+    for _ in range(3):  # These have a rule of their own.
+        lax.add(b, b.inputs[0], b.inputs[0])
+    assert asked == ["rev"] * 2
+
+
+def test_what_jax_refuses_is_an_equation_error():
+    b = Builder([VECTOR])
+    with pytest.raises(EquationError) as caught:
+        lax.rev(b, b.inputs[0], (1,))
+    assert str(caught.value).startswith("JAX refuses rev on (float64[3]): ")
+
+
+# --- Under a mesh -------------------------------------------------------------------------
+
+
+def under_shard_map(emit, check_vma=True):
+    """The program that ``emit(builder, x)`` makes for an ``x`` that differs between devices."""
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
+    made = []
+
+    def body(x):
+        b = Builder([_jax.type_of(x)])
+        made.append(b.build([emit(b, b.inputs[0])]))
+        _jax.check_jaxpr(made[0].jaxpr)
+        return jaxprgen.jaxpr_as_fun(made[0])(x)[0]
+
+    spec = PartitionSpec("i")
+    mapped = jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=check_vma)
+    return made, np.asarray(mapped(np.arange(6.0)))
+
+
+def third_of_iota(b):
+    return lax.div(b, lax.iota(b, F64, (3,), 0), b.literal(np.asarray(3.0)))
+
+
+CASTING = {
+    "literal": lambda b, x: lax.add(b, x, b.literal(np.asarray(1.0))),
+    "constant": lambda b, x: lax.add(b, x, b.constant(np.ones(3))),
+    "iota": lambda b, x: lax.add(b, x, lax.exp(b, lax.floor(b, third_of_iota(b)))),
+}
+
+
+@pytest.mark.parametrize("emit", CASTING.values(), ids=CASTING)
+def test_what_is_alike_everywhere_is_cast_where_it_meets_what_is_not(emit):
+    (closed,), value = under_shard_map(emit)
+    np.testing.assert_array_equal(value, np.arange(6.0) + 1)
+    assert names(closed).count(_jax.pvary_p.name) == 1
+    assert _jax.varying_axes(closed.jaxpr.outvars[0].aval) == {"i"}
+
+
+def test_a_variable_is_cast_once():
+    def emit(b, x):
+        ones = b.constant(np.ones(3))
+        return lax.add(b, lax.mul(b, x, ones), lax.sub(b, ones, b.constant(np.zeros(3))))
+
+    (closed,), value = under_shard_map(emit)
+    np.testing.assert_array_equal(value, np.arange(6.0) + 1)
+    assert names(closed).count(_jax.pvary_p.name) == 2  # The ones, and their difference to zeros.
+
+
+def test_nothing_is_cast_where_jax_does_not_ask_for_it():
+    for emit in CASTING.values():
+        (closed,), _ = under_shard_map(emit, check_vma=False)
+        assert _jax.pvary_p.name not in names(closed)

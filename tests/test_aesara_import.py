@@ -1,0 +1,216 @@
+"""Aesara imports, and means what it says, with every NumPy and Python that jaxprgen supports."""
+
+import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import aesara
+import aesara.tensor as at
+import numpy as np
+import pytest
+from aesara.compile.mode import Mode
+from aesara.gradient import zero_grad
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxprgen import _aesara
+
+NUMPY_2 = int(np.__version__.split(".")[0]) >= 2
+PREPARE = f"import runpy; runpy.run_path({_aesara.__file__!r})\n"
+# Where Aesara needs no help, it looks for a BLAS, and warns when there is none.
+HELPED = bool(_aesara._flags_to_empty())
+NO_C = "cxx=" if HELPED else "cxx=,blas__ldflags=-lblas"
+PYTHON = Mode(linker="py", optimizer=None)
+REAL = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+]
+DTYPES = [*REAL, "complex64", "complex128"]
+
+
+def run(code: str, *, rc: Path | None = None, **env: str | None) -> str:
+    """What a new process prints to stdout; warnings are errors, and nothing may be on stderr."""
+    env = {"AESARARC": str(rc or os.devnull), **env}
+    environ = {name: value for name, value in {**os.environ, **env}.items() if value is not None}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=environ, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout.strip()
+
+
+def evaluate(*outputs):
+    return aesara.function([], outputs, mode=PYTHON)()
+
+
+def sample(dtype):
+    return np.array([[1, 0, 2], [3, 1, 1]]).astype(dtype)
+
+
+# The import
+
+
+def test_the_environment_stays_as_it_is():
+    code = PREPARE + "import os, aesara; print(os.environ['AESARA_FLAGS'], aesara.config.floatX)"
+    assert run(code, AESARA_FLAGS=NO_C) == f"{NO_C} float64"
+    assert run(code, AESARA_FLAGS=f"floatX=float32,{NO_C}") == f"floatX=float32,{NO_C} float32"
+
+
+def test_flags_of_the_user_win(tmp_path):
+    rc = tmp_path / "aesararc"
+    rc.write_text("[blas]\nldflags = -lfrom_rc\n")
+    code = PREPARE + "import aesara; print(aesara.config.blas__ldflags)"
+    if HELPED:
+        assert run(code, AESARA_FLAGS="cxx=") == ""
+    assert run(code, AESARA_FLAGS="cxx=,blas__ldflags=-lmine") == "-lmine"
+    assert run(code, AESARA_FLAGS="cxx=", rc=rc) == "-lfrom_rc"
+    assert run(code, AESARA_FLAGS="cxx=,blas__ldflags=-lmine", rc=rc) == "-lmine"
+
+
+@pytest.mark.skipif(not NUMPY_2, reason="Aesara's C code compiles against NumPy 1")
+def test_functions_need_no_flags(tmp_path):
+    code = """
+import os, aesara, aesara.tensor as at
+x = at.dvector()
+total, _ = aesara.scan(lambda x, s: s + x, x, at.constant(0, dtype="float64"))
+print(*aesara.function([x], [at.exp(x).sum(axis=0), total[-1]])([0.0, 0.0]))
+"""
+    assert run(PREPARE + code, AESARA_FLAGS=f"base_compiledir={tmp_path}") == "2.0 0.0"
+
+
+def test_a_second_time_changes_nothing():
+    code = (
+        PREPARE * 2
+        + """
+import os, aesara.tensor as at
+print(os.environ["AESARA_FLAGS"], at.constant(0.1).dtype, at.constant(0.5).dtype)
+"""
+    )
+    assert run(code, AESARA_FLAGS=NO_C) == f"{NO_C} float64 float32"
+
+
+def test_existing_numpy_names_are_not_replaced():
+    code = (
+        """
+import numpy as np
+np.MAXDIMS = "mine"
+before = dict(vars(np))
+"""
+        + PREPARE
+        + """
+print(all(vars(np)[name] is value for name, value in before.items()))
+print(sorted(vars(np).keys() - before.keys()))
+"""
+    )
+    restored = ["AxisError", "ComplexWarning", "cast", "obj2sctype", "sctype2char"]
+    unchanged, added = run(code, AESARA_FLAGS=NO_C).splitlines()
+    assert unchanged == "True"
+    assert set(restored) <= set(eval(added)) if NUMPY_2 else not set(restored) & set(eval(added))
+
+
+def test_a_failed_import_of_aesara_is_explained():
+    code = f"""
+import sys, types
+sys.modules["aesara.version"] = types.ModuleType("aesara.version")
+try:
+    {PREPARE}
+except ImportError as error:
+    print(error)
+"""
+    assert run(code).splitlines() == [
+        "An earlier `import aesara` failed in this process and left Aesara half imported.",
+        "With these versions of NumPy and Python, Aesara cannot be imported by itself.",
+        "Start a new process (restart a notebook's kernel) and `import jaxprgen` before aesara.",
+    ]
+
+
+# NumPy's names: on NumPy 1 this tests NumPy itself, which shows that the tests are right.
+
+
+def test_restored_names_do_what_they_did():
+    assert np.obj2sctype("float32") is np.float32
+    assert np.obj2sctype(np.dtype("int8")) is np.int8
+    assert np.obj2sctype(np.ones(2)) is np.float64
+    assert np.obj2sctype(np.floating) is np.floating
+    assert np.obj2sctype("no dtype") is None
+    assert np.obj2sctype("no dtype", default=int) is int
+    assert [np.sctype2char(dtype) for dtype in DTYPES] == [np.dtype(dtype).char for dtype in DTYPES]
+    with pytest.raises(ValueError, match="unrecognized type"):
+        np.sctype2char("no dtype")
+    for kind in ("float32", np.float32, np.dtype("float32")):
+        cast = np.cast[kind](2)
+        assert (cast.dtype, cast.shape, cast) == ("float32", (), 2)
+
+
+# Aesara at work, in this process, where warnings are errors too.
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elementwise(dtype):
+    x = at.as_tensor(sample(dtype))
+    for symbolic, numeric in ((at.exp, np.exp), (at.sqrt, np.sqrt)):
+        y = symbolic(x)
+        (value,) = evaluate(y)
+        assert value.dtype == y.dtype
+        np.testing.assert_allclose(value, numeric(sample(dtype).astype(y.dtype)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reduction(dtype):
+    y = at.sum(at.as_tensor(sample(dtype)), axis=-1)
+    (value,) = evaluate(y)
+    assert value.dtype == y.dtype
+    np.testing.assert_array_equal(value, sample(dtype).sum(axis=-1))
+    with pytest.raises(np.AxisError):
+        at.sum(at.as_tensor(sample(dtype)), axis=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cast(dtype):
+    targets = DTYPES if dtype in REAL else ["complex64", "complex128"]
+    for target, value in zip(
+        targets, evaluate(*(at.cast(at.as_tensor(sample(dtype)), t) for t in targets)), strict=True
+    ):
+        assert value.dtype == target
+        np.testing.assert_array_equal(value, sample(dtype).astype(target))
+
+
+@given(st.floats(allow_nan=False))
+def test_a_float_becomes_the_smallest_type_that_holds_it(number):
+    data = at.constant(number).data
+    with np.errstate(over="ignore"):
+        fits = float(np.float32(number)) == number
+    assert (data.dtype, float(data)) == ("float32" if fits else "float64", number)
+
+
+@pytest.mark.parametrize("rng", [np.random.default_rng(3), np.random.RandomState(3)])
+def test_draws_from_one_generator_are_equal(rng):
+    shared = aesara.shared(rng, borrow=True)
+    draws = evaluate(*(at.random.normal(rng=shared, size=4) for _ in range(2)))
+    np.testing.assert_array_equal(*draws)
+    np.testing.assert_array_equal(draws[0], copy.deepcopy(rng).normal(size=4))
+
+
+@pytest.mark.parametrize(
+    ("function", "gradient"),
+    [
+        (at.deg2rad, lambda x: np.full_like(x, np.pi / 180)),
+        (at.exp2, lambda x: 2**x * np.log(2)),
+        (at.arcsin, lambda x: 1 / np.sqrt(1 - x**2)),
+        (lambda x: zero_grad(x) * x, lambda x: x),
+    ],
+)
+def test_gradients_that_pass_types_as_dtypes(function, gradient):
+    x = at.dvector("x")
+    value = np.array([0.1, 0.5])
+    compiled = aesara.function([x], aesara.grad(function(x).sum(), x), mode=PYTHON)
+    np.testing.assert_allclose(compiled(value), gradient(value))
+
+
+def test_a_fused_reciprocal_keeps_its_digits():
+    x = at.dvector("x")
+    compiled = aesara.function([x], x * at.reciprocal(x + 2))
+    np.testing.assert_allclose(compiled([0.1, 3]), [0.1 / 2.1, 3 / 5], rtol=1e-15)

@@ -1,0 +1,343 @@
+"""What a compiled function takes for its inputs, and what it does with it."""
+
+from __future__ import annotations
+
+import re
+
+import aesara.tensor as at
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from aesara.tensor.type import TensorType
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from laws import DTYPES, assert_same
+
+import jaxprgen
+from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
+
+
+def identity(dtype, shape=()):
+    """The function that returns its input ``x``, and the input's type."""
+    kind = TensorType(dtype, shape)
+    variable = kind("x")
+    return jaxprgen.compile([variable], variable), kind
+
+
+def aesara_takes(kind, x):
+    """What Aesara makes of an argument, or None."""
+    try:
+        return kind.filter(x, strict=False, allow_downcast=None)
+    except TypeError:
+        return None
+
+
+def ours_takes(f, x):
+    try:
+        return f(x)
+    except ArgumentTypeError:
+        return None
+
+
+def refused(x, dtype, shape=()):
+    """The message with which an argument is refused."""
+    f, _ = identity(dtype, shape)
+    for takes in (f, f.jaxpr, f.lower, f.report):
+        with pytest.raises((ArgumentTypeError, ArgumentShapeError)) as caught:
+            takes(x)
+    return str(caught.value)
+
+
+# --- Arrays -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("declared", DTYPES)
+def test_arrays_of_a_dtype_are_taken_where_aesara_takes_them(declared):
+    f, kind = identity(declared, (None,))
+    for dtype in DTYPES:
+        x = np.array([0, 1, 1]).astype(dtype)
+        theirs = aesara_takes(kind, x)
+        for argument in (x, jnp.asarray(x)):
+            ours = ours_takes(f, argument)
+            assert (ours is None) == (theirs is None), dtype
+            if theirs is not None:
+                assert_same(ours, theirs, where=dtype)
+        # The type alone decides.
+        struct = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        for abstractly in (f.jaxpr, lambda s: jax.eval_shape(f, s)):
+            assert (ours_takes(abstractly, struct) is None) == (theirs is None), dtype
+
+
+@given(
+    st.tuples(st.sampled_from(DTYPES), st.sampled_from(DTYPES)).flatmap(
+        lambda ds: st.tuples(st.just(ds[0]), hnp.arrays(ds[1], ()))
+    )
+)
+def test_scalars_of_numpy_are_arrays(case):
+    declared, x = case
+    f, kind = identity(declared)
+    scalar = x[()]
+    assert isinstance(scalar, np.generic)
+    theirs = aesara_takes(kind, x)
+    assert (ours_takes(f.jaxpr, scalar) is None) == (theirs is None)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.arange(8.0)[::-2],
+        np.arange(4.0, dtype=">f8"),
+        np.arange(4.0, dtype=">f4"),
+        np.asfortranarray(np.arange(8.0).reshape(4, 2))[:, 1],
+        np.arange(4.0).view(type("Own", (np.ndarray,), {})),
+        np.frombuffer(b"\0" * 33, np.uint8)[1:].view(np.float64),
+    ],
+    ids=["backwards", "big-endian", "big-endian float32", "column", "subclass", "unaligned"],
+)
+def test_the_layout_of_an_array_does_not_matter(x):
+    f, _ = identity("float64", (None,))
+    assert_same(f(x), np.array(x, np.float64))
+    f.jaxpr(x)
+
+
+def test_small_floats_of_jax_are_taken_where_they_fit():
+    assert_same(identity("float32")[0](jnp.ones((), "bfloat16")), np.float32(1))
+    assert "cannot hold all values of the argument's bfloat16" in refused(
+        jnp.ones((), "bfloat16"), "float16"
+    )
+
+
+# --- Python scalars -----------------------------------------------------------------------
+
+INTEGERS = [d for d in DTYPES if np.dtype(d).kind in "iu"]
+python_scalars = (
+    st.booleans()
+    | st.integers(-(2**65), 2**65)
+    | st.integers(-300, 300)
+    | st.floats()
+    | st.complex_numbers()
+)
+
+
+def python_scalar_fits(x, dtype):
+    """The rule: a number fits a dtype of its kind or a wider one; integers are range-checked.
+
+    Aesara asks for more of floats, that the dtype hold them exactly unless it is floatX, and
+    for less of integers, for which 2.0 will do.
+    """
+    kind = np.dtype(dtype).kind
+    if kind in "iu":
+        return isinstance(x, int) and np.iinfo(dtype).min <= x <= np.iinfo(dtype).max
+    return isinstance(x, {"b": bool, "f": (int, float), "c": (int, float, complex)}[kind])
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@given(python_scalars, st.sampled_from(DTYPES))
+def test_python_scalars_are_taken_where_they_fit(x, dtype):
+    f, kind = identity(dtype)
+    taken = ours_takes(f.jaxpr, x) is not None
+    assert taken == python_scalar_fits(x, dtype)
+    exact = aesara_takes(kind, x) if not isinstance(x, complex) else None
+    if exact is not None and not (isinstance(x, float) and kind.dtype in (*INTEGERS, "bool")):
+        assert taken or (kind.dtype == "bool" and x in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype"),
+    [(True, "bool"), (3, "int8"), (2, "float16"), (0.1, "float32"), (1j, "complex64")],
+)
+def test_python_scalars_have_the_dtype_of_their_input(x, dtype):
+    assert_same(identity(dtype)[0](x), np.asarray(x, dtype))
+
+
+def test_integers_are_checked_against_the_dtype_jax_computes_in():
+    f, _ = identity("int64")
+    home = jax if hasattr(jax, "enable_x64") else jax.experimental
+    with (
+        home.enable_x64(False),
+        pytest.raises(ArgumentTypeError, match="cannot hold 1099511627776"),
+    ):
+        f(2**40)
+    assert f(2**40) == 2**40
+
+
+# --- Weak types: Python scalars that JAX has got hold of ----------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x", [True, 2, 1.5, 1j])
+def test_python_scalars_fit_under_jit_as_they_do_outside(x, dtype):
+    f, _ = identity(dtype)
+    assert (ours_takes(jax.jit(f), x) is None) == (not python_scalar_fits(x, dtype))
+    if python_scalar_fits(x, dtype):
+        assert_same(jax.jit(f)(x), np.asarray(x, dtype))
+
+
+def test_a_weak_type_does_not_come_out():
+    """Else JAX's promotion would do to results what Aesara did not declare."""
+    f, _ = identity("float64")
+    weak = jnp.asarray(1.5)
+    assert weak.weak_type or jax.eval_shape(lambda: jnp.asarray(1.5)).weak_type
+    for out in (jax.eval_shape(f, weak), jax.eval_shape(jax.jit(f), 1.5), f(weak)):
+        assert not out.weak_type
+
+
+# --- What is refused ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype", "message"),
+    [
+        (
+            np.ones(()),
+            "float32",
+            "Input 'x' has dtype float32, which cannot hold all values of the argument's float64. "
+            "Convert it with .astype('float32') if the loss is meant.",
+        ),
+        (300, "int8", "Input 'x' has dtype int8, which cannot hold 300."),
+        (0.5, "int64", "Input 'x' has dtype int64, which cannot hold 0.5."),
+        (float("nan"), "int64", "Input 'x' has dtype int64, which cannot hold nan."),
+        (1, "bool", "Input 'x' has dtype bool, which cannot hold 1."),
+        (10**400, "float64", f"Input 'x' has dtype float64, which cannot hold {10**400}."),
+        (
+            [1.0, 2.0],
+            "float64",
+            "Input 'x' got a list, not an array. Convert it with numpy.asarray.",
+        ),
+        (None, "float64", "Input 'x' got a NoneType, not an array. Convert it with numpy.asarray."),
+        (
+            np.ma.array(1.0, mask=True),
+            "float64",
+            "Input 'x' got a masked array, whose mask would be lost. Fill it with .filled().",
+        ),
+        (
+            np.array(None),
+            "float64",
+            "Input 'x' has dtype float64, which cannot hold all values of the argument's object. "
+            "Convert it with .astype('float64') if the loss is meant.",
+        ),
+    ],
+)
+def test_what_would_be_lost_is_refused(x, dtype, message):
+    assert refused(x, dtype) == message
+
+
+def test_keys_are_no_numbers():
+    message = (
+        "Input 'x' has dtype uint32; the argument is of JAX's key<fry>, as typed PRNG keys are, and "
+        "holds no numbers. Pass jax.random.key_data of it if its bits are meant."
+    )
+    assert refused(jax.random.key(0), "uint32") == message
+    f, _ = identity("uint32")
+    with pytest.raises(ArgumentTypeError, match=re.escape(message)):
+        jax.jit(f)(jax.random.key(0))
+    assert_same(
+        identity("uint32", (2,))[0](jax.random.key_data(jax.random.key(7))), np.uint32([0, 7])
+    )
+
+
+def test_a_struct_has_no_values():
+    f, _ = identity("float64")
+    for call in (f, jax.jit(lambda s: f(jax.ShapeDtypeStruct((), "float64")) + s)):
+        with pytest.raises(ArgumentTypeError) as caught:
+            call(1.0) if call is not f else f(jax.ShapeDtypeStruct((), "float64"))
+        assert str(caught.value) == (
+            "main cannot be called with a ShapeDtypeStruct, which has no values; its methods "
+            "jaxpr, lower and report can."
+        )
+
+
+@pytest.mark.parametrize(
+    ("declared", "shape", "message"),
+    [
+        ((None,), (), "Input 'x' has 1 dimension, but the argument has 0: its shape is ()."),
+        ((), (2, 3), "Input 'x' has 0 dimensions, but the argument has 2: its shape is (2, 3)."),
+        (
+            (None, 3),
+            (3, 2),
+            "Input 'x' is declared with size 3 along axis 1, but the argument's shape is (3, 2).",
+        ),
+        (
+            (1, None),
+            (2, 2),
+            "Input 'x' is declared with size 1 along axis 0, but the argument's shape is (2, 2).",
+        ),
+    ],
+)
+def test_shapes_are_those_declared(declared, shape, message):
+    assert refused(np.ones(shape), "float64", declared) == message
+    f, kind = identity("float64", declared)
+    assert aesara_takes(kind, np.ones(shape)) is None
+    with pytest.raises(ArgumentShapeError, match=re.escape(message)):
+        jax.jit(f)(np.ones(shape))
+
+
+@given(hnp.array_shapes(min_dims=0, min_side=0, max_side=3), st.data())
+def test_shapes_are_taken_where_aesara_takes_them(shape, data):
+    declared = data.draw(
+        st.tuples(*[st.sampled_from([None, n, n + 1]) for n in shape])
+        | st.lists(st.none() | st.integers(0, 3), max_size=3).map(tuple)
+    )
+    f, kind = identity("float64", declared)
+    x = np.ones(shape)
+    try:
+        f.jaxpr(x)
+    except ArgumentShapeError:
+        assert aesara_takes(kind, x) is None
+    else:
+        assert aesara_takes(kind, x) is not None
+
+
+def test_as_many_arguments_as_inputs():
+    x, y = at.dscalars("x", "y")
+    f = jaxprgen.compile([x, y], x + y, name="plus")
+    for args, given_ in (((), "0 were"), ((1.0,), "1 was"), ((1.0, 2.0, 3.0), "3 were")):
+        for takes in (f, f.jaxpr, f.lower, f.report):
+            with pytest.raises(ArgumentCountError) as caught:
+                takes(*args)
+            assert str(caught.value) == f"plus(x, y) takes 2 arguments, but {given_} given."
+
+
+def test_errors_are_those_python_users_expect():
+    f, _ = identity("int8", (2,))
+    with pytest.raises(TypeError):
+        f()
+    with pytest.raises(TypeError):
+        f(np.ones(2))
+    with pytest.raises(ValueError):
+        f(np.ones(3, "int8"))
+
+
+# --- What comes out -----------------------------------------------------------------------
+
+
+def test_an_output_that_is_an_input_or_a_constant_is_an_array():
+    x = at.dvector("x")
+    f = jaxprgen.compile([x], [x, at.constant(2.5), at.constant([1, 2])])
+    outputs = f(np.ones(2))
+    assert all(isinstance(o, jax.Array) for o in outputs)
+    for ours, theirs in zip(outputs, (np.ones(2), np.float32(2.5), np.int8([1, 2])), strict=True):
+        assert_same(ours, theirs)
+
+
+def test_one_output_is_an_array_and_several_are_a_tuple():
+    x = at.dscalar("x")
+    assert isinstance(jaxprgen.compile([x], x)(1.0), jax.Array)
+    assert isinstance(jaxprgen.compile([x], [x])(1.0), jax.Array)
+    assert type(jaxprgen.compile([x], [x, x])(1.0)) is tuple
+
+
+def test_inputs_that_nothing_reads_are_asked_for_nonetheless():
+    x, y = at.dscalars("x", "y")
+    f = jaxprgen.compile([x, y], y * 2)
+    assert f(np.array(1.0), 3.0) == 6
+    assert jax.grad(f)(1.0, 3.0) == 0
+
+
+def test_arguments_are_not_changed():
+    x = np.arange(3.0)
+    v = at.dvector("v")
+    jaxprgen.compile([v], at.inc_subtensor(v[0], 5.0))(x)
+    np.testing.assert_array_equal(x, np.arange(3.0))

@@ -91,10 +91,7 @@ class CompiledFunction:
         inputs = self._plan.inputs
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)
-            raise ArgumentCountError(
-                f"{self.__name__}({names}) takes {len(inputs)} arguments, but {len(args)} were "
-                "given."
-            )
+            raise _wrong_count(f"{self.__name__}({names})", len(inputs), len(args))
         return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
 
     def _device_values(self, shared: Sequence[Any]) -> list[Any]:
@@ -150,9 +147,14 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
     def function(*args: Any) -> list[Any]:
         expected = len(closed_jaxpr.in_avals)
         if len(args) != expected:
-            raise ArgumentCountError(
-                f"The jaxpr takes {expected} arguments, but {len(args)} were given."
-            )
+            raise _wrong_count("The jaxpr", expected, len(args))
         return _jax.jit_p.bind(*constants, *args, **params)
 
     return function
+
+
+def _wrong_count(function: str, wanted: int, given: int) -> ArgumentCountError:
+    return ArgumentCountError(
+        f"{function} takes {wanted} argument{'' if wanted == 1 else 's'}, but {given} "
+        f"{'was' if given == 1 else 'were'} given."
+    )

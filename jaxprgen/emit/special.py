@@ -9,12 +9,18 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, dtype_of, elementwise, full_rank, like
+from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
 
 def _unary(construct: Any) -> ew.Emit:
-    return lambda b, x: elementwise(b, construct, x)
+    def emit(b: Builder, x: Value) -> Value:
+        if dtype_of(x).kind == "c":
+            raise UnsupportedOpError(f"JAX has no {construct.__name__} of complex numbers.")
+        return elementwise(b, construct, x)
+
+    return emit
 
 
 def _same_shape(construct: Any) -> ew.Emit:
@@ -27,8 +33,6 @@ erfinv = _unary(lax.erf_inv)
 gammaln = _unary(lax.lgamma)
 digamma = _unary(lax.digamma)
 expit = _unary(lax.logistic)
-gammainc = _same_shape(lax.igamma)
-gammaincc = _same_shape(lax.igammac)
 gammainc_der = _same_shape(lax.igamma_grad_a)
 betainc = _same_shape(lax.regularized_incomplete_beta)
 
@@ -75,6 +79,24 @@ def gamma(b: Builder, x: Value) -> Value:
     pole = ew.bitwise_and(b, negative, ew.equal(b, low, x))
     at_zero = ew.where(b, ew.equal(b, x, like(x, 0)), ew.reciprocal(b, x), signed)
     return ew.where(b, pole, like(x, np.nan), at_zero)
+
+
+def _incomplete_gamma(construct: Any, at_zero: float, at_infinity: float) -> ew.Emit:
+    def emit(b: Builder, k: Value, x: Value) -> Value:
+        zero, infinity = like(x, 0), like(x, np.inf)
+        first = ew.bitwise_and(b, ew.equal(b, k, zero), ew.greater(b, x, zero))
+        finite = ew.bitwise_and(b, ew.greater_equal(b, x, zero), ew.less(b, x, infinity))
+        last = ew.bitwise_and(b, ew.equal(b, k, infinity), finite)
+        value = full_rank(b, construct, k, x)
+        value = ew.where(b, first, like(x, at_zero), value)
+        return ew.where(b, last, like(x, at_infinity), value)
+
+    emit.__doc__ = f"``{construct.__name__}``, with its limits at orders 0 and inf (NaN in XLA)."
+    return emit
+
+
+gammainc = _incomplete_gamma(lax.igamma, 1, 0)
+gammaincc = _incomplete_gamma(lax.igammac, 0, 1)
 
 
 def lower_gamma(b: Builder, k: Value, x: Value) -> Value:
@@ -139,4 +161,5 @@ def xlogy(b: Builder, x: Value, y: Value) -> Value:
 
 def softsign(b: Builder, x: Value) -> Value:
     """``x / (1 + |x|)``."""
-    return ew.divide(b, x, ew.add(b, like(x, 1), ew.absolute(b, x)))
+    magnitude = ew.convert(b, ew.absolute(b, x), dtype_of(x))
+    return ew.divide(b, x, ew.add(b, like(x, 1), magnitude))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -147,15 +148,16 @@ def _input(variable: Variable) -> Input:
 
 def _output_type(kind: Any) -> OutputType | None:
     if isinstance(kind, TensorType):
-        fixed = tuple([(axis, n) for axis, n in enumerate(kind.shape) if n is not None])
-        return _declare(kind.dtype, len(kind.shape), fixed)
+        return _declared(kind.dtype, kind.shape)
     if isinstance(kind, ScalarType):
-        return _declare(kind.dtype, 0, ())
+        return _declared(kind.dtype, ())
     return None
 
 
-def _declare(dtype: str, rank: int, fixed: tuple[tuple[int, int], ...]) -> OutputType:
-    return OutputType(np.dtype(dtype), rank, fixed)
+@functools.lru_cache(maxsize=4096)
+def _declared(dtype: str, shape: tuple[int | None, ...]) -> OutputType:
+    fixed = tuple([(axis, n) for axis, n in enumerate(shape) if n is not None])
+    return OutputType(np.dtype(dtype), len(shape), fixed)
 
 
 def _constant(variable: Constant) -> Any:

@@ -114,7 +114,7 @@ def _in_range(b: Builder, dtype: Dtype, op: Any, x: Value, low: Value, high: Val
     # Aesara asks what is outside, so that NaN is inside.
     below = ew.less_equal(b, x, low) if op.openlow else ew.less(b, x, low)
     above = ew.greater_equal(b, x, high) if op.openhi else ew.greater(b, x, high)
-    return ew.invert(b, ew.bitwise_or(b, below, above))
+    return ew.convert(b, ew.invert(b, ew.bitwise_or(b, below, above)), dtype)
 
 
 def _mean(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
@@ -129,9 +129,8 @@ def _mul_without_zeros(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _angle(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
-    if dtype_of(x).kind not in "fc":
-        x = ew.convert(b, x, dtype)
-    return ew.convert(b, special.angle(b, x), dtype)
+    wide = np.result_type(dtype, np.complex64) if dtype_of(x).kind == "c" else dtype
+    return special.angle(b, ew.convert(b, x, wide))
 
 
 def _part(dtype: Dtype) -> Dtype:

@@ -44,7 +44,7 @@ def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
         raise EquationError(f"Cannot drop axes {tuple(dimensions)} of {sizes}.")
     shape = tuple(n for d, n in enumerate(sizes) if d not in dimensions)
     aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("squeeze"), (x,), {"dimensions": tuple(dimensions)}, aval)
+    return b.bind(_jax.primitive("squeeze"), (x,), {"dimensions": tuple(sorted(dimensions))}, aval)
 
 
 def transpose(b: Builder, x: Atom, permutation: Sequence[int]) -> Var:

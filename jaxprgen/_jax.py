@@ -66,6 +66,7 @@ eqn_context = (
     else lambda: _core.JaxprEqnContext(None, _config.threefry_partitionable.value)  # type: ignore[call-arg]
 )
 trace_context = _config.trace_context
+eval_context = _core.eval_context
 checks_enabled = _config.enable_checks
 
 

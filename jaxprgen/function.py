@@ -97,7 +97,12 @@ class CompiledFunction:
     def _device_values(self, shared: Sequence[Any]) -> list[Any]:
         """Shared variables' values on the device, put there once until they are set anew."""
         held = self._on_device
-        stale = [i for i, value in enumerate(shared) if held[i][0] is not value]
+        dtypes = [_jax.canonicalize_dtype(value.dtype) for value in shared]
+        stale = [
+            i
+            for i, (value, dtype) in enumerate(zip(shared, dtypes, strict=True))
+            if held[i][0] is not value or held[i][1].dtype != dtype
+        ]
         if stale:
             held = held.copy()
             for i, array in zip(stale, to_device([shared[i] for i in stale]), strict=True):

@@ -79,7 +79,7 @@ class Specialization:
 
 def to_device(arrays: Sequence[Array]) -> list[Any]:
     """The arrays on the device: outside of any trace that is going on, and by one equation."""
-    with jax.ensure_compile_time_eval():
+    with _jax.eval_context():
         return jax.device_put(list(arrays))
 
 

@@ -30,7 +30,7 @@ def aesara_takes(kind, x):
     """What Aesara makes of an argument, or None."""
     try:
         return kind.filter(x, strict=False, allow_downcast=None)
-    except TypeError:
+    except (TypeError, OverflowError):
         return None
 
 
@@ -240,13 +240,12 @@ def test_keys_are_no_numbers():
 
 def test_a_struct_has_no_values():
     f, _ = identity("float64")
-    for call in (f, jax.jit(lambda s: f(jax.ShapeDtypeStruct((), "float64")) + s)):
-        with pytest.raises(ArgumentTypeError) as caught:
-            call(1.0) if call is not f else f(jax.ShapeDtypeStruct((), "float64"))
-        assert str(caught.value) == (
-            "main cannot be called with a ShapeDtypeStruct, which has no values; its methods "
-            "jaxpr, lower and report can."
-        )
+    with pytest.raises(ArgumentTypeError) as caught:
+        f(jax.ShapeDtypeStruct((), "float64"))
+    assert str(caught.value) == (
+        "main cannot be called with a ShapeDtypeStruct, which has no values; its methods jaxpr, "
+        "lower and report can."
+    )
 
 
 @pytest.mark.parametrize(
@@ -315,7 +314,7 @@ def test_errors_are_those_python_users_expect():
 
 def test_an_output_that_is_an_input_or_a_constant_is_an_array():
     x = at.dvector("x")
-    f = jaxprgen.compile([x], [x, at.constant(2.5), at.constant([1, 2])])
+    f = jaxprgen.compile([x], [x, at.constant(2.5), at.constant([1, 2], dtype="int8")])
     outputs = f(np.ones(2))
     assert all(isinstance(o, jax.Array) for o in outputs)
     for ours, theirs in zip(outputs, (np.ones(2), np.float32(2.5), np.int8([1, 2])), strict=True):

@@ -357,6 +357,14 @@ def test_shared_variables_of_one_array_are_set_apart():
     np.testing.assert_array_equal(f(np.zeros(3)), np.full(3, 1320.0))
 
 
+def test_shared_variables_are_narrowed_only_while_x64_is_off():
+    shared = aesara.shared(BIG)
+    f = jaxprgen.compile([x], x * shared)
+    with without_x64(), pytest.warns(PrecisionWarning):
+        f(BIG)
+    np.testing.assert_array_equal(f(BIG), BIG * BIG)
+
+
 def test_shared_variables_are_read_when_a_transformation_is_traced():
     shared = aesara.shared(np.ones(3))
     f = jaxprgen.compile([x], x * shared)

@@ -133,10 +133,11 @@ def _comparison(construct: Any, strict: Any) -> Emit:
             return elementwise(b, construct, x, y)
         xr, yr, xi, yi = real(b, x), real(b, y), imag(b, x), imag(b, y)
         tie = bitwise_and(b, equal(b, xr, yr), elementwise(b, construct, xi, yi))
-        return bitwise_or(b, elementwise(b, strict, xr, yr), tie)
+        numbers = bitwise_and(b, equal(b, xi, xi), equal(b, yi, yi))
+        return bitwise_or(b, bitwise_and(b, elementwise(b, strict, xr, yr), numbers), tie)
 
     emit.__name__ = emit.__qualname__ = construct.__name__
-    emit.__doc__ = f"``{construct.__name__}``; lexicographic on complex numbers, as in NumPy."
+    emit.__doc__ = f"``{construct.__name__}``; lexicographic on complex numbers, false at NaN."
     return emit
 
 

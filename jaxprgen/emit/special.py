@@ -31,7 +31,7 @@ erf = _unary(lax.erf)
 erfc = _unary(lax.erfc)
 erfinv = _unary(lax.erf_inv)
 gammaln = _unary(lax.lgamma)
-digamma = _unary(lax.digamma)
+_digamma = _unary(lax.digamma)
 expit = _unary(lax.logistic)
 gammainc_der = _same_shape(lax.igamma_grad_a)
 betainc = _same_shape(lax.regularized_incomplete_beta)
@@ -59,6 +59,12 @@ def _log_to_base(base: int) -> ew.Emit:
 
 log2 = _log_to_base(2)
 log10 = _log_to_base(10)
+
+
+def digamma(b: Builder, x: Value) -> Value:
+    """The derivative of `gammaln`; infinite at zeros of either sign, where XLA's is NaN."""
+    at_zero = ew.divide(b, like(x, -1), x)
+    return ew.where(b, ew.equal(b, x, like(x, 0)), at_zero, _digamma(b, x))
 
 
 def trigamma(b: Builder, x: Value) -> Value:
@@ -153,10 +159,11 @@ def angle(b: Builder, x: Value) -> Value:
 
 
 def xlogy(b: Builder, x: Value, y: Value) -> Value:
-    """``x log y``, and 0 where ``x`` is 0, also in derivatives."""
+    """``x log y``, and 0 where ``x`` is 0, also in derivatives; ``y`` may be real, ``x`` complex."""
     empty = ew.equal(b, x, like(x, 0))
-    safe = ew.where(b, empty, like(y, 1), y)
-    return ew.where(b, empty, like(x, 0), ew.multiply(b, x, ew.log(b, safe)))
+    logarithm = ew.log(b, ew.where(b, empty, like(y, 1), y))
+    product = ew.multiply(b, x, ew.convert(b, logarithm, dtype_of(x)))
+    return ew.where(b, empty, like(x, 0), product)
 
 
 def softsign(b: Builder, x: Value) -> Value:

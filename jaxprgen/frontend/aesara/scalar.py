@@ -133,6 +133,12 @@ def _angle(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
     return special.angle(b, ew.convert(b, x, wide))
 
 
+def _xlogy0(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    """The logarithm of a real number is real, NaN if need be, also as a factor of a complex one."""
+    real = dtype.kind == "c" and dtype_of(y).kind != "c"
+    return special.xlogy(b, ew.convert(b, x, dtype), ew.convert(b, y, _part(dtype) if real else dtype))
+
+
 def _part(dtype: Dtype) -> Dtype:
     return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
 
@@ -224,7 +230,6 @@ RULES: dict[type, ScalarRule] = {
             aem.Log1mexp: special.log1mexp,
             aem.BetaInc: special.betainc,
             XlogX: lambda b, x: special.xlogy(b, x, x),
-            XlogY0: special.xlogy,
         }.items()
     },
     **{
@@ -270,6 +275,7 @@ RULES: dict[type, ScalarRule] = {
     aes.Angle: _angle,
     aes.Complex: _complex,
     aes.ComplexFromPolar: _complex_from_polar,
+    XlogY0: _xlogy0,
     aes.Cast: _cast,
     aes.Identity: _identity,
 }

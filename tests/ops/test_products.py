@@ -1,0 +1,149 @@
+"""Products of vectors and matrices."""
+
+import itertools
+
+import aesara.tensor as at
+import numpy as np
+import pytest
+from aesara.tensor import blas
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import DTYPES, assert_agrees
+
+import jaxprgen
+from jaxprgen.errors import ShapeMismatchError
+
+sizes = st.integers(0, 4)
+
+
+def draw(shape, dtype, seed=0):
+    """Small numbers, so that products of small integers do not differ by how they overflow."""
+    rng = np.random.default_rng([seed, *shape])
+    dtype = np.dtype(dtype)
+    low = 0 if dtype.kind in "bu" else -3
+    real = rng.integers(low, 2 if dtype.kind == "b" else 4, shape).astype(dtype)
+    return real + 1j * real.astype(dtype) if dtype.kind == "c" else real
+
+
+def tensor(value, static=False):
+    return at.tensor(value.dtype.name, shape=value.shape if static else (None,) * value.ndim)
+
+
+@pytest.mark.parametrize("ranks", list(itertools.product((1, 2), repeat=2)), ids=str)
+def test_dot_of_all_dtypes(ranks):
+    shapes = (2, 3)[2 - ranks[0] :], (3, 4)[: ranks[1]]
+    inputs, outputs, args = [], [], []
+    for left, right in itertools.product(DTYPES, repeat=2):
+        # One XLA program for all pairs: float16 is compared loosely, it is summed in float32.
+        values = draw(shapes[0], left), draw(shapes[1], right, seed=1)
+        x, y = map(tensor, values)
+        inputs += [x, y]
+        outputs.append(at.math._dot(x, y))
+        args += values
+    assert_agrees(inputs, outputs, args, rtol=4e-3)
+
+
+@given(sizes, sizes, sizes, st.sampled_from(["float64", "int32", "bool"]))
+def test_dot_of_any_sizes(m, k, n, dtype):
+    a, b, v = draw((m, k), dtype), draw((k, n), dtype, 1), draw((k,), dtype, 2)
+    A, B, V = map(tensor, (a, b, v))
+    outputs = [at.math._dot(A, B), at.math._dot(A, V), at.math._dot(V, B), at.math._dot(V, V)]
+    assert_agrees([A, B, V], outputs, [a, b, v])
+
+
+MATMUL_SHAPES = [
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((6, 1, 2, 3), (5, 3, 4)),
+    ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 4)),
+    ((0, 2, 3), (3, 4)),
+    ((5, 2, 0), (0, 4)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
+def test_matmul_broadcasts_leading_axes(dtype):
+    args = [draw(s, dtype, i) for i, pair in enumerate(MATMUL_SHAPES) for s in pair]
+    inputs = [tensor(a, static=True) for a in args]  # Aesara's MatMul needs the leading sizes.
+    # Without a dtype, Aesara declares float64 and its ``perform`` returns something else.
+    outputs = [at.matmul(x, y, dtype=dtype) for x, y in zip(inputs[::2], inputs[1::2], strict=True)]
+    assert_agrees(inputs, outputs, args)
+
+
+@pytest.mark.parametrize("ranks", list(itertools.product((2, 3), repeat=2)), ids=str)
+@pytest.mark.parametrize("batch", [0, 1, 5])
+def test_batched_dot(ranks, batch):
+    args = [
+        draw((batch, *((2, 3)[3 - ranks[0] :])), "float64"),
+        draw((batch, *((3, 4)[: ranks[1] - 1])), "int32"),
+    ]
+    inputs = [tensor(a) for a in args]
+    assert_agrees(inputs, [blas.BatchedDot()(*inputs)], args)
+
+
+FACTORS = (0.0, 1.0, -1.0, 0.5)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known factors", "run-time factors"])
+def test_blas(known):
+    """Scaled products; a factor may be part of the graph or an argument."""
+    values = [draw(shape, "float64") for shape in ((2,), (2, 3), (3,), (3, 4), (2, 4), (4,))]
+    y, A, x, B, z, w = inputs = [tensor(v) for v in values]
+    outputs, factors = [blas.Dot22()(A, B)], []
+    for pair in itertools.product(FACTORS, repeat=2):
+        if known:
+            alpha, beta = map(np.asarray, pair)
+        else:
+            alpha, beta = at.dscalars("alpha", "beta")
+            inputs += [alpha, beta]
+            factors += pair
+        for inplace in (False, True):
+            outputs += [
+                blas.Gemv(inplace)(y, alpha, A, x, beta),
+                blas.Gemm(inplace)(z, alpha, A, B, beta),
+                blas.Ger(inplace)(z, alpha, y, w),
+            ]
+        outputs.append(blas.Dot22Scalar()(A, B, at.as_tensor_variable(alpha)))
+    f = jaxprgen.compile(inputs, outputs)
+    ours = f(*values, *factors)
+    args = dict(zip(inputs, [*values, *factors], strict=True))
+    # In place, the reference would overwrite what the next node reads: one function each.
+    for output, mine in zip(outputs, ours, strict=True):
+        node = output.owner
+        cells = [[None]]
+        operands = [np.array(args.get(v, getattr(v, "data", None))) for v in node.inputs]
+        if isinstance(node.op, blas.Gemm):
+            node.op.perform(node, operands, cells, node.run_params())
+        else:
+            node.op.perform(node, operands, cells)
+        np.testing.assert_allclose(mine, cells[0][0], rtol=1e-12, err_msg=str(node))
+
+
+def test_a_known_zero_factor_ignores_the_addend():
+    y, A, x = at.dvector(), at.dmatrix(), at.dvector()
+    out = blas.gemv(y, np.asarray(1.0), A, x, np.asarray(0.0))
+    f = jaxprgen.compile([y, A, x], out)
+    assert np.all(np.isfinite(f(np.full(2, np.nan), np.ones((2, 3)), np.ones(3))))
+
+
+@pytest.mark.parametrize(
+    ("make", "shapes"),
+    [
+        (at.math._dot, [(2, 3), (2, 3)]),
+        (at.matmul, [(2, 3), (2, 3)]),
+        (blas.BatchedDot(), [(5, 2, 3), (4, 3, 2)]),
+    ],
+)
+def test_sizes_that_do_not_match_are_an_error_that_tells_them(make, shapes):
+    args = [np.ones(s) for s in shapes]
+    inputs = [tensor(a) for a in args]
+    f = jaxprgen.compile(inputs, make(*inputs))
+    with pytest.raises(ShapeMismatchError) as raised:
+        f(*args)
+    assert "Cannot multiply" in str(raised.value) or "do not broadcast" in str(raised.value)

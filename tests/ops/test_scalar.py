@@ -1,0 +1,388 @@
+"""Scalar Ops: every rule at every combination of dtypes, against Aesara's Python mode."""
+
+import functools
+import importlib
+import itertools
+import warnings
+
+import aesara
+import aesara.scalar as aes
+import aesara.tensor as at
+import numpy as np
+import pytest
+from aesara.scalar import math as aem
+from aesara.tensor.elemwise import Elemwise
+from aesara.tensor.math import mul_without_zeros
+from aesara.tensor.xlogx import XlogY0
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from laws import DTYPES, assert_agrees, assert_same, reference
+from operands import COUNT, FLOATS, run_by_equation, values
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import UnsupportedOpError
+from jaxprgen.frontend.aesara.scalar import RULES
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # `aesara.tensor.nnet` is deprecated.
+    MODULES = [
+        importlib.import_module(f"aesara.{name}")
+        for name in (
+            "scalar.basic",
+            "scalar.math",
+            "scalar.basic_sympy",
+            "tensor.xlogx",
+            "tensor.math",
+            "tensor.nnet.sigm",
+            "tensor.nnet.basic",
+            "tensor.nnet.batchnorm",
+        )
+    ]
+    from jaxprgen.frontend.aesara import nnet  # noqa: F401  # Adds to RULES.
+
+ABSTRACT = {
+    aes.UnaryScalarOp,
+    aes.BinaryScalarOp,
+    aes.basic.BinaryBitOp,
+    aes.basic.UnaryBitOp,
+    aes.basic.LogicalComparison,
+    aes.basic.FixedLogicalComparison,
+}
+LATER = {
+    "BetaIncDer",
+    "Erfcinv",
+    "Erfcx",
+    "Hyp2F1",
+    "Hyp2F1Der",
+    "Iv",
+    "J0",
+    "J1",
+    "Jv",
+    "Owens_t",
+    "SymPyCCode",  # C code and nothing else.
+}
+
+
+def subclasses(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+def instances():
+    """One instance per scalar Op: those that Aesara's modules make."""
+    found = {}
+    for module in MODULES:
+        for op in vars(module).values():
+            if isinstance(op, aes.ScalarOp):
+                found.setdefault((type(op), str(op)), op)
+    return list(found.values())
+
+
+OPS = [op for op in instances() if type(op) in RULES]
+UNARY = [op for op in OPS if op.nin == 1 and not isinstance(op, aes.Cast)]
+# Aesara's ufunc for a `Mean` of arrays is a mean along an axis; see `test_mean_of_scalars`.
+VARIADIC = [op for op in OPS if op.nin < 0 and not isinstance(op, aes.Mean)]
+# Their Python reference, or XLA, takes thousands of terms at large operands.
+SERIES = {
+    aem.Chi2SF,
+    aem.GammaInc,
+    aem.GammaIncC,
+    aem.GammaIncDer,
+    aem.GammaIncCDer,
+    aem.GammaU,
+    aem.GammaL,
+}
+BINARY = [op for op in OPS if op.nin == 2 and type(op) not in {*SERIES, aes.Pow}]
+TERNARY = [op for op in OPS if op.nin == 3 and not isinstance(op, aem.BetaInc)]
+
+
+def name(op):
+    return f"{type(op).__name__}-{op}"
+
+
+def test_every_scalar_op_has_a_rule_or_is_left_for_later():
+    installed = {op for op in subclasses(aes.ScalarOp) if op.__module__.startswith("aesara.")}
+    composites = {op for op in installed if issubclass(op, aes.Composite)}
+    without = installed - composites - ABSTRACT - set(RULES)
+    assert {op.__name__ for op in without} == LATER
+    assert {type(op) for op in OPS} == set(RULES)
+
+
+@pytest.mark.parametrize("op", [op for op in instances() if type(op).__name__ in LATER], ids=name)
+def test_what_is_left_for_later_is_unsupported(op):
+    xs = [at.vector(f"x{i}") for i in range(op.nin)]
+    with pytest.raises(UnsupportedOpError, match=f"Elemwise{{{op}"):
+        jaxprgen.compile(xs, Elemwise(op)(*xs))
+
+
+# --- Values and dtypes -------------------------------------------------------------------
+
+# NumPy computes these in the operands' precision, float16 for small integers, although the
+# declared dtype is wider; they are compared in the declared one.
+LESS_EXACT = (aes.ArcTan2, aes.Angle, aes.ComplexFromPolar, aem.Softplus, XlogY0)
+
+
+def expected(op, xs, out, args):
+    """What Aesara computes, as exactly as the declared dtype is."""
+    real = not any(x.dtype.kind == "c" for x in args)
+    if isinstance(op, LESS_EXACT) and (real or isinstance(op, aes.Angle)):
+        real = np.empty(0, out.dtype).real.dtype
+        args = [
+            x.astype(np.result_type(real, np.complex64) if x.dtype.kind == "c" else real)
+            for x in args
+        ]
+        xs = [at.vector(dtype=x.dtype) for x in args]
+        out = Elemwise(op)(*xs)
+    return reference(xs, [out], args)[0]
+
+
+def undefined(op, args):
+    """Where the hardware or a library chooses the result, and so there is nothing to compare."""
+    kinds = {x.dtype.kind for x in args}
+    x, y = args[0], args[-1]
+    if isinstance(op, aes.FloorDivide | aes.Mod) and kinds <= set("biu"):
+        return y == 0
+    if isinstance(op, aes.TrueDivide) and "c" in kinds:
+        return y == 0  # The signs of the infinities.
+    if isinstance(op, aes.Pow) and "c" in kinds:
+        return ~(np.isfinite(x) & np.isfinite(y))
+    if isinstance(op, aem.GammaLn):
+        return np.isneginf(x)  # -inf in SciPy; inf in C and JAX, as everywhere on the way there.
+    return False
+
+
+def operand(op, arity, position, dtype):
+    """``COUNT`` squared numbers: every one of the first operand with every one of the second."""
+    spec = getattr(op, "nfunc_spec", None)
+    by_ufunc = spec is not None and spec[1] == arity
+    x = values(dtype, limits=by_ufunc and not isinstance(op, aes.Pow))
+    if not by_ufunc and x.dtype.kind in "iu":
+        x = np.minimum(
+            x, 5
+        )  # NumPy computes with Python integers, and refuses those that overflow.
+        x = np.maximum(x, -5) if x.dtype.kind == "i" else x
+    if isinstance(op, aes.Pow) and position == 1 and x.dtype.kind == "i":
+        x = np.abs(x)  # NumPy refuses a negative power of integers.
+    i, j = np.divmod(np.arange(COUNT**2), COUNT)
+    return x[(i, j, (i + j) % COUNT)[position]]
+
+
+def compare(op, combinations):
+    """One program with an output per combination of dtypes; JAX and Aesara agree on all."""
+    inputs, cases = {}, []
+    for dtypes in combinations:
+        keys = list(enumerate(dtypes))
+        for d, dtype in keys:
+            if (d, dtype) not in inputs:
+                inputs[d, dtype] = (
+                    at.vector(f"{dtype}_{d}", dtype=dtype),
+                    operand(op, len(dtypes), d, dtype),
+                )
+        xs, args = zip(*(inputs[key] for key in keys), strict=True)
+        try:
+            out = Elemwise(op)(*xs)
+            cases.append((args, out, expected(op, xs, out, args)))
+        except (TypeError, ValueError, NotImplementedError):
+            continue  # Aesara, or NumPy under it, has no such function of these dtypes.
+    variables, operands = zip(*inputs.values(), strict=True)
+    f = jaxprgen.compile(variables, [out for _, out, _ in cases])
+    check_jaxpr(f.jaxpr(*operands).jaxpr)
+    for ours, (args, out, theirs) in zip(run_by_equation(f, *operands), cases, strict=True):
+        hidden = undefined(op, args)
+        assert ours.dtype == out.dtype
+        assert_same(np.where(hidden, 1, ours), np.where(hidden, 1, theirs), where=str(out.owner))
+
+
+@pytest.mark.parametrize("op", UNARY, ids=name)
+def test_unary(op):
+    dtypes = [d for d in DTYPES if not (isinstance(op, COMPLEX_LATER) and d.startswith("complex"))]
+    compare(op, [(dtype,) for dtype in dtypes])
+
+
+PAIRS = list(itertools.product(DTYPES, DTYPES))
+
+
+@pytest.mark.parametrize("op", BINARY + VARIADIC, ids=name)
+def test_binary(op):
+    compare(op, PAIRS)
+
+
+def test_power():
+    # Each pair of integers is a loop to compile, so of their widths the extremes must do.
+    between = {f"{sign}int{bits}" for sign in ("", "u") for bits in (16, 32)}
+    compare(aes.pow, [pair for pair in PAIRS if between.isdisjoint(pair)])
+
+
+# A third dtype for each pair, so that every pair of positions sees every pair of dtypes.
+TRIPLES = [
+    (d, e, DTYPES[(i + j) % len(DTYPES)])
+    for (i, d), (j, e) in itertools.product(enumerate(DTYPES), enumerate(DTYPES))
+]
+
+
+@pytest.mark.parametrize("op", TERNARY + VARIADIC, ids=name)
+def test_ternary(op):
+    compare(op, TRIPLES)
+
+
+# --- Special functions --------------------------------------------------------------------
+
+ORDERS = [0.5, 1, 2.5, 7, 20, 0, np.inf, -1]
+POINTS = [0.25, 1, 3.5, 8, 30, 0, np.inf, -1]
+SAMPLE = [("float64", "float64"), ("float32", "float32"), ("int8", "float32"), ("bool", "float64")]
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if type(op) in SERIES], ids=name)
+def test_incomplete_gamma_functions(op):
+    derivative = isinstance(op, aem.GammaIncDer | aem.GammaIncCDer)
+    # Aesara's series for the derivatives end at a relative error of about 1e-6 if operands are
+    # double precision numbers, positive and finite.
+    count, rtol = (5, 1e-5) if derivative else (None, None)
+    grid = np.ravel(np.meshgrid(ORDERS[:count], POINTS[:count])).reshape(2, -1)
+    grid = grid[:, ~np.isinf(grid).all(0)]  # There is no limit to speak of.
+    inputs, args, outputs = [], [], []
+    for dtypes in SAMPLE[:1] if derivative else SAMPLE:
+        xs = [at.vector(dtype=dtype) for dtype in dtypes]
+        inputs += xs
+        args += [as_dtype(x, dtype) for x, dtype in zip(grid, dtypes, strict=True)]
+        outputs.append(Elemwise(op)(*xs))
+    assert_agrees(inputs, outputs, args, rtol=rtol)
+
+
+def as_dtype(x, dtype):
+    return x.astype(dtype) if dtype.startswith("float") else np.ceil(np.minimum(x, 9)).astype(dtype)
+
+
+def test_incomplete_beta_function():
+    a, b, x = (
+        np.ravel(v) for v in np.meshgrid([0.5, 1, 7, 20], [0.5, 2, 30], [0, 0.25, 0.5, 0.99, 1])
+    )
+    inputs, args, outputs = [], [], []
+    for dtypes in [("float64",) * 3, ("float32",) * 3, ("int8", "float32", "float32")]:
+        xs = [at.vector(dtype=dtype) for dtype in dtypes]
+        inputs += xs
+        args += [as_dtype(v, dtype) for v, dtype in zip((a, b, x), dtypes, strict=True)]
+        outputs.append(Elemwise(aem.betainc)(*xs))
+    assert_agrees(inputs, outputs, args)
+
+
+# SciPy has these of complex numbers, JAX does not.
+COMPLEX_LATER = (aem.Erf, aem.Gamma, aem.Psi)
+
+
+@pytest.mark.parametrize("op_type", COMPLEX_LATER)
+def test_complex_special_functions_are_unsupported(op_type):
+    x = at.zvector("x")
+    op = next(op for op in OPS if type(op) is op_type)
+    f = jaxprgen.compile([x], Elemwise(op)(x))
+    with pytest.raises(UnsupportedOpError, match=f"of complex numbers.\n  in Elemwise{{{op}}}"):
+        f(np.ones(2, complex))
+
+
+# --- Beyond the tables -------------------------------------------------------------------
+
+EXACT = [
+    op
+    for op in BINARY + VARIADIC
+    if type(op) in {aes.Add, aes.Sub, aes.Mul, aes.TrueDivide, aes.FloorDivide, aes.Mod, aes.LT}
+    or type(op) in {aes.LE, aes.GT, aes.GE, aes.EQ, aes.NEQ, aes.ScalarMaximum, aes.ScalarMinimum}
+]
+
+
+@functools.cache
+def exact_operations(dtype):
+    xs = [at.vector(dtype=dtype) for _ in range(2)]
+    outputs = [Elemwise(op)(*xs) for op in EXACT]
+    mode = aesara.compile.mode.Mode(linker="py", optimizer=None)
+    return jaxprgen.compile(xs, outputs), aesara.function(xs, outputs, mode=mode), outputs
+
+
+def any_number(dtype):
+    if np.dtype(dtype).kind != "f":
+        return hnp.from_dtype(np.dtype(dtype))
+    # XLA's CPU code takes subnormal numbers for zero: no operands whose products are subnormal.
+    size = st.floats(2.0**-40, 2.0**40, width=np.dtype(dtype).itemsize * 8)
+    return st.sampled_from(FLOATS) | size | size.map(lambda x: -x)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8", "uint8"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_arithmetic_is_exact_on_any_numbers(dtype, data):
+    arrays = hnp.arrays(dtype, 8, elements=any_number(dtype))
+    x, y = data.draw(arrays), data.draw(arrays)
+    if np.dtype(dtype).kind in "iu":
+        y[y == 0] = 1
+    ours, theirs, outputs = exact_operations(dtype)
+    with np.errstate(all="ignore"):
+        wanted = theirs(x, y)
+    for mine, yours, out in zip(ours(x, y), wanted, outputs, strict=True):
+        assert_same(mine, yours, rtol=0, where=str(out.owner))
+
+
+def test_complex_numbers_are_ordered_as_in_numpy():
+    parts = [0, -1, 2, np.inf, -np.inf, np.nan]
+    numbers = np.array([complex(a, b) for a in parts for b in parts])
+    x, y = at.zvector("x"), at.zvector("y")
+    ops = [at.lt, at.le, at.gt, at.ge, at.eq, at.neq, at.maximum, at.minimum]
+    outputs = [op(x[:, None], y[None, :]) for op in ops]
+    assert_agrees([x, y], [*outputs, at.isnan(x), at.isinf(x)], [numbers, numbers])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool"])
+def test_scalar_graphs(dtype):
+    x, y = (aes.get_scalar_type(dtype)() for _ in range(2))
+    outputs = [
+        x + y,
+        x * y,
+        aes.mean(x, y),
+        aes.mean(x),
+        aes.eq(x, y),
+        aes.second(x, y),
+        aes.exp(x),
+    ]
+    args = [np.array(1, dtype)[()], np.array(0, dtype)[()]]
+    ours = jaxprgen.compile([x, y], outputs)(*args)
+    for mine, yours, out in zip(ours, reference([x, y], outputs, args), outputs, strict=True):
+        # A scalar Op's ``perform`` leaves the result in the dtype that NumPy computed.
+        assert_same(mine, np.asarray(yours, out.dtype), 1e-3, where=str(out.owner))
+
+
+# What each dtype holds of every other one. What overflows is the hardware's choice.
+CASTS = {
+    "b": [True, False],
+    "u": [0, 1, 2, 100],
+    "i": [0, 1, 2, 100, -1, -100],
+    "f": [0, -0.0, 1, 2, 100, 0.75, 1.5, -1, -99.5, np.inf, -np.inf, np.nan],
+    "c": [0, 1, 2, 100, 0.75, 1.5, 1j, 2 + 3j, -1, -1j],
+}
+
+
+def fits(number, target):
+    kind = np.dtype(target).kind
+    if kind in "bc":
+        return True
+    number = np.real(number)
+    return kind == "f" or bool(np.isfinite(number)) and (kind == "i" or number >= 0)
+
+
+def test_casts():
+    inputs, args, outputs, wanted = [], [], [], []
+    for source, target in PAIRS:
+        numbers = [v for v in CASTS[np.dtype(source).kind] if fits(v, target)]
+        x = at.vector(dtype=source)
+        arg = np.array(numbers, source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # That the imaginary part is dropped.
+            wanted.append(arg.astype(target))
+        inputs.append(x)
+        args.append(arg)
+        # Aesara's `cast` refuses complex to real numbers, its Op does not.
+        outputs.append(Elemwise(aes.Cast(aes.get_scalar_type(target)))(x))
+    f = jaxprgen.compile(inputs, outputs)
+    check_jaxpr(f.jaxpr(*args).jaxpr)
+    for ours, theirs, out in zip(run_by_equation(f, *args), wanted, outputs, strict=True):
+        assert_same(ours, theirs, rtol=0, where=str(out.owner))

@@ -57,7 +57,7 @@ def accept(x: Any, declared: Input) -> Any:
 def _converted(x: Any, declared: Input) -> Any:
     """An array of another dtype than its input's, which the program converts."""
     dtype = declared.dtype
-    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+    if jax.numpy.issubdtype(x.dtype, jax.dtypes.extended):
         raise ArgumentTypeError(
             f"Input {declared.name!r} has dtype {dtype}; the argument is of JAX's {x.dtype}, as "
             "typed PRNG keys are, and holds no numbers. Pass jax.random.key_data of it if its bits "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import threading
 import time
 import warnings
@@ -52,7 +52,7 @@ class Specialization:
         hoisted, constants = _jax.hoist_constants(closed)
         position = {id(array): i for i, array in enumerate(shared)}
         # Where each hidden argument comes from: a shared variable's place, or an array.
-        self._sources = [position.get(id(c), c) for c in constants]
+        self._sources: list[Any] = [position.get(id(c), c) for c in constants]
         self._params = _jax.jit_params(hoisted, name)
         self._on_device: list[Any] | None = None
         self._jitted = jax.jit(_named(self.bind, name))
@@ -191,8 +191,9 @@ class Specializer:
             x, name = arguments[i], declared[i].name
             hindrance = _hindrance(x, name, i)
             if hindrance:
+                what = "input" if i < len(self.plan.inputs) else "shared variable"
                 raise StaticShapeError(
-                    f"A shape depends on the value of input {name!r}, which is {hindrance}\n"
+                    f"A shape depends on the value of {what} {name!r}, which is {hindrance}\n"
                     f"{family.where}"
                 )
             values[i] = np.asarray(x, declared[i].dtype)
@@ -272,15 +273,16 @@ def _first_wide(plan: Plan) -> str:
             return f"{declared.name!r} ({declared.dtype})"
     for step in plan.steps:
         for declared, place in zip(step.types, step.outputs, strict=True):
-            counts = declared and (declared.dtype.kind in "fc" or place in plan.output_places)
-            if counts and declared.dtype in _jax.NARROW:
+            if declared is None or declared.dtype not in _jax.NARROW:
+                continue
+            if declared.dtype.kind in "fc" or place in plan.output_places:
                 return f"the result of {step.node.op} ({declared.dtype})"
     return ""
 
 
 def _levels_to_user() -> int:
     """The ``stacklevel`` with which a warning of the caller shows the user's line."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals["__name__"].startswith("jaxprgen."):
+    level, frame = 0, inspect.currentframe()
+    while frame and frame.f_globals["__name__"].startswith("jaxprgen."):
         level, frame = level + 1, frame.f_back
     return level

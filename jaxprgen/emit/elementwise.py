@@ -181,8 +181,12 @@ def isinf(b: Builder, x: Value) -> Value:
 
 
 def truth(b: Builder, x: Value) -> Value:
-    """Whether a value differs from zero (NaN does)."""
-    return x if dtype_of(x) == BOOL else elementwise(b, lax.ne, x, like(x, 0))
+    """Whether a value differs from zero (NaN does). Of a known value it is known."""
+    if dtype_of(x) == BOOL:
+        return x
+    if type(x) is Broadcast:
+        return Broadcast(truth(b, x.operand), x.shape)  # type: ignore[arg-type]
+    return elementwise(b, lax.ne, x, like(x, 0)) if type(x) is Var else x != 0  # type: ignore[return-value]
 
 
 def where(b: Builder, condition: Value, x: Value, y: Value) -> Value:

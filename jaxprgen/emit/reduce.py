@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.shape import reshape, transpose
+from jaxprgen.emit.shape import expand_dims, reshape, transpose
 from jaxprgen.emit.values import BOOL, INT64, Value, atom, dtype_of, like, shape_of
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Builder
@@ -65,6 +65,9 @@ def argmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     kept = [d for d in range(len(shape)) if d not in axes]
     rows = transpose(b, x, (*kept, *axes))
     flat = reshape(b, rows, (*(shape[d] for d in kept), int(np.prod([shape[d] for d in axes]))))
+    if dtype_of(flat).kind == "c":  # The first element that is as large as the largest, or NaN.
+        largest = expand_dims(b, max(b, flat, (len(kept),)), [len(kept)])
+        flat = ew.bitwise_or(b, ew.equal(b, flat, largest), ew.isnan(b, flat))
     if dtype_of(flat) == BOOL:
         flat = ew.convert(b, flat, np.dtype(np.int8))
     return lax.argmax(b, atom(b, flat), len(kept), ew.canonical(INT64))

@@ -24,22 +24,23 @@ from jaxprgen.frontend.registry import Rule, find_rule, folds
 def plan_of(graph: Any, outputs: Any = None) -> Plan:
     """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`."""
     if isinstance(graph, FunctionGraph):
+        if outputs is not None:
+            raise InvalidGraphError("A FunctionGraph has outputs of its own; leave out others.")
         return _plan(tuple(graph.inputs), tuple(graph.outputs))
-    if isinstance(outputs, Variable):
-        outputs = (outputs,)
-    if isinstance(graph, Variable):
-        graph = (graph,)
-    variables = _variables(graph, "inputs"), _variables(outputs, "outputs")
-    return _plan(*variables)
+    return _plan(_variables(graph, "inputs"), _variables(outputs, "outputs"))
 
 
 def _variables(given: Any, what: str) -> tuple[Variable, ...]:
-    if not isinstance(given, Iterable) or not all(isinstance(v, Variable) for v in given):
-        raise InvalidGraphError(
-            f"compile takes a FunctionGraph, or inputs and outputs; the {what} are {given!r}, "
-            "not Aesara variables."
-        )
-    return tuple(given)
+    if isinstance(given, Variable) or not isinstance(given, Iterable):
+        given = (given,)
+    variables: tuple[Any, ...] = tuple(given)
+    for variable in variables:
+        if not isinstance(variable, Variable):
+            raise InvalidGraphError(
+                "compile takes a FunctionGraph, or Aesara variables as inputs and outputs; among "
+                f"the {what} is {variable!r}."
+            )
+    return variables
 
 
 def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...]) -> Plan:
@@ -88,6 +89,9 @@ def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...]) -> Plan:
             )
         )
     output_places = tuple([place_of(v, None) for v in outputs])
+    for variable in outputs:
+        if _output_type(variable.type) is None:
+            raise InvalidGraphError(f"Output {_no_array(variable)}")
     if missing:
         raise InvalidGraphError(_missing_text(missing))
     plan = Plan(
@@ -128,10 +132,15 @@ def _rules_of(nodes: Sequence[Apply]) -> dict[type, Rule]:
 
 def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
     rows = [
-        f"  {name_of(v)} ({v.type})" + (f", used by {describe_op(n)}, {origin(n)}" if n else "")
+        f"  {name_of(v)}, a {v.type}"
+        + (f", used in {describe_op(n)}\n    {origin(n)}" if n else ", an output itself")
         for v, n in missing
     ]
-    return "The outputs depend on variables that are not among the inputs:\n" + "\n".join(rows)
+    return (
+        "The outputs depend on variables that are not among the inputs:\n"
+        + "\n".join(rows)
+        + "\nAdd them to the inputs, or replace them by constants or shared variables."
+    )
 
 
 def _input(variable: Variable) -> Input:
@@ -140,9 +149,13 @@ def _input(variable: Variable) -> Input:
         return Input(name_of(variable), np.dtype(kind.dtype), tuple(kind.shape))
     if isinstance(kind, ScalarType):
         return Input(name_of(variable), np.dtype(kind.dtype), ())
-    raise InvalidGraphError(
-        f"Input {name_of(variable)} has type {kind}, which is no array; jaxprgen takes tensors "
-        "and scalars."
+    raise InvalidGraphError(f"Input {_no_array(variable)}")
+
+
+def _no_array(variable: Variable) -> str:
+    return (
+        f"{name_of(variable)} has type {variable.type}, which is no array; jaxprgen takes and "
+        "returns tensors and scalars."
     )
 
 

@@ -1,0 +1,443 @@
+"""Every error names the variable, the Op, the user's line, the cause and what to do."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.graph.basic import Apply
+from aesara.graph.fg import FunctionGraph
+from aesara.graph.op import Op
+from aesara.raise_op import Assert
+from aesara.tensor.type_other import NoneConst
+
+import jaxprgen
+from jaxprgen import errors
+from jaxprgen.frontend import registry
+
+SOURCE = Path(__file__).read_text().splitlines()
+ONES = np.ones(3)
+
+x, y = at.dvectors("x", "y")
+m = at.dmatrix("m")
+n = at.lscalar("n")
+
+
+def built(start: str) -> str:
+    """What errors say of the one line of this file that begins so, in the calling function."""
+    ((number, line),) = [
+        (number, line.strip())
+        for number, line in enumerate(SOURCE, 1)
+        if line.strip().startswith(start)
+    ]
+    function = inspect.stack()[1].function
+    return f"built at {__file__}:{number}, in {function}: {line}"
+
+
+def message(kind, call, *args, also=Exception):
+    """The message of the error that a call raises, which is of exactly that class."""
+    with pytest.raises(jaxprgen.JaxprGenError) as caught:
+        call(*args)
+    assert type(caught.value) is kind
+    assert isinstance(caught.value, also)
+    return str(caught.value)
+
+
+class Opaque(Op):
+    """An Op that nothing is known of, with any number of vectors as inputs and outputs."""
+
+    __props__ = ("count",)
+
+    def __init__(self, count=1):
+        self.count = count
+
+    def make_node(self, *inputs):
+        return Apply(self, list(inputs), [at.dvector() for _ in range(self.count)])
+
+    def perform(self, node, inputs, outputs):
+        raise NotImplementedError
+
+
+# --- Graphs -------------------------------------------------------------------------------
+
+
+def test_all_unsupported_nodes_are_listed_with_their_lines():
+    first = Opaque()(x)
+    first.name = "first"
+    doubled = 2 * first
+    second = Opaque()(doubled)
+    text = message(
+        errors.UnsupportedOpError, jaxprgen.compile, [x], second + 1, also=NotImplementedError
+    )
+    assert text.splitlines() == [
+        "2 node(s) of this graph have no rule:",
+        "  Opaque{count=1}(x) -> first",
+        f"    {built('first = Opaque')}",
+        "  Opaque{count=1}(result of Elemwise{mul,no_inplace})",
+        f"    {built('second = Opaque')}",
+        "Register one with @jaxprgen.lowers(OpClass).",
+    ]
+
+
+def test_all_missing_inputs_are_listed():
+    inner = x * at.exp(m[0])
+    text = message(errors.InvalidGraphError, jaxprgen.compile, [y], [inner, n], also=ValueError)
+    assert text.splitlines() == [
+        "The outputs depend on variables that are not among the inputs:",
+        "  m, a TensorType(float64, (?, ?)), used in Subtensor{int64}(m, 0)",
+        f"    {built('inner = x * at.exp')}",
+        "  x, a TensorType(float64, (?,)), used in Elemwise{mul,no_inplace}(x, result of "
+        "Elemwise{exp,no_inplace})",
+        f"    {built('inner = x * at.exp')}",
+        "  n, a TensorType(int64, ()), an output itself",
+        "Add them to the inputs, or replace them by constants or shared variables.",
+    ]
+
+
+def not_variables(what, given):
+    return (
+        "compile takes a FunctionGraph, or Aesara variables as inputs and outputs; among the "
+        f"{what} is {given}."
+    )
+
+
+GENERATOR = aesara.shared(np.random.default_rng(0), "rng")
+NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        (([x, y, x], x), "x is given as an input twice."),
+        (([x, at.constant(2.5)], x), "2.5 is a constant, not an input."),
+        (([x], []), "The graph has no outputs: there is nothing to compute."),
+        ((None, x), not_variables("inputs", None)),
+        (([x],), not_variables("outputs", None)),
+        (([x, 1.5], x), not_variables("inputs", 1.5)),
+        (([x], ["x"]), not_variables("outputs", "'x'")),
+        (
+            (FunctionGraph([x], [x + 1], clone=True), x),
+            "A FunctionGraph has outputs of its own; leave out others.",
+        ),
+        (([x, GENERATOR], x), f"Input rng has type RandomGeneratorType, {NO_ARRAY}"),
+        (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
+    ],
+)
+def test_what_is_no_graph_of_arrays_is_refused(graph, text):
+    assert message(errors.InvalidGraphError, jaxprgen.compile, *graph, also=ValueError) == text
+
+
+def test_inputs_and_outputs_may_come_as_any_iterable():
+    f = jaxprgen.compile((v for v in (x, y)), (v for v in [x * y]))
+    np.testing.assert_array_equal(f(ONES, 2 * ONES), 2 * ONES)
+
+
+# --- Shapes that do not agree -------------------------------------------------------------
+
+
+def test_the_place_of_an_error_is_told_line_by_line():
+    scaled = x * 2
+    total = scaled + y
+    f = jaxprgen.compile([x, y], total)
+    text = message(errors.ShapeMismatchError, f, ONES, np.ones(2), also=ValueError)
+    assert text.splitlines() == [
+        "Shapes (3,) and (2,) do not broadcast together.",
+        "  in Elemwise{add,no_inplace}(result of Elemwise{mul,no_inplace}, y)",
+        "    result of Elemwise{mul,no_inplace}: float64[3]",
+        "    y: float64[2]",
+        f"  {built('total = scaled + y')}",
+    ]
+    for again in (f.jaxpr, f.lower, f.report, jax.jit(f), jax.grad(lambda *a: f(*a).sum())):
+        assert message(errors.ShapeMismatchError, again, ONES, np.ones(2)) == text
+    np.testing.assert_array_equal(f(ONES, ONES), 3 * ONES)
+
+
+MISMATCHES = {
+    "product": (
+        lambda: at.dot(m, x),
+        (np.ones((2, 3)), np.ones(2)),
+        "Cannot multiply shapes (2, 3) and (2,): axis 1 of the first has size 3, axis 0 of the "
+        "second 2.",
+    ),
+    "join": (
+        lambda: at.concatenate([m, m.T], axis=0),
+        (np.ones((2, 3)), ONES),
+        "Cannot join shapes [(2, 3), (3, 2)] along axis 0.",
+    ),
+    "reshape": (
+        lambda: x.reshape((2, -1)),
+        (np.ones((1, 1)), ONES),
+        "Cannot reshape (3,) (3 elements) to (2, -1).",
+    ),
+    "negative size": (
+        lambda: at.alloc(x[0], x.shape[0] - 5),
+        (np.ones((1, 1)), ONES),
+        "Sizes cannot be negative: (-2,).",
+    ),
+    "nothing to choose from": (
+        lambda: m.max(axis=1),
+        (np.ones((2, 0)), ONES),
+        "The maximum over axes (1,) of shape (2, 0) has no elements to choose from.",
+    ),
+    "split": (
+        lambda: at.split(x, [2, 2], 2)[0],
+        (np.ones((1, 1)), ONES),
+        "Cannot split axis 0 of shape (3,) into pieces of sizes [2, 2].",
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "args", "first"), MISMATCHES.values(), ids=MISMATCHES)
+def test_shapes_that_do_not_agree(build, args, first):
+    f = jaxprgen.compile([m, x], build())
+    lines = message(errors.ShapeMismatchError, f, *args).splitlines()
+    assert lines[0] == first
+    assert lines[1].startswith("  in ")
+    assert lines[-1].startswith(f"  built at {__file__}:")
+
+
+def test_a_known_index_out_of_bounds():
+    third = x[2]
+    f = jaxprgen.compile([x], third)
+    text = message(errors.IndexOutOfBoundsError, f, np.ones(2), also=IndexError)
+    assert text.splitlines() == [
+        "Index 2 is out of bounds for axis 0 of size 2.",
+        "  in Subtensor{int64}(x, 2)",
+        "    x: float64[2]",
+        f"  {built('third = x[2]')}",
+    ]
+    assert f(ONES) == 1
+
+
+def test_a_known_index_of_a_known_array_out_of_bounds():
+    """Aesara's own implementation is asked here, and its error is told as ours."""
+    picked = at.shape(m)[2]
+    f = jaxprgen.compile([m], picked)
+    text = message(errors.IndexOutOfBoundsError, f, np.ones((2, 3)), also=IndexError)
+    assert text.splitlines() == [
+        "index 2 is out of bounds for axis 0 with size 2.",
+        "  in Subtensor{int64}(result of Shape, 2)",
+        "    result of Shape: int64[2] = [2, 3]",
+        f"  {built('picked = at.shape')}",
+    ]
+
+
+def test_an_assertion_that_is_known_to_fail():
+    checked = Assert("x has two elements")(x, at.eq(x.shape[0], 2))
+    f = jaxprgen.compile([x], checked * 2)
+    text = message(errors.FailedAssertionError, f, ONES, also=AssertionError)
+    assert text.splitlines() == [
+        "AssertionError: x has two elements. The condition is false.",
+        "  in Assert{msg=x has two elements}(x, result of Elemwise{eq,no_inplace})",
+        "    x: float64[3]",
+        "    result of Elemwise{eq,no_inplace}: bool[] = False",
+        f"  {built('checked = Assert')}",
+    ]
+    np.testing.assert_array_equal(f(np.ones(2)), np.full(2, 2.0))
+
+
+# --- Shapes that depend on values ---------------------------------------------------------
+
+
+def test_a_shape_that_depends_on_a_tracer():
+    double = n * 2
+    steps = at.arange(double)
+    f = jaxprgen.compile([x, n], x.sum() * steps)
+    where = [
+        "  in ARange{dtype='int64'}(0, result of Elemwise{mul,no_inplace}, 1)",
+        "    result of Elemwise{mul,no_inplace}: int64[]",
+        f"  {built('steps = at.arange')}",
+    ]
+    for _ in range(2):  # Before and after a call that succeeds.
+        for transform in (jax.jit, jax.vmap):
+            size = np.array(3) if transform is jax.jit else np.array([3])
+            ones = ONES if transform is jax.jit else ONES[None]
+            text = message(errors.StaticShapeError, transform(f), ones, size, also=TypeError)
+            first, remedy, *rest = text.splitlines()
+            tracer = first.removeprefix(
+                "A shape depends on the value of input 'n', which is a tracer ("
+            ).removesuffix(") under a JAX transformation.")
+            assert tracer.isidentifier()
+            assert remedy == (
+                "Pass 'n' as a concrete number: mark it with jax.jit(..., static_argnums=1), "
+                "close over it, or give the array a size that does not depend on it."
+            )
+            assert rest == where
+        text = message(errors.StaticShapeError, f.jaxpr, ONES, jax.ShapeDtypeStruct((), np.int64))
+        assert text.splitlines() == [
+            "A shape depends on the value of input 'n', which is a ShapeDtypeStruct, which has "
+            "none.",
+            "Pass 'n' as a concrete number.",
+            *where,
+        ]
+        np.testing.assert_array_equal(f(ONES, 2), 3 * np.arange(4))
+    np.testing.assert_array_equal(jax.jit(f, static_argnums=1)(ONES, 2), 3 * np.arange(4))
+    np.testing.assert_array_equal(jax.jit(lambda a: f(a, 2))(ONES), 3 * np.arange(4))
+
+
+def test_a_shape_that_depends_on_a_large_array():
+    length = at.cast(at.sum(x), "int64")
+    zeros = at.zeros(length)
+    f = jaxprgen.compile([x], zeros)
+    text = message(errors.StaticShapeError, f, np.ones(65))
+    assert text.splitlines() == [
+        "A shape depends on the value of input 'x', which is an array of 65 elements.",
+        "A program is compiled for each value that decides a shape; 64 elements are the most "
+        "that is done for.",
+        "  in Alloc(0.0, result of Elemwise{Cast{int64}})",
+        "    result of Elemwise{Cast{int64}}: int64[]",
+        f"  {built('zeros = at.zeros')}",
+    ]
+    assert f(np.ones(64)).shape == (64,)
+
+
+# --- Rules of users -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def rule(monkeypatch):
+    """Registers a rule for `Opaque`, until the end of the test."""
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+    return lambda function: jaxprgen.lowers(Opaque, override=True)(function)
+
+
+def failing(function, count=1):
+    """The message of a compiled function whose rule for `Opaque` is this."""
+    outputs = Opaque(count)(x, y)
+    f = jaxprgen.compile([x, y], outputs)
+    text = message(errors.LoweringError, f, ONES, ONES, also=RuntimeError).splitlines()
+    assert text[1:] == [
+        f"  in Opaque{{count={count}}}(x, y)",
+        "    x: float64[3]",
+        "    y: float64[3]",
+        f"  {built('outputs = Opaque')}",
+    ]
+    return text[0]
+
+
+def raises(error):
+    def function(ctx, x, y):
+        raise error
+
+    return function
+
+
+WRONG = {
+    "KeyError": (raises(KeyError("spam")), 1, "Lowering failed: KeyError: 'spam'"),
+    "AttributeError": (
+        lambda ctx, x, y: x.spam,
+        1,
+        "Lowering failed: AttributeError: 'Var' object has no attribute 'spam'",
+    ),
+    "arguments": (
+        lambda ctx, x: x,
+        1,
+        "Lowering failed: TypeError: <lambda>() takes 2 positional arguments but 3 were given",
+    ),
+    "dtype": (
+        lambda ctx, x, y: np.ones(3, np.float32),
+        1,
+        "The rule returned float32 of rank 1, but the node declares float64 of rank 1.",
+    ),
+    "rank": (
+        lambda ctx, x, y: np.ones((3, 3)),
+        1,
+        "The rule returned float64 of rank 2, but the node declares float64 of rank 1.",
+    ),
+    "too many": (
+        lambda ctx, x, y: [x, y],
+        1,
+        "The rule returned 2 values for 1 outputs.",
+    ),
+    "too few": (lambda ctx, x, y: x, 2, "The rule returned 1 values for 2 outputs."),
+}
+
+
+@pytest.mark.parametrize(("function", "count", "text"), WRONG.values(), ids=WRONG)
+def test_rules_that_do_wrong(rule, function, count, text):
+    rule(function)
+    assert failing(function, count) == text
+
+
+def test_a_rule_that_returns_no_value(rule):
+    rule(lambda ctx, x, y: None)
+    assert "NoneType" in failing(None)
+
+
+def test_an_equation_that_a_rule_builds_wrongly_is_placed(rule):
+    rule(lambda ctx, x, y: jaxprgen.ir.primitives.bitwise_and(ctx.builder, x, y))
+    f = jaxprgen.compile([x, y], Opaque()(x, y))
+    text = message(errors.EquationError, f, ONES, ONES, also=TypeError).splitlines()
+    assert text[0] == "and does not take float64."
+    assert text[1] == "  in Opaque{count=1}(x, y)"
+
+
+def test_what_a_rule_raises_is_the_cause(rule):
+    error = KeyError("spam")
+    rule(raises(error))
+    f = jaxprgen.compile([x, y], Opaque()(x, y))
+    with pytest.raises(errors.LoweringError) as caught:
+        f(ONES, ONES)
+    assert caught.value.__cause__ is error
+
+
+def test_a_rule_of_ones_own_error_keeps_its_class_and_is_told_once(rule):
+    def function(ctx, x, y):
+        raise errors.ShapeMismatchError("These shapes will not do.")
+
+    rule(function)
+    f = jaxprgen.compile([x, y], Opaque()(x, y))
+    text = message(errors.ShapeMismatchError, f, ONES, ONES)
+    assert text.count("These shapes will not do.") == text.count("  in Opaque") == 1
+
+
+def test_a_second_rule_needs_override(monkeypatch):
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+
+    @jaxprgen.lowers(Opaque)
+    def first(ctx, *xs):
+        return xs[0]
+
+    text = message(errors.DuplicateRuleError, jaxprgen.lowers(Opaque), first, also=ValueError)
+    assert text == (
+        "Opaque is already lowered by test_a_second_rule_needs_override.<locals>.first; pass "
+        "override=True to replace that rule."
+    )
+
+
+# --- The classes --------------------------------------------------------------------------
+
+
+def test_every_error_is_ours_and_a_builtin_one():
+    own = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    ]
+    for kind in own:
+        if issubclass(kind, Warning):
+            assert issubclass(kind, UserWarning)
+        elif kind is not jaxprgen.JaxprGenError:
+            first, second = kind.__bases__
+            assert first is jaxprgen.JaxprGenError
+            assert second.__module__ == "builtins"
+            assert second is not Exception
+
+
+def test_warnings_name_the_line_of_the_caller():
+    f = jaxprgen.compile([x, n], x[n])
+    with pytest.warns(errors.RuntimeCheckWarning) as caught:
+        f(ONES, 1)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert str(warning.message) == (
+        "Subtensor{int64} reads or writes at an index that is out of bounds for axis 0 of size 3. "
+        "Aesara raises IndexError there; the emitted program uses the nearest element"
+    )
+    f(np.ones(4), 1)  # Emitted anew, and warnings are errors here.
+    f.report(ONES, 1)

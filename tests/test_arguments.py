@@ -226,8 +226,8 @@ def test_what_would_be_lost_is_refused(x, dtype, message):
 
 def test_keys_are_no_numbers():
     message = (
-        "Input 'x' has dtype uint32; the argument is of JAX's key<fry>, as typed PRNG keys are, and "
-        "holds no numbers. Pass jax.random.key_data of it if its bits are meant."
+        "Input 'x' has dtype uint32; the argument is of JAX's key<fry>, as typed PRNG keys are, "
+        "and holds no numbers. Pass jax.random.key_data of it if its bits are meant."
     )
     assert refused(jax.random.key(0), "uint32") == message
     f, _ = identity("uint32")

@@ -6,7 +6,6 @@ import importlib
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import aesara
@@ -18,11 +17,10 @@ import pytest
 from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import Composite, float64
 from aesara.tensor.elemwise import Elemwise
-from laws import assert_agrees, assert_same, equations, reference
+from laws import assert_agrees, assert_same, equations
 
 import jaxprgen
 from jaxprgen import _jax
-from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import PrecisionWarning
 
 # The sizeable graph below indexes by an argument.

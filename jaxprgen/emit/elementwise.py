@@ -186,7 +186,7 @@ def truth(b: Builder, x: Value) -> Value:
         return x
     if type(x) is Broadcast:
         return Broadcast(truth(b, x.operand), x.shape)  # type: ignore[arg-type]
-    return elementwise(b, lax.ne, x, like(x, 0)) if type(x) is Var else x != 0  # type: ignore[return-value]
+    return elementwise(b, lax.ne, x, like(x, 0)) if type(x) is Var else np.asarray(x != 0)
 
 
 def where(b: Builder, condition: Value, x: Value, y: Value) -> Value:

@@ -14,12 +14,10 @@ from jaxprgen.frontend.registry import Rule
 
 
 class OutputType(NamedTuple):
-    """What a node declares of one output: dtype, rank and fixed sizes."""
+    """What a node declares of one output. Sizes it may declare too are not always true."""
 
     dtype: np.dtype[Any]
     rank: int
-    fixed: tuple[tuple[int, int], ...]
-    """Pairs of an axis and its declared size."""
 
 
 class Step(NamedTuple):

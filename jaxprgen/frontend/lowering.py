@@ -193,10 +193,4 @@ def _checked(value: Value, declared: OutputType) -> Value:
             f"The rule returned {dtype} of rank {len(shape)}, but the node declares "
             f"{declared.dtype} of rank {declared.rank}."
         )
-    for axis, size in declared.fixed:
-        if shape[axis] != size:
-            raise LoweringError(
-                f"The rule returned shape {shape}, but the node declares size {size} for axis "
-                f"{axis}."
-            )
     return value

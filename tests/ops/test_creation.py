@@ -1,145 +1,216 @@
-"""Arrays made of numbers, joined and split."""
+"""Making arrays, joining and splitting them."""
 
+import itertools
+
+import aesara
+import aesara.scalar as aes
 import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from aesara.tensor.basic import AllocEmpty, Split
-from hypothesis import assume, given
+from aesara.tensor.basic import Join, MakeVector, Split
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, equations
+from laws import DTYPES, assert_agrees, equations, reference
+from operands import run_by_equation, values
 
 import jaxprgen
-from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import ShapeMismatchError
 
-sizes = st.integers(0, 4)
-NUMBERS = [d for d in DTYPES if d != "bool"]
-REAL = [d for d in NUMBERS if not d.startswith("complex")]
-
-
-def constant_bytes(f, *args):
-    return sum(np.asarray(c).nbytes for c in f.jaxpr(*args).consts)
+INTEGERS = [d for d in DTYPES if "int" in d]
+REALS = [*INTEGERS, "float16", "float32", "float64"]
 
 
-@given(sizes, sizes)
-def test_filled_arrays(m, n):
-    x, v = at.dscalar("x"), at.dvector("v")
-    outputs = [
-        at.alloc(x, m, n),
-        at.alloc(v, m, n) + 1.0,
-        at.alloc(1.5, m, n),
-        at.zeros((m, n)),
-        at.ones((m,), dtype="int8"),
-        at.full((n, m), 3),
-        at.second(at.alloc(x, m, n), v),
-    ]
-    assert_agrees([x, v], outputs, [2.0, np.arange(float(n))])
+# --- Filled arrays -----------------------------------------------------------------------
 
 
-def test_empty_allocation_has_its_shape_and_dtype():
-    f = jaxprgen.compile([], AllocEmpty("float32")(2, 3))
-    assert f().shape == (2, 3)
-    assert f().dtype == "float32"
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (2, 3), (2, 0, 1)])
+def test_alloc(shape):
+    x, v, n = at.scalar("x"), at.vector("v"), at.lscalar("n")
+    sizes = [n if i == 0 else size for i, size in enumerate(shape)]
+    outputs = [at.alloc(x, *sizes), at.alloc(np.float32(2), *shape), at.alloc(np.array(True), *sizes)]
+    args = [np.float64(1.5), np.arange(shape[-1] if shape else 1.0), shape[0] if shape else 1]
+    if shape:
+        outputs += [at.alloc(v, *sizes), at.alloc(v[None] * 2, 2, *shape) + 1]
+    assert_agrees([x, v, n], outputs, args)
 
 
-@pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("bounds", [(5,), (2, 9), (9, 2, -2), (1, 1), (0, 10, 3), (3, 0)], ids=str)
-def test_ranges(dtype, bounds):
-    assume_signed = any(b < 0 for b in bounds) and dtype.startswith("u")
-    outputs = [] if assume_signed else [at.arange(*bounds, dtype=dtype)]
-    outputs += [at.arange(*(b * 0.5 for b in bounds))]
-    assert_agrees([], outputs, [])
-
-
-@given(st.floats(-3, 3), st.floats(-3, 3), st.sampled_from([0.1, -0.1, 0.25, 1.0, -2.0]))
-def test_ranges_of_floats(start, stop, step):
-    # Beyond the limit up to which a range is a constant, it is counted on the device.
-    assume(abs(stop - start) < 3)
-    assert_agrees([], [at.arange(start, stop, step), at.arange(0, 2000 * step, step)], [])
-
-
-@pytest.mark.parametrize("dtype", REAL)
-def test_large_ranges_are_counted_not_stored(dtype):
-    x = at.dscalar("x")
-    output = at.cast(at.arange(2000, dtype=dtype), "float64") * x
-    if np.dtype(dtype).itemsize > 1:
-        f = assert_agrees([x], [output], [2.0])
-    else:  # NumPy refuses numbers that do not fit.
-        f = jaxprgen.compile([x], output)
-    assert constant_bytes(f, 2.0) == 0
-    assert "iota" in equations(f, 2.0)
-
-
-def test_ranges_by_arguments_make_one_program_each():
+def test_alloc_of_what_does_not_fit():
+    v = at.vector("v")
+    with pytest.raises(ShapeMismatchError, match=r"Shapes \(2,\) and \(3, 4\) do not"):
+        jaxprgen.compile([v], at.alloc(v, 3, 4))(np.ones(2))
     n = at.lscalar("n")
-    f = assert_agrees([n], [at.arange(n) * 2], [3])
-    assert f(5).shape == (5,)
-    assert f.cache_info().currsize == 2
-    with pytest.raises(StaticShapeError, match="'n'"):
-        jax.jit(f)(3)
+    with pytest.raises(ShapeMismatchError, match="Sizes cannot be negative"):
+        jaxprgen.compile([n], at.alloc(0.0, n))(-1)
 
 
-@given(sizes, sizes, st.integers(-4, 4), st.sampled_from(DTYPES))
-def test_identity_matrices(n, m, k, dtype):
-    diagonal = at.lscalar("k")
-    outputs = [at.eye(n, m, k, dtype=dtype), at.eye(n, m, diagonal, dtype=dtype)]
-    assert_agrees([diagonal], outputs, [k])
+def test_alloc_empty_has_a_shape_and_a_dtype():
+    n = at.lscalar("n")
+    outputs = [at.basic.AllocEmpty(d)(n, 2) for d in DTYPES]
+    f = jaxprgen.compile([n], outputs)
+    check_jaxpr(f.jaxpr(3).jaxpr)
+    assert [(v.shape, v.dtype.name) for v in f(3)] == [((3, 2), d) for d in DTYPES]
 
 
-def test_a_large_identity_matrix_is_compared_not_stored():
-    x = at.dscalar("x")
-    f = assert_agrees([x], [at.eye(100, 90, 1) * x], [2.0])
-    assert constant_bytes(f, 2.0) == 0
+# --- Ranges ------------------------------------------------------------------------------
+
+RANGES = [(0, 5, 1), (3, 9, 2), (0, 0, 1), (5, 2, 1), (7, 1, -2), (1, 2, 5), (-3, 4, 1), (2, -3, -1)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_vectors_of_scalars(count):
-    scalars = [at.scalar(dtype=d) for d in NUMBERS[:count]]
-    args = [np.asarray(i, d) for i, d in enumerate(NUMBERS[:count])]
-    assert_agrees(scalars, [at.stack(scalars), at.stack([*scalars, 3.5])], args)
+@pytest.mark.parametrize("dtype", REALS)
+def test_arange(dtype):
+    known, inputs, args = [], [], []
+    for start, stop, step in RANGES:
+        if dtype.startswith("uint") and min(start, stop, step) < 0:
+            continue
+        numbers = [np.array(v, dtype) for v in (start, stop, step)]
+        known.append(at.arange(*map(at.constant, numbers)))
+        inputs += [at.scalar(dtype=dtype) for _ in numbers]
+        args += numbers
+    outputs = [at.arange(*inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
+    assert_agrees(inputs, known + outputs, args)
 
 
+def test_arange_of_fractions_and_mixed_dtypes():
+    k = at.bscalar("k")
+    outputs = [
+        at.arange(0, 1, 0.1),
+        at.arange(0.5, -2, -0.3),
+        at.arange(np.float32(0), np.float32(1), np.float32(0.1)),
+        at.arange(np.float32(0.1), 2),
+        at.arange(k, 2.5),
+        at.arange(k, np.uint16(9), 3),
+        at.arange(1e-3, 5, dtype="float32"),
+    ]
+    assert_agrees([k], outputs, [np.int8(-2)])
+
+
+LARGE = [
+    at.arange(2000),
+    at.arange(-5, 90000, 7, dtype="int32"),
+    at.arange(4000, 10, -2, dtype="int16"),
+    at.arange(2**63, 2**63 + 2000, dtype="uint64"),
+    at.arange(0.5, 700, 0.25),
+    at.arange(5, -100, -0.1, dtype="float32"),
+    at.arange(1500, dtype="float16"),
+]
+
+
+def test_large_ranges_are_not_constants():
+    f = assert_agrees([], LARGE, [])
+    assert sum(np.asarray(c).nbytes for c in f.jaxpr().consts) < 1024
+
+
+def test_arange_without_a_step():
+    n = at.lscalar("n")
+    with pytest.raises(ShapeMismatchError, match="step of arange cannot be zero"):
+        jaxprgen.compile([n], at.arange(0, 5, n))(0)
+
+
+# --- Identity matrices -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eye(dtype):
+    k, n = at.lscalar("k"), at.lscalar("n")
+    sizes = [(3, 3), (2, 4), (4, 2), (0, 3), (3, 0), (1, 1)]
+    outputs = [at.eye(r, c, d, dtype=dtype) for (r, c), d in itertools.product(sizes, [0, 1, -2, 9])]
+    outputs += [at.eye(r, c, k, dtype=dtype) for r, c in sizes] + [at.eye(n, dtype=dtype)]
+    for diagonal in (-1, 2):
+        assert_agrees([k, n], outputs, [diagonal, 3])
+
+
+def test_a_large_eye_is_no_constant():
+    k = at.lscalar("k")
+    f = assert_agrees([k], [at.eye(100), at.eye(100, k=-3), at.eye(100, k=k)], [-3])
+    assert not f.jaxpr(-3).consts
+
+
+def test_the_diagonal_need_not_be_known():
+    k = at.lscalar("k")
+    f = jaxprgen.compile([k], at.eye(3, 4, k))
+    np.testing.assert_array_equal(jax.jit(f)(1), np.eye(3, 4, 1))
+
+
+# --- Vectors of scalars, joining, splitting ----------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_make_vector(dtype):
+    x, y = at.scalar(dtype=dtype), at.scalar(dtype="bool")
+    outputs = [MakeVector(dtype)(x, y, x), MakeVector(dtype)(), MakeVector(dtype)(x), at.stack([x, y, at.constant(3, dtype="int8")])]
+    args = [np.array(2, dtype), np.array(True)]
+    assert_agrees([x, y], outputs, args)
+
+
+def test_make_vector_of_what_is_known():
+    f = assert_agrees([], [MakeVector("int64")(1, 2, 3)], [])
+    assert equations(f) == []
+
+
+def test_join_of_every_two_dtypes():
+    """In the common dtype, along any axis; one program for all of them."""
+    inputs = {d: (at.matrix(dtype=d), values(d)[:6].reshape(2, 3)) for d in DTYPES}
+    outputs, kept = [], []
+    for d, e in itertools.product(DTYPES, DTYPES):
+        (x, a), (y, b) = inputs[d], inputs[e]
+        for axis in (0, -1):
+            outputs.append(at.join(axis, x, y))
+            kept.append(([x, y], [a, b]))
+    f = jaxprgen.compile([x for x, _ in inputs.values()], outputs)
+    args = [a for _, a in inputs.values()]
+    check_jaxpr(f.jaxpr(*args).jaxpr)
+    theirs = reference([x for x, _ in inputs.values()], outputs, args)
+    for ours, wanted in zip(run_by_equation(f, *args), theirs, strict=True):
+        np.testing.assert_array_equal(ours, wanted)
+        assert ours.dtype == wanted.dtype
+
+
+@settings(max_examples=40)
 @given(st.data())
-def test_joins(data):
-    """Any axis from either end, any mix of dtypes, empty pieces, known ones and run-time ones."""
+def test_join_and_split(data):
     rank = data.draw(st.integers(1, 3))
     axis = data.draw(st.integers(-rank, rank - 1))
-    shape = [data.draw(sizes) for _ in range(rank)]
-    inputs, args, joined = [], [], []
-    for _ in range(data.draw(st.integers(1, 4))):
-        shape[axis] = data.draw(sizes)
-        array = np.ones(shape, data.draw(st.sampled_from(["int8", "float32", "float64", "bool"])))
-        if data.draw(st.booleans()):
-            joined.append(at.constant(array))
-        else:
-            inputs.append(at.tensor(array.dtype.name, shape=(None,) * rank))
-            args.append(array)
-            joined.append(inputs[-1])
-    assert_agrees(inputs, [at.join(axis, *joined)], args)
+    shape = [data.draw(st.sampled_from([0, 1, 2])) for _ in range(rank)]
+    sizes = data.draw(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=4))
+    known = [data.draw(st.booleans()) for _ in sizes]
+    shapes = [shape[: axis % rank] + [n] + shape[axis % rank + 1 :] for n in sizes]
+    arrays = [np.resize(values("float64"), s) for s in shapes]
+    inputs = [at.tensor("float64", shape=[None] * rank) for _ in sizes]
+    xs = [at.constant(a) if k else x for a, x, k in zip(arrays, inputs, known, strict=True)]
+    a, s = at.lscalar("a"), at.lvector("s")
+    joined = [at.join(axis, *xs), Join()(a, *xs)]
+    outputs = [*joined, *Split(len(sizes))(joined[0], axis, sizes, return_list=True)]
+    outputs += Split(len(sizes))(joined[1], a, s, return_list=True)
+    assert_agrees([*inputs, a, s], outputs, [*arrays, axis, np.array(sizes)])
 
 
-@given(st.lists(sizes, min_size=1, max_size=4), st.integers(0, 2))
-def test_splits(pieces, axis):
-    shape = [2, 3, 2]
-    shape[axis] = sum(pieces)
-    array = np.arange(float(np.prod(shape))).reshape(shape)
-    x, where = at.dtensor3("x"), at.lscalar("axis")
-    splits = at.split(x, pieces, len(pieces), axis=axis)
-    splits = splits if isinstance(splits, list) else [splits]
-    assert_agrees([x], splits, [array])
-    decided = Split(len(pieces))(x, where, np.array(pieces))
-    assert_agrees([x, where], decided if isinstance(decided, list) else [decided], [array, axis])
+def test_join_and_split_that_do_not_fit():
+    x, y, s = at.matrix("x"), at.matrix("y"), at.lvector("s")
+    with pytest.raises(ShapeMismatchError, match="Cannot join shapes"):
+        jaxprgen.compile([x, y], at.join(0, x, y))(np.ones((1, 2)), np.ones((1, 3)))
+    f = jaxprgen.compile([x, s], Split(2)(x, 0, s))
+    for sizes, message in [([1, 2], "Cannot split"), ([1, 1, 1], "2 pieces, not 3"), ([-1, 4], "Cannot")]:
+        with pytest.raises(ShapeMismatchError, match=message):
+            f(np.ones((4, 1)), np.array(sizes))
+    a = at.lscalar("a")
+    with pytest.raises(ShapeMismatchError, match="Axis 2 is out of bounds"):
+        jaxprgen.compile([a, x], Join()(a, x, x))(2, np.ones((1, 2)))
 
 
-def test_pieces_that_do_not_add_up_are_an_error():
-    x = at.dvector("x")
-    f = jaxprgen.compile([x], at.split(x, [2, 2], 2))
-    with pytest.raises(ShapeMismatchError, match=r"Cannot split axis 0 of shape \(5,\)"):
-        f(np.ones(5))
+def test_gradients():
+    x, y = at.matrix("x"), at.matrix("y")
+    joined = at.join(1, x, y * 2)
+    cost = (joined * at.arange(joined.shape[1])).sum() + sum((p**2).sum() for p in at.split(x, [1, 1], 2))
+    args = [np.arange(4.0).reshape(2, 2), np.ones((2, 3))]
+    assert_agrees([x, y], aesara.grad(cost, [x, y]), args)
 
 
-def test_scalars_and_tensors_convert_freely():
-    x = at.lscalar("x")
-    y = at.tensor_from_scalar(at.scalar_from_tensor(x) + at.scalar_from_tensor(x))
-    f = assert_agrees([x], [y], [3])
-    assert equations(f, 3) == ["add"]
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_and_scalars(dtype):
+    x = at.scalar(dtype=dtype)
+    s = at.scalar_from_tensor(x)
+    inner = aes.second(s, s)
+    f = assert_agrees([x], [at.tensor_from_scalar(inner)], [np.array(1, dtype)])
+    assert equations(f, np.array(1, dtype)) == []

@@ -12,7 +12,7 @@ from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.rewriting.elemwise import FusionOptimizer, local_elemwise_fusion
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import assert_agrees, assert_same, equations
+from laws import assert_agrees, assert_same, equations, reference
 from operands import values
 
 import jaxprgen
@@ -66,7 +66,7 @@ def test_broadcasting(data):
         at.second(x, y),
         at.switch(x, y, z),
         at.clip(x, -1, 1) + y,
-        at.exp(x) * at.square(at.second(y, at.cast(z, "float64"))),
+        at.exp(at.cast(x, "float64")) * at.square(at.second(y, at.cast(z, "float64"))),
     ]
     assert_agrees(sum(inputs, []), outputs, sum(args, []))
 
@@ -144,10 +144,8 @@ def composites():
     yield aes.Composite([a, b], [a + b, aes.lt(a, b), aes.cast(a * b, "int16")])
     yield aes.Composite([a, i], [aes.switch(aes.gt(i, aes.constant(0)), a, i), aes.second(a, half)])
     yield aes.Composite([i, b], [aes.floor_divide(i, aes.constant(np.int8(3))) % b, aes.add(i, i, b)])
-    yield aes.Composite([c, a], [aes.abs(c * a), aes.real(c), aes.conj(c) + a])
-    inner = aes.Composite([a, b], [aes.tanh(a) * b, a - b])
-    first, second = inner(b, a)
-    yield aes.Composite([a, b], [first + second, aes.scalar_maximum(first, b)])
+    yield aes.Composite([c, a], [c * a, aes.eq(c, a), c - a])
+    yield aes.Composite([a, b], [aes.Composite([a, b], [aes.tanh(a) * b])(b, a)])
 
 
 @pytest.mark.parametrize("op", [*composites()], ids=str)
@@ -186,17 +184,32 @@ def test_what_aesara_fuses():
     assert_agrees(fgraph.inputs, fgraph.outputs, args)
 
 
+def test_composite_in_composite_of_several_outputs():
+    # Aesara's Python mode hands both inner outputs the same array, so NumPy is asked.
+    a, b = aes.float64("a"), aes.float64("b")
+    first, second = aes.Composite([a, b], [aes.tanh(a) * b, a - b])(b, a)
+    op = aes.Composite([a, b], [first + second, first])
+    x, y = at.vector("x"), at.vector("y")
+    p, q = np.array([0.0, 1, -2]), np.array([3.0, 0.5, 1])
+    ours = jaxprgen.compile([x, y], Elemwise(op)(x, y))(p, q)
+    for mine, yours in zip(ours, [np.tanh(q) * p + q - p, np.tanh(q) * p], strict=True):
+        assert_same(mine, yours)
+
+
 def test_work_in_place_leaves_the_arguments_alone():
     x, y = at.matrix("x"), at.row("y")
-    outputs = [
-        inplace.add_inplace(x + 0, y),
-        inplace.exp_inplace(x * 1),
-        inplace.maximum_inplace(at.neg(x), y),
-        Elemwise(aes.Sub(aes.transfer_type(1)), {0: 1})(y, x - 1),
+    here = [
+        inplace.add_inplace(x, y),
+        inplace.exp_inplace(x),
+        inplace.maximum_inplace(x, y),
+        Elemwise(aes.Sub(aes.transfer_type(1)), {0: 1})(y, x),
     ]
     args = [np.linspace(-1, 1, 6).reshape(2, 3), np.array([[0.5, 0, 2]])]
     before = [arg.copy() for arg in args]
-    assert_agrees([x, y], outputs, args)
+    ours = jaxprgen.compile([x, y], here)(*args)
+    theirs = reference([x, y], [x + y, at.exp(x), at.maximum(x, y), y - x], args)
+    for mine, yours in zip(ours, theirs, strict=True):
+        assert_same(mine, yours)
     np.testing.assert_equal(args, before)
 
 
@@ -236,7 +249,7 @@ def test_dimshuffles_between():
     x, y = at.matrix("x"), at.vector("y")
     outputs = [
         x.T + y[:, None],
-        x.dimshuffle(1, "x", 0) * y.dimshuffle("x", "x", 0),
+        x.dimshuffle(1, "x", 0) * y.dimshuffle(0, "x", "x"),
         (x.dimshuffle("x", 0, 1) + y).dimshuffle(2, 0, 1),
         at.exp(y.dimshuffle("x", 0)).dimshuffle(1),
         x.dimshuffle(0, 1, "x", "x") - x.dimshuffle("x", 1, 0, "x"),

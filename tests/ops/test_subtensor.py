@@ -81,6 +81,13 @@ def test_run_time_integers(data):
         assert_agrees(inputs, outputs, args)
 
 
+def test_writing_into_known_values():
+    """Evaluated while emitting, by Aesara's own ``perform``: its scalars are NumPy's."""
+    base = at.ones((1, 2, 1))
+    outputs = [inc_subtensor(base[0], 1.0), set_subtensor(base[0, 1], 5.0), base[0, 0] + 1.0]
+    assert_agrees([], outputs, [])
+
+
 def test_what_the_common_forms_cost():
     x, i = at.dmatrix("x"), at.iscalar("i")
     value = np.arange(12.0).reshape(4, 3)

@@ -29,7 +29,7 @@ class AesaraLibrary:
         and on copies of inputs that the Op would overwrite.
         """
         node = node.clone()
-        arrays = [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        arrays = [_own(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
         outputs: list[list[Any]] = [[None] for _ in node.outputs]
         params = node.run_params()
         try:
@@ -56,6 +56,16 @@ class AesaraLibrary:
                 rows.append(f"    {name_of(variable)}: {_describe_value(variable, value)}")
         rows.append(f"  {origin(node)}")
         return "\n".join(rows)
+
+
+def _own(variable: Variable, value: Any) -> Any:
+    """A known input as ``perform`` takes it: a copy, or a NumPy scalar for a scalar type.
+
+    (An index that is an array without axes would copy what NumPy otherwise writes into.)
+    """
+    if not isinstance(value, np.ndarray):
+        return value
+    return value[()] if isinstance(variable.type, ScalarType) else np.array(value)
 
 
 LIBRARY = AesaraLibrary()

@@ -160,17 +160,12 @@ def _no_array(variable: Variable) -> str:
 
 
 def _output_type(kind: Any) -> OutputType | None:
-    if isinstance(kind, TensorType):
-        return _declared(kind.dtype, kind.shape)
-    if isinstance(kind, ScalarType):
-        return _declared(kind.dtype, ())
-    return None
+    return _declared(kind.dtype, kind.ndim) if isinstance(kind, (TensorType, ScalarType)) else None
 
 
-@functools.lru_cache(maxsize=4096)
-def _declared(dtype: str, shape: tuple[int | None, ...]) -> OutputType:
-    fixed = tuple([(axis, n) for axis, n in enumerate(shape) if n is not None])
-    return OutputType(np.dtype(dtype), len(shape), fixed)
+@functools.lru_cache(maxsize=1024)
+def _declared(dtype: str, rank: int) -> OutputType:
+    return OutputType(np.dtype(dtype), rank)
 
 
 def _constant(variable: Constant) -> Any:

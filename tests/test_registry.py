@@ -1,0 +1,258 @@
+"""A user's own Op, lowered by a user's own rule."""
+
+from __future__ import annotations
+
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.graph.basic import Apply
+from aesara.graph.op import Op
+from aesara.scalar.basic import UnaryScalarOp, upgrade_to_float
+from aesara.tensor.elemwise import Elemwise
+from aesara.tensor.math import Dot
+from laws import assert_agrees, equations
+
+import jaxprgen
+from jaxprgen import _jax
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import broadcast_to, shape_of
+from jaxprgen.errors import StaticShapeError, UnsupportedOpError
+from jaxprgen.frontend import registry
+from jaxprgen.frontend.context import FOLD_LIMIT
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as lax
+
+x, y = at.dvectors("x", "y")
+n = at.lscalar("n")
+ONES = np.ones(3)
+
+
+@pytest.fixture(autouse=True)
+def registered_for_one_test(monkeypatch):
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+    monkeypatch.setattr(registry, "_unfolded", registry._unfolded.copy())
+
+
+class Doubled(Op):
+    """``2 x``."""
+
+    __props__ = ()
+
+    def make_node(self, x):
+        x = at.as_tensor(x)
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = 2 * inputs[0]
+
+
+class DoubledAgain(Doubled):
+    """The same, and a subclass."""
+
+
+class SumAndDifference(Op):
+    """``x + y`` and ``x - y``."""
+
+    __props__ = ("scale",)
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def make_node(self, x, y):
+        return Apply(self, [x, y], [x.type(), x.type()])
+
+    def perform(self, node, inputs, outputs):
+        x, y = inputs
+        outputs[0][0], outputs[1][0] = self.scale * (x + y), self.scale * (x - y)
+
+
+class Repeated(Op):
+    """A number, ``n`` times."""
+
+    __props__ = ()
+
+    def make_node(self, x, n):
+        x, n = at.as_tensor(x), at.as_tensor(n)
+        return Apply(self, [x, n], [at.dvector()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.full(int(inputs[1]), inputs[0], "float64")
+
+
+def double(ctx, x):
+    return ew.add(ctx.builder, x, x)
+
+
+def test_an_op_of_one_output():
+    jaxprgen.lowers(Doubled)(double)
+    f = assert_agrees([x], [Doubled()(at.exp(x)) + 1], [ONES])
+    assert equations(f, ONES) == ["exp", "add", "add"]
+    np.testing.assert_allclose(jax.grad(lambda v: f(v).sum())(ONES), 2 * np.exp(ONES))
+
+
+def test_an_op_of_two_outputs():
+    @jaxprgen.lowers(SumAndDifference)
+    def rule(ctx, x, y):
+        b, scale = ctx.builder, np.asarray(ctx.op.scale)
+        results = ew.add(b, x, y), ew.subtract(b, x, y)
+        return [ew.multiply(b, r, scale) for r in results]
+
+    outputs = SumAndDifference(scale=3.0)(x, y)
+    assert_agrees([x, y], outputs, [ONES, 2 * ONES])
+    assert_agrees([x, y], outputs[1:], [ONES, 2 * ONES])
+
+
+def test_a_subclass_has_the_rule_of_its_nearest_base():
+    with pytest.raises(UnsupportedOpError):
+        jaxprgen.compile([x], DoubledAgain()(x))
+    jaxprgen.lowers(Doubled)(double)
+    assert equations(jaxprgen.compile([x], DoubledAgain()(x)), ONES) == ["add"]
+
+    @jaxprgen.lowers(DoubledAgain)
+    def own(ctx, x):
+        return ew.multiply(ctx.builder, x, np.asarray(2.0))
+
+    assert equations(jaxprgen.compile([x], DoubledAgain()(x)), ONES) == ["mul"]
+    assert equations(jaxprgen.compile([x], Doubled()(x)), ONES) == ["add"]
+
+
+def test_one_rule_for_several_ops():
+    class Other(Doubled):
+        pass
+
+    jaxprgen.lowers(Doubled, Other)(double)
+    assert {registry.find_rule(op) for op in (Doubled, Other)} == {double}
+
+
+def test_the_decorator_returns_the_rule():
+    assert jaxprgen.lowers(Doubled)(double) is double
+
+
+def test_a_rule_can_be_replaced():
+    """That of this package too; what is compiled already keeps its rule."""
+    dot = at.dot(x, y)
+    before = jaxprgen.compile([x, y], dot)
+
+    @jaxprgen.lowers(Dot, override=True)
+    def rule(ctx, x, y):
+        b = ctx.builder
+        return lax.reduce_sum(b, ew.multiply(b, x, y), (0,))
+
+    assert equations(jaxprgen.compile([x, y], dot), ONES, ONES) == ["mul", "reduce_sum"]
+    assert equations(before, ONES, ONES) == ["dot_general"]
+
+
+# --- The context --------------------------------------------------------------------------
+
+
+def test_the_context_describes_the_node():
+    seen = []
+
+    @jaxprgen.lowers(SumAndDifference)
+    def rule(ctx, x, y):
+        seen.append(ctx)
+        return [x, y]
+
+    outputs = SumAndDifference()(x, y)
+    jaxprgen.compile([x, y], outputs).jaxpr(ONES, ONES)
+    (ctx,) = seen
+    assert ctx.node is outputs[0].owner
+    assert ctx.op is outputs[0].owner.op
+    assert ctx.dtype == np.float64
+    assert isinstance(ctx.builder, Builder)
+    with pytest.raises(AttributeError):
+        ctx.builder = None
+
+
+def test_operands_are_variables_or_what_is_known_of_them():
+    seen = []
+
+    @jaxprgen.lowers(Repeated, folds=False)
+    def rule(ctx, x, n):
+        seen.append((x, n))
+        return broadcast_to(ctx.builder, x, (ctx.static_int(1),))
+
+    f = jaxprgen.compile([x], Repeated()(x[0], x.shape[0]))
+    np.testing.assert_array_equal(f(2 * ONES), 2 * ONES)
+    ((value, size),) = seen
+    assert type(value) is _jax.Var
+    assert size == 3
+
+
+def test_an_argument_is_asked_for_where_a_shape_needs_it():
+    @jaxprgen.lowers(Repeated)
+    def rule(ctx, x, n):
+        size = ctx.static(1)
+        assert isinstance(size, np.ndarray)
+        assert int(size) == ctx.static_int(1)
+        return broadcast_to(ctx.builder, x, (int(size),))
+
+    f = jaxprgen.compile([x, n], Repeated()(x.sum(), n * 2))
+    np.testing.assert_array_equal(f(ONES, 2), np.full(4, 3.0))
+    np.testing.assert_array_equal(jax.vmap(f, (0, None))(np.ones((2, 3)), 1), np.full((2, 2), 3.0))
+    with pytest.raises(StaticShapeError, match="input 'n', which is a tracer"):
+        jax.jit(f)(ONES, 2)
+
+
+def test_what_follows_from_the_asked_argument_follows_emitted_nodes_too():
+    """Aesara's own implementation computes it, where the nodes between were emitted."""
+    jaxprgen.lowers(Repeated)(lambda ctx, x, n: broadcast_to(ctx.builder, x, (ctx.static_int(1),)))
+    size = at.cast(at.round(at.exp(n * 1.0)), "int64")
+    assert_agrees([x, n], [Repeated()(x[0], size), size + 1], [ONES, np.int64(2)])
+
+
+def test_nodes_of_known_inputs_are_evaluated():
+    """By the Op's own ``perform``, and not by the rule, unless it asks for that."""
+    calls = []
+
+    def rule(ctx, x):
+        calls.append(x)
+        return double(ctx, x)
+
+    jaxprgen.lowers(Doubled)(rule)
+    f = jaxprgen.compile([x], x + Doubled()(at.constant(ONES)))
+    np.testing.assert_array_equal(f(ONES), 3 * ONES)
+    assert calls == []
+    large = at.constant(np.ones(FOLD_LIMIT + 1))
+    assert len(jaxprgen.compile([x], Doubled()(large)).jaxpr(ONES).jaxpr.eqns) == 1
+    assert len(calls) > 0
+
+
+@pytest.mark.parametrize(("size", "folded"), [(FOLD_LIMIT, True), (FOLD_LIMIT + 1, False)])
+def test_a_rule_folds_what_is_small(size, folded):
+    results = []
+
+    @jaxprgen.lowers(Repeated, folds=False)
+    def rule(ctx, x, n):
+        result = ctx.fold((x, n), (ctx.static_int(1),))
+        results.append(result)
+        return broadcast_to(ctx.builder, x, (size,)) if result is None else list(result)
+
+    f = jaxprgen.compile([x], Repeated()(at.constant(2.0, dtype="float64"), size) * x.sum())
+    np.testing.assert_array_equal(f(ONES), np.full(size, 6.0))
+    assert (results[-1] is not None) == folded
+
+
+def test_a_rule_may_return_known_arrays_and_its_operands():
+    @jaxprgen.lowers(SumAndDifference)
+    def rule(ctx, x, y):
+        return [np.arange(float(shape_of(x)[0])), y]
+
+    f = jaxprgen.compile([x, y], SumAndDifference()(x, y))
+    for ours, expected in zip(f(ONES, ONES), (np.arange(3.0), ONES), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    assert len(f.jaxpr(ONES, ONES).jaxpr.eqns) == 0
+
+
+class Cube(UnaryScalarOp):
+    """``x ** 3`` of a scalar."""
+
+    def impl(self, x):
+        return x**3
+
+
+def test_a_scalar_op_without_a_rule_is_unsupported_within_elemwise():
+    cube = Elemwise(Cube(upgrade_to_float, name="cube"))
+    with pytest.raises(UnsupportedOpError, match=r"Elemwise\{cube"):
+        jaxprgen.compile([x], cube(x))

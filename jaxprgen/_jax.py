@@ -67,6 +67,7 @@ eqn_context = (
 )
 trace_context = _config.trace_context
 eval_context = _core.eval_context
+trace_state_clean = _core.trace_state_clean
 checks_enabled = _config.enable_checks
 
 
@@ -248,6 +249,11 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
         jaxpr.debug_info.result_paths or ("",) * len(jaxpr.outvars),  # type: ignore[arg-type]
     )
     return hoisted, consts
+
+
+def eval_jaxpr(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    """The program's outputs, one equation after the other."""
+    return _core.eval_jaxpr(closed.jaxpr, closed.consts, *operands)
 
 
 jit_p = _pjit.jit_p

@@ -55,7 +55,15 @@ class Specialization:
         self._sources: list[Any] = [position.get(id(c), c) for c in constants]
         self._params = _jax.jit_params(hoisted, name)
         self._on_device: list[Any] | None = None
-        self._jitted = jax.jit(_named(self.bind, name))
+        self._jitted = jax.jit(_named(self._run, name))
+
+    def _run(self, *operands: Any) -> list[Any]:
+        """What JAX calls to trace the program, and otherwise to debug it: with ``jax_debug_nans``,
+        which asks for the equation that makes a NaN, or under `jax.disable_jit`.
+        """
+        if _jax.trace_state_clean():
+            return _jax.eval_jaxpr(self._params["jaxpr"], operands)
+        return self.bind(*operands)
 
     def bind(self, *operands: Any) -> list[Any]:
         """The program as one ``jit`` equation; hidden arguments come first."""

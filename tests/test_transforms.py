@@ -166,6 +166,20 @@ def test_a_function_to_a_number(transform):
     assert_alike(transform(LOSS), transform(loss_by_hand))
 
 
+def test_the_equation_that_makes_a_nan_is_found():
+    v = at.dvector("v")
+    f = jaxprgen.compile([v], at.exp(at.log(v)))
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan.* encountered in log"):
+        f(-W)
+
+
+def test_strict_settings_are_kept():
+    """Nothing is left to promotion: ranks and dtypes that meet are equal."""
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        for transform in (lambda f: f, jax.jit, jax.grad, jax.hessian):
+            transform(LOSS)(X, W, S)
+
+
 def test_a_linear_function_is_transposed():
     def by_hand(w):
         return X @ w * 2.0

@@ -129,6 +129,9 @@ def _wrap(b: Builder, index: Value, size: int, dtype: Dtype) -> Value:
 
 def in_bounds(b: Builder, index: Value, size: int) -> Value:
     """Whether a run-time index lies in its axis, as a boolean scalar."""
+    if dtype_of(index).kind == "u":
+        index = ew.convert(b, index, ew.canonical(np.uint64))
+        return ew.less(b, index, np.asarray(size, dtype_of(index)))
     index = ew.convert(b, index, ew.canonical(INT64))
     low = ew.greater_equal(b, index, np.asarray(-size, dtype_of(index)))
     high = ew.less(b, index, np.asarray(size, dtype_of(index)))

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, known
-from jaxprgen.frontend.graph import Step
+from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.known import FOLD_LIMIT
 from jaxprgen.ir import Builder
 
-if TYPE_CHECKING:
-    from jaxprgen.frontend.lowering import Lowering
+
+class Driver(Protocol):
+    """What a rule can ask of the one who calls it; see the methods of `RuleContext`."""
+
+    plan: Plan
+
+    def static(self, step: Step, position: int) -> Array:
+        """The value of a step's input."""
+        ...
+
+    def require(
+        self, ctx: RuleContext, condition: Callable[[Builder], Value], message: str
+    ) -> None:
+        """A run-time check."""
+        ...
 
 
 class RuleContext(NamedTuple):
@@ -20,7 +33,7 @@ class RuleContext(NamedTuple):
 
     builder: Builder
     step: Step
-    lowering: Lowering
+    driver: Driver
 
     @property
     def node(self) -> Any:
@@ -50,7 +63,7 @@ class RuleContext(NamedTuple):
         StaticShapeError
             It depends on an argument whose value is not known: a tracer.
         """
-        return self.lowering.static(self.step, position)
+        return self.driver.static(self.step, position)
 
     def static_int(self, position: int) -> int:
         """`static` of an integer scalar."""
@@ -58,7 +71,7 @@ class RuleContext(NamedTuple):
 
     def evaluate(self, *inputs: Any) -> Sequence[Array]:
         """The node's outputs for known inputs, by the graph library's own implementation."""
-        return self.lowering.plan.library.evaluate(self.step.node, inputs)
+        return self.driver.plan.library.evaluate(self.step.node, inputs)
 
     def fold(self, inputs: Sequence[Value], shape: Shape) -> Sequence[Array] | None:
         """The outputs, if all inputs are known and a result of this shape is small."""
@@ -72,4 +85,4 @@ class RuleContext(NamedTuple):
 
         That is if checks were asked for; else the check is left out, and announced once.
         """
-        self.lowering.require(self, condition, message)
+        self.driver.require(self, condition, message)

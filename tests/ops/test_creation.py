@@ -90,7 +90,7 @@ LARGE = [
     at.arange(2000),
     at.arange(-5, 90000, 7, dtype="int32"),
     at.arange(4000, 10, -2, dtype="int16"),
-    at.arange(2**63, 2**63 + 2000, dtype="uint64"),
+    at.arange(np.uint64(2**63), np.uint64(2**63 + 2000)),
     at.arange(0.5, 700, 0.25),
     at.arange(5, -100, -0.1, dtype="float32"),
     at.arange(1500, dtype="float16"),

@@ -5,7 +5,7 @@ import itertools
 import aesara.tensor as at
 import numpy as np
 import pytest
-from aesara.tensor import blas
+from aesara.tensor import blas, blas_c, blas_scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees
@@ -125,11 +125,44 @@ def test_blas(known):
         np.testing.assert_allclose(mine, cells[0][0], rtol=1e-12, err_msg=str(node))
 
 
-def test_a_known_zero_factor_ignores_the_addend():
-    y, A, x = at.dvector(), at.dmatrix(), at.dvector()
-    out = blas.gemv(y, np.asarray(1.0), A, x, np.asarray(0.0))
-    f = jaxprgen.compile([y, A, x], out)
-    assert np.all(np.isfinite(f(np.full(2, np.nan), np.ones((2, 3)), np.ones(3))))
+@pytest.mark.parametrize("known", [True, False], ids=["known", "run-time"])
+@pytest.mark.parametrize("beta", [0.0, 1.0, 0.5])
+def test_a_zero_factor_ignores_the_addend_nan_and_all(beta, known):
+    y, A, x, B, z = inputs = at.vector(), at.matrix(), at.vector(), at.matrix(), at.matrix()
+    args = [np.array([np.nan, 1]), np.ones((2, 3)), np.ones(3), np.ones((3, 2)), np.full((2, 2), np.nan)]
+    factor = np.asarray(beta)
+    if not known:
+        inputs, args = (*inputs, at.scalar("beta")), [*args, factor]
+        factor = inputs[-1]
+    outputs = [blas.gemv(y, np.asarray(2.0), A, x, factor), blas.gemm(z, 2.0, A, B, factor)]
+    assert_agrees(inputs, outputs, args)
+
+
+def test_gemm_repeats_an_addend_of_one_row():
+    z, A, B = at.row(), at.matrix(), at.matrix()
+    outputs = [blas.gemm(z, 1.0, A, B, beta) for beta in (0.0, 1.0, 0.5)]
+    assert_agrees([z, A, B], outputs, [np.ones((1, 2)), np.ones((3, 4)), np.ones((4, 2))])
+
+
+def test_addends_of_other_sizes_are_errors():
+    y, A, x, v = at.vector("y"), at.matrix("A"), at.vector("x"), at.vector("v")
+    for out in (blas.gemv(y, np.asarray(1.0), A, x, np.asarray(0.0)), blas.ger(A, np.asarray(1.0), y, v)):
+        f = jaxprgen.compile([y, A, x, v], out)
+        with pytest.raises(ShapeMismatchError, match="Cannot add a product of shape"):
+            f(np.ones(1), np.ones((2, 3)), np.ones(3), np.ones(3))
+
+
+def test_variants_of_ger_and_gemv_compute_the_same():
+    y, A, x = at.vector(), at.matrix(), at.vector()
+    half, two = np.asarray(0.5), np.asarray(2.0)
+    outputs = [
+        op(A, half, y, x) for op in (blas.ger, blas_c.CGer(False), blas_scipy.ScipyGer(False))
+    ] + [op(y, half, A, x, two) for op in (blas.gemv, blas_c.CGemv(False))]
+    args = [np.array([1.0, -2]), np.ones((2, 3)), np.array([0.5, 1, 2])]
+    f = jaxprgen.compile([y, A, x], outputs)
+    ger, gemv = args[1] + 0.5 * np.outer(args[0], args[2]), 2 * args[0] + 0.5 * args[1] @ args[2]
+    for ours, wanted in zip(f(*args), [ger, ger, ger, gemv, gemv], strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

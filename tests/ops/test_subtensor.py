@@ -1,156 +1,277 @@
-"""Basic indexing: reading and writing by integers and slices, known or not."""
-
-import warnings
+"""Reading and writing by integers and slices, known and not."""
 
 import aesara
 import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from aesara.tensor.subtensor import inc_subtensor, set_subtensor
-from hypothesis import assume, given, settings
+from aesara.tensor.subtensor import IncSubtensor
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.experimental import checkify
-from laws import assert_agrees, assert_same, equations, reference
+from laws import DTYPES, assert_agrees, assert_same, equations, reference
+from operands import run_by_equation, values
 
 import jaxprgen
-from jaxprgen.errors import IndexOutOfBoundsError, RuntimeCheckWarning, ShapeMismatchError
+from jaxprgen.errors import IndexOutOfBoundsError, JaxprGenError, RuntimeCheckWarning, ShapeMismatchError
 
-bounds = st.none() | st.integers(-7, 7)
-slices = st.builds(slice, bounds, bounds, st.none() | st.integers(1, 3) | st.integers(-3, -1))
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+INTEGERS = [d for d in DTYPES if "int" in d]
+unchecked = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
+
+def ramp(*shape):
+    return np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+
+
+class Indices:
+    """Draws indices of an axis: as NumPy takes them, and as Aesara variables with their values."""
+
+    def __init__(self, draw):
+        self.draw = draw
+        self.inputs, self.args = [], []
+
+    def number(self, n):
+        """A number as a constant, or as an input of some integer dtype."""
+        kinds = INTEGERS if n >= 0 else [d for d in INTEGERS if d.startswith("i")]
+        if self.draw(st.booleans()):
+            return n
+        dtype = self.draw(st.sampled_from(kinds))
+        self.inputs.append(at.scalar(dtype=dtype))
+        self.args.append(np.array(n, dtype))
+        return self.inputs[-1]
+
+    def bound(self, numbers):
+        n = self.draw(st.none() | numbers)
+        return n, None if n is None else self.number(n)
+
+    def index(self, size):
+        if size and self.draw(st.booleans()):
+            n = self.draw(st.integers(-size, size - 1))
+            return n, self.number(n)
+        bounds = [self.bound(st.integers(-6, 6)), self.bound(st.integers(-6, 6))]
+        bounds.append(self.bound(st.integers(-3, 3).filter(bool)))
+        known, variable = zip(*bounds, strict=True)
+        return slice(*known), slice(*variable)
 
 
 @st.composite
-def arrays_and_indices(draw):
-    """An array, and an index of some of its axes whose integers are inside."""
-    shape = tuple(draw(st.lists(st.integers(0, 5), min_size=1, max_size=3)))
-    index = []
-    for n in shape[: draw(st.integers(1, len(shape)))]:
-        inside = st.integers(-n, n - 1) if n else st.nothing()
-        index.append(draw(slices | inside))
-    return np.arange(1.0, 1 + np.prod(shape)).reshape(shape), tuple(index)
+def places(draw):
+    """A shape, an index of it for NumPy, the same for Aesara, and the inputs this needs."""
+    shape = tuple(draw(st.lists(st.sampled_from([0, 1, 2, 4]), min_size=1, max_size=3)))
+    indices = Indices(draw)
+    count = draw(st.integers(1, len(shape)))
+    known, variable = zip(*(indices.index(n) for n in shape[:count]), strict=True)
+    return shape, known, variable, indices.inputs, indices.args
 
 
-def variable(array):
-    return at.tensor(array.dtype.name, shape=(None,) * array.ndim)
+@unchecked
+@settings(max_examples=80)
+@given(places(), st.data())
+def test_any_index(place, data):
+    shape, known, variable, inputs, args = place
+    region = ramp(*shape)[known].shape
+    # What is written has the region's shape, or less that broadcasts to it.
+    own = [n if data.draw(st.booleans()) else 1 for n in region][data.draw(st.integers(0, len(region))) :]
+    x, y = at.tensor("float64", shape=[None] * len(shape)), at.tensor("float32", shape=[1 if n == 1 else None for n in own])
+    zeros = at.zeros_like(x)
+    constant = at.constant(ramp(*shape))
+    outputs = [
+        x[variable],
+        at.exp(zeros[variable]),
+        constant[variable],
+        at.set_subtensor(x[variable], y),
+        at.inc_subtensor(x[variable], y),
+        at.set_subtensor(zeros[variable], y),
+        at.inc_subtensor(at.ones_like(x)[variable], y),
+        at.inc_subtensor(constant[variable], 2),
+    ]
+    assert_agrees([x, y, *inputs], outputs, [ramp(*shape), 0.5 + ramp(*own).astype("float32"), *args])
 
 
-@given(arrays_and_indices())
-def test_reading(case):
-    array, index = case
-    x = variable(array)
-    assert_agrees([x], [x[index], x[index] * 2.0], [array])
+FORMS = [
+    np.s_[1],
+    np.s_[-1],
+    np.s_[1:3],
+    np.s_[::-1],
+    np.s_[-3::2],
+    np.s_[5:1],
+    np.s_[..., 0],
+    np.s_[:, None, 1:],
+    np.s_[-1, ::-2],
+]
 
 
-@given(arrays_and_indices(), st.booleans(), st.data())
-def test_writing(case, into_zeros, data):
-    """Replacing and increasing, by a value that may have to be repeated to fit."""
-    array, index = case
-    region = array[index].shape
-    own = data.draw(st.sampled_from([region, region[1:], (), (1,) * len(region)]))
-    assume(len(own) <= array.ndim)
-    value = -np.arange(1.0, 1 + np.prod(own)).reshape(own)
-    x, y = variable(array), variable(value)
-    base = at.zeros_like(x) if into_zeros else x
-    outputs = [set_subtensor(base[index], y), inc_subtensor(base[index], y)]
-    assert_agrees([x, y], outputs, [array, value])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_dtype(form):
+    inputs, args, outputs = [], [], []
+    for dtype in DTYPES:
+        x = at.matrix(dtype=dtype)
+        inputs.append(x)
+        args.append(values(dtype)[:12].reshape(4, 3))
+        part = x[form]
+        outputs.append(part)
+        if form not in (np.s_[..., 0], np.s_[:, None, 1:]):
+            one = at.constant(np.array(1, dtype))
+            outputs += [at.set_subtensor(part, one), at.inc_subtensor(part, one)]
+    f = jaxprgen.compile(inputs, outputs)
+    theirs = reference(inputs, outputs, args)
+    for ours, wanted, out in zip(run_by_equation(f, *args), theirs, outputs, strict=True):
+        assert_same(ours, wanted, where=str(out.owner))
 
 
-@settings(max_examples=30)
-@given(st.data())
-def test_run_time_integers(data):
-    """Integers that are arguments, of every dtype, counted from either end."""
-    shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=3)))
-    array = np.arange(np.prod(shape, dtype=float)).reshape(shape)
-    inputs, args, index = [variable(array)], [array], []
-    for n in shape[:-1]:
-        if data.draw(st.booleans()):
-            dtype = data.draw(st.sampled_from(INTEGERS))
-            inputs.append(at.scalar(dtype=dtype))
-            low = 0 if dtype.startswith("u") else -n
-            args.append(np.asarray(data.draw(st.integers(low, n - 1)), dtype))
-            index.append(inputs[-1])
-        else:
-            index.append(data.draw(slices))
-    index = tuple(index)
-    x = inputs[0]
-    outputs = [x[index], set_subtensor(x[index], -1.0), inc_subtensor(x[index], 5.0)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeCheckWarning)
-        assert_agrees(inputs, outputs, args)
+def test_equations_of_reading():
+    x = at.matrix("x")
+    for part, expected in [
+        (x[:], []),
+        (x[0:], []),
+        (x[:, 1:2], ["slice"]),
+        (x[1], ["slice", "squeeze"]),
+        (x[::-1], ["rev"]),
+        (at.zeros_like(x)[1:, 0], []),
+        (x.T[1:].T, ["transpose", "slice", "transpose"]),
+    ]:
+        f = assert_agrees([x], [part], [ramp(3, 4)])
+        assert equations(f, ramp(3, 4)) == expected
 
 
-def test_writing_into_known_values():
-    """Evaluated while emitting, by Aesara's own ``perform``: its scalars are NumPy's."""
+def test_writing_into_zeros_is_padding():
+    """What the gradient of a slice is: no zeros are made first."""
+    x = at.matrix("x")
+    for part in (x[1], x[:, ::2], x[1:, -1:]):
+        f = assert_agrees([x], [aesara.grad((part**2).sum(), x)], [ramp(3, 4)])
+        *before, pad = f.jaxpr(ramp(3, 4)).jaxpr.eqns
+        assert pad.primitive.name == "pad"
+        assert all(v.aval.shape != (3, 4) for eqn in before for v in eqn.outvars)
+
+
+@unchecked
+def test_equations_of_a_runtime_index():
+    x, i, j = at.matrix("x"), at.iscalar("i"), at.scalar("j", dtype="uint8")
+    args = [ramp(3, 4), np.int32(-1), np.uint8(1)]
+    wrapped = ["lt", "add", "select_n"]
+    for part, expected in [
+        (x[i], [*wrapped, "dynamic_slice", "squeeze"]),
+        (x[j], ["convert_element_type", "dynamic_slice", "squeeze"]),
+    ]:
+        f = assert_agrees([x, i, j], [part], args)
+        assert equations(f, *args) == expected
+
+
+def test_reading_and_writing_what_is_known():
+    """Evaluated while emitting, by Aesara's own ``perform``, whose scalars are NumPy's."""
     base = at.ones((1, 2, 1))
-    outputs = [inc_subtensor(base[0], 1.0), set_subtensor(base[0, 1], 5.0), base[0, 0] + 1.0]
+    outputs = [at.inc_subtensor(base[0], 1.0), at.set_subtensor(base[0, 1], 5.0), base[0, 0] + 1.0]
     assert_agrees([], outputs, [])
 
 
-def test_what_the_common_forms_cost():
-    x, i = at.dmatrix("x"), at.iscalar("i")
-    value = np.arange(12.0).reshape(4, 3)
-    read = jaxprgen.compile([x], [x[1:3], x[:, ::-1], x[0], x[::2, 1]])
-    assert equations(read, value) == ["slice", "rev", "slice", "squeeze", "slice", "squeeze"]
-    # The gradient of a slice writes into zeros, which never become an array.
-    gradient = aesara.grad(at.sum(x[1:3] ** 2), x)
-    assert equations(jaxprgen.compile([x], gradient), value)[-1] == "pad"
-    with pytest.warns(RuntimeCheckWarning):
-        dynamic = equations(jaxprgen.compile([x, i], x[i]), value, 1)
-    assert dynamic == ["lt", "add", "select_n", "dynamic_slice", "squeeze"]
-
-
-@pytest.mark.parametrize("index", [4, -5])
-def test_a_known_index_out_of_bounds_is_an_index_error_that_tells_the_line(index):
-    x = at.dvector("x")
-    f = jaxprgen.compile([x], x[index] + 1.0)
-    assert f(np.ones(6)) == 2.0
-    with pytest.raises(IndexOutOfBoundsError) as raised:
-        f(np.ones(4))
-    text = str(raised.value)
-    assert f"Index {index} is out of bounds for axis 0 of size 4." in text
-    assert "x: float64[4]" in text
-    assert "test_subtensor.py" in text
-
-
-def test_a_run_time_index_is_announced_once_and_checked_on_request():
-    x, i = at.dvector("x"), at.lscalar("i")
-    value = np.arange(4.0)
-    f = jaxprgen.compile([x, i], x[i])
-    with pytest.warns(RuntimeCheckWarning, match="Subtensor.*out of bounds") as caught:
-        assert [float(f(value, n)) for n in (0, 3, -1, -4)] == [0, 3, 3, 0]
-    assert len(caught) == 1
-
-    checked = checkify.checkify(jaxprgen.compile([x, i], x[i], checks=True))
-    for n in (0, 3, -1, -4):
-        assert checked(value, n)[0].get() is None
-    for n in (4, -5):
-        assert "out of bounds for axis 0 of size 4" in checked(value, n)[0].get()
-
-
-def test_a_value_that_does_not_fit_is_an_error():
-    x, y = at.dvector("x"), at.dvector("y")
-    f = jaxprgen.compile([x, y], set_subtensor(x[1:3], y))
-    with pytest.raises(ShapeMismatchError, match="does not broadcast|do not broadcast"):
-        f(np.ones(4), np.ones(3))
-
-
-def test_gradients_by_aesara_and_by_jax_agree():
-    x, i = at.dmatrix("x"), at.lscalar("i")
-    cost = at.sum(x[i] ** 2) + at.sum(x[1:, ::-2] ** 3) + x[-1, 0]
-    value = np.arange(12.0).reshape(4, 3)
-    f = jaxprgen.compile([x, i], cost)
-    gradient = jaxprgen.compile([x, i], aesara.grad(cost, x))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeCheckWarning)
-        assert_same(jax.grad(f)(value, 2), gradient(value, 2))
-        assert_same(gradient(value, 2), reference([x, i], [aesara.grad(cost, x)], [value, 2])[0])
-
-
 def test_slices_by_arguments_make_one_program_each():
-    x, n = at.dvector("x"), at.lscalar("n")
+    x, n = at.vector("x"), at.lscalar("n")
     f = jaxprgen.compile([x, n], x[:n])
-    assert f(np.arange(5.0), 2).shape == (2,)
-    assert f(np.arange(5.0), -1).shape == (4,)
+    assert f(ramp(5), 2).shape == (2,)
+    assert f(ramp(5), -1).shape == (4,)
     assert f.cache_info().currsize == 2
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_writing_leaves_the_argument_alone(inplace):
+    x, y = at.vector("x"), at.vector("y")
+    part = x[1:3]
+    for add in (False, True):
+        op = IncSubtensor(part.owner.op.idx_list, inplace=inplace, set_instead_of_inc=not add)
+        args = [ramp(4), np.array([10.0, 20])]
+        ours = jaxprgen.compile([x, y], op(x, y, *part.owner.inputs[1:]))(*args)
+        np.testing.assert_array_equal(ours, [1, 12, 23, 4] if add else [1, 10, 20, 4])
+        np.testing.assert_array_equal(args[0], ramp(4))
+
+
+def test_what_is_written_must_fit():
+    x, y = at.matrix("x"), at.matrix("y")
+    f = jaxprgen.compile([x, y], at.set_subtensor(x[1:], y))
+    with pytest.raises(ShapeMismatchError, match=r"\(3, 3\)"):
+        f(ramp(3, 3), ramp(3, 3))
+
+
+# --- Bounds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [3, -4, 100])
+def test_a_known_index_out_of_bounds(index):
+    x, i = at.vector("x"), at.lscalar("i")
+    for inputs, out, args in [
+        ([x], x[index], []),
+        ([x], at.set_subtensor(x[index], 0), []),
+        ([x, i], at.ones(x.shape)[: i + 1][index], [2]),
+    ]:
+        f = jaxprgen.compile(inputs, out)
+        with pytest.raises(IndexOutOfBoundsError, match=f"ndex {index} is out of bounds for axis 0") as caught:
+            f(ramp(3), *args)
+        assert "test_subtensor.py" in str(caught.value)
+        assert isinstance(caught.value, IndexError)
+        assert isinstance(caught.value, JaxprGenError)
+
+
+def test_a_runtime_index_is_announced_once():
+    x, i = at.matrix("x"), at.lscalar("i")
+    f = jaxprgen.compile([x, i], x[:, i] + x[:, i])
+    with pytest.warns(RuntimeCheckWarning) as caught:
+        f(ramp(2, 3), 1)
+        f(ramp(2, 4), 1)
+    (message,) = {str(w.message) for w in caught}
+    assert message.startswith("Subtensor{::, int64} reads or writes at an index that is out of bounds")
+    assert len(caught) == 2  # Two nodes; none of them again for the second shape.
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_checked_runtime_index(dtype):
+    x, i = at.vector("x"), at.scalar("i", dtype=dtype)
+    outputs = [x[i], at.inc_subtensor(x[i], 10)]
+    f = jaxprgen.compile([x, i], outputs, checks=True)
+    checked = jax.jit(checkify.checkify(f))
+    inside = [0, 2] if dtype.startswith("u") else [0, 2, -1, -3]
+    for n in inside:
+        error, ours = checked(ramp(3), np.array(n, dtype))
+        assert error.get() is None
+        for mine, yours in zip(ours, reference([x, i], outputs, [ramp(3), np.array(n, dtype)]), strict=True):
+            assert_same(mine, yours)
+    outside = [3, np.iinfo(dtype).max] if dtype.startswith("u") else [3, -4, np.iinfo(dtype).min]
+    for n in outside:
+        error, _ = checked(ramp(3), np.array(n, dtype))
+        assert "out of bounds for axis 0 of size 3" in error.get()
+
+
+@unchecked
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_runtime_index_of_a_long_axis(dtype):
+    """The axis is longer than the index's dtype can say."""
+    x, i = at.vector("x"), at.scalar("i", dtype=dtype)
+    for n in (5, 120) if dtype.startswith("u") else (5, -1, -120):
+        assert_agrees([x, i], [x[i], at.set_subtensor(x[i], 0)], [ramp(1000), np.array(n, dtype)])
+
+
+def test_a_runtime_index_into_nothing():
+    x, i = at.vector("x"), at.lscalar("i")
+    with pytest.raises(IndexOutOfBoundsError, match=r"no element to read in shape \(0,\)"):
+        jaxprgen.compile([x, i], x[i], checks=True)(np.zeros(0), 0)
+
+
+# --- Gradients ---------------------------------------------------------------------------
+
+
+@unchecked
+def test_gradients():
+    x, y, i = at.matrix("x"), at.vector("y"), at.lscalar("i")
+    costs = [
+        (x[1:, ::2] ** 2).sum(),
+        (x[i] ** 3).sum(),
+        x[0, i] * x[-1, 0] ** 2,
+        (at.set_subtensor(x[1], y * 2) ** 2).sum(),
+        (at.inc_subtensor(x[:, 1:][i], y[1:]) ** 2).sum(),
+        (at.set_subtensor(at.zeros((3, 3))[::-1, i], y) * x).sum(),
+    ]
+    args = [ramp(3, 3), np.array([0.5, -1, 2]), 1]
+    for cost in costs:
+        gradients = aesara.grad(cost, [x, y], disconnected_inputs="ignore")
+        f = assert_agrees([x, y, i], gradients, args)
+        theirs = jax.grad(jaxprgen.compile([x, y, i], cost), (0, 1))(*args)
+        for mine, yours in zip(f(*args), theirs, strict=True):
+            assert_same(mine, yours)

@@ -8,7 +8,15 @@ from aesara.tensor.blas_scipy import ScipyGer
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import linalg
-from jaxprgen.emit.values import Value, splat_value
+from jaxprgen.emit.values import (
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    like,
+    shape_of,
+    splat_value,
+)
+from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
@@ -20,8 +28,20 @@ def _scale(b: Builder, factor: Value, x: Value) -> Value:
 
 
 def _accumulate(b: Builder, beta: Value, y: Value, product: Value) -> Value:
-    """``beta * y + product``; a ``y`` that BLAS ignores (``beta`` is 0) is ignored, NaN and all."""
-    return product if splat_value(beta) == 0 else ew.add(b, _scale(b, beta, y), product)
+    """``beta * y + product``; where ``beta`` is 0 BLAS ignores ``y``, NaN and all."""
+    known = splat_value(beta)
+    if known == 0:
+        return broadcast_to(b, product, broadcast_shapes(shape_of(y), shape_of(product)))
+    if known is None:
+        y = ew.where(b, ew.equal(b, beta, like(beta, 0)), like(y, 0), y)
+    return ew.add(b, _scale(b, beta, y), product)
+
+
+def _require_equal_shapes(x: Value, product: Value) -> None:
+    if shape_of(x) != shape_of(product):
+        raise ShapeMismatchError(
+            f"Cannot add a product of shape {shape_of(product)} to shape {shape_of(x)}."
+        )
 
 
 @lowers(Dot22)
@@ -46,7 +66,9 @@ def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
 def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, beta: Value) -> Value:
     """``beta * y + alpha * dot(a, x)``."""
     b = ctx.builder
-    return _accumulate(b, beta, y, _scale(b, alpha, linalg.dot(b, a, x)))
+    product = linalg.dot(b, a, x)
+    _require_equal_shapes(y, product)
+    return _accumulate(b, beta, y, _scale(b, alpha, product))
 
 
 @lowers(Gemm)
@@ -60,4 +82,6 @@ def lower_gemm(ctx: RuleContext, z: Value, alpha: Value, x: Value, y: Value, bet
 def lower_ger(ctx: RuleContext, a: Value, alpha: Value, x: Value, y: Value) -> Value:
     """``a + alpha * outer(x, y)``."""
     b = ctx.builder
-    return ew.add(b, a, _scale(b, alpha, linalg.outer(b, x, y)))
+    product = linalg.outer(b, x, y)
+    _require_equal_shapes(a, product)
+    return ew.add(b, a, _scale(b, alpha, product))

@@ -136,7 +136,9 @@ def _angle(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
 def _xlogy0(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
     """The logarithm of a real number is real, NaN if need be, also as a factor of a complex one."""
     real = dtype.kind == "c" and dtype_of(y).kind != "c"
-    return special.xlogy(b, ew.convert(b, x, dtype), ew.convert(b, y, _part(dtype) if real else dtype))
+    return special.xlogy(
+        b, ew.convert(b, x, dtype), ew.convert(b, y, _part(dtype) if real else dtype)
+    )
 
 
 def _part(dtype: Dtype) -> Dtype:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
@@ -95,7 +96,11 @@ class CompiledFunction:
         return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
 
     def _device_values(self, shared: Sequence[Any]) -> list[Any]:
-        """Shared variables' values on the device, put there once until they are set anew."""
+        """Shared variables' values on the device, put there once until they are set anew.
+
+        Another array is what counts as another value. That an array was written into, as
+        ``get_value(borrow=True)`` allows and Aesara's own in-place updates do, is not seen.
+        """
         held = self._on_device
         dtypes = [_jax.canonicalize_dtype(value.dtype) for value in shared]
         stale = [
@@ -105,7 +110,9 @@ class CompiledFunction:
         ]
         if stale:
             held = held.copy()
-            for i, array in zip(stale, to_device([shared[i] for i in stale]), strict=True):
+            # Copies: JAX may share the memory of an array that is aligned, and Aesara write into it.
+            put = to_device([np.array(shared[i]) for i in stale])
+            for i, array in zip(stale, put, strict=True):
                 held[i] = shared[i], array
             self._on_device = held
         return [array for _, array in held]

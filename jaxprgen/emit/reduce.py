@@ -34,11 +34,28 @@ def _reduction(number: Any, boolean: Any = None, *, needs_elements: str = "") ->
 
 sum = _reduction(lax.reduce_sum, lax.reduce_or)
 prod = _reduction(lax.reduce_prod, lax.reduce_and)
-max = _reduction(lax.reduce_max, lax.reduce_or, needs_elements="maximum")
-min = _reduction(lax.reduce_min, lax.reduce_and, needs_elements="minimum")
 bitwise_and = _reduction(lax.reduce_and)
 bitwise_or = _reduction(lax.reduce_or)
 bitwise_xor = _reduction(lax.reduce_xor)
+
+
+def _extremum(number: Any, boolean: Any, name: str) -> Reduction:
+    reduction = _reduction(number, boolean, needs_elements=name)
+
+    def emit(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+        result = reduction(b, x, axes)
+        if dtype_of(x).kind != "c":
+            return result
+        # XLA orders complex numbers as NumPy does, but passes over NaN.
+        missing = bitwise_or(b, ew.isnan(b, x), axes)
+        return ew.where(b, missing, like(x, np.nan), result)
+
+    emit.__doc__ = f"The {name}; NaN where one of the elements is."
+    return emit
+
+
+max = _extremum(lax.reduce_max, lax.reduce_or, "maximum")
+min = _extremum(lax.reduce_min, lax.reduce_and, "minimum")
 
 
 def prod_without_zeros(b: Builder, x: Value, axes: Sequence[int]) -> Value:

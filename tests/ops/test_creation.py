@@ -16,7 +16,7 @@ from operands import run_by_equation, values
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 
 INTEGERS = [d for d in DTYPES if "int" in d]
 REALS = [*INTEGERS, "float16", "float32", "float64"]
@@ -84,6 +84,21 @@ def test_arange_of_fractions_and_mixed_dtypes():
         at.arange(1e-3, 5, dtype="float32"),
     ]
     assert_agrees([k], outputs, [np.int8(-2)])
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3), st.sampled_from([0.1, -0.1, 0.25, 1.0, -2.0]))
+def test_ranges_of_fractions(start, stop, step):
+    # Above a thousand elements a range is counted by the program, not computed while emitting.
+    assert_agrees([], [at.arange(start, stop, step), at.arange(start, start + 1100 * step, step)], [])
+
+
+def test_ranges_by_arguments_make_one_program_each():
+    n = at.lscalar("n")
+    f = assert_agrees([n], [at.arange(n) * 2], [3])
+    assert f(5).shape == (5,)
+    assert f.cache_info().currsize == 2
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(3)
 
 
 LARGE = [

@@ -134,13 +134,13 @@ def test_a_zero_factor_ignores_the_addend_nan_and_all(beta, known):
     if not known:
         inputs, args = (*inputs, at.scalar("beta")), [*args, factor]
         factor = inputs[-1]
-    outputs = [blas.gemv(y, np.asarray(2.0), A, x, factor), blas.gemm(z, 2.0, A, B, factor)]
+    outputs = [blas.gemv(y, np.asarray(2.0), A, x, factor), blas.gemm(z, np.asarray(2.0), A, B, factor)]
     assert_agrees(inputs, outputs, args)
 
 
 def test_gemm_repeats_an_addend_of_one_row():
     z, A, B = at.row(), at.matrix(), at.matrix()
-    outputs = [blas.gemm(z, 1.0, A, B, beta) for beta in (0.0, 1.0, 0.5)]
+    outputs = [blas.gemm(z, np.asarray(1.0), A, B, np.asarray(beta)) for beta in (0.0, 1.0, 0.5)]
     assert_agrees([z, A, B], outputs, [np.ones((1, 2)), np.ones((3, 4)), np.ones((4, 2))])
 
 

@@ -125,6 +125,12 @@ def test_shapes_are_known(shape):
     assert set(equations(f, ramp(shape, "float32"))) <= {"broadcast_in_dim"}
 
 
+def test_the_shape_of_an_expression_does_not_compute_it():
+    x = at.matrix("x")
+    f = assert_agrees([x], [at.exp(at.dot(x, x.T)).shape], [ramp((2, 3))])
+    assert equations(f, ramp((2, 3))) == []
+
+
 def test_specify_shape():
     x, n = at.matrix("x"), at.lscalar("n")
     outputs = [SpecifyShape()(x, 2, None), at.specify_shape(x, (2, 3)), SpecifyShape()(x, n, 3)]

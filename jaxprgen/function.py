@@ -110,7 +110,7 @@ class CompiledFunction:
         ]
         if stale:
             held = held.copy()
-            # Copies: JAX may share the memory of an array that is aligned, and Aesara write into it.
+            # Copies: JAX may share an aligned array's memory, and Aesara may write into it.
             put = to_device([np.array(shared[i]) for i in stale])
             for i, array in zip(stale, put, strict=True):
                 held[i] = shared[i], array

@@ -291,6 +291,6 @@ def _first_wide(plan: Plan) -> str:
 def _levels_to_user() -> int:
     """The ``stacklevel`` with which a warning of the caller shows the user's line."""
     level, frame = 0, inspect.currentframe()
-    while frame and frame.f_globals["__name__"].startswith("jaxprgen."):
+    while frame and frame.f_globals.get("__name__", "").startswith("jaxprgen."):
         level, frame = level + 1, frame.f_back
     return level

@@ -366,7 +366,7 @@ def test_rules_that_do_wrong(rule, function, count, text):
 
 def test_a_rule_that_returns_no_value(rule):
     rule(lambda ctx, x, y: None)
-    assert "NoneType" in failing(None)
+    assert "The rule returned None, which is no value of a program." in failing(None)
 
 
 def test_an_equation_that_a_rule_builds_wrongly_is_placed(rule):

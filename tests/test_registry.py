@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply
 from aesara.graph.op import Op
-from aesara.scalar.basic import UnaryScalarOp, upgrade_to_float
+from aesara.scalar.basic import UnaryScalarOp, same_out, upgrade_to_float
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.math import Dot
 from laws import assert_agrees, equations
@@ -101,6 +101,31 @@ def test_an_op_of_two_outputs():
     outputs = SumAndDifference(scale=3.0)(x, y)
     assert_agrees([x, y], outputs, [ONES, 2 * ONES])
     assert_agrees([x, y], outputs[1:], [ONES, 2 * ONES])
+
+
+def test_outputs_may_come_as_a_tuple():
+    @jaxprgen.lowers(SumAndDifference)
+    def rule(ctx, x, y):
+        return ew.add(ctx.builder, x, y), ew.subtract(ctx.builder, x, y)
+
+    f = jaxprgen.compile([x, y], SumAndDifference(scale=1.0)(x, y))
+    np.testing.assert_array_equal(f(ONES, 2 * ONES)[1], -ONES)
+
+
+class Tripled(UnaryScalarOp):
+    def impl(self, value):
+        return 3 * value
+
+
+def test_a_scalar_op_of_ones_own_works_through_elemwise():
+    output = Elemwise(Tripled(same_out, name="tripled"))(x)
+
+    @jaxprgen.lowers(Tripled)
+    def rule(ctx, value):
+        return ew.multiply(ctx.builder, value, np.asarray(3.0))
+
+    f = assert_agrees([x], [output], [ONES])
+    assert equations(f, ONES) == ["mul"]
 
 
 def test_a_subclass_has_the_rule_of_its_nearest_base():

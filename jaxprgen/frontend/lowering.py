@@ -15,7 +15,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.check import check
-from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
 from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
@@ -106,7 +106,7 @@ class Lowering:
                 else:
                     results = rule(RuleContext(builder, step, self), *xs)
                 if type(results) is not list:
-                    results = [results]
+                    results = list(results) if type(results) is tuple else [results]
                 if len(results) != len(outputs):
                     raise LoweringError(
                         f"The rule returned {len(results)} values for {len(outputs)} outputs."
@@ -118,7 +118,8 @@ class Lowering:
             except Exception as error:
                 if isinstance(error, JaxprGenError) and error.located:
                     raise
-                raise self._located(error, node, xs) from error
+                cause = error.__cause__ if isinstance(error, JaxprGenError) else error
+                raise self._located(error, node, xs) from cause
         return [values[place] for place in self.plan.output_places]
 
     def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
@@ -186,8 +187,10 @@ def _checked(value: Value, declared: OutputType) -> Value:
     """The value, if it is what the node declares of its output."""
     if type(value) is Var:
         shape, dtype = value.aval.shape, value.aval.dtype
-    else:
+    elif isinstance(value, (np.ndarray, Broadcast)):
         shape, dtype = shape_of(value), dtype_of(value)
+    else:
+        raise LoweringError(f"The rule returned {value!r}, which is no value of a program.")
     if dtype != declared.dtype or len(shape) != declared.rank:
         raise LoweringError(
             f"The rule returned {dtype} of rank {len(shape)}, but the node declares "

@@ -262,7 +262,13 @@ def test_dimshuffles_between():
 # --- Gradients ---------------------------------------------------------------------------
 
 SMOOTH = [at.exp, at.tanh, at.sin, at.square, at.neg, at.softplus, at.arctan, at.sigmoid]
-JOINING = [at.add, at.mul, at.sub, at.maximum, lambda a, b: a / (2 + at.square(b))]
+JOINING = [
+    at.add,
+    at.mul,
+    at.sub,
+    lambda a, b: at.maximum(a, b - 0.0123),  # Of equals, every library has its own derivative.
+    lambda a, b: a / (2 + at.square(b)),
+]
 
 
 @st.composite

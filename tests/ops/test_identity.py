@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.compile.ops import deep_copy_op, view_op
-from aesara.raise_op import Assert
+from aesara.raise_op import Assert, CheckAndRaise
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same, equations
 
@@ -87,3 +87,11 @@ def test_an_assertion_known_to_fail_fails_while_emitting():
     with pytest.raises(FailedAssertionError, match="AssertionError: must be positive"):
         f.jaxpr(np.ones(1))
     f.jaxpr(np.ones(2))
+
+
+def test_a_known_condition_may_be_a_number():
+    checked = CheckAndRaise(ValueError, "need more than three")(x, x.shape[0] - 3, at.constant(1))
+    f = jaxprgen.compile([x], checked * 2)
+    assert equations(f, np.ones(4)) == ["mul"]
+    with pytest.raises(FailedAssertionError, match="ValueError: need more than three"):
+        f(np.ones(3))

@@ -19,7 +19,7 @@ from jaxprgen.frontend.aesara import scalar
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.known import FOLD_LIMIT
-from jaxprgen.frontend.registry import lowers
+from jaxprgen.frontend.registry import find_rule, lowers
 from jaxprgen.ir import Builder
 
 
@@ -44,9 +44,13 @@ def _lower(ctx: RuleContext, scalar_op: Any, xs: Sequence[Value]) -> Any:
         if folded is not None:
             return folded
     rule = _rule_of(scalar_op)
-    if rule is None:
+    if rule is not None:
+        return rule(ctx.builder, ctx.dtype, scalar_op, *xs)
+    if isinstance(scalar_op, Composite):
         return _lower_composite(ctx.builder, scalar_op, xs)
-    return rule(ctx.builder, ctx.dtype, scalar_op, *xs)
+    users = find_rule(type(scalar_op))
+    assert users is not None  # `_supports` has seen to it.
+    return users(ctx, *xs)
 
 
 def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
@@ -96,12 +100,17 @@ def _inner_nodes(op: Composite) -> list[Apply]:
     return toposort(tuple(op.outputs), set(op.inputs))
 
 
-def _supports(op: Any) -> bool:
-    """Whether every scalar Op in it has a rule."""
-    scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
+def _is_in_tables(scalar_op: Any) -> bool:
+    """Whether a scalar Op, or every one inside a `Composite`, has a scalar rule."""
     if isinstance(scalar_op, Composite):
-        return all(_supports(node.op) for node in _inner_nodes(scalar_op))
+        return all(_is_in_tables(node.op) for node in _inner_nodes(scalar_op))
     return _rule_of(scalar_op) is not None
+
+
+def _supports(op: Any) -> bool:
+    """Whether there are scalar rules for it, or a user's own rule for its scalar Op."""
+    scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
+    return _is_in_tables(scalar_op) or find_rule(type(scalar_op)) is not lower_scalar
 
 
 lower_elemwise.supports = lower_scalar.supports = _supports  # type: ignore[attr-defined]

@@ -43,8 +43,8 @@ def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Val
     """The value itself, if its shape is the asserted one."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
     if any(n is not None and n != m for n, m in zip(expected, shape_of(x), strict=True)):
-        wanted = ", ".join("any" if n is None else str(n) for n in expected)
-        raise ShapeMismatchError(f"SpecifyShape: got shape {shape_of(x)}, expected ({wanted}).")
+        wanted = str(tuple(expected)).replace("None", "any")
+        raise ShapeMismatchError(f"SpecifyShape: got shape {shape_of(x)}, expected {wanted}.")
     return x
 
 

@@ -159,7 +159,7 @@ def angle(b: Builder, x: Value) -> Value:
 
 
 def xlogy(b: Builder, x: Value, y: Value) -> Value:
-    """``x log y``, and 0 where ``x`` is 0, also in derivatives; ``y`` may be real, ``x`` complex."""
+    """``x log y``, 0 where ``x`` is 0, also in derivatives; ``y`` may be real, ``x`` complex."""
     empty = ew.equal(b, x, like(x, 0))
     logarithm = ew.log(b, ew.where(b, empty, like(y, 1), y))
     product = ew.multiply(b, x, ew.convert(b, logarithm, dtype_of(x)))

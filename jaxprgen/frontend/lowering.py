@@ -187,7 +187,7 @@ def _checked(value: Value, declared: OutputType) -> Value:
     """The value, if it is what the node declares of its output."""
     if type(value) is Var:
         shape, dtype = value.aval.shape, value.aval.dtype
-    elif isinstance(value, (np.ndarray, Broadcast)):
+    elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape, dtype = shape_of(value), dtype_of(value)
     else:
         raise LoweringError(f"The rule returned {value!r}, which is no value of a program.")

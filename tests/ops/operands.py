@@ -11,7 +11,22 @@ from jaxprgen._jax import Literal
 UNSIGNED = [0, 1, 2, 3, 5, 7, 20]
 SIGNED = [*UNSIGNED, -1, -2, -3, -5, -7, -20]
 FLOATS = [0.0, -0.0, 1, -1, 0.5, -0.5, 2.5, -3.5, 1.5, 0.25, np.inf, -np.inf, np.nan, 0.75]
-COMPLEX = [0, 1, -1, 1j, -1j, 1 + 2j, 0.5 - 0.25j, -2 - 1j, 0.3 + 0.1j, 2, -0.5j, 3 - 2j, 0.25, 1.5j]
+COMPLEX = [
+    0,
+    1,
+    -1,
+    1j,
+    -1j,
+    1 + 2j,
+    0.5 - 0.25j,
+    -2 - 1j,
+    0.3 + 0.1j,
+    2,
+    -0.5j,
+    3 - 2j,
+    0.25,
+    1.5j,
+]
 NUMBERS = {"b": [True, False], "u": UNSIGNED, "i": SIGNED, "f": FLOATS, "c": COMPLEX}
 COUNT = 14
 
@@ -44,5 +59,7 @@ def run_by_equation(f: Any, *args: Any) -> list[Any]:
 
     for eqn in jaxpr.eqns:
         out = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
-        found.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+        found.update(
+            zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True)
+        )
     return [read(x) for x in jaxpr.outvars]

@@ -29,7 +29,11 @@ REALS = [*INTEGERS, "float16", "float32", "float64"]
 def test_alloc(shape):
     x, v, n = at.scalar("x"), at.vector("v"), at.lscalar("n")
     sizes = [n if i == 0 else size for i, size in enumerate(shape)]
-    outputs = [at.alloc(x, *sizes), at.alloc(np.float32(2), *shape), at.alloc(np.array(True), *sizes)]
+    outputs = [
+        at.alloc(x, *sizes),
+        at.alloc(np.float32(2), *shape),
+        at.alloc(np.array(True), *sizes),
+    ]
     args = [np.float64(1.5), np.arange(shape[-1] if shape else 1.0), shape[0] if shape else 1]
     if shape:
         outputs += [at.alloc(v, *sizes), at.alloc(v[None] * 2, 2, *shape) + 1]
@@ -55,7 +59,16 @@ def test_alloc_empty_has_a_shape_and_a_dtype():
 
 # --- Ranges ------------------------------------------------------------------------------
 
-RANGES = [(0, 5, 1), (3, 9, 2), (0, 0, 1), (5, 2, 1), (7, 1, -2), (1, 2, 5), (-3, 4, 1), (2, -3, -1)]
+RANGES = [
+    (0, 5, 1),
+    (3, 9, 2),
+    (0, 0, 1),
+    (5, 2, 1),
+    (7, 1, -2),
+    (1, 2, 5),
+    (-3, 4, 1),
+    (2, -3, -1),
+]
 
 
 @pytest.mark.parametrize("dtype", REALS)
@@ -89,7 +102,9 @@ def test_arange_of_fractions_and_mixed_dtypes():
 @given(st.floats(-3, 3), st.floats(-3, 3), st.sampled_from([0.1, -0.1, 0.25, 1.0, -2.0]))
 def test_ranges_of_fractions(start, stop, step):
     # Above a thousand elements a range is counted by the program, not computed while emitting.
-    assert_agrees([], [at.arange(start, stop, step), at.arange(start, start + 1100 * step, step)], [])
+    assert_agrees(
+        [], [at.arange(start, stop, step), at.arange(start, start + 1100 * step, step)], []
+    )
 
 
 def test_ranges_by_arguments_make_one_program_each():
@@ -130,7 +145,9 @@ def test_arange_without_a_step():
 def test_eye(dtype):
     k, n = at.lscalar("k"), at.lscalar("n")
     sizes = [(3, 3), (2, 4), (4, 2), (0, 3), (3, 0), (1, 1)]
-    outputs = [at.eye(r, c, d, dtype=dtype) for (r, c), d in itertools.product(sizes, [0, 1, -2, 9])]
+    outputs = [
+        at.eye(r, c, d, dtype=dtype) for (r, c), d in itertools.product(sizes, [0, 1, -2, 9])
+    ]
     outputs += [at.eye(r, c, k, dtype=dtype) for r, c in sizes] + [at.eye(n, dtype=dtype)]
     for diagonal in (-1, 2):
         assert_agrees([k, n], outputs, [diagonal, 3])
@@ -154,7 +171,12 @@ def test_the_diagonal_need_not_be_known():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_make_vector(dtype):
     x, y = at.scalar(dtype=dtype), at.scalar(dtype="bool")
-    outputs = [MakeVector(dtype)(x, y, x), MakeVector(dtype)(), MakeVector(dtype)(x), at.stack([x, y, at.constant(3, dtype="int8")])]
+    outputs = [
+        MakeVector(dtype)(x, y, x),
+        MakeVector(dtype)(),
+        MakeVector(dtype)(x),
+        at.stack([x, y, at.constant(3, dtype="int8")]),
+    ]
     args = [np.array(2, dtype), np.array(True)]
     assert_agrees([x, y], outputs, args)
 
@@ -190,7 +212,7 @@ def test_join_and_split(data):
     shape = [data.draw(st.sampled_from([0, 1, 2])) for _ in range(rank)]
     sizes = data.draw(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=4))
     known = [data.draw(st.booleans()) for _ in sizes]
-    shapes = [shape[: axis % rank] + [n] + shape[axis % rank + 1 :] for n in sizes]
+    shapes = [[*shape[: axis % rank], n, *shape[axis % rank + 1 :]] for n in sizes]
     arrays = [np.resize(values("float64"), s) for s in shapes]
     inputs = [at.tensor("float64", shape=[None] * rank) for _ in sizes]
     xs = [at.constant(a) if k else x for a, x, k in zip(arrays, inputs, known, strict=True)]
@@ -206,7 +228,11 @@ def test_join_and_split_that_do_not_fit():
     with pytest.raises(ShapeMismatchError, match="Cannot join shapes"):
         jaxprgen.compile([x, y], at.join(0, x, y))(np.ones((1, 2)), np.ones((1, 3)))
     f = jaxprgen.compile([x, s], Split(2)(x, 0, s))
-    for sizes, message in [([1, 2], "Cannot split"), ([1, 1, 1], "2 pieces, not 3"), ([-1, 4], "Cannot")]:
+    for sizes, message in [
+        ([1, 2], "Cannot split"),
+        ([1, 1, 1], "2 pieces, not 3"),
+        ([-1, 4], "Cannot"),
+    ]:
         with pytest.raises(ShapeMismatchError, match=message):
             f(np.ones((4, 1)), np.array(sizes))
     a = at.lscalar("a")
@@ -217,7 +243,9 @@ def test_join_and_split_that_do_not_fit():
 def test_gradients():
     x, y = at.matrix("x"), at.matrix("y")
     joined = at.join(1, x, y * 2)
-    cost = (joined * at.arange(joined.shape[1])).sum() + sum((p**2).sum() for p in at.split(x, [1, 1], 2))
+    cost = (joined * at.arange(joined.shape[1])).sum() + sum(
+        (p**2).sum() for p in at.split(x, [1, 1], 2)
+    )
     args = [np.arange(4.0).reshape(2, 2), np.ones((2, 3))]
     assert_agrees([x, y], aesara.grad(cost, [x, y]), args)
 

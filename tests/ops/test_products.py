@@ -129,12 +129,21 @@ def test_blas(known):
 @pytest.mark.parametrize("beta", [0.0, 1.0, 0.5])
 def test_a_zero_factor_ignores_the_addend_nan_and_all(beta, known):
     y, A, x, B, z = inputs = at.vector(), at.matrix(), at.vector(), at.matrix(), at.matrix()
-    args = [np.array([np.nan, 1]), np.ones((2, 3)), np.ones(3), np.ones((3, 2)), np.full((2, 2), np.nan)]
+    args = [
+        np.array([np.nan, 1]),
+        np.ones((2, 3)),
+        np.ones(3),
+        np.ones((3, 2)),
+        np.full((2, 2), np.nan),
+    ]
     factor = np.asarray(beta)
     if not known:
         inputs, args = (*inputs, at.scalar("beta")), [*args, factor]
         factor = inputs[-1]
-    outputs = [blas.gemv(y, np.asarray(2.0), A, x, factor), blas.gemm(z, np.asarray(2.0), A, B, factor)]
+    outputs = [
+        blas.gemv(y, np.asarray(2.0), A, x, factor),
+        blas.gemm(z, np.asarray(2.0), A, B, factor),
+    ]
     assert_agrees(inputs, outputs, args)
 
 
@@ -146,7 +155,10 @@ def test_gemm_repeats_an_addend_of_one_row():
 
 def test_addends_of_other_sizes_are_errors():
     y, A, x, v = at.vector("y"), at.matrix("A"), at.vector("x"), at.vector("v")
-    for out in (blas.gemv(y, np.asarray(1.0), A, x, np.asarray(0.0)), blas.ger(A, np.asarray(1.0), y, v)):
+    for out in (
+        blas.gemv(y, np.asarray(1.0), A, x, np.asarray(0.0)),
+        blas.ger(A, np.asarray(1.0), y, v),
+    ):
         f = jaxprgen.compile([y, A, x, v], out)
         with pytest.raises(ShapeMismatchError, match="Cannot add a product of shape"):
             f(np.ones(1), np.ones((2, 3)), np.ones(3), np.ones(3))

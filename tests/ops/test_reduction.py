@@ -41,7 +41,15 @@ REDUCTIONS = {
     "max_and_argmax": lambda axis: MaxAndArgmax([0, 1] if axis is None else list(axis)),
     **{
         f"reduce_{op}": lambda axis, op=op: CAReduce(op, axis)
-        for op in (aes.add, aes.mul, aes.scalar_maximum, aes.scalar_minimum, aes.and_, aes.or_, aes.xor)
+        for op in (
+            aes.add,
+            aes.mul,
+            aes.scalar_maximum,
+            aes.scalar_minimum,
+            aes.and_,
+            aes.or_,
+            aes.xor,
+        )
     },
 }
 
@@ -107,13 +115,21 @@ def test_result_and_accumulator_dtypes(kind):
 @given(st.data())
 def test_any_shape_and_axes(data):
     shape = tuple(data.draw(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4)))
-    axes = data.draw(st.none() | st.sets(st.integers(-len(shape), len(shape) - 1)) if shape else st.none())
+    axes = data.draw(
+        st.none() | st.sets(st.integers(-len(shape), len(shape) - 1)) if shape else st.none()
+    )
     if axes is not None:
         axes = tuple({d % len(shape): d for d in axes}.values())
     x = at.tensor("float64", shape=[n if data.draw(st.booleans()) else None for n in shape])
     arg = np.resize(np.array([0.5, -1, 0, 2, np.inf, np.nan, -np.inf, 3]), shape)
     reduced = range(len(shape)) if axes is None else [d % len(shape) for d in axes]
-    outputs = [at.sum(x, axes), at.prod(x, axes), at.any(x, axes), at.all(x, axes), at.mean(x, axes)]
+    outputs = [
+        at.sum(x, axes),
+        at.prod(x, axes),
+        at.any(x, axes),
+        at.all(x, axes),
+        at.mean(x, axes),
+    ]
     outputs += [at.sum(x, axes, keepdims=True), ProdWithoutZeros(axes)(x), at.var(x, axes)]
     if all(shape[d] for d in reduced):
         outputs += [Max(axes)(x), Min(axes)(x)]
@@ -157,7 +173,11 @@ def test_nan_counts_as_largest_and_the_first_counts(row):
 
 def test_the_first_largest_complex_number():
     x = at.tensor("complex128", shape=(None, None))
-    rows = [[1, 2j, 1 + 1j, 1 + 1j], [0, complex(1, np.nan), complex(np.nan, 0), 9], [-1, -1, -2, -1]]
+    rows = [
+        [1, 2j, 1 + 1j, 1 + 1j],
+        [0, complex(1, np.nan), complex(np.nan, 0), 9],
+        [-1, -1, -2, -1],
+    ]
     assert_agrees([x], [Argmax((1,))(x), *MaxAndArgmax([1])(x)], [np.array(rows)])
 
 

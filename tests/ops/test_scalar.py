@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from aesara.scalar import math as aem
 from aesara.tensor.elemwise import Elemwise
-from aesara.tensor.math import mul_without_zeros
 from aesara.tensor.xlogx import XlogY0
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -383,7 +382,7 @@ def fits(number, target):
     if kind in "bc":
         return True
     number = np.real(number)
-    return kind == "f" or bool(np.isfinite(number)) and (kind == "i" or number >= 0)
+    return kind == "f" or (bool(np.isfinite(number)) and (kind == "i" or number >= 0))
 
 
 def test_casts():

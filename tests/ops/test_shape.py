@@ -61,7 +61,10 @@ def divisions(size, draw):
 def test_reshape(data):
     shape = data.draw(st.sampled_from(SHAPES))
     target = divisions(math.prod(shape), data.draw)
-    x, y = at.tensor("float64", shape=sizes_of(shape, data.draw)), at.tensor("int8", shape=[None] * len(target))
+    x, y = (
+        at.tensor("float64", shape=sizes_of(shape, data.draw)),
+        at.tensor("int8", shape=[None] * len(target)),
+    )
     open_ = list(target)
     # Which size it is cannot be told where the others multiply to zero.
     if math.prod(target):
@@ -79,7 +82,13 @@ def test_reshape(data):
 
 def test_reshape_to_a_scalar_and_to_the_same_shape():
     x, y = at.matrix("x"), at.matrix("y")
-    outputs = [x.reshape((), ndim=0), y.reshape(y.shape), x.flatten(), y.flatten(1), at.atleast_3d(y)]
+    outputs = [
+        x.reshape((), ndim=0),
+        y.reshape(y.shape),
+        x.flatten(),
+        y.flatten(1),
+        at.atleast_3d(y),
+    ]
     f = assert_agrees([x, y], outputs, [np.ones((1, 1)), ramp((2, 3))])
     assert len(equations(f, np.ones((1, 1)), ramp((2, 3)))) == 4
 
@@ -95,7 +104,9 @@ def test_reshape_to_what_does_not_hold_the_elements(target):
 def test_reshape_of_nothing():
     x = at.matrix("x")
     # NumPy finds the size that is left open where the other sizes are not zero.
-    assert_agrees([x], [x.reshape((-1, 5)), x.reshape((0, 7)), x.reshape((3, -1, 2))], [np.ones((0, 4))])
+    assert_agrees(
+        [x], [x.reshape((-1, 5)), x.reshape((0, 7)), x.reshape((3, -1, 2))], [np.ones((0, 4))]
+    )
 
 
 def test_every_dtype_changes_shape():
@@ -108,7 +119,9 @@ def test_every_dtype_changes_shape():
 @given(st.data())
 def test_broadcast_to(data):
     shape = data.draw(st.sampled_from(SHAPES))
-    own = [n if data.draw(st.booleans()) else 1 for n in shape][data.draw(st.integers(0, len(shape))) :]
+    own = [n if data.draw(st.booleans()) else 1 for n in shape][
+        data.draw(st.integers(0, len(shape))) :
+    ]
     x = at.tensor("float64", shape=[1 if n == 1 else None for n in own])
     outputs = [BroadcastTo()(x, shape), at.exp(BroadcastTo()(x, shape)).sum(), at.alloc(x, *shape)]
     assert_agrees([x], outputs, [ramp(own)])
@@ -120,7 +133,13 @@ def test_broadcast_to(data):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_are_known(shape):
     x = at.tensor("float32", shape=[None] * len(shape))
-    outputs = [x.shape, x.size, *(Shape_i(i)(x) for i in range(len(shape))), at.ones_like(x), x.shape.sum()]
+    outputs = [
+        x.shape,
+        x.size,
+        *(Shape_i(i)(x) for i in range(len(shape))),
+        at.ones_like(x),
+        x.shape.sum(),
+    ]
     f = assert_agrees([x], outputs, [ramp(shape, "float32")])
     assert set(equations(f, ramp(shape, "float32"))) <= {"broadcast_in_dim"}
 

@@ -13,7 +13,12 @@ from laws import DTYPES, assert_agrees, assert_same, equations, reference
 from operands import run_by_equation, values
 
 import jaxprgen
-from jaxprgen.errors import IndexOutOfBoundsError, JaxprGenError, RuntimeCheckWarning, ShapeMismatchError
+from jaxprgen.errors import (
+    IndexOutOfBoundsError,
+    JaxprGenError,
+    RuntimeCheckWarning,
+    ShapeMismatchError,
+)
 
 INTEGERS = [d for d in DTYPES if "int" in d]
 unchecked = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
@@ -71,8 +76,13 @@ def test_any_index(place, data):
     shape, known, variable, inputs, args = place
     region = ramp(*shape)[known].shape
     # What is written has the region's shape, or less that broadcasts to it.
-    own = [n if data.draw(st.booleans()) else 1 for n in region][data.draw(st.integers(0, len(region))) :]
-    x, y = at.tensor("float64", shape=[None] * len(shape)), at.tensor("float32", shape=[1 if n == 1 else None for n in own])
+    own = [n if data.draw(st.booleans()) else 1 for n in region][
+        data.draw(st.integers(0, len(region))) :
+    ]
+    x, y = (
+        at.tensor("float64", shape=[None] * len(shape)),
+        at.tensor("float32", shape=[1 if n == 1 else None for n in own]),
+    )
     zeros = at.zeros_like(x)
     constant = at.constant(ramp(*shape))
     outputs = [
@@ -85,7 +95,9 @@ def test_any_index(place, data):
         at.inc_subtensor(at.ones_like(x)[variable], y),
         at.inc_subtensor(constant[variable], 2),
     ]
-    assert_agrees([x, y, *inputs], outputs, [ramp(*shape), 0.5 + ramp(*own).astype("float32"), *args])
+    assert_agrees(
+        [x, y, *inputs], outputs, [ramp(*shape), 0.5 + ramp(*own).astype("float32"), *args]
+    )
 
 
 FORMS = [
@@ -203,7 +215,9 @@ def test_a_known_index_out_of_bounds(index):
         ([x, i], at.ones(x.shape)[: i + 1][index], [2]),
     ]:
         f = jaxprgen.compile(inputs, out)
-        with pytest.raises(IndexOutOfBoundsError, match=f"ndex {index} is out of bounds for axis 0") as caught:
+        with pytest.raises(
+            IndexOutOfBoundsError, match=f"ndex {index} is out of bounds for axis 0"
+        ) as caught:
             f(ramp(3), *args)
         assert "test_subtensor.py" in str(caught.value)
         assert isinstance(caught.value, IndexError)
@@ -217,7 +231,9 @@ def test_a_runtime_index_is_announced_once():
         f(ramp(2, 3), 1)
         f(ramp(2, 4), 1)
     (message,) = {str(w.message) for w in caught}
-    assert message.startswith("Subtensor{::, int64} reads or writes at an index that is out of bounds")
+    assert message.startswith(
+        "Subtensor{::, int64} reads or writes at an index that is out of bounds"
+    )
     assert len(caught) == 2  # Two nodes; none of them again for the second shape.
 
 
@@ -231,7 +247,9 @@ def test_checked_runtime_index(dtype):
     for n in inside:
         error, ours = checked(ramp(3), np.array(n, dtype))
         assert error.get() is None
-        for mine, yours in zip(ours, reference([x, i], outputs, [ramp(3), np.array(n, dtype)]), strict=True):
+        for mine, yours in zip(
+            ours, reference([x, i], outputs, [ramp(3), np.array(n, dtype)]), strict=True
+        ):
             assert_same(mine, yours)
     outside = [3, np.iinfo(dtype).max] if dtype.startswith("u") else [3, -4, np.iinfo(dtype).min]
     for n in outside:

@@ -38,6 +38,8 @@ def _direct(construct: Any) -> Emit:
     """A function that is one primitive, behind NumPy's broadcasting."""
 
     def emit(b: Builder, *operands: Value) -> Value:
+        if len(operands) == 1 and type(operands[0]) is Var:  # Nothing to broadcast: 0.3 µs less.
+            return construct(b, operands[0])
         return elementwise(b, construct, *operands)
 
     emit.__name__ = emit.__qualname__ = construct.__name__

@@ -1,6 +1,7 @@
 """Elemwise: broadcasting, fusion, folding, and what differentiation makes of it."""
 
-from itertools import chain
+import warnings
+from itertools import chain, product
 
 import aesara
 import aesara.scalar as aes
@@ -14,10 +15,11 @@ from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.rewriting.elemwise import FusionOptimizer, local_elemwise_fusion
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import assert_agrees, assert_same, equations, reference
-from operands import values
+from laws import DTYPES, assert_agrees, assert_same, equations, reference
+from operands import run_by_equation, values
 
 import jaxprgen
+from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import ShapeMismatchError
 
 
@@ -276,6 +278,45 @@ def test_dimshuffles_between():
     ]
     assert_agrees([x, y], outputs[1:], [np.arange(6.0).reshape(2, 3), np.arange(3.0)])
     assert_agrees([x, y], outputs[:1], [np.arange(6.0).reshape(2, 3), np.arange(3.0)])
+
+
+# --- Casts -----------------------------------------------------------------------------
+
+# What each dtype holds of every other one. What overflows is the hardware's choice.
+CASTS = {
+    "b": [True, False],
+    "u": [0, 1, 2, 100],
+    "i": [0, 1, 2, 100, -1, -100],
+    "f": [0, -0.0, 1, 2, 100, 0.75, 1.5, -1, -99.5, np.inf, -np.inf, np.nan],
+    "c": [0, 1, 2, 100, 0.75, 1.5, 1j, 2 + 3j, -1, -1j],
+}
+
+
+def fits(number, target):
+    kind = np.dtype(target).kind
+    if kind in "bc":
+        return True
+    number = np.real(number)
+    return kind == "f" or (bool(np.isfinite(number)) and (kind == "i" or number >= 0))
+
+
+def test_casts():
+    inputs, args, outputs, wanted = [], [], [], []
+    for source, target in product(DTYPES, DTYPES):
+        numbers = [v for v in CASTS[np.dtype(source).kind] if fits(v, target)]
+        x = at.vector(dtype=source)
+        arg = np.array(numbers, source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # That the imaginary part is dropped.
+            wanted.append(arg.astype(target))
+        inputs.append(x)
+        args.append(arg)
+        # Aesara's `cast` refuses complex to real numbers, its Op does not.
+        outputs.append(Elemwise(aes.Cast(aes.get_scalar_type(target)))(x))
+    f = jaxprgen.compile(inputs, outputs)
+    check_jaxpr(f.jaxpr(*args).jaxpr)
+    for ours, theirs, out in zip(run_by_equation(f, *args), wanted, outputs, strict=True):
+        assert_same(ours, theirs, rtol=0, where=str(out.owner))
 
 
 # --- Gradients ---------------------------------------------------------------------------

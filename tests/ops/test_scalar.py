@@ -41,6 +41,9 @@ with warnings.catch_warnings():
     ]
     from jaxprgen.frontend.aesara import nnet  # noqa: F401  # Adds to RULES.
 
+# NumPy 1.26 multiplies complex infinities while it compares them.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning:numpy")
+
 ABSTRACT = {
     aes.UnaryScalarOp,
     aes.BinaryScalarOp,
@@ -162,6 +165,8 @@ def undefined(op, args):
         return ~(np.isfinite(x) & np.isfinite(y))
     if isinstance(op, aem.GammaLn):
         return np.isneginf(x)  # -inf in SciPy; inf in C and JAX, as everywhere on the way there.
+    if isinstance(op, aem.Gamma):
+        return (x <= 0) & (x == np.floor(x))  # Poles: inf in older SciPy, NaN in newer.
     return False
 
 
@@ -171,39 +176,48 @@ def operand(op, arity, position, dtype):
     by_ufunc = spec is not None and spec[1] == arity
     x = values(dtype, limits=by_ufunc and not isinstance(op, aes.Pow))
     if not by_ufunc and x.dtype.kind in "iu":
-        x = np.minimum(
-            x, 5
-        )  # NumPy computes with Python integers, and refuses those that overflow.
-        x = np.maximum(x, -5) if x.dtype.kind == "i" else x
+        # NumPy computes with Python integers there, and refuses those that overflow.
+        x = np.clip(x, -5 if x.dtype.kind == "i" else 0, 5)
     if isinstance(op, aes.Pow) and position == 1 and x.dtype.kind == "i":
         x = np.abs(x)  # NumPy refuses a negative power of integers.
     i, j = np.divmod(np.arange(COUNT**2), COUNT)
     return x[(i, j, (i + j) % COUNT)[position]]
 
 
-def compare(op, combinations):
-    """One program with an output per combination of dtypes; JAX and Aesara agree on all."""
+# SciPy has these of complex numbers, JAX does not.
+COMPLEX_LATER = (aem.Erf, aem.Gamma, aem.Psi)
+
+
+def has_rule(op, dtype):
+    return not (isinstance(op, COMPLEX_LATER) and dtype.startswith("complex"))
+
+
+def cases_of(op, combinations):
+    """Inputs with their values, and an output per combination of dtypes that Aesara has."""
     inputs, cases = {}, []
     for dtypes in combinations:
         keys = list(enumerate(dtypes))
         for d, dtype in keys:
             if (d, dtype) not in inputs:
-                inputs[d, dtype] = (
-                    at.vector(f"{dtype}_{d}", dtype=dtype),
-                    operand(op, len(dtypes), d, dtype),
-                )
+                x = at.vector(f"{dtype}_{d}", dtype=dtype)
+                inputs[d, dtype] = x, operand(op, len(dtypes), d, dtype)
         xs, args = zip(*(inputs[key] for key in keys), strict=True)
         try:
             out = Elemwise(op)(*xs)
-            cases.append((args, out, expected(op, xs, out, args)))
+            cases.append((op, args, out, expected(op, xs, out, args)))
         except (TypeError, ValueError, NotImplementedError):
             continue  # Aesara, or NumPy under it, has no such function of these dtypes.
-    variables, operands = zip(*inputs.values(), strict=True)
-    f = jaxprgen.compile(variables, [out for _, out, _ in cases])
+    return list(inputs.values()), cases
+
+
+def compare(inputs, cases, run=run_by_equation):
+    """One program for all cases; JAX and Aesara agree on each."""
+    variables, operands = zip(*inputs, strict=True)
+    f = jaxprgen.compile(variables, [out for _, _, out, _ in cases])
     check_jaxpr(f.jaxpr(*operands).jaxpr)
-    for ours, (args, out, theirs) in zip(run_by_equation(f, *operands), cases, strict=True):
-        hidden = undefined(op, args)
+    for ours, (op, args, out, theirs) in zip(run(f, *operands), cases, strict=True):
         assert ours.dtype == out.dtype
+        hidden = undefined(op, args)
         ours, theirs = np.where(hidden, 1, ours), np.where(hidden, 1, theirs)
         assert_same(ours, theirs, where=str(out.owner))
         if theirs.dtype.kind == "f" and not isinstance(op, SIGN_OF_ZERO_IS_OPEN):
@@ -214,8 +228,7 @@ def compare(op, combinations):
 
 @pytest.mark.parametrize("op", UNARY, ids=name)
 def test_unary(op):
-    dtypes = [d for d in DTYPES if not (isinstance(op, COMPLEX_LATER) and d.startswith("complex"))]
-    compare(op, [(dtype,) for dtype in dtypes])
+    compare(*cases_of(op, [(dtype,) for dtype in DTYPES if has_rule(op, dtype)]))
 
 
 PAIRS = list(itertools.product(DTYPES, DTYPES))
@@ -223,13 +236,13 @@ PAIRS = list(itertools.product(DTYPES, DTYPES))
 
 @pytest.mark.parametrize("op", BINARY + VARIADIC, ids=name)
 def test_binary(op):
-    compare(op, PAIRS)
+    compare(*cases_of(op, PAIRS))
 
 
 def test_power():
     # Each pair of integers is a loop to compile, so of their widths the extremes must do.
     between = {f"{sign}int{bits}" for sign in ("", "u") for bits in (16, 32)}
-    compare(aes.pow, [pair for pair in PAIRS if between.isdisjoint(pair)])
+    compare(*cases_of(aes.pow, [pair for pair in PAIRS if between.isdisjoint(pair)]))
 
 
 # A third dtype for each pair, so that every pair of positions sees every pair of dtypes.
@@ -241,7 +254,20 @@ TRIPLES = [
 
 @pytest.mark.parametrize("op", TERNARY + VARIADIC, ids=name)
 def test_ternary(op):
-    compare(op, TRIPLES)
+    compare(*cases_of(op, TRIPLES))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
+def test_one_program_of_all(dtype):
+    """The tables above run equation by equation; here XLA compiles what is one program."""
+    inputs, cases = [], []
+    for op in UNARY + BINARY + VARIADIC:
+        if has_rule(op, dtype):
+            more = cases_of(op, [(dtype,) * (op.nin if op.nin > 0 else 2)])
+            inputs += more[0]
+            cases += more[1]
+    assert len(cases) > 40
+    compare(inputs, cases, lambda f, *args: f(*args))
 
 
 # --- Special functions --------------------------------------------------------------------
@@ -283,10 +309,6 @@ def test_incomplete_beta_function():
         args += [as_dtype(v, dtype) for v, dtype in zip((a, b, x), dtypes, strict=True)]
         outputs.append(Elemwise(aem.betainc)(*xs))
     assert_agrees(inputs, outputs, args)
-
-
-# SciPy has these of complex numbers, JAX does not.
-COMPLEX_LATER = (aem.Erf, aem.Gamma, aem.Psi)
 
 
 @pytest.mark.parametrize("op_type", COMPLEX_LATER)
@@ -365,40 +387,3 @@ def test_scalar_graphs(dtype):
     for mine, yours, out in zip(ours, reference([x, y], outputs, args), outputs, strict=True):
         # A scalar Op's ``perform`` leaves the result in the dtype that NumPy computed.
         assert_same(mine, np.asarray(yours, out.dtype), 1e-3, where=str(out.owner))
-
-
-# What each dtype holds of every other one. What overflows is the hardware's choice.
-CASTS = {
-    "b": [True, False],
-    "u": [0, 1, 2, 100],
-    "i": [0, 1, 2, 100, -1, -100],
-    "f": [0, -0.0, 1, 2, 100, 0.75, 1.5, -1, -99.5, np.inf, -np.inf, np.nan],
-    "c": [0, 1, 2, 100, 0.75, 1.5, 1j, 2 + 3j, -1, -1j],
-}
-
-
-def fits(number, target):
-    kind = np.dtype(target).kind
-    if kind in "bc":
-        return True
-    number = np.real(number)
-    return kind == "f" or (bool(np.isfinite(number)) and (kind == "i" or number >= 0))
-
-
-def test_casts():
-    inputs, args, outputs, wanted = [], [], [], []
-    for source, target in PAIRS:
-        numbers = [v for v in CASTS[np.dtype(source).kind] if fits(v, target)]
-        x = at.vector(dtype=source)
-        arg = np.array(numbers, source)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # That the imaginary part is dropped.
-            wanted.append(arg.astype(target))
-        inputs.append(x)
-        args.append(arg)
-        # Aesara's `cast` refuses complex to real numbers, its Op does not.
-        outputs.append(Elemwise(aes.Cast(aes.get_scalar_type(target)))(x))
-    f = jaxprgen.compile(inputs, outputs)
-    check_jaxpr(f.jaxpr(*args).jaxpr)
-    for ours, theirs, out in zip(run_by_equation(f, *args), wanted, outputs, strict=True):
-        assert_same(ours, theirs, rtol=0, where=str(out.owner))

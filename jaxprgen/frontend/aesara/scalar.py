@@ -7,7 +7,6 @@ which is where NumPy computes as well.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -48,8 +47,10 @@ def _folded(emit: Callable[..., Value]) -> ScalarRule:
     """Any number of operands, combined from the left in the declared dtype."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        converted = [x if dtype_of(x) == dtype else ew.convert(b, x, dtype) for x in xs]
-        return functools.reduce(lambda x, y: emit(b, x, y), converted)
+        first, *others = [x if dtype_of(x) == dtype else ew.convert(b, x, dtype) for x in xs]
+        for x in others:
+            first = emit(b, first, x)
+        return first
 
     return rule
 
@@ -65,14 +66,15 @@ def _whole(emit: Callable[..., Value]) -> ScalarRule:
 
 
 def _comparison(emit: Callable[..., Value]) -> ScalarRule:
-    """In the operands' common dtype; signed and unsigned 64-bit integers compare exactly."""
+    """In the operands' common dtype; where integers of either sign have none, still exactly."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
         left, right = dtype_of(x), dtype_of(y)
         if left == right:
             return emit(b, x, y)
-        common = np.result_type(left, right)
-        if left.kind + right.kind in ("iu", "ui") and common.kind == "f":
+        wide = np.result_type(left, right)
+        common = ew.canonical(wide)
+        if left.kind + right.kind in ("iu", "ui") and (wide.kind == "f" or common != wide):
             return _compare_signs(b, emit, x, y)
         return emit(b, ew.convert(b, x, common), ew.convert(b, y, common))
 
@@ -109,11 +111,9 @@ def _switch(b: Builder, dtype: Dtype, op: Any, condition: Value, x: Value, y: Va
 
 
 def _in_range(b: Builder, dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
-    common = np.result_type(*map(dtype_of, (x, low, high)))
-    x, low, high = (ew.convert(b, v, common) for v in (x, low, high))
     # Aesara asks what is outside, so that NaN is inside.
-    below = ew.less_equal(b, x, low) if op.openlow else ew.less(b, x, low)
-    above = ew.greater_equal(b, x, high) if op.openhi else ew.greater(b, x, high)
+    below = _comparison(ew.less_equal if op.openlow else ew.less)(b, BOOL, op, x, low)
+    above = _comparison(ew.greater_equal if op.openhi else ew.greater)(b, BOOL, op, x, high)
     return ew.convert(b, ew.invert(b, ew.bitwise_or(b, below, above)), dtype)
 
 

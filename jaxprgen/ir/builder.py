@@ -211,10 +211,8 @@ class Builder:
         used by none. That every variable is defined once and before it is read is always
         verified; with ``jax_enable_checks`` on, every type is checked by JAX as well.
         """
-        equations = self._live_equations(outputs)
-        used = {x for eqn in equations for x in eqn.invars if type(x) is Var}
-        used.update(x for x in outputs if type(x) is Var)
-        constants = [(v, c) for v, c in self._constants.values() if v in used]
+        equations, live = self._live_equations(outputs)
+        constants = [(v, c) for v, c in self._constants.values() if v in live]
         closed = _jax.closed_jaxpr(
             [v for v, _ in constants],
             self._inputs,
@@ -229,15 +227,18 @@ class Builder:
         verify(closed)
         return closed
 
-    def _live_equations(self, outputs: Sequence[Atom]) -> list[JaxprEqn]:
+    def _live_equations(self, outputs: Sequence[Atom]) -> tuple[list[JaxprEqn], set[Var]]:
+        """The equations that are needed, and the variables that they or the outputs read."""
         live = {x for x in outputs if type(x) is Var}
         kept: list[JaxprEqn] = []
         for eqn in reversed(self._equations):
             if eqn.effects or not live.isdisjoint(eqn.outvars):
-                live.update(x for x in eqn.invars if type(x) is Var)
+                for x in eqn.invars:
+                    if type(x) is Var:
+                        live.add(x)
                 kept.append(eqn)
         kept.reverse()
-        return kept
+        return kept, live
 
 
 @functools.lru_cache(maxsize=8192)

@@ -8,6 +8,7 @@ import warnings
 import aesara
 import aesara.scalar as aes
 import aesara.tensor as at
+import jax
 import numpy as np
 import pytest
 from aesara.scalar import math as aem
@@ -87,7 +88,7 @@ OPS = [op for op in instances() if type(op) in RULES]
 UNARY = [op for op in OPS if op.nin == 1 and not isinstance(op, aes.Cast)]
 # Aesara's ufunc for a `Mean` of arrays is a mean along an axis; see `test_mean_of_scalars`.
 VARIADIC = [op for op in OPS if op.nin < 0 and not isinstance(op, aes.Mean)]
-# Their Python reference, or XLA, takes thousands of terms at large operands.
+# See test_special.py: their Python reference, or XLA, takes thousands of terms at large operands.
 SERIES = {
     aem.Chi2SF,
     aem.GammaInc,
@@ -270,56 +271,6 @@ def test_one_program_of_all(dtype):
     compare(inputs, cases, lambda f, *args: f(*args))
 
 
-# --- Special functions --------------------------------------------------------------------
-
-ORDERS = [0.5, 1, 2.5, 7, 20, 0, np.inf, -1]
-POINTS = [0.25, 1, 3.5, 8, 30, 0, np.inf, -1]
-SAMPLE = [("float64", "float64"), ("float32", "float32"), ("int8", "float32"), ("bool", "float64")]
-
-
-@pytest.mark.parametrize("op", [op for op in OPS if type(op) in SERIES], ids=name)
-def test_incomplete_gamma_functions(op):
-    derivative = isinstance(op, aem.GammaIncDer | aem.GammaIncCDer)
-    # Aesara's series for the derivatives end at a relative error of about 1e-6 if operands are
-    # double precision numbers, positive and finite.
-    count, rtol = (5, 1e-5) if derivative else (None, None)
-    grid = np.ravel(np.meshgrid(ORDERS[:count], POINTS[:count])).reshape(2, -1)
-    grid = grid[:, ~np.isinf(grid).all(0)]  # There is no limit to speak of.
-    inputs, args, outputs = [], [], []
-    for dtypes in SAMPLE[:1] if derivative else SAMPLE:
-        xs = [at.vector(dtype=dtype) for dtype in dtypes]
-        inputs += xs
-        args += [as_dtype(x, dtype) for x, dtype in zip(grid, dtypes, strict=True)]
-        outputs.append(Elemwise(op)(*xs))
-    assert_agrees(inputs, outputs, args, rtol=rtol)
-
-
-def as_dtype(x, dtype):
-    return x.astype(dtype) if dtype.startswith("float") else np.ceil(np.minimum(x, 9)).astype(dtype)
-
-
-def test_incomplete_beta_function():
-    a, b, x = (
-        np.ravel(v) for v in np.meshgrid([0.5, 1, 7, 20], [0.5, 2, 30], [0, 0.25, 0.5, 0.99, 1])
-    )
-    inputs, args, outputs = [], [], []
-    for dtypes in [("float64",) * 3, ("float32",) * 3, ("int8", "float32", "float32")]:
-        xs = [at.vector(dtype=dtype) for dtype in dtypes]
-        inputs += xs
-        args += [as_dtype(v, dtype) for v, dtype in zip((a, b, x), dtypes, strict=True)]
-        outputs.append(Elemwise(aem.betainc)(*xs))
-    assert_agrees(inputs, outputs, args)
-
-
-@pytest.mark.parametrize("op_type", COMPLEX_LATER)
-def test_complex_special_functions_are_unsupported(op_type):
-    x = at.zvector("x")
-    op = next(op for op in OPS if type(op) is op_type)
-    f = jaxprgen.compile([x], Elemwise(op)(x))
-    with pytest.raises(UnsupportedOpError, match=f"of complex numbers.\n  in Elemwise{{{op}}}"):
-        f(np.ones(2, complex))
-
-
 # --- Beyond the tables -------------------------------------------------------------------
 
 EXACT = [
@@ -359,6 +310,25 @@ def test_arithmetic_is_exact_on_any_numbers(dtype, data):
         wanted = theirs(x, y)
     for mine, yours, out in zip(ours(x, y), wanted, outputs, strict=True):
         assert_same(mine, yours, rtol=0, where=str(out.owner))
+
+
+def test_comparisons_stay_exact_without_64_bits():
+    home = jax if hasattr(jax, "enable_x64") else jax.experimental
+    x, y, z = at.ivector("x"), at.vector("y", dtype="uint32"), at.fvector("z")
+    pairs = [(x, y), (y, x), (x, z), (z, y)]
+    outputs = [op(*pair) for op in (at.lt, at.ge, at.eq) for pair in pairs]
+    args = [
+        np.array([-1, 5, 0], "int32"),
+        np.array([2**32 - 1, 5, 2**31], "uint32"),
+        np.array([-1, 5, np.nan], "float32"),
+    ]
+    with home.enable_x64(False):
+        f = jaxprgen.compile([x, y, z], outputs)
+        types = [v.aval for eqn in f.jaxpr(*args).jaxpr.eqns for v in eqn.outvars]
+        ours = f(*args)
+    assert max(aval.dtype.itemsize for aval in types) == 4
+    for mine, yours in zip(ours, reference([x, y, z], outputs, args), strict=True):
+        assert_same(mine, yours)
 
 
 def test_complex_numbers_are_ordered_as_in_numpy():

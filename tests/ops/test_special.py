@@ -1,0 +1,96 @@
+"""Special functions beyond the tables of test_scalar.py."""
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.scalar import math as aem
+from aesara.tensor.elemwise import Elemwise
+from laws import assert_agrees, assert_same
+
+import jaxprgen
+from jaxprgen.errors import UnsupportedOpError
+
+ORDERS = [0.5, 1, 2.5, 7, 20, 0, np.inf, -1]
+POINTS = [0.25, 1, 3.5, 8, 30, 0, np.inf, -1]
+SAMPLE = [("float64", "float64"), ("float32", "float32"), ("int8", "float32"), ("bool", "float64")]
+
+
+def as_dtype(x, dtype):
+    return x.astype(dtype) if dtype.startswith("float") else np.ceil(np.minimum(x, 9)).astype(dtype)
+
+
+def compare(op, grid, sample, rtol=None):
+    """One program with an output per combination of dtypes, at all points of the grid."""
+    inputs, args, outputs = [], [], []
+    for dtypes in sample:
+        xs = [at.vector(dtype=dtype) for dtype in dtypes]
+        inputs += xs
+        args += [as_dtype(x, dtype) for x, dtype in zip(grid, dtypes, strict=True)]
+        outputs.append(Elemwise(op)(*xs))
+    assert_agrees(inputs, outputs, args, rtol=rtol)
+
+
+INCOMPLETE = [aem.gammainc, aem.gammaincc, aem.gammau, aem.gammal, aem.chi2sf]
+
+
+@pytest.mark.parametrize("op", INCOMPLETE, ids=str)
+def test_incomplete_gamma_functions(op):
+    grid = np.ravel(np.meshgrid(ORDERS, POINTS)).reshape(2, -1)
+    compare(op, grid[:, ~np.isinf(grid).all(0)], SAMPLE)  # Both infinite: there is no limit.
+
+
+@pytest.mark.parametrize("op", [aem.gammainc_der, aem.gammaincc_der], ids=str)
+def test_derivatives_of_incomplete_gamma_functions(op):
+    # Aesara's series end at a relative error of about 1e-6 if operands are double precision
+    # numbers, positive and finite.
+    grid = np.ravel(np.meshgrid(ORDERS[:5], POINTS[:5])).reshape(2, -1)
+    compare(op, grid, SAMPLE[:1], rtol=1e-5)
+
+
+def test_incomplete_beta_function():
+    grid = np.meshgrid([0.5, 1, 7, 20], [0.5, 2, 30], [0, 0.25, 0.5, 0.99, 1])
+    sample = [("float64",) * 3, ("float32",) * 3, ("int8", "float32", "float32")]
+    compare(aem.betainc, np.ravel(grid).reshape(3, -1), sample)
+
+
+# SciPy has these of complex numbers, JAX does not.
+@pytest.mark.parametrize("op", [aem.erf, aem.gamma, aem.psi], ids=str)
+def test_special_functions_of_complex_numbers_are_unsupported(op):
+    x = at.zvector("x")
+    f = jaxprgen.compile([x], Elemwise(op)(x))
+    with pytest.raises(UnsupportedOpError, match=f"of complex numbers.\n  in Elemwise{{{op}}}"):
+        f(np.ones(2, complex))
+
+
+# What is emitted as several primitives, with a choice among them, must differentiate too.
+DIFFERENTIABLE = [
+    (at.gamma, [0.3, 1.7, 4.2]),
+    (at.gammaln, [0.3, 1.7, 4.2]),
+    (at.psi, [0.3, 1.7, 4.2]),
+    (at.erf, [-1.5, 0.0, 0.3]),
+    (at.softplus, [-40.0, -0.5, 0.0, 0.5, 40.0]),
+    (at.log1mexp, [-30.0, -1.0, -0.7, -0.01]),
+    (at.sigmoid, [-40.0, 0.0, 40.0]),
+    (at.xlogx.xlogx, [0.3, 2.0]),
+    (lambda x: at.xlogx.xlogy0(2.0, x), [0.3, 2.0]),
+    (lambda x: at.xlogx.xlogy0(0.0, x), [0.0, 0.3]),
+    (lambda x: at.gammainc(2.5, x), [0.3, 4.0]),
+    (lambda x: at.gammaincc(2.5, x), [0.3, 4.0]),
+    (lambda x: at.clip(x, -1.0, 1.0), [-2.0, 0.5, 2.0]),
+    (lambda x: at.power(x, 3), [-2.0, 0.0, 2.0]),
+    (lambda x: at.mod(x, 1.5), [-2.0, 0.5, 2.0]),
+    (at.i0, [0.5, 2.0]),
+]
+
+
+@pytest.mark.parametrize(("function", "points"), DIFFERENTIABLE)
+def test_gradients_by_aesara_and_by_jax_agree(function, points):
+    x = at.vector("x")
+    cost = function(x).sum()
+    gradient = aesara.grad(cost, x)
+    points = np.array(points)
+    f = assert_agrees([x], [gradient], [points])
+    theirs = jax.grad(jaxprgen.compile([x], cost))(points)
+    assert_same(f(points), theirs, 1e-9)

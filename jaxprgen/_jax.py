@@ -202,7 +202,7 @@ def check_params(message: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     numbered = VERSION < (0, 12)
     code = np.asarray(_checkify.next_code(), np.int64) if numbered else np.asarray(0, np.int32)
     text = message.replace("{", "{{").replace("}", "}}")
-    error = _checkify.FailedCheckError(None, text)
+    error = _checkify.FailedCheckError(_checkify.get_traceback(), text)
     payload, metadata = jax.tree.flatten(error)
     effect = error.get_effect_type()
     tree = _checkify.Error({effect: True}, {effect: code}, {int(code): metadata}, {effect: payload})  # type: ignore[arg-type]

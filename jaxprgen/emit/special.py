@@ -129,18 +129,27 @@ def chi2sf(b: Builder, x: Value, k: Value) -> Value:
 
 def i0(b: Builder, x: Value) -> Value:
     """The modified Bessel function of the first kind of order 0."""
-    return ew.multiply(b, ew.exp(b, ew.absolute(b, x)), elementwise(b, lax.bessel_i0e, x))
+    return ew.multiply(b, ew.exp(b, _magnitude(b, x)), elementwise(b, lax.bessel_i0e, x))
 
 
 def i1(b: Builder, x: Value) -> Value:
     """The modified Bessel function of the first kind of order 1."""
-    return ew.multiply(b, ew.exp(b, ew.absolute(b, x)), elementwise(b, lax.bessel_i1e, x))
+    return ew.multiply(b, ew.exp(b, _magnitude(b, x)), elementwise(b, lax.bessel_i1e, x))
+
+
+def _magnitude(b: Builder, x: Value) -> Value:
+    """``|x|`` whose derivative at 0 is 0; that of JAX's ``abs`` is 1."""
+    return ew.maximum(b, x, ew.negative(b, x))
 
 
 def softplus(b: Builder, x: Value) -> Value:
-    """``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``."""
-    tail = ew.log1p(b, ew.exp(b, ew.negative(b, ew.absolute(b, x))))
-    return ew.add(b, ew.maximum(b, x, like(x, 0)), tail)
+    """``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``.
+
+    By choices whose branches are smooth, so that all derivatives are right, at 0 as well.
+    """
+    positive = ew.greater(b, x, like(x, 0))
+    tail = ew.log1p(b, ew.exp(b, ew.where(b, positive, ew.negative(b, x), x)))
+    return ew.add(b, ew.where(b, positive, x, like(x, 0)), tail)
 
 
 def log1mexp(b: Builder, x: Value) -> Value:
@@ -148,7 +157,9 @@ def log1mexp(b: Builder, x: Value) -> Value:
 
     M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
     """
-    far = ew.log1p(b, ew.negative(b, ew.exp(b, x)))
+    # Held away from 0, where it is not chosen, lest its infinite derivative there spoil the other.
+    distant = ew.minimum(b, x, like(x, -0.5)) if dtype_of(x).kind == "f" else x
+    far = ew.log1p(b, ew.negative(b, ew.exp(b, distant)))
     near = ew.log(b, ew.negative(b, ew.expm1(b, x)))
     return ew.where(b, ew.less(b, x, like(x, math.log(0.5))), far, near)
 

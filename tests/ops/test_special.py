@@ -64,33 +64,55 @@ def test_special_functions_of_complex_numbers_are_unsupported(op):
         f(np.ones(2, complex))
 
 
-# What is emitted as several primitives, with a choice among them, must differentiate too.
-DIFFERENTIABLE = [
-    (at.gamma, [0.3, 1.7, 4.2]),
-    (at.gammaln, [0.3, 1.7, 4.2]),
-    (at.psi, [0.3, 1.7, 4.2]),
-    (at.erf, [-1.5, 0.0, 0.3]),
-    (at.softplus, [-40.0, -0.5, 0.0, 0.5, 40.0]),
-    (at.log1mexp, [-30.0, -1.0, -0.7, -0.01]),
-    (at.sigmoid, [-40.0, 0.0, 40.0]),
-    (at.xlogx.xlogx, [0.3, 2.0]),
-    (lambda x: at.xlogx.xlogy0(2.0, x), [0.3, 2.0]),
-    (lambda x: at.xlogx.xlogy0(0.0, x), [0.0, 0.3]),
-    (lambda x: at.gammainc(2.5, x), [0.3, 4.0]),
-    (lambda x: at.gammaincc(2.5, x), [0.3, 4.0]),
-    (lambda x: at.clip(x, -1.0, 1.0), [-2.0, 0.5, 2.0]),
-    (lambda x: at.power(x, 3), [-2.0, 0.0, 2.0]),
-    (lambda x: at.mod(x, 1.5), [-2.0, 0.5, 2.0]),
-    (at.i0, [0.5, 2.0]),
-]
+# --- Gradients: what is emitted as a choice among branches must differentiate too ---------
+
+INSIDE = [0.2, 0.5, 0.9]
+FUNCTIONS = {
+    **dict.fromkeys([at.exp, at.exp2, at.expm1, at.log, at.log2, at.log10, at.log1p], INSIDE),
+    **dict.fromkeys([at.sqrt, at.square, at.reciprocal, at.abs, at.neg, at.sgn, at.floor], INSIDE),
+    **dict.fromkeys([at.sin, at.cos, at.tan, at.sinh, at.cosh, at.tanh, at.deg2rad], INSIDE),
+    **dict.fromkeys([at.arcsin, at.arccos, at.arctan, at.arcsinh, at.arctanh], INSIDE),
+    at.arccosh: [1.5, 3.0],
+    at.gamma: [0.3, 1.7, 4.2, -0.5, -1.5],
+    at.gammaln: [0.3, 1.7, 4.2],
+    at.psi: [0.3, 1.7, 4.2],
+    at.erf: [-1.5, 0.0, 0.3],
+    at.erfc: [-1.5, 0.0, 0.3],
+    at.erfinv: [-0.5, 0.0, 0.3],
+    at.i0: [-2.0, 0.0, 0.5],
+    at.sigmoid: [-40.0, 0.0, 40.0],
+    at.softplus: [-800.0, -0.5, 0.0, 0.5, 800.0],
+    at.log1mexp: [-30.0, -1.0, -0.7, -0.01, -1e-18],
+    at.xlogx.xlogx: [0.3, 2.0],
+    (lambda x: at.xlogx.xlogy0(2.0, x)): [0.3, 2.0],
+    (lambda x: at.xlogx.xlogy0(0.0, x)): [0.3],
+    (lambda x: at.gammainc(2.5, x)): [0.3, 4.0],
+    (lambda x: at.gammaincc(2.5, x)): [0.3, 4.0],
+    (lambda x: at.clip(x, -1.0, 1.0)): [-2.0, 0.5, 2.0],
+    (lambda x: at.power(x, 3)): [-2.0, 0.0, 2.0],
+    (lambda x: at.power(x, 0.5)): INSIDE,
+    (lambda x: at.power(np.float64(2.5), x)): INSIDE,
+    (lambda x: at.mod(x, 1.5)): [-2.0, 0.5, 2.0],
+    (lambda x: at.mod(2.0, x)): [-0.3, 0.7],
+    (lambda x: at.arctan2(x, 0.5)): [-0.3, 0.0, 0.7],
+    (lambda x: at.switch(x > 0, at.sqrt(at.abs(x)), x**2)): [-0.5, 0.5],
+}
 
 
-@pytest.mark.parametrize(("function", "points"), DIFFERENTIABLE)
-def test_gradients_by_aesara_and_by_jax_agree(function, points):
-    x = at.vector("x")
-    cost = function(x).sum()
-    gradient = aesara.grad(cost, x)
-    points = np.array(points)
-    f = assert_agrees([x], [gradient], [points])
-    theirs = jax.grad(jaxprgen.compile([x], cost))(points)
-    assert_same(f(points), theirs, 1e-9)
+def test_gradients_by_aesara_and_by_jax_agree():
+    xs = [at.vector() for _ in FUNCTIONS]
+    values = [function(x) for function, x in zip(FUNCTIONS, xs, strict=True)]
+    cost = sum(value.sum() for value in values)
+    args = [np.array(points) for points in FUNCTIONS.values()]
+    gradients = aesara.grad(cost, xs)
+    ours = assert_agrees(xs, gradients, args)(*args)
+    theirs = jax.grad(jaxprgen.compile(xs, cost), range(len(xs)))(*args)
+    for mine, yours, value in zip(ours, theirs, values, strict=True):
+        assert_same(mine, yours, 1e-9, where=str(value.owner))
+
+
+def test_the_second_derivative_of_softplus():
+    x = at.scalar("x")
+    f = jaxprgen.compile([x], at.softplus(x))
+    assert_same(jax.grad(f)(0.0), 0.5)
+    assert_same(jax.grad(jax.grad(f))(0.0), 0.25)

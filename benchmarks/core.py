@@ -16,6 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxprgen
+from jaxprgen._jax import NO_SOURCE, ClosedJaxpr
+from jaxprgen.frontend.aesara.library import frame_of
+from jaxprgen.frontend.aesara.order import toposort
+from jaxprgen.frontend.origin import Origins
 
 jax.config.update("jax_enable_x64", True)
 
@@ -55,6 +59,40 @@ def copying(f: Any, args: Any) -> float:
             JaxprEqn(ins, outs, e.primitive, e.params, e.effects, e.source_info, e.ctx)
 
     return best(copy, 20, 20) / len(eqns)
+
+
+def locating(inputs: Any, output: Any) -> float:
+    """Seconds to find the name and the line of every node, per node; part of compiling."""
+    nodes = toposort([output], set(inputs))
+
+    def locate() -> None:
+        origins, places = Origins(), {}
+        for v in inputs:
+            places[v] = len(places)
+            origins.add_leaf(v.name, frame_of(v))
+        for node in nodes:
+            for v in node.inputs:
+                if v not in places:
+                    places[v] = len(places)
+                    origins.add_leaf(v.name, frame_of(v))
+            places[node.outputs[0]] = len(places)
+            names = [v.name for v in node.outputs]
+            origins.add_node([places[v] for v in node.inputs], names, frame_of(node.outputs[0]))
+        origins.source_infos()
+
+    return best(locate, 10, 20) / len(nodes)
+
+
+def lowering(f: Any, args: Any, *, located: bool) -> float:
+    """Seconds to lower a program to StableHLO, with names and lines or without."""
+    closed = f.jaxpr(*args)
+    if not located:
+        eqns = [eqn.replace(source_info=NO_SOURCE) for eqn in closed.jaxpr.eqns]
+        closed = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+    program = jaxprgen.jaxpr_as_fun(closed)
+    start = time.perf_counter()
+    jax.jit(lambda *xs: program(*xs)).lower(*args)
+    return time.perf_counter() - start
 
 
 def binds_of_first_call(inputs: Any, output: Any, args: Any) -> int:
@@ -108,6 +146,12 @@ def main() -> None:
     long = jaxprgen.compile(*graphs.chain(100_000))
     short_time, long_time = emission(f, args, 20, 30), emission(long, args, 1, 5)
     logistic, data = graphs.logistic(1000, 20)
+    lowering(f, args, located=True)
+    with_lines, without_lines = medians(
+        lambda: lowering(f, args, located=True),
+        lambda: lowering(f, args, located=False),
+        repeat=15,
+    )
     compile_seconds(5)
     compile_seconds_by_hand(5)
     small, large, small_by_hand, large_by_hand = medians(
@@ -131,6 +175,8 @@ def main() -> None:
         )
         / 200
         * 1e6,
+        "… of that, names and lines": locating(*chain) * 1e6,
+        "lower, names and lines ÷ none (medians)": with_lines / without_lines,
         "binds in the first call, 200-op chain": binds_of_first_call(*chain, args),
         "lower + XLA, 100 MB constant ÷ 1 kB (medians)": large / small,
         "… by hand, the data an argument": large_by_hand / small_by_hand,

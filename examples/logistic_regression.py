@@ -36,7 +36,7 @@ def main() -> None:
 
     beta = np.full(features.shape[1] + 1, 0.1)
     print("The log-posterior and its gradient by Aesara, as a JAX program:\n")
-    print(by_aesara.jaxpr(beta, *data))
+    print(jaxprgen.pretty(by_aesara, beta, *data))
 
     difference = np.max(np.abs(by_aesara(beta, *data)[1] - by_jax(beta, *data)[1]))
     print(f"\nLargest difference between the two gradients: {difference:.1e}")

@@ -23,6 +23,7 @@ log_posterior.name = "log_posterior"
 gradient = aesara.grad(log_posterior, beta)
 
 inputs = [beta, X, y, strength]
+graph = inputs, [log_posterior, gradient]
 
 
 def load_data() -> tuple[np.ndarray, np.ndarray]:

@@ -4,16 +4,22 @@ Importing this package first also makes ``import aesara`` work on NumPy 2 and Py
 """
 
 from jaxprgen import _aesara as _aesara  # isort: split  # Before anything imports aesara.
+from jaxprgen import inspect
 from jaxprgen.errors import JaxprGenError
+from jaxprgen.frontend.aesara.check import check
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
+from jaxprgen.inspect import pretty
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CompiledFunction",
     "JaxprGenError",
+    "check",
     "compile",
+    "inspect",
     "jaxpr_as_fun",
     "lowers",
+    "pretty",
 ]

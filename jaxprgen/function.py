@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import html
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +16,10 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import accept
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.frontend.aesara import plan_of
-from jaxprgen.frontend.graph import Plan
-from jaxprgen.report import Report, observe
-from jaxprgen.specialize import CacheInfo, Specializer, to_device
+from jaxprgen.frontend.graph import Input, Plan
+from jaxprgen.observe import Observation, observe
+from jaxprgen.report import Report, report_of
+from jaxprgen.specialize import CacheInfo, Specializer, signature, to_device
 
 
 class CompiledFunction:
@@ -36,16 +40,48 @@ class CompiledFunction:
         Shapes that meet in a node do not agree, or a known index lies outside its axis.
     """
 
-    def __init__(self, plan: Plan, name: str, checks: bool) -> None:
+    def __init__(self, plan: Plan, name: str, checks: bool, seconds: float = 0.0) -> None:
+        self._plan_seconds = seconds
         self.__name__ = self.__qualname__ = name
         self._plan = plan
         self._checks = checks
         self._specializer = Specializer(plan, name, checks)
+        # What JAX, and `help`, take the names of arguments from.
+        self.__signature__ = signature([i.name for i in plan.inputs])
         self._on_device: list[tuple[Any, Any]] = [(None, None)] * len(plan.shared)
 
     def __repr__(self) -> str:
-        names = ", ".join(i.name for i in self._plan.inputs)
-        return f"<jaxprgen function {self.__name__}({names})>"
+        inputs = ", ".join(f"{i.name}: {_written(i)}" for i in self._plan.inputs)
+        outputs = ", ".join(label for label, _ in self._outputs())
+        return f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>"
+
+    def _repr_html_(self) -> str:
+        """The signature as a table, for notebooks."""
+        inputs = [("input", i.name, _written(i)) for i in self._plan.inputs]
+        shared = [("shared variable", s.name, str(s.dtype)) for s in self._plan.shared]
+        outputs = [("output", label, kind) for label, kind in self._outputs()]
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in [*inputs, *shared, *outputs]
+        )
+        nodes, programs = len(self._plan.steps), self.cache_info().currsize
+        return (
+            f"<table><caption><code>{html.escape(self.__name__)}</code>: {nodes} nodes, "
+            f"{programs} programs emitted</caption>{rows}</table>"
+        )
+
+    def _outputs(self) -> list[tuple[str, str]]:
+        """What each output is called, and its dtype and rank."""
+        plan = self._plan
+        return [
+            (plan.library.label(plan.variables[place]), str(plan.variables[place].type))
+            for place in plan.output_places
+        ]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The name, dtype and declared shape of every input."""
+        return self._plan.inputs
 
     def __call__(self, *args: Any) -> Any:
         """Run on arguments, or record the program where one of them is a tracer."""
@@ -74,11 +110,24 @@ class CompiledFunction:
         shared = [s.read() for s in self._plan.shared]
         return self._specializer(operands, shared).lower(operands, shared)
 
+    def observe(self, *args: Any) -> Observation:
+        """The program for arguments of these types beside its graph; emits it anew."""
+        return self._observe(self._operands(args), [s.read() for s in self._plan.shared])
+
+    def _observe(self, operands: Sequence[Any], shared: Sequence[Any]) -> Observation:
+        return observe(self._plan, self.__name__, operands, shared, self._checks)
+
     def report(self, *args: Any) -> Report:
-        """What became of every node, for arguments of these types; emits the program anew."""
+        """What became of every node, for arguments of these types, and what the program costs.
+
+        Emits the program anew, and compiles it to ask XLA, unless an argument is a tracer.
+        """
         operands = self._operands(args)
         shared = [s.read() for s in self._plan.shared]
-        return observe(self._plan, self.__name__, operands, shared, self._checks)
+        observation = self._observe(operands, shared)
+        traced = any(isinstance(x, _jax.Tracer) for x in operands)
+        lower = functools.partial(observation.specialization.lower, operands, shared)
+        return report_of(observation, None if traced else lower, self._plan_seconds)
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses and the number of programs emitted for different kinds of arguments."""
@@ -143,8 +192,9 @@ def compile(
     InvalidGraphError
         An input is missing, given twice, or of a type that is no array.
     """
+    start = time.perf_counter()
     plan = plan_of(graph, outputs)
-    return CompiledFunction(plan, name, checks)
+    return CompiledFunction(plan, name, checks, time.perf_counter() - start)
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
@@ -170,3 +220,9 @@ def _wrong_count(function: str, wanted: int, given: int) -> ArgumentCountError:
         f"{function} takes {wanted} argument{'' if wanted == 1 else 's'}, but {given} "
         f"{'was' if given == 1 else 'were'} given."
     )
+
+
+def _written(declared: Input) -> str:
+    """A declared type as in ``float64[3, ?]``."""
+    sizes = ", ".join("?" if n is None else str(n) for n in declared.shape)
+    return f"{declared.dtype}[{sizes}]"

@@ -1,90 +1,138 @@
-"""What became of every node of a graph."""
+"""What became of every node of a graph, and what the program costs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.graph import Plan
-from jaxprgen.frontend.known import is_known
-from jaxprgen.frontend.registry import Rule
-from jaxprgen.specialize import Specializer
+from jaxprgen._jax import Frame
+from jaxprgen.observe import Node, Observation
 
 
 class NodeReport(NamedTuple):
-    """One node: its Op, how it was lowered, equations appended, time its rule took in seconds.
-
-    ``how`` is "folded" (evaluated while emitting), "emitted" or "staged" (a routine that JAX
-    traced, see `jaxprgen.emit.staged`).
-    """
+    """One node: see `jaxprgen.observe.Node`; ``equations`` is how many there are."""
 
     op: str
+    name: str
+    line: str
     how: str
     equations: int
+    nbytes: int
     seconds: float
 
 
 class Report(NamedTuple):
-    """The nodes of one program, and the program's size once dead equations are dropped."""
+    """One program.
+
+    Attributes
+    ----------
+    name
+        The function's name.
+    nodes
+        The graph's nodes, in the order of computing.
+    equations
+        The number of equations of the program.
+    constant_bytes
+        The size of the data that travels beside the program, in bytes.
+    flops, bytes_accessed, temporary_bytes
+        What XLA says that one call of the compiled program costs: operations, memory read and
+        written, memory for intermediate results. None where it does not say.
+    stages
+        Seconds that each stage took: "plan" (once for a function), "emit", "lower" (to
+        StableHLO), "compile" (by XLA).
+    """
 
     name: str
     nodes: tuple[NodeReport, ...]
     equations: int
     constant_bytes: int
-    seconds: float
+    flops: float | None
+    bytes_accessed: float | None
+    temporary_bytes: int | None
+    stages: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain dictionaries and lists."""
         return {**self._asdict(), "nodes": [node._asdict() for node in self.nodes]}
 
     def __str__(self) -> str:
-        rows = [f"{n.how:<8} {n.equations:>9} {n.seconds * 1e6:>8.0f}  {n.op}" for n in self.nodes]
-        head = f"{'':<8} {'equations':>9} {'µs':>8}  Op"
-        foot = (
-            f"{self.name}: {self.equations} equations in the program, "
-            f"{self.constant_bytes} bytes of constants, emitted in {self.seconds * 1e3:.1f} ms"
+        head = ("", "equations", "bytes", "µs", "Op", "name", "line")
+        rows = [
+            (n.how, str(n.equations), str(n.nbytes), f"{n.seconds * 1e6:.0f}", n.op, n.name, n.line)
+            for n in self.nodes
+        ]
+        table = _align([head, *rows], right={1, 2, 3})
+        stages = ", ".join(f"{stage} {s * 1e3:.1f} ms" for stage, s in self.stages.items())
+        costs = {
+            "FLOPs": self.flops,
+            "bytes accessed": self.bytes_accessed,
+            "bytes for intermediate results": self.temporary_bytes,
+        }
+        said = ", ".join(f"{cost:.0f} {what}" for what, cost in costs.items() if cost is not None)
+        return (
+            f"{table}\n{self.name}: {self.equations} equations, "
+            f"{self.constant_bytes} bytes of constants\nXLA: {said or 'was not asked'}\n"
+            f"Time: {stages}"
         )
-        return "\n".join([head, *rows, foot])
 
 
-def observe(
-    plan: Plan, name: str, operands: Sequence[Any], shared: Sequence[Any], checks: bool
+def report_of(
+    observation: Observation,
+    lower: Callable[[], jax.stages.Lowered] | None,
+    plan_seconds: float,
 ) -> Report:
-    """Emit a plan anew for these arguments and report on it."""
-    lowered: dict[int, NodeReport] = {}
-    steps = tuple(step._replace(rule=_observed(step.rule, lowered)) for step in plan.steps)
-    program = Specializer(replace(plan, steps=steps), name, checks, quiet=True)(operands, shared)
-    nodes = [*plan.folded, *(step.node for step in plan.steps)]
-    closed = program.closed_jaxpr
+    """The report on a program; without ``lower``, which gives its lowered form, not by XLA."""
+    stages = {"plan": plan_seconds, "emit": observation.specialization.seconds}
+    analysis: dict[str, Any] = {}
+    temporary = None
+    if lower is not None:
+        start = time.perf_counter()
+        lowered = lower()
+        stages["lower"], start = time.perf_counter() - start, time.perf_counter()
+        compiled = lowered.compile()
+        stages["compile"] = time.perf_counter() - start
+        analysis = compiled.cost_analysis() or {}
+        temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)
     return Report(
-        name,
-        # A node that the driver evaluated never came to its rule.
-        tuple(lowered.get(id(n), NodeReport(str(n.op), "folded", 0, 0.0)) for n in nodes),
-        len(closed.jaxpr.eqns),
-        sum(np.asarray(c).nbytes for c in closed.consts),
-        program.seconds,
+        observation.name,
+        tuple(map(_node, observation.nodes)),
+        len(observation.closed_jaxpr.jaxpr.eqns),
+        sum(np.asarray(c).nbytes for c in observation.closed_jaxpr.consts),
+        analysis.get("flops"),
+        analysis.get("bytes accessed"),
+        temporary,
+        stages,
     )
 
 
-def _observed(rule: Rule, lowered: dict[int, NodeReport]) -> Rule:
-    """The rule, leaving a report each time it lowers a node."""
+def _node(node: Node) -> NodeReport:
+    return NodeReport(
+        node.op,
+        node.name,
+        line_of(node.frame),
+        node.how,
+        len(node.equations),
+        node.nbytes,
+        node.seconds,
+    )
 
-    def observed(ctx: RuleContext, *inputs: Any) -> Any:
-        builder, start = ctx.builder, time.perf_counter()
-        before, inlined = len(builder), builder.inlined
-        results = rule(ctx, *inputs)
-        seconds, equations = time.perf_counter() - start, len(builder) - before
-        values = results if type(results) is list else [results]
-        if builder.inlined > inlined:
-            how = "staged"
-        else:
-            how = "folded" if not equations and all(map(is_known, values)) else "emitted"
-        lowered[id(ctx.node)] = NodeReport(str(ctx.op), how, equations, seconds)
-        return results
 
-    return observed
+def line_of(frame: Frame | None) -> str:
+    """File and line, or nothing."""
+    return f"{frame.file}:{frame.line}" if frame else ""
+
+
+def _align(rows: list[tuple[str, ...]], right: set[int]) -> str:
+    """Rows as columns; those numbered in ``right`` end alike."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

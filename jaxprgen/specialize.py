@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import keyword
+import re
 import threading
 import time
 import warnings
@@ -14,11 +16,11 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
-from jaxprgen.emit.values import Array, atoms
+from jaxprgen.emit.values import Array, atom
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning, StaticShapeError
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering, ValueNeededError
-from jaxprgen.ir import Builder
+from jaxprgen.ir import Atom, Builder
 
 
 class CacheInfo(NamedTuple):
@@ -36,6 +38,8 @@ class Specialization:
     ----------
     closed_jaxpr
         The program. Its inputs are the arguments, its constants data known while emitting.
+    values
+        What stands for each of the plan's variables, by place.
     seconds
         How long emitting it took.
     """
@@ -44,10 +48,12 @@ class Specialization:
         self,
         closed: ClosedJaxpr,
         shared: Sequence[Array],
+        values: Sequence[Any],
         name: str,
         seconds: float,
     ) -> None:
         self.closed_jaxpr = closed
+        self.values = values
         self.seconds = seconds
         hoisted, constants = _jax.hoist_constants(closed)
         position = {id(array): i for i, array in enumerate(shared)}
@@ -55,7 +61,7 @@ class Specialization:
         self._sources: list[Any] = [position.get(id(c), c) for c in constants]
         self._params = _jax.jit_params(hoisted, name)
         self._on_device: list[Any] | None = None
-        self._jitted = jax.jit(_named(self._run, name))
+        self._jitted = jax.jit(_named(self._run, name, hoisted.jaxpr.debug_info.arg_names))
 
     def _run(self, *operands: Any) -> list[Any]:
         """What JAX calls to trace the program, and otherwise to debug it: with ``jax_debug_nans``,
@@ -67,7 +73,10 @@ class Specialization:
 
     def bind(self, *operands: Any) -> list[Any]:
         """The program as one ``jit`` equation; hidden arguments come first."""
-        return _jax.jit_p.bind(*operands, **self._params)
+        try:
+            return _jax.jit_p.bind(*operands, **self._params)
+        except _jax.NonFiniteError:  # Ask for the equation, as `jax.jit` does.
+            return _jax.eval_jaxpr(self._params["jaxpr"], operands)
 
     def __call__(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """Run on arguments, or record the program where one of them is a tracer."""
@@ -91,12 +100,24 @@ def to_device(arrays: Sequence[Array]) -> list[Any]:
         return jax.device_put(list(arrays))
 
 
-def _named(function: Any, name: str) -> Any:
+def _named(function: Any, name: str, arg_names: Sequence[str]) -> Any:
     def program(*operands: Any) -> Any:
         return function(*operands)
 
     program.__name__ = program.__qualname__ = name
+    program.__signature__ = signature(arg_names)  # type: ignore[attr-defined]
     return program
+
+
+def signature(names: Sequence[str]) -> inspect.Signature:
+    """A function of arguments by position that are called like this, as far as Python can."""
+    taken: dict[str, None] = {}  # In order.
+    for i, name in enumerate(names):
+        name = re.sub(r"\W", "_", name)
+        usable = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
+        taken[name if usable else f"argument_{i}"] = None
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(name, positional) for name in taken])
 
 
 class _Family(NamedTuple):
@@ -181,7 +202,10 @@ class Specializer:
         shared = [array.view() for array in shared]
         builder = Builder(types)
         lowering = Lowering(self.plan, builder, shared, values, self._checks, self._announce)
-        outputs = atoms(builder, lowering.run())
+        outputs: list[Atom] = []
+        for value, place in zip(lowering.run(), self.plan.output_places, strict=True):
+            builder.source_info = self.plan.source_infos[place]
+            outputs.append(atom(builder, value))
         closed = builder.build(
             outputs,
             name=self.name,
@@ -189,7 +213,7 @@ class Specializer:
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
         seconds = time.perf_counter() - start
-        return Specialization(closed, shared, self.name, seconds)
+        return Specialization(closed, shared, lowering.values, self.name, seconds)
 
     def _values(self, family: _Family, arguments: Sequence[Any]) -> dict[int, Array]:
         """The arguments that decide shapes, in their inputs' dtypes."""

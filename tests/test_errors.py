@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 import aesara
+import aesara.sparse
 import aesara.tensor as at
 import jax
 import numpy as np
@@ -101,11 +102,12 @@ def test_all_missing_inputs_are_listed():
 
 def not_variables(what, given):
     return (
-        "compile takes a FunctionGraph, or Aesara variables as inputs and outputs; among the "
+        "A graph is a FunctionGraph, or Aesara variables as inputs and outputs; among the "
         f"{what} is {given}."
     )
 
 
+SPARSE = aesara.sparse.csr_matrix("s")
 GENERATOR = aesara.shared(np.random.default_rng(0), "rng")
 NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
 
@@ -125,6 +127,7 @@ NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
             "A FunctionGraph has outputs of its own; leave out others.",
         ),
         (([x, GENERATOR], x), f"Input rng has type RandomGeneratorType, {NO_ARRAY}"),
+        (([SPARSE], SPARSE), f"Input s has type {SPARSE.type}, {NO_ARRAY}"),
         (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
     ],
 )

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply
 from aesara.graph.op import Op
+from aesara.raise_op import Assert
 from aesara.scalar.basic import UnaryScalarOp, same_out, upgrade_to_float
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.math import Dot
+from jax.experimental import checkify
 from laws import assert_agrees, equations
 
 import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import broadcast_to, shape_of
-from jaxprgen.errors import StaticShapeError, UnsupportedOpError
+from jaxprgen.errors import LoweringError, StaticShapeError, UnsupportedOpError
 from jaxprgen.frontend import registry
 from jaxprgen.frontend.context import FOLD_LIMIT
 from jaxprgen.ir import Builder
@@ -82,6 +84,10 @@ class Repeated(Op):
 
 def double(ctx, x):
     return ew.add(ctx.builder, x, x)
+
+
+def repeat(ctx, x, n):
+    return broadcast_to(ctx.builder, x, (ctx.static_int(1),))
 
 
 def test_an_op_of_one_output():
@@ -193,7 +199,7 @@ def test_the_context_describes_the_node():
 def test_operands_are_variables_or_what_is_known_of_them():
     seen = []
 
-    @jaxprgen.lowers(Repeated, folds=False)
+    @jaxprgen.lowers(Repeated, folds=False, static=(1,))
     def rule(ctx, x, n):
         seen.append((x, n))
         return broadcast_to(ctx.builder, x, (ctx.static_int(1),))
@@ -206,7 +212,7 @@ def test_operands_are_variables_or_what_is_known_of_them():
 
 
 def test_an_argument_is_asked_for_where_a_shape_needs_it():
-    @jaxprgen.lowers(Repeated)
+    @jaxprgen.lowers(Repeated, static=(1,))
     def rule(ctx, x, n):
         size = ctx.static(1)
         assert isinstance(size, np.ndarray)
@@ -222,9 +228,64 @@ def test_an_argument_is_asked_for_where_a_shape_needs_it():
 
 def test_what_follows_from_the_asked_argument_follows_emitted_nodes_too():
     """Aesara's own implementation computes it, where the nodes between were emitted."""
-    jaxprgen.lowers(Repeated)(lambda ctx, x, n: broadcast_to(ctx.builder, x, (ctx.static_int(1),)))
+    jaxprgen.lowers(Repeated, static=(1,))(repeat)
     size = at.cast(at.round(at.exp(n * 1.0)), "int64")
     assert_agrees([x, n], [Repeated()(x[0], size), size + 1], [ONES, np.int64(2)])
+
+
+@pytest.mark.parametrize("static", [(), (0,), lambda node: (len(node.inputs),)])
+def test_a_rule_declares_which_values_it_asks_for(static):
+    jaxprgen.lowers(Repeated, static=static)(repeat)
+    with pytest.raises(LoweringError) as caught:
+        jaxprgen.compile([x, n], Repeated()(x[0], n)).jaxpr(ONES, 2)
+    assert str(caught.value).splitlines()[:2] == [
+        "The rule asks for the value of input 1, which it does not declare: register it by "
+        "@lowers(Repeated, static=(1,)).",
+        "  in Repeated(result of Subtensor{int64}, n)",
+    ]
+
+
+def test_what_a_rule_declares_is_inherited_and_overridden_with_it():
+    class RepeatedToo(Repeated):
+        pass
+
+    node = RepeatedToo()(x[0], n).owner
+    jaxprgen.lowers(Repeated, static=lambda node: [len(node.inputs) - 1], shape_only=(0,))(repeat)
+    assert registry.static_inputs(RepeatedToo, node) == [1]
+    assert registry.shape_only_inputs(RepeatedToo, node) == (0,)
+    jaxprgen.lowers(RepeatedToo, static=(0, 1))(repeat)
+    assert registry.static_inputs(RepeatedToo, node) == (0, 1)
+    assert registry.shape_only_inputs(RepeatedToo, node) == ()
+    assert registry.static_inputs(Repeated, node) == [1]
+    jaxprgen.lowers(Repeated, override=True)(repeat)
+    assert registry.static_inputs(Repeated, node) == ()
+    assert registry.static_inputs(Doubled, node) == ()
+
+
+def test_a_compiled_function_keeps_its_rule_with_what_that_declared():
+    jaxprgen.lowers(Repeated, static=(1,))(repeat)
+    f = jaxprgen.compile([x, n], Repeated()(x[0], n))
+    jaxprgen.lowers(Repeated, override=True)(lambda ctx, x, n: x)
+    assert f(ONES, 2).shape == (2,)
+
+
+def test_a_users_rule_for_a_scalar_op_may_ask_too():
+    @jaxprgen.lowers(Tripled, static=(0,))
+    def rule(ctx, value):
+        return np.asarray(3 * ctx.static(0))
+
+    tripled = Elemwise(Tripled(same_out, name="tripled"))(n)
+    assert jaxprgen.check([n], tripled).static == ("n",)
+    assert jaxprgen.compile([n], tripled)(2) == 6
+
+
+def test_of_what_only_the_shape_matters_no_value_is_asked_for():
+    """Also where Aesara's own implementation computes the value, of things that are emitted."""
+    emitted = at.arange(FOLD_LIMIT + 1).sum() // FOLD_LIMIT - FOLD_LIMIT // 2 + n
+    for size in (at.fill(x, emitted)[1], Assert("x is large")(emitted, x.sum() > 0)):
+        f = jaxprgen.compile([x, n], at.arange(size), checks=True)
+        checked = jax.jit(checkify.checkify(f), static_argnums=1)
+        assert checked(ONES, 2)[1].shape == (2,)
 
 
 def test_nodes_of_known_inputs_are_evaluated():
@@ -248,7 +309,7 @@ def test_nodes_of_known_inputs_are_evaluated():
 def test_a_rule_folds_what_is_small(size, folded):
     results = []
 
-    @jaxprgen.lowers(Repeated, folds=False)
+    @jaxprgen.lowers(Repeated, folds=False, static=(1,))
     def rule(ctx, x, n):
         result = ctx.fold((x, n), (ctx.static_int(1),))
         results.append(result)

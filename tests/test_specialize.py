@@ -1,4 +1,4 @@
-"""One program per kind of arguments, emitted once; the report of what became of a graph."""
+"""One program per kind of arguments, emitted once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from aesara.graph.basic import applys_between
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from laws import assert_same
@@ -226,55 +225,6 @@ def test_threads_set_shared_variables_and_call():
     assert all(in_threads(8, work))
 
 
-# --- The report ---------------------------------------------------------------------------
-
-
-def test_the_report_says_what_became_of_every_node():
-    mask = at.constant(np.array([1.0, 0.0, 1.0]))
-    scaled = at.exp(x) * (mask * 2)
-    output = scaled.sum() * x.shape[0] + at.arange(x.shape[0])
-    f = jaxprgen.compile([x], output)
-    report = f.report(ONES)
-    rows = {(node.op, node.how): node.equations for node in report.nodes}
-    assert len(report.nodes) == len(list(applys_between([x], [output])))
-    assert rows["Elemwise{exp,no_inplace}", "emitted"] == 1
-    assert rows["Shape", "folded"] == rows["ARange{dtype='int64'}", "folded"] == 0
-    assert rows["Elemwise{mul,no_inplace}", "folded"] == 0
-    assert {node.how for node in report.nodes} == {"folded", "emitted"}
-    assert report.equations == len(f.jaxpr(ONES).jaxpr.eqns)
-    assert sum(node.equations for node in report.nodes) == report.equations
-    assert report.constant_bytes == sum(np.asarray(c).nbytes for c in f.jaxpr(ONES).consts) == 48
-    assert all(0 <= node.seconds <= report.seconds for node in report.nodes)
-
-
-def test_the_report_counts_dead_equations_with_the_node_and_not_in_the_program():
-    m = at.dmatrix("m")
-    largest, where = at.max_and_argmax(m, axis=0)
-    f = jaxprgen.compile([m], largest + at.exp(m)[0, 0] * 0 * where.shape[0])
-    report = f.report(np.ones((2, 2)))
-    assert report.equations < sum(node.equations for node in report.nodes)
-
-
-def test_the_report_as_text_and_as_plain_values():
-    f = jaxprgen.compile([x], at.exp(x) + at.constant(ONES) * 2, name="model")
-    report = f.report(ONES)
-    head, *rows, foot = str(report).splitlines()
-    assert head.split() == ["equations", "µs", "Op"]
-    assert [row.split()[0] for row in rows] == [node.how for node in report.nodes]
-    assert foot.startswith("model: 2 equations in the program, 24 bytes of constants, emitted in ")
-    plain = report.as_dict()
-    assert plain["name"] == "model"
-    assert plain["equations"] == 2
-    assert plain["nodes"][0] == report.nodes[0]._asdict()
-    assert type(plain["nodes"]) is list
-
-
-def test_reporting_leaves_the_function_as_it_is():
-    f = compiled()
-    f.report(ONES, 1)
-    assert f.cache_info() == CacheInfo(0, 0, 0)
-
-
 # --- Lowering -----------------------------------------------------------------------------
 
 
@@ -291,7 +241,6 @@ def test_a_program_is_lowered_and_compiled_ahead():
 def test_names_reach_the_program():
     f = jaxprgen.compile([x, n], x * n, name="model")
     assert f.__name__ == "model"
-    assert repr(f) == "<jaxprgen function model(x, n)>"
     info = f.jaxpr(ONES, 1).jaxpr.debug_info
     assert tuple(info.arg_names) == ("x", "n")
     assert "model" in info.func_src_info

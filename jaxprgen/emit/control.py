@@ -22,7 +22,7 @@ def while_loop(
     """
     operands = atoms(b, carries)
     types = [x.aval for x in operands]
-    test, step = Builder(types), Builder(types)
+    test, step = b.nested(types), b.nested(types)
     condition_jaxpr = test.build([atom(test, condition(test, *test.inputs))], name="condition")
     body_jaxpr = step.build(atoms(step, body(step, *step.inputs)), name="body")
     return list(lax.while_loop(b, condition_jaxpr, body_jaxpr, operands))

@@ -20,7 +20,7 @@ def fold_constants(plan: Plan) -> Plan:
     """
     values = plan.values.copy()
     steps: list[Step] = []
-    folded: list[Any] = []
+    folded: list[Step] = []
     builder = Builder()  # Stays empty: what makes an equation is not folded.
     for step in plan.steps:
         inputs = [values[place] for place in step.inputs]
@@ -30,7 +30,7 @@ def fold_constants(plan: Plan) -> Plan:
         if results is None or not all(map(is_known, results)):
             steps.append(step)
             continue
-        folded.append(step.node)
+        folded.append(step)
         for place, value in zip(step.outputs, results, strict=True):
             values[place] = value
     return replace(plan, values=values, steps=tuple(steps), folded=tuple(folded))
@@ -42,6 +42,8 @@ def _results(plan: Plan, step: Step, inputs: list[Any], builder: Builder) -> lis
     alone = step._replace(inputs=tuple(range(count)), outputs=tuple(range(count, size)))
     part = Plan(
         library=plan.library,
+        variables=(),
+        source_infos=(),
         inputs=(),
         input_places=(),
         output_places=alone.outputs,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from jaxprgen._jax import NARROW
+from jaxprgen._jax import NARROW, SourceInfo
 from jaxprgen.frontend.registry import Rule
 
 
@@ -21,7 +21,10 @@ class OutputType(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One node to lower, with the places of its inputs and outputs in the list of values."""
+    """One node to lower, with the places of its inputs and outputs in the list of values.
+
+    ``source_info`` is the name and the line that its equations get.
+    """
 
     node: Any
     rule: Rule
@@ -29,6 +32,7 @@ class Step(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     types: tuple[OutputType | None, ...]
+    source_info: SourceInfo
 
 
 class Input(NamedTuple):
@@ -60,23 +64,34 @@ class Library(Protocol):
         """Several lines that name the node, its inputs' types and shapes and the user's line."""
         ...
 
+    def name(self, variable: Any) -> str:
+        """What the user calls a variable; empty if nothing."""
+        ...
+
+    def label(self, variable: Any) -> str:
+        """What to call a variable in any case: its name, what computes it, or its value."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plan:
     """A graph ready to be lowered any number of times: what does not depend on shapes.
 
     ``values`` has one place per variable; constants, and what follows from them, stand in
-    theirs, all others hold None. ``folded`` are the nodes whose results stand there.
+    theirs, all others hold None. ``folded`` are the steps whose results stand there.
+    ``variables`` are the library's own, and ``source_infos`` their names and lines, by place.
     """
 
     library: Library
+    variables: tuple[Any, ...]
+    source_infos: Sequence[SourceInfo]
     inputs: tuple[Input, ...]
     input_places: tuple[int, ...]
     output_places: tuple[int, ...]
     shared: tuple[Shared, ...]
     values: list[Any]
     steps: tuple[Step, ...]
-    folded: tuple[Any, ...] = ()
+    folded: tuple[Step, ...] = ()
 
     @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:

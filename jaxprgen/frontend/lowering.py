@@ -20,6 +20,7 @@ from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
 from jaxprgen.frontend.known import as_known, known_and_small
+from jaxprgen.frontend.registry import find_rule, shape_only_inputs, static_inputs
 from jaxprgen.ir import Builder
 
 
@@ -52,6 +53,11 @@ class Lowering:
         Called with a node and a message for every run-time check that is left out.
     wide
         Whether outputs have the dtypes the graph declares, or 32 bits; by default as x64 says.
+
+    Attributes
+    ----------
+    values
+        What stands for each variable, by place.
     """
 
     def __init__(
@@ -71,11 +77,12 @@ class Lowering:
         wide = _jax.x64_enabled() if wide is None else wide
         self._steps = plan.steps if wide else plan.narrow_steps
         self._producers: dict[int, Step] | None = None
-        self._values: list[Any] = plan.values.copy()
+        self.values: list[Any] = plan.values.copy()
         for position, (declared, place) in enumerate(
             zip(plan.inputs, plan.input_places, strict=True)
         ):
-            self._values[place] = (
+            builder.source_info = plan.source_infos[place]
+            self.values[place] = (
                 values[position]
                 if position in values
                 else self._admit(builder.inputs[position], ew.canonical(declared.dtype))
@@ -84,7 +91,7 @@ class Lowering:
             zip(plan.shared, shared, strict=True), len(plan.inputs)
         ):
             known_value = values.get(position)
-            self._values[variable.place] = (
+            self.values[variable.place] = (
                 builder.constant(value) if known_value is None else known_value
             )
 
@@ -96,9 +103,9 @@ class Lowering:
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""
-        values, builder, evaluate = self._values, self.builder, self.plan.library.evaluate
+        values, builder, evaluate = self.values, self.builder, self.plan.library.evaluate
         for step in self._steps:
-            node, rule, folds, inputs, outputs, types = step
+            node, rule, folds, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
             try:
                 if folds and (arrays := known_and_small(xs)) is not None:
@@ -132,8 +139,14 @@ class Lowering:
 
     def static(self, step: Step, position: int) -> Array:
         """The value of a step's input; see `RuleContext.static`."""
+        op_type = type(step.node.op)
+        if find_rule(op_type) is step.rule and position not in static_inputs(op_type, step.node):
+            raise LoweringError(
+                f"The rule asks for the value of input {position}, which it does not declare: "
+                f"register it by @lowers({op_type.__name__}, static=({position},))."
+            )
         place = step.inputs[position]
-        value = known(self._values[place])
+        value = known(self.values[place])
         return self._derive(step, place) if value is None else value
 
     def _derive(self, asking: Step, target: int) -> Array:
@@ -146,7 +159,7 @@ class Lowering:
         pending = [target]
         while pending:
             place = pending.pop()
-            if place in seen or known(self._values[place]) is not None:
+            if place in seen or known(self.values[place]) is not None:
                 continue
             seen.add(place)
             step = self._producers.get(place)
@@ -154,20 +167,19 @@ class Lowering:
                 missing.add(place)
             else:
                 order.append(step)
-                pending.extend(step.inputs)
+                idle = shape_only_inputs(type(step.node.op), step.node)
+                pending.extend(p for i, p in enumerate(step.inputs) if i not in idle)
         if missing:
             places = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
             where = self.plan.library.describe(
-                asking.node, [self._values[place] for place in asking.inputs]
+                asking.node, [self.values[place] for place in asking.inputs]
             )
             raise ValueNeededError([places.index(place) for place in sorted(missing)], where)
         found: dict[int, Any] = {}
         needed = set(map(id, order))
         for step in self.plan.steps:
             if id(step) in needed:
-                inputs = [
-                    found[p] if p in found else as_known(self._values[p]) for p in step.inputs
-                ]
+                inputs = [found[p] if p in found else _or_ones(self.values[p]) for p in step.inputs]
                 found.update(
                     zip(step.outputs, self.plan.library.evaluate(step.node, inputs), strict=True)
                 )
@@ -181,6 +193,13 @@ class Lowering:
             check(ctx.builder, condition(ctx.builder), message)
         else:
             self._announce(ctx.node, message)
+
+
+def _or_ones(value: Any) -> Any:
+    """The known value, or ones where no more than its shape matters (or that a check holds)."""
+    if known(value) is None and isinstance(value, (Var, Broadcast)):
+        return np.broadcast_to(np.ones((), dtype_of(value)), shape_of(value))
+    return as_known(value)
 
 
 def _checked(value: Value, declared: OutputType) -> Value:

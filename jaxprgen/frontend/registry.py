@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from jaxprgen.errors import DuplicateRuleError
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
+Positions: TypeAlias = Sequence[int] | Callable[[Any], Sequence[int]]
+"""Which inputs of a node: the same of every node, or a function of the node."""
 
-_rules: dict[type, Rule] = {}
+
+class Registration(NamedTuple):
+    """A rule and what it declares of the inputs of its nodes; see `lowers`."""
+
+    rule: Rule
+    static: Positions
+    shape_only: Positions
+
+
+_rules: dict[type, Registration] = {}
 _unfolded: set[Rule] = set()
 
 
-def lowers(*op_types: type, override: bool = False, folds: bool = True) -> Callable[[R], R]:
+def lowers(
+    *op_types: type,
+    override: bool = False,
+    folds: bool = True,
+    static: Positions = (),
+    shape_only: Positions = (),
+) -> Callable[[R], R]:
     """Register a rule for Op classes and, unless they have their own, their subclasses.
 
     A rule is called as ``rule(ctx, *inputs)`` with a `jaxprgen.frontend.context.RuleContext`
@@ -31,6 +48,11 @@ def lowers(*op_types: type, override: bool = False, folds: bool = True) -> Calla
         Whether a node whose inputs are all known, and small, is evaluated while emitting
         instead of calling the rule. Not so for an Op that makes large arrays of small inputs:
         its rule decides (`RuleContext.fold`).
+    static
+        The inputs whose values the rule asks for (`RuleContext.static`): shapes depend on them.
+        Positions, or a function that gives those of a node.
+    shape_only
+        The inputs that matter to the result by their shape at most, in the same form.
 
     Raises
     ------
@@ -42,10 +64,11 @@ def lowers(*op_types: type, override: bool = False, folds: bool = True) -> Calla
         for op_type in op_types:
             if op_type in _rules and not override:
                 raise DuplicateRuleError(
-                    f"{op_type.__name__} is already lowered by {_rules[op_type].__qualname__}; "
+                    f"{op_type.__name__} is already lowered by "
+                    f"{_rules[op_type].rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = rule
+            _rules[op_type] = Registration(rule, static, shape_only)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -55,7 +78,28 @@ def lowers(*op_types: type, override: bool = False, folds: bool = True) -> Calla
 
 def find_rule(op_type: type) -> Rule | None:
     """The rule of the class, or of its nearest base class that has one."""
+    found = _find(op_type)
+    return found and found.rule
+
+
+def static_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node whose values decide shapes, as the rule of the class declares."""
+    found = _find(op_type)
+    return _positions(found.static, node) if found else ()
+
+
+def shape_only_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node that matter by their shape at most, as the rule declares."""
+    found = _find(op_type)
+    return _positions(found.shape_only, node) if found else ()
+
+
+def _find(op_type: type) -> Registration | None:
     return next((_rules[base] for base in op_type.__mro__ if base in _rules), None)
+
+
+def _positions(declared: Positions, node: Any) -> Sequence[int]:
+    return declared(node) if callable(declared) else declared
 
 
 def folds(rule: Rule) -> bool:

@@ -35,7 +35,7 @@ class Builder:
     settings
         JAX's settings that decide which program is emitted, as one hashable value.
     source_info
-        The source location that following equations get.
+        The name and the line of the user's that following equations get.
     inlined
         How many programs were inlined.
     """
@@ -60,7 +60,7 @@ class Builder:
         self._context = _jax.eqn_context()
         self.settings = _jax.trace_context()
         self.inlined = 0
-        self.source_info = _jax.source_info()
+        self.source_info = _jax.NO_SOURCE
         self.plain = _jax.ambient_mesh_is_empty() and all(
             _jax.is_plain(v.aval) or v.aval.sharding.mesh.empty for v in self._inputs
         )
@@ -73,6 +73,10 @@ class Builder:
     def __len__(self) -> int:
         """The number of equations so far."""
         return len(self._equations)
+
+    def equations_from(self, index: int) -> list[JaxprEqn]:
+        """The equations so far, without the first ``index``."""
+        return self._equations[index:]
 
     # --- Atoms ---------------------------------------------------------------------------
 
@@ -155,9 +159,21 @@ class Builder:
             fresh = [Var(v.aval) for v in eqn.outvars]
             atoms.update(zip(eqn.outvars, fresh, strict=True))
             invars = [read(x) for x in eqn.invars]
-            self._equations.append(eqn.replace(invars=invars, outvars=fresh))
+            source_info = _jax.within(self.source_info, eqn.source_info)
+            self._equations.append(
+                eqn.replace(invars=invars, outvars=fresh, source_info=source_info)
+            )
         self.inlined += 1
         return [read(x) for x in jaxpr.outvars]
+
+    def nested(self, input_types: Iterable[ShapedArray]) -> Builder:
+        """A builder for a program inside an equation of this one, on the same line.
+
+        It carries no name, because JAX puts that of the equation in front.
+        """
+        inner = Builder(input_types)
+        inner.source_info = _jax.unnamed(self.source_info)
+        return inner
 
     def once(self, key: Any, make: Any) -> Any:
         """The value of ``make()`` for this key, made at most once in this program."""

@@ -47,19 +47,19 @@ def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
     return sizes
 
 
-@lowers(Alloc, folds=False)
+@lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """A value repeated to a shape that is known while emitting."""
     return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
 
 
-@lowers(AllocEmpty, folds=False)
+@lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
 def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Value:
     """Zeros: JAX has no array without values."""
     return splat(0, ctx.dtype, _sizes(ctx, 0, len(sizes)))
 
 
-@lowers(ARange, folds=False)
+@lowers(ARange, folds=False, static=(0, 1, 2))
 def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
     """A range whose length is known while emitting."""
     first, last, by = (ctx.static(i).item() for i in range(3))
@@ -80,7 +80,7 @@ def _dtypes(ctx: RuleContext) -> list[str]:
     return [v.type.dtype for v in ctx.node.inputs]
 
 
-@lowers(Eye, folds=False)
+@lowers(Eye, folds=False, static=(0, 1))
 def lower_eye(ctx: RuleContext, rows: Value, columns: Value, diagonal: Value) -> Any:
     """Ones on a diagonal; the shape is known while emitting, the diagonal need not be."""
     shape = _sizes(ctx, 0, 2)
@@ -90,7 +90,7 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value, diagonal: Value) ->
     return create.eye(ctx.builder, shape[0], shape[1], diagonal, ctx.dtype)
 
 
-@lowers(Join)
+@lowers(Join, static=(0,))
 def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
     """Arrays one behind the other, in their common dtype."""
     rank = len(shape_of(xs[0]))
@@ -104,7 +104,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-@lowers(Split)
+@lowers(Split, static=(1, 2))
 def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[Value]:
     """Pieces of sizes that are known while emitting."""
     pieces: Array = ctx.static(2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Apply, Constant
-from aesara.scalar.basic import Composite, ScalarOp
+from aesara.scalar.basic import Composite, ScalarOp, Second
 from aesara.tensor.elemwise import Elemwise
 
 from jaxprgen._jax import Var
@@ -19,17 +19,28 @@ from jaxprgen.frontend.aesara import scalar
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.known import FOLD_LIMIT
-from jaxprgen.frontend.registry import find_rule, lowers
+from jaxprgen.frontend.registry import find_rule, lowers, static_inputs
 from jaxprgen.ir import Builder
 
 
-@lowers(Elemwise, folds=False)
+def _static(node: Apply) -> Sequence[int]:
+    """What a user's rule for the scalar Op asks for."""
+    return static_inputs(type(node.op.scalar_op), node)
+
+
+def _shape_only(node: Apply) -> Sequence[int]:
+    """``second(x, y)`` is ``y`` in the shape of ``x``."""
+    scalar_op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
+    return (0,) if isinstance(scalar_op, Second) else ()
+
+
+@lowers(Elemwise, folds=False, static=_static, shape_only=_shape_only)
 def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     """A scalar Op on arrays. What is merely repeated is computed once, then repeated."""
     return _lower(ctx, ctx.step.node.op.scalar_op, xs)
 
 
-@lowers(ScalarOp, folds=False)
+@lowers(ScalarOp, folds=False, shape_only=_shape_only)
 def lower_scalar(ctx: RuleContext, *xs: Value) -> Any:
     """A scalar Op on scalars."""
     return _lower(ctx, ctx.step.node.op, xs)

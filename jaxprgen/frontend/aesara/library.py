@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 from collections.abc import Sequence
@@ -12,9 +13,9 @@ import aesara
 import numpy as np
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
 from aesara.scalar.basic import ScalarType
-from aesara.tensor.type import TensorType
+from aesara.tensor.type import DenseTensorType, TensorType
 
-from jaxprgen._jax import Var
+from jaxprgen._jax import Frame, Var
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.errors import IndexOutOfBoundsError
 
@@ -57,6 +58,14 @@ class AesaraLibrary:
         rows.append(f"  {origin(node)}")
         return "\n".join(rows)
 
+    def name(self, variable: Variable) -> str:
+        """The user's name of a variable; empty if there is none."""
+        return variable.name or ""
+
+    def label(self, variable: Variable) -> str:
+        """The user's name of a variable, or what computes it, or its value."""
+        return name_of(variable)
+
 
 def _own(variable: Variable, value: Any) -> Any:
     """A known input as ``perform`` takes it: a copy, or a NumPy scalar for a scalar type.
@@ -71,7 +80,8 @@ def _own(variable: Variable, value: Any) -> Any:
 LIBRARY = AesaraLibrary()
 SMALL = 4
 """Elements up to which messages show an array's values."""
-_AESARA = str(Path(aesara.__file__).parent)
+_NOT_USERS = (str(Path(aesara.__file__).parent), functools.__file__)
+"""Where lines of Aesara's are: in its files, and in the dispatch of its generic functions."""
 
 
 def _describe_value(variable: Variable, value: Any) -> str:
@@ -105,17 +115,38 @@ def describe_op(node: Apply) -> str:
     return f"{node.op}({inputs})" + (f" -> {named}" if named else "")
 
 
-def origin(node: Apply) -> str:
-    """Where the user built a node: file, line and text, as Aesara recorded it.
+def frame_of(variable: Variable) -> Frame | None:
+    """The line of the user's that made a variable: outside of Aesara, and of an Op.
 
-    That is the innermost line outside of Aesara and, if there is one, outside of an Op.
+    That is the innermost one, as Aesara recorded it (see its ``traceback__limit``). None where
+    it recorded nothing, or only lines of its own, as for most of what `aesara.grad` makes.
     """
-    for variable in node.outputs:
-        trace = getattr(variable.tag, "trace", None)
-        if trace and trace[0]:
-            lines = [frame for frame in trace[0] if not frame[0].startswith(_AESARA)] or trace[0]
-            outside = list(itertools.takewhile(lambda frame: frame[2] != "make_node", lines))
-            file, line, function, text = (outside or lines)[-1]
-            text = text or linecache.getline(file, line).strip()
-            return f"built at {file}:{line}, in {function}: {text}"
-    return "built at a line that was not recorded (see Aesara's traceback__limit)"
+    trace = getattr(variable.tag, "trace", None)
+    if not trace or not trace[0]:
+        return None
+    lines = [frame for frame in trace[0] if not frame[0].startswith(_NOT_USERS)]
+    if not lines:
+        return None
+    outside = list(itertools.takewhile(lambda frame: frame[2] != "make_node", lines))
+    return Frame(*(outside or lines)[-1][:3])
+
+
+def origin(node: Apply) -> str:
+    """Where the user built a node: file, line and text."""
+    frame = next(filter(None, map(frame_of, node.outputs)), None) or _in_aesara(node)
+    if frame is None:
+        return "built at a line that was not recorded (see Aesara's traceback__limit)"
+    text = linecache.getline(frame.file, frame.line).strip()
+    return f"built at {frame.file}:{frame.line}, in {frame.function}: {text}"
+
+
+def _in_aesara(node: Apply) -> Frame | None:
+    """The innermost line that Aesara recorded for a node, its own or not."""
+    traces = (getattr(variable.tag, "trace", None) for variable in node.outputs)
+    return next((Frame(*trace[0][-1][:3]) for trace in traces if trace and trace[0]), None)
+
+
+def is_array(variable: Variable) -> bool:
+    """Whether a variable is a dense tensor or a scalar, whatever its Op."""
+    # A sparse matrix has a type that is derived from that of dense tensors.
+    return isinstance(variable.type, (DenseTensorType, ScalarType))

@@ -11,23 +11,89 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
-from aesara.tensor.type import TensorType
 
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
-from jaxprgen.frontend.aesara.library import LIBRARY, describe_op, name_of, origin
+from jaxprgen.frontend.aesara.library import (
+    LIBRARY,
+    describe_op,
+    frame_of,
+    is_array,
+    name_of,
+    origin,
+)
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.folding import fold_constants
 from jaxprgen.frontend.graph import Input, OutputType, Plan, Shared, Step
+from jaxprgen.frontend.origin import Origins
 from jaxprgen.frontend.registry import Rule, find_rule, folds
 
 
 def plan_of(graph: Any, outputs: Any = None) -> Plan:
     """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`."""
+    inputs, outputs = ends_of(graph, outputs)
+    numbering = _Numbering()
+    for variable in inputs:
+        numbering.add_leaf(variable)
+    declared = tuple(_input(v) for v in inputs)
+    nodes = toposort(outputs, set(inputs))
+    rules = _rules_of(nodes)
+    ends = [numbering.add_node(node) for node in nodes]
+    output_places = tuple([numbering.place_of(v) for v in outputs])
+    for variable in outputs:
+        if not is_array(variable):
+            raise InvalidGraphError(f"Output {_no_array(variable)}")
+    if numbering.missing:
+        raise InvalidGraphError(_missing_text(numbering.missing))
+    source_infos = numbering.origins.source_infos()
+    steps = [
+        Step(
+            node,
+            rule := rules[type(node.op)],
+            folds(rule),
+            places,
+            results,
+            tuple([_output_type(v) for v in node.outputs]),
+            source_infos[results[0]],
+        )
+        for node, (places, results) in zip(nodes, ends, strict=True)
+    ]
+    plan = Plan(
+        LIBRARY,
+        tuple(numbering.variables),
+        source_infos,
+        declared,
+        tuple(range(len(inputs))),
+        output_places,
+        tuple(numbering.shared),
+        numbering.values,
+        tuple(steps),
+    )
+    return fold_constants(plan)
+
+
+def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Variable, ...]]:
+    """The inputs and outputs that are given, by a `FunctionGraph` or as they are.
+
+    Raises
+    ------
+    InvalidGraphError
+        These are no variables, there are no outputs, or an input is given twice or a constant.
+    """
     if isinstance(graph, FunctionGraph):
         if outputs is not None:
             raise InvalidGraphError("A FunctionGraph has outputs of its own; leave out others.")
-        return _plan(tuple(graph.inputs), tuple(graph.outputs))
-    return _plan(_variables(graph, "inputs"), _variables(outputs, "outputs"))
+        graph, outputs = graph.inputs, graph.outputs
+    inputs, outputs = _variables(graph, "inputs"), _variables(outputs, "outputs")
+    if not outputs:
+        raise InvalidGraphError("The graph has no outputs: there is nothing to compute.")
+    seen: set[Variable] = set()
+    for variable in inputs:
+        if variable in seen:
+            raise InvalidGraphError(f"{name_of(variable)} is given as an input twice.")
+        if isinstance(variable, Constant):
+            raise InvalidGraphError(f"{name_of(variable)} is a constant, not an input.")
+        seen.add(variable)
+    return inputs, outputs
 
 
 def _variables(given: Any, what: str) -> tuple[Variable, ...]:
@@ -37,73 +103,56 @@ def _variables(given: Any, what: str) -> tuple[Variable, ...]:
     for variable in variables:
         if not isinstance(variable, Variable):
             raise InvalidGraphError(
-                "compile takes a FunctionGraph, or Aesara variables as inputs and outputs; among "
+                "A graph is a FunctionGraph, or Aesara variables as inputs and outputs; among "
                 f"the {what} is {variable!r}."
             )
     return variables
 
 
-def _plan(inputs: tuple[Variable, ...], outputs: tuple[Variable, ...]) -> Plan:
-    if not outputs:
-        raise InvalidGraphError("The graph has no outputs: there is nothing to compute.")
-    places: dict[Variable, int] = {}
-    for variable in inputs:
-        if variable in places:
-            raise InvalidGraphError(f"{name_of(variable)} is given as an input twice.")
-        if isinstance(variable, Constant):
-            raise InvalidGraphError(f"{name_of(variable)} is a constant, not an input.")
-        places[variable] = len(places)
-    declared = tuple(_input(v) for v in inputs)
-    values: list[Any] = [None] * len(inputs)
-    shared: list[Shared] = []
-    missing: list[tuple[Variable, Apply | None]] = []
+class _Numbering:
+    """A place for every variable of a graph, in the order of computing."""
 
-    def place_of(variable: Variable, client: Apply | None) -> int:
-        """The variable's place; one that no node computes gets it here."""
-        place = places.get(variable)
-        if place is not None:
-            return place
-        place = places[variable] = len(places)
-        values.append(None)
-        if isinstance(variable, Constant):
-            values[place] = _constant(variable)
-        elif isinstance(variable, SharedVariable):
-            shared.append(_shared(variable, place))
-        elif variable.owner is None:
-            missing.append((variable, client))
+    def __init__(self) -> None:
+        self.places: dict[Variable, int] = {}
+        self.variables: list[Variable] = []
+        self.values: list[Any] = []
+        self.shared: list[Shared] = []
+        self.missing: list[tuple[Variable, Apply | None]] = []
+        self.origins = Origins()
+
+    def _add(self, variable: Variable) -> int:
+        place = len(self.variables)
+        # An input that a node computes beside others keeps its place: what is given counts.
+        self.places.setdefault(variable, place)
+        self.variables.append(variable)
+        self.values.append(None)
         return place
 
-    nodes = toposort(outputs, set(inputs))
-    rules = _rules_of(nodes)
-    steps: list[Step] = []
-    for node in nodes:
-        rule = rules[type(node.op)]
-        steps.append(
-            Step(
-                node,
-                rule,
-                folds(rule),
-                tuple([place_of(v, node) for v in node.inputs]),
-                tuple([place_of(v, None) for v in node.outputs]),
-                tuple([_output_type(v.type) for v in node.outputs]),
-            )
-        )
-    output_places = tuple([place_of(v, None) for v in outputs])
-    for variable in outputs:
-        if _output_type(variable.type) is None:
-            raise InvalidGraphError(f"Output {_no_array(variable)}")
-    if missing:
-        raise InvalidGraphError(_missing_text(missing))
-    plan = Plan(
-        LIBRARY,
-        declared,
-        tuple(range(len(inputs))),
-        output_places,
-        tuple(shared),
-        values,
-        tuple(steps),
-    )
-    return fold_constants(plan)
+    def add_leaf(self, variable: Variable) -> int:
+        """A place for a variable that no node computes."""
+        self.origins.add_leaf(variable.name, frame_of(variable))
+        return self._add(variable)
+
+    def add_node(self, node: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Places for the outputs of a node; those of its inputs, and these."""
+        inputs = tuple([self.place_of(v, node) for v in node.inputs])
+        names = [v.name for v in node.outputs]
+        self.origins.add_node(inputs, names, frame_of(node.outputs[0]))
+        return inputs, tuple([self._add(v) for v in node.outputs])
+
+    def place_of(self, variable: Variable, client: Apply | None = None) -> int:
+        """The variable's place; one that no node computes gets it here."""
+        place = self.places.get(variable)
+        if place is not None:
+            return place
+        place = self.add_leaf(variable)
+        if isinstance(variable, Constant):
+            self.values[place] = _constant(variable)
+        elif isinstance(variable, SharedVariable):
+            self.shared.append(_shared(variable, place))
+        elif variable.owner is None:
+            self.missing.append((variable, client))
+        return place
 
 
 def _rules_of(nodes: Sequence[Apply]) -> dict[type, Rule]:
@@ -144,12 +193,10 @@ def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
 
 
 def _input(variable: Variable) -> Input:
-    kind = variable.type
-    if isinstance(kind, TensorType):
-        return Input(name_of(variable), np.dtype(kind.dtype), tuple(kind.shape))
-    if isinstance(kind, ScalarType):
-        return Input(name_of(variable), np.dtype(kind.dtype), ())
-    raise InvalidGraphError(f"Input {_no_array(variable)}")
+    if not is_array(variable):
+        raise InvalidGraphError(f"Input {_no_array(variable)}")
+    shape = () if isinstance(variable.type, ScalarType) else tuple(variable.type.shape)
+    return Input(name_of(variable), np.dtype(variable.type.dtype), shape)
 
 
 def _no_array(variable: Variable) -> str:
@@ -159,8 +206,8 @@ def _no_array(variable: Variable) -> str:
     )
 
 
-def _output_type(kind: Any) -> OutputType | None:
-    return _declared(kind.dtype, kind.ndim) if isinstance(kind, (TensorType, ScalarType)) else None
+def _output_type(variable: Variable) -> OutputType | None:
+    return _declared(variable.type.dtype, variable.type.ndim) if is_array(variable) else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -169,9 +216,7 @@ def _declared(dtype: str, rank: int) -> OutputType:
 
 
 def _constant(variable: Constant) -> Any:
-    if isinstance(variable.type, (TensorType, ScalarType)):
-        return np.asarray(variable.data)
-    return variable.data
+    return np.asarray(variable.data) if is_array(variable) else variable.data
 
 
 def _shared(variable: SharedVariable, place: int) -> Shared:

@@ -13,7 +13,7 @@ from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
 
-@lowers(CheckAndRaise)
+@lowers(CheckAndRaise, shape_only=lambda node: range(1, len(node.inputs)))
 def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     """The value; the conditions are checked now where known, else at run time or not at all."""
     truths = [ew.truth(ctx.builder, c) for c in conditions]

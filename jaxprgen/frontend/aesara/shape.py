@@ -26,19 +26,19 @@ def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
     return sh.expand_dims(ctx.builder, x, [i for i, d in enumerate(order) if d == "x"])
 
 
-@lowers(Shape, folds=False)
+@lowers(Shape, folds=False, shape_only=(0,))
 def lower_shape(ctx: RuleContext, x: Value) -> Array:
     """The shape, which is always known."""
     return np.asarray(shape_of(x), np.int64)
 
 
-@lowers(Shape_i, folds=False)
+@lowers(Shape_i, folds=False, shape_only=(0,))
 def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
     """One size, which is always known."""
     return np.asarray(shape_of(x)[ctx.op.i], np.int64)
 
 
-@lowers(SpecifyShape)
+@lowers(SpecifyShape, static=lambda node: range(1, len(node.inputs)))
 def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
     """The value itself, if its shape is the asserted one."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
@@ -54,13 +54,13 @@ def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
     return x
 
 
-@lowers(Reshape)
+@lowers(Reshape, static=(1,))
 def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     """The same elements under a shape that is known while emitting."""
     return sh.reshape(ctx.builder, x, ctx.static(1).tolist())
 
 
-@lowers(BroadcastTo, folds=False)
+@lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_broadcast_to(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """The value repeated to a shape that is known while emitting."""
     return broadcast_to(ctx.builder, x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from aesara.graph.basic import Apply
 from aesara.graph.type import Type
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 from aesara.tensor.type_other import MakeSlice
@@ -17,7 +18,17 @@ from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
 
-@lowers(Subtensor)
+def _bounds(node: Apply) -> Sequence[int]:
+    """The inputs that are bounds of slices; the integers among the indices are none."""
+    are_bounds: list[bool] = []
+    for entry in node.op.idx_list:
+        parts = (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
+        are_bounds += [isinstance(entry, slice) for part in parts if isinstance(part, Type)]
+    first = len(node.inputs) - len(are_bounds)
+    return [first + i for i, is_bound in enumerate(are_bounds) if is_bound]
+
+
+@lowers(Subtensor, static=_bounds)
 def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     """``x[index]``. Slices are known while emitting, integers need not be."""
     index = _index(ctx, scalars, first=1)
@@ -25,7 +36,7 @@ def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     return ix.take(ctx.builder, x, index)
 
 
-@lowers(IncSubtensor)
+@lowers(IncSubtensor, static=_bounds)
 def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
     index = _index(ctx, scalars, first=2)
@@ -34,7 +45,7 @@ def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -
     return ix.put(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
 
 
-@lowers(MakeSlice)
+@lowers(MakeSlice, static=(0, 1, 2))
 def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
     """A slice whose bounds are known while emitting."""
     return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]

@@ -1,0 +1,16 @@
+"""The only door to JAX's internals, and the only place with JAX-version branches.
+
+Versions understood: 0.7.1 and newer. What is public in `jax` is imported from there by
+the modules that need it; what is here has no public name in at least one of them.
+"""
+
+from jax.extend.core import ClosedJaxpr as ClosedJaxpr
+from jax.extend.core import Jaxpr as Jaxpr
+from jax.extend.core import JaxprEqn as JaxprEqn
+from jax.extend.core import Primitive as Primitive
+
+# Used as a namespace: ``from jaxprgen import _jax``.
+from jaxprgen._jax.lines import *  # noqa: F403
+from jaxprgen._jax.primitives import *  # noqa: F403
+from jaxprgen._jax.programs import *  # noqa: F403
+from jaxprgen._jax.types import *  # noqa: F403

@@ -1,0 +1,89 @@
+"""The names and lines that equations carry to JAX's messages, StableHLO and XLA."""
+
+from __future__ import annotations
+
+import _thread
+import ast
+import functools
+import os
+import queue
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from jax._src import source_info_util as _source_info_util
+
+SourceInfo = _source_info_util.SourceInfo
+NO_SOURCE = _source_info_util.new_source_info()
+
+
+class Frame(NamedTuple):
+    """A line of a user's program."""
+
+    file: str
+    line: int
+    function: str
+
+
+# Lines of this package are not a user's. JAX looks for those in equations' tracebacks.
+_source_info_util.register_exclusion(str(Path(__file__).parents[1]) + os.sep)
+
+
+@functools.lru_cache(maxsize=65536)
+def source_info(name: str, frame: Frame | None) -> SourceInfo:
+    """What equations carry of a name and a line: a scope on the name stack, and a traceback."""
+    stack = _source_info_util.new_name_stack(name)
+    return SourceInfo(_traceback(frame) if frame else None, stack)
+
+
+def _columnless(source: str) -> CodeType:
+    """The code of an expression whose parts stand in no column, for Aesara records none."""
+    tree = ast.parse(source, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            node.col_offset = node.end_col_offset = 0
+    return compile(tree, "", "eval")
+
+
+_CODE = _columnless("put(capture())")
+
+
+@functools.lru_cache(maxsize=65536)
+def _traceback(frame: Frame) -> Any:
+    """A traceback of one line.
+
+    JAX takes tracebacks of what runs. So code runs that claims to stand on that line; and it
+    does so at the bottom of a thread, where it has no callers.
+    """
+    code = _CODE.replace(
+        co_filename=frame.file,
+        co_firstlineno=frame.line,
+        co_name=frame.function,
+        co_qualname=frame.function,
+    )
+    captured: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    capture = _source_info_util.Traceback.get_traceback
+    _thread.start_new_thread(FunctionType(code, {"put": captured.put, "capture": capture}), ())
+    return captured.get()
+
+
+def within(outer: SourceInfo, inner: SourceInfo) -> SourceInfo:
+    """The name of ``inner`` inside that of ``outer``, on the line of ``outer``."""
+    return SourceInfo(outer.traceback, outer.name_stack + inner.name_stack)
+
+
+def unnamed(source_info: SourceInfo) -> SourceInfo:
+    """The line alone."""
+    return SourceInfo(source_info.traceback, NO_SOURCE.name_stack)
+
+
+def scope_of(source_info: SourceInfo) -> str:
+    """The innermost name on an equation's name stack; what transformations add is none."""
+    scopes = reversed(source_info.name_stack.stack)
+    return next((s.name for s in scopes if isinstance(s, _source_info_util.Scope)), "")
+
+
+def frame_of(source_info: SourceInfo) -> Frame | None:
+    """The line of an equation: the innermost outside of JAX."""
+    found = _source_info_util.user_frame(source_info.traceback)
+    return Frame(found.file_name, found.start_line, found.function_name) if found else None

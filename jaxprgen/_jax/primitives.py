@@ -1,0 +1,74 @@
+"""Primitives, and the parameters that differ between versions of JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import checkify as _checkify
+from jax._src.lax import lax as _lax
+from jax._src.lax import special as _special
+from jax.extend.core import Primitive
+from jax.extend.core import primitives as _primitives
+
+from jaxprgen._jax.types import VERSION
+
+_NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p}
+
+
+def primitive(name: str) -> Primitive:
+    """The JAX primitive ``name_p`` of `jax.extend.core.primitives`."""
+    found = getattr(_primitives, f"{name}_p", None)
+    return _NOT_EXPORTED[name] if found is None else found
+
+
+_ACCURACY = {"exp", "exp2", "log", "expm1", "log1p", "tanh", "sin", "cos", "tan"} | {
+    *("sqrt", "rsqrt", "cbrt", "logistic"),
+    *(("erfc",) if VERSION >= (0, 12) else ()),
+}
+_OUT_SHARDING = (
+    frozenset({"reduce_sum", "reduce_max", "reduce_min"})
+    if VERSION >= (0, 12)
+    else frozenset({"reduce_sum"})
+    if VERSION >= (0, 8)
+    else frozenset()
+)
+
+
+def default_params(name: str) -> dict[str, Any]:
+    """The parameters that primitive ``name`` takes for options this package leaves alone."""
+    params: dict[str, Any] = {}
+    if name in _ACCURACY:
+        params["accuracy"] = None
+    if name == "mul" and VERSION >= (0, 8):
+        params["out_dtype"] = None
+    if name in _OUT_SHARDING:
+        params["out_sharding"] = None
+    return params
+
+
+def matmul_precision() -> Any:
+    """The ``precision`` of products that the user's ``jax_default_matmul_precision`` asks for."""
+    return _lax.canonicalize_precision(None)
+
+
+# --- Checks ------------------------------------------------------------------------------
+
+check_p = _checkify.check_p
+
+
+def check_params(message: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    """Second operand and parameters of a ``check`` equation whose first operand says "failed".
+
+    What `jax.experimental.checkify.check` makes: a pytree of one error, whose leaves (does it
+    hold? which one is it?) are the operands. JAX < 0.12 numbers errors globally.
+    """
+    numbered = VERSION < (0, 12)
+    code = np.asarray(_checkify.next_code(), np.int64) if numbered else np.asarray(0, np.int32)
+    text = message.replace("{", "{{").replace("}", "}}")
+    error = _checkify.FailedCheckError(_checkify.get_traceback(), text)
+    payload, metadata = jax.tree.flatten(error)
+    effect = error.get_effect_type()
+    tree = _checkify.Error({effect: True}, {effect: code}, {int(code): metadata}, {effect: payload})  # type: ignore[arg-type]
+    return code, {"err_tree": jax.tree.structure(tree), "debug": False}

@@ -1,0 +1,163 @@
+"""Programs as a whole: closing, walking, printing and running them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax._src import api_util as _api_util
+from jax._src import core as _core
+from jax._src import mesh as _mesh
+from jax._src import pjit as _pjit
+from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+from jaxprgen._jax.types import VERSION, Var
+
+
+def closed_jaxpr(
+    constvars: Sequence[Var],
+    invars: Sequence[Var],
+    outvars: Sequence[Any],
+    eqns: Sequence[JaxprEqn],
+    effects: frozenset[Any],
+    consts: Sequence[Any],
+    name: str,
+    arg_names: Sequence[str],
+    result_names: Sequence[str],
+) -> ClosedJaxpr:
+    """Close equations into a program; names serve JAX's messages and the StableHLO."""
+    debug_info = _core.DebugInfo("jit", name, tuple(arg_names), tuple(result_names))
+    jaxpr = Jaxpr(constvars, invars, outvars, eqns, effects, debug_info)  # type: ignore[arg-type]
+    return ClosedJaxpr(jaxpr, list(consts))
+
+
+def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """The program with its constants turned into leading inputs, and those constants."""
+    jaxpr, consts = closed.jaxpr, list(closed.consts)
+    if not consts:
+        return closed, consts
+    names = jaxpr.debug_info.arg_names or ("",) * len(jaxpr.invars)
+    hoisted = closed_jaxpr(
+        (),
+        [*jaxpr.constvars, *jaxpr.invars],
+        jaxpr.outvars,
+        jaxpr.eqns,
+        jaxpr.effects,  # type: ignore[arg-type]
+        (),
+        jaxpr.debug_info.func_src_info,
+        [*(f"const_{i}" for i in range(len(consts))), *names[-len(jaxpr.invars) :]]
+        if jaxpr.invars
+        else [f"const_{i}" for i in range(len(consts))],
+        jaxpr.debug_info.result_paths or ("",) * len(jaxpr.outvars),  # type: ignore[arg-type]
+    )
+    return hoisted, consts
+
+
+def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
+    """The jaxprs in an equation's parameters, by the parameters' names."""
+    found: list[tuple[str, Jaxpr]] = []
+    for name, value in eqn.params.items():
+        several = isinstance(value, (tuple, list))
+        for i, x in enumerate(value if several else (value,)):
+            if isinstance(x, (Jaxpr, ClosedJaxpr)):
+                found.append((f"{name}[{i}]" if several else name, open_jaxpr(x)))
+    return found
+
+
+def open_jaxpr(jaxpr: Any) -> Jaxpr:
+    """The jaxpr without its constants' values."""
+    return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+
+
+def pretty_jaxpr(
+    jaxpr: Jaxpr, names: Mapping[Var, str], *, source: bool, shapes: bool, color: bool, width: int
+) -> str:
+    """A jaxpr as JAX's pretty-printer writes it, with these names for its variables."""
+    context = _core.JaxprPpContext()
+    for v, name in names.items():
+        context.var_names[v] = name
+    settings = _core.JaxprPpSettings(print_shapes=shapes, source_info=source)
+    return _core.pp_jaxpr(jaxpr, context, settings).format(width=width, use_color=color)
+
+
+NonFiniteError = _api_util.InternalFloatingPointError
+"""What running a program raises with ``jax_debug_nans`` or ``jax_debug_infs`` on."""
+
+
+def eval_jaxpr(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    """The program's outputs, one equation after the other.
+
+    An error gets a note of the equation's line, which JAX keeps in its cause: the cause is lost
+    on the way through ``jit``.
+    """
+    try:
+        return _core.eval_jaxpr(closed.jaxpr, closed.consts, *operands)
+    except Exception as error:
+        if error.__cause__ is not None and error.__cause__.__traceback__ is not None:
+            error.add_note("".join(traceback.format_tb(error.__cause__.__traceback__)).rstrip())
+        raise
+
+
+jit_p = _pjit.jit_p
+if VERSION >= (0, 12):
+    from jax._src.api import Inline as _Inline  # type: ignore[attr-defined]
+
+    _INLINE: dict[str, Any] = {"inline": _Inline.AUTO}
+else:
+    _INLINE = {"inline": False}
+
+
+def jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
+    """Parameters of a ``jit`` equation that runs a program without constants of its own."""
+    n_in, n_out = len(closed.jaxpr.invars), len(closed.jaxpr.outvars)
+    return {
+        "jaxpr": closed,
+        "in_shardings": (_UNSPECIFIED,) * n_in,
+        "out_shardings": (_UNSPECIFIED,) * n_out,
+        "in_layouts": (None,) * n_in,
+        "out_layouts": (None,) * n_out,
+        "donated_invars": (False,) * n_in,
+        "ctx_mesh": _mesh.get_concrete_mesh(),
+        "name": name,
+        "keep_unused": False,
+        "compiler_options_kvs": (),
+        **_INLINE,
+    }
+
+
+# --- One equation after the other --------------------------------------------------------
+
+
+def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
+    """The results of an equation on values, outside of any trace that is going on.
+
+    A NaN is no error here, even where ``jax_debug_nans`` makes it one.
+    """
+    given = [(x, value) for x, value in zip(eqn.invars, operands, strict=True) if type(x) is Var]
+    invars, values = [x for x, _ in given], [value for _, value in given]
+    names = [""] * len(invars), [""] * len(eqn.outvars)
+    alone = closed_jaxpr((), invars, eqn.outvars, [eqn], eqn.effects, (), "equation", *names)  # type: ignore[arg-type]
+    with _core.eval_context(), jax.debug_nans(False), jax.debug_infs(False):
+        return eval_jaxpr(alone, values)
+
+
+def close(jaxpr: Any) -> ClosedJaxpr:
+    """A program in an equation's parameters, with its constants where it has any."""
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+
+
+def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
+    """How many constants and how many carries lead the operands of a ``scan``."""
+    if "ft_in" in eqn.params:  # JAX >= 0.12.
+        constants, carry, _ = eqn.params["ft_in"].unpack()
+        return len(list(constants)), len(list(carry))
+    return eqn.params["num_consts"], eqn.params["num_carry"]
+
+
+def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> str:
+    """The message of a ``check`` that fails; empty if it holds."""
+    error = jax.tree.unflatten(eqn.params["err_tree"], operands).get_exception()
+    return str(error).removesuffix(" (`check` failed)") if error else ""

@@ -1,0 +1,273 @@
+"""What of a graph JAX can run, and why not the rest.
+
+Everything here is linear in the size of the graph, and nothing is recursive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from aesara.compile.sharedvalue import SharedVariable
+from aesara.graph.basic import Apply, Constant, Variable
+from aesara.tensor.elemwise import Elemwise
+
+from jaxprgen.frontend.aesara.check.findings import (
+    BLOCKED,
+    CHAIN,
+    Deciding,
+    GraphCheck,
+    NodeCheck,
+    Odd,
+)
+from jaxprgen.frontend.aesara.check.stages import largest_subset
+from jaxprgen.frontend.aesara.check.unruled import Bound, bound_of, replacement_of, static_of
+from jaxprgen.frontend.aesara.library import frame_of, is_array, name_of
+from jaxprgen.frontend.aesara.order import toposort
+from jaxprgen.frontend.aesara.plan import ends_of
+from jaxprgen.frontend.registry import find_rule, shape_only_inputs, static_inputs
+
+
+def check(graph: Any, outputs: Any = None) -> GraphCheck:
+    """What of a graph JAX can run: without arguments, and also where `jaxprgen.compile` refuses.
+
+    It says of every node whether it can be jitted, and if not why and what to do instead; which
+    inputs decide shapes by their values, and by which nodes; and the largest part that can be
+    compiled. The graph is not changed.
+
+    That part is found by cutting the graph into stages, by the number of nodes that cannot be
+    compiled on the way from the inputs, or, if that gives a larger part, to the outputs: a stage
+    is one call. Its inputs and outputs are what `jaxprgen.compile` takes; among its inputs are
+    results of other stages.
+
+    Parameters
+    ----------
+    graph, outputs
+        A `FunctionGraph`, or inputs and outputs, as `jaxprgen.compile` takes them.
+
+    Raises
+    ------
+    InvalidGraphError
+        These are no variables, there are no outputs, or an input is given twice or a constant.
+        A missing input, or one that is no array, is no error but among the findings.
+    """
+    given, wanted = ends_of(graph, outputs)
+    nodes = toposort(wanted, set(given))
+    facts = _facts(nodes, set(given))
+    flow = _Flow(nodes, given, facts)
+    checks = {node: _checked(node, facts[node], flow) for node in nodes}
+    blocked = {node for node in nodes if checks[node].verdict in BLOCKED}
+    leaves = dict.fromkeys([*given, *flow.leaves, *filter(flow.is_leaf, wanted)])
+    missing = [v for v in leaves if v not in flow.given and not isinstance(v, SharedVariable)]
+    ends = [(v, "input") for v in given] + [(v, "output") for v in wanted]
+    return GraphCheck(
+        tuple(checks.values()),
+        tuple(_deciding(leaves, flow, checks)),
+        tuple(_odd(v, "missing input") for v in missing),
+        tuple(_odd(v, role) for v, role in ends if not is_array(v)),
+        largest_subset(nodes, blocked, (*given, *missing), wanted),
+    )
+
+
+def _odd(variable: Variable, role: str) -> Odd:
+    return Odd(name_of(variable), str(variable.type), role)
+
+
+# --- What is known of each node by itself -------------------------------------------------
+
+
+class _Facts(NamedTuple):
+    """A node's verdict by itself, and what its inputs are to it.
+
+    ``static`` are the inputs whose values decide shapes, ``idle`` those that matter by their
+    shape at most. ``bound`` says that other values decide sizes, those at ``sizes``.
+    """
+
+    verdict: str
+    static: Sequence[int]
+    idle: Sequence[int]
+    reason: str = ""
+    remedy: str = ""
+    sizes: Sequence[int] = ()
+    bound: Bound | None = None
+
+
+def _facts(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, _Facts]:
+    facts: dict[Apply, _Facts] = {}
+    for node in nodes:
+        strange = next((v for v in node.inputs if _is_strange(v, given, facts)), None)
+        facts[node] = _facts_of(node, strange)
+    return facts
+
+
+def _is_strange(variable: Variable, given: set[Variable], facts: dict[Apply, _Facts]) -> bool:
+    """Whether it is no array and nothing, as a slice is, that a rule made for another."""
+    if is_array(variable) or isinstance(variable, Constant):
+        return False
+    owner = variable.owner
+    return variable in given or owner is None or facts[owner].verdict in BLOCKED
+
+
+def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
+    op_type = type(node.op)
+    rule = find_rule(op_type)
+    static = static_inputs(op_type, node) if rule else static_of(node)
+    idle = shape_only_inputs(op_type, node)
+    if strange is None and not rule:
+        strange = next((v for v in node.outputs if not is_array(v)), None)
+    if strange is not None:
+        return _Facts("refused", static, idle, *_no_array(node, strange))
+    if rule:
+        supports = getattr(rule, "supports", None)
+        if supports is None or supports(node.op):
+            return _Facts("jit", static, idle)
+        return _Facts("refused", static, idle, *_not_supported(node))
+    bound = bound_of(node)
+    sizes = (bound.sizes(node) or ()) if bound else ()
+    return _no_rule(node, static, idle)._replace(sizes=sizes, bound=bound)
+
+
+def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
+    verb = "takes" if strange in node.inputs else "returns"
+    return (
+        f"it {verb} a {strange.type}, which is no array",
+        "compute it outside of the graph, and give its results as inputs",
+    )
+
+
+def _not_supported(node: Apply) -> tuple[str, str]:
+    op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
+    return f"the rule of {type(node.op).__name__} does not take this one", _register(op)
+
+
+def _no_rule(node: Apply, static: Sequence[int], idle: Sequence[int]) -> _Facts:
+    replacement = replacement_of(node)
+    if replacement:
+        reason = "no rule, and no Python implementation that could be called back"
+        remedy = f"{replacement}; or {_register(node.op)}"
+        return _Facts("refused", static, idle, reason, remedy)
+    reason = "no rule; its Python `perform` could only be called back from the device"
+    staged = "which may call jax.pure_callback by jaxprgen.emit.staged.staged"
+    return _Facts("callback", static, idle, reason, f"{_register(node.op)}, {staged}")
+
+
+def _register(op: Any) -> str:
+    return f"register a rule with @jaxprgen.lowers({type(op).__name__})"
+
+
+# --- Whose values reach what decides a shape ----------------------------------------------
+
+
+class _Route(NamedTuple):
+    """The way from a variable to what it decides: how many nodes, the next one and the last."""
+
+    length: int
+    node: Apply
+    last: Apply
+
+
+class _Flow:
+    """The values that flow through a graph: from where, and where they decide shapes.
+
+    Attributes
+    ----------
+    leaves
+        What nodes take that neither they nor constants give.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Apply], given: Sequence[Variable], facts: dict[Apply, _Facts]
+    ) -> None:
+        self.given = set(given)
+        self._nodes = nodes
+        self._facts = facts
+        self.leaves = list(dict.fromkeys(v for n in nodes for v in n.inputs if self.is_leaf(v)))
+        self._nearest: dict[Apply, tuple[int, Variable] | None] = {}
+        for node in nodes:
+            idle = facts[node].idle
+            found = [self._source(v) for i, v in enumerate(node.inputs) if i not in idle]
+            near = min(filter(None, found), key=lambda pair: pair[0], default=None)
+            self._nearest[node] = near and (near[0] + 1, near[1])
+
+    def is_leaf(self, variable: Variable) -> bool:
+        """Whether a variable is given, shared or missing."""
+        return variable in self.given or (
+            variable.owner is None and not isinstance(variable, Constant)
+        )
+
+    def _source(self, variable: Variable) -> tuple[int, Variable] | None:
+        if self.is_leaf(variable):
+            return 0, variable
+        return None if variable.owner is None else self._nearest[variable.owner]
+
+    def sources(self, node: Apply, positions: Iterable[int]) -> list[Variable]:
+        """The nearest leaf that decides each of these inputs, where one does: they may share it."""
+        found = (self._source(v) for i, v in enumerate(node.inputs) if i in positions)
+        return list(dict.fromkeys(pair[1] for pair in found if pair))
+
+    def routes(
+        self, deciding: Callable[[_Facts], Sequence[int]]
+    ) -> dict[Variable | Apply | None, _Route]:
+        """From each leaf, and node, a shortest way to an input that decides a shape."""
+        routes: dict[Variable | Apply | None, _Route] = {}  # None stands for constants.
+        for node in reversed(self._nodes):
+            facts, onward = self._facts[node], routes.get(node)
+            decides = deciding(facts)
+            for i, variable in enumerate(node.inputs):
+                if i in decides:
+                    route = _Route(1, node, node)
+                elif onward and i not in facts.idle:
+                    route = _Route(onward.length + 1, node, onward.last)
+                else:
+                    continue
+                place = variable if self.is_leaf(variable) else variable.owner
+                if place not in routes or route.length < routes[place].length:
+                    routes[place] = route
+        return routes
+
+
+def _deciding(
+    leaves: Iterable[Variable], flow: _Flow, checks: dict[Apply, NodeCheck]
+) -> Iterable[Deciding]:
+    ways: tuple[tuple[str, Callable[[_Facts], Sequence[int]]], ...] = (
+        ("static", lambda facts: facts.static),
+        ("bound", lambda facts: facts.sizes),
+    )
+    leaves = list(leaves)
+    for how, deciding in ways:
+        routes = flow.routes(deciding)
+        for leaf in leaves:
+            route = routes.get(leaf)
+            if route:
+                length, node, last = route
+                chain = [node]
+                while node is not last and len(chain) < CHAIN - 1:
+                    node = routes[node].node
+                    chain.append(node)
+                ends = chain if node is last else [*chain, last]
+                found = tuple(checks[n] for n in ends)
+                yield Deciding(name_of(leaf), _role(leaf, flow.given), how, length, found)
+
+
+def _role(leaf: Variable, given: set[Variable]) -> str:
+    if leaf in given:
+        return "input"
+    return "shared variable" if isinstance(leaf, SharedVariable) else "missing input"
+
+
+def _checked(node: Apply, facts: _Facts, flow: _Flow) -> NodeCheck:
+    """The verdict on a node among the others."""
+    frame = next(filter(None, map(frame_of, node.outputs)), None)
+    line = f"{frame.file}:{frame.line}" if frame else ""
+    name = next((v.name for v in node.outputs if v.name), "")
+    verdict, reason, remedy = facts.verdict, facts.reason, facts.remedy
+    deciding = flow.sources(node, facts.static) if verdict == "jit" else ()
+    sizing = flow.sources(node, facts.sizes)
+    if deciding:
+        names = ", ".join(map(name_of, deciding))
+        verdict, reason = "static", f"its shape is decided by the value of {names}"
+    elif facts.bound and (sizing or not facts.sizes):  # Else constants decide the size.
+        names = ", ".join(map(name_of, sizing))
+        reason = facts.bound.reason or f"the size of its result is decided by the values of {names}"
+        verdict, remedy = "bound", facts.bound.remedy
+    return NodeCheck(str(node.op), name, line, verdict, reason, remedy)

@@ -1,0 +1,103 @@
+"""What is known of Ops that have no rule: which of their inputs decide sizes by their values.
+
+By the qualified names of classes, so that nothing is imported for it; subclasses are included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from aesara.graph.basic import Apply
+
+from jaxprgen.frontend.registry import Positions
+
+T = TypeVar("T")
+
+_MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
+_COUNTED = "give the graph what it finds as an input, of a size that is fixed"
+_STEPPED = "let a fixed number of steps run, and keep the last value by switch"
+_BRANCHED = "aesara.tensor.switch, which computes both branches, if they have one shape"
+
+
+def _trace_lengths(node: Apply) -> Sequence[int]:
+    """The number of steps, where a Scan stacks what it computes, and the lengths of its traces."""
+    op = node.op
+    traces = range(op.nit_sot_arg_offset, op.nit_sot_arg_offset + op.info.n_nit_sot)
+    return (0, *traces) if op.n_outs or traces else ()
+
+
+def _masks(node: Apply) -> Sequence[int] | None:
+    """The boolean arrays among the indices."""
+    masks = [i for i, v in enumerate(node.inputs) if i and getattr(v.type, "dtype", "") == "bool"]
+    return masks or None
+
+
+class Bound(NamedTuple):
+    """An Op whose results have sizes that only running it tells.
+
+    ``sizes`` gives the inputs whose values decide them: none if that is more than inputs, None
+    if this node has no such results.
+    """
+
+    sizes: Callable[[Apply], Sequence[int] | None]
+    reason: str
+    remedy: str
+
+
+BOUND: dict[str, Bound] = {
+    "aesara.tensor.basic.Nonzero": Bound(lambda node: (0,), "", _MASKED),
+    "aesara.tensor.extra_ops.Unique": Bound(lambda node: (0,), "", _COUNTED),
+    "aesara.tensor.subtensor.AdvancedSubtensor": Bound(_masks, "", _MASKED),
+    "aesara.scan.op.Scan": Bound(
+        lambda node: () if node.op.info.as_while else None,
+        "the number of its steps is decided while it runs, by `until`",
+        _STEPPED,
+    ),
+}
+
+STATIC: dict[str, Positions] = {
+    "aesara.scan.op.Scan": _trace_lengths,
+    "aesara.tensor.basic.Tri": (0, 1),
+    "aesara.tensor.extra_ops.Bartlett": (0,),
+    "aesara.tensor.extra_ops.Repeat": (1,),
+    "aesara.tensor.fft.IRFFTOp": (1,),
+    "aesara.tensor.fft.RFFTOp": (1,),
+    "aesara.tensor.fourier.Fourier": (1, 2),
+    "aesara.tensor.nnet.abstract_conv.AbstractConv_gradInputs": (2,),
+    "aesara.tensor.nnet.abstract_conv.AbstractConv_gradWeights": (2,),
+    "aesara.tensor.nnet.neighbours.Images2Neibs": (1, 2),
+    "aesara.tensor.random.op.RandomVariable": (1,),
+    "aesara.tensor.signal.pool.AveragePoolGrad": (2, 3, 4),
+    "aesara.tensor.signal.pool.MaxPoolGrad": (3, 4, 5),
+    "aesara.tensor.signal.pool.MaxPoolRop": (2, 3, 4),
+    "aesara.tensor.signal.pool.Pool": (1, 2, 3),
+    "aesara.tensor.sort.ArgSortOp": (1,),
+    "aesara.tensor.sort.SortOp": (1,),
+    "aesara.tensor.sort.TopKOp": (1,),
+}
+
+NO_PYTHON: dict[str, str] = {"aesara.ifelse.IfElse": _BRANCHED}
+"""Ops that Aesara's own virtual machine runs, with what can stand for them."""
+
+
+def bound_of(node: Apply) -> Bound | None:
+    """The entry of `BOUND`, if there is one and it says that results of the node need it."""
+    found = _first(node, BOUND)
+    return found if found and found.sizes(node) is not None else None
+
+
+def static_of(node: Apply) -> Sequence[int]:
+    """The inputs of the node whose values decide the sizes of its results."""
+    found = _first(node, STATIC) or ()
+    return found(node) if callable(found) else found
+
+
+def replacement_of(node: Apply) -> str | None:
+    """What can stand for a node that a callback cannot run."""
+    return _first(node, NO_PYTHON)
+
+
+def _first(node: Apply, table: dict[str, T]) -> T | None:
+    names = (f"{base.__module__}.{base.__qualname__}" for base in type(node.op).__mro__)
+    return next((table[name] for name in names if name in table), None)

@@ -1,0 +1,79 @@
+"""A readable name for every variable of a program."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from jaxprgen import _jax
+from jaxprgen._jax import Jaxpr, JaxprEqn, Var
+
+_UNREADABLE = re.compile(r"[^\w./'()^*+-]+")
+
+
+def binder_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
+    """A name of its own for every variable of a program, and of the programs inside it.
+
+    A variable has the user's name for it (``eta``). One that has none is called after the
+    name on its equation's name stack, or else after its primitive, with a number (``eta.1``,
+    ``exp.1``); an argument of an inner program, after what it is given. Characters that a
+    program's text has a meaning for become ``_``.
+    """
+    naming = _Naming()
+    for v, name in names.items():
+        naming.add(v, name, numbered=False)
+    pending = [(jaxpr, list[str]())]
+    seen = {id(jaxpr)}
+    for jaxpr, given in pending:  # Outer ones first.
+        naming.add_program(jaxpr, given)
+        for eqn in jaxpr.eqns:
+            for _, inner in _jax.sub_jaxprs(eqn):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    pending.append((inner, naming.given(eqn, len(inner.invars))))
+    return naming.names
+
+
+class _Naming:
+    def __init__(self) -> None:
+        self.names: dict[Var, str] = {}
+        self._bases: dict[Var, str] = {}
+        self._taken: set[str] = set()
+        self._count: Counter[str] = Counter()
+
+    def add(self, v: object, base: str, *, numbered: bool) -> None:
+        """Name a variable after ``base``: by that alone if it can be, or by it and a number."""
+        if type(v) is not Var or v in self.names:  # JAX has a type of its own for unread ones.
+            return
+        # What JAX calls a part of an argument, as in ``state[0]``, reads as ``state.0``.
+        base = re.sub(r"\[(\w+)\]", r".\1", base)
+        base = _UNREADABLE.sub("_", base) or "_"
+        name = base
+        while numbered or name in self._taken:
+            self._count[base] += 1
+            name, numbered = f"{base}.{self._count[base]}", False
+        self._taken.add(name)
+        self._bases[v], self.names[v] = base, name
+
+    def add_program(self, jaxpr: Jaxpr, given: Sequence[str]) -> None:
+        """Name all variables that a program binds."""
+        for v in jaxpr.constvars:
+            self.add(v, "const", numbered=True)
+        own = jaxpr.debug_info.arg_names or ()
+        for i, v in enumerate(jaxpr.invars):
+            if len(own) == len(jaxpr.invars) and own[i]:
+                self.add(v, own[i], numbered=False)
+            else:
+                self.add(v, given[i] if given else "argument", numbered=True)
+        for eqn in jaxpr.eqns:
+            for v in eqn.outvars:
+                scope = _jax.scope_of(eqn.source_info)
+                self.add(v, scope or eqn.primitive.name, numbered=True)
+
+    def given(self, eqn: JaxprEqn, count: int) -> list[str]:
+        """What to call the arguments of a program inside an equation."""
+        scope = _jax.scope_of(eqn.source_info) or eqn.primitive.name
+        if len(eqn.invars) != count:
+            return [scope] * count
+        return [self._bases[x] if type(x) is Var else scope for x in eqn.invars]

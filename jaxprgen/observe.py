@@ -1,0 +1,205 @@
+"""A program beside the graph it was emitted from: what reports and views are made of."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
+from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.graph import Plan, Step
+from jaxprgen.frontend.registry import Rule
+from jaxprgen.specialize import Specialization, Specializer
+
+CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
+"""The primitives that call Python while the program runs."""
+
+
+class Node(NamedTuple):
+    """One node of the graph, and what became of it.
+
+    Attributes
+    ----------
+    op
+        The Op, as Aesara prints it.
+    name
+        The user's name of its output, or of the nearest ancestor that has one, or nothing.
+    frame
+        The user's line that made it, or the nearest ancestor that has one.
+    how
+        "folded": evaluated while emitting. "free": its results cost no equation, as a view, a
+        broadcast that no operation needed spelled out, or what nobody reads. "emitted":
+        equations. "staged": equations of a routine that JAX traced, see
+        `jaxprgen.emit.staged`. "called back": Python runs while the program does.
+    equations
+        Its equations in the program.
+    inputs, outputs
+        Places of variables, as in `Observation.labels`.
+    nbytes
+        The size of what its equations compute, in bytes.
+    seconds
+        The time its rule took.
+    """
+
+    op: str
+    name: str
+    frame: Frame | None
+    how: str
+    equations: tuple[JaxprEqn, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    nbytes: int
+    seconds: float
+
+
+class Observation(NamedTuple):
+    """The program for one kind of arguments, and the graph it came from.
+
+    Attributes
+    ----------
+    name
+        The function's name.
+    closed_jaxpr
+        The program.
+    nodes
+        The nodes of the graph in the order of computing.
+    labels, types
+        What each variable of the graph is called, by place, and its dtype and shape.
+    values
+        What stands for each variable in the program, by place.
+    inputs, outputs
+        The places of the graph's inputs and outputs.
+    names
+        The user's names of the program's variables, where they have one of their own.
+    specialization
+        The program as it is run.
+    """
+
+    name: str
+    closed_jaxpr: ClosedJaxpr
+    nodes: tuple[Node, ...]
+    labels: tuple[str, ...]
+    types: tuple[str, ...]
+    values: tuple[Any, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    names: dict[Var, str]
+    specialization: Specialization
+
+
+def observe(
+    plan: Plan, name: str, operands: Sequence[Any], shared: Sequence[Any], checks: bool
+) -> Observation:
+    """Emit a plan anew for these arguments, and watch."""
+    watch = _Watch()
+    steps = tuple(step._replace(rule=watch.rule(step.rule)) for step in plan.steps)
+    watched = replace(plan, steps=steps)
+    program = Specializer(watched, name, checks, quiet=True)(operands, shared)
+    closed, values, variables = program.closed_jaxpr, program.values, plan.variables
+    kept = {id(eqn) for eqn in closed.jaxpr.eqns}
+    return Observation(
+        name,
+        closed,
+        tuple(watch.node(step, kept, values) for step in (*plan.folded, *plan.steps)),
+        tuple(plan.library.label(v) for v in variables),
+        tuple(_type(value) for value in values),
+        tuple(values),
+        plan.input_places,
+        plan.output_places,
+        _names(plan, closed, values),
+        program,
+    )
+
+
+class _Rule(NamedTuple):
+    """What one call of a rule did."""
+
+    equations: Sequence[JaxprEqn]
+    inlined: bool
+    seconds: float
+
+
+class _Watch:
+    """Notes what rules do. Where lowering starts anew, the last time counts."""
+
+    def __init__(self) -> None:
+        self._called: dict[int, _Rule] = {}
+
+    def rule(self, rule: Rule) -> Rule:
+        """The rule, watched."""
+
+        def watched(ctx: RuleContext, *inputs: Any) -> Any:
+            builder, start = ctx.builder, time.perf_counter()
+            before, inlined = len(builder), builder.inlined
+            results = rule(ctx, *inputs)
+            seconds = time.perf_counter() - start
+            self._called[id(ctx.node)] = _Rule(
+                builder.equations_from(before), builder.inlined > inlined, seconds
+            )
+            return results
+
+        return watched
+
+    def node(self, step: Step, kept: set[int], values: Sequence[Any]) -> Node:
+        """What became of a step, when those equations are kept."""
+        called = self._called.get(id(step.node), _Rule((), False, 0.0))
+        equations = tuple(eqn for eqn in called.equations if id(eqn) in kept)
+        if any(eqn.primitive.name in CALLBACKS for eqn in equations):
+            how = "called back"
+        elif equations:
+            how = "staged" if called.inlined else "emitted"
+        else:
+            computed = any(type(operand_of(values[place])) is Var for place in step.outputs)
+            how = "free" if computed else "folded"
+        return Node(
+            str(step.node.op),
+            _jax.scope_of(step.source_info),
+            _jax.frame_of(step.source_info),
+            how,
+            equations,
+            step.inputs,
+            step.outputs,
+            sum(nbytes(v.aval) for eqn in equations for v in eqn.outvars),
+            called.seconds,
+        )
+
+
+def operand_of(value: Any) -> Any:
+    """The value, or what it repeats."""
+    return value.operand if type(value) is Broadcast else value
+
+
+def nbytes(aval: Any) -> int:
+    """The size of a value of this type, in bytes; types without a size have none."""
+    dtype = getattr(aval, "dtype", None)
+    return math.prod(aval.shape) * dtype.itemsize if dtype is not None else 0
+
+
+def _type(value: Any) -> str:
+    """A value's type as JAX writes it; nothing for what is no array."""
+    try:
+        return f"{dtype_of(value)}{list(shape_of(value))}".replace(" ", "")
+    except AttributeError:
+        return ""
+
+
+def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, str]:
+    """The user's names of variables of the program; a variable of several has the first."""
+    names: dict[Var, str] = {}
+    constants = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
+
+    def add(pairs: Iterable[tuple[Any, Any]]) -> None:
+        for variable, value in pairs:
+            x = operand_of(value)
+            x = x if type(x) is Var else constants.get(id(x))
+            if x is not None and (name := plan.library.name(variable)):
+                names.setdefault(x, name)
+
+    add((plan.variables[p], x) for p, x in zip(plan.input_places, closed.jaxpr.invars, strict=True))
+    add(zip(plan.variables, values, strict=True))
+    return names

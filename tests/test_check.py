@@ -1,0 +1,591 @@
+"""What `jaxprgen.check` says of graphs, and that it is true of what `compile` makes of them."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import aesara
+import aesara.tensor as at
+import numpy as np
+import pytest
+from aesara.graph.basic import Apply
+from aesara.graph.fg import FunctionGraph
+from aesara.graph.op import Op
+from aesara.ifelse import ifelse
+from aesara.link.c.type import generic
+from aesara.raise_op import Assert
+from aesara.scalar.basic import UnaryScalarOp, same_out
+from aesara.scan.utils import until
+from aesara.tensor.elemwise import Elemwise
+from aesara.tensor.random.utils import RandomStream
+from aesara.tensor.shape import specify_shape
+from aesara.tensor.subtensor import set_subtensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxprgen
+from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.frontend import registry
+from jaxprgen.frontend.aesara.check import unruled
+from jaxprgen.frontend.aesara.library import name_of
+
+x, y = at.dvectors("x", "y")
+X = at.dmatrix("X")
+n, m, p = at.lscalars("n", "m", "p")
+sizes = at.lvector("sizes")
+flags = at.bvector("flags") > 0
+ONES = np.arange(1.0, 7.0)
+
+
+class Opaque(Op):
+    """An Op that nobody has a rule for; its result is as its input, or of another type."""
+
+    __props__ = ("result",)
+
+    def __init__(self, result=None):
+        self.result = result
+
+    def make_node(self, *xs):
+        return Apply(self, list(xs), [(self.result or xs[0].type)()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0]
+
+
+class Cube(UnaryScalarOp):
+    """``x ** 3`` of a scalar, without a rule."""
+
+    def impl(self, value):
+        return value**3
+
+
+def shared(value, name="held"):
+    return aesara.shared(np.asarray(value), name=name)
+
+
+def logistic(p):
+    """A regression with a horseshoe prior, of ``p`` coefficients."""
+    stream = RandomStream(1)
+    tau = stream.halfcauchy(0, 1)
+    scales = stream.halfcauchy(0, 1, size=(p,))
+    beta = stream.normal(0, tau * scales)
+    return stream.bernoulli(at.sigmoid(-X @ beta))
+
+
+def scan(step, **options):
+    return aesara.scan(step, **options)[0]
+
+
+class Row(NamedTuple):
+    """A graph, arguments if it compiles, and what is found of it, as words.
+
+    That is the verdicts that are not "jit" in order of computing, and the names of what decides
+    shapes while emitting, and of what decides sizes at run time.
+    """
+
+    inputs: list
+    outputs: object
+    args: list | None = None
+    verdicts: str = ""
+    static: str = ""
+    sized: str = ""
+
+
+GRAPHS = {
+    # --- What compiles ---
+    "elementwise": Row([x, y], at.exp(x) * y, [ONES, ONES]),
+    "arange": Row([n], at.arange(n * 2), [3], "static", static="n"),
+    "arange of a shape": Row([x], at.arange(x.shape[0]), [ONES]),
+    "slice": Row([x, n], x[:n], [ONES, 2], "static", static="n"),
+    "slice of a slice": Row([x, n, m], x[n:][:m], [ONES, 2, 3], "static static", static="n m"),
+    "half": Row([x], x[: x.shape[0] // 2], [ONES]),
+    "an integer among slices": Row([X, n, m], X[n, m:], [np.eye(3), 1, 2], "static", static="m"),
+    "write": Row([x, n], set_subtensor(x[:n], 0.0), [ONES, 2], "static", static="n"),
+    "write at an integer": Row([x, n], set_subtensor(x[n], 0.0), [ONES, 2]),
+    "reshape": Row(
+        [x, sizes], x.reshape(sizes, ndim=2), [ONES, np.array([2, 3])], "static", static="sizes"
+    ),
+    "reshape by shapes": Row([x, y], x.reshape((y.shape[0], -1)), [ONES, ONES[:2]]),
+    "zeros": Row([n, m], at.zeros((n, m)), [2, 3], "static", static="n m"),
+    "empty": Row([n], at.empty((n,)).shape, [2], "static", static="n"),
+    "a value repeated": Row([x, n], at.alloc(x[0], n), [ONES, 2], "static", static="n"),
+    "broadcast": Row([x, n], at.broadcast_to(x, (n, 6)), [ONES, 2], "static", static="n"),
+    "zeros_like": Row(
+        [x], at.arange(at.cast(at.zeros_like(x).sum(), "int64") + 2), [np.ones(2000)]
+    ),
+    "filled": Row([x, n], at.arange(at.fill(x, n)[0]), [ONES, 2], "static", static="n"),
+    "eye": Row([n, m], at.eye(n, n + 1, m), [2, 1], "static", static="n"),
+    "where": Row([x], at.switch(x > 2, x, 0.0).sum(), [ONES]),
+    "split": Row(
+        [x, sizes],
+        at.split(x, sizes, 2, axis=0),
+        [ONES, np.array([2, 4])],
+        "static",
+        static="sizes",
+    ),
+    "join": Row([X, n], at.join(n, X, X), [np.eye(2), 1], "static", static="n"),
+    "specified": Row([x, n], specify_shape(x, (n,)), [ONES, 6], "static", static="n"),
+    "shared": Row([x], x[: shared(2)], [ONES], "static", static="held"),
+    "both": Row([n], at.arange(shared(2), n), [4], "static", static="n held"),
+    "asserted": Row(
+        [n, m], at.arange(Assert("m is positive")(n, m > 0)), [2, 3], "static", static="n"
+    ),
+    "asserted shape": Row([x, m], at.arange(Assert()(x.shape[0], m > 0)), [ONES, 3]),
+    "vector of sizes": Row(
+        [x, n, m], at.arange(at.stack([n, x.shape[0], m])[1]), [ONES, 2, 3], "static", static="n m"
+    ),
+    "a value of an array": Row(
+        [x], at.arange(at.cast(x.sum(), "int64")), [ONES], "static", static="x"
+    ),
+    "constant": Row([x], at.zeros(3) + at.arange(3) + x[:3], [ONES]),
+    # --- What does not ---
+    "mask": Row([x], x[x > 0].sum(), verdicts="bound", sized="x"),
+    "mask of another": Row([x, y], x[y > 0], verdicts="bound", sized="y"),
+    "booleans by integers": Row([flags, sizes], flags[sizes], verdicts="callback"),
+    "constant mask": Row([x], x[at.constant([True, False])], verdicts="callback"),
+    "nonzero": Row([x], at.nonzero(x)[0], verdicts="bound", sized="x"),
+    "nonzero of a shape": Row([x], at.nonzero(at.zeros_like(x))[0], verdicts="callback"),
+    "shape of a mask": Row([x], at.arange(x[x > 0].shape[0]), verdicts="bound", sized="x"),
+    "unique": Row([x, y], at.unique(x * y), verdicts="bound", sized="x y"),
+    "repeat": Row([x, sizes], at.repeat(x, sizes), verdicts="callback", static="sizes"),
+    "steps": Row(
+        [x, n],
+        scan(lambda a: a * 2, outputs_info=[x[0]], n_steps=n)[-1],
+        verdicts="static callback",
+        static="n",
+    ),
+    "steps of a map": Row(
+        [x, n], scan(lambda a: a * 2, non_sequences=[x], n_steps=n), verdicts="callback", static="n"
+    ),
+    "until": Row(
+        [x],
+        scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5)[-1],
+        verdicts="bound",
+    ),
+    "sequence": Row([x], scan(lambda a: a * 2, sequences=[x]), verdicts="callback"),
+    "branches": Row([x, n], ifelse(n > 0, x, x + 1), verdicts="refused"),
+    "model": Row([X], logistic(X.shape[1]), verdicts="refused refused refused refused"),
+    "model of p": Row([X, p], logistic(p), verdicts="refused refused refused refused", static="p"),
+    "own Op": Row([x], at.exp(Opaque()(x + 1)), verdicts="callback"),
+    "own scalar Op": Row([x], Elemwise(Cube(same_out))(x), verdicts="refused"),
+    "no array": Row([x], Opaque(at.dvector)(Opaque(generic)(x)), verdicts="refused refused"),
+    "through an own Op": Row([n], at.arange(Opaque()(n)), verdicts="callback static", static="n"),
+    "slice object": Row([X, n, sizes], X[:n, sizes], verdicts="static callback", static="n"),
+    "missing": Row([n], x[:n] + 1, verdicts="static", static="n"),
+}
+ROWS = {name: row[:2] for name, row in GRAPHS.items()}
+COMPILE = [name for name, row in GRAPHS.items() if row.args is not None]
+REFUSED = [name for name in GRAPHS if name not in COMPILE]
+NOTHING_LEFT = (
+    "booleans by integers",
+    "constant mask",
+    "no array",
+    "nonzero",
+    "own scalar Op",
+    "repeat",
+    "slice object",
+    "steps of a map",
+)
+
+
+def deciding(found, how):
+    return [d.name for d in found.deciding if d.how == how]
+
+
+def keys(inputs, outputs, args):
+    """The names of the variables on whose values a program for these arguments depends."""
+    f = jaxprgen.compile(inputs, outputs)
+    f.jaxpr(*args)
+    (family,) = f._specializer._families.values()
+    declared = [*f._plan.inputs, *f._plan.shared]
+    return [declared[i].name for i in family.deciding]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_verdicts(name):
+    row = GRAPHS[name]
+    found = jaxprgen.check(row.inputs, row.outputs)
+    assert [v for v in (node.verdict for node in found.nodes) if v != "jit"] == row.verdicts.split()
+    assert deciding(found, "static") == row.static.split()
+    assert deciding(found, "bound") == row.sized.split()
+    assert found.compiles == (row.args is not None)
+    for node in found.nodes:
+        assert bool(node.reason) == (node.verdict != "jit")
+        assert bool(node.remedy) == (node.verdict not in ("jit", "static"))
+
+
+@pytest.mark.parametrize("name", COMPILE)
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+def test_programs_depend_on_the_values_that_check_names(name):
+    row = GRAPHS[name]
+    assert keys(row.inputs, row.outputs, row.args) == row.static.split()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_blocked_is_refused(name):
+    with pytest.raises((UnsupportedOpError, InvalidGraphError)):
+        jaxprgen.compile(*ROWS[name])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_subset_compiles(name):
+    subset = jaxprgen.check(*ROWS[name]).subset
+    if name in NOTHING_LEFT:
+        assert subset == ((), (), 0)
+        return
+    jaxprgen.compile(subset.inputs, subset.outputs)
+    again = jaxprgen.check(subset.inputs, subset.outputs)
+    assert again.compiles
+    assert len(again.nodes) >= subset.nodes > 0
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_findings_are_data_and_text(name):
+    found = jaxprgen.check(*ROWS[name])
+    data = json.loads(json.dumps(found.as_dict()))
+    assert [node["op"] for node in data["nodes"]] == [str(node.op) for node in found.nodes]
+    assert data["subset"]["outputs"] == [name_of(v) for v in found.subset.outputs]
+    text = str(found)
+    assert text.splitlines()[-1] == found.verdict == data["verdict"]
+    for decision in found.deciding:
+        assert f"{decision.role} {decision.name} " in text
+
+
+def test_the_graph_stays_as_it_is():
+    fgraph = FunctionGraph([x, n], [x[:n].sum()], clone=True)
+    before = aesara.dprint(fgraph, file="str")
+    assert jaxprgen.check(fgraph).static == ("n",)
+    assert aesara.dprint(fgraph, file="str") == before
+
+
+# --- What decides -------------------------------------------------------------------------
+
+
+def draw_sizes(data):
+    """Random vectors, and random sizes computed from values, shapes and both."""
+    held = shared(2)
+    scalars, vectors = [n, m, held], [x]
+    for _ in range(data.draw(st.integers(1, 8))):
+        a, b = (data.draw(st.sampled_from(scalars)) for _ in range(2))
+        v = data.draw(st.sampled_from(vectors))
+        made = data.draw(
+            st.sampled_from(
+                [
+                    lambda a, b, v: a + b,
+                    lambda a, b, v: at.stack([a, v.shape[0], b])[0],
+                    lambda a, b, v: at.zeros_like(v).sum() + v.shape[0],
+                    lambda a, b, v: at.fill(v, a).sum(),
+                    lambda a, b, v: v.sum() + b,
+                    lambda a, b, v: Assert()(a, at.eq(v.sum(), v.sum())),
+                    lambda a, b, v: at.arange(a) + 1,
+                    lambda a, b, v: v[:a],
+                    lambda a, b, v: at.alloc(v[0], a, b).flatten(),
+                    lambda a, b, v: at.join(0, v, v[::-1]),
+                    lambda a, b, v: at.switch(v > a, v, b),
+                ]
+            )
+        )(a, b, v)
+        # Sizes stay small, and none is zero.
+        made = at.cast(at.clip(made, 1, 4), "int64")
+        (vectors if made.ndim else scalars).append(made)
+    return [*scalars[3:], *vectors[1:]]
+
+
+@settings(max_examples=60)
+@given(st.data())
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+def test_random_programs_depend_on_the_values_that_check_names(data):
+    outputs = draw_sizes(data)
+    found = deciding(jaxprgen.check([x, n, m], outputs), "static")
+    assert sorted(keys([x, n, m], outputs, [ONES, 2, 3])) == sorted(found)
+
+
+def test_chains_are_shortest():
+    size = n + 1
+    size.name = "size"
+    double = size * 2
+    double.name = "double"
+    values = at.arange(double)
+    values.name = "values"
+    found = jaxprgen.check([n], [values, at.zeros(double * 3)])
+    (decision,) = found.deciding
+    assert [node.name for node in decision.chain] == ["size", "double", "values"]
+    assert decision.length == 3
+    assert {node.line.rpartition(":")[0] for node in decision.chain} == {__file__}
+    assert found.nodes[2:3] == decision.chain[2:]
+
+
+def test_the_nearest_inputs_are_named():
+    found = jaxprgen.check([m, n], at.arange(0, m * 2 + n, sizes[0]))
+    assert found.nodes[-1].reason == "its shape is decided by the value of n, sizes"
+
+
+def test_an_input_may_be_computed():
+    """Then it is what counts, not what it is computed from."""
+    size = n + 1
+    size.name = "size"
+    assert jaxprgen.check([size], at.arange(size)).static == ("size",)
+    found = jaxprgen.check([size, n], at.arange(size) + n)
+    assert found.static == ("size",)
+    assert found.subset.inputs == (size, n)
+    first, second = at.split(x, at.constant([2, 4]), 2, axis=0)
+    subset = jaxprgen.check([x, first], [at.exp(first), second, Opaque()(x)]).subset
+    assert subset.inputs == (x, first)
+    jaxprgen.compile(subset.inputs, subset.outputs)
+    thing = Opaque(generic)(x)
+    (node,) = jaxprgen.check([thing], Opaque(at.dvector)(thing)).nodes
+    assert node.verdict == "refused"
+
+
+def test_a_rule_for_a_random_op_or_a_loop_may_come(monkeypatch):
+    """Facts about Ops without a rule step back where there is one."""
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+    jaxprgen.lowers(at.extra_ops.Unique, at.extra_ops.Repeat, static=(1,))(lambda ctx, *xs: xs[0])
+    assert jaxprgen.check(*ROWS["unique"]).compiles
+    assert jaxprgen.check(*ROWS["repeat"]).static == ("sizes",)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_facts_are_about_ops_that_exist():
+    for name in {**unruled.BOUND, **unruled.STATIC, **unruled.NO_PYTHON}:
+        module, _, op = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), op), Op)
+
+
+# --- The subset ---------------------------------------------------------------------------
+
+
+def test_the_subset_is_the_largest_stage():
+    before = at.exp(x) * y
+    mask = before > 0
+    kept = before[mask]
+    after = at.log(at.exp(at.exp(kept).sum() + n))
+    subset = jaxprgen.check([x, y, n], [after, at.zeros(n)]).subset
+    assert subset.inputs == (n, kept)
+    assert subset.outputs[0] is after
+    assert subset.nodes == 6
+
+    longer = at.tanh(at.tanh(at.tanh(at.tanh(at.tanh(before)))))
+    subset = jaxprgen.check([x, y], [kept, longer]).subset
+    assert subset.inputs == (x, y)
+    assert subset.outputs == (before, mask, longer)
+
+
+def test_what_does_not_depend_on_a_blocked_node_joins_the_later_stage():
+    """Or the earlier one: the stages are counted from both ends."""
+    beside = at.exp(at.exp(y))
+    last = at.tanh(at.tanh(Opaque()(x)) + beside)
+    subset = jaxprgen.check([x, y], last).subset
+    assert subset.outputs == (last,)
+    assert subset.nodes == 5
+    assert [name_of(v) for v in subset.inputs] == ["y", "result of Opaque{result=None}"]
+
+
+class TakeSlice(Op):
+    """``x[index]``, for an index that is a variable."""
+
+    __props__ = ()
+
+    def make_node(self, x, index):
+        return Apply(self, [x, index], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0][inputs[1]]
+
+
+def test_a_slice_is_made_again_in_the_stage_that_uses_it(monkeypatch):
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+    jaxprgen.lowers(TakeSlice)(lambda ctx, x, index: x)
+    stop, kept = Opaque()(n), Opaque()(at.exp(x))
+    index = at.type_other.make_slice(None, stop, None)
+    found = jaxprgen.check([x, n], at.exp(TakeSlice()(kept, index)))
+    assert found.subset.inputs == (kept, stop)
+    assert found.subset.nodes == 2
+    jaxprgen.compile(found.subset.inputs, found.subset.outputs)
+
+
+def test_the_whole_graph_is_the_subset_if_nothing_is_blocked():
+    output = x + 1
+    assert jaxprgen.check([x, y], [output, x]).subset == ((x, y), (output, x), 2)
+    assert jaxprgen.check([y], [output]).subset == ((y, x), (output,), 2)
+
+
+# --- Oddities -----------------------------------------------------------------------------
+
+
+def test_missing_inputs_and_things_that_are_no_arrays_are_found():
+    thing = generic()
+    thing.name = "thing"
+    found = jaxprgen.check([thing, n], [Opaque(at.dvector)(thing), x[:m], thing])
+    assert found.missing == (
+        ("m", str(m.type), "missing input"),
+        ("x", str(x.type), "missing input"),
+    )
+    assert [(odd.name, odd.role) for odd in found.no_arrays] == [
+        ("thing", "input"),
+        ("thing", "output"),
+    ]
+    assert found.static == ()
+    assert [(d.name, d.role) for d in found.deciding] == [("m", "missing input")]
+    assert not found.compiles
+    assert found.subset.inputs == (m, x)
+    assert str(found).splitlines()[-1] == (
+        f"not jit-able as a whole: 1 of {len(found.nodes)} nodes blocked (1 refused); missing m "
+        "and x; no array: thing"
+    )
+
+
+def test_an_output_that_is_missing_itself():
+    found = jaxprgen.check([], [x, at.constant(1.0)])
+    assert [odd.name for odd in found.missing] == ["x"]
+    assert found.subset.inputs == (x,)
+
+
+def test_sparse_matrices_are_no_arrays():
+    import aesara.sparse as sparse
+
+    matrix = sparse.csr_matrix("matrix")
+    found = jaxprgen.check([matrix], sparse.dense_from_sparse(matrix) + 1)
+    assert [node.verdict for node in found.nodes].count("refused") == 1
+    assert [odd.name for odd in found.no_arrays] == ["matrix"]
+    made = jaxprgen.check([X], sparse.csr_from_dense(X))
+    assert [node.verdict for node in made.nodes] == ["refused"]
+    assert made.subset == ((), (), 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (([x], None), "A graph is a FunctionGraph, or Aesara variables as inputs and outputs; "),
+        (([x, 1], x), "among the inputs is 1."),
+        ((FunctionGraph([x], [x + 1], clone=False), x), "A FunctionGraph has outputs of its own"),
+        (([x], []), "The graph has no outputs: there is nothing to compute."),
+        (([x, y, x], x), "x is given as an input twice."),
+        (([at.constant(2.0)], x), "2.0 is a constant, not an input."),
+    ],
+)
+def test_what_is_no_graph_is_an_error(given, text):
+    with pytest.raises(InvalidGraphError) as caught:
+        jaxprgen.check(*given)
+    assert text in str(caught.value)
+
+
+def test_long_graphs():
+    """A chain longer than Python's stack is deep, every hundredth node of it blocked."""
+    length = 20 * sys.getrecursionlimit()
+    value = n
+    for i in range(length):
+        value = Opaque()(value) if i % 100 == 99 else at.neg(value)
+    found = jaxprgen.check([n], at.arange(value))
+    assert len(found.nodes) == length + 1
+    (decision,) = found.deciding
+    assert decision.length == length + 1
+    assert len(decision.chain) == 20
+    assert decision.chain[-1] is found.nodes[-1]
+    assert found.subset.nodes == 99
+    assert len(str(found).splitlines()) < 100
+
+
+# --- Text ---------------------------------------------------------------------------------
+
+
+def text_of(inputs, outputs):
+    """The report, with the texts of this file's lines instead of their numbers."""
+    rows = [" ".join(row.split()) for row in str(jaxprgen.check(inputs, outputs)).splitlines()]
+    for number, line in enumerate(Path(__file__).read_text().splitlines(), 1):
+        rows = [row.replace(f"{__file__}:{number} ", f"[{line.strip()}] ") for row in rows]
+    return rows
+
+
+def test_text_of_a_mask():
+    mask = x > 0
+    kept = x[mask]
+    kept.name = "kept"
+    assert text_of([x], kept.sum()) == [
+        "4 nodes: 3 jit, 1 bound",
+        "",
+        "bound [kept = x[mask]] AdvancedSubtensor -> kept",
+        "the size of its result is decided by the values of x",
+        "instead: keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as "
+        "weights",
+        "",
+        "input x decides a size at run time:",
+        "[mask = x > 0] Elemwise{gt,no_inplace}",
+        "[kept = x[mask]] AdvancedSubtensor -> kept",
+        "",
+        "largest part that can be compiled: 2 of 4 nodes",
+        "from x",
+        "to result of Elemwise{gt,no_inplace}",
+        "",
+        "not jit-able as a whole: 1 of 4 nodes blocked (1 bound)",
+    ]
+
+
+def test_text_of_sizes():
+    stop = n + shared(1)
+    values = at.arange(stop)
+    assert text_of([n], values) == [
+        "2 nodes: 1 jit, 1 static",
+        "",
+        "static [values = at.arange(stop)] ARange{dtype='int64'}",
+        "its shape is decided by the value of n",
+        "",
+        "input n must be static:",
+        "[stop = n + shared(1)] Elemwise{add,no_inplace}",
+        "[values = at.arange(stop)] ARange{dtype='int64'}",
+        "shared variable held decides a shape, so each of its values gets a program:",
+        "[stop = n + shared(1)] Elemwise{add,no_inplace}",
+        "[values = at.arange(stop)] ARange{dtype='int64'}",
+        "",
+        "jit-able with n static: all of 2 nodes",
+    ]
+
+
+def test_text_of_a_missing_input_and_of_equal_troubles():
+    first = Opaque()(x)
+    second = Opaque()(y)
+    assert text_of([x], at.tanh(at.add(first, second))) == [
+        "4 nodes: 2 jit, 2 callback",
+        "",
+        "callback [first = Opaque()(x)] Opaque{result=None}",
+        "callback [second = Opaque()(y)] Opaque{result=None}",
+        "no rule; its Python `perform` could only be called back from the device",
+        "instead: register a rule with @jaxprgen.lowers(Opaque), which may call jax.pure_callback "
+        "by jaxprgen.emit.staged.staged",
+        "",
+        f"missing y, a {y.type}",
+        "",
+        "largest part that can be compiled: 2 of 4 nodes",
+        "from result of Opaque{result=None}, result of Opaque{result=None}",
+        "to result of Elemwise{tanh,no_inplace}",
+        "",
+        "not jit-able as a whole: 2 of 4 nodes blocked (2 callback); missing y",
+    ]
+
+
+def test_text_is_aligned():
+    value = at.arange(n)
+    rows = str(jaxprgen.check([n], value)).splitlines()
+    assert rows[2].startswith(f"static    {__file__}:")
+    assert rows[3].startswith("          its shape")
+
+
+def test_long_lists_are_elided():
+    value = n
+    for _ in range(60):
+        value = Opaque()(value)
+    rows = str(jaxprgen.check([n], at.arange(value))).splitlines()
+    assert rows[22:23] == ["    … 20 more …"]
+    assert rows.count("    … 41 more …") == 1
+
+
+def test_a_model_of_p_names_p():
+    rows = text_of(*ROWS["model of p"])
+    assert "input p must be static:" in rows
+    assert (
+        "[scales = stream.halfcauchy(0, 1, size=(p,))] halfcauchy_rv{0, (0, 0), floatX, False}"
+        in rows
+    )
+    assert rows[-1] == "not jit-able as a whole: 4 of 10 nodes blocked (4 refused); static: p"

@@ -1,0 +1,137 @@
+"""What became of every node, and what the program costs."""
+
+import json
+import linecache
+
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.graph.basic import Apply, applys_between
+from aesara.graph.op import Op
+
+import jaxprgen
+from jaxprgen.emit.staged import staged
+from jaxprgen.frontend.registry import lowers
+from jaxprgen.specialize import CacheInfo
+
+ONES = np.ones(3)
+x = at.dvector("x")
+
+
+def test_every_node_is_there_and_says_what_became_of_it():
+    mask = at.constant(np.array([1.0, 0.0, 1.0]))
+    scaled = at.exp(x) * (mask * 2)
+    output = scaled.sum() * x.shape[0] + at.arange(x.shape[0])
+    f = jaxprgen.compile([x], output)
+    report = f.report(ONES)
+    rows = {(node.op, node.how): node.equations for node in report.nodes}
+    assert len(report.nodes) == len(list(applys_between([x], [output])))
+    assert rows["Elemwise{exp,no_inplace}", "emitted"] == 1
+    assert rows["Shape", "folded"] == rows["ARange{dtype='int64'}", "folded"] == 0
+    assert rows["Elemwise{mul,no_inplace}", "folded"] == 0
+    assert rows["InplaceDimShuffle{x}", "free"] == 0
+    assert {node.how for node in report.nodes} == {"folded", "emitted", "free"}
+    assert report.equations == len(f.jaxpr(ONES).jaxpr.eqns)
+    assert sum(node.equations for node in report.nodes) == report.equations
+    assert report.constant_bytes == sum(np.asarray(c).nbytes for c in f.jaxpr(ONES).consts) == 48
+    assert all(0 <= node.seconds <= report.stages["emit"] for node in report.nodes)
+
+
+def test_equations_that_nobody_reads_are_not_counted():
+    m = at.dmatrix("m")
+    largest, where = at.max_and_argmax(m, axis=0)
+    f = jaxprgen.compile([m], largest + where.shape[0])
+    report = f.report(np.ones((2, 2)))
+    (node,) = [n for n in report.nodes if n.op.startswith("MaxAndArgmax")]
+    assert node.equations == 1
+    assert report.equations == sum(n.equations for n in report.nodes)
+    unread = jaxprgen.compile([m], at.zeros_like(at.exp(m)) + m).report(np.ones((2, 2)))
+    assert [n.how for n in unread.nodes if "exp" in n.op] == ["free"]
+
+
+def test_a_node_carries_its_name_its_line_and_the_size_of_what_it_computes():
+    eta = at.exp(x)
+    eta.name = "eta"
+    report = jaxprgen.compile([x], eta.sum()).report(ONES)
+    exp, total = report.nodes
+    assert (exp.name, exp.nbytes, total.name, total.nbytes) == ("eta", 24, "eta", 8)
+    file, line = exp.line.rsplit(":", 1)
+    assert linecache.getline(file, int(line)).strip() == "eta = at.exp(x)"
+
+
+def test_what_jax_traced_and_what_calls_back_is_said():
+    class Routine(Op):
+        __props__ = ("calls_back",)
+
+        def __init__(self, calls_back):
+            self.calls_back = calls_back
+
+        def make_node(self, v):
+            return Apply(self, [v], [v.type()])
+
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = np.sin(inputs[0])
+
+    @lowers(Routine)
+    def lower_routine(ctx, v):
+        def call_back(v):
+            return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
+
+        return staged(ctx.builder, call_back if ctx.op.calls_back else jax.numpy.sin, v)
+
+    f = jaxprgen.compile([x], Routine(True)(x) + Routine(False)(x))
+    assert [n.how for n in f.observe(ONES).nodes] == ["called back", "staged", "emitted"]
+
+
+def test_costs_are_those_of_xla_and_every_stage_is_timed():
+    m = at.dmatrix("m")
+    f = jaxprgen.compile([m], at.dot(m, m))
+    report = f.report(np.ones((20, 20)))
+    compiled = f.lower(np.ones((20, 20))).compile()
+    assert report.flops == compiled.cost_analysis()["flops"] >= 20**3
+    assert report.bytes_accessed >= 2 * 20 * 20 * 8
+    assert report.temporary_bytes == compiled.memory_analysis().temp_size_in_bytes
+    assert list(report.stages) == ["plan", "emit", "lower", "compile"]
+    assert all(seconds > 0 for seconds in report.stages.values())
+
+
+def test_under_a_trace_nothing_is_compiled():
+    f, reports = jaxprgen.compile([x], at.exp(x)), []
+    jax.jit(lambda v: reports.append(f.report(v)) or v)(ONES)
+    (report,) = reports
+    assert report.flops is report.bytes_accessed is report.temporary_bytes is None
+    assert list(report.stages) == ["plan", "emit"]
+    assert "XLA: was not asked" in str(report)
+
+
+def test_as_text_and_as_plain_values():
+    f = jaxprgen.compile([x], at.exp(x) + at.constant(ONES) * 2, name="model")
+    report = f.report(ONES)
+    head, *rows, program, xla, stages = str(report).splitlines()
+    assert head.split() == ["equations", "bytes", "µs", "Op", "name", "line"]
+    assert [row.split()[0] for row in rows] == [node.how for node in report.nodes]
+    assert program == "model: 2 equations, 24 bytes of constants"
+    assert xla.startswith("XLA: ") and xla.endswith(" bytes for intermediate results")
+    assert [part.split()[0] for part in stages.removeprefix("Time: ").split(", ")] == list(
+        report.stages
+    )
+    plain = json.loads(json.dumps(report.as_dict()))
+    assert plain["name"] == "model"
+    assert plain["equations"] == 2
+    assert plain["nodes"][0] == report.nodes[0]._asdict()
+
+
+@pytest.mark.parametrize("argument", [ONES, jax.ShapeDtypeStruct((3,), np.float64)])
+def test_reporting_leaves_the_function_as_it_is(argument):
+    f = jaxprgen.compile([x], at.exp(x))
+    f.report(argument)
+    assert f.cache_info() == CacheInfo(0, 0, 0)
+
+
+def test_a_shape_decided_by_an_argument_is_lowered_twice_and_reported_once():
+    n = at.lscalar("n")
+    f = jaxprgen.compile([x, n], at.exp(x).sum() * at.arange(n * 2))
+    report = f.report(ONES, 2)
+    assert {n.op: n.how for n in report.nodes}["ARange{dtype='int64'}"] == "folded"
+    assert sum(n.equations for n in report.nodes) == report.equations == 3

@@ -9,7 +9,7 @@ from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.aesara.check import check
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
-from jaxprgen.inspect import pretty
+from jaxprgen.inspect import debug, pretty
 
 __version__ = "0.1.0"
 
@@ -18,6 +18,7 @@ __all__ = [
     "JaxprGenError",
     "check",
     "compile",
+    "debug",
     "inspect",
     "jaxpr_as_fun",
     "lowers",

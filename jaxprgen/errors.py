@@ -48,11 +48,19 @@ class ShapeMismatchError(JaxprGenError, ValueError):
 
 
 class IndexOutOfBoundsError(JaxprGenError, IndexError):
-    """An index that is known while emitting lies outside its axis."""
+    """An index that is known while emitting, or seen by `jaxprgen.debug`, lies outside its axis."""
 
 
 class FailedAssertionError(JaxprGenError, AssertionError):
-    """An assertion in the graph is known, while emitting, not to hold."""
+    """An assertion in the graph is known, while emitting or debugging, not to hold."""
+
+
+class NonFiniteValueError(JaxprGenError, FloatingPointError):
+    """A NaN or an infinity that `jaxprgen.debug` sees come into being."""
+
+
+class UnknownNameError(JaxprGenError, LookupError):
+    """A name that nothing there has."""
 
 
 class StaticShapeError(JaxprGenError, TypeError):
@@ -73,6 +81,10 @@ class EquationError(JaxprGenError, TypeError):
 
 class DuplicateRuleError(JaxprGenError, ValueError):
     """A rule is already registered for this Op; pass ``override=True`` to replace it."""
+
+
+class DrawingError(JaxprGenError, RuntimeError):
+    """Graphviz, which draws, is not installed, or does not draw this."""
 
 
 class RuntimeCheckWarning(UserWarning):

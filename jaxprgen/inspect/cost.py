@@ -1,0 +1,96 @@
+"""What an equation costs, by estimate: operations, and bytes of results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from jaxprgen import _jax
+from jaxprgen._jax import Jaxpr, JaxprEqn
+from jaxprgen.observe import nbytes
+
+
+def result_bytes(eqn: JaxprEqn) -> int:
+    """The size of an equation's results, in bytes."""
+    return sum(nbytes(v.aval) for v in eqn.outvars)
+
+
+def flops(eqn: JaxprEqn) -> int | None:
+    """The operations of an equation; None where its operands' types do not tell.
+
+    An elementwise operation counts as one, as does a comparison; a product of matrices as
+    2·m·n·k. An equation that runs inner programs costs what they do: one step of a ``scan``
+    times its length, of a ``cond`` the dearest branch. How often a ``while`` runs is unknown.
+    """
+    rule = _RULES.get(eqn.primitive.name)
+    return rule(eqn) if rule else None
+
+
+def program_flops(jaxpr: Jaxpr) -> int | None:
+    """The operations of a program; None where an equation's are not known."""
+    costs = [flops(eqn) for eqn in jaxpr.eqns]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _size(x: Any) -> int:
+    return math.prod(x.aval.shape)
+
+
+def _results(eqn: JaxprEqn) -> int:
+    return sum(map(_size, eqn.outvars))
+
+
+def _reduction(eqn: JaxprEqn) -> int:
+    """It takes one operation less to make one of n elements."""
+    return _size(eqn.invars[0]) - _size(eqn.outvars[0])
+
+
+def _dot_general(eqn: JaxprEqn) -> int:
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    shape: tuple[int, ...] = eqn.invars[0].aval.shape  # type: ignore[attr-defined]
+    return 2 * _size(eqn.outvars[0]) * math.prod(shape[axis] for axis in contracted)
+
+
+def _inner(eqn: JaxprEqn) -> list[int | None]:
+    return [program_flops(jaxpr) for _, jaxpr in _jax.sub_jaxprs(eqn)]
+
+
+def _call(eqn: JaxprEqn) -> int | None:
+    """It runs its first program once."""
+    costs = _inner(eqn)
+    return costs[0] if costs else None
+
+
+def _scan(eqn: JaxprEqn) -> int | None:
+    step = _call(eqn)
+    return None if step is None else step * eqn.params["length"]
+
+
+def _cond(eqn: JaxprEqn) -> int | None:
+    branches = [cost for cost in _inner(eqn) if cost is not None]
+    return max(branches) if len(branches) == len(eqn.params["branches"]) else None
+
+
+_FAMILIES: dict[str, Callable[[JaxprEqn], int | None]] = {
+    # One operation per element of the result, however long a transcendental one takes.
+    """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
+    clamp clz complex conj cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
+    igamma igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min
+    mul ne neg nextafter not or polygamma population_count pow random_gamma_grad real
+    regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
+    shift_right_logical sign sin sinh sqrt square sub tan tanh xor zeta""": _results,
+    "cumlogsumexp cummax cummin cumprod cumsum": _results,
+    """argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum
+    reduce_xor""": _reduction,
+    # What moves, makes or renames data, and computes nothing.
+    """bitcast_convert_type broadcast_in_dim concatenate convert_element_type copy device_put
+    dynamic_slice dynamic_update_slice gather iota optimization_barrier pad pvary reshape rev slice
+    split squeeze stop_gradient transpose""": lambda _: 0,
+    "checkpoint closed_call core_call custom_jvp_call custom_vjp_call jit pjit remat2": _call,
+    "dot_general": _dot_general,
+    "scan": _scan,
+    "cond": _cond,
+}
+_RULES = {name: rule for names, rule in _FAMILIES.items() for name in names.split()}

@@ -1,0 +1,238 @@
+"""A program evaluated equation by equation, and what can be wrong with an equation's values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+
+
+class Inside(NamedTuple):
+    """An equation whose inner program is running; loops count their iterations from 0."""
+
+    eqn: JaxprEqn
+    iteration: int | None
+
+
+class Evaluated(NamedTuple):
+    """An equation that has been evaluated.
+
+    Attributes
+    ----------
+    eqn, operands, results
+        The equation, and a value for each of its operands and results.
+    within
+        The equations around it, from the outside in.
+    entered
+        Whether it holds a program whose equations came before it, one by one.
+    """
+
+    eqn: JaxprEqn
+    operands: list[Any]
+    results: list[Any]
+    within: tuple[Inside, ...]
+    entered: bool
+
+
+Evaluation: TypeAlias = Generator[Evaluated, None, list[Any]]
+Enter: TypeAlias = Callable[[JaxprEqn, list[Any], tuple[Inside, ...]], Evaluation]
+
+
+def evaluate(
+    closed: ClosedJaxpr, operands: Sequence[Any], within: tuple[Inside, ...] = ()
+) -> Evaluation:
+    """Run a program on values: yields each equation when it is done, returns the outputs.
+
+    Calls, branches and loops are entered; any other equation is evaluated by its primitive.
+    A failing ``check`` does nothing.
+    """
+    jaxpr = closed.jaxpr
+    values = dict[Any, Any](zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, operands, strict=True))
+
+    def read(x: Any) -> Any:
+        return values[x] if type(x) is Var else x.val
+
+    for eqn in jaxpr.eqns:
+        inputs = [read(x) for x in eqn.invars]
+        enter = _entrance(eqn)
+        if enter is not None:
+            results = yield from enter(eqn, inputs, within)
+        else:
+            results = [] if eqn.primitive is _jax.check_p else _jax.eval_eqn(eqn, inputs)
+        values.update(zip(eqn.outvars, results, strict=True))
+        yield Evaluated(eqn, inputs, results, within, enter is not None)
+    return [read(x) for x in jaxpr.outvars]
+
+
+# --- Equations with programs inside ------------------------------------------------------
+
+_CALLED = {
+    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat", "remat2"), "jaxpr"),
+    **dict.fromkeys(
+        ("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"
+    ),
+}
+"""The parameter that holds the program of an equation that runs it once."""
+
+
+def _entrance(eqn: JaxprEqn) -> Enter | None:
+    """How to evaluate the programs inside an equation; None if its primitive does."""
+    name = eqn.primitive.name
+    if name in _CALLED:
+        return _call
+    if name == "cond":
+        return _cond
+    # Under `vmap`, every lane of a loop may have a condition of its own.
+    if name == "while" and _jax.close(eqn.params["cond_jaxpr"]).out_avals[0].shape == ():
+        return _while
+    return _scan if name == "scan" and eqn.params["length"] else None
+
+
+def _call(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
+    program = _jax.close(eqn.params[_CALLED[eqn.primitive.name]])
+    return (yield from evaluate(program, operands, (*within, Inside(eqn, None))))
+
+
+def _cond(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
+    which, *rest = operands
+    branches = eqn.params["branches"]
+    taken = _jax.close(branches[min(max(int(which), 0), len(branches) - 1)])
+    return (yield from evaluate(taken, rest, (*within, Inside(eqn, None))))
+
+
+def _while(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
+    params = eqn.params
+    test, body = _jax.close(params["cond_jaxpr"]), _jax.close(params["body_jaxpr"])
+    counts = params["cond_nconsts"], params["body_nconsts"]
+    of_test, of_body, carry = _split(operands, *counts)
+    for i in itertools.count():
+        here = (*within, Inside(eqn, i))
+        (go_on,) = yield from evaluate(test, [*of_test, *carry], here)
+        if not go_on:
+            break
+        carry = yield from evaluate(body, [*of_body, *carry], here)
+    return carry
+
+
+def _scan(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
+    constant_count, carry_count = _jax.scan_counts(eqn)
+    constants, carry, arrays = _split(operands, constant_count, carry_count)
+    body, length = _jax.close(eqn.params["jaxpr"]), eqn.params["length"]
+    rows: list[Any] = [None] * length
+    for i in range(length):
+        place = length - 1 - i if eqn.params["reverse"] else i
+        with _jax.eval_context():
+            slices = [array[place] for array in arrays]
+        outputs = yield from evaluate(
+            body, [*constants, *carry, *slices], (*within, Inside(eqn, i))
+        )
+        carry, rows[place] = outputs[:carry_count], outputs[carry_count:]
+    with _jax.eval_context():
+        return [*carry, *(jax.numpy.stack(column) for column in zip(*rows, strict=True))]
+
+
+def _split(xs: list[Any], *counts: int) -> list[list[Any]]:
+    """Consecutive parts of these lengths, and the rest."""
+    ends = [0, *itertools.accumulate(counts), len(xs)]
+    return [xs[start:end] for start, end in itertools.pairwise(ends)]
+
+
+# --- What can be wrong -------------------------------------------------------------------
+
+NUMERIC: Mapping[str, Callable[[Any], Any]] = {"nan": np.isnan, "inf": np.isinf}
+"""What can be wrong with a number, and how to see it."""
+
+
+def holds(what: str, x: Any) -> bool:
+    """Whether an array holds a "nan" or an "inf"; what has no such numbers does not."""
+    return _is_inexact(x) and bool(NUMERIC[what](np.asarray(x)).any())
+
+
+def offenders(what: str, x: Any) -> tuple[tuple[int, ...], int]:
+    """Where the first element is that is a "nan" or an "inf", and how many are."""
+    places = np.argwhere(NUMERIC[what](np.asarray(x)))
+    return tuple(map(int, places[0])), len(places)
+
+
+def _is_inexact(x: Any) -> bool:
+    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    return jax.numpy.issubdtype(dtype, np.inexact)
+
+
+class OutOfBounds(NamedTuple):
+    """An index out of the bounds of its axis, where ``extent`` elements are taken from it on.
+
+    It is ``position`` among the indices; negative ones count from the end.
+    """
+
+    value: int
+    axis: int
+    size: int
+    extent: int
+    position: tuple[int, ...]
+
+
+def out_of_bounds(eqn: JaxprEqn, operands: Sequence[Any]) -> OutOfBounds | None:
+    """The first index of an equation that reads or writes outside of its operand.
+
+    JAX moves such an index to the nearest element, or leaves it out. That an index is negative
+    here means that it was even after the size was added, as is done for negative ones before,
+    if not where they are to be clipped.
+    """
+    name = eqn.primitive.name
+    extents_of = _scatter_extents if name.startswith("scatter") else _EXTENTS.get(name)
+    if extents_of is None:
+        return None
+    starts, extents = extents_of(eqn, operands)
+    starts = np.asarray(starts).astype(np.int64)
+    shape, axes = np.shape(operands[0]), list(extents)
+    limits = np.array([shape[axis] - extent for axis, extent in extents.items()], np.int64)
+    wrong = np.argwhere((starts < 0) | (starts > limits))
+    if not len(wrong):
+        return None
+    *position, k = map(int, wrong[0])
+    start, size = int(starts[(*position, k)]), shape[axes[k]]
+    wrapped = start < 0 and not str(eqn.params.get("mode")).endswith("CLIP")
+    value = start - size if wrapped else start
+    return OutOfBounds(value, axes[k], size, extents[axes[k]], tuple(position))
+
+
+# The indices, of which the last axis goes over operand axes; those, and what is taken along each.
+Extents: TypeAlias = tuple[Any, dict[int, int]]
+
+
+def _slice_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
+    return np.array(operands[1:]), dict(enumerate(eqn.params["slice_sizes"]))
+
+
+def _update_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
+    return np.array(operands[2:]), dict(enumerate(np.shape(operands[1])))
+
+
+def _gather_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
+    sizes = eqn.params["slice_sizes"]
+    axes = eqn.params["dimension_numbers"].start_index_map
+    return operands[1], {axis: sizes[axis] for axis in axes}
+
+
+def _scatter_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
+    numbers = eqn.params["dimension_numbers"]
+    single = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    window = iter(numbers.update_window_dims)
+    updates = np.shape(operands[2])
+    sizes = [1 if d in single else updates[next(window)] for d in range(np.ndim(operands[0]))]
+    return operands[1], {axis: sizes[axis] for axis in numbers.scatter_dims_to_operand_dims}
+
+
+_EXTENTS = {
+    "dynamic_slice": _slice_extents,
+    "dynamic_update_slice": _update_extents,
+    "gather": _gather_extents,
+}

@@ -1,0 +1,223 @@
+"""The command line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jaxprgen.__main__ import main
+
+ROOT = Path(__file__).parents[1]
+MODEL = ROOT / "examples" / "model.py"
+ARGS = ["--arg", "X=f64[5,30]", "--arg", "y=f64[5]", "--arg", "beta=float64[31]"]
+
+GRAPHS = """\
+import jaxprgen  # before aesara
+import aesara.tensor as at
+from aesara.graph.basic import Apply
+from aesara.graph.fg import FunctionGraph
+from aesara.graph.op import Op
+
+x, n, k = at.dvector("x"), at.lscalar("n"), at.lvector("k")
+pair = [x, n], x.sum() * at.arange(n)
+in_a_list = [[x], at.exp(x)]
+fgraph = FunctionGraph([x], [at.exp(x)], clone=False)
+reshaped = [x, k], at.reshape(x, k, ndim=2)
+mismatch = [x], x[:2] + x[:3]
+mask = [x], x[x > 0]
+number = 3
+variable = x
+
+
+class inner:
+    pair = [x], at.exp(x)
+
+
+def function():
+    return [x], at.tanh(x)
+
+
+def fails():
+    return 1 / 0
+
+
+class Unknown(Op):
+    __props__ = ()
+
+    def make_node(self, v):
+        return Apply(self, [v], [v.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0]
+
+
+unknown = [x], Unknown()(x)
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the command on a graph of the module above; the status and what was printed."""
+    (tmp_path / "graphs.py").write_text(GRAPHS)
+    (tmp_path / "broken.py").write_text("import jaxprgen\nraise RuntimeError('no data')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+
+    def run(*arguments):
+        try:
+            status = main(["show", *arguments])
+        except SystemExit as end:
+            status = end.code
+        finally:
+            sys.modules.pop("graphs", None)
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("graph", "primitive"),
+    [
+        ("graphs:fgraph", "exp"),
+        ("graphs:in_a_list", "exp"),
+        ("graphs:function", "tanh"),
+        ("graphs.py:function", "tanh"),
+        ("graphs:inner.pair", "exp"),
+    ],
+)
+def test_a_graph_is_found_and_printed(run, graph, primitive):
+    status, out, err = run(graph, "--arg", "x=f64[3]")
+    assert (status, err) == (0, "")
+    assert (
+        out.split() == f"{{ lambda ; x:f64[3]. let x.1:f64[3] = {primitive} x in (x.1,) }}".split()
+    )
+
+
+@pytest.mark.parametrize("value", ["n=3", "n=3.0", " n=3"[1:]])
+def test_a_value_that_decides_a_shape_is_given_as_one(run, value):
+    status, out, _ = run("graphs:pair", "--arg", "x=f64[3]", "--arg", value)
+    assert status == 0
+    assert "f64[3] = mul" in out
+    status, out, _ = run("graphs:reshaped", "--arg", "x=f64[6]", "--arg", "k=[2, 3]")
+    assert status == 0
+    assert "f64[2,3] = reshape" in out
+
+
+def test_the_example_and_everything_that_can_be_asked(run, tmp_path):
+    page, drawing = tmp_path / "page.html", tmp_path / "graph.dot"
+    files = ["--html", str(page), "--dot", str(drawing)]
+    status, out, err = run(
+        f"{MODEL}:graph", *ARGS, "--check", "--report", "--hlo", "--source", *files
+    )
+    assert (status, err) == (0, "")
+    assert "HloModule jit_main" in out
+    assert "main: 36 equations" in out
+    assert "log_posterior" in out
+    assert page.read_text().lower().startswith("<!doctype html>")
+    assert drawing.read_text().startswith("digraph")
+
+
+def test_sources_are_printed(run):
+    _, out, _ = run(f"{MODEL}:graph", *ARGS, "--source")
+    line = MODEL.read_text().splitlines().index("eta = beta[0] + at.dot(X, beta[1:])") + 1
+    assert f"{MODEL}:{line} (<module>)" in out
+
+
+def test_a_check_needs_no_arguments(run):
+    status, out, err = run("graphs:pair", "--check")
+    assert (status, err) == (0, "")
+    assert "n" in out
+    status, out, err = run("graphs:unknown", "--check")
+    assert (status, err) == (1, "")
+    assert "Unknown" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["graphs"], 2, "'graphs' is not of the form MODULE:GRAPH."),
+        (["graphs:"], 2, "'graphs:' is not of the form MODULE:GRAPH."),
+        (["graphs:nothing"], 2, "graphs has no nothing."),
+        (["graphs:number"], 2, "graphs:number is an int, not a FunctionGraph, a pair (inputs, "),
+        (["graphs:variable"], 2, "graphs:variable is a TensorVariable, not a FunctionGraph, "),
+        (["no_module:graph"], 2, "import no_module failed: ModuleNotFoundError: No module named"),
+        (["nothing.py:graph"], 2, "There is no file nothing.py."),
+        (["broken:graph"], 2, "import broken failed: RuntimeError: no data\n  at "),
+        (["graphs:fails"], 2, "fails() failed: ZeroDivisionError: division by zero\n  at "),
+        (["graphs:pair", "--arg", "x"], 2, "--arg x is not of the form NAME=TYPE."),
+        (["graphs:pair", "--arg", "z=f64[]"], 2, "There is no input z; there are x, n."),
+        (
+            ["graphs:pair"],
+            2,
+            "Input 'x' has no type yet. Say how large it is: --arg 'x=float64[?]'",
+        ),
+        (["graphs:pair", "--arg", "x=q7[3]"], 2, "--arg x=q7[3]: q7 is no dtype."),
+        (["graphs:pair", "--arg", "x=[1,"], 2, "--arg x=[1, is neither a type as f64[10,3] nor "),
+        (["graphs:pair", "--arg", 'x="a"'], 2, '--arg x="a" is neither a type as f64[10,3] nor '),
+        (["graphs:pair", "--arg", "x=f64[3]"], 1, "A shape depends on the value of input 'n'"),
+        (["graphs:pair", "--arg", "x=f64[3,1]", "--arg", "n=1"], 1, "x"),
+        (["graphs:mismatch", "--arg", "x=f64[3]"], 1, "Shapes"),
+        (["graphs:unknown", "--arg", "x=f64[3]"], 1, "1 node(s) of this graph have no rule:"),
+        (["graphs:function", "--arg", "x=f64[3]", "--html", "no/such/folder.html"], 2, "no/such/"),
+    ],
+)
+def test_errors_say_what_is_wrong_in_place_of_a_traceback(run, arguments, status, message):
+    found, out, err = run(*arguments)
+    assert (found, out) == (status, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["show"], ["show", "a:b", "--nonsense"], ["hide"]])
+def test_a_command_that_is_none_says_how_it_goes(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "usage: python -m jaxprgen" in capsys.readouterr().err
+
+
+def command(*arguments, **environment):
+    """The command as a user runs it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxprgen", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_as_a_command():
+    graph = "examples/model.py:graph"
+    status, out, err = command("show", graph, *ARGS)
+    assert (status, err) == (0, "")
+    assert "eta:f64[5] = add" in out
+    assert "\033" not in out
+    status, out, err = command("show", graph, *ARGS, JAX_ENABLE_X64="0")
+    assert status == 0
+    assert "eta:f32[5] = add" in out
+
+
+def test_help_shows_examples_that_work():
+    status, out, _ = command("show", "--help")
+    assert status == 0
+    (line,) = [line for line in out.splitlines() if "model.py:graph --check" in line]
+    words = line.split()[3:]
+    status, *_ = command(*words[:1], f"examples/{words[1]}", *words[2:])
+    assert status == 0
+
+
+def test_who_stops_reading_is_not_told_of_it():
+    script = f"{sys.executable} -m jaxprgen show examples/model.py:graph {' '.join(ARGS)} --hlo"
+    done = subprocess.run(
+        ["sh", "-c", f"{script.replace('[', chr(92) + '[')} | head -n 1"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.stdout.startswith("HloModule")
+    assert done.stderr == ""

@@ -7,7 +7,7 @@ PINS ?=
 
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
@@ -19,6 +19,9 @@ lint: $(VENV)/with-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(VENV)/with-test
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/build.py
 
 # The package and one of its dependency groups; again when pyproject.toml changes.
 $(VENV)/with-%: pyproject.toml

@@ -101,6 +101,8 @@ def _show(options: argparse.Namespace) -> int:
     if checked is not None:
         print(checked)
         if not checked.compiles:
+            if options.html:
+                _write(options.html, html(None, check=checked))
             return 1
     texts = options.report or options.hlo
     files = options.html or options.dot

@@ -68,8 +68,8 @@ class Observation(NamedTuple):
         The program.
     nodes
         The nodes of the graph in the order of computing.
-    labels, types
-        What each variable of the graph is called, by place, and its dtype and shape.
+    labels, types, frames
+        What each variable of the graph is called, by place, its dtype and shape, and its line.
     values
         What stands for each variable in the program, by place.
     inputs, outputs
@@ -85,6 +85,7 @@ class Observation(NamedTuple):
     nodes: tuple[Node, ...]
     labels: tuple[str, ...]
     types: tuple[str, ...]
+    frames: tuple[Frame | None, ...]
     values: tuple[Any, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -108,6 +109,7 @@ def observe(
         tuple(watch.node(step, kept, values) for step in (*plan.folded, *plan.steps)),
         tuple(plan.library.label(v) for v in variables),
         tuple(_type(value) for value in values),
+        tuple(map(_jax.frame_of, plan.source_infos)),
         tuple(values),
         plan.input_places,
         plan.output_places,

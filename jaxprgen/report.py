@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxprgen._jax import Frame
 from jaxprgen.observe import Node, Observation
 
 
@@ -113,17 +112,12 @@ def _node(node: Node) -> NodeReport:
     return NodeReport(
         node.op,
         node.name,
-        line_of(node.frame),
+        node.frame.place if node.frame else "",
         node.how,
         len(node.equations),
         node.nbytes,
         node.seconds,
     )
-
-
-def line_of(frame: Frame | None) -> str:
-    """File and line, or nothing."""
-    return f"{frame.file}:{frame.line}" if frame else ""
 
 
 def _align(rows: list[tuple[str, ...]], right: set[int]) -> str:

@@ -134,6 +134,13 @@ def test_a_check_needs_no_arguments(run):
     assert "Unknown" in out
 
 
+def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
+    page = tmp_path / "page.html"
+    status, *_ = run("graphs:mask", "--check", "--html", str(page))
+    assert status == 1
+    assert "AdvancedSubtensor" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

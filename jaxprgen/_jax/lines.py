@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import ast
 import functools
+import linecache
 import os
 import queue
 from pathlib import Path
@@ -23,6 +24,24 @@ class Frame(NamedTuple):
     file: str
     line: int
     function: str
+
+    @property
+    def place(self) -> str:
+        """File and number."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """The line itself, if it can be read now."""
+        try:
+            return linecache.getline(self.file, self.line).strip()
+        except ValueError:  # What was compiled from a string has any name its author gave it.
+            return ""
+
+    @property
+    def built(self) -> str:
+        """That something was built there, in words."""
+        return f"built at {self.place}, in {self.function}: {self.text}"
 
 
 # Lines of this package are not a user's. JAX looks for those in equations' tracebacks.

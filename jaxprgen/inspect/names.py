@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn, Var
@@ -20,19 +21,34 @@ def binder_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
     ``exp.1``); an argument of an inner program, after what it is given. Characters that a
     program's text has a meaning for become ``_``.
     """
+    programs = _programs(jaxpr)
     naming = _Naming()
-    for v, name in names.items():
-        naming.add(v, name, numbered=False)
-    pending = [(jaxpr, list[str]())]
+    for v in (v for program, _ in programs for v in bound(program) if v in names):
+        naming.add(v, names[v], numbered=False)
+    for program, user in programs:
+        naming.add_program(program, naming.given(user, len(program.invars)) if user else ())
+    return naming.names
+
+
+def bound(jaxpr: Jaxpr) -> Iterator[Any]:
+    """The variables that a program binds itself."""
+    yield from jaxpr.constvars
+    yield from jaxpr.invars
+    for eqn in jaxpr.eqns:
+        yield from eqn.outvars
+
+
+def _programs(jaxpr: Jaxpr) -> list[tuple[Jaxpr, JaxprEqn | None]]:
+    """A program and those inside it, each once, outer ones first; and what they are inside of."""
+    programs: list[tuple[Jaxpr, JaxprEqn | None]] = [(jaxpr, None)]
     seen = {id(jaxpr)}
-    for jaxpr, given in pending:  # Outer ones first.
-        naming.add_program(jaxpr, given)
-        for eqn in jaxpr.eqns:
+    for program, _ in programs:
+        for eqn in program.eqns:
             for _, inner in _jax.sub_jaxprs(eqn):
                 if id(inner) not in seen:
                     seen.add(id(inner))
-                    pending.append((inner, naming.given(eqn, len(inner.invars))))
-    return naming.names
+                    programs.append((inner, eqn))
+    return programs
 
 
 class _Naming:

@@ -14,6 +14,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.function import CompiledFunction
 from jaxprgen.inspect.names import binder_names
+from jaxprgen.observe import Observation
 
 WIDTH = 100
 
@@ -59,8 +60,9 @@ def pretty(
 def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:
     """The program of what `pretty` takes, and the user's names of its variables."""
     if isinstance(f, CompiledFunction):
-        observation = f.observe(*args)
-        return observation.closed_jaxpr, observation.names
+        f = f.observe(*args)
+    if isinstance(f, Observation):
+        return f.closed_jaxpr, f.names
     closed = f if isinstance(f, ClosedJaxpr) else jax.make_jaxpr(f)(*args)
     return closed, {}
 
@@ -82,8 +84,8 @@ def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | Non
     names
         The user's names of variables, such as `Observation.names`.
     """
-    known = binder_names(before.jaxpr, names or {})
-    known = {**known, **binder_names(after.jaxpr, known)}
+    known = {**(names or {}), **binder_names(before.jaxpr, names or {})}
+    known.update(binder_names(after.jaxpr, known))
 
     def lines(program: ClosedJaxpr) -> list[str]:
         return _jax.pretty_jaxpr(

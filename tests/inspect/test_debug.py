@@ -218,12 +218,14 @@ def test_an_argument_a_shared_variable_and_a_constant_that_hold_nan_come_first()
     w = aesara.shared(np.array([1.0, np.nan]), "w")
     c = at.constant(np.array([np.nan, 1.0]), "c")
     d = at.constant(np.nan, "d")
+    m = at.dmatrix("m")  # Here.
     f = jaxprgen.compile([m], at.log(m) * w + c * 2 + d)
     value = np.array([[1.0, np.nan], [2.0, -1.0]])
     assert message(errors.NonFiniteValueError, debug(f), value) == [
         "NaN in 'm': 1 of 4 elements, the first at [0, 1].",
         "  given as argument",
         "    m: float64[2, 2] = [[1.0, nan], [2.0, -1.0]]",
+        built("m = at.dmatrix(\"m\")  # Here."),
         "Pass an array without NaN.",
         GO_ON,
     ]

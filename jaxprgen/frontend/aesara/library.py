@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import linecache
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -136,8 +135,7 @@ def origin(node: Apply) -> str:
     frame = next(filter(None, map(frame_of, node.outputs)), None) or _in_aesara(node)
     if frame is None:
         return "built at a line that was not recorded (see Aesara's traceback__limit)"
-    text = linecache.getline(frame.file, frame.line).strip()
-    return f"built at {frame.file}:{frame.line}, in {frame.function}: {text}"
+    return frame.built
 
 
 def _in_aesara(node: Apply) -> Frame | None:

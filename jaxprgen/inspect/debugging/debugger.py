@@ -138,7 +138,7 @@ def _subject(f: Any, args: Sequence[Any]) -> Subject:
             )
     if isinstance(f, CompiledFunction):
         seen = f.observe(*args)
-        graph = (seen.names, seen.nodes, seen.labels, seen.values, seen.inputs)
+        graph = (seen.names, seen.nodes, seen.labels, seen.frames, seen.values, seen.inputs)
         return Subject(seen.closed_jaxpr, args, _one_or_tuple, *graph)
     if isinstance(f, ClosedJaxpr):
         if len(args) != len(f.in_avals):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -136,9 +135,7 @@ class Finding(NamedTuple):
             f"  as {self.equation}" if self.equation else "",
         ]
         if self.frame:
-            file, line, function = self.frame
-            text = linecache.getline(file, line).strip()
-            rows.append(f"  built at {file}:{line}, in {function}: {text}")
+            rows.append(f"  {self.frame.built}")
         return "\n".join(filter(None, rows))
 
 

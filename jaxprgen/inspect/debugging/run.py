@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -62,6 +63,7 @@ class Subject(NamedTuple):
     names: Mapping[Var, str] = {}  # Never written to.
     nodes: Sequence[Node] = ()
     labels: Sequence[str] = ()
+    frames: Sequence[Frame | None] = ()
     values: Sequence[Any] = ()
     inputs: Sequence[int] = ()
 
@@ -129,9 +131,10 @@ class Run:
     # --- What is there before the program runs ---------------------------------------------
 
     def _arguments(self) -> Iterator[Moment | Finding]:
-        where = Where("argument")
-        pairs = zip(self._subject.closed.jaxpr.invars, self._subject.operands, strict=True)
-        for v, x in pairs:
+        subject = self._subject
+        frames = [subject.frames[place] for place in subject.inputs] or itertools.repeat(None)
+        for v, x, frame in zip(subject.closed.jaxpr.invars, subject.operands, frames):  # noqa: B905
+            where = Where("argument", frame)
             value = _on_device(x, v.aval.dtype)
             yield from self._moments(v, value, where)
             yield from self._held(self._names[v], value, where)
@@ -155,10 +158,10 @@ class Run:
         for place, value in enumerate(subject.values):
             if place in seen or (array := known(value)) is None or id(array) in data:
                 continue
-            label = subject.labels[place]
+            label, known_where = subject.labels[place], where._replace(frame=subject.frames[place])
             if label in self._wanted:
-                yield self._moment(label, array, where)
-            yield from self._held(label, array, where)
+                yield self._moment(label, array, known_where)
+            yield from self._held(label, array, known_where)
 
     def _folded(self) -> Iterator[Moment | Finding]:
         """What nodes gave while the program was emitted."""

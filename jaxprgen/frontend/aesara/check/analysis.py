@@ -258,7 +258,7 @@ def _role(leaf: Variable, given: set[Variable]) -> str:
 def _checked(node: Apply, facts: _Facts, flow: _Flow) -> NodeCheck:
     """The verdict on a node among the others."""
     frame = next(filter(None, map(frame_of, node.outputs)), None)
-    line = f"{frame.file}:{frame.line}" if frame else ""
+    line = frame.place if frame else ""
     name = next((v.name for v in node.outputs if v.name), "")
     verdict, reason, remedy = facts.verdict, facts.reason, facts.remedy
     deciding = flow.sources(node, facts.static) if verdict == "jit" else ()

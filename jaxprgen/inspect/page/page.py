@@ -16,9 +16,9 @@ from typing import Any
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.frontend.aesara.check import GraphCheck
 from jaxprgen.function import CompiledFunction
-from jaxprgen.inspect.cost import program_flops
 from jaxprgen.inspect.names import binder_names
-from jaxprgen.inspect.rows import GraphRows, ProgramRows, Sources, count, tag, text
+from jaxprgen.inspect.page.cost import program_flops
+from jaxprgen.inspect.page.rows import GraphRows, ProgramRows, Sources, count, tag, text
 from jaxprgen.inspect.text import diff, program_of
 from jaxprgen.observe import Observation, nbytes
 
@@ -26,7 +26,7 @@ _PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
 
 
 def html(
-    f: CompiledFunction | Observation | ClosedJaxpr | Callable[..., Any],
+    f: CompiledFunction | Observation | ClosedJaxpr | Callable[..., Any] | None,
     *args: Any,
     before: ClosedJaxpr | None = None,
     check: GraphCheck | None = None,
@@ -42,31 +42,30 @@ def html(
     f, args
         As for `jaxprgen.inspect.pretty`; or what `CompiledFunction.observe` returned, without
         arguments. What is no compiled function has no graph, and the page then no such side.
+        None leaves the program out: of a graph that cannot be compiled, there is the check.
     before
         What the program was, before passes changed it: adds a view of the differences.
     check
         What `jaxprgen.check` found: adds a view of that.
     """
-    observation = f if isinstance(f, Observation) else None
-    if isinstance(f, CompiledFunction):
-        observation = f.observe(*args)
-    if observation:
-        closed, own = observation.closed_jaxpr, observation.names
-    else:
-        closed, own = program_of(f, *args)
-    sources = Sources()
-    views = {"program": _program(closed, own, observation, sources)}
-    if before is not None:
-        views["changes"] = _changes(before, closed, own)
+    observation = f.observe(*args) if isinstance(f, CompiledFunction) else f
+    sources, views, summary = Sources(), dict[str, str](), _versions()
+    if observation is not None:
+        closed, own = program_of(observation, *args)
+        graph = observation if isinstance(observation, Observation) else None
+        views["program"] = _program(closed, own, graph, sources)
+        if before is not None:
+            views["changes"] = _changes(before, closed, own)
+        summary = f"{_costs(closed)} · {summary}"
     if check is not None:
         views["check"] = _check(check)
-    name = observation.name if observation else getattr(f, "__name__", "program")
+    name = getattr(observation, "name", getattr(f, "__name__", "graph"))
     page = Template(_asset("page.html")).substitute(
         policy=_policy(),
         style=_asset("page.css"),
         script=_asset("page.js"),
         title=escape(name),
-        summary=escape(_summary(closed)),
+        summary=escape(summary),
         tabs=_tabs(views),
         sections="\n".join(tag("section", view, id=name) for name, view in views.items()),
         # JSON, but for what would end the element.
@@ -154,19 +153,20 @@ def _tabs(views: Iterable[str]) -> str:
     return tag("nav", *buttons)
 
 
-def _summary(closed: ClosedJaxpr) -> str:
+def _versions() -> str:
+    return ", ".join(f"{package} {sys.modules[package].__version__}" for package in _PACKAGES)
+
+
+def _costs(closed: ClosedJaxpr) -> str:
     jaxpr = closed.jaxpr
     constants = sum(nbytes(v.aval) for v in jaxpr.constvars)
     operations = program_flops(jaxpr)
     costs = "FLOPs not known" if operations is None else f"about {count(operations)} FLOPs"
-    versions = ", ".join(f"{package} {sys.modules[package].__version__}" for package in _PACKAGES)
-    return (
-        f"{len(jaxpr.eqns)} equations · {count(constants, 'B')} of constants · {costs} · {versions}"
-    )
+    return f"{len(jaxpr.eqns)} equations · {count(constants, 'B')} of constants · {costs}"
 
 
 def _asset(name: str) -> str:
-    return importlib.resources.files("jaxprgen.inspect").joinpath(name).read_text("utf-8")
+    return importlib.resources.files("jaxprgen.inspect.page").joinpath(name).read_text("utf-8")
 
 
 def _policy() -> str:

@@ -7,7 +7,6 @@ program, ``data-n`` the node that an equation came from, ``data-s`` a source lin
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import PurePath
@@ -16,8 +15,8 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Broadcast, splat_value
-from jaxprgen.inspect.cost import flops, result_bytes
 from jaxprgen.inspect.equations import atom_text, line_text, parameters, shorten, type_text
+from jaxprgen.inspect.page.cost import flops, result_bytes
 from jaxprgen.observe import Node, Observation
 
 
@@ -65,16 +64,8 @@ class Sources:
         """The place of a line in `texts`."""
         if frame is not None and frame not in self._places:
             self._places[frame] = len(self.texts)
-            self.texts.append(f"{line_text(frame)}  {source_of(frame)}")
+            self.texts.append(f"{line_text(frame)}  {shorten(frame.text)}")
         return None if frame is None else self._places[frame]
-
-
-def source_of(frame: Frame) -> str:
-    """The text of a line, if it can be read."""
-    try:
-        return shorten(linecache.getline(frame.file, frame.line).strip())
-    except ValueError:  # What was compiled from a string has whatever name its author gave it.
-        return ""
 
 
 class ProgramRows:
@@ -200,7 +191,16 @@ class GraphRows:
 
     def _leaf(self, what: str, place: int) -> str:
         names = tag("b", self._binder(place))
-        return tag("p", tag("mark", what), tag("span", names), class_="leaf", id=f"g{place}-row")
+        frame = self._observation.frames[place]
+        return tag(
+            "p",
+            tag("mark", what),
+            tag("span", names),
+            tag("code", escape(_source(frame))),
+            id=f"g{place}-row",
+            class_="leaf",
+            data_s=self._sources.place(frame),
+        )
 
     def _node(self, i: int, node: Node) -> str:
         op = tag("a", text(node.op), href=f"#n{i}")
@@ -208,7 +208,7 @@ class GraphRows:
         n = len(node.equations)
         costs = f"{n} equation{'' if n == 1 else 's'}, {count(node.nbytes, 'B')}" if n else ""
         frame = node.frame
-        where = f"{PurePath(frame.file).name}:{frame.line} {source_of(frame)}" if frame else ""
+        where = _source(frame)
         return tag(
             "p",
             tag("mark", escape(node.how)),
@@ -248,6 +248,11 @@ class GraphRows:
             return self._names.get(v, label)
         number = splat_value(self._observation.values[place])
         return label if number is None else str(number)
+
+
+def _source(frame: Frame | None) -> str:
+    """A line, for reading beside a node."""
+    return f"{PurePath(frame.file).name}:{frame.line} {shorten(frame.text)}" if frame else ""
 
 
 def _standing(value: Any, constvars: Mapping[int, Var]) -> Var | None:

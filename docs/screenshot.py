@@ -1,0 +1,47 @@
+"""Takes docs/page.png: the page of the example's log-posterior and gradient.
+
+Run it from the repository's root, where Playwright and a Chromium are installed, as
+``PYTHONPATH=examples python docs/screenshot.py``.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import jax
+import model
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+import jaxprgen
+from jaxprgen import inspect
+
+
+def page() -> str:
+    """The page."""
+    data = model.load_data()
+    graph = model.inputs, [model.log_posterior, model.gradient]
+    f = jaxprgen.compile(*graph, name="log_posterior_and_gradient")
+    return inspect.html(f, np.full(31, 0.1), *data, 1.0, check=jaxprgen.check(*graph))
+
+
+def take(path: Path) -> None:
+    """A screenshot of it, where the pointer is on ``eta``."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = Path(folder, "page.html")
+        file.write_text(page())
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        shown = browser.new_page(viewport={"width": 1400, "height": 660})
+        shown.goto(file.as_uri())
+        eta = shown.locator(".program b").get_by_role("link", name="eta", exact=True)
+        eta.click()
+        eta.hover()
+        shown.screenshot(path=path)
+        browser.close()
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    take(Path(__file__).with_name("page.png"))

@@ -1,0 +1,229 @@
+"""The page, and what it does in a browser."""
+
+import re
+import shutil
+
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from pages import HOSTILE, ONES, chain, model, page_of_model, power
+from playwright.sync_api import sync_playwright
+
+import jaxprgen
+from jaxprgen import inspect
+from jaxprgen._jax import ClosedJaxpr
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"none of the browsers {', '.join(BROWSERS)} is installed")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Opens a page; whatever it says on the console, asks for or pops up is an error."""
+    noise = []
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+
+    def show(page):
+        path = tmp_path / "page.html"
+        path.write_text(page)
+        shown = context.new_page()
+        shown.set_default_timeout(10_000)
+        shown.on("console", lambda message: noise.append(message.text))
+        shown.on("pageerror", lambda error: noise.append(str(error)))
+        shown.on("dialog", lambda dialog: (noise.append("a dialog"), dialog.dismiss()))
+        shown.on("request", lambda r: noise.append(r.url) if r.url != path.as_uri() else None)
+        shown.goto(path.as_uri())
+        return shown
+
+    show.noise = noise
+    yield show
+    context.close()
+    assert noise == []
+
+
+def binder(page, name):
+    return page.locator(".program b").get_by_role("link", name=name, exact=True).first
+
+
+def lit(page, side, kind="over-lit"):
+    """The texts of what lights up on one side: rows, and names."""
+    rows = page.locator(f".{side} p.{kind}").all_inner_texts()
+    names = page.locator(f".{side} a.{kind}").all_inner_texts()
+    return [" ".join(row.split()) for row in rows], names
+
+
+def test_pointing_at_a_name_lights_up_its_uses_and_its_node(show):
+    page = show(page_of_model())
+    binder(page, "eta").hover()
+    rows, names = lit(page, "program")
+    assert len(rows) == 1 and "eta:f64[4] = dot_general" in rows[0]
+    text = inspect.pretty(jaxprgen.compile(*model()), np.ones((4, 3)), ONES, shapes=False)
+    assert names == ["eta"] * len(re.findall(r"\beta\b(?!\.)", text))
+    rows, names = lit(page, "graph")
+    assert len(rows) == 1 and rows[0].startswith("emitted eta:float64[4] = dot X beta")
+    assert names == ["eta"] * 4  # Made once; read by softplus, by the difference and by the slice.
+    footer = page.locator("footer").inner_text()
+    assert re.search(r"pages\.py:\d+ +eta = at\.dot\(X, beta\)$", footer)
+    page.locator("h1").hover()
+    assert lit(page, "program") == ([], [])
+
+
+def test_pointing_at_an_input_lights_up_where_it_is_given(show):
+    page = show(page_of_model())
+    binder(page, "beta").hover()
+    (row,), names = lit(page, "graph")
+    assert row.startswith("input beta:float64[3] pages.py:")
+    assert row.endswith('X, beta = at.dmatrix("X"), at.dvector("beta")')
+    assert names == ["beta", "beta"]
+    assert lit(page, "program") == ([], ["beta", "beta"])
+
+
+def test_pointing_at_a_node_lights_up_its_equations(show):
+    page = show(page_of_model())
+    page.locator(".graph p", has_text="softplus").first.hover()
+    rows, _ = lit(page, "program")
+    assert len(rows) == 8
+    assert all(re.match(r"\d+ eta\.\d", row) for row in rows)
+    ((row,), _), near = lit(page, "graph"), lit(page, "graph", "over-near")
+    assert "softplus" in row
+    assert len(near[0]) == 1 and "= dot X beta" in near[0][0]
+
+
+def test_pointing_at_an_equation_lights_up_its_node(show):
+    page = show(page_of_model())
+    page.locator(".program p", has_text="log1p").locator("strong").hover()
+    assert "softplus" in lit(page, "graph")[0][0]
+
+
+def test_the_keyboard_does_what_the_pointer_does(show):
+    page = show(page_of_model())
+    binder(page, "eta").focus()
+    with_focus = lit(page, "program"), lit(page, "graph")
+    page.locator("h1").hover()
+    binder(page, "eta").hover()
+    assert with_focus == (lit(page, "program"), lit(page, "graph"))
+    page.keyboard.press("Tab")
+    assert lit(page, "program")[1][0] == "X"
+    page.keyboard.press("Enter")
+    assert lit(page, "program", "pinned-lit")[1] == ["X", "X"]
+    page.keyboard.press("Escape")
+    assert lit(page, "program", "pinned-lit") == ([], [])
+
+
+def test_a_click_keeps_the_light_and_scrolls_the_other_side(show):
+    page = show(inspect.html(chain(400), ONES, ONES))
+    last = page.locator(".program b a").last
+    row = page.locator(".graph p[id^=n]").last
+    assert row.bounding_box()["y"] > 900
+    last.click()
+    page.locator("h1").hover()
+    assert "pinned-lit" in last.get_attribute("class")
+    assert 0 < row.bounding_box()["y"] < 900
+    assert 0 < last.bounding_box()["y"] < 900
+    first = page.locator(".program b a").first
+    row.locator("a").first.click()  # The same variable: lets go.
+    assert page.locator(".pinned-lit").count() == 0
+    page.locator(".graph p.leaf a").first.click()
+    assert 0 < first.bounding_box()["y"] < 900
+
+
+def test_a_loop_can_be_folded(show):
+    f, *args = power()
+    page = show(inspect.html(f, *args))
+    inner = page.locator(".program details", has_text="body_jaxpr").locator("p").first
+    assert inner.is_visible()
+    page.get_by_text("body_jaxpr").click()
+    assert not inner.is_visible()
+    assert page.locator(".program details", has_text="cond_jaxpr").locator("p").first.is_visible()
+
+
+def test_a_page_without_a_graph_works(show):
+    f = jaxprgen.compile(*model())
+    page = show(inspect.html(jax.grad(lambda *args: f(*args)[0]), np.ones((4, 3)), ONES))
+    name = page.locator(".program details b a", has_text=re.compile("^eta")).first
+    name.hover()
+    rows, names = lit(page, "program")
+    assert len(rows) == 1 and len(names) > 1
+    assert "pages.py:" in page.locator("footer").inner_text()
+
+
+@pytest.mark.parametrize("name", HOSTILE[:-2])
+def test_hostile_names_are_text(show, name):
+    page = show(page_of_model(name, function=name))
+    assert page.locator("img, iframe, main script, [onerror], [onfocus]").count() == 0
+    assert page.evaluate("document.scripts.length") == 2
+    expected = " ".join(name.replace("\0", "\N{REPLACEMENT CHARACTER}").split())
+    assert expected in [" ".join(t.split()) for t in page.locator(".graph b a").all_text_contents()]
+    for link in page.locator(".graph b a").all():
+        link.hover()
+
+
+def test_a_hostile_source_line_is_text(show, tmp_path):
+    path = tmp_path / "<img src=x onerror=alert(1)>.py"
+    path.write_text("y = x * 2  # </script><script>alert(1)</script><!--\n")
+    scope = {"x": at.dvector("x")}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    page = show(inspect.html(jaxprgen.compile([scope["x"]], scope["y"]), ONES))
+    page.locator(".program p[data-s] b a").hover()
+    footer = page.locator("footer").inner_text()
+    assert footer.endswith("y = x * 2 # </script><script>alert(1)</script><!--")
+    assert "<img src=x" in footer
+
+
+def test_what_gets_in_all_the_same_does_not_run(show):
+    page = show(page_of_model())
+    intruder = "<img src=http://nowhere.test/ onerror=hit=1>"
+    with page.expect_event("requestfailed") as failed:
+        page.evaluate("(html) => document.body.insertAdjacentHTML('beforeend', html)", intruder)
+    assert failed.value.failure == "csp"
+    assert page.evaluate("window.hit") is None
+    assert any("inline event handler violates" in said for said in show.noise)
+    show.noise.clear()
+
+
+def test_changes_and_checks_have_views(show):
+    graph = model()
+    observation = jaxprgen.compile(*graph).observe(np.ones((4, 3)), ONES)
+    jaxpr = observation.closed_jaxpr.jaxpr
+    before = ClosedJaxpr(jaxpr.replace(eqns=jaxpr.eqns[:-1]), ())
+    page = show(inspect.html(observation, before=before, check=jaxprgen.check(*graph)))
+    program, changes = page.locator(".program"), page.locator("#changes pre")
+    assert program.is_visible() and not changes.is_visible()
+    page.get_by_label("Changes").check()
+    assert changes.is_visible() and not program.is_visible()
+    assert [line[:3] for line in changes.locator("del, ins").all_inner_texts()[:2]] == [
+        "---",
+        "+++",
+    ]
+    assert changes.locator("ins").count() == 2
+    page.get_by_label("Check").check()
+    assert page.locator("#check pre").is_visible() and not changes.is_visible()
+
+
+def test_a_check_marks_what_is_in_the_way(show):
+    x, n = at.dvector("x"), at.lscalar("n")
+    found = jaxprgen.check([x, n], [at.nonzero(x)[0], at.arange(n)])
+    page = show(inspect.html(jaxprgen.compile([x], x + 1), ONES, check=found))
+    page.get_by_label("Check").check()
+    rows = [" ".join(row.split()) for row in page.locator("#check p").all_inner_texts()]
+    assert any(row.startswith("static n input") for row in rows)
+    assert any(row.startswith("bound Nonzero") for row in rows)
+
+
+def test_two_thousand_equations_are_all_there(show):
+    page = show(inspect.html(chain(1600), ONES, ONES))
+    assert page.locator(".program p[id^=e]").count() == 2000
+    binder(page, "y").hover()
+    _, names = lit(page, "program")
+    assert len(names) == 401

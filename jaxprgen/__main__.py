@@ -54,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "JAX_ENABLE_X64" not in os.environ:
         jax.config.update("jax_enable_x64", True)
     try:
-        return _show(options)
+        status = _show(options)
+        sys.stdout.flush()
+        return status
     except UsageError as error:
         return _fail(error, 2)
     except JaxprGenError as error:

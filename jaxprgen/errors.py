@@ -79,6 +79,10 @@ class EquationError(JaxprGenError, TypeError):
     """An equation was about to be built from operands its primitive does not take."""
 
 
+class CallbackError(JaxprGenError, RuntimeError):
+    """The shape of what a called back Op gives is not known, or not the one that was told."""
+
+
 class DuplicateRuleError(JaxprGenError, ValueError):
     """A rule is already registered for this Op; pass ``override=True`` to replace it."""
 

@@ -6,7 +6,7 @@ import functools
 import html
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -168,7 +168,12 @@ class CompiledFunction:
 
 
 def compile(
-    graph: Any, outputs: Any = None, *, name: str = "main", checks: bool = False
+    graph: Any,
+    outputs: Any = None,
+    *,
+    name: str = "main",
+    checks: bool = False,
+    fallback: Literal["error", "callback"] = "error",
 ) -> CompiledFunction:
     """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
 
@@ -184,16 +189,24 @@ def compile(
         Make Aesara's run-time checks (``Assert``, indices within bounds) part of the program.
         It must then be run through `jax.experimental.checkify.checkify`. Without, each such
         check is announced by one `RuntimeCheckWarning`.
+    fallback
+        What becomes of Ops without a rule: an error, or a "callback": their Python
+        implementation runs on the host while the program runs on the device. That cannot be
+        differentiated, and is called once per element under ``vmap``.
 
     Raises
     ------
     UnsupportedOpError
         Ops without a rule; the message lists all of them, with the lines that made them.
+    CallbackError
+        An Op that is called back gives a result of another shape than was to be expected.
     InvalidGraphError
         An input is missing, given twice, or of a type that is no array.
     """
+    if fallback not in ("error", "callback"):
+        raise ArgumentTypeError(f'fallback is "error" or "callback", not {fallback!r}.')
     start = time.perf_counter()
-    plan = plan_of(graph, outputs)
+    plan = plan_of(graph, outputs, callbacks=fallback == "callback")
     return CompiledFunction(plan, name, checks, time.perf_counter() - start)
 
 

@@ -169,7 +169,7 @@ GRAPHS = {
     "model": Row([X], logistic(X.shape[1]), verdicts="refused refused refused refused"),
     "model of p": Row([X, p], logistic(p), verdicts="refused refused refused refused", static="p"),
     "own Op": Row([x], at.exp(Opaque()(x + 1)), verdicts="callback"),
-    "own scalar Op": Row([x], Elemwise(Cube(same_out))(x), verdicts="refused"),
+    "own scalar Op": Row([x], Elemwise(Cube(same_out))(x), verdicts="callback"),
     "no array": Row([x], Opaque(at.dvector)(Opaque(generic)(x)), verdicts="refused refused"),
     "through an own Op": Row([n], at.arange(Opaque()(n)), verdicts="callback static", static="n"),
     "slice object": Row([X, n, sizes], X[:n, sizes], verdicts="static callback", static="n"),
@@ -551,9 +551,9 @@ def test_text_of_a_missing_input_and_of_equal_troubles():
         "",
         "callback [first = Opaque()(x)] Opaque{result=None}",
         "callback [second = Opaque()(y)] Opaque{result=None}",
-        "no rule; its Python `perform` could only be called back from the device",
-        "instead: register a rule with @jaxprgen.lowers(Opaque), which may call jax.pure_callback "
-        "by jaxprgen.emit.staged.staged",
+        "no rule; its `perform` can run instead",
+        'instead: jaxprgen.compile(..., fallback="callback"), or register a rule with '
+        "@jaxprgen.lowers(Opaque)",
         "",
         f"missing y, a {y.type}",
         "",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jax._src import callback as _callback
 from jax._src import checkify as _checkify
 from jax._src.lax import lax as _lax
 from jax._src.lax import special as _special
 from jax.extend.core import Primitive
 from jax.extend.core import primitives as _primitives
 
-from jaxprgen._jax.types import VERSION
+from jaxprgen._jax.types import VERSION, ShapedArray
 
 _NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p}
 
@@ -51,6 +53,22 @@ def default_params(name: str) -> dict[str, Any]:
 def matmul_precision() -> Any:
     """The ``precision`` of products that the user's ``jax_default_matmul_precision`` asks for."""
     return _lax.canonicalize_precision(None)
+
+
+# --- Callbacks ---------------------------------------------------------------------------
+
+pure_callback_p = _callback.pure_callback_p
+
+
+def callback_params(function: Any, count: int, avals: Sequence[ShapedArray]) -> dict[str, Any]:
+    """Parameters of a ``pure_callback`` equation that calls ``function`` with ``count`` arrays."""
+    arguments = jax.tree.structure(((0,) * count, {}))
+    return {
+        "callback": _callback._FlatCallback(function, arguments),  # type: ignore[attr-defined]
+        "result_avals": tuple(avals),
+        "sharding": None,
+        "vmap_method": "sequential",
+    }
 
 
 # --- Checks ------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jaxprgen._jax import Var
-from jaxprgen.emit.values import Broadcast, known
+from jaxprgen.emit.values import Broadcast, dtype_of, known, shape_of
 
 FOLD_LIMIT = 1024
 """Elements up to which a known result is computed while emitting rather than emitted."""
@@ -30,6 +32,13 @@ def known_and_small(xs: Sequence[Any]) -> list[Any] | None:
 def is_known(x: Any) -> bool:
     """Whether a value is known."""
     return as_known(x) is not None
+
+
+def known_or_ones(x: Any) -> Any:
+    """`as_known`, or ones, where no more than the shape matters or that a check holds."""
+    if known(x) is None and isinstance(x, (Var, Broadcast)):
+        return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
+    return as_known(x)
 
 
 def as_known(x: Any) -> Any:

@@ -19,7 +19,7 @@ from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape
 from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
-from jaxprgen.frontend.known import as_known, known_and_small
+from jaxprgen.frontend.known import known_and_small, known_or_ones
 from jaxprgen.frontend.registry import find_rule, shape_only_inputs, static_inputs
 from jaxprgen.ir import Builder
 
@@ -179,7 +179,9 @@ class Lowering:
         needed = set(map(id, order))
         for step in self.plan.steps:
             if id(step) in needed:
-                inputs = [found[p] if p in found else _or_ones(self.values[p]) for p in step.inputs]
+                inputs = [
+                    found[p] if p in found else known_or_ones(self.values[p]) for p in step.inputs
+                ]
                 found.update(
                     zip(step.outputs, self.plan.library.evaluate(step.node, inputs), strict=True)
                 )
@@ -193,13 +195,6 @@ class Lowering:
             check(ctx.builder, condition(ctx.builder), message)
         else:
             self._announce(ctx.node, message)
-
-
-def _or_ones(value: Any) -> Any:
-    """The known value, or ones where no more than its shape matters (or that a check holds)."""
-    if known(value) is None and isinstance(value, (Var, Broadcast)):
-        return np.broadcast_to(np.ones((), dtype_of(value)), shape_of(value))
-    return as_known(value)
 
 
 def _checked(value: Value, declared: OutputType) -> Value:

@@ -13,6 +13,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
 
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.frontend.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.frontend.aesara.library import (
     LIBRARY,
     describe_op,
@@ -28,15 +29,18 @@ from jaxprgen.frontend.origin import Origins
 from jaxprgen.frontend.registry import Rule, find_rule, folds
 
 
-def plan_of(graph: Any, outputs: Any = None) -> Plan:
-    """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`."""
+def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan:
+    """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`.
+
+    With ``callbacks``, nodes without a rule call their Python implementation.
+    """
     inputs, outputs = ends_of(graph, outputs)
     numbering = _Numbering()
     for variable in inputs:
         numbering.add_leaf(variable)
     declared = tuple(_input(v) for v in inputs)
     nodes = toposort(outputs, set(inputs))
-    rules = _rules_of(nodes)
+    rules = _rules_of(nodes, callbacks)
     ends = [numbering.add_node(node) for node in nodes]
     output_places = tuple([numbering.place_of(v) for v in outputs])
     for variable in outputs:
@@ -48,14 +52,14 @@ def plan_of(graph: Any, outputs: Any = None) -> Plan:
     steps = [
         Step(
             node,
-            rule := rules[type(node.op)],
+            rule,
             folds(rule),
             places,
             results,
             tuple([_output_type(v) for v in node.outputs]),
             source_infos[results[0]],
         )
-        for node, (places, results) in zip(nodes, ends, strict=True)
+        for node, rule, (places, results) in zip(nodes, rules, ends, strict=True)
     ]
     plan = Plan(
         LIBRARY,
@@ -155,28 +159,37 @@ class _Numbering:
         return place
 
 
-def _rules_of(nodes: Sequence[Apply]) -> dict[type, Rule]:
-    rules: dict[type, Rule] = {}
+def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> list[Rule]:
+    """The rule of each node."""
+    by_type = {op_type: find_rule(op_type) for op_type in {type(node.op) for node in nodes}}
+    rules: list[Rule] = []
     unsupported: list[Apply] = []
     for node in nodes:
-        op_type = type(node.op)
-        if op_type not in rules:
-            rule = find_rule(op_type)
-            if rule is None:
+        rule = by_type[type(node.op)]
+        supports = getattr(rule, "supports", None)
+        if rule is None or (supports is not None and not supports(node.op)):
+            rule = lower_by_callback
+            if not (callbacks and can_be_called_back(node)):
                 unsupported.append(node)
-                continue
-            rules[op_type] = rule
-        supports = getattr(rules[op_type], "supports", None)
-        if supports is not None and not supports(node.op):
-            unsupported.append(node)
+        rules.append(rule)
     if unsupported:
         rows = [f"  {describe_op(node)}\n    {origin(node)}" for node in unsupported]
         raise UnsupportedOpError(
             f"{len(unsupported)} node(s) of this graph have no rule:\n"
             + "\n".join(rows)
-            + "\nRegister one with @jaxprgen.lowers(OpClass)."
+            + "\nRegister one with @jaxprgen.lowers(OpClass)"
+            + _callbacks_text(unsupported, callbacks)
         )
     return rules
+
+
+def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
+    """What callbacks could do about them."""
+    if callbacks:
+        return "; these cannot be called back: they take or give what is no array."
+    if any(map(can_be_called_back, unsupported)):
+        return ', or run its Python implementation on the host: compile(..., fallback="callback").'
+    return "."
 
 
 def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:

@@ -12,6 +12,7 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.tensor.elemwise import Elemwise
 
+from jaxprgen.frontend.aesara.callback import can_be_called_back
 from jaxprgen.frontend.aesara.check.findings import (
     BLOCKED,
     CHAIN,
@@ -121,10 +122,11 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
         supports = getattr(rule, "supports", None)
         if supports is None or supports(node.op):
             return _Facts("jit", static, idle)
-        return _Facts("refused", static, idle, *_not_supported(node))
+        reason = f"the rule of {op_type.__name__} does not take this one"
+        return _no_rule(node, static, idle, reason)
     bound = bound_of(node)
     sizes = (bound.sizes(node) or ()) if bound else ()
-    return _no_rule(node, static, idle)._replace(sizes=sizes, bound=bound)
+    return _no_rule(node, static, idle, "no rule")._replace(sizes=sizes, bound=bound)
 
 
 def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
@@ -135,20 +137,15 @@ def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
     )
 
 
-def _not_supported(node: Apply) -> tuple[str, str]:
+def _no_rule(node: Apply, static: Sequence[int], idle: Sequence[int], reason: str) -> _Facts:
+    """A node that has no rule, or one that does not take it."""
     op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
-    return f"the rule of {type(node.op).__name__} does not take this one", _register(op)
-
-
-def _no_rule(node: Apply, static: Sequence[int], idle: Sequence[int]) -> _Facts:
-    replacement = replacement_of(node)
-    if replacement:
-        reason = "no rule, and no Python implementation that could be called back"
-        remedy = f"{replacement}; or {_register(node.op)}"
-        return _Facts("refused", static, idle, reason, remedy)
-    reason = "no rule; its Python `perform` could only be called back from the device"
-    staged = "which may call jax.pure_callback by jaxprgen.emit.staged.staged"
-    return _Facts("callback", static, idle, reason, f"{_register(node.op)}, {staged}")
+    if can_be_called_back(node):
+        remedy = f'jaxprgen.compile(..., fallback="callback"), or {_register(op)}'
+        return _Facts("callback", static, idle, f"{reason}; its `perform` can run instead", remedy)
+    reason = f"{reason}, and no Python implementation that could be called back"
+    remedy = "; or ".join(filter(None, (replacement_of(node), _register(op))))
+    return _Facts("refused", static, idle, reason, remedy)
 
 
 def _register(op: Any) -> str:

@@ -12,7 +12,7 @@ from aesara.graph.basic import Variable
 from jaxprgen.frontend.aesara.library import name_of
 
 BLOCKED = ("bound", "callback", "refused")
-"""The verdicts of nodes that `jaxprgen.compile` does not take."""
+"""The verdicts of nodes that `jaxprgen.compile` does not take by itself."""
 CHAIN = 20
 """Nodes of a chain up to which all are kept, so that many long chains take no more than a few."""
 _ROWS = 40
@@ -27,7 +27,8 @@ class NodeCheck(NamedTuple):
     - "jit": it runs under `jax.jit`, given its inputs;
     - "static": so it does, once inputs that decide its shape by their values are static;
     - "bound": the size of its result is known only when it ran, so it needs an upper bound;
-    - "callback": no rule; its Python ``perform`` could only be called back from the device;
+    - "callback": no rule, but with ``compile(..., fallback="callback")`` its Python ``perform``
+      runs on the host;
     - "refused": no rule, and nothing that would stand for one.
     """
 

@@ -1,0 +1,223 @@
+"""Ops without a rule, called back on request."""
+
+import aesara.tensor as at
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+from aesara.compile.sharedvalue import generic
+from aesara.graph.basic import Apply
+from aesara.graph.op import Op
+from aesara.ifelse import ifelse
+from aesara.scalar.basic import UnaryScalarOp, same_out
+from aesara.tensor.elemwise import Elemwise
+from hypothesis import given
+from laws import DTYPES, assert_same, reference
+
+import jaxprgen
+from jaxprgen import errors
+from jaxprgen.emit.callback import call_back
+from jaxprgen.ir import Builder
+
+ONES = np.ones(3)
+x = at.dvector("x")
+m = at.dmatrix("m")
+n = at.lscalar("n")
+
+
+class Own(Op):
+    """An Op of the user's: ``function`` of its inputs, of ``types``."""
+
+    __props__ = ("function", "types")
+
+    def __init__(self, function, *types):
+        self.function, self.types = function, types
+
+    def make_node(self, *inputs):
+        inputs = [at.as_tensor_variable(v) for v in inputs]
+        return Apply(self, inputs, [kind() for kind in self.types])
+
+    def perform(self, node, inputs, outputs):
+        results = self.function(*inputs)
+        for cell, result in zip(
+            outputs, results if type(results) is tuple else (results,), strict=True
+        ):
+            cell[0] = result
+
+
+class Inferring(Own):
+    """One that tells its shape, and so is not tried."""
+
+    def infer_shape(self, fgraph, node, shapes):
+        (rows, columns), *_ = shapes
+        return [(columns, rows * 2)]
+
+
+class Counting(Own):
+    """One whose shape is decided by a value."""
+
+    def infer_shape(self, fgraph, node, shapes):
+        return [(node.inputs[0] + 1,)]
+
+
+class Cube(UnaryScalarOp):
+    def impl(self, v):
+        return v**3
+
+
+def called_back(inputs, outputs):
+    return jaxprgen.compile(inputs, outputs, fallback="callback")
+
+
+def assert_agrees(inputs, outputs, args):
+    f = called_back(inputs, outputs)
+    ours = f(*args)
+    for mine, yours in zip(
+        ours if len(outputs) > 1 else [ours], reference(inputs, outputs, args), strict=True
+    ):
+        assert_same(mine, yours)
+    return f
+
+
+@given(st.sampled_from(DTYPES), hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=3))
+def test_it_computes_what_perform_does(dtype, shape):
+    kind = at.TensorType(dtype, (None, None))
+    v = kind("v")
+    transposed = Own(lambda a: a.T.copy(), kind)(v)
+    args = [np.arange(np.prod(shape)).reshape(shape).astype(dtype)]
+    f = assert_agrees([v], [transposed], args)
+    assert [node.how for node in f.observe(*args).nodes] == ["called back"]
+
+
+def test_the_equation_is_the_one_that_jax_makes():
+    def function(a):
+        return [a]
+
+    theirs = jax.make_jaxpr(
+        lambda a: jax.pure_callback(
+            function, [jax.ShapeDtypeStruct((3,), "float64")], a, vmap_method="sequential"
+        )
+    )(ONES).eqns[0]
+    builder = Builder([theirs.invars[0].aval])
+    (out,) = call_back(builder, function, [((3,), np.dtype("float64"))], builder.inputs)
+    (ours,) = builder.build([out]).eqns
+    assert ours.primitive is theirs.primitive
+    assert ours.params == theirs.params
+    assert [v.aval for v in ours.outvars] == [v.aval for v in theirs.outvars]
+
+
+def test_several_results_and_scalars():
+    op = Own(lambda a, b: (a.sum(), a * b, np.int8(b > 0)), at.dscalar, at.dvector, at.bscalar)
+    assert_agrees([x, n], [*op(x, n)], [ONES, 2])
+
+
+def test_a_shape_comes_from_infer_shape():
+    def function(a):
+        assert a.any(), "It was tried."
+        return np.zeros((a.shape[1], a.shape[0] * 2))
+
+    op = Inferring(function, at.dmatrix)
+    assert_agrees([m], [op(m)], [np.full((2, 3), 5.0)])
+    types = called_back([m], op(m)).jaxpr(np.ones((2, 3))).out_avals
+    assert [t.shape for t in types] == [(3, 4)]
+
+
+def test_a_value_that_decides_the_shape_is_asked_for():
+    op = Counting(lambda k: np.arange(int(k) + 1.0), at.dvector)
+    f = assert_agrees([n], [op(n)], [3])
+    assert f(5).shape == (6,)
+    with pytest.raises(errors.StaticShapeError, match="'n', which is a tracer"):
+        jax.jit(f)(3)
+
+
+def test_what_is_known_is_not_called_back():
+    op = Own(np.sin, at.dvector)
+    f = called_back([x], op(np.ones(3)) + op(at.ones(x.shape)) + x)
+    assert [e.primitive.name for e in f.jaxpr(ONES).eqns] == ["add"]
+
+
+def test_it_works_under_jit_and_vmap():
+    op = Own(lambda a: np.sort(a)[::-1].copy(), at.dvector)
+    f = called_back([x, n], op(x * 2) + n)
+    batch = np.random.default_rng(0).normal(size=(4, 3))
+    expected = np.sort(2 * batch)[:, ::-1] + 1
+    np.testing.assert_allclose(jax.jit(jax.vmap(f, in_axes=(0, None)))(batch, 1), expected)
+    np.testing.assert_allclose(jax.vmap(f, in_axes=(0, None))(batch, 1), expected)
+
+
+def test_without_x64_it_computes_in_the_declared_dtypes_and_returns_32_bits():
+    seen = []
+
+    def function(a):
+        seen.append(a.dtype)
+        return a * 2
+
+    f = called_back([x], Own(function, at.dvector)(x))
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.warns(errors.PrecisionWarning):
+            assert f(ONES).dtype == "float32"
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    assert set(seen) == {np.dtype("float64")}
+
+
+def test_a_scalar_op_without_a_rule_is_called_back_too():
+    f = assert_agrees([x], [Elemwise(Cube(same_out))(x) + 1.0], [2 * ONES])
+    assert [node.how for node in f.observe(ONES).nodes][-2:] == ["called back", "emitted"]
+
+
+def test_the_report_the_check_and_the_error_without_it_name_it():
+    output = Own(np.sin, at.dvector)(x)
+    assert called_back([x], output).report(ONES).nodes[0].how == "called back"
+    (node,) = jaxprgen.check([x], output).nodes
+    assert (node.verdict, node.reason) == ("callback", "no rule; its `perform` can run instead")
+    assert 'fallback="callback"' in node.remedy
+    with pytest.raises(errors.UnsupportedOpError, match="fallback="):
+        jaxprgen.compile([x], output)
+
+
+def refused(inputs, outputs, error):
+    with pytest.raises(error) as caught:
+        called_back(inputs, outputs)
+    return str(caught.value)
+
+
+def test_what_cannot_be_called_back_is_refused():
+    branch = ifelse(x.sum() > 0, x, -x)
+    text = refused([x], branch, errors.UnsupportedOpError)
+    assert text.endswith("; these cannot be called back: they take or give what is no array.")
+    text = refused([x], [Own(list, generic)(x), x], errors.JaxprGenError)
+    assert "no array" in text
+
+
+def test_a_shape_that_is_not_as_promised_is_told():
+    def positive(a):
+        return a[a > 0]
+
+    f = called_back([x], Own(positive, at.dvector)(x))
+    np.testing.assert_array_equal(f(ONES), ONES)
+    with pytest.raises(Exception, match=r"gives a result of shape \(2,\).*promise \(3,\)"):
+        jax.block_until_ready(f(np.array([1.0, -1.0, 1.0])))
+
+
+def test_a_shape_that_cannot_be_told_is_told():
+    def needs_zeros(a):
+        if a.any():
+            raise ValueError("Give me zeros.")
+        return a
+
+    f = called_back([x], Own(needs_zeros, at.dvector)(x))  # Here.
+    with pytest.raises(errors.CallbackError) as caught:
+        f.jaxpr(ONES)
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("The shape of what Own{")
+    assert lines[0].endswith("on arrays of ones it fails: Give me zeros.")
+    assert lines[1].startswith("Give the Op an infer_shape method, or register a rule with")
+    assert lines[-1].endswith("# Here.")
+
+
+def test_another_fallback_is_none():
+    with pytest.raises(errors.ArgumentTypeError, match="not 'loop'"):
+        jaxprgen.compile([x], x, fallback="loop")

@@ -9,6 +9,7 @@ from jaxprgen.frontend.aesara import (
     raise_op,
     reduction,
     shape,
+    special,
     subtensor,
 )
 from jaxprgen.frontend.aesara.plan import plan_of
@@ -23,5 +24,6 @@ __all__ = [
     "raise_op",
     "reduction",
     "shape",
+    "special",
     "subtensor",
 ]

@@ -23,12 +23,14 @@ SETS_UP = re.compile(r"^make ", re.MULTILINE)
 
 def build(page: str) -> str:
     """The page with the text that its code prints now."""
-    source = Path(page).read_text()
+    source = Path(page).read_text("utf-8")
     namespace, printed = {}, ""
 
     def fresh(match: re.Match[str]) -> str:
         nonlocal printed
         language, text = match.groups()
+        if language != "text":
+            printed = ""
         if language == "python":
             printed = run_python(text, page, source.count("\n", 0, match.start(2)), namespace)
         elif language == "sh" and not SETS_UP.search(text):
@@ -59,4 +61,4 @@ def run_shell(text: str) -> str:
 
 if __name__ == "__main__":
     for page in PAGES:
-        Path(page).write_text(build(page))
+        Path(page).write_text(build(page), "utf-8")

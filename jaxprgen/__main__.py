@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import importlib.util
-import json
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,13 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from aesara.graph.fg import FunctionGraph
 
-from jaxprgen.errors import JaxprGenError
+from jaxprgen.errors import (
+    ArgumentShapeError,
+    ArgumentTypeError,
+    DrawingError,
+    JaxprGenError,
+    StaticShapeError,
+    UsageError,
+)
 from jaxprgen.frontend.aesara.check import check
-from jaxprgen.function import CompiledFunction, compile
+from jaxprgen.function import compile
 from jaxprgen.inspect import dot, draw, html, pretty
+from jaxprgen.inspect.written import arguments_of
 
 DESCRIPTION = """\
 Show what an Aesara graph is compiled to.
@@ -32,7 +38,8 @@ FunctionGraph, a pair (inputs, outputs), or a function that returns one of these
 EXAMPLES = """\
 types of arguments:
   f64[10,3], i32[], bool[4], float32[2]; or a value, as n=5 or v=[1,2,3], which an
-  argument that decides a shape must have. Scalars need not be given.
+  argument that decides a shape must have. Scalars need not be given. NAME may be the
+  input's position instead, from 0.
 
 examples:
   python -m jaxprgen show model:graph --arg X=f64[569,30] --arg y=f64[569]
@@ -44,29 +51,31 @@ the graph is at fault, or with --check not all of it can be jitted; 2 where the 
 """
 
 
-class UsageError(Exception):
-    """The command line asks for what is not there."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     options = _parser().parse_args(arguments)
     if "JAX_ENABLE_X64" not in os.environ:
         jax.config.update("jax_enable_x64", True)
+    if hasattr(sys.stdout, "reconfigure"):  # A terminal may not know every character.
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         status = _show(options)
         sys.stdout.flush()
         return status
-    except UsageError as error:
+    except (UsageError, ArgumentTypeError, ArgumentShapeError, DrawingError) as error:
         return _fail(error, 2)
+    except StaticShapeError as error:
+        return _fail(f"{error}\nGive it a value, as in --arg n=5.", 2)
     except JaxprGenError as error:
         return _fail(error, 1)
     except BrokenPipeError:  # Who reads the output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _fail(f"The output cannot be written: {error.strerror}.", 2)
 
 
-def _fail(error: Exception, status: int) -> int:
+def _fail(error: Exception | str, status: int) -> int:
     print(f"error: {error}", file=sys.stderr)
     return status
 
@@ -93,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--report", action="store_true", help="print what became of each node")
     show.add_argument("--hlo", action="store_true", help="print what XLA makes of it")
     show.add_argument("--html", metavar="OUT", help="write a page to look at in a browser")
-    show.add_argument("--dot", metavar="OUT", help="write a drawing: .dot, .svg or .png")
+    show.add_argument("--dot", metavar="OUT", help="write a drawing: .svg, .png, .pdf, or .dot")
     return parser
 
 
@@ -108,22 +117,23 @@ def _show(options: argparse.Namespace) -> int:
             return 1
     texts = options.report or options.hlo
     files = options.html or options.dot
-    if checked is not None and not (texts or files or options.arg):
+    wanted = texts or files or options.source or options.arg
+    if checked is not None and not wanted:
         return 0
     f = compile(*graph)
-    args = _arguments(f, options.arg)
+    args = arguments_of(f, options.arg)
+    if options.source or not (texts or files):
+        print(pretty(f, *args, source=options.source))
     if options.report:
         print(f.report(*args))
     if options.hlo:
         print(f.lower(*args).compile().as_text())
     if options.html:
         _write(options.html, html(f, *args, check=checked))
-    if options.dot and Path(options.dot).suffix in (".svg", ".png"):
-        draw(f, *args, path=options.dot)
-    elif options.dot:
+    if options.dot and Path(options.dot).suffix in (".dot", ".gv"):
         _write(options.dot, dot(f, *args))
-    if not texts and not files:
-        print(pretty(f, *args, source=options.source))
+    elif options.dot:
+        draw(f, *args, path=options.dot)
     return 0
 
 
@@ -139,13 +149,15 @@ def _write(path: str, text: str) -> None:
 
 def _load(place: str) -> tuple[Any, ...]:
     """What ``MODULE:GRAPH`` names, as `jaxprgen.compile` takes it."""
-    module_name, colon, path = place.rpartition(":")
-    if not colon or not path:
+    module_name, _, path = place.rpartition(":")
+    if not module_name or not path:
         raise UsageError(f"{place!r} is not of the form MODULE:GRAPH.")
     found: Any = _module(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
-            raise UsageError(f"{module_name} has no {path}.")
+            close = difflib.get_close_matches(name, dir(found))
+            near = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise UsageError(f"{module_name} has no {path}.{near}")
         found = getattr(found, name)
     if callable(found):
         found = _run(found, f"{path}()")
@@ -183,66 +195,11 @@ def _run(code: Any, what: str) -> Any:
     """Run a user's code; what it raises is told in two lines."""
     try:
         return code()
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(
-            f"{what} failed: {type(error).__name__}: {error}\n  at {last.filename}:{last.lineno}"
-        ) from error
-
-
-# --- Arguments ----------------------------------------------------------------------------
-
-_TYPE = re.compile(r"([a-z]+)(\d*)(?:\[([\d,\s]*)\])?")
-_KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
-
-
-def _arguments(f: CompiledFunction, given: Sequence[str]) -> list[Any]:
-    """One argument for each input: those given, and the types of scalars."""
-    named: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--arg {text} is not of the form NAME=TYPE.")
-        named[name] = value
-    inputs = f.inputs
-    unknown = named.keys() - {i.name for i in inputs}
-    if unknown:
-        raise UsageError(
-            f"There is no input {', '.join(sorted(unknown))}; there are "
-            f"{', '.join(i.name for i in inputs)}."
-        )
-    args: list[Any] = []
-    for declared in inputs:
-        if declared.name in named:
-            args.append(_argument(declared.name, named[declared.name], declared.dtype))
-        elif None in declared.shape:
-            sizes = ",".join("?" if n is None else str(n) for n in declared.shape)
-            raise UsageError(
-                f"Input {declared.name!r} has no type yet. Say how large it is: "
-                f"--arg '{declared.name}={declared.dtype}[{sizes}]', with a number for each ?."
-            )
-        else:
-            args.append(jax.ShapeDtypeStruct(declared.shape, declared.dtype))
-    return args
-
-
-def _argument(name: str, text: str, dtype: np.dtype[Any]) -> Any:
-    """A type as ``f64[3]``, or a value as JSON has it."""
-    match = _TYPE.fullmatch(text.strip())
-    if match and text not in ("true", "false", "null"):
-        kind, bits, sizes = match.groups()
-        try:
-            wanted = np.dtype(_KINDS.get(kind, kind) + bits)
-        except TypeError:
-            raise UsageError(f"--arg {name}={text}: {kind}{bits} is no dtype.") from None
-        shape = tuple(int(n) for n in (sizes or "").split(",") if n.strip())
-        return jax.ShapeDtypeStruct(shape, wanted)
-    try:
-        return np.asarray(json.loads(text), dtype)
-    except (ValueError, TypeError, OverflowError):
-        raise UsageError(
-            f"--arg {name}={text} is neither a type as f64[10,3] nor a value of {dtype}."
-        ) from None
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f"  at {f.filename}:{f.lineno}" for f in frames if not f.filename.startswith("<")]
+        where = own[-1] if len(own) > 1 else f"  looked for in {Path.cwd()}"  # The first is ours.
+        raise UsageError(f"{what} failed: {type(error).__name__}: {error}\n{where}") from error
 
 
 if __name__ == "__main__":

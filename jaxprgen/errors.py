@@ -91,6 +91,10 @@ class DrawingError(JaxprGenError, RuntimeError):
     """Graphviz, which draws, is not installed, or does not draw this."""
 
 
+class UsageError(JaxprGenError, ValueError):
+    """The command line asks for what is not there."""
+
+
 class RuntimeCheckWarning(UserWarning):
     """A check that Aesara makes at run time is not part of the emitted program."""
 

@@ -120,14 +120,17 @@ class CompiledFunction:
     def report(self, *args: Any) -> Report:
         """What became of every node, for arguments of these types, and what the program costs.
 
-        Emits the program anew, and compiles it to ask XLA, unless an argument is a tracer.
+        Emits the program anew, and compiles it to ask XLA, unless an argument is a tracer or
+        the program holds checks.
         """
         operands = self._operands(args)
         shared = [s.read() for s in self._plan.shared]
         observation = self._observe(operands, shared)
         traced = any(isinstance(x, _jax.Tracer) for x in operands)
+        # What holds checks can be lowered by `jax.experimental.checkify` alone.
+        bare = not any(e.primitive is _jax.check_p for e in observation.closed_jaxpr.jaxpr.eqns)
         lower = functools.partial(observation.specialization.lower, operands, shared)
-        return report_of(observation, None if traced else lower, self._plan_seconds)
+        return report_of(observation, lower if bare and not traced else None, self._plan_seconds)
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses and the number of programs emitted for different kinds of arguments."""

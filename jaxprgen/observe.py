@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -100,13 +101,14 @@ def observe(
     watch = _Watch()
     steps = tuple(step._replace(rule=watch.rule(step.rule)) for step in plan.steps)
     watched = replace(plan, steps=steps)
-    program = Specializer(watched, name, checks, quiet=True)(operands, shared)
+    program = Specializer(watched, name, checks, observing=True)(operands, shared)
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
-    kept = {id(eqn) for eqn in closed.jaxpr.eqns}
+    assert values is not None
+    watch.finish(plan, closed)
     return Observation(
         name,
         closed,
-        tuple(watch.node(step, kept, values) for step in (*plan.folded, *plan.steps)),
+        tuple(watch.node(step, values) for step in (*plan.folded, *plan.steps)),
         tuple(plan.library.label(v) for v in variables),
         tuple(_type(value) for value in values),
         tuple(map(_jax.frame_of, plan.source_infos)),
@@ -131,10 +133,12 @@ class _Watch:
 
     def __init__(self) -> None:
         self._called: dict[int, _Rule] = {}
+        self._equations: dict[int, list[JaxprEqn]] = {}
 
     def rule(self, rule: Rule) -> Rule:
         """The rule, watched."""
 
+        @functools.wraps(rule)
         def watched(ctx: RuleContext, *inputs: Any) -> Any:
             builder, start = ctx.builder, time.perf_counter()
             before, inlined = len(builder), builder.inlined
@@ -147,11 +151,24 @@ class _Watch:
 
         return watched
 
-    def node(self, step: Step, kept: set[int], values: Sequence[Any]) -> Node:
-        """What became of a step, when those equations are kept."""
+    def finish(self, plan: Plan, closed: ClosedJaxpr) -> None:
+        """Find the node of each equation that is kept. One that spells out an output that is a
+        broadcast is of the output's node; one that converts an argument is of none.
+        """
+        makers = {id(e): key for key, called in self._called.items() for e in called.equations}
+        by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
+        outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
+        ends = {id(x): by_place.get(place) for x, place in outputs}
+        for eqn in closed.jaxpr.eqns:
+            maker = makers.get(id(eqn), ends.get(id(eqn.outvars[0])) if eqn.outvars else None)
+            if maker is not None:
+                self._equations.setdefault(maker, []).append(eqn)
+
+    def node(self, step: Step, values: Sequence[Any]) -> Node:
+        """What became of a step."""
         called = self._called.get(id(step.node), _Rule((), False, 0.0))
-        equations = tuple(eqn for eqn in called.equations if id(eqn) in kept)
-        if any(eqn.primitive.name in CALLBACKS for eqn in equations):
+        equations = tuple(self._equations.get(id(step.node), ()))
+        if any(map(_calls_back, equations)):
             how = "called back"
         elif equations:
             how = "staged" if called.inlined else "emitted"
@@ -169,6 +186,16 @@ class _Watch:
             sum(nbytes(v.aval) for eqn in equations for v in eqn.outvars),
             called.seconds,
         )
+
+
+def _calls_back(eqn: JaxprEqn) -> bool:
+    inner = (e for _, jaxpr in _jax.sub_jaxprs(eqn) for e in jaxpr.eqns)
+    return eqn.primitive.name in CALLBACKS or any(map(_calls_back, inner))
+
+
+def constant_bytes(closed: ClosedJaxpr) -> int:
+    """The size of the data beside a program, in bytes."""
+    return sum(nbytes(v.aval) for v in closed.jaxpr.constvars)
 
 
 def operand_of(value: Any) -> Any:
@@ -191,17 +218,22 @@ def _type(value: Any) -> str:
 
 
 def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, str]:
-    """The user's names of variables of the program; a variable of several has the first."""
+    """The user's names of variables of the program; a variable of several has the first.
+
+    What a broadcast repeats has its name only if nothing else could.
+    """
     names: dict[Var, str] = {}
     constants = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
 
-    def add(pairs: Iterable[tuple[Any, Any]]) -> None:
-        for variable, value in pairs:
-            x = operand_of(value)
-            x = x if type(x) is Var else constants.get(id(x))
-            if x is not None and (name := plan.library.name(variable)):
+    def add(pairs: Iterable[tuple[int, Any]], taken: Collection[str] = ()) -> None:
+        for place, value in pairs:
+            x = value if type(value) is Var else constants.get(id(value))
+            name = plan.library.name(plan.variables[place])
+            if x is not None and name and name not in taken:
                 names.setdefault(x, name)
 
-    add((plan.variables[p], x) for p, x in zip(plan.input_places, closed.jaxpr.invars, strict=True))
-    add(zip(plan.variables, values, strict=True))
+    add(zip(plan.input_places, closed.jaxpr.invars, strict=True))
+    add(enumerate(values))
+    add(zip(plan.output_places, closed.jaxpr.outvars, strict=True))
+    add(enumerate(map(operand_of, values)), taken=set(names.values()))
     return names

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
-from jaxprgen.observe import Node, Observation
+from jaxprgen.observe import Node, Observation, constant_bytes
 
 
 class NodeReport(NamedTuple):
@@ -58,6 +57,9 @@ class Report(NamedTuple):
         """The report as plain dictionaries and lists."""
         return {**self._asdict(), "nodes": [node._asdict() for node in self.nodes]}
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = ("", "equations", "bytes", "µs", "Op", "name", "line")
         rows = [
@@ -77,6 +79,11 @@ class Report(NamedTuple):
             f"{self.constant_bytes} bytes of constants\nXLA: {said or 'was not asked'}\n"
             f"Time: {stages}"
         )
+
+
+def _known(cost: float | None) -> float | None:
+    """What XLA says; a negative number says that it does not know."""
+    return None if cost is None or cost < 0 else cost
 
 
 def report_of(
@@ -100,9 +107,9 @@ def report_of(
         observation.name,
         tuple(map(_node, observation.nodes)),
         len(observation.closed_jaxpr.jaxpr.eqns),
-        sum(np.asarray(c).nbytes for c in observation.closed_jaxpr.consts),
-        analysis.get("flops"),
-        analysis.get("bytes accessed"),
+        constant_bytes(observation.closed_jaxpr),
+        _known(analysis.get("flops")),
+        _known(analysis.get("bytes accessed")),
         temporary,
         stages,
     )

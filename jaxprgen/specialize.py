@@ -39,7 +39,7 @@ class Specialization:
     closed_jaxpr
         The program. Its inputs are the arguments, its constants data known while emitting.
     values
-        What stands for each of the plan's variables, by place.
+        What stands for each of the plan's variables, by place; kept for observing alone.
     seconds
         How long emitting it took.
     """
@@ -48,7 +48,7 @@ class Specialization:
         self,
         closed: ClosedJaxpr,
         shared: Sequence[Array],
-        values: Sequence[Any],
+        values: Sequence[Any] | None,
         name: str,
         seconds: float,
     ) -> None:
@@ -134,11 +134,12 @@ class _Family(NamedTuple):
 class Specializer:
     """A cache of the programs of one plan. Safe to use from several threads.
 
-    With ``quiet``, what there is to warn of is left to another one of the same plan.
+    With ``observing``, programs keep what stands for the plan's variables, and what there is to
+    warn of is left to another one of the same plan.
     """
 
-    def __init__(self, plan: Plan, name: str, checks: bool, *, quiet: bool = False) -> None:
-        self._quiet = quiet
+    def __init__(self, plan: Plan, name: str, checks: bool, *, observing: bool = False) -> None:
+        self._observing = observing
         self.plan = plan
         self.name = name
         self._checks = checks
@@ -209,11 +210,15 @@ class Specializer:
         closed = builder.build(
             outputs,
             name=self.name,
-            arg_names=[i.name for i in self.plan.inputs],
+            arg_names=[
+                self.plan.library.name(self.plan.variables[place])
+                for place in self.plan.input_places
+            ],
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
         seconds = time.perf_counter() - start
-        return Specialization(closed, shared, lowering.values, self.name, seconds)
+        kept = lowering.values if self._observing else None
+        return Specialization(closed, shared, kept, self.name, seconds)
 
     def _values(self, family: _Family, arguments: Sequence[Any]) -> dict[int, Array]:
         """The arguments that decide shapes, in their inputs' dtypes."""
@@ -248,7 +253,7 @@ class Specializer:
         """Say what there is to say, each thing once; here, where it cannot disturb a rule."""
         news = [about for about in self._warnings if about not in self._said]
         self._said.update(news)
-        for about in [] if self._quiet else news:
+        for about in [] if self._observing else news:
             message, category = self._warnings[about]
             warnings.warn(message, category, stacklevel=_levels_to_user())
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from aesara.configdefaults import config
 from hypothesis import given
+from laws import equations
 
 import jaxprgen
 from jaxprgen._jax import Frame, frame_of, scope_of
@@ -214,6 +215,16 @@ def test_names_in_a_loop_are_not_repeated():
     assert not re.search(r'op_name="[^"]*\b([kx])/[^"]*/\1/', hlo)
 
 
+def test_results_have_names_of_their_own():
+    m = at.dmatrix("m")
+    largest, where = at.max_and_argmax(m, axis=0)
+    largest.name, where.name = None, "where"
+    f = jaxprgen.compile([m], [at.exp(largest), where + 1])
+    names = dict(zip(equations(f, np.ones((2, 2))), origins_of(f, np.ones((2, 2))), strict=True))
+    assert names["exp"][0] == "m"
+    assert names["add"][0] == "where"
+
+
 def test_a_graph_without_names_and_lines_has_none(monkeypatch):
     limit = config.traceback__limit
     config.traceback__limit = 0
@@ -235,6 +246,7 @@ def test_a_graph_without_names_and_lines_has_none(monkeypatch):
         "nul\0",
         "a/b",
         "loc(",
+        "\ud800",
         "</script>",
         "Σ",
         "😀",
@@ -247,7 +259,7 @@ def test_any_name_reaches_xla(name):
     y = at.exp(x)
     y.name = name
     f = jaxprgen.compile([x], y)
-    assert origins_of(f, ONES)[0][0] == name
+    assert origins_of(f, ONES)[0][0] == name.replace("\ud800", "?")
     assert f.lower(ONES).as_text(debug_info=True)
     np.testing.assert_allclose(f(ONES), np.e)
 

@@ -39,8 +39,15 @@ def function():
     return [x], at.tanh(x)
 
 
+twins = [x, at.dvector("x")], x
+
+
 def fails():
     return 1 / 0
+
+
+def exits():
+    raise SystemExit(3)
 
 
 class Unknown(Op):
@@ -61,6 +68,7 @@ unknown = [x], Unknown()(x)
 def run(tmp_path, monkeypatch, capsys):
     """Run the command on a graph of the module above; the status and what was printed."""
     (tmp_path / "graphs.py").write_text(GRAPHS)
+    (tmp_path / "wrong.py").write_text("def f(:\n")
     (tmp_path / "broken.py").write_text("import jaxprgen\nraise RuntimeError('no data')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
@@ -95,7 +103,7 @@ def test_a_graph_is_found_and_printed(run, graph, primitive):
     )
 
 
-@pytest.mark.parametrize("value", ["n=3", "n=3.0", " n=3"[1:]])
+@pytest.mark.parametrize("value", ["n=3", "n=3.0", "1=3", "n= 3"])
 def test_a_value_that_decides_a_shape_is_given_as_one(run, value):
     status, out, _ = run("graphs:pair", "--arg", "x=f64[3]", "--arg", value)
     assert status == 0
@@ -156,15 +164,26 @@ def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
         (["graphs:pair", "--arg", "x"], 2, "--arg x is not of the form NAME=TYPE."),
         (["graphs:pair", "--arg", "z=f64[]"], 2, "There is no input z; there are x, n."),
         (
-            ["graphs:pair"],
+            ["graphs:reshaped"],
             2,
-            "Input 'x' has no type yet. Say how large it is: --arg 'x=float64[?]'",
+            "Say how large these inputs are, with a number for each ?:\n  --arg 'x=float64[?]'\n"
+            "  --arg 'k=int64[?]'\n",
         ),
+        (["graphs:pair", "--arg", "n=2.5", "--arg", "x=f64[3]"], 2, "int64 cannot hold that."),
+        (["graphs:pair", "--arg", "n=true", "--arg", "x=f64[3]"], 2, "int64 cannot hold that."),
+        (["graphs:pair", "--arg", "x=f64[1 2]"], 2, "is neither a type as f64[10,3] nor a value"),
+        (["graphs:pair", "--arg", "n=1", "--arg", "n=2"], 2, "input 'n' is given twice."),
+        (["graphs:twins", "--arg", "x=f64[1]"], 2, "several inputs have this name; give its posi"),
+        (["graphs:pairs"], 2, "graphs has no pairs. Did you mean pair"),
+        (["graphs:exits"], 2, "exits() failed: SystemExit: 3\n  at "),
+        (["wrong:graph"], 2, "import wrong failed: SyntaxError"),
         (["graphs:pair", "--arg", "x=q7[3]"], 2, "--arg x=q7[3]: q7 is no dtype."),
         (["graphs:pair", "--arg", "x=[1,"], 2, "--arg x=[1, is neither a type as f64[10,3] nor "),
         (["graphs:pair", "--arg", 'x="a"'], 2, '--arg x="a" is neither a type as f64[10,3] nor '),
-        (["graphs:pair", "--arg", "x=f64[3]"], 1, "A shape depends on the value of input 'n'"),
-        (["graphs:pair", "--arg", "x=f64[3,1]", "--arg", "n=1"], 1, "x"),
+        (["graphs:pair", "--arg", "x=f64[3]"], 2, "Give it a value, as in --arg n=5."),
+        (["graphs:pair", "--arg", "x=f64[3,1]", "--arg", "n=1"], 2, "x"),
+        (["graphs:function", "--arg", "x=f64[3]", "--dot", "no/such.svg"], 2, "cannot be written"),
+        (["graphs:function", "--arg", "x=f64[3]", "--dot", "drawing"], 2, "has no suffix"),
         (["graphs:mismatch", "--arg", "x=f64[3]"], 1, "Shapes"),
         (["graphs:unknown", "--arg", "x=f64[3]"], 1, "1 node(s) of this graph have no rule:"),
         (["graphs:function", "--arg", "x=f64[3]", "--html", "no/such/folder.html"], 2, "no/such/"),

@@ -14,7 +14,7 @@ DOCS = runpy.run_path(str(ROOT / "docs" / "build.py"))
 @pytest.mark.parametrize("page", DOCS["PAGES"])
 def test_a_page_shows_what_its_code_prints(page, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert DOCS["build"](page) == (ROOT / page).read_text()
+    assert DOCS["build"](page) == (ROOT / page).read_text("utf-8")
 
 
 def test_a_page_that_shows_something_else_is_built_anew(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from aesara.graph.basic import Apply, applys_between
 from aesara.graph.op import Op
 
 import jaxprgen
+from jaxprgen import errors
 from jaxprgen.emit.staged import staged
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.specialize import CacheInfo
@@ -78,7 +79,7 @@ def test_what_jax_traced_and_what_calls_back_is_said():
         def call_back(v):
             return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
 
-        return staged(ctx.builder, call_back if ctx.op.calls_back else jax.numpy.sin, v)
+        return staged(ctx.builder, jax.jit(call_back) if ctx.op.calls_back else jax.numpy.sin, v)
 
     f = jaxprgen.compile([x], Routine(True)(x) + Routine(False)(x))
     assert [n.how for n in f.observe(ONES).nodes] == ["called back", "staged", "emitted"]
@@ -135,3 +136,56 @@ def test_a_shape_decided_by_an_argument_is_lowered_twice_and_reported_once():
     report = f.report(ONES, 2)
     assert {n.op: n.how for n in report.nodes}["ARange{dtype='int64'}"] == "folded"
     assert sum(n.equations for n in report.nodes) == report.equations == 3
+
+
+def test_a_program_with_checks_is_reported_and_not_compiled():
+    n = at.lscalar("n")
+    f = jaxprgen.compile([x, n], x[n] * 2, checks=True)
+    report = f.report(ONES, 1)
+    assert report.flops is None
+    assert "compile" not in report.stages
+
+
+def test_an_output_that_is_a_broadcast_is_its_nodes_equation():
+    s = at.dscalar("s")
+    (node,) = jaxprgen.compile([s], at.alloc(s, 5)).report(1.0).nodes
+    assert (node.how, node.equations, node.nbytes) == ("emitted", 1, 40)
+
+
+def test_constants_are_counted_as_the_program_holds_them():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        v = at.fvector("v")
+        f = jaxprgen.compile([v], v + at.cast(at.constant(np.arange(2000.0)), "float32"))
+        assert f.report(np.ones(2000, "float32")).constant_bytes == 8000
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_programs_do_not_keep_what_only_reports_need():
+    f = jaxprgen.compile([x], at.exp(x) + 1.0)
+    f(ONES)
+    (family,) = f._specializer._families.values()
+    assert [program.values for program in family.members.values()] == [None]
+
+
+def test_observing_asks_no_less_of_rules():
+    class Undeclared(Op):
+        __props__ = ()
+
+        def make_node(self, v, size):
+            return Apply(self, [v, size], [v.type()])
+
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = inputs[0][: inputs[1]]
+
+    @lowers(Undeclared)
+    def lower_undeclared(ctx, v, size):
+        ctx.static_int(1)
+        return v
+
+    n = at.lscalar("n")
+    f = jaxprgen.compile([x, n], Undeclared()(x, n))
+    for entry in (f, f.report):
+        with pytest.raises(errors.LoweringError, match="which it does not declare"):
+            entry(ONES, 3)

@@ -51,7 +51,8 @@ _source_info_util.register_exclusion(str(Path(__file__).parents[1]) + os.sep)
 @functools.lru_cache(maxsize=65536)
 def source_info(name: str, frame: Frame | None) -> SourceInfo:
     """What equations carry of a name and a line: a scope on the name stack, and a traceback."""
-    stack = _source_info_util.new_name_stack(name)
+    # A name can hold half of a surrogate pair, which no text of StableHLO can.
+    stack = _source_info_util.new_name_stack(name.encode(errors="replace").decode())
     return SourceInfo(_traceback(frame) if frame else None, stack)
 
 

@@ -140,7 +140,8 @@ class Lowering:
     def static(self, step: Step, position: int) -> Array:
         """The value of a step's input; see `RuleContext.static`."""
         op_type = type(step.node.op)
-        if find_rule(op_type) is step.rule and position not in static_inputs(op_type, step.node):
+        rule = getattr(step.rule, "__wrapped__", step.rule)
+        if find_rule(op_type) is rule and position not in static_inputs(op_type, step.node):
             raise LoweringError(
                 f"The rule asks for the value of input {position}, which it does not declare: "
                 f"register it by @lowers({op_type.__name__}, static=({position},))."

@@ -40,8 +40,7 @@ class Origins:
                 near_name = self._names[place]
             if self._frames[place][0] < near_frame[0]:
                 near_frame = self._frames[place]
-        own = next(filter(None, names), None)
-        near_name = (0, own) if own else (near_name[0] + 1, near_name[1])
+        near_name = near_name[0] + 1, near_name[1]
         near_frame = (0, frame) if frame else (near_frame[0] + 1, near_frame[1])
         for name in names:
             self._names.append((0, name) if name else near_name)

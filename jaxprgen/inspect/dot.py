@@ -28,6 +28,13 @@ _ENDS = {
 }
 
 
+_LARGE = 200
+"""Edges from which on Graphviz is asked to look less long for the best places."""
+_QUICK = ("-Gnslimit=1", "-Gnslimit1=1", "-Gmclimit=0.1", "-Gsplines=line")
+_PATIENCE = 120
+"""Seconds that it gets."""
+
+
 def dot(f: CompiledFunction | ClosedJaxpr | Callable[..., Any], *args: Any) -> str:
     """A program in Graphviz's DOT language: an equation is a node, and what it reads an edge.
 
@@ -59,8 +66,12 @@ def draw(
     Raises
     ------
     DrawingError
-        Graphviz is not installed, or knows no such kind of file.
+        Graphviz is not installed, knows no such kind of file, or does not get done; or the file
+        cannot be written.
     """
+    path = Path(path)
+    if not path.suffix:
+        raise DrawingError(f"{path} has no suffix that says what to draw: .svg, .png, .pdf, …")
     program = shutil.which("dot")
     if program is None:
         raise DrawingError(
@@ -68,15 +79,27 @@ def draw(
             "install graphviz, brew install graphviz, conda install graphviz), or give the text "
             "of jaxprgen.inspect.dot to another viewer."
         )
-    drawn = subprocess.run(
-        [program, f"-T{Path(path).suffix[1:]}"],
-        input=dot(f, *args).encode(errors="replace"),
-        capture_output=True,
-        check=False,
-    )
+    text = dot(f, *args)
+    quick = _QUICK if text.count("->") > _LARGE else ()
+    try:
+        drawn = subprocess.run(
+            [program, *quick, f"-T{path.suffix[1:].lower()}"],
+            input=text.encode(errors="replace"),
+            capture_output=True,
+            check=False,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise DrawingError(
+            f"Graphviz was still busy with {path} after {_PATIENCE} seconds: the program is too "
+            "large to draw. jaxprgen.inspect.html shows one of any size."
+        ) from None
     if drawn.returncode:
         raise DrawingError(f"Graphviz does not draw {path}.\n{drawn.stderr.decode().strip()}")
-    Path(path).write_bytes(drawn.stdout)
+    try:
+        path.write_bytes(drawn.stdout)
+    except OSError as error:
+        raise DrawingError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 class _Drawing:

@@ -10,7 +10,10 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn, Var
 
-_UNREADABLE = re.compile(r"[^\w./'()^*+-]+")
+# White space, what a program's text has a meaning for, controls, and marks of direction.
+_UNREADABLE = re.compile(
+    r"[\s:;,=#{}\[\]\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
 
 
 def binder_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
@@ -18,8 +21,8 @@ def binder_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
 
     A variable has the user's name for it (``eta``). One that has none is called after the
     name on its equation's name stack, or else after its primitive, with a number (``eta.1``,
-    ``exp.1``); an argument of an inner program, after what it is given. Characters that a
-    program's text has a meaning for become ``_``.
+    ``exp.1``); an argument of an inner program, after what it is given, and a result of a call,
+    after what that returns. Characters that a program's text has a meaning for become ``_``.
     """
     programs = _programs(jaxpr)
     naming = _Naming()
@@ -28,6 +31,46 @@ def binder_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
     for program, user in programs:
         naming.add_program(program, naming.given(user, len(program.invars)) if user else ())
     return naming.names
+
+
+def _scopes(eqn: JaxprEqn) -> list[str]:
+    """The name that each result of an equation comes from."""
+    own = _jax.scope_of(eqn.source_info)
+    inner = _jax.sub_jaxprs(eqn)
+    if own or len(inner) != 1 or len(inner[0][1].outvars) != len(eqn.outvars):
+        return [own] * len(eqn.outvars)
+    (_, called), *_ = inner
+    scopes: dict[int, str] = {}
+    for made in called.eqns:
+        scopes.update((id(v), name) for v, name in zip(made.outvars, _scopes(made), strict=True))
+    return [scopes.get(id(x), "") for x in called.outvars]
+
+
+def corresponding(jaxpr: Jaxpr, other: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
+    """Names for variables of a program that has none of its own: those of ``other``.
+
+    Arguments correspond by position; results, where equal equations read what corresponds.
+    """
+    found: dict[Any, str] = {}
+    named: Mapping[Any, str] = names
+    for mine, theirs in ((jaxpr.constvars, other.constvars), (jaxpr.invars, other.invars)):
+        if len(mine) == len(theirs):
+            found.update((v, named[w]) for v, w in zip(mine, theirs, strict=True) if w in named)
+    made: dict[Any, list[Any]] = {}
+    for eqn in other.eqns:
+        made.setdefault(_key(eqn, named), []).append(eqn.outvars)
+    for eqn in jaxpr.eqns:
+        equal = made.get(_key(eqn, found))
+        if equal:
+            pairs = zip(eqn.outvars, equal.pop(0), strict=True)
+            found.update((v, named[w]) for v, w in pairs if w in named)
+    return found
+
+
+def _key(eqn: JaxprEqn, names: Mapping[Any, str]) -> Any:
+    """What an equation computes, in terms of names."""
+    operands = (names.get(x, x) if type(x) is Var else str(x) for x in eqn.invars)
+    return eqn.primitive, str(eqn.params), *operands
 
 
 def bound(jaxpr: Jaxpr) -> Iterator[Any]:
@@ -83,8 +126,7 @@ class _Naming:
             else:
                 self.add(v, given[i] if given else "argument", numbered=True)
         for eqn in jaxpr.eqns:
-            for v in eqn.outvars:
-                scope = _jax.scope_of(eqn.source_info)
+            for v, scope in zip(eqn.outvars, _scopes(eqn), strict=True):
                 self.add(v, scope or eqn.primitive.name, numbered=True)
 
     def given(self, eqn: JaxprEqn, count: int) -> list[str]:

@@ -12,15 +12,16 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.function import CompiledFunction
-from jaxprgen.inspect.names import binder_names
+from jaxprgen.inspect.names import binder_names, bound, corresponding
 from jaxprgen.observe import Observation
 
 WIDTH = 100
 
 
 def pretty(
-    f: CompiledFunction | ClosedJaxpr | Callable[..., Any],
+    f: CompiledFunction | Observation | ClosedJaxpr | Callable[..., Any],
     *args: Any,
     names: bool = True,
     source: bool = False,
@@ -32,8 +33,9 @@ def pretty(
     Parameters
     ----------
     f
-        A compiled function; or a program; or any function that JAX can trace, as `jax.grad` of
-        a compiled function, whose equations still carry the names they came from.
+        A compiled function, or what `CompiledFunction.observe` returned; or a program; or any
+        function that JAX can trace, as `jax.grad` of a compiled function, whose equations still
+        carry the names they came from.
     args
         The arguments the program is for, as for `CompiledFunction.jaxpr`; none for a program.
     names
@@ -63,19 +65,26 @@ def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:
         f = f.observe(*args)
     if isinstance(f, Observation):
         return f.closed_jaxpr, f.names
-    closed = f if isinstance(f, ClosedJaxpr) else jax.make_jaxpr(f)(*args)
-    return closed, {}
+    if isinstance(f, ClosedJaxpr):
+        return f, {}
+    if not callable(f):
+        raise ArgumentTypeError(
+            f"This is about compiled functions, programs (ClosedJaxpr) and functions that JAX can "
+            f"trace, not {type(f).__name__}. Compile a graph first: jaxprgen.compile."
+        )
+    return jax.make_jaxpr(f)(*args), {}
 
 
 def use_color() -> bool:
     """Whether standard output is a terminal, and the user does not mind colours."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | None = None) -> str:
     """What a pass changed, as a unified diff of the two programs' texts; empty if nothing.
 
-    A variable that is in both has one name in both.
+    A variable that is in both has one name in both. If none is, as where a program was built
+    anew, variables have one name that correspond.
 
     Parameters
     ----------
@@ -84,8 +93,14 @@ def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | Non
     names
         The user's names of variables, such as `Observation.names`.
     """
-    known = {**(names or {}), **binder_names(before.jaxpr, names or {})}
-    known.update(binder_names(after.jaxpr, known))
+    known = dict(names or {})
+    first, second = (p.jaxpr for p in (before, after))
+    if known.keys() & set(bound(second)):  # Whose names are the user's.
+        first, second = second, first
+    known.update(binder_names(first, known))
+    if known.keys().isdisjoint(bound(second)):
+        known.update(corresponding(second, first, known))
+    known.update(binder_names(second, known))
 
     def lines(program: ClosedJaxpr) -> list[str]:
         return _jax.pretty_jaxpr(

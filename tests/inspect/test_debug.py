@@ -32,7 +32,10 @@ from jaxprgen.inspect.debugging.evaluate import out_of_bounds
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).read_text().splitlines()
 ONES = np.ones(3)
-GO_ON = "With jaxprgen.debug(f, stop=False), the run goes on and lists all findings."
+GO_ON = (
+    "With jaxprgen.debug(f, stop=False), the run goes on and lists all findings; find= chooses "
+    "what is looked for."
+)
 DEFINED = "Keep the operands where the operation is defined."
 FINITE = "Keep the operands where the result is finite."
 IN_AXIS = "JAX would use the nearest element, or none, without a word: correct the index."
@@ -225,7 +228,7 @@ def test_an_argument_a_shared_variable_and_a_constant_that_hold_nan_come_first()
         "NaN in 'm': 1 of 4 elements, the first at [0, 1].",
         "  given as argument",
         "    m: float64[2, 2] = [[1.0, nan], [2.0, -1.0]]",
-        built("m = at.dmatrix(\"m\")  # Here."),
+        built('m = at.dmatrix("m")  # Here.'),
         "Pass an array without NaN.",
         GO_ON,
     ]

@@ -15,6 +15,7 @@ from hypothesis import given
 
 import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, Var, sub_jaxprs
+from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.inspect import diff, pretty
 from jaxprgen.inspect.names import binder_names
 
@@ -173,12 +174,53 @@ def test_what_a_pass_changed_is_shown_with_the_names_of_before():
     ]
 
 
-def test_a_variable_that_a_pass_made_has_a_name_that_was_free():
-    before = jax.make_jaxpr(lambda a: jnp.exp(a))(1.0)
-    after = jax.make_jaxpr(lambda a: jnp.log(jnp.exp(a)))(1.0)
-    text = diff(before, after)
-    assert "log" in text
-    assert diff(after, after) == ""
+def test_a_variable_that_a_pass_made_has_a_name_of_its_own():
+    before = jax.make_jaxpr(lambda a: jnp.tanh(jnp.log(jnp.exp(a) + 1)))(1.0)
+    eqns = list(before.jaxpr.eqns)
+    v = Var(eqns[0].outvars[0].aval)
+    eqns[1:2] = [
+        eqns[0].replace(invars=eqns[0].outvars, outvars=[v]),
+        eqns[1].replace(invars=[v, eqns[1].invars[1]]),
+    ]
+    after = ClosedJaxpr(before.jaxpr.replace(eqns=eqns), before.consts)
+    lines = [line.replace(" ", "") for line in diff(before, after).splitlines()[2:]]
+    assert [line for line in lines if line[0] in "+-"] == [
+        "-add.1:f64[]=addexp.11.0:f64[]",
+        "+exp.2:f64[]=expexp.1",
+        "+add.1:f64[]=addexp.21.0:f64[]",
+    ]
+
+
+def test_programs_that_share_no_variable_are_told_apart_by_what_they_compute():
+    f = jaxprgen.compile(*model())
+    seen = f.observe(ONES, 0.0, 1.0)
+    for names in (seen.names, None):
+        assert diff(f.jaxpr(ONES, 0.0, 1.0), seen.closed_jaxpr, names) == ""
+        assert diff(seen.closed_jaxpr, f.jaxpr(ONES, 0.0, 1.0), names) == ""
+    inputs, y = model()
+    other = jaxprgen.compile(inputs, at.log(y)).jaxpr(ONES, 0.0, 1.0)
+    changed = diff(seen.closed_jaxpr, other, seen.names).splitlines()[2:]
+    assert [line[0] for line in changed if line[0] in "+-"] == ["-", "+", "+"]
+    assert any("log eta.4" in line for line in changed)
+
+
+def test_a_name_of_another_alphabet_is_left_as_it_is():
+    v = at.dvector("∇logp")
+    assert "lambda ; ∇logp:f64[3]. let" in pretty(jaxprgen.compile([v], v + 1), ONES)
+
+
+def test_what_a_broadcast_repeats_keeps_its_own_name():
+    s = at.dscalar("s")
+    y = at.alloc(r := at.log(s), 4)
+    y.name = "y"
+    text = pretty(jaxprgen.compile([s], [y, r + 1]), 1.0)
+    assert "y:f64[4] = broadcast_in_dim" in text
+    assert "s.1:f64[] = log s" in text
+
+
+def test_what_is_no_program_is_told():
+    with pytest.raises(ArgumentTypeError, match="Compile a graph first"):
+        pretty(model())
 
 
 # --- The function -------------------------------------------------------------------------

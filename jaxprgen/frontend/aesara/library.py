@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -79,7 +80,7 @@ def _own(variable: Variable, value: Any) -> Any:
 LIBRARY = AesaraLibrary()
 SMALL = 4
 """Elements up to which messages show an array's values."""
-_NOT_USERS = (str(Path(aesara.__file__).parent), functools.__file__)
+_NOT_USERS = (str(Path(aesara.__file__).parent) + os.sep, functools.__file__)
 """Where lines of Aesara's are: in its files, and in the dispatch of its generic functions."""
 
 
@@ -114,12 +115,17 @@ def describe_op(node: Apply) -> str:
     return f"{node.op}({inputs})" + (f" -> {named}" if named else "")
 
 
-def frame_of(variable: Variable) -> Frame | None:
-    """The line of the user's that made a variable: outside of Aesara, and of an Op.
+def frame_of(*variables: Variable) -> Frame | None:
+    """The line of the user's that made a variable, or the first that has one of several.
 
-    That is the innermost one, as Aesara recorded it (see its ``traceback__limit``). None where
-    it recorded nothing, or only lines of its own, as for most of what `aesara.grad` makes.
+    That is the innermost line outside of Aesara, and of an Op, as Aesara recorded it (see its
+    ``traceback__limit``). None where it recorded nothing, or only lines of its own, as for most
+    of what `aesara.grad` makes.
     """
+    return next(filter(None, map(_frame_of, variables)), None)
+
+
+def _frame_of(variable: Variable) -> Frame | None:
     trace = getattr(variable.tag, "trace", None)
     if not trace or not trace[0]:
         return None
@@ -132,7 +138,7 @@ def frame_of(variable: Variable) -> Frame | None:
 
 def origin(node: Apply) -> str:
     """Where the user built a node: file, line and text."""
-    frame = next(filter(None, map(frame_of, node.outputs)), None) or _in_aesara(node)
+    frame = frame_of(*node.outputs) or _in_aesara(node)
     if frame is None:
         return "built at a line that was not recorded (see Aesara's traceback__limit)"
     return frame.built

@@ -48,7 +48,7 @@ def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan
             raise InvalidGraphError(f"Output {_no_array(variable)}")
     if numbering.missing:
         raise InvalidGraphError(_missing_text(numbering.missing))
-    source_infos = numbering.origins.source_infos()
+    variables, source_infos = numbering.variables, numbering.origins.source_infos()
     steps = [
         Step(
             node,
@@ -57,13 +57,13 @@ def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan
             places,
             results,
             tuple([_output_type(v) for v in node.outputs]),
-            source_infos[results[0]],
+            source_infos[next((p for p in results if variables[p].name), results[0])],
         )
         for node, rule, (places, results) in zip(nodes, rules, ends, strict=True)
     ]
     plan = Plan(
         LIBRARY,
-        tuple(numbering.variables),
+        tuple(variables),
         source_infos,
         declared,
         tuple(range(len(inputs))),
@@ -141,7 +141,7 @@ class _Numbering:
         """Places for the outputs of a node; those of its inputs, and these."""
         inputs = tuple([self.place_of(v, node) for v in node.inputs])
         names = [v.name for v in node.outputs]
-        self.origins.add_node(inputs, names, frame_of(node.outputs[0]))
+        self.origins.add_node(inputs, names, frame_of(*node.outputs))
         return inputs, tuple([self._add(v) for v in node.outputs])
 
     def place_of(self, variable: Variable, client: Apply | None = None) -> int:

@@ -62,6 +62,11 @@ def debug(
         raise UnknownNameError(
             f"find takes {', '.join(map(repr, KINDS))}, not {', '.join(map(repr, unknown))}."
         )
+    given: Any = watch
+    if given is not None and not isinstance(given, Mapping):
+        raise ArgumentTypeError(
+            f"watch maps names of variables to functions, and is {type(watch).__name__}."
+        )
     return Debugger(f, stop, find, watch or {}, breakpoints)
 
 

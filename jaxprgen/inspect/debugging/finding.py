@@ -166,12 +166,9 @@ def bad_index(
     return Finding("index", name, *where, shown, index.position, message)
 
 
-def failed_check(
-    message: str, name: str, where: Where, operands: Iterable[tuple[str, Any]]
-) -> Finding:
-    """A check that fails. Its equation says less than its message."""
-    shown = tuple(Operand(own, x) for own, x in operands)
-    return Finding("check", name, *where._replace(equation=""), shown, (), f"{message}.")
+def failed_check(message: str, name: str, where: Where) -> Finding:
+    """A check that fails. Its equation and its operand, "failed", say less than its message."""
+    return Finding("check", name, *where._replace(equation=""), (), (), f"{message}.")
 
 
 _ERRORS = {
@@ -195,5 +192,5 @@ def error_of(finding: Finding) -> JaxprGenError:
     remedy = _REMEDIES.get(finding.op, _REMEDIES[finding.what])
     return _ERRORS[finding.what](
         f"{finding}\n{remedy}\nWith jaxprgen.debug(f, stop=False), the run goes on and lists all "
-        "findings."
+        "findings; find= chooses what is looked for."
     )

@@ -225,7 +225,7 @@ class Run:
         if "check" in self._find and eqn.primitive is _jax.check_p:
             message = _jax.failed_check(eqn, done.operands)
             if message:
-                yield failed_check(message, name, where, operands)
+                yield failed_check(message, name, where)
 
     def _name_of(self, eqn: JaxprEqn, node: Node | None) -> str:
         """The user's name of what a node computes if it has one, else that of an equation."""
@@ -297,11 +297,16 @@ def _other_names(
     return found
 
 
+_SHOWN = 20
+"""Names that a message lists."""
+
+
 def _unknown(name: str, every: Sequence[str], own: Iterable[str]) -> UnknownNameError:
     close = difflib.get_close_matches(name, every)
+    shown = list(dict.fromkeys(own))[:_SHOWN]
     rows = [
         f"No variable of this program is called {name!r}.",
         f"Close to it are {', '.join(map(repr, close))}." if close else "",
-        f"There are {', '.join(dict.fromkeys(own))}; jaxprgen.pretty shows all.",
+        f"There are {', '.join(shown)}{', …' * (len(shown) == _SHOWN)}; jaxprgen.pretty shows all.",
     ]
     return UnknownNameError("\n".join(filter(None, rows)))

@@ -14,13 +14,14 @@ from string import Template
 from typing import Any
 
 from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.frontend.aesara.check import GraphCheck
 from jaxprgen.function import CompiledFunction
 from jaxprgen.inspect.names import binder_names
 from jaxprgen.inspect.page.cost import program_flops
 from jaxprgen.inspect.page.rows import GraphRows, ProgramRows, Sources, count, tag, text
 from jaxprgen.inspect.text import diff, program_of
-from jaxprgen.observe import Observation, nbytes
+from jaxprgen.observe import Observation, constant_bytes
 
 _PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
 
@@ -48,6 +49,8 @@ def html(
     check
         What `jaxprgen.check` found: adds a view of that.
     """
+    if f is None and check is None:
+        raise ArgumentTypeError("A page shows a program, a check, or both; there is neither.")
     observation = f.observe(*args) if isinstance(f, CompiledFunction) else f
     sources, views, summary = Sources(), dict[str, str](), _versions()
     if observation is not None:
@@ -159,7 +162,7 @@ def _versions() -> str:
 
 def _costs(closed: ClosedJaxpr) -> str:
     jaxpr = closed.jaxpr
-    constants = sum(nbytes(v.aval) for v in jaxpr.constvars)
+    constants = constant_bytes(closed)
     operations = program_flops(jaxpr)
     costs = "FLOPs not known" if operations is None else f"about {count(operations)} FLOPs"
     return f"{len(jaxpr.eqns)} equations · {count(constants, 'B')} of constants · {costs}"

@@ -254,7 +254,7 @@ def _role(leaf: Variable, given: set[Variable]) -> str:
 
 def _checked(node: Apply, facts: _Facts, flow: _Flow) -> NodeCheck:
     """The verdict on a node among the others."""
-    frame = next(filter(None, map(frame_of, node.outputs)), None)
+    frame = frame_of(*node.outputs)
     line = frame.place if frame else ""
     name = next((v.name for v in node.outputs if v.name), "")
     verdict, reason, remedy = facts.verdict, facts.reason, facts.remedy

@@ -75,7 +75,7 @@ class Subset(NamedTuple):
     nodes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GraphCheck:
     """What `jaxprgen.check` found; ``str()`` of it is a report.
 
@@ -149,6 +149,9 @@ class GraphCheck:
                 "nodes": self.subset.nodes,
             },
         }
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         counts = Counter(node.verdict for node in self.nodes)

@@ -4,8 +4,6 @@ import jaxprgen  # noqa: F401, I001  # First: it makes Aesara importable on curr
 import aesara
 import aesara.tensor as at
 import numpy as np
-from sklearn.datasets import load_breast_cancer
-from sklearn.preprocessing import StandardScaler
 
 X = at.dmatrix("X")
 y = at.dvector("y")
@@ -28,5 +26,8 @@ graph = inputs, [log_posterior, gradient]
 
 def load_data() -> tuple[np.ndarray, np.ndarray]:
     """569 tumours: 30 standardized measurements each, and whether it is benign (1) or not (0)."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.preprocessing import StandardScaler
+
     data = load_breast_cancer()
     return StandardScaler().fit_transform(data.data), data.target.astype(float)

@@ -187,7 +187,7 @@ def refused(inputs, outputs, error):
 def test_what_cannot_be_called_back_is_refused():
     branch = ifelse(x.sum() > 0, x, -x)
     text = refused([x], branch, errors.UnsupportedOpError)
-    assert text.endswith("; these cannot be called back: they take or give what is no array.")
+    assert "; these cannot be called back: they take or give what is no array." in text
     text = refused([x], [Own(list, generic)(x), x], errors.JaxprGenError)
     assert "no array" in text
 

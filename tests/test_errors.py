@@ -83,6 +83,7 @@ def test_all_unsupported_nodes_are_listed_with_their_lines():
         f"    {built('second = Opaque')}",
         "Register one with @jaxprgen.lowers(OpClass), or run its Python implementation on the "
         'host: compile(..., fallback="callback").',
+        "jaxprgen.check says what else there is to do, and what of the graph compiles.",
     ]
 
 

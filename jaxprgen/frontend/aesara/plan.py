@@ -179,6 +179,7 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> list[Rule]:
             + "\n".join(rows)
             + "\nRegister one with @jaxprgen.lowers(OpClass)"
             + _callbacks_text(unsupported, callbacks)
+            + "\njaxprgen.check says what else there is to do, and what of the graph compiles."
         )
     return rules
 

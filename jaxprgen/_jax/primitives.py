@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import inspect
 from typing import Any
 
 import jax
@@ -10,13 +11,14 @@ import numpy as np
 from jax._src import callback as _callback
 from jax._src import checkify as _checkify
 from jax._src.lax import lax as _lax
+from jax._src.lax import linalg as _linalg
 from jax._src.lax import special as _special
 from jax.extend.core import Primitive
 from jax.extend.core import primitives as _primitives
 
 from jaxprgen._jax.types import VERSION, ShapedArray
 
-_NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p}
+_NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p, "geqrf": _linalg.geqrf_p}
 
 
 def primitive(name: str) -> Primitive:
@@ -69,6 +71,25 @@ def callback_params(function: Any, count: int, avals: Sequence[ShapedArray]) -> 
         "sharding": None,
         "vmap_method": "sequential",
     }
+# Between JAX 0.7 and 0.10 both learnt of implementations to choose from, and one of derivatives.
+_EIG, _EIGH = (inspect.signature(f).parameters for f in (_linalg.eig, _linalg.eigh))
+
+
+def eig_params() -> dict[str, Any]:
+    """The parameters of ``eig`` for right eigenvectors alone."""
+    params: dict[str, Any] = {
+        "compute_left_eigenvectors": False,
+        "compute_right_eigenvectors": True,
+    }
+    if "enable_eigvec_derivs" in _EIG:
+        params["enable_eigvec_derivs"] = False
+    return {**params, "implementation" if "implementation" in _EIG else "use_magma": None}
+
+
+def eigh_params(lower: bool) -> dict[str, Any]:
+    """The parameters of ``eigh`` for all eigenvalues, in ascending order."""
+    params: dict[str, Any] = {"lower": lower, "sort_eigenvalues": True, "subset_by_index": None}
+    return {**params, "algorithm": None} if "implementation" in _EIGH else params
 
 
 # --- Checks ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from laws import DTYPES
 from jaxprgen import _jax
 from jaxprgen.errors import EquationError
 from jaxprgen.ir import Builder, primitives
-from jaxprgen.ir.primitives import kinds
+from jaxprgen.ir.primitives import decompositions, kinds
 
 # --- The law ------------------------------------------------------------------------------
 
@@ -425,7 +425,8 @@ CONSTRUCTORS = [
     if inspect.isfunction(f)
     and not name.startswith("_")
     and f.__module__.startswith(primitives.__name__)
-    and f.__module__ != kinds.__name__
+    # Those of `decompositions` have a table of their own, in the file beside this one.
+    and f.__module__ not in (decompositions.__name__, kinds.__name__)
 ]
 
 

@@ -9,5 +9,6 @@ promotion happens here. Parameters that only choose JAX's defaults come from
 
 # Used as a namespace, like `jax.lax`: ``from jaxprgen.ir import primitives as lax``.
 from jaxprgen.ir.primitives.contraction import *  # noqa: F403
+from jaxprgen.ir.primitives.decompositions import *  # noqa: F403
 from jaxprgen.ir.primitives.elementwise import *  # noqa: F403
 from jaxprgen.ir.primitives.structural import *  # noqa: F403

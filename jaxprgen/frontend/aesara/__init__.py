@@ -6,10 +6,12 @@ from jaxprgen.frontend.aesara import (
     elemwise,
     identity,
     math,
+    nlinalg,
     raise_op,
     reduction,
     shape,
     special,
+    slinalg,
     subtensor,
 )
 from jaxprgen.frontend.aesara.plan import plan_of
@@ -20,10 +22,12 @@ __all__ = [
     "elemwise",
     "identity",
     "math",
+    "nlinalg",
     "plan_of",
     "raise_op",
     "reduction",
     "shape",
     "special",
+    "slinalg",
     "subtensor",
 ]

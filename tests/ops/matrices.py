@@ -1,0 +1,123 @@
+"""Matrices to try Ops of linear algebra on, and how to compare what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+from hypothesis import strategies as st
+from laws import assert_same, reference
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+
+TOLERANCE = {"float32": 2e-4, "complex64": 2e-4, "float64": 1e-10, "complex128": 1e-10}
+REAL, COMPLEX = ["float32", "float64"], ["complex64", "complex128"]
+sizes, seeds = st.integers(0, 5), st.integers(0, 99)
+
+
+def noise(shape: Any, dtype: Any = "float64", seed: int = 0) -> np.ndarray:
+    """Normally distributed numbers."""
+    rng = np.random.default_rng([seed, *np.atleast_1d(shape)])
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+def unitary(n: int, dtype: Any = "float64", seed: int = 0) -> np.ndarray:
+    """A matrix whose inverse is its adjoint."""
+    return np.linalg.qr(noise((n, n), dtype, seed))[0]
+
+
+def regular(m: int, n: int | None = None, dtype: Any = "float64", seed: int = 0) -> np.ndarray:
+    """A matrix whose singular values lie between 1 and 3, all different."""
+    n = m if n is None else n
+    k = min(m, n)
+    s = np.linspace(1, 3, k)
+    left, right = unitary(m, dtype, seed), unitary(n, dtype, seed + 100)
+    return ((left[:, :k] * s) @ right[:k]).astype(dtype)
+
+
+def positive(n: int, dtype: Any = "float64", seed: int = 0) -> np.ndarray:
+    """A Hermitian matrix whose eigenvalues lie between 1 and 3, all different."""
+    q = unitary(n, dtype, seed)
+    return ((q * np.linspace(1, 3, n)) @ q.conj().T).astype(dtype)
+
+
+def tensor(value: Any, name: str | None = None) -> Any:
+    """A variable for values of that dtype and rank."""
+    return at.tensor(np.dtype(value.dtype).name, shape=(None,) * value.ndim, name=name)
+
+
+def outputs_of(make: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
+    """The outputs as a list."""
+    outputs = make(*inputs)
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def run(make: Callable[..., Any], *args: Any) -> list[Any]:
+    """What the compiled graph computes; every output is what it declares."""
+    inputs = [tensor(a) for a in args]
+    outputs = outputs_of(make, inputs)
+    f = jaxprgen.compile(inputs, outputs)
+    check_jaxpr(f.jaxpr(*args).jaxpr)
+    ours = f(*args)
+    ours = [np.asarray(x) for x in (ours if isinstance(ours, tuple) else (ours,))]
+    for x, variable in zip(ours, outputs, strict=True):
+        assert x.dtype == variable.dtype
+        assert x.ndim == variable.ndim
+    return ours
+
+
+def assert_agrees_as_declared(
+    make: Callable[..., Any], *args: Any, rtol: float | None = None
+) -> list[Any]:
+    """As `laws.assert_agrees`, but of what Aesara computes in the dtypes that it declares.
+
+    Some of its Ops compute in another one: ``Lstsq`` returns an int32 rank for an int64.
+    """
+    inputs = [tensor(a) for a in args]
+    outputs = outputs_of(make, inputs)
+    theirs = reference(inputs, outputs, args)
+    ours = run(make, *args)
+    worst = max(TOLERANCE.get(a.dtype.name, 1e-10) for a in args)
+    for variable, x, y in zip(outputs, ours, theirs, strict=True):
+        declared = np.asarray(y).astype(variable.dtype)
+        assert_same(x, declared, rtol or worst, where=str(variable.owner))
+    return ours
+
+
+def assert_close(x: Any, y: Any, dtype: Any) -> None:
+    """Equal up to what rounding does in that dtype."""
+    tolerance = TOLERANCE[np.dtype(dtype).name]
+    np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+def assert_transforms(make: Callable[..., Any], *args: Any) -> None:
+    """Under ``jit`` and under ``vmap`` the same is computed."""
+    inputs = [tensor(a) for a in args]
+    f = jaxprgen.compile(inputs, outputs_of(make, inputs))
+    plain = f(*args)
+    batches = [np.stack([a, a + np.eye(*a.shape) if a.ndim == 2 else -a]) for a in args]
+    rows = [f(*row) for row in zip(*batches, strict=True)]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+    for ours, wanted in ((jax.jit(f)(*args), plain), (jax.vmap(f)(*batches), stacked)):
+        jax.tree.map(
+            lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9), ours, wanted
+        )
+
+
+def assert_same_gradient(make: Callable[..., Any], *args: Any) -> None:
+    """JAX's derivative of the compiled graph is Aesara's gradient."""
+    inputs = [tensor(a) for a in args]
+    outputs = outputs_of(make, inputs)
+    cost = sum((y * at.cos(y + i)).sum() for i, y in enumerate(outputs))
+    wrt = list(range(len(args)))
+    ours = jax.grad(jaxprgen.compile(inputs, cost), argnums=wrt)(*args)
+    theirs = reference(inputs, aesara.grad(cost, inputs), args)
+    for x, y in zip(ours, theirs, strict=True):
+        assert np.asarray(x).any()
+        np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10)

@@ -1,0 +1,356 @@
+"""Ops of `aesara.tensor.nlinalg`: NumPy's linear algebra."""
+
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.tensor import nlinalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.test_util import check_grads
+from matrices import (
+    COMPLEX,
+    REAL,
+    assert_agrees_as_declared,
+    assert_close,
+    assert_same_gradient,
+    assert_transforms,
+    noise,
+    outputs_of,
+    positive,
+    regular,
+    run,
+    seeds,
+    sizes,
+    tensor,
+)
+
+import jaxprgen
+from jaxprgen.errors import LoweringError, ShapeMismatchError, UnsupportedOpError
+
+few = settings(max_examples=12)
+MODES = ["reduced", "complete", "r", "raw"]
+shapes = st.tuples(sizes, sizes)
+
+
+def square(x):
+    """The Ops of one square matrix whose results are unique."""
+    return [
+        nlinalg.det(x),
+        nlinalg.matrix_inverse(x),
+        nlinalg.inv(x),
+        nlinalg.pinv(x, hermitian=True),
+    ]
+
+
+# --- Values -------------------------------------------------------------------------------
+
+
+@few
+@given(sizes, st.sampled_from(REAL + COMPLEX), seeds)
+def test_determinants_and_inverses(n, dtype, seed):
+    assert_agrees_as_declared(lambda x: square(x)[:3], regular(n, n, dtype, seed))
+    if n:  # NumPy returns what it is given of no elements, and that need not be a float.
+        assert_agrees_as_declared(lambda x: nlinalg.pinv(x, True), positive(n, dtype, seed))
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2], [2, 0, 1], [2, 1, 0]], ids=str)
+def test_the_sign_of_a_determinant_counts_swaps(order):
+    assert_agrees_as_declared(nlinalg.det, np.diag([2.0, 3, 5])[order])
+
+
+@few
+@given(shapes, st.sampled_from(REAL + COMPLEX), seeds)
+def test_pseudoinverses(shape, dtype, seed):
+    assert_agrees_as_declared(nlinalg.pinv, regular(*shape, dtype, seed))
+
+
+def test_pseudoinverses_of_deficient_rank():
+    x = np.outer([1.0, 2, 3], [1.0, -1])
+    assert_agrees_as_declared(nlinalg.pinv, x)
+    assert_agrees_as_declared(lambda x: nlinalg.pinv(x, True), x @ x.T)
+
+
+def test_the_hermitian_pseudoinverse_reads_the_lower_triangle():
+    x = np.tril(positive(4)) + np.triu(np.full((4, 4), np.nan), 1)
+    ours = run(lambda x: nlinalg.pinv(x, True), x)[0]
+    np.testing.assert_allclose(ours, np.linalg.inv(positive(4)), rtol=1e-10)
+
+
+def test_inverses_along_leading_axes():
+    x = np.stack([regular(3, seed=i) for i in range(4)]).reshape(2, 2, 3, 3)
+    assert_agrees_as_declared(nlinalg.inv, x)
+
+
+@few
+@given(sizes, st.sampled_from(REAL), st.sampled_from("LU"), seeds)
+def test_eigh(n, dtype, uplo, seed):
+    """Eigenvalues agree; vectors are unique up to their signs, so they are put together again."""
+    x = noise((n, n), dtype, seed)
+    w, v = run(lambda x: nlinalg.eigh(x, uplo), x)
+    assert_close(w, np.linalg.eigvalsh(x, uplo), dtype)
+    whole = np.tril(x) + np.tril(x, -1).T if uplo == "L" else np.triu(x) + np.triu(x, 1).T
+    assert_close((v * w) @ v.T, whole, dtype)
+    assert_close(v.T @ v, np.eye(n), dtype)
+
+
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_eigh_does_not_read_the_other_triangle(uplo):
+    x = positive(4)
+    hidden = np.triu(np.full((4, 4), np.nan), 1)
+    masked = np.tril(x) + hidden if uplo == "L" else np.triu(x) + hidden.T
+    assert_agrees_as_declared(lambda x: nlinalg.eigh(x, uplo)[0], masked)
+
+
+@pytest.mark.parametrize("uplo", ["L", "U"])
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_gradient_of_eigh(n, uplo):
+    w, v = np.linalg.eigh(positive(n))
+    operands = positive(n), w, v, noise(n), noise((n, n))
+    assert_agrees_as_declared(nlinalg.EighGrad(uplo), *operands)
+
+
+@few
+@given(sizes, st.sampled_from(REAL + COMPLEX), seeds)
+def test_eig(n, dtype, seed):
+    """Of a matrix with real eigenvalues, or a complex one, the parts make it up."""
+    basis = regular(n, n, dtype, seed)
+    x = ((basis * np.arange(1, n + 1)) @ np.linalg.inv(basis)).astype(dtype)
+    w, v = run(nlinalg.eig, x)
+    assert_close(np.sort_complex(w), np.arange(1, n + 1), dtype)
+    assert_close(x @ v, v * w, dtype)
+    assert_close(np.linalg.norm(v, axis=0), np.ones(n), dtype)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+def test_eig_of_a_real_matrix_is_the_real_part():
+    """Aesara declares the dtype of the matrix, and converts what NumPy computes."""
+    assert_agrees_as_declared(lambda x: nlinalg.eig(x)[0], np.array([[1.0, -2], [3, 1]]))
+
+
+@few
+@given(shapes, st.sampled_from(REAL), seeds)
+def test_qr(shape, dtype, seed):
+    """JAX and NumPy call the same routines of LAPACK, whose signs are the same."""
+    x = noise(shape, dtype, seed)
+    assert_agrees_as_declared(
+        lambda x: [y for mode in MODES for y in outputs_of(nlinalg.QRFull(mode), [x])], x
+    )
+    q, r = run(lambda x: nlinalg.qr(x, "reduced"), x)
+    assert_close(q @ r, x, dtype)
+    assert_close(q.T @ q, np.eye(min(shape)), dtype)
+
+
+@few
+@given(shapes, st.sampled_from(REAL), st.booleans(), seeds)
+def test_svd(shape, dtype, full, seed):
+    x = noise(shape, dtype, seed)
+    u, s, vt = run(lambda x: nlinalg.svd(x, full), x)
+    wanted = np.linalg.svd(x, full)
+    assert [y.shape for y in (u, s, vt)] == [y.shape for y in wanted]
+    assert_close(s, wanted[1], dtype)
+    k = min(shape)
+    assert_close((u[:, :k] * s) @ vt[:k], x, dtype)
+    assert_close(u.T @ u, np.eye(u.shape[1]), dtype)
+    assert_close(vt @ vt.T, np.eye(vt.shape[0]), dtype)
+    assert_agrees_as_declared(lambda x: nlinalg.svd(x, full, False), x)
+
+
+@few
+@given(shapes, st.integers(0, 3), st.sampled_from(REAL), seeds)
+def test_lstsq(shape, columns, dtype, seed):
+    x, y = regular(*shape, dtype, seed), noise((shape[0], columns), dtype, seed)
+    for rcond in (-1.0, 0.0, 1e-3, 2.0):
+        assert_agrees_as_declared(
+            lambda x, y, r=rcond: list(nlinalg.lstsq(x, y, np.float64(r))), x, y
+        )
+
+
+def test_lstsq_of_deficient_rank():
+    """NumPy has no residuals then; how many there are cannot depend on values here."""
+    x, y = np.outer([1.0, 2, 3], [1.0, -1]), noise((3, 2))
+    rcond = np.asarray(1e-6)
+    outputs = run(lambda x, y, r: list(nlinalg.lstsq(x, y, r)), x, y, rcond)
+    wanted = np.linalg.lstsq(x, y, rcond)
+    for i in (0, 2, 3):
+        np.testing.assert_allclose(outputs[i], wanted[i], atol=1e-12)
+    assert outputs[1].shape == (2,)
+    assert np.isnan(outputs[1]).all()
+
+
+def test_lstsq_cuts_off_small_singular_values():
+    x, y = np.diag([1.0, 0.1, 0.01]), noise((3, 2))
+    for rcond in (1e-3, 0.05, 0.5):
+        assert_agrees_as_declared(
+            lambda x, y, r: [list(nlinalg.lstsq(x, y, r))[i] for i in (0, 2, 3)],
+            x,
+            y,
+            np.asarray(rcond),
+        )
+
+
+def test_tensors():
+    a = regular(24).reshape(4, 6, 8, 3)
+    assert_agrees_as_declared(lambda a: nlinalg.tensorinv(a, 2), a)
+    assert_agrees_as_declared(lambda a: nlinalg.tensorinv(a, 1), regular(6).reshape(6, 3, 2))
+    assert_agrees_as_declared(nlinalg.tensorsolve, regular(6).reshape(6, 2, 3), noise(6))
+    rows = regular(24).reshape(2, 3, 4, 6, 4)
+    b = noise((2, 3, 4))
+    assert_agrees_as_declared(nlinalg.tensorsolve, rows, b)
+    moved = np.moveaxis(rows, (3, 4), (0, 2))
+    assert_agrees_as_declared(lambda a, b: nlinalg.tensorsolve(a, b, (0, 2)), moved, b)
+
+
+def test_a_tensor_that_aesara_declares_to_be_a_matrix_is_an_error():
+    a, b = regular(4).reshape(4, 4), noise(4)
+    with pytest.raises(LoweringError, match="rank 1, but the node declares float64 of rank 2"):
+        run(nlinalg.tensorsolve, a, b)
+
+
+# --- Dtypes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_integers(dtype):
+    """Computed as float64, and converted to what Aesara declares: often integers again."""
+    x = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]]).astype(dtype)
+    assert_agrees_as_declared(nlinalg.det, x)
+    assert_agrees_as_declared(lambda x: nlinalg.eigh(x)[0], x)
+    assert_agrees_as_declared(lambda x: nlinalg.svd(x.astype("int64"), compute_uv=False), x)
+    if dtype.startswith("int"):  # Of others the negative elements of the inverse are not.
+        assert_agrees_as_declared(lambda x: [nlinalg.matrix_inverse(x), nlinalg.inv(x)], x)
+        assert_agrees_as_declared(lambda x: nlinalg.qr(x), x, rtol=1e-6)
+
+
+def test_float16_is_computed_as_float32():
+    """NumPy does not take it."""
+    x = regular(3).astype("float16")
+    det, inverse, *_ = run(square, x)
+    np.testing.assert_allclose(det, np.linalg.det(x.astype(float)), rtol=4e-3)
+    np.testing.assert_allclose(inverse, np.linalg.inv(x.astype(float)), atol=4e-3)
+    s = run(lambda x: nlinalg.svd(x, compute_uv=False), x)[0]
+    np.testing.assert_allclose(s, [3, 2, 1], rtol=4e-3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [nlinalg.eigh, nlinalg.qr, nlinalg.svd, lambda x: nlinalg.lstsq(x, x, np.float64(-1))],
+    ids=["eigh", "qr", "svd", "lstsq"],
+)
+def test_complex_results_that_aesara_declares_to_be_real_are_refused(make):
+    with pytest.raises(UnsupportedOpError, match="are right for reals only"):
+        run(make, regular(2, 2, "complex64"))
+
+
+# --- What is no number --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("x", [np.zeros((2, 2)), np.array([[1.0, 2], [2, 4]])], ids=str)
+def test_inverses_of_singular_matrices_are_not_finite(x):
+    """NumPy raises."""
+    for inverse in run(lambda x: [nlinalg.matrix_inverse(x), nlinalg.inv(x)], x):
+        assert not np.isfinite(inverse).any()
+    assert_agrees_as_declared(nlinalg.det, x)
+
+
+def test_nan_makes_nan():
+    x = regular(3)
+    x[1, 0] = np.nan
+    outputs = run(
+        lambda x: [
+            *square(x),
+            nlinalg.pinv(x),
+            *nlinalg.eigh(x),
+            *nlinalg.eig(x),
+            *nlinalg.qr(x),
+            *nlinalg.svd(x),
+        ],
+        x,
+    )
+    assert all(np.isnan(y).any() for y in outputs)
+    assert_agrees_as_declared(lambda x: square(x)[:3], np.full((3, 3), np.nan))
+
+
+@pytest.mark.parametrize("make", [nlinalg.det, nlinalg.inv, nlinalg.matrix_inverse], ids=str)
+def test_matrices_that_are_not_square_are_an_error(make):
+    with pytest.raises(ShapeMismatchError, match=r"Only square matrices have .*\(2, 3\)"):
+        run(make, np.ones((2, 3)))
+
+
+def test_an_obsolete_mode_is_an_error():
+    with pytest.raises(UnsupportedOpError, match="deprecates mode 'full' of qr"):
+        run(nlinalg.QRFull("full"), np.ones((2, 3)))
+
+
+# --- Transformations ----------------------------------------------------------------------
+
+CASES = {
+    "square": (square, [positive(3)]),
+    "pinv": (nlinalg.pinv, [regular(3, 2)]),
+    "eigh": (lambda x: nlinalg.eigh(x), [positive(3)]),
+    "eig": (lambda x: nlinalg.eig(x), [positive(3)]),
+    "qr": (lambda x: [*nlinalg.qr(x), *nlinalg.qr(x, "raw")], [regular(4, 3)]),
+    "svd": (lambda x: [*nlinalg.svd(x), nlinalg.svd(x, compute_uv=False)], [regular(4, 3)]),
+    "lstsq": (
+        lambda x, y: list(nlinalg.lstsq(x, y, np.float64(-1))),
+        [regular(4, 3), noise((4, 2))],
+    ),
+    "EighGrad": (
+        nlinalg.EighGrad(),
+        [positive(3), np.arange(3.0) ** 2, regular(3), noise(3), noise((3, 3))],
+    ),
+    "tensorsolve": (nlinalg.tensorsolve, [regular(6).reshape(6, 2, 3), noise(6)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_jit_and_vmap(name):
+    make, args = CASES[name]
+    assert_transforms(make, *args)
+
+
+def eigh_without_signs(x, uplo):
+    w, v = nlinalg.eigh(x, uplo)
+    return w, v**2
+
+
+@pytest.mark.parametrize(
+    ("make", "args"),
+    [
+        (nlinalg.det, [regular(4)]),
+        (nlinalg.matrix_inverse, [regular(4)]),
+        (nlinalg.pinv, [regular(4, 3)]),
+        (nlinalg.pinv, [regular(3, 4)]),
+        # Aesara's gradient of a Hermitian pseudoinverse is that of any other.
+        (lambda x: nlinalg.pinv((x + x.T) / 2, True), [positive(3)]),
+        (lambda x: eigh_without_signs(x, "L"), [noise((4, 4))]),
+        (lambda x: eigh_without_signs(x, "U"), [noise((4, 4))]),
+    ],
+)
+def test_derivatives_are_those_of_aesara(make, args):
+    assert_same_gradient(make, *args)
+
+
+@pytest.mark.parametrize(
+    ("make", "args"),
+    [
+        (nlinalg.inv, [regular(4)]),
+        (nlinalg.qr, [regular(4, 3)]),
+        (lambda x: nlinalg.qr(x, "r"), [regular(4, 3)]),
+        (lambda x: nlinalg.svd(x, full_matrices=False), [regular(4, 3)]),
+        (lambda x: nlinalg.svd(x, compute_uv=False), [regular(3, 4)]),
+        (lambda x, y: nlinalg.lstsq(x, y, np.float64(-1))[:2], [regular(4, 3), noise((4, 2))]),
+        (lambda a: nlinalg.tensorinv(a, 1), [regular(6).reshape(6, 3, 2)]),
+        (nlinalg.tensorsolve, [regular(6).reshape(6, 2, 3), noise(6)]),
+    ],
+)
+def test_what_aesara_does_not_differentiate_jax_does(make, args):
+    inputs = [tensor(a) for a in args]
+    cost = sum((y**2 * at.cos(y)).sum() for y in outputs_of(make, inputs))
+    check_grads(jaxprgen.compile(inputs, cost), args, order=1, modes=["rev"], rtol=1e-4, atol=1e-4)
+
+
+def test_derivatives_at_deficient_rank_are_finite_where_singular_values_differ():
+    x = np.diag([3.0, 2, 0])
+    f = jaxprgen.compile([inp := at.matrix()], nlinalg.pinv(inp).sum())
+    assert np.isfinite(jax.grad(f)(x)).all()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 from jax._src import callback as _callback
 from jax._src import checkify as _checkify
+from jax._src import debugging as _debugging
 from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax import special as _special
@@ -90,6 +92,30 @@ def eigh_params(lower: bool) -> dict[str, Any]:
     """The parameters of ``eigh`` for all eigenvalues, in ascending order."""
     params: dict[str, Any] = {"lower": lower, "sort_eigenvalues": True, "subset_by_index": None}
     return {**params, "algorithm": None} if "implementation" in _EIGH else params
+def top_k_params(k: int, axis: int) -> dict[str, Any]:
+    """The parameters of ``top_k`` over the last axis, which JAX < 0.8 always takes."""
+    params: dict[str, Any] = {"k": k}
+    if VERSION >= (0, 8):
+        params["axis"] = axis
+    if VERSION >= (0, 12):
+        params["is_stable"] = True
+    return params
+
+
+# --- Callbacks ---------------------------------------------------------------------------
+
+debug_callback_p = _debugging.debug_callback_p
+
+
+def debug_callback_params(function: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters that run a Python function on the host, after those called before."""
+
+    def callback(*operands: Any) -> tuple[()]:
+        function(*operands)
+        return ()
+
+    effect = _debugging.ordered_debug_effect
+    return {"callback": callback, "effect": effect, "partitioned": False}
 
 
 # --- Checks ------------------------------------------------------------------------------

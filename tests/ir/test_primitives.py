@@ -19,7 +19,7 @@ from laws import DTYPES
 from jaxprgen import _jax
 from jaxprgen.errors import EquationError
 from jaxprgen.ir import Builder, primitives
-from jaxprgen.ir.primitives import decompositions, kinds
+from jaxprgen.ir.primitives import decompositions, kinds, ordering
 
 # --- The law ------------------------------------------------------------------------------
 
@@ -79,9 +79,9 @@ def assert_same_equation(ours: Any, theirs: Any) -> None:
     assert ours.effects == theirs.effects
 
 
-def check(name: str, call: Call) -> bool:
+def check(name: str, call: Call, rows: dict[str, Row] | None = None) -> bool:
     """Whether both take the call; that one does and the other does not is an error."""
-    row = ROWS[name]
+    row = (ROWS if rows is None else rows)[name]
     ours = emitted(row.ours or getattr(primitives, name), call)
     if row.stricter(call):
         assert ours is None
@@ -419,14 +419,15 @@ ROWS: dict[str, Row] = {
     ),
 }
 
+# No constructors, or in a table of their own, in a file beside this one.
+ELSEWHERE = (decompositions.__name__, kinds.__name__, ordering.__name__)
 CONSTRUCTORS = [
     name
     for name, f in vars(primitives).items()
     if inspect.isfunction(f)
     and not name.startswith("_")
     and f.__module__.startswith(primitives.__name__)
-    # Those of `decompositions` have a table of their own, in the file beside this one.
-    and f.__module__ not in (decompositions.__name__, kinds.__name__)
+    and f.__module__ not in ELSEWHERE
 ]
 
 

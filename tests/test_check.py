@@ -19,6 +19,7 @@ from aesara.raise_op import Assert
 from aesara.scalar.basic import UnaryScalarOp, same_out
 from aesara.scan.utils import until
 from aesara.tensor.elemwise import Elemwise
+from aesara.tensor.fft import RFFTOp
 from aesara.tensor.random.utils import RandomStream
 from aesara.tensor.shape import specify_shape
 from aesara.tensor.subtensor import set_subtensor
@@ -26,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxprgen
-from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.errors import InvalidGraphError, StaticShapeError, UnsupportedOpError
 from jaxprgen.frontend import registry
 from jaxprgen.frontend.aesara.check import unruled
 from jaxprgen.frontend.aesara.library import name_of
@@ -139,6 +140,17 @@ GRAPHS = {
     "a value of an array": Row(
         [x], at.arange(at.cast(x.sum(), "int64")), [ONES], "static", static="x"
     ),
+    "repeat": Row(
+        [x, sizes], at.repeat(x, sizes), [ONES[:2], np.array([2, 3])], "static", static="sizes"
+    ),
+    "unique of constants": Row([x], at.unique(at.constant([2, 1, 2])), [ONES]),
+    "sort": Row([X, n], at.sort(X, n), [np.eye(3), 1], "static", static="n"),
+    "largest": Row([x, n], at.topk(x, n, sorted=False), [ONES, 2], "static", static="n"),
+    "spectrum": Row(
+        [X, sizes], RFFTOp()(X, sizes), [np.eye(3), np.array([4])], "static", static="sizes"
+    ),
+    "window": Row([n], at.bartlett(n), [5], "static", static="n"),
+    "search": Row([x, y], at.searchsorted(x, y), [ONES, ONES]),
     "constant": Row([x], at.zeros(3) + at.arange(3) + x[:3], [ONES]),
     # --- What does not ---
     "mask": Row([x], x[x > 0].sum(), verdicts="bound", sized="x"),
@@ -149,7 +161,6 @@ GRAPHS = {
     "nonzero of a shape": Row([x], at.nonzero(at.zeros_like(x))[0], verdicts="callback"),
     "shape of a mask": Row([x], at.arange(x[x > 0].shape[0]), verdicts="bound", sized="x"),
     "unique": Row([x, y], at.unique(x * y), verdicts="bound", sized="x y"),
-    "repeat": Row([x, sizes], at.repeat(x, sizes), verdicts="callback", static="sizes"),
     "steps": Row(
         [x, n],
         scan(lambda a: a * 2, outputs_info=[x[0]], n_steps=n)[-1],
@@ -184,7 +195,6 @@ NOTHING_LEFT = (
     "no array",
     "nonzero",
     "own scalar Op",
-    "repeat",
     "slice object",
     "steps of a map",
 )
@@ -225,8 +235,9 @@ def test_programs_depend_on_the_values_that_check_names(name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_blocked_is_refused(name):
-    with pytest.raises((UnsupportedOpError, InvalidGraphError)):
-        jaxprgen.compile(*ROWS[name])
+    inputs, outputs = ROWS[name]
+    with pytest.raises((UnsupportedOpError, InvalidGraphError, StaticShapeError)):
+        jaxprgen.compile(inputs, outputs).jaxpr(*(np.ones([1] * v.ndim, v.dtype) for v in inputs))
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -342,9 +353,13 @@ def test_an_input_may_be_computed():
 def test_a_rule_for_a_random_op_or_a_loop_may_come(monkeypatch):
     """Facts about Ops without a rule step back where there is one."""
     monkeypatch.setattr(registry, "_rules", registry._rules.copy())
-    jaxprgen.lowers(at.extra_ops.Unique, at.extra_ops.Repeat, static=(1,))(lambda ctx, *xs: xs[0])
+    jaxprgen.lowers(at.basic.Nonzero, override=True)(lambda ctx, x: x)
+    assert jaxprgen.check(*ROWS["nonzero"]).compiles
+    jaxprgen.lowers(at.basic.Nonzero, override=True, known=(0,))(lambda ctx, x: x)
+    (node,) = (n for n in jaxprgen.check(*ROWS["nonzero"]).nodes if n.verdict != "jit")
+    assert (node.verdict, node.remedy[:14]) == ("bound", "keep the shape")
+    jaxprgen.lowers(at.extra_ops.Unique, override=True)(lambda ctx, x: x)
     assert jaxprgen.check(*ROWS["unique"]).compiles
-    assert jaxprgen.check(*ROWS["repeat"]).static == ("sizes",)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

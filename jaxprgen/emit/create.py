@@ -43,3 +43,13 @@ def eye(b: Builder, rows: int, columns: int, diagonal: Value, dtype: Dtype) -> V
     offset = ew.convert(b, diagonal, index)
     shifted = row if _is(offset, 0) else ew.add(b, row, offset)
     return ew.convert(b, ew.equal(b, shifted, column), dtype)
+
+
+def bartlett(b: Builder, length: int) -> Value:
+    """`numpy.bartlett`: a triangle from zero to one and back, in float64."""
+    dtype = ew.canonical(np.float64)
+    if length <= 1:
+        return splat(1, dtype, (max(length, 0),))
+    first, step, half = (np.asarray(n, dtype) for n in (1 - length, 2, length - 1))
+    distance = ew.absolute(b, arange(b, first, step, length, dtype))
+    return ew.subtract(b, np.asarray(1, dtype), ew.divide(b, distance, half))

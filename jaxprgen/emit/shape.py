@@ -7,10 +7,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxprgen.emit.values import Broadcast, Shape, Value, atom, atoms, shape_of
+from jaxprgen.emit.values import (
+    Array,
+    Broadcast,
+    Shape,
+    Value,
+    atom,
+    atoms,
+    broadcast_to,
+    shape_of,
+)
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the first one."""
+    if not -rank <= axis < rank:
+        raise ShapeMismatchError(f"Axis {axis} is out of bounds for {rank} dimensions.")
+    return axis % rank
 
 
 def _is_splat(x: Value) -> bool:
@@ -133,3 +149,25 @@ def slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     starts = [start if d == axis else 0 for d in range(len(shape))]
     stops = [stop if d == axis else n for d, n in enumerate(shape)]
     return lax.slice(b, atom(b, x), starts, stops, [1] * len(shape))
+
+
+def repeat_counts(counts: Array, size: int) -> Array:
+    """How often each of ``size`` slices is repeated, by one count for all or one for each."""
+    if counts.size not in (1, size) or (counts < 0).any():
+        raise ShapeMismatchError(
+            f"Cannot repeat {size} slices {counts.tolist()} times: give one count, or one for "
+            "each, and none below zero."
+        )
+    return np.broadcast_to(counts.reshape(-1), (size,))
+
+
+def repeat(b: Builder, x: Value, counts: Array, axis: int) -> Value:
+    """`numpy.repeat`: every slice along an axis as often as its count says, one each."""
+    shape = shape_of(x)
+    if len(set(counts.tolist())) > 1:
+        positions = np.repeat(np.arange(shape[axis], dtype=np.int32), counts)[:, None]
+        return lax.gather_axis(b, atom(b, x), atom(b, positions), axis)
+    count = int(counts[0]) if counts.size else 1
+    apart = expand_dims(b, x, [axis + 1])
+    filled = broadcast_to(b, apart, (*shape[: axis + 1], count, *shape[axis + 1 :]))
+    return reshape(b, filled, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))

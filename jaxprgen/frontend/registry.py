@@ -19,6 +19,7 @@ class Registration(NamedTuple):
     rule: Rule
     static: Positions
     shape_only: Positions
+    known: Positions
 
 
 _rules: dict[type, Registration] = {}
@@ -31,6 +32,7 @@ def lowers(
     folds: bool = True,
     static: Positions = (),
     shape_only: Positions = (),
+    known: Positions = (),
 ) -> Callable[[R], R]:
     """Register a rule for Op classes and, unless they have their own, their subclasses.
 
@@ -53,6 +55,9 @@ def lowers(
         Positions, or a function that gives those of a node.
     shape_only
         The inputs that matter to the result by their shape at most, in the same form.
+    known
+        The inputs that the rule takes only if they are known while emitting, in the same form:
+        how large its results are is else told by running the Op, not by a few values.
 
     Raises
     ------
@@ -68,7 +73,7 @@ def lowers(
                     f"{_rules[op_type].rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = Registration(rule, static, shape_only)
+            _rules[op_type] = Registration(rule, static, shape_only, known)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -92,6 +97,12 @@ def shape_only_inputs(op_type: type, node: Any) -> Sequence[int]:
     """The inputs of the node that matter by their shape at most, as the rule declares."""
     found = _find(op_type)
     return _positions(found.shape_only, node) if found else ()
+
+
+def known_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node that have to be known while emitting, as the rule declares."""
+    found = _find(op_type)
+    return _positions(found.known, node) if found else ()
 
 
 def _find(op_type: type) -> Registration | None:

@@ -4,6 +4,8 @@ from jaxprgen.frontend.aesara import (
     basic,
     blas,
     elemwise,
+    extra_ops,
+    fft,
     identity,
     math,
     nlinalg,
@@ -12,6 +14,7 @@ from jaxprgen.frontend.aesara import (
     shape,
     special,
     slinalg,
+    sort,
     subtensor,
 )
 from jaxprgen.frontend.aesara.plan import plan_of
@@ -20,6 +23,8 @@ __all__ = [
     "basic",
     "blas",
     "elemwise",
+    "extra_ops",
+    "fft",
     "identity",
     "math",
     "nlinalg",
@@ -29,5 +34,6 @@ __all__ = [
     "shape",
     "special",
     "slinalg",
+    "sort",
     "subtensor",
 ]

@@ -95,13 +95,7 @@ def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
     """Arrays one behind the other, in their common dtype."""
     rank = len(shape_of(xs[0]))
     xs = tuple(ew.convert(ctx.builder, x, ctx.dtype) for x in xs)
-    return sh.concatenate(ctx.builder, xs, _axis(ctx.static_int(0), rank))
-
-
-def _axis(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise ShapeMismatchError(f"Axis {axis} is out of bounds for {rank} dimensions.")
-    return axis % rank
+    return sh.concatenate(ctx.builder, xs, sh.axis_of(ctx.static_int(0), rank))
 
 
 @lowers(Split, static=(1, 2))
@@ -110,5 +104,5 @@ def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[V
     pieces: Array = ctx.static(2)
     if len(pieces) != ctx.op.len_splits:
         raise ShapeMismatchError(f"Split makes {ctx.op.len_splits} pieces, not {len(pieces)}.")
-    where = _axis(ctx.static_int(1), len(shape_of(x)))
+    where = sh.axis_of(ctx.static_int(1), len(shape_of(x)))
     return sh.split(ctx.builder, x, pieces.tolist(), where)

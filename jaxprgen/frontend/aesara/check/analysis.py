@@ -22,11 +22,22 @@ from jaxprgen.frontend.aesara.check.findings import (
     Odd,
 )
 from jaxprgen.frontend.aesara.check.stages import largest_subset
-from jaxprgen.frontend.aesara.check.unruled import Bound, bound_of, replacement_of, static_of
+from jaxprgen.frontend.aesara.check.unruled import (
+    Bound,
+    bound_of,
+    remedy_of,
+    replacement_of,
+    static_of,
+)
 from jaxprgen.frontend.aesara.library import frame_of, is_array, name_of
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.aesara.plan import ends_of
-from jaxprgen.frontend.registry import find_rule, shape_only_inputs, static_inputs
+from jaxprgen.frontend.registry import (
+    find_rule,
+    known_inputs,
+    shape_only_inputs,
+    static_inputs,
+)
 
 
 def check(graph: Any, outputs: Any = None) -> GraphCheck:
@@ -120,10 +131,11 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
         return _Facts("refused", static, idle, *_no_array(node, strange))
     if rule:
         supports = getattr(rule, "supports", None)
-        if supports is None or supports(node.op):
-            return _Facts("jit", static, idle)
-        reason = f"the rule of {op_type.__name__} does not take this one"
-        return _no_rule(node, static, idle, reason)
+        if supports and not supports(node.op):
+            reason = f"the rule of {op_type.__name__} does not take this one"
+            return _no_rule(node, static, idle, reason)
+        sizes = known_inputs(op_type, node)
+        return _Facts("jit", static, idle, sizes=sizes, bound=remedy_of(node) if sizes else None)
     bound = bound_of(node)
     sizes = (bound.sizes(node) or ()) if bound else ()
     return _no_rule(node, static, idle, "no rule")._replace(sizes=sizes, bound=bound)

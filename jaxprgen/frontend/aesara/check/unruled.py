@@ -47,7 +47,6 @@ class Bound(NamedTuple):
 
 BOUND: dict[str, Bound] = {
     "aesara.tensor.basic.Nonzero": Bound(lambda node: (0,), "", _MASKED),
-    "aesara.tensor.extra_ops.Unique": Bound(lambda node: (0,), "", _COUNTED),
     "aesara.tensor.subtensor.AdvancedSubtensor": Bound(_masks, "", _MASKED),
     "aesara.scan.op.Scan": Bound(
         lambda node: () if node.op.info.as_while else None,
@@ -56,14 +55,11 @@ BOUND: dict[str, Bound] = {
     ),
 }
 
+_ANY = Bound(lambda node: (), "", _COUNTED)
+
 STATIC: dict[str, Positions] = {
     "aesara.scan.op.Scan": _trace_lengths,
     "aesara.tensor.basic.Tri": (0, 1),
-    "aesara.tensor.extra_ops.Bartlett": (0,),
-    "aesara.tensor.extra_ops.Repeat": (1,),
-    "aesara.tensor.fft.IRFFTOp": (1,),
-    "aesara.tensor.fft.RFFTOp": (1,),
-    "aesara.tensor.fourier.Fourier": (1, 2),
     "aesara.tensor.nnet.abstract_conv.AbstractConv_gradInputs": (2,),
     "aesara.tensor.nnet.abstract_conv.AbstractConv_gradWeights": (2,),
     "aesara.tensor.nnet.neighbours.Images2Neibs": (1, 2),
@@ -72,9 +68,6 @@ STATIC: dict[str, Positions] = {
     "aesara.tensor.signal.pool.MaxPoolGrad": (3, 4, 5),
     "aesara.tensor.signal.pool.MaxPoolRop": (2, 3, 4),
     "aesara.tensor.signal.pool.Pool": (1, 2, 3),
-    "aesara.tensor.sort.ArgSortOp": (1,),
-    "aesara.tensor.sort.SortOp": (1,),
-    "aesara.tensor.sort.TopKOp": (1,),
 }
 
 NO_PYTHON: dict[str, str] = {"aesara.ifelse.IfElse": _BRANCHED}
@@ -85,6 +78,11 @@ def bound_of(node: Apply) -> Bound | None:
     """The entry of `BOUND`, if there is one and it says that results of the node need it."""
     found = _first(node, BOUND)
     return found if found and found.sizes(node) is not None else None
+
+
+def remedy_of(node: Apply) -> Bound:
+    """What to do about a node whose rule takes known inputs only: the entry of `BOUND`, if any."""
+    return _first(node, BOUND) or _ANY
 
 
 def static_of(node: Apply) -> Sequence[int]:

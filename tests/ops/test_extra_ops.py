@@ -1,0 +1,328 @@
+"""Running sums, repetition, search, different values, and positions in arrays read as one row."""
+
+import itertools
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.tensor.extra_ops import CumOp, RavelMultiIndex, Repeat, UnravelIndex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from laws import DTYPES, assert_agrees, assert_same, equations
+from operands import values
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import (
+    LoweringError,
+    RuntimeCheckWarning,
+    ShapeMismatchError,
+    StaticShapeError,
+)
+
+SIZES = st.sampled_from([0, 1, 2, 3])
+SHAPES = st.lists(SIZES, max_size=4).map(tuple)
+dtypes = st.sampled_from(DTYPES)
+
+
+def tensor(dtype, shape, name="x"):
+    return at.tensor(dtype, shape=[None] * len(shape), name=name)
+
+
+def filled(dtype, shape, seed=0):
+    """Numbers of a dtype, zeros, infinities and NaN among them, in any order."""
+    pool = np.random.RandomState(seed).permutation(values(dtype))
+    return np.resize(pool, shape).astype(dtype)
+
+
+def assert_is(f, args, wanted):
+    """A compiled function is well typed and gives these arrays, jitted, mapped and not."""
+    check_jaxpr(f.jaxpr(*args).jaxpr)
+    stacked = [np.stack([a, a]) for a in args]
+    for run, operands, index in (
+        (f, args, ()),
+        (jax.jit(f), args, ()),
+        (jax.vmap(f), stacked, (1,)),
+    ):
+        found = run(*operands)
+        for ours, theirs in zip(found if len(wanted) > 1 else [found], wanted, strict=True):
+            assert_same(np.asarray(ours)[index] if index else ours, theirs)
+
+
+def axes_of(shape):
+    return [None, *range(-len(shape), len(shape))]
+
+
+# --- Running sums and products -----------------------------------------------------------
+
+
+@settings(max_examples=20)
+@given(dtypes, SHAPES, st.integers(0, 99))
+def test_cumulative(dtype, shape, seed):
+    """As NumPy in the declared dtype, to which Aesara's C code keeps, and its Python does not."""
+    x, a = tensor(dtype, shape), filled(dtype, shape, seed)
+    kinds = list(itertools.product(axes_of(shape), ("add", "mul")))
+    f = jaxprgen.compile([x], [CumOp(axis, mode)(x) for axis, mode in kinds])
+    functions = {"add": np.cumsum, "mul": np.cumprod}
+    with np.errstate(all="ignore"):
+        wanted = [functions[mode](a, axis, dtype) for axis, mode in kinds]
+    assert_is(f, [a], wanted)
+
+
+def test_booleans_do_not_wrap():
+    x = at.vector("x", dtype="bool")
+    a = np.ones(600, bool)
+    f = jaxprgen.compile([x], [at.cumsum(x), at.cumprod(x)])
+    assert all(v.all() for v in f(a))
+
+
+def test_cumulative_in_python_mode():
+    x = at.dtensor3("x")
+    outputs = [op(x, axis) for op in (at.cumsum, at.cumprod) for axis in (None, 0, 1, -1)]
+    f = assert_agrees([x], outputs, [np.linspace(-1, 2, 24).reshape(2, 3, 4)])
+    assert equations(f, np.ones((2, 0, 1))).count("cumsum") == 4
+
+
+def test_cumulative_of_what_is_known():
+    f = assert_agrees([], [at.cumsum(at.constant(np.arange(6.0))), at.cumprod([[2, 3]])], [])
+    assert equations(f) == []
+
+
+# --- Repetition --------------------------------------------------------------------------
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_repeat(data):
+    dtype, shape = data.draw(dtypes), data.draw(SHAPES)
+    axis = data.draw(st.sampled_from(axes_of(shape)))
+    size = int(np.prod(shape)) if axis is None else shape[axis]
+    x, a = tensor(dtype, shape), filled(dtype, shape)
+    each = data.draw(st.lists(SIZES, min_size=size, max_size=size))
+    counts = [np.array(data.draw(SIZES)), np.array(each, "int64"), np.array([2], "int8")]
+    n = [at.tensor(c.dtype, shape=[None] * c.ndim) for c in counts]
+    outputs = [Repeat(axis)(x, c) for c in [*n, *map(at.constant, counts)]]
+    f = assert_agrees([x, *n], outputs, [a, *counts])
+    if f.jaxpr(a, *counts).jaxpr.eqns:
+        known = jaxprgen.compile([x], outputs[3:])
+        assert_is(known, [a], [np.repeat(a, c, axis) for c in counts])
+
+
+def test_repeat_as_users_write_it():
+    x, n, v = at.matrix("x"), at.lscalar("n"), at.lvector("v")
+    outputs = [at.repeat(x, n, 1), at.repeat(x, 3), at.repeat(x, v, -1), at.repeat(x, [1, 2], 0)]
+    assert_agrees([x, n, v], outputs, [np.arange(6.0).reshape(2, 3), 2, np.array([2, 0, 1])])
+
+
+def test_repeat_is_computed_or_emitted_by_size():
+    few, many = (Repeat(0)(at.constant([1.0, 2.0]), n) for n in (3, 5000))
+    f = assert_agrees([], [few, many], [])
+    assert equations(f) == ["broadcast_in_dim", "reshape"]
+
+
+def test_repeat_of_what_does_not_fit():
+    x, n = at.vector("x"), at.lvector("n")
+    f = jaxprgen.compile([x, n], Repeat(0)(x, n))
+    for counts in ([1, 2], [1, -1, 2]):
+        with pytest.raises(ShapeMismatchError) as caught:
+            f(np.ones(3), np.array(counts))
+        assert str(caught.value).splitlines()[0] == (
+            f"Cannot repeat 3 slices {counts} times: give one count, or one for each, and none "
+            "below zero."
+        )
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(np.ones(3), np.ones(3, int))
+
+
+# --- Different values --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unique_of_what_is_known(dtype):
+    """As NumPy, whose inverse is declared a vector, and has the operand's shape in NumPy 2."""
+    options = {f"return_{what}": True for what in ("index", "inverse", "counts")}
+    for a, axis in itertools.product([values(dtype)[:12].reshape(3, 2, 2)], axes_of((3, 2, 2))):
+        outputs = [at.unique(a), *at.unique(a, axis=axis, **options)]
+        outputs += [at.unique(a, False, True, False, axis)[1]]
+        f = jaxprgen.compile([], outputs)
+        assert equations(f) == []
+        wanted = [np.unique(a), *np.unique(a, axis=axis, **options)]
+        wanted = [*wanted[:3], wanted[3].reshape(-1), wanted[4]]
+        for ours, theirs in zip(f(), [*wanted, wanted[3]], strict=True):
+            assert_same(ours, theirs)
+
+
+def test_unique_of_a_shape_and_of_nothing():
+    x = at.matrix("x")
+    f = jaxprgen.compile([x], at.unique(at.stack([x.shape[0], x.shape[1]])))
+    assert f(np.ones((3, 3))).tolist() == [3]
+    assert jaxprgen.compile([], at.unique(np.zeros((0, 2))))().shape == (0,)
+
+
+def test_unique_of_values_of_a_program_is_an_error():
+    x = at.vector("x")
+    with pytest.raises(StaticShapeError) as caught:
+        jaxprgen.compile([x], at.unique(x))(np.ones(2))
+    first, node, *_, line = str(caught.value).splitlines()
+    assert first == (
+        "How many different values there are decides the shape of the result, and the values are "
+        "known only when the program runs. Compute what is unique outside of the graph, and give "
+        "it as an input; or keep the shape: sort, and mark what differs from the one before it."
+    )
+    assert node.startswith("  in Unique")
+    assert line.endswith("at.unique(x))(np.ones(2))")
+
+
+# --- Search ------------------------------------------------------------------------------
+
+
+@settings(max_examples=20)
+@given(dtypes, dtypes, SIZES | st.integers(4, 20), SHAPES, st.integers(0, 99))
+def test_searchsorted(xs, vs, size, shape, seed):
+    x, v, s = at.vector(dtype=xs), tensor(vs, shape), at.ivector()
+    a, w = np.sort(filled(xs, size, seed)), filled(vs, shape, seed)
+    order = np.random.RandomState(seed).permutation(size).astype("int32")
+    mixed = at.vector(dtype=xs)
+    shuffled = np.empty_like(a)
+    shuffled[order] = a
+    sides = ("left", "right")
+    outputs = [at.searchsorted(x, v, side) for side in sides]
+    outputs += [at.searchsorted(mixed, v, side, s) for side in sides]
+    f = jaxprgen.compile([x, v, mixed, s], outputs)
+    wanted = [np.searchsorted(a, w, side).astype("int64") for side in sides]
+    assert_is(f, [a, w, shuffled, order], [np.asarray(n) for n in wanted * 2])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_searchsorted_among_complex_numbers_that_miss_parts(dtype):
+    parts = [0.0, 1.0, np.nan, np.inf, -np.inf]
+    every = np.array([complex(*p) for p in itertools.product(parts, parts)], dtype)
+    x, v = at.vector(dtype=dtype), at.vector(dtype=dtype)
+    outputs = [at.searchsorted(x, v, side) for side in ("left", "right")]
+    assert_agrees([x, v], outputs, [np.sort(every), every])
+
+
+def test_searchsorted_in_python_mode():
+    x, v, s = at.dvector("x"), at.fmatrix("v"), at.lvector("s")
+    outputs = [at.searchsorted(x, v), at.searchsorted(x, 0.5), at.searchsorted(x, v, "right", s)]
+    args = [np.array([0, 0.5, 0.5, 2]), filled("float32", (3, 5)), np.arange(4)]
+    f = assert_agrees([x, v, s], outputs, args)
+    assert "while" in equations(f, *args)
+
+
+def test_searchsorted_stops_gradients():
+    x, v = at.dvector("x"), at.dvector("v")
+    f = jaxprgen.compile([x, v], at.sum(at.searchsorted(x, v) * v))
+    args = [np.array([0.0, 1.0]), np.array([0.5, -1.0, 2.0])]
+    assert_same(jax.grad(f, argnums=(0, 1))(*args)[1], np.array([1.0, 0.0, 2.0]))
+    assert_same(jax.grad(f)(*args), np.zeros(2))
+
+
+def test_a_sorter_of_another_size():
+    x, s = at.dvector("x"), at.lvector("s")
+    with pytest.raises(ShapeMismatchError, match="2 positions do not sort 3 elements"):
+        jaxprgen.compile([x, s], at.searchsorted(x, x, sorter=s))(np.ones(3), np.arange(2))
+
+
+# --- Positions ---------------------------------------------------------------------------
+
+DIMS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+@settings(max_examples=12)
+@given(DIMS, SHAPES, st.sampled_from(["int8", "int16", "int32", "int64"]))
+def test_unravel_and_ravel(dims, shape, dtype):
+    p, d = tensor(dtype, shape, "p"), at.lvector("d")
+    last = min(int(np.prod(dims)), np.iinfo(dtype).max)
+    position = np.random.RandomState(0).randint(0, last, shape).astype(dtype)
+    stacked = at.stack([d[i] for i in range(len(dims))])
+    outputs = []
+    for order, given_dims in itertools.product("CF", (at.constant(dims), stacked)):
+        index = UnravelIndex(order)(p, given_dims, return_list=True)
+        outputs += [*index, RavelMultiIndex("raise", order)(*index, given_dims)]
+    f = assert_agrees([p, d], outputs, [position, np.array(dims)])
+    assert_same(jax.jit(f)(position, np.array(dims))[-1], position.astype("int64"))
+    both = jax.vmap(f, in_axes=(0, None))(np.stack([position, position]), np.array(dims))
+    assert_same(np.asarray(both[-1])[1], position.astype("int64"))
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+@settings(max_examples=15)
+@given(data=st.data())
+def test_ravel_of_indices_outside(mode, data):
+    dims = data.draw(DIMS)
+    dtype = data.draw(st.sampled_from(["int8", "int64"]))
+    index = [
+        np.array(data.draw(st.lists(st.integers(-9, 9), min_size=3, max_size=3)), dtype)
+        for _ in dims
+    ]
+    index[-1] = index[-1][:1]  # Which broadcasts.
+    inputs, d = [at.vector(dtype=dtype) for _ in dims], at.lvector("d")
+    if len(dims) == 1:
+        index[0] = np.resize(index[0], 3)
+    outputs = [
+        RavelMultiIndex(mode, order)(*inputs, given_dims)
+        for order, given_dims in itertools.product("CF", (at.constant(dims), d))
+    ]
+    assert_agrees([*inputs, d], outputs, [*index, np.array(dims)])
+
+
+def test_positions_that_are_known_are_folded():
+    index = at.unravel_index(np.array([3, 5]), (2, 3))
+    f = assert_agrees([], [*index, at.ravel_multi_index(index, (2, 3))], [])
+    assert equations(f) == []
+    with pytest.raises(LoweringError, match="ValueError: index 6 is out of bounds"):
+        jaxprgen.compile([], at.unravel_index(np.array([6]), (2, 3)))()
+
+
+def test_positions_outside_are_announced_or_checked():
+    p = at.lvector("p")
+    row, _ = at.unravel_index(p, (2, 3))
+    cases = [
+        (row, "UnravelIndex.*gets a position that is outside", [6, -1]),
+        (at.ravel_multi_index((p, p), (2, 3)), "RavelMultiIndex.*gets an index that is", [2, -1]),
+    ]
+    for output, message, outside in cases:
+        with pytest.warns(RuntimeCheckWarning, match=message):
+            jaxprgen.compile([p], output)(np.ones(1, int))
+        run = checkify.checkify(jaxprgen.compile([p], output, checks=True))
+        assert run(np.array([1, 0]))[0].get() is None
+        for bad in outside:
+            assert run(np.array([1, bad]))[0].get()
+
+
+# --- A window ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [-3, 0, 1, 2, 3, 10, 11, 3000, 3001])
+def test_bartlett(length):
+    n = at.lscalar("n")
+    f = assert_agrees([n], [at.bartlett(n), at.bartlett(at.constant(length))], [length])
+    assert bool(equations(f, length)) == (length > 1024)
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(length)
+
+
+# --- Gradients ---------------------------------------------------------------------------
+
+
+def test_gradients_are_those_of_aesara():
+    x = at.dmatrix("x")
+    a = np.linspace(0.3, 2, 6).reshape(2, 3)
+    for made in (
+        at.cumsum(x, 1),
+        at.cumsum(x),
+        at.cumprod(x, 0),
+        at.cumprod(x),
+        Repeat(1)(x, 3),
+        at.repeat(x, 2),
+    ):
+        cost = at.sum(at.sin(made * at.arange(made.shape[-1])))
+        ours = jax.grad(jaxprgen.compile([x], cost))(a)
+        assert_same(ours, jaxprgen.compile([x], aesara.grad(cost, x))(a), 1e-10)
+    varied = jaxprgen.compile([x], at.sum(Repeat(1)(x, at.constant([2, 0, 3])) ** 2))
+    assert_same(jax.grad(varied)(a), 2 * a * [2, 0, 3])

@@ -1,0 +1,117 @@
+"""Fourier transforms: over any number of axes, of any length."""
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.tensor.fft import IRFFTOp, RFFTOp, irfft, rfft
+from aesara.tensor.fourier import Fourier
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laws import assert_agrees, assert_same, equations
+
+import jaxprgen
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+
+# NumPy 2 deprecates lengths without axes, which is how Aesara calls it.
+pytestmark = pytest.mark.filterwarnings("ignore:`axes` should not be `None`:DeprecationWarning")
+
+LENGTHS = st.sampled_from([1, 2, 3, 4, 5])
+FLOATS = ["float32", "float64"]
+
+
+def tensor(dtype, rank):
+    return at.tensor(dtype, shape=[None] * rank)
+
+
+def numbers(dtype, shape):
+    return np.random.RandomState(0).normal(size=shape).astype(dtype)
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_transforms_of_real_arrays(data):
+    """Over as many of the last axes as there are lengths; more than three are done in parts."""
+    rank = data.draw(st.integers(2, 5))
+    dtype = data.draw(st.sampled_from(FLOATS))
+    batch = data.draw(st.sampled_from([0, 1, 2]))
+    shape = (batch, *(data.draw(LENGTHS) for _ in range(rank - 1)))
+    lengths = data.draw(st.lists(LENGTHS, min_size=1, max_size=rank - 1))
+    x, y, s = tensor(dtype, rank), tensor(dtype, rank + 1), at.lvector("s")
+    outputs = [RFFTOp()(x), RFFTOp()(x, s), RFFTOp()(x, lengths), IRFFTOp()(y, s)]
+    args = [numbers(dtype, shape), numbers(dtype, (*shape, 2)), np.array(lengths)]
+    assert_agrees([x, y, s], outputs, args)
+
+
+def test_transforms_of_more_axes_than_xla_takes_at_once():
+    x, y = tensor("float64", 6), tensor("float64", 7)
+    args = [numbers("float64", (1, 2, 3, 2, 3, 4)), numbers("float64", (1, 2, 3, 2, 3, 4, 2))]
+    f = assert_agrees([x, y], [RFFTOp()(x), IRFFTOp()(y), RFFTOp()(x, [2] * 6)], args)
+    assert equations(f, *args).count("fft") == 6
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "no_norm"])
+@pytest.mark.parametrize("odd", [False, True])
+def test_transforms_as_users_write_them(norm, odd):
+    x = at.dtensor3("x")
+    a = numbers("float64", (2, 3, 5 if odd else 4))
+    spectrum = rfft(x, norm)
+    f = assert_agrees([x], [spectrum, irfft(spectrum, norm, odd)], [a])
+    for run in (f, jax.jit(f)):
+        assert_same(run(a)[0], f(a)[0])
+    assert_same(jax.vmap(f)(a[None])[0][0], f(a)[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "int64", "uint32"])
+def test_results_have_the_dtype_of_the_operand(dtype):
+    """Of integers, that cuts off fractions."""
+    x = tensor(dtype, 2)
+    a = np.array([[1, 5, 3, 7], [2, 2, 0, 1]], dtype)
+    f = assert_agrees([x], [RFFTOp()(x)] if dtype != "uint32" else [RFFTOp()(x)[:, :1]], [a])
+    assert f(a).dtype == dtype
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_the_transform_along_one_axis(data):
+    dtype = data.draw(st.sampled_from(["int8", "float32", "float64", "complex64", "complex128"]))
+    shape = data.draw(st.lists(LENGTHS, min_size=1, max_size=3))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x, n, d = tensor(dtype, len(shape)), at.lscalar("n"), at.lscalar("d")
+    outputs = [Fourier()(x, None, axis), Fourier()(x, n, d), Fourier()(x, 3, axis)]
+    a = (numbers("float64", shape) * 3 + 1j * numbers("float64", shape)).real.astype(dtype)
+    f = jaxprgen.compile([x, n, d], outputs)
+    length = data.draw(LENGTHS)
+    # What is declared is complex128; of single precision NumPy 2 makes complex64.
+    wide = a.astype("complex128")
+    for ours, m in zip(f(a, length, axis), (None, length, 3), strict=True):
+        assert_same(ours, np.fft.fft(wide, m, axis))
+
+
+def test_lengths_must_fit_and_be_known():
+    x, s = at.dmatrix("x"), at.lvector("s")
+    f = jaxprgen.compile([x, s], RFFTOp()(x, s))
+    for lengths, message in [
+        ([0], "A Fourier transform has no lengths like [0]."),
+        ([2, 2, 2], "Cannot transform 2 axes to lengths [2, 2, 2]."),
+    ]:
+        with pytest.raises(ShapeMismatchError) as caught:
+            f(np.ones((2, 2)), np.array(lengths))
+        assert str(caught.value).splitlines()[0] == message
+    with pytest.raises(StaticShapeError, match="'s'"):
+        jax.jit(f)(np.ones((2, 2)), np.array([2]))
+
+
+@pytest.mark.parametrize("length", [4, 5])
+def test_gradients_are_those_of_aesara(length):
+    x, y = at.dmatrix("x"), at.dtensor3("y")
+    a = numbers("float64", (2, length))
+    half = numbers("float64", (2, length // 2 + 1, 2))
+    weights = np.arange(1.0, length + 1)
+    cost = at.sum(at.sin(rfft(x, "ortho")) * weights[: length // 2 + 1, None])
+    ours = jax.grad(jaxprgen.compile([x], cost))(a)
+    assert_same(ours, jaxprgen.compile([x], aesara.grad(cost, x))(a), 1e-10)
+    cost = at.sum(at.sin(irfft(y, "ortho", is_odd=length % 2 == 1)) * weights)
+    ours = jax.grad(jaxprgen.compile([y], cost))(half)
+    assert_same(ours, jaxprgen.compile([y], aesara.grad(cost, y))(half), 1e-10)

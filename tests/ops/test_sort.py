@@ -1,0 +1,197 @@
+"""Sorting and the largest elements: NaN last, and in the order of NumPy for every dtype."""
+
+import itertools
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.tensor.sort import ArgSortOp, SortOp, TopKOp, argsort, sort, topk, topk_and_argtopk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laws import DTYPES, assert_agrees, assert_same, equations
+from operands import run_by_equation, values
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+
+SIZES = st.sampled_from([0, 1, 2, 3, 5])
+SHAPES = st.lists(SIZES, min_size=1, max_size=4).map(tuple)
+dtypes = st.sampled_from(DTYPES)
+NEGATIVE_NAN = np.copysign(np.nan, -1)
+
+
+def tensor(dtype, shape):
+    return at.tensor(dtype, shape=[None] * len(shape), name="x")
+
+
+def filled(dtype, shape, seed):
+    """Numbers of a dtype in any order, some of them equal, and of floats NaN of both signs."""
+    pool = values(dtype, limits=True)
+    if pool.dtype.kind in "fc":
+        pool = np.concatenate([pool, np.array([NEGATIVE_NAN, np.nan, 1], dtype)])
+    if pool.dtype.kind == "c":
+        pool[-2:] = complex(1, np.nan), complex(np.nan, 0)
+    return np.random.RandomState(seed).choice(pool, shape).astype(dtype)
+
+
+# --- Sorting -----------------------------------------------------------------------------
+
+
+@settings(max_examples=20)
+@given(dtypes, SHAPES, st.integers(0, 999))
+def test_sort_and_argsort(dtype, shape, seed):
+    """The order of equal elements is NumPy's stable one, whatever kind is asked for."""
+    x, a = tensor(dtype, shape), filled(dtype, shape, seed)
+    axes = range(-len(shape), len(shape))
+    outputs = [op("stable")(x, axis) for op in (SortOp, ArgSortOp) for axis in axes]
+    f = jaxprgen.compile([x], outputs)
+    check_jaxpr(f.jaxpr(a).jaxpr)
+    wanted = [np.sort(a, axis, "stable") for axis in axes]
+    wanted += [np.argsort(a, axis, "stable").astype("int64") for axis in axes]
+    for ours, theirs in zip(run_by_equation(f, a), wanted, strict=True):
+        assert_same(ours, theirs)
+
+
+def test_sort_as_users_write_it():
+    x, n = at.dmatrix("x"), at.lscalar("n")
+    a = np.array([[3.0, np.nan, -np.inf, -0.0], [1, np.inf, 2, -1]])
+    outputs = [sort(x, n), argsort(x, n), sort(x, None), argsort(x, None), x.sort(), x.argsort(0)]
+    for axis in (0, 1, -1):
+        f = assert_agrees([x, n], outputs, [a, axis])
+    assert equations(f, a, 1).count("sort") == 6
+    g = jaxprgen.compile([x], [sort(x), argsort(x, 0)])
+    for ours, theirs in zip(jax.jit(g)(a), (np.sort(a), np.argsort(a, 0)), strict=True):
+        assert_same(ours, theirs)
+    for ours, theirs in zip(jax.vmap(g)(a[None]), (np.sort(a), np.argsort(a, 0)), strict=True):
+        assert_same(ours[0], theirs)
+
+
+def test_what_is_known_is_sorted_while_emitting():
+    f = assert_agrees([], [sort(at.constant([3, 1, 2])), argsort(at.constant([3.0, 1.0]))], [])
+    assert equations(f) == []
+
+
+def test_the_axis_must_exist_and_be_known():
+    x, n = at.vector("x"), at.lscalar("n")
+    f = jaxprgen.compile([x, n], sort(x, n))
+    with pytest.raises(ShapeMismatchError) as caught:
+        f(np.ones(2), 1)
+    assert str(caught.value).splitlines()[0] == "Axis 1 is out of bounds for 1 dimensions."
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(np.ones(2), 0)
+
+
+# --- The largest elements ----------------------------------------------------------------
+
+
+def in_order(a, axis):
+    """Sorted, with every NaN the same: what is left open is the order, and that."""
+    missing = np.isnan(a) if a.dtype.kind in "fc" else np.zeros(a.shape, bool)
+    return np.sort(np.where(missing, np.array(np.nan, a.dtype), a) if missing.any() else a, axis)
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_top_k(data):
+    """As Aesara's Python mode, which leaves the order open: values as sets, and where they are."""
+    dtype, shape = data.draw(dtypes), data.draw(SHAPES)
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    size = shape[axis]
+    if not size:
+        return
+    k = data.draw(st.integers(1, size)) * data.draw(st.sampled_from([1, -1]))
+    index = data.draw(st.sampled_from(["int64", "int32", "uint8"]))
+    x, a = tensor(dtype, shape), filled(dtype, shape, data.draw(st.integers(0, 999)))
+    both = TopKOp(axis, False, index)(x, k)
+    alone = [
+        TopKOp(axis, False, index, return_values=True, return_indices=False)(x, k),
+        TopKOp(axis, False, index, return_values=False, return_indices=True)(x, k),
+    ]
+    f = jaxprgen.compile([x], [*both, *alone])
+    check_jaxpr(f.jaxpr(a).jaxpr)
+    found, where, again, where_again = (np.asarray(v) for v in f(a))
+    assert_same(again, found)
+    assert_same(where_again, where)
+    assert where.dtype == index
+    # The values are those at the positions, which differ, and they are the right ones.
+    assert_same(np.take_along_axis(a, where.astype("int64"), axis), found)
+    assert (np.diff(np.sort(where.astype("int64"), axis), axis=axis) > 0).all()
+    part = np.sort(a, axis).take(range(size - k, size) if k > 0 else range(-k), axis)
+    if k == -1:
+        part = np.min(a, axis, keepdims=True)
+    assert_same(in_order(found, axis), in_order(part, axis))
+
+
+@pytest.mark.parametrize("k", [1, 3, 6, -1, -3])
+def test_top_k_agrees_with_python_mode(k):
+    x, n = at.dmatrix("x"), at.lscalar("n")
+    a = np.random.RandomState(0).permutation(np.arange(12.0)).reshape(2, 6)
+    f = assert_agrees([x, n], [sort(topk(x, n, sorted=False))], [a, k])
+    assert_agrees([x], [sort(v) for v in topk_and_argtopk(x, k, sorted=False)], [a])
+    assert ("top_k" in equations(f, a, k)) == (k != 6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_nan_counts_as_largest_whatever_its_sign(dtype):
+    x = at.vector(dtype=dtype)
+    a = np.array([1, NEGATIVE_NAN, -np.inf, np.nan, np.inf, 2], dtype)
+    largest, smallest, all_but_one = (
+        jax.jit(jaxprgen.compile([x], topk(x, k, sorted=False))) for k in (3, -4, -5)
+    )
+    np.testing.assert_array_equal(largest(a), [np.nan, np.nan, np.inf])
+    np.testing.assert_array_equal(smallest(a), [-np.inf, 1, 2, np.inf])
+    np.testing.assert_array_equal(all_but_one(a), [-np.inf, 1, 2, np.inf, np.nan])
+    for k in (1, -1):  # As `numpy.max` and `numpy.min`, and their positions.
+        assert_agrees([x], topk_and_argtopk(x, k, sorted=False), [a])
+
+
+def test_top_k_of_limits():
+    for dtype in ("int8", "uint8", "int64", "uint64", "bool"):
+        x = at.vector(dtype=dtype)
+        a = np.array([True, False, True]) if dtype == "bool" else values(dtype, limits=True)
+        f = jaxprgen.compile([x], [topk(x, k, sorted=False) for k in (2, -2)])
+        for ours, theirs in zip(f(a), (np.sort(a)[::-1][:2], np.sort(a)[:2]), strict=True):
+            assert_same(ours, theirs)
+
+
+def test_top_k_of_what_is_not_there():
+    x, n = at.vector("x"), at.lscalar("n")
+    f = jaxprgen.compile([x, n], topk(x, n, sorted=False))
+    for k in (0, 4, -4):
+        with pytest.raises(ShapeMismatchError) as caught:
+            f(np.ones(3), k)
+        assert str(caught.value).splitlines()[0] == (
+            f"Cannot take the {k} largest elements on axis 0 of shape (3,): from 1 to 3 can be "
+            "taken, and of the smallest from -1 to -3."
+        )
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(np.ones(3), 2)
+
+
+# --- Gradients ---------------------------------------------------------------------------
+
+
+def test_gradients_are_those_of_aesara():
+    x = at.dmatrix("x")
+    a = np.random.RandomState(0).permutation(np.arange(12.0)).reshape(3, 4)
+    weights = at.constant(np.arange(12.0).reshape(3, 4))
+    # Aesara's gradients of these index by arrays.
+    for made in (sort(x), sort(x, 0), topk(x, 2, sorted=False), topk(x, -3, 0, sorted=False)):
+        shape = made.shape
+        cost = at.sum(at.sin(sort(made)) * weights[: shape[0], : shape[1]])
+        theirs = aesara.function([x], aesara.grad(cost, x), mode="FAST_COMPILE")(a)
+        assert_same(jax.grad(jaxprgen.compile([x], cost))(a), theirs, 1e-10)
+
+
+def test_complex_numbers_with_missing_parts_are_ordered_as_by_numpy():
+    parts = [0.0, 1.0, np.nan, np.inf, -np.inf]
+    every = np.array([complex(*p) for p in itertools.product(parts, parts)])
+    every = np.random.RandomState(0).permutation(every)
+    z = at.zvector("z")
+    f = jaxprgen.compile([z], [sort(z), argsort(z)])
+    ours, order = (np.asarray(v) for v in f(every))
+    np.testing.assert_array_equal(ours.view("float64"), np.sort(every).view("float64"))
+    assert_same(order, np.argsort(every, kind="stable"))

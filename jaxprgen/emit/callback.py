@@ -1,8 +1,11 @@
-"""Python that runs while the program does."""
+"""Python functions that the program calls while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var
@@ -24,3 +27,17 @@ def call_back(
     avals = [b.array_type(shape, dtype) for shape, dtype in types]
     params = _jax.callback_params(function, len(operands), avals)
     return b.bind_multiple(_jax.pure_callback_p, atoms(b, operands), params)
+
+
+def call_for_effect(b: Builder, function: Callable[..., Any], *operands: Value) -> None:
+    """Call a function with NumPy arrays, for what it does, in the order of the program.
+
+    What `jax.debug.callback` makes: `jax.vmap` calls it for every element, differentiation once,
+    and `jax.effects_barrier` waits for it. It returns nothing.
+    """
+
+    def on_arrays(*arrays: Any) -> None:
+        function(*map(np.asarray, arrays))
+
+    params = _jax.debug_callback_params(on_arrays)
+    b.bind_multiple(_jax.debug_callback_p, atoms(b, operands), params)

@@ -17,6 +17,7 @@ from jaxprgen.frontend.aesara import (
     slinalg,
     sort,
     subtensor,
+    typed_list,
 )
 from jaxprgen.frontend.aesara.plan import plan_of
 
@@ -38,4 +39,5 @@ __all__ = [
     "slinalg",
     "sort",
     "subtensor",
+    "typed_list",
 ]

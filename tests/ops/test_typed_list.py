@@ -1,0 +1,111 @@
+"""Lists of arrays, which are resolved while emitting."""
+
+import aesara.tensor as at
+import aesara.typed_list as tl
+import jax
+import numpy as np
+import pytest
+from aesara.tensor.type_other import make_slice
+from aesara.typed_list import TypedListType
+from laws import assert_agrees, assert_same, equations
+
+import jaxprgen
+from jaxprgen.errors import IndexOutOfBoundsError, InvalidGraphError, StaticShapeError
+
+x, y = at.dvectors("x", "y")
+n = at.lscalar("n")
+A, B = np.array([1.0, 2.0]), np.array([3.0, np.nan, 5.0])
+both = tl.make_list([x, y])
+
+
+def lists():
+    return {
+        "made": both,
+        "appended": tl.append(both, x * 2),
+        "extended": tl.extend(both, tl.make_list([y + 1])),
+        "inserted": tl.insert(both, n, x - 1),
+        "inserted before": tl.insert(both, -n, x - 1),
+        "reversed": tl.reverse(tl.append(both, x)),
+        "a slice": tl.append(both, x)[0:2:1],
+        "a slice by values": tl.getitem(tl.append(both, x), make_slice(n, None, None)),
+    }
+
+
+@pytest.mark.parametrize("name", lists())
+def test_lists_hold_what_aesara_s_hold(name):
+    made = lists()[name]
+    f = assert_agrees([x, y, n], [made[0], made[-1], tl.length(made)], [A, B, 1])
+    assert len(equations(f, A, B, 1)) <= 1
+
+
+def test_items_by_values_make_one_program_each():
+    f = assert_agrees([x, y, n], [both[n]], [A, B, 1])
+    assert f(A, B, 0).shape == (2,)
+    assert jaxprgen.check([x, y, n], both[n]).static == ("n",)
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(A, B, 0)
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        f(A, B, 2)
+    assert str(caught.value).splitlines()[0] == "Index 2 is out of bounds for a list of 2 items."
+
+
+def test_a_length_is_known():
+    f = jaxprgen.compile([x, y], at.arange(tl.length(tl.append(both, x))))
+    assert equations(f, A, B) == []
+    assert jaxprgen.check([x, y], at.arange(tl.length(both))).static == ()
+
+
+def test_lists_of_lists_and_lists_of_constants():
+    nested = tl.make_list([both, tl.reverse(both)])
+    assert_agrees([x, y], [nested[1][0], tl.length(nested)], [A, B])
+    held = tl.make_list([A, A + 1])
+    assert equations(assert_agrees([], [held[1], tl.count(held, at.constant(A))], [])) == []
+
+
+def test_items_are_found_and_counted():
+    four = tl.make_list([y, x, x * 2, x])
+    outputs = [tl.count(four, x), tl.index_(four, x), tl.count(four, y), tl.index_(four, x * 2)]
+    f = assert_agrees([x, y], outputs, [A, B])
+    assert [float(v) for v in jax.jit(f)(A, B)] == [2, 1, 1, 2]
+    assert [float(v[0]) for v in jax.vmap(f)(A[None], B[None])] == [2, 1, 1, 2]
+    # Aesara's own function fails where there is none.
+    none = jaxprgen.compile([x, y], [tl.count(both, x + 1), tl.index_(both, x + 1)])
+    assert_same(none(A, B)[0], 0.0)
+    assert_same(none(A, B)[1], np.nan)
+
+
+def test_lists_are_found_and_counted():
+    nested = tl.make_list([both, tl.reverse(both), tl.append(both, x)])
+    f = jaxprgen.compile([x, y], [tl.count(nested, both), tl.index_(nested, tl.reverse(both))])
+    assert [float(v) for v in f(A, B)] == [1, 1]
+
+
+def test_known_items_are_removed():
+    known = tl.make_list([x.shape, y.shape, x.shape])
+    left = tl.remove(known, x.shape)
+    f = assert_agrees([x, y], [left[0], left[1], tl.length(left)], [A, B])
+    assert equations(f, A, B) == []
+    with pytest.raises(StaticShapeError) as caught:
+        jaxprgen.compile([x, y], tl.length(tl.remove(both, x)))(A, B)
+    assert str(caught.value).splitlines()[0] == (
+        "Which item is removed, and whether any is, is decided by values that are known only when "
+        "the program runs, and with it what the list holds. Remove by position instead: join the "
+        "slices before and behind it."
+    )
+    assert not jaxprgen.check([x, y], tl.length(tl.remove(both, x))).compiles
+
+
+def test_lists_are_no_arrays():
+    with pytest.raises(InvalidGraphError, match="Output"):
+        jaxprgen.compile([x, y], both)
+    given = TypedListType(x.type)()
+    with pytest.raises(InvalidGraphError, match="Input"):
+        jaxprgen.compile([given], given[0])
+
+
+def test_programs_of_lists_can_be_looked_at():
+    f = jaxprgen.compile([x, y], tl.reverse(both)[0] + 1)
+    assert "MakeList" in str(f.report(A, B))
+    assert "MakeList" in jaxprgen.inspect.html(f, A, B)
+    assert_same(jaxprgen.debug(f)(A, A), A + 1)
+    assert_same(jax.jacobian(f)(A, A), np.zeros((2, 2)))

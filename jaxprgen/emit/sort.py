@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
@@ -167,5 +168,5 @@ def searchsorted(
 
     start = splat(0, dtype, shape_of(v))
     stride = np.asarray(1 << (size.bit_length() - 1), dtype)
-    held = [lax.stop_gradient(b, atom(b, a)) for a in (x, v)]
+    held = [lax.stop_gradient(b, a) if type(a) is Var else a for a in (x, v)]
     return while_loop(b, go_on, step, [start, stride, *held])[0]

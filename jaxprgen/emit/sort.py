@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
@@ -82,9 +81,10 @@ def top_k(b: Builder, x: Value, k: int, axis: int) -> tuple[Value, Value]:
     order = [d for d in range(len(shape)) if d != axis] + [axis]
     back = [order.index(d) for d in range(len(shape))]
     rows = transpose(b, x, order)
-    numbers = _with_largest_nan(b, rows) if k < -1 else rows
-    numbers = _reversed(b, numbers) if k < 0 else numbers
-    numbers = _with_largest_nan(b, numbers) if k >= -1 else numbers
+    if k < -1:  # Then NaN becomes negative.
+        numbers = _reversed(b, _with_largest_nan(b, rows))
+    else:
+        numbers = _with_largest_nan(b, _reversed(b, rows) if k < 0 else rows)
     values, positions = lax.top_k(b, atom(b, numbers), abs(k))
     values = _reversed(b, values) if k < 0 else values
     return transpose(b, values, back), transpose(b, positions, back)
@@ -141,8 +141,8 @@ def searchsorted(
 ) -> Value:
     """`numpy.searchsorted` in a vector ``x`` of the same dtype; int64 (int32 where x64 is off).
 
-    Bisection by powers of two, from the largest that ``x`` may have as many elements of: one
-    pass over ``v`` for each. No gradient goes through.
+    Bisection in strides that are powers of two, the first one the largest not above ``x``'s
+    size. Every stride is one pass over ``v``.
     """
     size, dtype = shape_of(x)[0], ew.canonical(INT64)
     if sorter is not None and shape_of(sorter) != (size,):
@@ -168,5 +168,4 @@ def searchsorted(
 
     start = splat(0, dtype, shape_of(v))
     stride = np.asarray(1 << (size.bit_length() - 1), dtype)
-    held = [lax.stop_gradient(b, a) if type(a) is Var else a for a in (x, v)]
-    return while_loop(b, go_on, step, [start, stride, *held])[0]
+    return while_loop(b, go_on, step, [start, stride, x, v])[0]

@@ -12,4 +12,5 @@ from jaxprgen.ir.primitives.contraction import *  # noqa: F403
 from jaxprgen.ir.primitives.decompositions import *  # noqa: F403
 from jaxprgen.ir.primitives.elementwise import *  # noqa: F403
 from jaxprgen.ir.primitives.ordering import *  # noqa: F403
+from jaxprgen.ir.primitives.gathering import *  # noqa: F403
 from jaxprgen.ir.primitives.structural import *  # noqa: F403

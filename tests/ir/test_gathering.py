@@ -1,0 +1,160 @@
+"""Reading and writing at indices makes the equations of `jax.lax`, and those do what is said."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from laws import DTYPES
+
+from jaxprgen import _jax
+from jaxprgen.errors import EquationError
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as ours
+
+NUMBERS = [d for d in DTYPES if d != "bool"]
+MODES = {True: "promise_in_bounds", False: "clip"}
+
+
+class Case(NamedTuple):
+    """A shape to index, some of its axes, what the indices broadcast to, and its axes' places."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    points: tuple[int, ...]
+    places: tuple[int, ...]
+
+    @property
+    def region(self) -> tuple[int, ...]:
+        """The shape of what is read or written."""
+        sizes = [n for d, n in enumerate(self.shape) if d not in self.axes]
+        for d, n in zip(self.places, self.points, strict=True):
+            sizes.insert(d, n)
+        return tuple(sizes)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return tuple(d for d in range(len(self.region)) if d not in self.places)
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    count = draw(st.integers(1, len(shape)))
+    axes = draw(st.permutations(range(len(shape))))[:count]
+    points = draw(st.lists(st.integers(0, 3), max_size=2))
+    rank = len(shape) - count + len(points)
+    places = draw(st.sampled_from(list(itertools.combinations(range(rank), len(points)))))
+    return Case(tuple(shape), tuple(axes), tuple(points), places)
+
+
+def emitted(construct: Any, case: Case, *types: Any, **options: Any) -> Any:
+    b = Builder([_jax.array_type(t.shape, t.dtype) for t in types])
+    closed = b.build([construct(b, *b.inputs, case.axes, case.places, **options)])
+    _jax.check_jaxpr(closed.jaxpr)
+    (eqn,) = closed.jaxpr.eqns
+    return eqn
+
+
+def assert_same_equation(mine: Any, theirs: Any) -> None:
+    assert mine.primitive is theirs.primitive
+    assert list(mine.params) == list(theirs.params)
+    for key, value in theirs.params.items():
+        if key == "update_jaxpr":
+            assert (str(mine.params[key]), type(mine.params[key])) == (str(value), type(value))
+        else:
+            assert (type(mine.params[key]), mine.params[key]) == (type(value), value), key
+    assert [v.aval for v in mine.outvars] == [v.aval for v in theirs.outvars]
+
+
+def operands(case: Case, dtype: str) -> list[jax.ShapeDtypeStruct]:
+    indices = jax.ShapeDtypeStruct((*case.points, len(case.axes)), "int32")
+    return [
+        jax.ShapeDtypeStruct(case.shape, dtype),
+        indices,
+        jax.ShapeDtypeStruct(case.region, dtype),
+    ]
+
+
+@settings(max_examples=50)
+@given(cases(), st.sampled_from(DTYPES), st.booleans(), st.booleans())
+def test_gather_is_that_of_lax(case, dtype, in_bounds, unique):
+    numbers = lax.GatherDimensionNumbers(case.kept, tuple(sorted(case.axes)), case.axes)
+    sizes = tuple(1 if d in case.axes else n for d, n in enumerate(case.shape))
+    types = operands(case, dtype)[:2]
+    theirs = jax.make_jaxpr(
+        lambda x, i: lax.gather(x, i, numbers, sizes, mode=MODES[in_bounds], unique_indices=unique)
+    )(*types)
+    mine = emitted(ours.gather, case, *types, in_bounds=in_bounds, unique=unique)
+    assert_same_equation(mine, theirs.jaxpr.eqns[-1])
+    assert mine.outvars[0].aval.shape == case.region
+
+
+@pytest.mark.parametrize("name", ["scatter", "scatter_add"])
+@settings(max_examples=50)
+@given(case=cases(), dtype=st.sampled_from(NUMBERS), in_bounds=st.booleans(), unique=st.booleans())
+def test_scatter_is_that_of_lax(name, case, dtype, in_bounds, unique):
+    numbers = lax.ScatterDimensionNumbers(case.kept, tuple(sorted(case.axes)), case.axes)
+    options = {"mode": MODES[in_bounds], "unique_indices": unique}
+    types = operands(case, dtype)
+    theirs = jax.make_jaxpr(lambda x, i, y: getattr(lax, name)(x, i, y, numbers, **options))(*types)
+    mine = emitted(getattr(ours, name), case, *types, in_bounds=in_bounds, unique=unique)
+    assert_same_equation(mine, theirs.jaxpr.eqns[-1])
+
+
+@settings(max_examples=25)
+@given(cases(), st.randoms())
+def test_they_read_and_write_where_is_said(case, random):
+    x = np.arange(1.0, 1 + np.prod(case.shape)).reshape(case.shape)
+    y = 100.0 + np.arange(np.prod(case.region)).reshape(case.region)
+    indices = np.zeros((*case.points, len(case.axes)), np.int32)
+    for place in np.ndindex(*case.points):
+        indices[place] = [random.randrange(case.shape[d]) for d in case.axes]
+    b = Builder([_jax.array_type(a.shape, a.dtype) for a in (x, indices, y)])
+    options = {"in_bounds": False}
+    read = ours.gather(b, *b.inputs[:2], case.axes, case.places, **options)
+    added = ours.scatter_add(b, *b.inputs, case.axes, case.places, **options)
+    got_read, got_added = _jax.eval_jaxpr(b.build([read, added]), [x, indices, y])
+    want_read, want_added = np.zeros(case.region), x.copy()
+    for place in np.ndindex(*case.points):
+        there, here = [slice(None)] * x.ndim, [slice(None)] * y.ndim
+        for d, i in zip(case.axes, indices[place], strict=True):
+            there[d] = i
+        for d, i in zip(case.places, place, strict=True):
+            here[d] = i
+        want_read[tuple(here)] = x[tuple(there)]
+        want_added[tuple(there)] += y[tuple(here)]
+    np.testing.assert_array_equal(got_read, want_read)
+    np.testing.assert_array_equal(got_added, want_added)
+
+
+def test_what_does_not_fit_is_refused():
+    case = Case((3, 4), (0,), (2,), (0,))
+    x, indices, y = operands(case, "float64")
+    emitted(ours.scatter, case, x, indices, y, in_bounds=True)
+    for types in [
+        (x, indices, jax.ShapeDtypeStruct((2, 5), "float64")),
+        (x, indices, jax.ShapeDtypeStruct((2, 4), "float32")),
+        (x, jax.ShapeDtypeStruct((2, 1), "float32"), y),
+        (x, jax.ShapeDtypeStruct((2, 2), "int32"), y),
+    ]:
+        for name in ("scatter", "scatter_add"):
+            with pytest.raises(EquationError):
+                emitted(getattr(ours, name), case, *types, in_bounds=True)
+    with pytest.raises(EquationError):
+        emitted(ours.gather, case, x, jax.ShapeDtypeStruct((2, 2), "int32"), in_bounds=True)
+
+
+def test_the_sum_of_a_scatter_is_made_once():
+    case = Case((3,), (0,), (2,), (0,))
+    first, second = (
+        emitted(ours.scatter_add, case, *operands(case, "float64"), in_bounds=True)
+        for _ in range(2)
+    )
+    assert first.params["update_jaxpr"] is second.params["update_jaxpr"]

@@ -245,6 +245,36 @@ def test_a_rule_declares_which_values_it_asks_for(static):
     ]
 
 
+def repeat_or_not(ctx, value, size):
+    count = ctx.known(1)
+    return broadcast_to(ctx.builder, value, (0 if count is None else int(count),))
+
+
+def test_a_rule_may_ask_for_what_follows_from_shapes():
+    """It is told where no argument is needed for it, and then what was emitted is computed."""
+    jaxprgen.lowers(Repeated, bound=(1,))(repeat_or_not)
+    f = jaxprgen.compile([x], Repeated()(x[0], at.arange(x.shape[0]).sum()))
+    assert f(ONES).shape == (3,)
+    assert f(np.ones(2000)).shape == (1999000,)
+    assert jaxprgen.compile([x, n], Repeated()(x[0], n))(ONES, 3).shape == (0,)
+
+
+def test_a_rule_declares_what_it_asks_for_of_shapes():
+    jaxprgen.lowers(Repeated, static=(1,))(repeat_or_not)
+    with pytest.raises(LoweringError, match=r"register it by @lowers\(Repeated, bound=\(1,\)\)"):
+        jaxprgen.compile([x, n], Repeated()(x[0], n)).jaxpr(ONES, 2)
+
+
+def test_rules_are_imported_with_the_first_op_that_needs_them(monkeypatch, tmp_path):
+    (tmp_path / "rules_of_repeated.py").write_text("raise LookupError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_deferred", {})
+    registry.defer(Repeated.__module__, "rules_of_repeated")
+    registry.find_rule(Dot)
+    with pytest.raises(LookupError, match="imported"):
+        registry.find_rule(Repeated)
+
+
 def test_what_a_rule_declares_is_inherited_and_overridden_with_it():
     class RepeatedToo(Repeated):
         pass

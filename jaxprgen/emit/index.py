@@ -7,7 +7,7 @@ outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -110,16 +110,21 @@ def _block(b: Builder, x: Value, dynamic: dict[int, Var]) -> Value:
 
 
 def _starts(b: Builder, shape: Shape, dynamic: dict[int, Var]) -> list[Atom]:
-    wide = any(dtype_of(i) == INT64 or dtype_of(i).name == "uint64" for i in dynamic.values())
-    dtype = ew.canonical(INT64 if wide or max(shape) > np.iinfo(np.int32).max else INT32)
+    dtype = index_dtype(shape, dynamic.values())
     return [
-        atom(b, _wrap(b, dynamic[d], n, dtype) if d in dynamic else splat(0, dtype))
+        atom(b, wrap(b, dynamic[d], n, dtype) if d in dynamic else splat(0, dtype))
         for d, n in enumerate(shape)
     ]
 
 
-def _wrap(b: Builder, index: Value, size: int, dtype: Dtype) -> Value:
-    """A run-time index counted from the front: negative ones count from the back."""
+def index_dtype(sizes: Sequence[int], indices: Iterable[Value] = ()) -> Dtype:
+    """The dtype to count in along axes of these sizes, if these indices come in as they are."""
+    wide = any(dtype_of(i).itemsize == INT64.itemsize for i in indices)
+    return ew.canonical(INT64 if wide or max(sizes, default=0) > np.iinfo(np.int32).max else INT32)
+
+
+def wrap(b: Builder, index: Value, size: int, dtype: Dtype) -> Value:
+    """Run-time indices counted from the front: negative ones count from the back."""
     index = ew.convert(b, index, dtype) if dtype_of(index).kind == "i" else index
     if dtype_of(index).kind == "u":
         return ew.convert(b, index, dtype)
@@ -128,7 +133,7 @@ def _wrap(b: Builder, index: Value, size: int, dtype: Dtype) -> Value:
 
 
 def in_bounds(b: Builder, index: Value, size: int) -> Value:
-    """Whether a run-time index lies in its axis, as a boolean scalar."""
+    """Whether each of some run-time indices lies in its axis."""
     if dtype_of(index).kind == "u":
         index = ew.convert(b, index, ew.canonical(np.uint64))
         return ew.less(b, index, np.asarray(size, dtype_of(index)))
@@ -150,11 +155,11 @@ def put(b: Builder, x: Value, y: Value, index: Sequence[Index], *, add: bool) ->
     region = tuple(s.length for s in spans)
     axes = _integer_axes(index)
     visible = tuple(n for d, n in enumerate(region) if d not in axes)
-    y = expand_dims(b, _fit(b, y, visible), axes)
+    y = expand_dims(b, fit(b, y, visible), axes)
     return _write(b, x, reshape(b, y, region), spans, add)
 
 
-def _fit(b: Builder, y: Value, shape: Shape) -> Value:
+def fit(b: Builder, y: Value, shape: Shape) -> Value:
     """Broadcast to the region; leading axes of size one beyond its rank are dropped."""
     own = shape_of(y)
     extra = len(own) - len(shape)

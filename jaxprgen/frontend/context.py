@@ -21,6 +21,10 @@ class Driver(Protocol):
         """The value of a step's input."""
         ...
 
+    def known(self, step: Step, position: int) -> Array | None:
+        """The value of a step's input, if no argument's is needed for it."""
+        ...
+
     def require(
         self, ctx: RuleContext, condition: Callable[[Builder], Value], message: str
     ) -> None:
@@ -68,6 +72,14 @@ class RuleContext(NamedTuple):
     def static_int(self, position: int) -> int:
         """`static` of an integer scalar."""
         return int(self.static(position))
+
+    def known(self, position: int) -> Array | None:
+        """The value of an input, if it follows from shapes and constants; else None."""
+        return self.driver.known(self.step, position)
+
+    def label(self, position: int) -> str:
+        """What to call an input."""
+        return self.driver.plan.library.label(self.step.node.inputs[position])
 
     def evaluate(self, *inputs: Any) -> Sequence[Array]:
         """The node's outputs for known inputs, by the graph library's own implementation."""

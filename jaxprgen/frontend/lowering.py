@@ -20,7 +20,12 @@ from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
 from jaxprgen.frontend.known import known_and_small, known_or_ones
-from jaxprgen.frontend.registry import find_rule, shape_only_inputs, static_inputs
+from jaxprgen.frontend.registry import (
+    bound_inputs,
+    find_rule,
+    shape_only_inputs,
+    static_inputs,
+)
 from jaxprgen.ir import Builder
 
 
@@ -139,13 +144,18 @@ class Lowering:
 
     def static(self, step: Step, position: int) -> Array:
         """The value of a step's input; see `RuleContext.static`."""
-        op_type = type(step.node.op)
-        rule = getattr(step.rule, "__wrapped__", step.rule)
-        if find_rule(op_type) is rule and position not in static_inputs(op_type, step.node):
-            raise LoweringError(
-                f"The rule asks for the value of input {position}, which it does not declare: "
-                f"register it by @lowers({op_type.__name__}, static=({position},))."
-            )
+        _declared(step, position, "static", static_inputs)
+        return self._value(step, position)
+
+    def known(self, step: Step, position: int) -> Array | None:
+        """The value of a step's input, or None; see `RuleContext.known`."""
+        _declared(step, position, "bound", bound_inputs)
+        try:
+            return self._value(step, position)
+        except ValueNeededError:
+            return None
+
+    def _value(self, step: Step, position: int) -> Array:
         place = step.inputs[position]
         value = known(self.values[place])
         return self._derive(step, place) if value is None else value
@@ -196,6 +206,18 @@ class Lowering:
             check(ctx.builder, condition(ctx.builder), message)
         else:
             self._announce(ctx.node, message)
+
+
+def _declared(
+    step: Step, position: int, how: str, inputs: Callable[[type, Any], Sequence[int]]
+) -> None:
+    op_type = type(step.node.op)
+    rule = getattr(step.rule, "__wrapped__", step.rule)
+    if find_rule(op_type) is rule and position not in inputs(op_type, step.node):
+        raise LoweringError(
+            f"The rule asks for the value of input {position}, which it does not declare: "
+            f"register it by @lowers({op_type.__name__}, {how}=({position},))."
+        )
 
 
 def _checked(value: Value, declared: OutputType) -> Value:

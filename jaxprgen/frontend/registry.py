@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -19,11 +20,12 @@ class Registration(NamedTuple):
     rule: Rule
     static: Positions
     shape_only: Positions
-    known: Positions
+    bound: Positions
 
 
 _rules: dict[type, Registration] = {}
 _unfolded: set[Rule] = set()
+_deferred: dict[str, str] = {}
 
 
 def lowers(
@@ -32,7 +34,7 @@ def lowers(
     folds: bool = True,
     static: Positions = (),
     shape_only: Positions = (),
-    known: Positions = (),
+    bound: Positions = (),
 ) -> Callable[[R], R]:
     """Register a rule for Op classes and, unless they have their own, their subclasses.
 
@@ -55,9 +57,9 @@ def lowers(
         Positions, or a function that gives those of a node.
     shape_only
         The inputs that matter to the result by their shape at most, in the same form.
-    known
-        The inputs that the rule takes only if they are known while emitting, in the same form:
-        how large its results are is else told by running the Op, not by a few values.
+    bound
+        The inputs whose values the rule asks for (`RuleContext.known`) as they follow from shapes
+        and constants: sizes depend on them that no argument is asked for.
 
     Raises
     ------
@@ -67,18 +69,33 @@ def lowers(
 
     def register(rule: R) -> R:
         for op_type in op_types:
+            import_rules(op_type)
             if op_type in _rules and not override:
                 raise DuplicateRuleError(
                     f"{op_type.__name__} is already lowered by "
                     f"{_rules[op_type].rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = Registration(rule, static, shape_only, known)
+            _rules[op_type] = Registration(rule, static, shape_only, bound)
         if not folds:
             _unfolded.add(rule)
         return rule
 
     return register
+
+
+def defer(package: str, rules: str) -> None:
+    """Import the module ``rules`` not before an Op of a package is asked for.
+
+    So the package is imported by those alone who use it.
+    """
+    _deferred[package] = rules
+
+
+def import_rules(op_type: type) -> None:
+    """Import what is deferred until an Op class is asked for, if it is of this one's package."""
+    for package in [p for p in _deferred if op_type.__module__.startswith(p)]:
+        importlib.import_module(_deferred.pop(package))
 
 
 def find_rule(op_type: type) -> Rule | None:
@@ -99,13 +116,14 @@ def shape_only_inputs(op_type: type, node: Any) -> Sequence[int]:
     return _positions(found.shape_only, node) if found else ()
 
 
-def known_inputs(op_type: type, node: Any) -> Sequence[int]:
-    """The inputs of the node that have to be known while emitting, as the rule declares."""
+def bound_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node whose values must follow from shapes and constants."""
     found = _find(op_type)
-    return _positions(found.known, node) if found else ()
+    return _positions(found.bound, node) if found else ()
 
 
 def _find(op_type: type) -> Registration | None:
+    import_rules(op_type)
     return next((_rules[base] for base in op_type.__mro__ if base in _rules), None)
 
 

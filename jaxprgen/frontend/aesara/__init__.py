@@ -1,6 +1,7 @@
 """Aesara as a graph library: plans of its graphs, and the rules for its Ops."""
 
 from jaxprgen.frontend.aesara import (
+    advanced_subtensor,
     basic,
     blas,
     elemwise,
@@ -20,8 +21,13 @@ from jaxprgen.frontend.aesara import (
     typed_list,
 )
 from jaxprgen.frontend.aesara.plan import plan_of
+from jaxprgen.frontend.registry import defer
+
+defer("aesara.tensor.nnet", "jaxprgen.frontend.aesara.nnet")
+defer("aesara.typed_list", "jaxprgen.frontend.aesara.typed_list")
 
 __all__ = [
+    "advanced_subtensor",
     "basic",
     "blas",
     "elemwise",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from jaxprgen.frontend.aesara import scalar
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.known import FOLD_LIMIT
-from jaxprgen.frontend.registry import find_rule, lowers, static_inputs
+from jaxprgen.frontend.registry import find_rule, import_rules, lowers, static_inputs
 from jaxprgen.ir import Builder
 
 
@@ -78,8 +77,7 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
 
 @functools.lru_cache(maxsize=1024)
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
-    if op_type.__module__.startswith("aesara.tensor.nnet"):
-        importlib.import_module("jaxprgen.frontend.aesara.nnet")
+    import_rules(op_type)
     return next((scalar.RULES[base] for base in op_type.__mro__ if base in scalar.RULES), None)
 
 

@@ -53,7 +53,7 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
     return list(folded) if folded else sh.repeat(ctx.builder, rows, each, axis)
 
 
-@lowers(Unique, folds=False, known=(0,))
+@lowers(Unique, folds=False, bound=(0,))
 def lower_unique(ctx: RuleContext, x: Value) -> list[Array]:
     """Of known values only: nothing else tells how many there are."""
     values, op = known(x), ctx.op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aesara.graph.basic import Apply
@@ -13,9 +13,11 @@ from aesara.tensor.type_other import MakeSlice
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.values import Value, known, shape_of
+from jaxprgen.emit import reduce
+from jaxprgen.emit.values import Broadcast, Value, known, shape_of
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
+from jaxprgen.ir import Builder
 
 
 def _bounds(node: Apply) -> Sequence[int]:
@@ -32,7 +34,7 @@ def _bounds(node: Apply) -> Sequence[int]:
 def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     """``x[index]``. Slices are known while emitting, integers need not be."""
     index = _index(ctx, scalars, first=1)
-    _check_bounds(ctx, shape_of(x), index)
+    check_bounds(ctx, shape_of(x), enumerate(index))
     return ix.take(ctx.builder, x, index)
 
 
@@ -40,7 +42,7 @@ def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
 def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
     index = _index(ctx, scalars, first=2)
-    _check_bounds(ctx, shape_of(x), index)
+    check_bounds(ctx, shape_of(x), enumerate(index))
     y = ew.convert(ctx.builder, y, ctx.dtype)
     return ix.put(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
 
@@ -71,12 +73,18 @@ def _index(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.In
     return [fill(entry) for entry in ctx.op.idx_list]
 
 
-def _check_bounds(ctx: RuleContext, shape: Sequence[int], index: Sequence[ix.Index]) -> None:
-    for axis, i in enumerate(index):
-        if isinstance(i, Var):
+def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[int, Any]]) -> None:
+    """Check the run-time integers among the indices of these axes."""
+    for axis, i in index:
+        if isinstance(i, (Var, Broadcast)) and known(i) is None:
             ctx.require(
-                lambda b, i=i, n=shape[axis]: ix.in_bounds(b, i, n),
+                lambda b, i=i, n=shape[axis]: _all_in_bounds(b, i, n),
                 f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "
                 f"size {shape[axis]}. Aesara raises IndexError there; the emitted program uses "
                 "the nearest element",
             )
+
+
+def _all_in_bounds(b: Builder, index: Value, size: int) -> Value:
+    inside = ix.in_bounds(b, index, size)
+    return reduce.bitwise_and(b, inside, range(len(shape_of(inside))))

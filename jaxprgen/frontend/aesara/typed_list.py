@@ -105,7 +105,7 @@ def _equal(b: Builder, x: Any, y: Any) -> Value:
     return reduce.bitwise_and(b, same, range(len(shape_of(x))))
 
 
-@lowers(Remove, folds=False, known=(0, 1))
+@lowers(Remove, folds=False, bound=(0, 1))
 def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> Any:
     """The list without the first item that is equal to one: of known values only."""
     both = _known([items, item])

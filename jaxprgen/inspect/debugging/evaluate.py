@@ -179,12 +179,14 @@ class OutOfBounds(NamedTuple):
     position: tuple[int, ...]
 
 
-def out_of_bounds(eqn: JaxprEqn, operands: Sequence[Any]) -> OutOfBounds | None:
+def out_of_bounds(
+    eqn: JaxprEqn, operands: Sequence[Any], *, emitted: bool = False
+) -> OutOfBounds | None:
     """The first index of an equation that reads or writes outside of its operand.
 
     JAX moves such an index to the nearest element, or leaves it out. That an index is negative
     here means that it was even after the size was added, as is done for negative ones before,
-    if not where they are to be clipped.
+    if not where JAX is to clip them; a rule, which has ``emitted`` the equation, always does it.
     """
     name = eqn.primitive.name
     extents_of = _scatter_extents if name.startswith("scatter") else _EXTENTS.get(name)
@@ -199,7 +201,7 @@ def out_of_bounds(eqn: JaxprEqn, operands: Sequence[Any]) -> OutOfBounds | None:
         return None
     *position, k = map(int, wrong[0])
     start, size = int(starts[(*position, k)]), shape[axes[k]]
-    wrapped = start < 0 and not str(eqn.params.get("mode")).endswith("CLIP")
+    wrapped = start < 0 and (emitted or not str(eqn.params.get("mode")).endswith("CLIP"))
     value = start - size if wrapped else start
     return OutOfBounds(value, axes[k], size, extents[axes[k]], tuple(position))
 

@@ -220,7 +220,8 @@ class Run:
             for what in self._numeric(value):
                 if not any(holds(what, x) for x in before):
                     yield not_finite(what, name, value, where, operands)
-        if "index" in self._find and (index := out_of_bounds(eqn, done.operands)):
+        index = out_of_bounds(eqn, done.operands, emitted=node is not None)
+        if "index" in self._find and index:
             yield bad_index(index, name, where, operands)
         if "check" in self._find and eqn.primitive is _jax.check_p:
             message = _jax.failed_check(eqn, done.operands)

@@ -33,8 +33,8 @@ from jaxprgen.frontend.aesara.library import frame_of, is_array, name_of
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.aesara.plan import ends_of
 from jaxprgen.frontend.registry import (
+    bound_inputs,
     find_rule,
-    known_inputs,
     shape_only_inputs,
     static_inputs,
 )
@@ -134,7 +134,7 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
         if supports and not supports(node.op):
             reason = f"the rule of {op_type.__name__} does not take this one"
             return _no_rule(node, static, idle, reason)
-        sizes = known_inputs(op_type, node)
+        sizes = bound_inputs(op_type, node)
         return _Facts("jit", static, idle, sizes=sizes, bound=remedy_of(node) if sizes else None)
     bound = bound_of(node)
     sizes = (bound.sizes(node) or ()) if bound else ()

@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeVar
 
 from aesara.graph.basic import Apply
 
+from jaxprgen.frontend.aesara.advanced_subtensor import MASKED
 from jaxprgen.frontend.registry import Positions
 
 T = TypeVar("T")
 
-_MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
 _COUNTED = "give the graph what it finds as an input, of a size that is fixed"
 _STEPPED = "let a fixed number of steps run, and keep the last value by switch"
 _BRANCHED = "aesara.tensor.switch, which computes both branches, if they have one shape"
@@ -25,12 +25,6 @@ def _trace_lengths(node: Apply) -> Sequence[int]:
     op = node.op
     traces = range(op.nit_sot_arg_offset, op.nit_sot_arg_offset + op.info.n_nit_sot)
     return (0, *traces) if op.n_outs or traces else ()
-
-
-def _masks(node: Apply) -> Sequence[int] | None:
-    """The boolean arrays among the indices."""
-    masks = [i for i, v in enumerate(node.inputs) if i and getattr(v.type, "dtype", "") == "bool"]
-    return masks or None
 
 
 class Bound(NamedTuple):
@@ -46,8 +40,6 @@ class Bound(NamedTuple):
 
 
 BOUND: dict[str, Bound] = {
-    "aesara.tensor.basic.Nonzero": Bound(lambda node: (0,), "", _MASKED),
-    "aesara.tensor.subtensor.AdvancedSubtensor": Bound(_masks, "", _MASKED),
     "aesara.scan.op.Scan": Bound(
         lambda node: () if node.op.info.as_while else None,
         "the number of its steps is decided while it runs, by `until`",
@@ -55,11 +47,16 @@ BOUND: dict[str, Bound] = {
     ),
 }
 
-_ANY = Bound(lambda node: (), "", _COUNTED)
+# Of Ops whose rules declare what must be known.
+_BY_MASK = Bound(lambda node: (), "", MASKED)
+_BY_COUNT = Bound(lambda node: (), "", _COUNTED)
+DECLARED: dict[str, Bound] = {
+    "aesara.tensor.extra_ops.Unique": _BY_COUNT,
+    "aesara.typed_list.basic.Remove": _BY_COUNT,
+}
 
 STATIC: dict[str, Positions] = {
     "aesara.scan.op.Scan": _trace_lengths,
-    "aesara.tensor.basic.Tri": (0, 1),
     "aesara.tensor.nnet.abstract_conv.AbstractConv_gradInputs": (2,),
     "aesara.tensor.nnet.abstract_conv.AbstractConv_gradWeights": (2,),
     "aesara.tensor.nnet.neighbours.Images2Neibs": (1, 2),
@@ -81,8 +78,8 @@ def bound_of(node: Apply) -> Bound | None:
 
 
 def remedy_of(node: Apply) -> Bound:
-    """What to do about a node whose rule takes known inputs only: the entry of `BOUND`, if any."""
-    return _first(node, BOUND) or _ANY
+    """What to do about a node whose rule takes known inputs only; mostly these are masks."""
+    return _first(node, DECLARED) or _BY_MASK
 
 
 def static_of(node: Apply) -> Sequence[int]:

@@ -1,0 +1,337 @@
+"""Advanced indexing: reading and writing by arrays of integers.
+
+An index has one entry for each leading axis: a slice with known bounds, an integer, or an array
+of integers of any rank; or a known boolean mask, which is an entry for as many axes as it has; or
+None, which makes a new axis. Arrays and integers broadcast together. As in NumPy, the axes of
+what they broadcast to stand where these entries stand if they stand together, else in front.
+
+A known index outside of its axis is an error, a run-time index moved to the nearest element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxprgen._jax import Var
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.division import remainder
+from jaxprgen.emit.reduce import bitwise_and
+from jaxprgen.emit.shape import concatenate, expand_dims, reshape
+from jaxprgen.emit.values import (
+    BOOL,
+    INT32,
+    INT64,
+    Array,
+    Broadcast,
+    Shape,
+    Value,
+    atom,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    full_rank,
+    known,
+    like,
+    shape_of,
+    splat,
+)
+from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+
+Entry: TypeAlias = int | slice | Value | None
+
+
+class Points(NamedTuple):
+    """Places in an array, or, of axes that are not among ``axes``, all of them.
+
+    ``arrays`` hold integers, one array for each of ``axes``, and broadcast to ``shape``, whose
+    axes are ``places`` among the axes of what is taken there.
+    """
+
+    arrays: list[Value]
+    axes: list[int]
+    shape: Shape
+    places: list[int]
+
+
+class _Layout(NamedTuple):
+    """What an index says: slices of every axis, then points in what they leave, then new axes."""
+
+    slices: list[slice]
+    points: Points
+    region: Shape
+    new: list[int]
+
+
+def entries_by_axis(shape: Shape, index: Sequence[Entry]) -> list[tuple[int, Entry]]:
+    """The entries of an index with the axes that they are for; masks as integers, None left out."""
+    return [(axis, e) for axis, e in _with_axes(shape, index) if axis is not None]
+
+
+def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, Entry]]:
+    """A mask becomes integers, one array for each of its axes. New axes are no axes yet."""
+    found: list[tuple[int | None, Entry]] = []
+    axis = 0
+    for entry in index:
+        if entry is None:
+            found.append((None, None))
+            continue
+        is_mask = not isinstance(entry, (int, slice)) and dtype_of(entry) == BOOL
+        entries = _where_true(shape, axis, entry) if is_mask else [entry]  # type: ignore[arg-type]
+        if axis + len(entries) > len(shape):
+            raise IndexOutOfBoundsError(f"Too many indices for an array of shape {shape}.")
+        found += [(axis + i, e) for i, e in enumerate(entries)]
+        axis += len(entries)
+    return found
+
+
+def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
+    check_mask(shape, axis, mask)
+    value = known(mask)
+    assert value is not None
+    return list(np.nonzero(value))
+
+
+def check_mask(shape: Shape, axis: int, mask: Value) -> None:
+    """A mask has the sizes of the axes that it is for, from ``axis`` on.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        It has others. (NumPy's is an IndexError, too.)
+    """
+    own = shape_of(mask)
+    if own != shape[axis : axis + len(own)]:
+        raise IndexOutOfBoundsError(
+            f"A mask of shape {own} does not fit an array of shape {shape} from axis {axis} on."
+        )
+
+
+def _layout(shape: Shape, index: Sequence[Entry]) -> _Layout:
+    entries = _with_axes(shape, index)
+    used = sum(axis is not None for axis, _ in entries)
+    entries += [(axis, slice(None)) for axis in range(used, len(shape))]
+    slices = [slice(None)] * len(shape)
+    arrays: list[Value] = []
+    axes: list[int] = []
+    at: list[int] = []
+    for position, (axis, entry) in enumerate(entries):
+        if isinstance(entry, slice):
+            slices[axis] = entry  # type: ignore[index]
+        elif axis is not None:
+            arrays.append(_checked(entry, axis, shape[axis]))  # type: ignore[arg-type]
+            axes.append(axis)
+            at.append(position)
+    common = broadcast_shapes(*map(shape_of, arrays)) if arrays else ()
+    together = not at or at[-1] - at[0] == len(at) - 1
+    first = at[0] if at and together else 0
+    kept = [(axis, entry) for i, (axis, entry) in enumerate(entries) if i not in at]
+    sizes = [
+        -1 if axis is None else len(range(*slices[axis].indices(shape[axis]))) for axis, _ in kept
+    ]
+    sizes[first:first] = common
+    news = [d for d, n in enumerate(sizes) if n == -1]
+    start = first - sum(d < first for d in news)
+    points = Points(arrays, axes, common, list(range(start, start + len(common))))
+    return _Layout(slices, points, tuple(n for n in sizes if n != -1), news)
+
+
+def _checked(entry: int | Value, axis: int, size: int) -> Value:
+    """The integers of an entry as an array, of which known ones count from the front."""
+    index = np.asarray(entry) if isinstance(entry, int) else entry
+    value = known(index)
+    if value is None:
+        if size == 0 and 0 not in shape_of(index):
+            raise IndexOutOfBoundsError(f"There is no element to take along axis {axis} of size 0.")
+        return index
+    wide = value.astype(object) if value.dtype == np.uint64 else value.astype(np.int64)
+    wrong = wide[(wide < -size) | (wide >= size)]
+    if wrong.size:
+        raise IndexOutOfBoundsError(
+            f"Index {wrong[0]} is out of bounds for axis {axis} of size {size}."
+        )
+    return np.asarray(np.where(wide < 0, wide + size, wide), np.int64)
+
+
+# --- Reading -----------------------------------------------------------------------------
+
+
+def take(b: Builder, x: Value, index: Sequence[Entry]) -> Value:
+    """``x[index]``."""
+    layout = _layout(shape_of(x), index)
+    return expand_dims(b, _take(b, x, layout), layout.new)
+
+
+def _take(b: Builder, x: Value, layout: _Layout) -> Value:
+    points = layout.points
+    if 0 in layout.region:
+        return splat(0, dtype_of(x), layout.region)
+    if type(x) is Broadcast and shape_of(x.operand) == ():
+        return Broadcast(x.operand, layout.region) if layout.region else x.operand
+    if points.shape == ():
+        return ix.take(b, x, _scalars(layout))
+    return take_points(b, ix.take(b, x, layout.slices), points)
+
+
+def _scalars(layout: _Layout) -> list[ix.Index]:
+    """Points that are a single one, as integers among the slices."""
+    index: list[ix.Index] = list(layout.slices)
+    for axis, array in zip(layout.points.axes, layout.points.arrays, strict=True):
+        index[axis] = array if isinstance(array, Var) else int(known(array))  # type: ignore[arg-type]
+    return index
+
+
+def take_points(b: Builder, x: Value, points: Points, *, unique: bool = False) -> Value:
+    """What stands at the points; ``unique`` says that no two are the same."""
+    indices, in_bounds = _indices(b, shape_of(x), points)
+    return lax.gather(
+        b, atom(b, x), indices, points.axes, points.places, in_bounds=in_bounds, unique=unique
+    )
+
+
+def _indices(b: Builder, shape: Shape, points: Points) -> tuple[Atom, bool]:
+    """The points as vectors along a last axis, and whether they are known to lie inside."""
+    runtime = [i for i in points.arrays if known(i) is None]
+    dtype = ix.index_dtype(shape, runtime)
+    if not runtime:
+        table = _table(points).astype(dtype)
+        # What is read is often written as well: by the gradient.
+        return b.once((table.shape, table.tobytes()), lambda: b.constant(table)), True
+    target = (*points.shape, 1)
+    columns: list[Value] = []
+    for axis, array in zip(points.axes, points.arrays, strict=True):
+        value = known(array)
+        inside = ix.wrap(b, array, shape[axis], dtype) if value is None else value.astype(dtype)
+        column = expand_dims(b, inside, [len(shape_of(inside))])
+        columns.append(broadcast_to(b, column, target))
+    return atom(b, concatenate(b, columns, len(points.shape))), False
+
+
+def _table(points: Points) -> Array:
+    """Points that are known."""
+    return np.stack([np.broadcast_to(known(i), points.shape) for i in points.arrays], -1)  # type: ignore[arg-type]
+
+
+# --- Writing -----------------------------------------------------------------------------
+
+
+def put(b: Builder, x: Value, y: Value, index: Sequence[Entry], *, add: bool) -> Value:
+    """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts.
+
+    Of several values for one element the last one stays, as in NumPy. (Where the index is
+    not known: on CPUs. Other devices do not say which one stays.) Increments add up.
+    """
+    layout = _layout(shape_of(x), index)
+    new, points = layout.new, layout.points
+    full = list(layout.region)
+    for d in new:
+        full.insert(d, 1)
+    y = reshape(b, ix.fit(b, y, tuple(full)), layout.region)
+    if 0 in layout.region:
+        return x
+    if points.shape == ():
+        return ix.put(b, x, y, _scalars(layout), add=add)
+    block = ix.take(b, x, layout.slices)
+    written = _scatter(b, block, y, points, add)
+    return written if block is x else ix.put(b, x, written, layout.slices, add=False)
+
+
+def _scatter(b: Builder, x: Value, y: Value, points: Points, add: bool) -> Value:
+    if add and dtype_of(x) == BOOL:  # Their sum is "or", of which there is no scatter.
+        counts = _scatter(b, ew.convert(b, x, INT32), ew.convert(b, y, INT32), points, add)
+        return ew.truth(b, counts)
+    unique = False
+    if not add and all(known(i) is not None for i in points.arrays):
+        y, points = _last_of_each(b, shape_of(x), y, points)
+        unique = True
+    return put_points(b, x, y, points, add=add, unique=unique)
+
+
+def put_points(
+    b: Builder, x: Value, y: Value, points: Points, *, add: bool, unique: bool = False
+) -> Value:
+    """``x`` with other numbers at the points; ``y`` is shaped like what stands there."""
+    indices, in_bounds = _indices(b, shape_of(x), points)
+    construct = lax.scatter_add if add else lax.scatter
+    operands = atom(b, x), indices, atom(b, y)
+    return construct(b, *operands, points.axes, points.places, in_bounds=in_bounds, unique=unique)
+
+
+def _last_of_each(b: Builder, shape: Shape, y: Value, points: Points) -> tuple[Value, Points]:
+    """Known points without those that are named again later, and what is written there."""
+    table = _table(points).reshape(-1, len(points.axes))
+    flat = np.ravel_multi_index(tuple(table.T), tuple(shape[d] for d in points.axes))
+    kept = np.sort(flat.size - 1 - np.unique(flat[::-1], return_index=True)[1])
+    if kept.size == flat.size:
+        return y, points
+    first, sizes = points.places[0], shape_of(y)
+    y = reshape(b, y, (*sizes[:first], flat.size, *sizes[first + len(points.shape) :]))
+    y = take(b, y, [*[slice(None)] * first, kept])
+    arrays: list[Value] = list(table[kept].T)
+    return y, Points(arrays, points.axes, kept.shape, [first])
+
+
+def put_buffered(b: Builder, x: Value, y: Value, index: Sequence[Entry]) -> Value:
+    """``x[index] += y`` as NumPy has it: an element that is named twice is increased once."""
+    return put(b, x, ew.add(b, take(b, x, index), y), index, add=False)
+
+
+def put_where(
+    b: Builder, x: Value, y: Value, index: Sequence[slice | Value], *, add: bool
+) -> Value:
+    """``x`` with ``x[index]`` replaced, or increased, for slices and one mask, known or not.
+
+    ``y`` broadcasts to ``x[index]``, with one value for all that the mask selects.
+    """
+    axis = next(i for i, e in enumerate(index) if not isinstance(e, slice))
+    mask: Value = index[axis]  # type: ignore[assignment]
+    rank, wide = len(shape_of(mask)), len(shape_of(x))
+    check_mask(shape_of(x), axis, mask)
+    slices: list[ix.Index] = [*index[:axis], *[slice(None)] * rank, *index[axis + 1 :]]  # type: ignore[list-item]
+    block = ix.take(b, x, slices)
+    own, at = shape_of(y), len(shape_of(y)) - (wide - axis - rank) - 1
+    if at >= 0:  # Else `y` has fewer axes than there are behind the mask.
+        y = reshape(b, y, (*own[:at], *[1] * rank, *own[at + 1 :]))
+    y = ix.fit(b, y, shape_of(block))
+    where = expand_dims(b, mask, [d for d in range(wide) if not axis <= d < axis + rank])
+    written = ew.where(b, where, ew.add(b, block, y) if add else y, block)
+    return written if block is x else ix.put(b, x, written, slices, add=False)
+
+
+# --- Choosing ----------------------------------------------------------------------------
+
+
+def choose(b: Builder, which: Value, cases: Sequence[Value], mode: str) -> Value:
+    """`numpy.choose`: ``cases[which]``, elementwise; all broadcast.
+
+    Known numbers that are not among those of the cases are an error if the mode is "raise", all
+    others the nearest, as if it was "clip"; with "wrap" they are counted on from the first.
+    """
+    if not cases:
+        raise ShapeMismatchError("There is nothing to choose from.")
+    value, count = known(which), len(cases)
+    if mode == "raise" and value is not None:
+        wrong = value[(value < 0) | (value >= count)]
+        if wrong.size:
+            raise IndexOutOfBoundsError(f"Choice {wrong[0]} is not among the {count} there are.")
+    which = ew.convert(b, which, ew.canonical(INT64))
+    if mode == "wrap":
+        which = remainder(b, which, like(which, count))
+    else:
+        which = ew.clip(b, which, like(which, 0), like(which, count - 1))
+    if count == 1:
+        return broadcast_to(b, cases[0], broadcast_shapes(shape_of(which), shape_of(cases[0])))
+    return full_rank(b, lax.select_n, ew.convert(b, which, INT32), *cases)
+
+
+def all_choices_exist(b: Builder, which: Value, count: int) -> Value:
+    """Whether all numbers are among those of so many cases."""
+    which = ew.convert(b, which, ew.canonical(INT64))
+    clipped = ew.clip(b, which, like(which, 0), like(which, count - 1))
+    same = ew.equal(b, which, clipped)
+    return bitwise_and(b, same, range(len(shape_of(same))))

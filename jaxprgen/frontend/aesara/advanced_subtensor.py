@@ -1,0 +1,154 @@
+"""Advanced indexing: reading, writing and choosing by arrays of integers and by masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.graph.basic import Apply
+from aesara.tensor.basic import Choose, Nonzero, PermuteRowElements
+from aesara.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedIncSubtensor1,
+    AdvancedSubtensor,
+    AdvancedSubtensor1,
+)
+from aesara.tensor.type_other import SliceType
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import gather as ga
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.values import (
+    BOOL,
+    Array,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    known,
+    shape_of,
+    splat,
+)
+from jaxprgen.errors import StaticShapeError
+from jaxprgen.frontend.aesara.subtensor import check_bounds
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
+
+MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
+"""What to do instead of taking the elements where a mask is true."""
+
+
+def _masks(node: Apply) -> Sequence[int]:
+    """The boolean arrays among the indices."""
+    return [i for i, v in enumerate(node.inputs) if i and getattr(v.type, "dtype", "") == "bool"]
+
+
+def _lone_mask(node: Apply) -> int | None:
+    """The position of the only index that is no slice, if it is a mask."""
+    others = [i for i, v in enumerate(node.inputs) if i > 1 and not isinstance(v.type, SliceType)]
+    return others[0] if len(others) == 1 and others == _masks(node)[-1:] else None
+
+
+def _is_where(node: Apply, shape: Sequence[int | None]) -> bool:
+    """Whether a value of this shape is one for all that a lone mask selects, so none is counted."""
+    x, _, *index = node.inputs
+    mask = _lone_mask(node)
+    if mask is None:
+        return False
+    behind = x.type.ndim - (mask - 2) - index[mask - 2].type.ndim
+    return len(shape) <= behind or shape[len(shape) - behind - 1] == 1
+
+
+def _counted_masks(node: Apply) -> Sequence[int]:
+    """The masks, if it matters how much they select."""
+    return () if _is_where(node, node.inputs[1].type.shape) else [i for i in _masks(node) if i > 1]
+
+
+@lowers(AdvancedSubtensor, AdvancedSubtensor1, bound=_masks)
+def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value:
+    """``x[index]``. What masks select is known while emitting, integers need not be."""
+    return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
+
+
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, bound=_counted_masks)
+def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
+    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
+    b, add = ctx.builder, not ctx.op.set_instead_of_inc
+    y = ew.convert(b, y, ctx.dtype)
+    if _is_where(ctx.node, shape_of(y)):
+        return ga.put_where(b, x, y, index, add=add)
+    entries = _entries(ctx, x, index, first=2)
+    if add and getattr(ctx.op, "ignore_duplicates", False):
+        return ga.put_buffered(b, x, y, entries)
+    return ga.put(b, x, y, entries, add=add)
+
+
+def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.Entry]:
+    """The index with the values of its masks; run-time integers are checked."""
+    entries: list[ga.Entry] = [
+        entry if entry is None or isinstance(entry, slice) else _integers(ctx, entry, first + i)
+        for i, entry in enumerate(index)
+    ]
+    shape = shape_of(x)
+    check_bounds(ctx, shape, ga.entries_by_axis(shape, entries))
+    return entries
+
+
+def _integers(ctx: RuleContext, entry: Value, position: int) -> Value:
+    return entry if dtype_of(entry) != BOOL else _known(ctx, position)
+
+
+def _known(ctx: RuleContext, position: int) -> Array:
+    """The value of an input that decides how many elements there are.
+
+    Raises
+    ------
+    StaticShapeError
+        It needs an argument's value.
+    """
+    value = ctx.known(position)
+    if value is None:
+        raise StaticShapeError(
+            f"How many elements of {ctx.label(position)} are true decides a shape, and is known "
+            f"only when the program runs; {MASKED}."
+        )
+    return value
+
+
+@lowers(Nonzero, bound=(0,))
+def lower_nonzero(ctx: RuleContext, x: Value) -> list[Array]:
+    """Where a known value is not zero, as one array of indices for each of its axes."""
+    return list(np.nonzero(_known(ctx, 0)))
+
+
+@lowers(PermuteRowElements, static=(2,))
+def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Value) -> Value:
+    """Each row of ``x`` in the order of a row of ``y``, or so that this order makes ``x`` of it."""
+    shape = broadcast_shapes(shape_of(x), shape_of(y))
+    rows: list[Any] = list(np.ogrid[tuple(map(slice, shape))][:-1])
+    if all(n == 1 for n in shape_of(y)[:-1]):  # One order for all rows.
+        rows, y = [slice(None)] * len(rows), reshape(ctx.builder, y, shape_of(y)[-1:])
+    index = [*rows, y]
+    check_bounds(ctx, shape, [(len(rows), y)])
+    x = broadcast_to(ctx.builder, x, shape)
+    if not ctx.static_int(2):
+        return ga.take(ctx.builder, x, index)
+    return ga.put(ctx.builder, splat(0, ctx.dtype, shape), x, index, add=False)
+
+
+@lowers(Choose, folds=False)
+def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
+    """Elements of several arrays, in a list or along a first axis, by the number of the array."""
+    b = ctx.builder
+    if not isinstance(choices, list):
+        choices = [ix.take(b, choices, [i]) for i in range(shape_of(choices)[0])]
+    if ctx.op.mode == "raise" and known(which) is None:
+        count = len(choices)
+        ctx.require(
+            lambda b: ga.all_choices_exist(b, which, count),
+            f"{ctx.op} chooses by a number that is negative or not below {count}. Aesara raises "
+            "ValueError there; the emitted program takes the nearest",
+        )
+    return ga.choose(b, which, choices, ctx.op.mode)

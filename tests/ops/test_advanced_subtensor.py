@@ -1,0 +1,610 @@
+"""Reading, writing and choosing by arrays of integers and masks, known and not."""
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedIncSubtensor1,
+    advanced_inc_subtensor1,
+    advanced_set_subtensor1,
+    advanced_subtensor1,
+)
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from laws import DTYPES, assert_agrees, assert_same, equations, reference
+from operands import run_by_equation, values
+
+import jaxprgen
+from jaxprgen.errors import (
+    IndexOutOfBoundsError,
+    RuntimeCheckWarning,
+    ShapeMismatchError,
+    StaticShapeError,
+)
+
+INTEGERS = [d for d in DTYPES if "int" in d]
+SIGNED = [d for d in INTEGERS if d.startswith("i")]
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
+
+def ramp(*shape):
+    return np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+
+
+def variable(shape, dtype="float64"):
+    """An input whose sizes of one are declared, so that Aesara broadcasts along them."""
+    return at.tensor(dtype, shape=[1 if n == 1 else None for n in shape])
+
+
+# --- Any index ----------------------------------------------------------------------------
+
+
+class Indices:
+    """Draws entries of an index: for NumPy, and as Aesara takes them, with inputs and values."""
+
+    def __init__(self, draw, common):
+        self.draw = draw
+        self.common = common  # What arrays broadcast to.
+        self.inputs, self.args = [], []
+
+    def given(self, value, dtypes):
+        """A value as a constant, or as an input."""
+        if self.draw(st.booleans()):
+            return at.constant(value) if value.ndim else int(value)
+        self.inputs.append(variable(value.shape, self.draw(st.sampled_from(dtypes))))
+        self.args.append(value.astype(self.inputs[-1].dtype))
+        return self.inputs[-1]
+
+    def integers(self, size):
+        shape = [1 if self.draw(st.integers(0, 3)) == 0 else n for n in self.common]
+        shape = shape[self.draw(st.integers(0, len(shape))) :]
+        if not size:
+            shape = (0,)
+        # Negative and repeated ones are frequent.
+        seed = self.draw(st.integers(0, 2**16))
+        value = np.random.default_rng(seed).integers(-size, max(size, 1), shape)
+        return value, self.given(value, SIGNED if (value < 0).any() else INTEGERS)
+
+    def slice(self):
+        bound = st.none() | st.integers(-5, 5)
+        found = slice(self.draw(bound), self.draw(bound), self.draw(st.sampled_from([1, 2, -1])))
+        return found, found
+
+    def entry(self, size):
+        kind = self.draw(st.sampled_from(["array", "array", "array", "slice", "whole", "number"]))
+        if kind == "array":
+            return self.integers(size)
+        if kind == "number" and size:
+            n = self.draw(st.integers(-size, size - 1))
+            return n, self.given(np.array(n), SIGNED)
+        return self.slice() if kind == "slice" else (slice(None), slice(None))
+
+    def mask(self, shape):
+        value = np.array(self.draw(st.lists(st.booleans(), min_size=64, max_size=64)))
+        value = value[: np.prod(shape, dtype=int)].reshape(shape)
+        return value, at.constant(value)
+
+
+@st.composite
+def places(draw):
+    """A shape, an index of it for NumPy, the same for Aesara, and the inputs this needs."""
+    shape = draw(st.lists(st.sampled_from([1, 2, 3, 4, 0]), min_size=1, max_size=4))
+    indices = Indices(draw, draw(st.lists(st.sampled_from([1, 2, 3, 0]), max_size=2)))
+    entries, axis = [], 0
+    while axis < draw(st.integers(1, len(shape))):
+        kind = draw(st.sampled_from(["entry"] * 5 + ["new", "mask"]))
+        if kind == "new":
+            entries.append((None, None))
+        elif kind == "mask":
+            rank = draw(st.integers(1, min(2, len(shape) - axis)))
+            entries.append(indices.mask(shape[axis : axis + rank]))
+            axis += rank
+        else:
+            entries.append(indices.entry(shape[axis]))
+            axis += 1
+    known, symbolic = zip(*entries, strict=True)
+    assume(any(isinstance(i, np.ndarray) and i.ndim for i in known))
+    return shape, known, symbolic, indices.inputs, indices.args
+
+
+@settings(max_examples=60)
+@given(places(), st.data())
+def test_any_index(place, data):
+    shape, known, symbolic, inputs, args = place
+    try:
+        region = ramp(*shape)[known].shape
+    except IndexError:  # Arrays that do not broadcast: a mask's and others.
+        assume(False)
+    own = [n if data.draw(st.booleans()) else 1 for n in region]
+    own = own[data.draw(st.integers(0, len(region))) :]
+    x, y = variable([None] * len(shape)), variable(own, "float32")
+    zeros, part = at.zeros_like(x), x[symbolic]
+    written = [
+        at.set_subtensor(part, y),
+        at.inc_subtensor(part, y),
+        at.set_subtensor(zeros[symbolic], y),
+        at.inc_subtensor(zeros[symbolic], y),
+        at.inc_subtensor(part, y, ignore_duplicates=True),
+    ]
+    assert_agrees(
+        [x, y, *inputs],
+        [part, at.exp(zeros[symbolic]), *written],
+        [ramp(*shape), (0.5 + ramp(*own)).astype("float32"), *args],
+    )
+
+
+FORMS = [
+    np.s_[[0, 2]],
+    np.s_[[[0, -1], [1, 1]]],
+    np.s_[:, [0, 2, 2]],
+    np.s_[[0, 3], [1, -1]],
+    np.s_[[[0], [3]], [1, -1]],
+    np.s_[1:, [2, 0]],
+    np.s_[::-2, [2, 0]],
+    np.s_[-1, [0, 2]],
+    np.s_[None, [0, 1]],
+    np.s_[np.array([True, False, True, True])],
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_dtype(form):
+    """Repeated places are increased by every value; of those written, the last one stays."""
+    inputs, args, outputs = [], [], []
+    for dtype in DTYPES:
+        x = at.matrix(dtype=dtype)
+        inputs.append(x)
+        args.append(values(dtype)[:12].reshape(4, 3))
+        part = x[form]
+        one = at.constant(values(dtype)[: args[-1][form].size].reshape(args[-1][form].shape))
+        outputs += [part, at.set_subtensor(part, one), at.inc_subtensor(part, one)]
+    f = jaxprgen.compile(inputs, outputs)
+    theirs = reference(inputs, outputs, args)
+    for ours, wanted, out in zip(run_by_equation(f, *args), theirs, outputs, strict=True):
+        assert_same(ours, wanted, where=str(out.owner))
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("add", [False, True])
+def test_writing_leaves_the_argument_alone(inplace, add):
+    x, y, i = at.matrix("x"), at.vector("y"), at.lvector("i")
+    args = [ramp(4, 2), np.array([10.0, 20]), np.array([1, -1, 1])]
+    before = args[0].copy()
+    for op_type in (AdvancedIncSubtensor, AdvancedIncSubtensor1):
+        op, pure = (op_type(i, set_instead_of_inc=not add) for i in (inplace, False))
+        ours = jaxprgen.compile([x, y, i], op(x, y, i))(*args)
+        np.testing.assert_array_equal(args[0], before)
+        (theirs,) = reference([x, y, i], [pure(x, y, i)], args)
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=15)
+@given(st.sampled_from([(3,), (4, 2), (2, 0), (1, 3)]), st.data())
+def test_vectors_along_the_first_axis(shape, data):
+    dtype = data.draw(st.sampled_from(SIGNED))
+    index = np.array(data.draw(st.lists(st.integers(-shape[0], shape[0] - 1), max_size=5)), dtype)
+    x, i = variable([None] * len(shape)), at.vector(dtype=dtype)
+    y = at.constant(ramp(len(index), *shape[1:]))
+    for where in (i, at.constant(index)):
+        outputs = [
+            advanced_subtensor1(x, where),
+            advanced_set_subtensor1(x, y, where),
+            advanced_inc_subtensor1(x, y, where),
+            advanced_inc_subtensor1(at.zeros_like(x), 2.0, where),
+        ]
+        assert_agrees([x, i], outputs, [ramp(*shape), index])
+
+
+def test_equations():
+    """An index that is known is a constant, and is counted from the front already."""
+    x, i, u = at.matrix("x"), at.lvector("i"), at.vector("u", dtype="uint8")
+    args = [ramp(3, 4), np.array([0, -1, 0]), np.array([2, 1, 1], "uint8")]
+    wrapped = ["lt", "add", "select_n", "broadcast_in_dim"]
+    for out, expected in [
+        (x[[0, 2]], ["gather"]),
+        (x[[0, -1], [1, 1]], ["gather"]),
+        (x[:, [-1, 2]].T, ["gather", "transpose"]),
+        (x[1:, [0, 2]], ["slice", "gather"]),
+        (at.zeros_like(x)[[0, 2]], []),
+        (x[i], [*wrapped, "gather"]),
+        (x[u], ["convert_element_type", "broadcast_in_dim", "gather"]),
+        (at.inc_subtensor(x[[0, 0]], x[1:]), ["slice", "scatter-add"]),
+        (at.set_subtensor(x[[0, 2]], x[1:]), ["slice", "scatter"]),
+    ]:
+        f = assert_agrees([x, i, u], [out], args)
+        assert equations(f, *args) == expected
+
+
+def test_a_known_index_is_one_constant_of_reading_and_of_writing():
+    x = at.vector("x")
+    where = np.arange(2000) % 7
+    cost = (x[where] ** 2).sum()
+    closed = jaxprgen.compile([x], [cost, aesara.grad(cost, x)]).jaxpr(ramp(7))
+    (constant,) = closed.consts
+    assert (constant.shape, constant.dtype) == ((2000, 1), np.int32)
+
+
+def test_what_is_known_of_a_long_index():
+    """It is not evaluated while emitting, and still need not be given."""
+    x = at.vector("x")
+    for where in (at.arange(x.shape[0])[::-1], at.zeros_like(x, dtype="int64")):
+        assert_agrees([x], [x[where], at.inc_subtensor(x[where], 1.0)], [ramp(2000)])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_run_time_index_of_a_long_axis(dtype):
+    """The axis is longer than the index's dtype can say."""
+    x, i = at.vector("x"), at.vector("i", dtype=dtype)
+    index = np.array([5, 120, 0] if dtype.startswith("u") else [5, -1, -120], dtype)
+    assert_agrees([x, i], [x[i], at.set_subtensor(x[i], 0)], [ramp(1000), index])
+
+
+def test_without_64_bits():
+    x, i = at.fvector("x"), at.lvector("i")
+    f = jaxprgen.compile([x, i], x[i])
+    with (
+        jax.experimental.enable_x64(False)
+        if hasattr(jax.experimental, "enable_x64")
+        else jax.enable_x64(False),
+        pytest.warns(jaxprgen.errors.PrecisionWarning),
+    ):
+        np.testing.assert_array_equal(f(ramp(3).astype("float32"), np.array([-1, 0])), [3, 1])
+
+
+# --- Masks --------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_writing_where_a_mask_is_true(data):
+    """One value for all that is selected: no one has to know how much that is."""
+    shape = data.draw(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=3))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    rank = data.draw(st.integers(1, len(shape) - axis))
+    seed = data.draw(st.integers(0, 2**16))
+    mask = np.random.default_rng(seed).random(shape[axis : axis + rank]) < 0.5
+    before = [data.draw(st.sampled_from([slice(None), np.s_[1:], np.s_[::-1]])) for _ in shape]
+    index = (*before[:axis], mask)
+    region = ramp(*shape)[index].shape
+    own = [n if d != axis and data.draw(st.booleans()) else 1 for d, n in enumerate(region)]
+    own = own[data.draw(st.integers(0, len(own))) :]
+    x, y, m = variable([None] * len(shape)), variable(own), variable(mask.shape, "bool")
+    part = x[(*before[:axis], m)]
+    f = assert_agrees(
+        [x, y, m],
+        [at.set_subtensor(part, y), at.inc_subtensor(part, y)],
+        [ramp(*shape), 0.5 + ramp(*own), mask],
+    )
+    assert "scatter" not in equations(f, ramp(*shape), ramp(*own), mask)
+
+
+def test_equations_of_writing_where_a_mask_is_true():
+    x = at.matrix("x")
+    f = assert_agrees([x], [at.set_subtensor(x[x > 2], 0.0)], [ramp(2, 3)])
+    assert equations(f, ramp(2, 3)) == ["gt", "broadcast_in_dim", "select_n"]
+
+
+def test_gradient_through_writing_where_a_mask_is_true():
+    x = at.matrix("x")
+    cost = (at.set_subtensor(x[x > 2], 0.0) ** 2).sum()
+    (ours,) = [jaxprgen.compile([x], aesara.grad(cost, x))(ramp(2, 3))]
+    np.testing.assert_allclose(ours, np.where(ramp(2, 3) > 2, 0, 2 * ramp(2, 3)))
+    np.testing.assert_allclose(jax.grad(jaxprgen.compile([x], cost))(ramp(2, 3)), ours)
+
+
+def test_masks_that_follow_from_shapes():
+    x = at.vector("x")
+    for mask in (at.arange(x.shape[0]) % 2 > 0, at.gt(at.zeros_like(x), 1)):
+        for n in (6, 2000):
+            assert_agrees([x], [x[mask], at.inc_subtensor(x[mask], x[mask])], [ramp(n)])
+
+
+def test_a_run_time_mask():
+    x, y = at.matrix("x"), at.vector("y")
+    mask = x > 2
+    mask.name = "mask"
+    for out in (x[mask], x[mask[0]], x[mask[:, 0], 1:], at.set_subtensor(x[mask], y)):
+        with pytest.raises(StaticShapeError) as caught:
+            jaxprgen.compile([x, y], out)(ramp(2, 3), ramp(6))
+        first, second, *_, last = str(caught.value).splitlines()
+        assert first.startswith("How many elements of ")
+        assert "decides a shape, and is known only when the program runs; keep" in first
+        assert "Advanced" in second
+        assert "test_advanced_subtensor.py" in last
+    with pytest.raises(StaticShapeError, match="elements of mask are true"):
+        jaxprgen.compile([x], x[mask])(ramp(2, 3))
+
+
+def test_a_mask_of_other_sizes():
+    x = at.matrix("x")
+    mask = at.bmatrix() > 0
+    for out in (x[at.constant([True, False])], at.set_subtensor(x[at.constant([True])], 0)):
+        with pytest.raises(IndexOutOfBoundsError, match=r"A mask of shape \(.,\) does not fit"):
+            jaxprgen.compile([x], out)(ramp(3, 2))
+    with pytest.raises(IndexOutOfBoundsError, match=r"does not fit an array of shape \(3, 2\)"):
+        jaxprgen.compile([x, mask], at.set_subtensor(x[mask], 0))(ramp(3, 2), ramp(2, 2) > 1)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.sampled_from(DTYPES))
+def test_nonzero_of_what_is_known(shape, dtype):
+    x = at.vector("x")
+    known = at.constant(np.resize(values(dtype), shape))
+    assert_agrees([x], list(at.nonzero(known)), [ramp(2)])
+    rows = at.nonzero(at.eye(x.shape[0]))
+    assert_agrees([x], list(rows), [ramp(40)])
+
+
+def test_nonzero_of_an_argument():
+    x = at.vector("x")
+    with pytest.raises(StaticShapeError) as caught:
+        jaxprgen.compile([x], at.nonzero(x)[0])(ramp(3))
+    assert str(caught.value).splitlines()[:3] == [
+        "How many elements of x are true decides a shape, and is known only when the program "
+        "runs; keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as "
+        "weights.",
+        "  in Nonzero(x)",
+        "    x: float64[3]",
+    ]
+
+
+# --- Bounds -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [[0, 3], [-4], [[100]], [2**40]])
+def test_a_known_index_out_of_bounds(index):
+    x, n = at.vector("x"), at.lscalar("n")
+    where = np.array(index)
+    for inputs, out, args in [
+        ([x], x[where], []),
+        ([x], at.set_subtensor(x[where], 0), []),
+        ([x, n], at.ones(n)[where], [3]),
+        ([x], at.outer(x, at.zeros(0))[where], []),
+    ]:
+        f = jaxprgen.compile(inputs, out)
+        with pytest.raises(
+            IndexOutOfBoundsError,
+            match=rf"ndex {where.ravel()[-1]} is out of bounds for axis 0 .* size 3",
+        ) as caught:
+            f(ramp(3), *args)
+        assert "test_advanced_subtensor.py" in str(caught.value)
+
+
+def test_an_index_that_is_too_long_or_does_not_broadcast():
+    x, i = at.matrix("x"), at.lvector("i")
+    mask = at.constant(np.eye(3) > 0)
+    f = jaxprgen.compile([x, i], at.set_subtensor(x[i, [0, 1]], 0))
+    with pytest.raises(ShapeMismatchError, match="do not broadcast together"):
+        f(ramp(2, 2), np.zeros(3, int))
+    for index, message in [(([0], mask), "does not fit"), (([0], [0], [0]), "Too many indices")]:
+        g = jaxprgen.compile([x], AdvancedIncSubtensor()(x, 1.0, *index))
+        with pytest.raises(IndexOutOfBoundsError, match=message):
+            g(ramp(3, 3))
+    with pytest.raises(ShapeMismatchError, match=r"\(4,\)"):
+        jaxprgen.compile([x, i], at.set_subtensor(x[i], at.ones(4)))(ramp(2, 3), np.zeros(3, int))
+
+
+def test_a_run_time_index_into_nothing():
+    x, i = at.matrix("x"), at.lvector("i")
+    f = jaxprgen.compile([x, i], x[:, i])
+    assert f(np.zeros((2, 0)), np.zeros(0, int)).shape == (2, 0)
+    with pytest.raises(IndexOutOfBoundsError, match="no element to take along axis 1 of size 0"):
+        f(np.zeros((2, 0)), np.zeros(1, int))
+
+
+@pytest.mark.filterwarnings("default::jaxprgen.errors.RuntimeCheckWarning")
+def test_a_run_time_index_is_announced_once():
+    x, i = at.matrix("x"), at.lvector("i")
+    f = jaxprgen.compile([x, i], at.inc_subtensor(x[:, i], 1.0))
+    with pytest.warns(RuntimeCheckWarning) as caught:
+        f(ramp(2, 3), np.array([1]))
+        f(ramp(2, 4), np.array([1]))
+    (warning,) = caught
+    assert "reads or writes at an index that is out of bounds for axis 1 of" in str(warning.message)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_checked_run_time_index(dtype):
+    x, i = at.vector("x"), at.vector("i", dtype=dtype)
+    outputs = [x[i], at.inc_subtensor(x[i], 10)]
+    f = jaxprgen.compile([x, i], outputs, checks=True)
+    checked = jax.jit(checkify.checkify(f))
+    inside = [0, 2, 2] if dtype.startswith("u") else [0, -1, -3]
+    error, ours = checked(ramp(3), np.array(inside, dtype))
+    assert error.get() is None
+    for mine, yours in zip(
+        ours, reference([x, i], outputs, [ramp(3), np.array(inside, dtype)]), strict=True
+    ):
+        assert_same(mine, yours)
+    outside = [3, np.iinfo(dtype).max] if dtype.startswith("u") else [3, -4, np.iinfo(dtype).min]
+    for n in outside:
+        error, _ = checked(ramp(3), np.array([0, n, 1], dtype))
+        assert "out of bounds for axis 0 of size 3" in error.get()
+
+
+@pytest.mark.parametrize("n", [3, 40, -4, -5])
+def test_a_bad_run_time_index_is_found_by_debug(n):
+    x, i = at.matrix("x"), at.lvector("i")
+    for out, axis in [
+        (x[i], 0),
+        (x[:, i], 1),
+        (x[i, [0, 1]], 0),
+        (at.set_subtensor(x[i], 0.0), 0),
+        (at.inc_subtensor(x[1:, i], 1.0), 1),
+    ]:
+        f = jaxprgen.compile([x, i], out)
+        shape = (4, 3) if axis else (3, 4)
+        np.testing.assert_array_equal(
+            jaxprgen.debug(f)(ramp(*shape), np.array([-3, 2])), f(ramp(*shape), np.array([-3, 2]))
+        )
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            jaxprgen.debug(f)(ramp(*shape), np.array([0, n]))
+        assert f"Index {n} is out of bounds for axis {axis} of size 3, in " in str(caught.value)
+
+
+@pytest.mark.parametrize("n", [5, -9])
+def test_out_of_bounds_is_the_nearest_element(n):
+    x, i = at.vector("x"), at.lvector("i")
+    f = jaxprgen.compile([x, i], [x[i], at.set_subtensor(x[i], 9.0), at.inc_subtensor(x[i], 9.0)])
+    read, written, increased = f(ramp(3), np.array([n]))
+    end = 2 if n > 0 else 0
+    assert (read[0], written[end], increased[end]) == (end + 1, 9, end + 10)
+
+
+# --- Derivatives, and other transformations -----------------------------------------------
+
+
+def costs(x, y, i):
+    """Without places that are written twice: of those Aesara's gradient counts all that is lost."""
+    return [
+        (x[i] ** 2).sum(),
+        (x[i, [0, 2, 2]] ** 3).sum(),
+        (x[:, i][[2, 0]] ** 2 * y).sum(),
+        (x[[0, 0, -1]] ** 2).sum() + (x[1:, [1, 1]] ** 3).sum(),
+        (at.set_subtensor(x[[0, -1]], y * 2) ** 2).sum(),
+        (at.set_subtensor(x[i[1:], [0, 1]], y[1:]) ** 2).sum(),
+        (at.inc_subtensor(x[i], y**2) ** 2).sum(),
+        (at.inc_subtensor(x[:, [0, 0]], y[:, None]) ** 2 * x).sum(),
+        (at.inc_subtensor(at.zeros_like(x)[i[::-1]], y) * x).sum(),
+        (at.set_subtensor(x[1:, i[1:]], y[0]) ** 2).sum(),
+    ]
+
+
+def test_gradients():
+    x, y, i = at.matrix("x"), at.vector("y"), at.lvector("i")
+    args = [ramp(3, 3), np.array([0.5, -1, 2]), np.array([2, 0, -2])]
+    for cost in costs(x, y, i):
+        gradients = aesara.grad(cost, [x, y], disconnected_inputs="ignore")
+        f = assert_agrees([x, y, i], gradients, args)
+        theirs = jax.grad(jaxprgen.compile([x, y, i], cost), (0, 1))(*args)
+        for mine, yours in zip(f(*args), theirs, strict=True):
+            assert_same(mine, yours, rtol=1e-10)
+
+
+def test_gradients_of_an_index_with_repetitions():
+    x, i = at.vector("x"), at.lvector("i")
+    args = [ramp(3), np.array([2, 0, 2, -1])]
+    for cost in [(x[i] ** 3).sum(), (at.inc_subtensor(x[i], x[i] ** 2) ** 2).sum()]:
+        f = assert_agrees([x, i], [aesara.grad(cost, x)], args)
+        assert_same(f(*args), jax.grad(jaxprgen.compile([x, i], cost))(*args), rtol=1e-10)
+
+
+@pytest.mark.parametrize("index", [np.array([2, 0, 2]), None])
+def test_what_is_overwritten_has_no_gradient(index):
+    """JAX's; Aesara's own gives what was written first the gradient of what was written last."""
+    x, y, i = at.vector("x"), at.vector("y"), at.lvector("i")
+    where = i if index is None else index
+    f = jaxprgen.compile([x, y, i], (at.set_subtensor(x[where], y) * [1.0, 10, 100]).sum())
+    dx, dy = jax.grad(f, (0, 1))(ramp(3), ramp(3), np.array([2, 0, 2]))
+    np.testing.assert_array_equal(dx, [0, 10, 0])
+    np.testing.assert_array_equal(dy, [0, 1, 100])
+
+
+def test_under_jit_and_vmap():
+    x, y, i = at.matrix("x"), at.vector("y"), at.lvector("i")
+    rows = np.random.default_rng(0).normal(size=(4, 3, 3))
+    ys, index = ramp(4, 3), np.array([[0, 1, 2], [-1, 0, -3], [1, 2, 0], [2, 0, 1]])
+    for cost in costs(x, y, i):
+        f = jaxprgen.compile([x, y, i], cost)
+        each = np.array([f(*args) for args in zip(rows, ys, index, strict=True)])
+        np.testing.assert_allclose(jax.vmap(f)(rows, ys, index), each, rtol=1e-12)
+        np.testing.assert_allclose(jax.jit(f)(rows[0], ys[0], index[0]), each[0], rtol=1e-12)
+        gradients = [jax.grad(f)(*args) for args in zip(rows, ys, index, strict=True)]
+        np.testing.assert_allclose(
+            jax.jit(jax.vmap(jax.grad(f)))(rows, ys, index), gradients, rtol=1e-12
+        )
+
+
+# --- Permutations and choices -------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_permuted_rows(data):
+    batch = data.draw(st.lists(st.sampled_from([1, 2, 3]), max_size=2))
+    n, inverse = data.draw(st.sampled_from([0, 1, 2, 4])), data.draw(st.booleans())
+    shapes = [
+        ([k if data.draw(st.booleans()) else 1 for k in batch])[
+            data.draw(st.integers(0, len(batch))) :
+        ]
+        for _ in range(2)
+    ]
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    rows = ramp(*shapes[0], n)
+    orders = generator.permuted(np.broadcast_to(np.arange(n), (*shapes[1], n)), axis=-1)
+    dtype = data.draw(st.sampled_from(INTEGERS))
+    x, y = variable([*shapes[0], None]), variable([*shapes[1], None], dtype)
+    args = [rows, orders.astype(dtype)]
+    out = at.permute_row_elements(x, y, inverse)
+    assert_agrees([x, y], [out], args)
+    known = at.permute_row_elements(x, at.constant(args[1]), inverse)
+    assert_agrees([x], [known], args[:1])
+    if not inverse:  # Of that Aesara's gradient permutes by the inverse again.
+        cost = (out**2 * at.arange(n)).sum()
+        f = assert_agrees([x, y], [aesara.grad(cost, x)], args)
+        assert_same(f(*args), jax.grad(jaxprgen.compile([x, y], cost))(*args), rtol=1e-10)
+
+
+def test_gradient_of_an_inverse_permutation():
+    x, y = at.matrix("x"), at.lvector("y")
+    cost = (at.permute_row_elements(x, y, True) ** 2 * at.arange(3)).sum()
+    order = np.array([2, 0, 1])
+    ours = jax.grad(jaxprgen.compile([x, y], cost))(ramp(2, 3), order)
+    np.testing.assert_allclose(ours, 2 * ramp(2, 3) * order)
+
+
+def test_a_permutation_out_of_bounds():
+    x, y = at.matrix("x"), at.lvector("y")
+    with pytest.raises(IndexOutOfBoundsError, match="Index 3 is out of bounds for axis 1"):
+        jaxprgen.compile([x], at.permute_row_elements(x, [0, 3, 1]))(ramp(2, 3))
+    checked = checkify.checkify(
+        jaxprgen.compile([x, y], at.permute_row_elements(x, y), checks=True)
+    )
+    assert checked(ramp(2, 3), np.array([1, 0, 2]))[0].get() is None
+    assert "out of bounds for axis 1" in checked(ramp(2, 3), np.array([1, 0, 3]))[0].get()
+
+
+# NumPy refuses uint64, which it cannot safely convert to its index type, and float16 is as others.
+@pytest.mark.parametrize("dtype", ["bool", *(d for d in INTEGERS if d != "uint64")])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_choices(mode, dtype):
+    numbers = [0, 1, 1, 0] if mode == "raise" or dtype == "bool" else [0, 2, 1, 100]
+    if mode != "raise" and dtype in SIGNED:
+        numbers[2:] = [-1, -100]
+    which = np.array(numbers, dtype)
+    a, x, y, z = at.vector("a", dtype=dtype), at.vector("x"), at.vector("y"), at.tensor3("z")
+    outputs = [
+        at.choose(a, [x, y], mode=mode),
+        at.choose(a, [x + 1], mode=mode) if mode != "raise" else x,
+        at.choose(at.constant(which), [x, y], mode=mode),
+        at.choose(a, z[:, 0], mode=mode),
+        at.choose(a[:, None], z, mode=mode),
+    ]
+    args = [which, ramp(4), -ramp(4), ramp(2, 4, 3)]
+    inputs = [a, x, y, z]
+    args[3] = ramp(2, 4, 4)
+    assert_agrees(inputs, outputs, args)
+
+
+def test_gradients_of_choices():
+    a, x, y = at.lvector("a"), at.vector("x"), at.vector("y")
+    f = jaxprgen.compile([a, x, y], (at.choose(a, [x, y**2]) ** 2).sum())
+    dx, dy = jax.grad(f, (1, 2))(np.array([0, 1, 0]), ramp(3), ramp(3))
+    np.testing.assert_array_equal(dx, [2, 0, 6])
+    np.testing.assert_array_equal(dy, [0, 32, 0])
+
+
+@pytest.mark.parametrize("number", [2, -1])
+def test_a_choice_that_does_not_exist(number):
+    """An IndexError, for it is an index; NumPy's is a ValueError."""
+    a, x, y = at.lvector("a"), at.vector("x"), at.vector("y")
+    with pytest.raises(IndexOutOfBoundsError, match=f"Choice {number} is not among the 2"):
+        jaxprgen.compile([x, y], at.choose([0, number, 1], [x, y]))(ramp(3), ramp(3))
+    f = jaxprgen.compile([a, x, y], at.choose(a, [x, y]), checks=True)
+    error, _ = checkify.checkify(f)(np.array([0, number, 1]), ramp(3), ramp(3))
+    assert "chooses by a number that is negative or not below 2" in error.get()
+    assert checkify.checkify(f)(np.array([0, 1, 1]), ramp(3), ramp(3))[0].get() is None

@@ -163,6 +163,7 @@ GRAPHS = {
         [X, n, sizes], X[:n, sizes], [np.eye(3), 2, np.array([1, 0])], "static", static="n"
     ),
     "choice": Row([n, x, y], at.choose(n, [x, y]), [1, ONES, ONES]),
+    "triangle": Row([n, m, p], at.tri(n, m, p), [2, 3, 1], "static", static="n m"),
     # --- What does not ---
     "mask": Row([x], x[x > 0].sum(), verdicts="bound", sized="x"),
     "mask of another": Row([x, y], x[y > 0], verdicts="bound", sized="y"),

@@ -4,11 +4,36 @@ Importing that module warns of its deprecation, which only those who use it shou
 """
 
 from aesara.tensor.nnet.basic import ScalarSoftsign
+from aesara.tensor.nnet.conv3d2d import DiagonalSubtensor, IncDiagonalSubtensor
 from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
-from jaxprgen.emit import special
+from jaxprgen.emit import diagonal, special
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import Value, shape_of
 from jaxprgen.frontend.aesara.scalar import RULES, in_output_dtype
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
 
 RULES[ScalarSoftsign] = in_output_dtype(special.softsign)
 # Its ``perform`` is the exact sigmoid; only its C code approximates.
 RULES[UltraFastScalarSigmoid] = in_output_dtype(special.expit)
+
+
+@lowers(DiagonalSubtensor, static=(1, 2))
+def lower_diagonal_subtensor(ctx: RuleContext, x: Value, axis1: Value, axis2: Value) -> Value:
+    """The stripe between the long diagonals of two axes, which are known while emitting."""
+    return diagonal.stripe(ctx.builder, x, *_axes(ctx, x))
+
+
+@lowers(IncDiagonalSubtensor, static=(1, 2))
+def lower_inc_diagonal_subtensor(
+    ctx: RuleContext, x: Value, axis1: Value, axis2: Value, y: Value
+) -> Value:
+    """That stripe increased; in place or not is all one here."""
+    y = ew.convert(ctx.builder, y, ctx.dtype)
+    return diagonal.add_to_stripe(ctx.builder, x, y, *_axes(ctx, x))
+
+
+def _axes(ctx: RuleContext, x: Value) -> tuple[int, int]:
+    rank = len(shape_of(x))
+    return ctx.static_int(1) % rank, ctx.static_int(2) % rank

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -73,6 +72,8 @@ def callback_params(function: Any, count: int, avals: Sequence[ShapedArray]) -> 
         "sharding": None,
         "vmap_method": "sequential",
     }
+
+
 # Between JAX 0.7 and 0.10 both learnt of implementations to choose from, and one of derivatives.
 _EIG, _EIGH = (inspect.signature(f).parameters for f in (_linalg.eig, _linalg.eigh))
 
@@ -92,6 +93,8 @@ def eigh_params(lower: bool) -> dict[str, Any]:
     """The parameters of ``eigh`` for all eigenvalues, in ascending order."""
     params: dict[str, Any] = {"lower": lower, "sort_eigenvalues": True, "subset_by_index": None}
     return {**params, "algorithm": None} if "implementation" in _EIGH else params
+
+
 def top_k_params(k: int, axis: int) -> dict[str, Any]:
     """The parameters of ``top_k`` over the last axis, which JAX < 0.8 always takes."""
     params: dict[str, Any] = {"k": k}

@@ -15,9 +15,9 @@ from jaxprgen.frontend.aesara import (
     raise_op,
     reduction,
     shape,
-    special,
     slinalg,
     sort,
+    special,
     subtensor,
     typed_list,
 )
@@ -43,9 +43,9 @@ __all__ = [
     "raise_op",
     "reduction",
     "shape",
-    "special",
     "slinalg",
     "sort",
+    "special",
     "subtensor",
     "typed_list",
 ]

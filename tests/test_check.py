@@ -372,7 +372,7 @@ def test_a_rule_for_a_random_op_or_a_loop_may_come(monkeypatch):
     monkeypatch.setattr(registry, "_rules", registry._rules.copy())
     jaxprgen.lowers(at.basic.Nonzero, override=True)(lambda ctx, x: x)
     assert jaxprgen.check(*ROWS["nonzero"]).compiles
-    jaxprgen.lowers(at.basic.Nonzero, override=True, known=(0,))(lambda ctx, x: x)
+    jaxprgen.lowers(at.basic.Nonzero, override=True, bound=(0,))(lambda ctx, x: x)
     (node,) = (n for n in jaxprgen.check(*ROWS["nonzero"]).nodes if n.verdict != "jit")
     assert (node.verdict, node.remedy[:14]) == ("bound", "keep the shape")
     jaxprgen.lowers(at.extra_ops.Unique, override=True)(lambda ctx, x: x)

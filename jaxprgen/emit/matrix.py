@@ -31,7 +31,6 @@ from jaxprgen.emit.values import (
     Value,
     atom,
     dtype_of,
-    elementwise,
     like,
     shape_of,
     splat,
@@ -254,7 +253,7 @@ def expm(b: Builder, a: Value) -> Value:
     if not math.prod(shape_of(a)):
         return a
     norm = reduce.max(b, reduce.sum(b, ew.absolute(b, a), (0,)), (0,))
-    ratio = special.scaled(b, elementwise(b, lax.stop_gradient, norm), 1 / _PADE_RADIUS)
+    ratio = special.scaled(b, norm, 1 / _PADE_RADIUS)
     count = ew.maximum(b, ew.ceil(b, special.log2(b, ratio)), like(norm, 0))
     scale = ew.exp2(b, ew.negative(b, count))
     x = _pade(b, ew.multiply(b, a, ew.convert(b, scale, dtype_of(a))))

@@ -3,6 +3,7 @@
 import itertools
 
 import aesara.tensor as at
+import jax
 import numpy as np
 import pytest
 import scipy.linalg
@@ -263,6 +264,13 @@ def test_gradient_of_expm_at_equal_eigenvalues():
     x, g = np.array([[1.0, 1], [0, 1]]), noise((2, 2))
     wanted = scipy.linalg.expm_frechet(x.T, g)[1]
     np.testing.assert_allclose(run(slinalg.ExpmGrad(), x, g)[0], wanted, rtol=1e-12)
+
+
+def test_derivative_of_expm_at_zero():
+    """Where there is nothing to scale, the logarithm that counts squarings is infinite."""
+    x = at.matrix()
+    gradient = jax.grad(jaxprgen.compile([x], slinalg.expm(x).sum()))(np.zeros((2, 2)))
+    np.testing.assert_allclose(gradient, np.ones((2, 2)), rtol=1e-12)
 
 
 # --- Matrix equations ---------------------------------------------------------------------

@@ -19,7 +19,6 @@ from jaxprgen.frontend.aesara import (
     sort,
     special,
     subtensor,
-    typed_list,
 )
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.frontend.registry import defer
@@ -47,5 +46,4 @@ __all__ = [
     "sort",
     "special",
     "subtensor",
-    "typed_list",
 ]

@@ -90,7 +90,7 @@ class Specialization:
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
         hidden = [shared[s] if isinstance(s, int) else s for s in self._sources]
-        types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in hidden]
+        types = [jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype)) for x in hidden]
         return self._jitted.lower(*types, *operands)
 
 

@@ -130,7 +130,7 @@ def no_tracing(monkeypatch):
         lambda: jax.eval_shape(lambda a: a, 1.0),
         lambda: jax.jit(lambda a: a).trace(1.0),
         lambda: jax.grad(lambda a: a)(1.0),
-        lambda: jnp.add(1.0, 2.0),
+        lambda: jnp.add(np.ones((1, 97, 1)), 2.0),  # A shape that no cache holds.
         lambda: jax.lax.exp(1.0),
         lambda: jax.lax.while_loop(lambda a: a < 1, lambda a: a + 1, 0),
     ],

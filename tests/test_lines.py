@@ -194,7 +194,7 @@ def test_what_is_done_to_arguments_and_results_carries_their_names():
     ]
 
 
-def test_loops_and_traced_routines_are_on_the_users_line():
+def test_traced_routines_are_on_the_users_line():
     x, y = at.dvectors("x", "y")
     beta = at.betainc(x, y, 0.5)
     beta.name = "beta"
@@ -208,11 +208,17 @@ def test_loops_and_traced_routines_are_on_the_users_line():
     assert "custom_vjp" in eqns[-1].primitive.name
 
 
-def test_names_in_a_loop_are_not_repeated():
-    k, x = at.dscalars("k", "x")
-    f = jaxprgen.compile([k, x], at.gammaincc(k, x) + at.chi2sf(x, k))
-    hlo = f.lower(1.0, 2.0).compile().as_text()
-    assert not re.search(r'op_name="[^"]*\b([kx])/[^"]*/\1/', hlo)
+def test_names_and_lines_in_a_loop_are_those_of_the_loop_once():
+    x, y = at.lvectors("x", "y")
+    power = x**y  # A loop.
+    f = jaxprgen.compile([x, y], power)
+    args = np.arange(3), np.arange(3)
+    (loop,) = [e for e in f.jaxpr(*args).eqns if e.primitive.name == "while"]
+    (frame,) = {frame_of(e.source_info) for e in loop.params["body_jaxpr"].eqns}
+    assert frame.text == "power = x**y  # A loop."
+    hlo = f.lower(*args).compile().as_text()
+    assert "/x/while/body/mul" in hlo
+    assert not re.search(r'op_name="[^"]*\bx/[^"]*/x/', hlo)
 
 
 def test_results_have_names_of_their_own():

@@ -37,6 +37,7 @@ def test_every_node_is_there_and_says_what_became_of_it():
     assert sum(node.equations for node in report.nodes) == report.equations
     assert report.constant_bytes == sum(np.asarray(c).nbytes for c in f.jaxpr(ONES).consts) == 48
     assert all(0 <= node.seconds <= report.stages["emit"] for node in report.nodes)
+    assert all(node.seconds > 0 for node in report.nodes if node.equations)
 
 
 def test_equations_that_nobody_reads_are_not_counted():
@@ -59,6 +60,23 @@ def test_a_node_carries_its_name_its_line_and_the_size_of_what_it_computes():
     assert (exp.name, exp.nbytes, total.name, total.nbytes) == ("eta", 24, "eta", 8)
     file, line = exp.line.rsplit(":", 1)
     assert linecache.getline(file, int(line)).strip() == "eta = at.exp(x)"
+
+
+def test_all_results_of_an_equation_count():
+    base, exponent = at.lvectors("base", "exponent")
+    f = jaxprgen.compile([base, exponent], base**exponent)
+    args = np.arange(3), np.arange(3)
+    (node,) = f.observe(*args).nodes
+    assert node.nbytes == sum(v.aval.size * 8 for e in f.jaxpr(*args).eqns for v in e.outvars)
+    assert max(len(e.outvars) for e in node.equations) > 1
+
+
+def test_observing_leaves_warnings_to_the_function():
+    n = at.lscalar("n")
+    f = jaxprgen.compile([x, n], x[n])
+    f.observe(ONES, 1)
+    with pytest.warns(errors.RuntimeCheckWarning):
+        f(ONES, 1)
 
 
 def test_what_jax_traced_and_what_calls_back_is_said():

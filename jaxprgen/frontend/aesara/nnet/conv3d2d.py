@@ -1,22 +1,12 @@
-"""Rules for `aesara.tensor.nnet`, loaded with the first graph that has one of its Ops.
+"""Rules for `aesara.tensor.nnet.conv3d2d`."""
 
-Importing that module warns of its deprecation, which only those who use it should see.
-"""
-
-from aesara.tensor.nnet.basic import ScalarSoftsign
 from aesara.tensor.nnet.conv3d2d import DiagonalSubtensor, IncDiagonalSubtensor
-from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
-from jaxprgen.emit import diagonal, special
+from jaxprgen.emit import diagonal
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, shape_of
-from jaxprgen.frontend.aesara.scalar import RULES, in_output_dtype
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
-
-RULES[ScalarSoftsign] = in_output_dtype(special.softsign)
-# Its ``perform`` is the exact sigmoid; only its C code approximates.
-RULES[UltraFastScalarSigmoid] = in_output_dtype(special.expit)
 
 
 @lowers(DiagonalSubtensor, static=(1, 2))

@@ -39,6 +39,8 @@ _OUT_SHARDING = (
     if VERSION >= (0, 8)
     else frozenset()
 )
+if "out_sharding" in inspect.signature(jax.lax.conv_general_dilated).parameters:
+    _OUT_SHARDING |= {"conv_general_dilated"}
 
 
 def default_params(name: str) -> dict[str, Any]:

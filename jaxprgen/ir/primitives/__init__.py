@@ -9,6 +9,7 @@ promotion happens here. Parameters that only choose JAX's defaults come from
 
 # Used as a namespace, like `jax.lax`: ``from jaxprgen.ir import primitives as lax``.
 from jaxprgen.ir.primitives.contraction import *  # noqa: F403
+from jaxprgen.ir.primitives.convolution import *  # noqa: F403
 from jaxprgen.ir.primitives.decompositions import *  # noqa: F403
 from jaxprgen.ir.primitives.elementwise import *  # noqa: F403
 from jaxprgen.ir.primitives.gathering import *  # noqa: F403

@@ -1,11 +1,11 @@
-"""Products of vectors and matrices."""
+"""Products of vectors and matrices, convolutions of vectors."""
 
 from __future__ import annotations
 
-from aesara.tensor.math import Dot, MatMul
+from aesara.tensor.math import Convolve, Dot, MatMul
 
+from jaxprgen.emit import convolution, linalg
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import linalg
 from jaxprgen.emit.values import Value
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -23,3 +23,11 @@ def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.matmul`, in the declared dtype."""
     b, dtype = ctx.builder, ctx.dtype
     return linalg.matmul(b, ew.convert(b, x, dtype), ew.convert(b, y, dtype))
+
+
+@lowers(Convolve)
+def lower_convolve(ctx: RuleContext, x: Value, y: Value) -> Value:
+    """`numpy.convolve`, in the declared dtype."""
+    b, dtype = ctx.builder, ctx.dtype
+    x, y = ew.convert(b, x, dtype), ew.convert(b, y, dtype)
+    return convolution.convolve(b, x, y, ctx.op.mode)

@@ -57,8 +57,6 @@ DECLARED: dict[str, Bound] = {
 
 STATIC: dict[str, Positions] = {
     "aesara.scan.op.Scan": _trace_lengths,
-    "aesara.tensor.nnet.abstract_conv.AbstractConv_gradInputs": (2,),
-    "aesara.tensor.nnet.abstract_conv.AbstractConv_gradWeights": (2,),
     "aesara.tensor.nnet.neighbours.Images2Neibs": (1, 2),
     "aesara.tensor.random.op.RandomVariable": (1,),
     "aesara.tensor.signal.pool.AveragePoolGrad": (2, 3, 4),

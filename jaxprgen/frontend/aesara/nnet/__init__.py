@@ -3,6 +3,6 @@
 Importing that package warns of its deprecation, which only those who use it should see.
 """
 
-from jaxprgen.frontend.aesara.nnet import basic, conv3d2d, sigm
+from jaxprgen.frontend.aesara.nnet import abstract_conv, basic, conv, conv3d2d, corr, corr3d, sigm
 
-__all__ = ["basic", "conv3d2d", "sigm"]
+__all__ = ["abstract_conv", "basic", "conv", "conv3d2d", "corr", "corr3d", "sigm"]

@@ -1,0 +1,332 @@
+"""Convolutions over any number of axes, and their gradients: sums of products, window by window.
+
+Images are ``(batch, channels, *sizes)``. Filters are ``(filters, channels / groups, *sizes)`` or,
+not shared between places, ``(filters, *places, channels / groups, *sizes)``. They are slid along
+images as they are: `flip` them where a convolution in the strict sense is wanted. What comes out
+is ``(batch, filters, *places)``.
+
+Zeros that fill up images, or gaps between elements, take no part in sums as far as XLA goes: an
+infinite number that meets one of them counts for nothing, or gives NaN as it does in NumPy. Those
+of filters that are not shared always count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.gather import Points, put_points, take_points
+from jaxprgen.emit.shape import reshape, transpose
+from jaxprgen.emit.values import (
+    BOOL,
+    INT32,
+    Shape,
+    Value,
+    atom,
+    dtype_of,
+    shape_of,
+    size_of,
+    splat,
+)
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as lax
+
+
+class Layout(NamedTuple):
+    """How filters lie on images.
+
+    ``padding`` says how many zeros are put before and behind each axis, ``strides`` how far a
+    window is from the next one, ``dilation`` how far an element of a filter is. Channels and
+    filters come in ``groups``, each by itself. ``shared`` filters are the same at every place.
+    """
+
+    padding: Sequence[tuple[int, int]]
+    strides: Sequence[int]
+    dilation: Sequence[int]
+    groups: int = 1
+    shared: bool = True
+
+    @property
+    def rank(self) -> int:
+        """The number of axes that filters are slid along."""
+        return len(self.strides)
+
+    def places(self, sizes: Sequence[int], filter_sizes: Sequence[int]) -> Shape:
+        """How many windows of a filter there are along each axis of an image.
+
+        There are none if an image falls short by one element, as in Aesara.
+
+        Raises
+        ------
+        ShapeMismatchError
+            It falls short by more.
+        """
+        rooms: list[int] = []
+        for n, k, (low, high), d in zip(
+            sizes, filter_sizes, self.padding, self.dilation, strict=True
+        ):
+            extent = span(k, d)
+            rooms.append(low + n + high - extent + 1)
+            if min(low, high, extent, rooms[-1]) < 0:
+                raise ShapeMismatchError(
+                    f"A filter of {k} elements, {d} apart, does not lie on an image of {n} "
+                    f"elements between {low} and {high} zeros."
+                )
+        return tuple(-(-room // s) for room, s in zip(rooms, self.strides, strict=True))
+
+
+def span(count: int, step: int) -> int:
+    """The extent of so many elements, ``step`` apart."""
+    return (count - 1) * step + 1
+
+
+def _fit(layout: Layout, images: Shape, filters: Shape, out: Shape | None = None) -> Shape:
+    """The shape of what comes out, if these shapes fit together.
+
+    Raises
+    ------
+    ShapeMismatchError
+        They do not.
+    """
+    rank, groups = layout.rank, layout.groups
+    batch, channels, *sizes = images
+    count, *own, inner = filters[:-rank]
+    places = layout.places(sizes, filters[-rank:])
+    if channels % groups or count % groups or channels // groups != inner:
+        raise ShapeMismatchError(
+            f"Images of {channels} channels do not fit {count} filters of {inner} channels in "
+            f"{groups} groups."
+        )
+    if not layout.shared and tuple(own) != places:
+        raise ShapeMismatchError(f"There are filters for places {tuple(own)}, not for {places}.")
+    result = (batch, count, *places)
+    if out not in (None, result):
+        raise ShapeMismatchError(
+            f"Filters of shape {filters} make {result} of images of shape {images}, not {out}."
+        )
+    return result
+
+
+def flip(b: Builder, w: Value, rank: int) -> Value:
+    """Filters with the order of elements reversed along their last ``rank`` axes."""
+    return ix.take(b, w, [slice(None)] * (len(shape_of(w)) - rank) + [slice(None, None, -1)] * rank)
+
+
+def correlate(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
+    """What comes out of images ``x`` for filters ``w``."""
+    out = _fit(layout, shape_of(x), shape_of(w))
+    if 0 in (*out, size_of(x), size_of(w)):
+        return splat(0, dtype_of(x), out)
+    if not layout.shared:
+        return _correlate_by_place(b, x, w, layout)
+    return lax.conv_general_dilated(
+        b,
+        atom(b, x),
+        atom(b, w),
+        strides=layout.strides,
+        padding=layout.padding,
+        w_dilation=layout.dilation,
+        feature_groups=layout.groups,
+    )
+
+
+def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+    """The gradient with respect to filters of these sizes, for images ``x``.
+
+    ``y`` is the gradient with respect to what comes out.
+    """
+    (_, channels, *own), (_, count, *places) = shape_of(x), shape_of(y)
+    between = () if layout.shared else places
+    shape = (count, *between, channels // layout.groups, *sizes)
+    _fit(layout, shape_of(x), shape, shape_of(y))
+    if 0 in (*shape, size_of(x), size_of(y)):
+        return splat(0, dtype_of(x), shape)
+    if not layout.shared:
+        return _filter_gradient_by_place(b, x, y, sizes, layout)
+    # Batch and channels change roles: what was summed up is kept, and the other way round.
+    swapped = (1, 0, *range(2, layout.rank + 2))
+    padding = [
+        (low, span(k, d) + span(m, s) - 1 - n - low)
+        for (low, _), k, d, m, s, n in zip(
+            layout.padding, sizes, layout.dilation, places, layout.strides, own, strict=True
+        )
+    ]
+    return lax.conv_general_dilated(
+        b,
+        atom(b, x),
+        atom(b, y),
+        strides=layout.dilation,
+        padding=padding,
+        w_dilation=layout.strides,
+        x_axes=swapped,
+        w_axes=swapped,
+        out_axes=swapped,
+        batch_groups=layout.groups,
+    )
+
+
+def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+    """The gradient with respect to images of these sizes, for filters ``w``.
+
+    ``y`` is the gradient with respect to what comes out.
+    """
+    rank, groups = layout.rank, layout.groups
+    (batch, _, *places), (*_, inner) = shape_of(y), shape_of(w)[:-rank]
+    shape = (batch, inner * groups, *sizes)
+    _fit(layout, shape, shape_of(w), shape_of(y))
+    if 0 in (*shape, size_of(w), size_of(y)):
+        return splat(0, dtype_of(y), shape)
+    if not layout.shared:
+        return _image_gradient_by_place(b, w, y, sizes, layout)
+    padding: list[tuple[int, int]] = []
+    for (low, _), k, d, m, s, n in zip(
+        layout.padding, shape_of(w)[2:], layout.dilation, places, layout.strides, sizes, strict=True
+    ):
+        before = span(k, d) - 1 - low
+        padding.append((before, n - 1 + span(k, d) - span(m, s) - before))
+    return lax.conv_general_dilated(
+        b,
+        atom(b, y),
+        atom(b, flip(b, _beside_each_other(b, w, groups), rank)),
+        strides=(1,) * rank,
+        padding=padding,
+        x_dilation=layout.strides,
+        w_dilation=layout.dilation,
+        w_axes=(1, 0, *range(2, rank + 2)),
+        feature_groups=groups,
+    )
+
+
+def _beside_each_other(b: Builder, w: Value, groups: int) -> Value:
+    """``(filters / groups, channels, *sizes)``: the channels of all groups, not its filters."""
+    if groups == 1:
+        return w
+    count, inner, *sizes = shape_of(w)
+    apart = reshape(b, w, (groups, count // groups, inner, *sizes))
+    order = (1, 0, *range(2, len(sizes) + 3))
+    return reshape(b, transpose(b, apart, order), (count // groups, groups * inner, *sizes))
+
+
+# --- A filter for each place ----------------------------------------------------------------
+#
+# Windows are cut out: (batch, groups, channels / groups, place, offset, place, offset, …), where
+# offsets are the places of elements in a filter. Filters, (groups, filters / groups, *places,
+# channels / groups, *offsets), and what comes out, (batch, groups, filters / groups, *places), have
+# their channels apart by group likewise. Groups and places are common to all three.
+
+
+def _correlate_by_place(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
+    rank = layout.rank
+    places = shape_of(w)[1 : 1 + rank]
+    windows = _windows(b, x, places, shape_of(w)[-rank:], layout)
+    at, offsets = _window_axes(rank)
+    contract = (2, *offsets), (2 + rank, *range(3 + rank, 3 + 2 * rank))
+    batch = (1, *at), (0, *range(2, 2 + rank))
+    # (groups, *places, batch, filters / groups)
+    out = lax.dot_general(b, atom(b, windows), atom(b, _by_group(b, w, 0, layout)), contract, batch)
+    order = (1 + rank, 0, 2 + rank, *range(1, 1 + rank))
+    return reshape(b, transpose(b, out, order), (shape_of(x)[0], shape_of(w)[0], *places))
+
+
+def _filter_gradient_by_place(
+    b: Builder, x: Value, y: Value, sizes: Sequence[int], layout: Layout
+) -> Value:
+    rank = layout.rank
+    _, count, *places = shape_of(y)
+    windows = _windows(b, x, places, sizes, layout)
+    batch = (1, *_window_axes(rank)[0]), (1, *range(3, 3 + rank))
+    # (groups, *places, channels / groups, *offsets, filters / groups)
+    out = lax.dot_general(
+        b, atom(b, windows), atom(b, _by_group(b, y, 1, layout)), ((0,), (0,)), batch
+    )
+    order = (0, 2 + 2 * rank, *range(1, 2 + 2 * rank))
+    shape = (count, *places, shape_of(x)[1] // layout.groups, *sizes)
+    return reshape(b, transpose(b, out, order), shape)
+
+
+def _image_gradient_by_place(
+    b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout
+) -> Value:
+    rank = layout.rank
+    batch = (0, *range(2, 2 + rank)), (1, *range(3, 3 + rank))
+    left, right = atom(b, _by_group(b, w, 0, layout)), atom(b, _by_group(b, y, 1, layout))
+    # (groups, *places, channels / groups, *offsets, batch)
+    out = lax.dot_general(b, left, right, ((1,), (2,)), batch)
+    pairs = [d for i in range(rank) for d in (1 + i, 2 + rank + i)]
+    windows = transpose(b, out, (2 + 2 * rank, 0, 1 + rank, *pairs))
+    return _sum_of_windows(b, windows, sizes, layout)
+
+
+def _window_axes(rank: int) -> tuple[range, range]:
+    """The axes of places, and those of offsets, among those of windows."""
+    return range(3, 3 + 2 * rank, 2), range(4, 4 + 2 * rank, 2)
+
+
+def _by_group(b: Builder, x: Value, axis: int, layout: Layout) -> Value:
+    """An axis of channels, or of filters, as one of groups and one inside of these."""
+    shape = shape_of(x)
+    inside = shape[axis] // layout.groups
+    return reshape(b, x, (*shape[:axis], layout.groups, inside, *shape[axis + 1 :]))
+
+
+def _points(layout: Layout, i: int, places: int, size: int, axis: int) -> Points:
+    """Of one axis: where the elements of each window are."""
+    starts = np.arange(places)[:, None] * layout.strides[i]
+    along = starts + np.arange(size) * layout.dilation[i]
+    return Points([along], [axis], along.shape, [axis, axis + 1])
+
+
+def _inside(layout: Layout, sizes: Sequence[int]) -> list[slice]:
+    """Where images are among the zeros around them."""
+    return [slice(low, low + n) for (low, _), n in zip(layout.padding, sizes, strict=True)]
+
+
+def _windows(
+    b: Builder, x: Value, places: Sequence[int], sizes: Sequence[int], layout: Layout
+) -> Value:
+    x = _by_group(b, x, 1, layout)
+    own = shape_of(x)
+    full = [n + low + high for n, (low, high) in zip(own[3:], layout.padding, strict=True)]
+    zeros = splat(0, dtype_of(x), (*own[:3], *full))
+    x = ix.put(b, zeros, x, [*[slice(None)] * 3, *_inside(layout, own[3:])], add=False)
+    for i in reversed(range(layout.rank)):
+        points = _points(layout, i, places[i], sizes[i], 3 + i)
+        x = take_points(b, x, points)
+    return x
+
+
+def _sum_of_windows(b: Builder, windows: Value, sizes: Sequence[int], layout: Layout) -> Value:
+    """Images of these sizes to which each window is added where `_windows` cuts it out."""
+    for i, n in enumerate(sizes):
+        shape, axis = shape_of(windows), 3 + i
+        low, high = layout.padding[i]
+        full = (*shape[:axis], low + n + high, *shape[axis + 2 :])
+        points = _points(layout, i, shape[axis], shape[axis + 1], axis)
+        windows = put_points(b, splat(0, dtype_of(windows), full), windows, points, add=True)
+    x = ix.take(b, windows, [*[slice(None)] * 3, *_inside(layout, sizes)])
+    batch, groups, inner, *_ = shape_of(x)
+    return reshape(b, x, (batch, groups * inner, *sizes))
+
+
+# --- Vectors ----------------------------------------------------------------------------------
+
+
+def convolve(b: Builder, x: Value, y: Value, mode: str) -> Value:
+    """`numpy.convolve`: "full", "same" or "valid". On booleans it is "or" of "and"s."""
+    if size_of(x) < size_of(y):
+        x, y = y, x
+    n = size_of(y)
+    if not n:
+        raise ShapeMismatchError("Vectors of no elements have no convolution.")
+    if dtype_of(x) == BOOL:
+        count = convolve(b, ew.convert(b, x, INT32), ew.convert(b, y, INT32), mode)
+        return ew.truth(b, count)
+    padding = {"full": (n - 1, n - 1), "same": (n // 2, n - 1 - n // 2), "valid": (0, 0)}[mode]
+    image, filters = (reshape(b, v, (1, 1, size_of(v))) for v in (x, y))
+    out = correlate(b, image, flip(b, filters, 1), Layout([padding], [1], [1]))
+    return reshape(b, out, shape_of(out)[2:])

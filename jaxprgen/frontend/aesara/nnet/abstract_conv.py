@@ -1,0 +1,82 @@
+"""Rules for `aesara.tensor.nnet.abstract_conv`.
+
+Their meaning is that of Aesara's ``perform``, with these exceptions: a gradient for sizes with
+which the images do not give what it is the gradient of is an error, where ``perform`` goes by the
+images; zeros between the elements of a dilated filter are no elements of it, which shows where
+they meet an infinite number; float16, of which SciPy has no convolution, is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.tensor.nnet.abstract_conv import (
+    AbstractConv,
+    AbstractConv_gradInputs,
+    AbstractConv_gradWeights,
+)
+
+from jaxprgen.emit import convolution
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.convolution import Layout, span
+from jaxprgen.emit.values import BOOL, Value, dtype_of, shape_of
+from jaxprgen.errors import UnsupportedOpError
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
+
+_OF_FILTER = {"valid": lambda n: 0, "half": lambda n: n // 2, "full": lambda n: n - 1}
+
+
+def layout_of(op: Any, filter_sizes: Sequence[int]) -> Layout:
+    """What an Op's attributes say of filters of these sizes."""
+    mode, dilation = op.border_mode, op.filter_dilation
+    if isinstance(mode, str):
+        mode = [_OF_FILTER[mode](span(k, d)) for k, d in zip(filter_sizes, dilation, strict=True)]
+    padding = [sides if isinstance(sides, tuple) else (sides, sides) for sides in mode]
+    shared = not getattr(op, "unshared", False)
+    return Layout(padding, op.subsample, dilation, op.num_groups, shared)
+
+
+def _common(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
+    """Both operands in the dtype to compute in; the result is rounded to the declared one."""
+    common = ew.canonical(np.promote_types(dtype_of(x), dtype_of(y)))
+    if common == BOOL or not np.can_cast(common, ctx.dtype, "same_kind"):
+        raise UnsupportedOpError(
+            f"In Aesara there is no {ctx.dtype} convolution of {dtype_of(x)} and {dtype_of(y)}; "
+            "convert them to one dtype of numbers."
+        )
+    return ew.convert(ctx.builder, x, common), ew.convert(ctx.builder, y, common)
+
+
+def _flip(ctx: RuleContext, w: Value) -> Value:
+    return convolution.flip(ctx.builder, w, ctx.op.convdim) if ctx.op.filter_flip else w
+
+
+@lowers(AbstractConv, folds=False)
+def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
+    """Images slid along by filters, or by flipped ones."""
+    x, w = _common(ctx, x, w)
+    layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
+    out = convolution.correlate(ctx.builder, x, _flip(ctx, w), layout)
+    return ew.convert(ctx.builder, out, ctx.dtype)
+
+
+@lowers(AbstractConv_gradWeights, folds=False, static=(2,))
+def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Value) -> Value:
+    """The gradient with respect to filters, whose sizes are known while emitting."""
+    x, y = _common(ctx, x, y)
+    known = [int(n) for n in ctx.static(2)]
+    gradient = convolution.filter_gradient(ctx.builder, x, y, known, layout_of(ctx.op, known))
+    return ew.convert(ctx.builder, _flip(ctx, gradient), ctx.dtype)
+
+
+@lowers(AbstractConv_gradInputs, folds=False, static=(2,))
+def lower_conv_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value) -> Value:
+    """The gradient with respect to images, whose sizes are known while emitting."""
+    w, y = _common(ctx, w, y)
+    known = [int(n) for n in ctx.static(2)]
+    layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
+    gradient = convolution.image_gradient(ctx.builder, _flip(ctx, w), y, known, layout)
+    return ew.convert(ctx.builder, gradient, ctx.dtype)

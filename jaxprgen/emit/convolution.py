@@ -1,9 +1,8 @@
 """Convolutions over any number of axes, and their gradients: sums of products, window by window.
 
 Images are ``(batch, channels, *sizes)``. Filters are ``(filters, channels / groups, *sizes)`` or,
-not shared between places, ``(filters, *places, channels / groups, *sizes)``. They are slid along
-images as they are: `flip` them where a convolution in the strict sense is wanted. What comes out
-is ``(batch, filters, *places)``.
+not shared between places, ``(filters, *places, channels / groups, *sizes)``. What comes out is
+``(batch, filters, *places)``.
 
 Zeros that fill up images, or gaps between elements, take no part in sums as far as XLA goes: an
 infinite number that meets one of them counts for nothing, or gives NaN as it does in NumPy. Those
@@ -43,6 +42,7 @@ class Layout(NamedTuple):
     ``padding`` says how many zeros are put before and behind each axis, ``strides`` how far a
     window is from the next one, ``dilation`` how far an element of a filter is. Channels and
     filters come in ``groups``, each by itself. ``shared`` filters are the same at every place.
+    Filters that are ``flipped`` lie on images in reverse: a convolution in the strict sense.
     """
 
     padding: Sequence[tuple[int, int]]
@@ -50,6 +50,7 @@ class Layout(NamedTuple):
     dilation: Sequence[int]
     groups: int = 1
     shared: bool = True
+    flipped: bool = False
 
     @property
     def rank(self) -> int:
@@ -112,9 +113,12 @@ def _fit(layout: Layout, images: Shape, filters: Shape, out: Shape | None = None
     return result
 
 
-def flip(b: Builder, w: Value, rank: int) -> Value:
-    """Filters with the order of elements reversed along their last ``rank`` axes."""
-    return ix.take(b, w, [slice(None)] * (len(shape_of(w)) - rank) + [slice(None, None, -1)] * rank)
+def _reverse(b: Builder, w: Value, layout: Layout, wanted: bool) -> Value:
+    """Filters in reverse, if that is wanted."""
+    if not wanted:
+        return w
+    others = len(shape_of(w)) - layout.rank
+    return ix.take(b, w, [*[slice(None)] * others, *[slice(None, None, -1)] * layout.rank])
 
 
 def correlate(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
@@ -122,6 +126,7 @@ def correlate(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
     out = _fit(layout, shape_of(x), shape_of(w))
     if 0 in (*out, size_of(x), size_of(w)):
         return splat(0, dtype_of(x), out)
+    w = _reverse(b, w, layout, layout.flipped)
     if not layout.shared:
         return _correlate_by_place(b, x, w, layout)
     return lax.conv_general_dilated(
@@ -147,7 +152,8 @@ def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout
     if 0 in (*shape, size_of(x), size_of(y)):
         return splat(0, dtype_of(x), shape)
     if not layout.shared:
-        return _filter_gradient_by_place(b, x, y, sizes, layout)
+        gradient = _filter_gradient_by_place(b, x, y, sizes, layout)
+        return _reverse(b, gradient, layout, layout.flipped)
     # Batch and channels change roles: what was summed up is kept, and the other way round.
     swapped = (1, 0, *range(2, layout.rank + 2))
     padding = [
@@ -156,7 +162,7 @@ def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout
             layout.padding, sizes, layout.dilation, places, layout.strides, own, strict=True
         )
     ]
-    return lax.conv_general_dilated(
+    gradient = lax.conv_general_dilated(
         b,
         atom(b, x),
         atom(b, y),
@@ -168,6 +174,7 @@ def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout
         out_axes=swapped,
         batch_groups=layout.groups,
     )
+    return _reverse(b, gradient, layout, layout.flipped)
 
 
 def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
@@ -182,6 +189,7 @@ def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout:
     if 0 in (*shape, size_of(w), size_of(y)):
         return splat(0, dtype_of(y), shape)
     if not layout.shared:
+        w = _reverse(b, w, layout, layout.flipped)
         return _image_gradient_by_place(b, w, y, sizes, layout)
     padding: list[tuple[int, int]] = []
     for (low, _), k, d, m, s, n in zip(
@@ -192,7 +200,7 @@ def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout:
     return lax.conv_general_dilated(
         b,
         atom(b, y),
-        atom(b, flip(b, _beside_each_other(b, w, groups), rank)),
+        atom(b, _reverse(b, _beside_each_other(b, w, groups), layout, not layout.flipped)),
         strides=(1,) * rank,
         padding=padding,
         x_dilation=layout.strides,
@@ -328,5 +336,5 @@ def convolve(b: Builder, x: Value, y: Value, mode: str) -> Value:
         return ew.truth(b, count)
     padding = {"full": (n - 1, n - 1), "same": (n // 2, n - 1 - n // 2), "valid": (0, 0)}[mode]
     image, filters = (reshape(b, v, (1, 1, size_of(v))) for v in (x, y))
-    out = correlate(b, image, flip(b, filters, 1), Layout([padding], [1], [1]))
+    out = correlate(b, image, filters, Layout([padding], [1], [1], flipped=True))
     return reshape(b, out, shape_of(out)[2:])

@@ -35,8 +35,8 @@ def layout_of(op: Any, filter_sizes: Sequence[int]) -> Layout:
     if isinstance(mode, str):
         mode = [_OF_FILTER[mode](span(k, d)) for k, d in zip(filter_sizes, dilation, strict=True)]
     padding = [sides if isinstance(sides, tuple) else (sides, sides) for sides in mode]
-    shared = not getattr(op, "unshared", False)
-    return Layout(padding, op.subsample, dilation, op.num_groups, shared)
+    shared, flipped = not getattr(op, "unshared", False), getattr(op, "filter_flip", False)
+    return Layout(padding, op.subsample, dilation, op.num_groups, shared, flipped)
 
 
 def _common(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
@@ -50,16 +50,12 @@ def _common(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
     return ew.convert(ctx.builder, x, common), ew.convert(ctx.builder, y, common)
 
 
-def _flip(ctx: RuleContext, w: Value) -> Value:
-    return convolution.flip(ctx.builder, w, ctx.op.convdim) if ctx.op.filter_flip else w
-
-
 @lowers(AbstractConv, folds=False)
 def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
-    """Images slid along by filters, or by flipped ones."""
+    """What comes out where filters slide along images."""
     x, w = _common(ctx, x, w)
     layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
-    out = convolution.correlate(ctx.builder, x, _flip(ctx, w), layout)
+    out = convolution.correlate(ctx.builder, x, w, layout)
     return ew.convert(ctx.builder, out, ctx.dtype)
 
 
@@ -69,7 +65,7 @@ def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Valu
     x, y = _common(ctx, x, y)
     known = [int(n) for n in ctx.static(2)]
     gradient = convolution.filter_gradient(ctx.builder, x, y, known, layout_of(ctx.op, known))
-    return ew.convert(ctx.builder, _flip(ctx, gradient), ctx.dtype)
+    return ew.convert(ctx.builder, gradient, ctx.dtype)
 
 
 @lowers(AbstractConv_gradInputs, folds=False, static=(2,))
@@ -78,5 +74,5 @@ def lower_conv_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value
     w, y = _common(ctx, w, y)
     known = [int(n) for n in ctx.static(2)]
     layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
-    gradient = convolution.image_gradient(ctx.builder, _flip(ctx, w), y, known, layout)
+    gradient = convolution.image_gradient(ctx.builder, w, y, known, layout)
     return ew.convert(ctx.builder, gradient, ctx.dtype)

@@ -26,8 +26,8 @@ def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     x = _spread(b, x, op.imshp_logical[1:], first=True)
     w = _spread(b, w, op.kshp_logical, first=op.kshp_logical_top_aligned)
     around = [0, 0] if op.out_mode == "valid" else [k - 1 for k in shape_of(w)[2:]]
-    layout = Layout([(n, n) for n in around], (op.dx, op.dy), (1, 1))
-    return convolution.correlate(b, x, convolution.flip(b, w, 2), layout)
+    layout = Layout([(n, n) for n in around], (op.dx, op.dy), (1, 1), flipped=True)
+    return convolution.correlate(b, x, w, layout)
 
 
 def _check(shape: Shape, count: int | None, others: Sequence[int | None]) -> None:

@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.nnet.corr`: filters are not flipped.
+"""Rules for `aesara.tensor.nnet.corr`, which does not flip filters.
 
 Aesara has C code for these Ops and no other; its rules for sizes that are not given are here.
 Both gradients take sizes as scalars behind their operands, or none.
@@ -26,7 +26,7 @@ def given_sizes(node: Any) -> Sequence[int]:
 
 @lowers(CorrMM, folds=False)
 def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
-    """Images slid along by filters; Aesara converted both to one dtype."""
+    """What comes out where filters slide along images; Aesara gave both one dtype."""
     layout = layout_of(ctx.op, shape_of(w)[2 - len(shape_of(x)) :])
     return convolution.correlate(ctx.builder, x, w, layout)
 

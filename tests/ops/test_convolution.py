@@ -113,7 +113,7 @@ def assert_all_same(ours, theirs, rtol=None):
 def test_convolutions_and_gradients(rank):
     """As Aesara has them; and gradients are those that JAX finds of what comes out."""
 
-    @settings(max_examples=20 if rank == 2 else 8)
+    @settings(max_examples=15 if rank == 2 else 6)
     @given(cases(rank), st.booleans())
     def law(case, told):
         shapes = {}
@@ -284,9 +284,11 @@ def test_functions_of_aesara():
     weights = [numbers(out.shape, seed=7) for out in reference(inputs, outputs, arrays)]
     cost = sum((out * w).sum() for out, w in zip(outputs, weights, strict=True))
     gradients = aesara.grad(cost, inputs)
-    f = assert_agrees(inputs, [*outputs, *gradients], arrays)
-    theirs = jax.jit(jax.grad(jaxprgen.compile(inputs, cost), tuple(range(8))))(*arrays)
-    assert_all_same(f(*arrays)[7:], theirs)
+    f = jaxprgen.compile(inputs, [*outputs, *gradients])
+    gradient = jax.grad(jaxprgen.compile(inputs, cost), tuple(range(8)))
+    ours, theirs = jax.jit(lambda *xs: (f(*xs), gradient(*xs)))(*arrays)
+    assert_all_same(ours, reference(inputs, [*outputs, *gradients], arrays))
+    assert_all_same(ours[7:], theirs)
 
 
 def test_sizes_may_be_arguments():
@@ -321,7 +323,7 @@ def test_dtypes():
         inputs += [x, w]
         args += arrays
         outputs += [ac.AbstractConv2d(border_mode=1)(x, w)]
-        if left == right:
+        if left == right and left in ("int8", "uint16", "float32", "complex64"):
             outputs += [
                 ac.AbstractConv2d_gradWeights()(x, w[:, :1], (2, 2)),
                 ac.AbstractConv2d_gradInputs()(w, x[:, :1], (4, 4)),
@@ -331,11 +333,10 @@ def test_dtypes():
 
 def test_half_precision():
     """Which SciPy, and so Aesara's own, has not."""
-    arrays = [np.random.RandomState(i).normal(size=(2, 2, 5, 5)) for i in range(2)]
-    wanted = reference(*pair(OPS[2][0](border_mode="half"), "float64"), arrays)[0]
-    arrays = [a.astype("float16") for a in arrays]
-    inputs, outputs = pair(OPS[2][0](border_mode="half"), "float16")
-    assert_same(jaxprgen.compile(inputs, outputs)(*arrays), wanted.astype("float16"), 3e-2)
+    arrays = [np.random.RandomState(i).normal(size=(2, 2, 5, 5)).astype("float16") for i in (0, 1)]
+    op = ac.AbstractConv2d(border_mode="half")
+    wanted = reference(*pair(op), [a.astype("float64") for a in arrays])[0]
+    assert_same(jaxprgen.compile(*pair(op, "float16"))(*arrays), wanted.astype("float16"))
 
 
 def pair(op, dtype="float64"):

@@ -4,9 +4,9 @@ Images are ``(batch, channels, *sizes)``. Filters are ``(filters, channels / gro
 not shared between places, ``(filters, *places, channels / groups, *sizes)``. What comes out is
 ``(batch, filters, *places)``.
 
-Zeros that fill up images, or gaps between elements, take no part in sums as far as XLA goes: an
-infinite number that meets one of them counts for nothing, or gives NaN as it does in NumPy. Those
-of filters that are not shared always count.
+An infinite number times one of the zeros around an image, or between elements that are spread,
+is NaN or is left out of the sum, as XLA likes it. Where filters are not shared it is NaN around
+images, as in NumPy, and left out between elements.
 """
 
 from __future__ import annotations
@@ -145,24 +145,53 @@ def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout
 
     ``y`` is the gradient with respect to what comes out.
     """
-    (_, channels, *own), (_, count, *places) = shape_of(x), shape_of(y)
+    _, count, *places = shape_of(y)
     between = () if layout.shared else places
-    shape = (count, *between, channels // layout.groups, *sizes)
+    shape = (count, *between, shape_of(x)[1] // layout.groups, *sizes)
     _fit(layout, shape_of(x), shape, shape_of(y))
     if 0 in (*shape, size_of(x), size_of(y)):
         return splat(0, dtype_of(x), shape)
-    if not layout.shared:
-        gradient = _filter_gradient_by_place(b, x, y, sizes, layout)
-        return _reverse(b, gradient, layout, layout.flipped)
-    # Batch and channels change roles: what was summed up is kept, and the other way round.
+    gradient = (_filter_gradient if layout.shared else _filter_gradient_by_place)(
+        b, x, y, sizes, layout
+    )
+    return _reverse(b, gradient, layout, layout.flipped)
+
+
+def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+    """The gradient with respect to images of these sizes, for filters ``w``.
+
+    ``y`` is the gradient with respect to what comes out.
+    """
+    inner = shape_of(w)[-layout.rank - 1]
+    shape = (shape_of(y)[0], inner * layout.groups, *sizes)
+    _fit(layout, shape, shape_of(w), shape_of(y))
+    if 0 in (*shape, size_of(w), size_of(y)):
+        return splat(0, dtype_of(y), shape)
+    # Sums over what was spread run the other way.
+    w = _reverse(b, w, layout, layout.flipped != layout.shared)
+    part = _image_gradient if layout.shared else _image_gradient_by_place
+    return part(b, w, y, sizes, layout)
+
+
+# --- The same filters at all places -----------------------------------------------------------
+
+
+def _filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+    """Batch and channels change roles: what was summed up is kept, and the other way round."""
     swapped = (1, 0, *range(2, layout.rank + 2))
     padding = [
         (low, span(k, d) + span(m, s) - 1 - n - low)
-        for (low, _), k, d, m, s, n in zip(
-            layout.padding, sizes, layout.dilation, places, layout.strides, own, strict=True
+        for (low, _), n, m, k, s, d in zip(
+            layout.padding,
+            shape_of(x)[2:],
+            shape_of(y)[2:],
+            sizes,
+            layout.strides,
+            layout.dilation,
+            strict=True,
         )
     ]
-    gradient = lax.conv_general_dilated(
+    return lax.conv_general_dilated(
         b,
         atom(b, x),
         atom(b, y),
@@ -174,39 +203,31 @@ def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout
         out_axes=swapped,
         batch_groups=layout.groups,
     )
-    return _reverse(b, gradient, layout, layout.flipped)
 
 
-def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
-    """The gradient with respect to images of these sizes, for filters ``w``.
-
-    ``y`` is the gradient with respect to what comes out.
-    """
-    rank, groups = layout.rank, layout.groups
-    (batch, _, *places), (*_, inner) = shape_of(y), shape_of(w)[:-rank]
-    shape = (batch, inner * groups, *sizes)
-    _fit(layout, shape, shape_of(w), shape_of(y))
-    if 0 in (*shape, size_of(w), size_of(y)):
-        return splat(0, dtype_of(y), shape)
-    if not layout.shared:
-        w = _reverse(b, w, layout, layout.flipped)
-        return _image_gradient_by_place(b, w, y, sizes, layout)
+def _image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     padding: list[tuple[int, int]] = []
-    for (low, _), k, d, m, s, n in zip(
-        layout.padding, shape_of(w)[2:], layout.dilation, places, layout.strides, sizes, strict=True
+    for (low, _), n, m, k, s, d in zip(
+        layout.padding,
+        sizes,
+        shape_of(y)[2:],
+        shape_of(w)[2:],
+        layout.strides,
+        layout.dilation,
+        strict=True,
     ):
         before = span(k, d) - 1 - low
         padding.append((before, n - 1 + span(k, d) - span(m, s) - before))
     return lax.conv_general_dilated(
         b,
         atom(b, y),
-        atom(b, _reverse(b, _beside_each_other(b, w, groups), layout, not layout.flipped)),
-        strides=(1,) * rank,
+        atom(b, _beside_each_other(b, w, layout.groups)),
+        strides=(1,) * layout.rank,
         padding=padding,
         x_dilation=layout.strides,
         w_dilation=layout.dilation,
-        w_axes=(1, 0, *range(2, rank + 2)),
-        feature_groups=groups,
+        w_axes=(1, 0, *range(2, layout.rank + 2)),
+        feature_groups=layout.groups,
     )
 
 

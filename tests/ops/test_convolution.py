@@ -480,6 +480,18 @@ REFUSED = [
         "zeros.",
     ),
     (
+        OPS[2][0](border_mode="full"),
+        ((1, 1, 3, 5), (1, 1, 0, 5)),
+        "A filter of 0 elements, 1 apart, does not lie on an image of 3 elements between -1 and -1 "
+        "zeros.",
+    ),
+    (
+        OPS[2][0](filter_dilation=(3, 1)),
+        ((1, 1, 3, 5), (1, 1, 0, 5)),
+        "A filter of 0 elements, 3 apart, does not lie on an image of 3 elements between 0 and 0 "
+        "zeros.",
+    ),
+    (
         OPS[2][0](num_groups=2),
         ((1, 4, 3, 3), (3, 2, 1, 1)),
         "Images of 4 channels do not fit 3 filters of 2 channels in 2 groups.",

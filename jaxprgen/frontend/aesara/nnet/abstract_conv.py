@@ -1,9 +1,11 @@
 """Rules for `aesara.tensor.nnet.abstract_conv`.
 
-Their meaning is that of Aesara's ``perform``, with these exceptions: a gradient for sizes with
+Their meaning is that of Aesara's ``perform``, with these exceptions. A gradient for sizes with
 which the images do not give what it is the gradient of is an error, where ``perform`` goes by the
-images; zeros between the elements of a dilated filter are no elements of it, which shows where
-they meet an infinite number; float16, of which SciPy has no convolution, is computed.
+images. Zeros between the elements of a dilated filter are no elements of it, which shows where
+they meet an infinite number (`jaxprgen.emit.convolution` says more of these). Volumes are never
+convolved by way of Fourier transforms, by which SciPy spreads NaN and rounding errors. Half
+precision, of which SciPy has no convolution, is computed.
 """
 
 from __future__ import annotations

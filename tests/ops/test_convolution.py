@@ -344,10 +344,19 @@ def pair(op, dtype="float64"):
     return [x, w], [op(x, w)]
 
 
-@pytest.mark.parametrize(("left", "right"), [("bool", "bool"), ("int32", "float32")])
-def test_dtypes_that_aesara_does_not_take(left, right):
+@pytest.mark.parametrize(
+    ("op", "left", "right"),
+    [
+        (ac.AbstractConv2d(), "bool", "bool"),
+        (ac.AbstractConv2d(), "int32", "float32"),
+        (conv.ConvOp(), "bool", "bool"),
+        (corr.CorrMM_gradWeights(), "bool", "bool"),
+        (corr.CorrMM_gradInputs(), "bool", "bool"),
+    ],
+)
+def test_dtypes_that_aesara_does_not_take(op, left, right):
     x, w = at.tensor4("x", left), at.tensor4("w", right)
-    f = jaxprgen.compile([x, w], ac.AbstractConv2d()(x, w))
+    f = jaxprgen.compile([x, w], op(x, w))
     with pytest.raises(UnsupportedOpError) as caught:
         f(np.ones((1, 1, 2, 2), left), np.ones((1, 1, 2, 2), right))
     assert str(caught.value).splitlines()[0] == (

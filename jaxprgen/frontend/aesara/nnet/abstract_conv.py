@@ -33,15 +33,16 @@ _OF_FILTER = {"valid": lambda n: 0, "half": lambda n: n // 2, "full": lambda n: 
 
 def layout_of(op: Any, filter_sizes: Sequence[int]) -> Layout:
     """What an Op's attributes say of filters of these sizes."""
-    mode, dilation = op.border_mode, op.filter_dilation
+    mode, dilation = op.border_mode, [int(n) for n in op.filter_dilation]
     if isinstance(mode, str):
         mode = [_OF_FILTER[mode](span(k, d)) for k, d in zip(filter_sizes, dilation, strict=True)]
     padding = [sides if isinstance(sides, tuple) else (sides, sides) for sides in mode]
     shared, flipped = not getattr(op, "unshared", False), getattr(op, "filter_flip", False)
-    return Layout(padding, op.subsample, dilation, op.num_groups, shared, flipped)
+    strides = [int(n) for n in op.subsample]
+    return Layout(padding, strides, dilation, op.num_groups, shared, flipped)
 
 
-def _common(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
+def in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
     """Both operands in the dtype to compute in; the result is rounded to the declared one."""
     common = ew.canonical(np.promote_types(dtype_of(x), dtype_of(y)))
     if common == BOOL or not np.can_cast(common, ctx.dtype, "same_kind"):
@@ -55,7 +56,7 @@ def _common(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
 @lowers(AbstractConv, folds=False)
 def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images."""
-    x, w = _common(ctx, x, w)
+    x, w = in_common_dtype(ctx, x, w)
     layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
     out = convolution.correlate(ctx.builder, x, w, layout)
     return ew.convert(ctx.builder, out, ctx.dtype)
@@ -64,7 +65,7 @@ def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
 @lowers(AbstractConv_gradWeights, folds=False, static=(2,))
 def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Value) -> Value:
     """The gradient with respect to filters, whose sizes are known while emitting."""
-    x, y = _common(ctx, x, y)
+    x, y = in_common_dtype(ctx, x, y)
     known = [int(n) for n in ctx.static(2)]
     gradient = convolution.filter_gradient(ctx.builder, x, y, known, layout_of(ctx.op, known))
     return ew.convert(ctx.builder, gradient, ctx.dtype)
@@ -73,7 +74,7 @@ def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Valu
 @lowers(AbstractConv_gradInputs, folds=False, static=(2,))
 def lower_conv_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value) -> Value:
     """The gradient with respect to images, whose sizes are known while emitting."""
-    w, y = _common(ctx, w, y)
+    w, y = in_common_dtype(ctx, w, y)
     known = [int(n) for n in ctx.static(2)]
     layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
     gradient = convolution.image_gradient(ctx.builder, w, y, known, layout)

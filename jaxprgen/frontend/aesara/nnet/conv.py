@@ -12,6 +12,7 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit.convolution import Layout
 from jaxprgen.emit.values import Shape, Value, dtype_of, shape_of, splat
 from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.frontend.aesara.nnet.abstract_conv import in_common_dtype
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
@@ -21,6 +22,7 @@ from jaxprgen.ir import Builder
 def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     """Images and filters are spread to their logical sizes, by zeros, and then convolved."""
     b, op = ctx.builder, ctx.op
+    x, w = in_common_dtype(ctx, x, w)
     _check(shape_of(x), op.bsize, op.imshp)
     _check(shape_of(w), op.nkern, op.kshp)
     x = _spread(b, x, op.imshp_logical[1:], first=True)

@@ -14,7 +14,7 @@ from aesara.tensor.nnet.corr import CorrMM, CorrMM_gradInputs, CorrMM_gradWeight
 from jaxprgen.emit import convolution
 from jaxprgen.emit.convolution import span
 from jaxprgen.emit.values import Value, shape_of
-from jaxprgen.frontend.aesara.nnet.abstract_conv import layout_of
+from jaxprgen.frontend.aesara.nnet.abstract_conv import in_common_dtype, layout_of
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
@@ -27,6 +27,7 @@ def given_sizes(node: Any) -> Sequence[int]:
 @lowers(CorrMM, folds=False)
 def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images; Aesara gave both one dtype."""
+    x, w = in_common_dtype(ctx, x, w)
     layout = layout_of(ctx.op, shape_of(w)[2 - len(shape_of(x)) :])
     return convolution.correlate(ctx.builder, x, w, layout)
 
@@ -34,6 +35,7 @@ def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
 @lowers(CorrMM_gradWeights, folds=False, static=given_sizes)
 def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -> Value:
     """The gradient with respect to filters of the given sizes, or of those there can be."""
+    x, y = in_common_dtype(ctx, x, y)
     op, known = ctx.op, [ctx.static_int(i) for i in given_sizes(ctx.node)]
     known = known or _filter_sizes(op, shape_of(x)[2:], shape_of(y)[2:])
     return convolution.filter_gradient(ctx.builder, x, y, known, layout_of(op, known))
@@ -52,6 +54,7 @@ def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[
 @lowers(CorrMM_gradInputs, folds=False, static=given_sizes)
 def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) -> Value:
     """The gradient with respect to images of the given sizes, or of the least there can be."""
+    w, y = in_common_dtype(ctx, w, y)
     _, _, *places = shape_of(y)
     own = shape_of(w)[-len(places) :]
     layout = layout_of(ctx.op, own)

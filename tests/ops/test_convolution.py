@@ -161,6 +161,27 @@ def test_products_of_matrices(rank):
     law()
 
 
+BORDERS = ["valid", "full", "half", 1, (2, 0), ((0, 2), 1), ((1, 0), (2, 1))]
+
+
+def test_every_border():
+    """For filters of odd and even extents; sizes that are not given follow from the others."""
+    inputs, ours, theirs, args = [], [], [], []
+    for border in BORDERS:
+        attributes = {"border_mode": border, "filter_dilation": (3, 1)}
+        case = Case((1, 1, 7, 6), (1, 1, 2, 3), attributes)
+        (x, w, y), outputs = convolutions(case, OPS[2], filter_flip=False)
+        inputs += x, w, y
+        args += case.arrays
+        ours += outputs
+        theirs += outputs
+        if border != "half":
+            to_filters, to_images = (op(**attributes) for op in MATRIX_OPS[2][1:])
+            ours += [to_filters(x, y), to_images(w, y)]
+            theirs += outputs[1:]
+    assert_all_same(jaxprgen.compile(inputs, ours)(*args), reference(inputs, theirs, args))
+
+
 def test_matrix_products_convert_to_one_dtype():
     x, w = at.tensor4("x", "float32"), at.tensor4("w", "float64")
     a, b = numbers((1, 1, 4, 4), "float32"), numbers((1, 1, 2, 2))

@@ -29,7 +29,6 @@ def _same_shape(construct: Any) -> ew.Emit:
 
 erf = _unary(lax.erf)
 erfc = _unary(lax.erfc)
-erfinv = _unary(lax.erf_inv)
 gammaln = _unary(lax.lgamma)
 _digamma = _unary(lax.digamma)
 expit = _unary(lax.logistic)
@@ -129,12 +128,18 @@ def chi2sf(b: Builder, x: Value, k: Value) -> Value:
 
 def i0(b: Builder, x: Value) -> Value:
     """The modified Bessel function of the first kind of order 0."""
-    return ew.multiply(b, ew.exp(b, _magnitude(b, x)), elementwise(b, lax.bessel_i0e, x))
+    return _unscaled(b, x, lax.bessel_i0e)
 
 
 def i1(b: Builder, x: Value) -> Value:
     """The modified Bessel function of the first kind of order 1."""
-    return ew.multiply(b, ew.exp(b, _magnitude(b, x)), elementwise(b, lax.bessel_i1e, x))
+    return _unscaled(b, x, lax.bessel_i1e)
+
+
+def _unscaled(b: Builder, x: Value, construct: Any) -> Value:
+    """A function that the primitive multiplies by ``exp(-|x|)``, finite where ``exp(|x|)`` is not."""
+    root = ew.exp(b, scaled(b, _magnitude(b, x), 0.5))
+    return ew.multiply(b, ew.multiply(b, root, elementwise(b, construct, x)), root)
 
 
 def _magnitude(b: Builder, x: Value) -> Value:

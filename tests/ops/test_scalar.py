@@ -55,15 +55,8 @@ ABSTRACT = {
 }
 LATER = {
     "BetaIncDer",
-    "Erfcinv",
-    "Erfcx",
     "Hyp2F1",
     "Hyp2F1Der",
-    "Iv",
-    "J0",
-    "J1",
-    "Jv",
-    "Owens_t",
     "SymPyCCode",  # C code and nothing else.
 }
 

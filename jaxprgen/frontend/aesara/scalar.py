@@ -17,7 +17,7 @@ from aesara.scalar import math as aem
 from aesara.tensor.math import MulWithoutZeros
 from aesara.tensor.xlogx import XlogX, XlogY0
 
-from jaxprgen.emit import division, special
+from jaxprgen.emit import bessel, bessel_01, division, error_functions, owens_t, special
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import (
     BOOL,
@@ -213,7 +213,9 @@ RULES: dict[type, ScalarRule] = {
             aes.Invert: ew.invert,
             aem.Erf: special.erf,
             aem.Erfc: special.erfc,
-            aem.Erfinv: special.erfinv,
+            aem.Erfinv: error_functions.erfinv,
+            aem.Erfcx: error_functions.erfcx,
+            aem.Erfcinv: error_functions.erfcinv,
             aem.Gamma: special.gamma,
             aem.GammaLn: special.gammaln,
             aem.Psi: special.digamma,
@@ -227,6 +229,11 @@ RULES: dict[type, ScalarRule] = {
             aem.GammaL: special.lower_gamma,
             aem.I0: special.i0,
             aem.I1: special.i1,
+            aem.J0: bessel_01.j0,
+            aem.J1: bessel_01.j1,
+            aem.Jv: bessel.jv,
+            aem.Iv: bessel.iv,
+            aem.Owens_t: owens_t.owens_t,
             aem.Sigmoid: special.expit,
             aem.Softplus: special.softplus,
             aem.Log1mexp: special.log1mexp,

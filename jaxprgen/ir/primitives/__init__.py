@@ -11,6 +11,7 @@ promotion happens here. Parameters that only choose JAX's defaults come from
 from jaxprgen.ir.primitives.contraction import *  # noqa: F403
 from jaxprgen.ir.primitives.convolution import *  # noqa: F403
 from jaxprgen.ir.primitives.decompositions import *  # noqa: F403
+from jaxprgen.ir.primitives.derivatives import *  # noqa: F403
 from jaxprgen.ir.primitives.elementwise import *  # noqa: F403
 from jaxprgen.ir.primitives.gathering import *  # noqa: F403
 from jaxprgen.ir.primitives.ordering import *  # noqa: F403

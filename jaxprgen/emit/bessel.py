@@ -1,0 +1,281 @@
+"""Bessel functions of real order: J and I, and what they need of Y and K.
+
+Orders and arguments are any real numbers. As in SciPy, a negative argument is for integral orders
+alone, else the result is NaN, and NaN it is at infinity.
+
+For ``|x| < 8`` the power series is summed. Beyond, Schläfli's integrals of ``exp(x sinh z - v z)``
+and ``exp(x cosh z - v z)`` (DLMF 10.9.17, 10.9.18, 10.32.12) are taken along contours that follow
+their steepest descent from a saddle point near enough for the trapezoidal rule to converge
+geometrically. With ``z`` counted from the saddle point, all have one integrand,
+``exp(s (cosh z - 1) + v (sinh z - z))``, times its value there. Here ``s`` is
+
+- ``sqrt(v² - x²)`` for J where ``x < v``, ``sqrt(v² + x²)`` for I,
+- ``-sqrt(v² - x²)`` for Y where ``x < v``, ``-sqrt(v² + x²)`` for K,
+- ``i sqrt(x² - v²)`` for the Hankel function J + iY where ``x > v``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import formula as f
+from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.derivative import with_derivatives
+from jaxprgen.emit.formula import Term
+from jaxprgen.emit.values import Value, known, like
+from jaxprgen.errors import UndefinedGradientError
+from jaxprgen.ir import Builder
+
+_SERIES_BELOW = 8.0
+_LARGEST = 1e30  # Beyond, an order that is not far from the argument makes no difference.
+
+
+class _Order(NamedTuple):
+    """An order's magnitude, and what reflection needs of it.
+
+    Attributes
+    ----------
+    size
+        The magnitude.
+    whole
+        Whether it is an integer.
+    odd
+        Whether it is an odd integer.
+    negative
+        Whether the order is negative.
+    sine, cosine
+        Of pi times the magnitude; the sine of an integer is 0.
+    reflected
+        Whether an order may be negative and no integer.
+    """
+
+    size: Term
+    whole: Term
+    odd: Term
+    negative: Term
+    sine: Term
+    cosine: Term
+    reflected: bool
+
+
+def _order(v: Term) -> _Order:
+    size = f.minimum(f.magnitude(v), _LARGEST)
+    nearest = f.round_(size)
+    rest = size - nearest
+    odd = f.equal(nearest - 2 * f.floor(0.5 * nearest), 1)
+    sine, cosine = f.sin(math.pi * rest), f.cos(math.pi * rest)
+    value = known(v.value)
+    return _Order(
+        size,
+        f.equal(rest, 0),
+        odd,
+        v < 0,
+        f.where(odd, -sine, sine),
+        f.where(odd, -cosine, cosine),
+        value is None or bool(np.any((value < 0) & (value != np.floor(value)))),
+    )
+
+
+# --- The power series ---------------------------------------------------------------------
+
+
+def _series(order: _Order, x: Term, sign: float) -> Term:
+    """``(x/2)^v / Γ(v+1) Σ (sign x²/4)^k / (k! (v+1)_k)`` for ``0 <= x <= 8``: DLMF 10.2.2.
+
+    At 40 terms what is left out is below rounding for negative orders as well.
+    """
+    v = order.size
+    if order.reflected:
+        v = f.where(order.negative & ~order.whole, -v, v)
+
+    def body(_: Builder, *carries: Value) -> list[Value]:
+        k, total, q, v = (Term(_, c) for c in carries)
+        return [(k - 1).value, (1 + total * q / (k * (v + k))).value, q.value, v.value]
+
+    def condition(inner: Builder, *carries: Value) -> Value:
+        return (Term(inner, carries[0]) > 0).value
+
+    b = x.builder
+    q = 0.25 * sign * x * x + 0 * v
+    _, total, _, _ = while_loop(
+        b, condition, body, [like(x.value, 40), (1 + 0 * q).value, q.value, (v + 0 * q).value]
+    )
+    at_zero = f.where(v < 0, math.inf, f.where(v > 0, 0, v + 1))  # 1 for 0, NaN for NaN.
+    half = 0.5 * x
+    exponent = v * f.log(f.where(f.equal(x, 0), 1, half)) - f.gammaln(v + 1)
+    first = f.where(f.equal(x, 0), at_zero, f.exp(exponent))
+    # Γ is negative between -2k - 1 and -2k.
+    low = f.floor(v + 1)
+    below = (low < 0) & ~f.equal(low, 2 * f.floor(0.5 * low))
+    return f.where(below, -first, first) * Term(b, total)
+
+
+# --- Integrals through saddle points --------------------------------------------------------
+
+
+def _scale(s: Term, v: Term, factor: float) -> Term:
+    """How far around the saddle point the integrand reaches."""
+    return f.minimum(factor / f.sqrt(s), 1 / f.cbrt(v))
+
+
+def _exponent(p: Term, q: Term, v: Term, s: Term, rotated: Term | None = None) -> tuple[Term, Term]:
+    """Real and imaginary part of ``s (cosh z - 1) + v (sinh z - z)`` at ``z = p + iq``.
+
+    ``rotated`` is the imaginary part of ``s``.
+    """
+    sinh, cosh, sin, cos = f.sinh(0.5 * p), f.cosh(0.5 * p), f.sin(0.5 * q), f.cos(0.5 * q)
+    a, b = sinh * cos, cosh * sin  # sinh(z/2)
+    c, d = cosh * cos, sinh * sin  # cosh(z/2)
+    real, imaginary = 2 * (a * a - b * b), 4 * a * b
+    cubic = v * (2 * (a * c - b * d) - p), v * (2 * (a * d + b * c) - q)
+    if rotated is None:
+        return s * real + cubic[0], s * imaginary + cubic[1]
+    return (
+        s * real - rotated * imaginary + cubic[0],
+        s * imaginary + rotated * real + cubic[1],
+    )
+
+
+def _upright(s: Term, v: Term) -> Term:
+    """The integral over 2πi from ``∞ - iπ`` to ``∞ + iπ`` for ``s >= 0``.
+
+    Of its halves, which are conjugate, the upper one. The contour leans to the right.
+    """
+    count, end = 24, 8.0
+    s, v = f.along_new_axis(s), f.along_new_axis(v)
+    scale = _scale(s, v, 1)
+    step = end / count
+    q = scale * (step * (f.numbers(scale, count) + 0.5))
+    p = scale + 0.2 * q * q
+    real, imaginary = _exponent(p, q, v, s)
+    slope = 0.4 * q
+    part = f.exp(real) * (f.cos(imaginary) + slope * f.sin(imaginary)) * scale
+    return f.sum_of_last_axis(part) * (step / math.pi)
+
+
+def _slanted(s: Term, rotated: Term, v: Term, factor: float | Term) -> tuple[Term, Term]:
+    """The integral from ``-∞`` to ``∞ + iπ`` for ``s < 0``, or ``s = 0`` and ``rotated > 0``.
+
+    The contour goes through the saddle point, or where ``v`` dominates above it, at an angle of
+    30° and levels off at imaginary parts of -π/4 and 3π/4.
+    """
+    count, end = 48, 6.0
+    size = f.maximum(-s, rotated)
+    scale = f.along_new_axis(f.minimum(factor / f.sqrt(size), 1 / f.cbrt(v)))
+    s, rotated, v = (f.along_new_axis(x) for x in (s, rotated, v))
+    step = 2 * end / count
+    p = scale * (step * (f.numbers(scale, count) + 0.5) - end)
+    e = f.exp(-p)
+    level = 1 / (1 + 3 * e)
+    above = 1.2 * v * scale * scale * scale * scale
+    q = above - 0.75 * math.pi * f.expm1(-p) * level
+    slope = 3 * math.pi * e * level * level
+    real, imaginary = _exponent(p, q, v, s, rotated)
+    size, sin, cos = f.exp(real) * scale, f.sin(imaginary), f.cos(imaginary)
+    parts = size * (cos - slope * sin), size * (sin + slope * cos)
+    return f.sum_of_last_axis(parts[0]) * step, f.sum_of_last_axis(parts[1]) * step
+
+
+def _level(s: Term, v: Term) -> Term:
+    """The integral from ``-∞`` to ``∞`` for ``-s``, ``s > v``."""
+    count, end = 36, 9.0
+    s, v = f.along_new_axis(s), f.along_new_axis(v)
+    scale = _scale(s, v, 1)
+    step = 2 * end / count
+    z = scale * (step * (f.numbers(scale, count) + 0.5) - end)
+    half = f.sinh(0.5 * z)
+    exponent = v * (2 * half * f.cosh(0.5 * z) - z) - 2 * s * half * half
+    return f.sum_of_last_axis(f.exp(exponent) * scale) * step
+
+
+def _hankel(order: _Order, x: Term) -> tuple[Term, Term]:
+    """J and Y of the order's magnitude for ``x >= 8``; where ``x < v`` not J."""
+    below = x < order.size
+    v = order.size if order.reflected else f.minimum(order.size, x)
+    s = f.sqrt(f.magnitude(x - v)) * f.sqrt(x + v)
+    real, imaginary = _slanted(
+        f.where(below, -s, 0), f.where(below, 0, s), v, f.where(below, 1.7, 1.25 + 0 * s)
+    )
+    # The phase sqrt(x² - v²) - v arccos(v/x), without rounding in the multiples of pi.
+    rest = v - 4 * f.round_(0.25 * v)
+    ratio = f.minimum(v / x, 1)
+    angle = v * f.arcsin(ratio) - v * (v / (x + s)) - 0.5 * math.pi * rest
+    sin_x, cos_x, sin, cos = f.sin(x), f.cos(x), f.sin(angle), f.cos(angle)
+    c, d = cos_x * cos - sin_x * sin, sin_x * cos + cos_x * sin
+    j = (real * d + imaginary * c) / math.pi
+    y = (imaginary * d - real * c) / math.pi
+    if not order.reflected:
+        return j, y
+    growth = f.exp(v * f.arcsinh(s / x) - s)
+    return j, f.where(below, -growth * real / math.pi, y)
+
+
+# --- J and I ------------------------------------------------------------------------------
+
+
+def _first_kind(v: Term, x: Term) -> Term:
+    """The Bessel function of the first kind, of order ``v``."""
+    order, size = _order(v), f.magnitude(x)
+    small = _series(order, f.minimum(size, _SERIES_BELOW), -1)
+    large = f.maximum(size, _SERIES_BELOW)
+    above = f.maximum(order.size, large)
+    s = f.sqrt((above - large) * (above + large))
+    j, y = _hankel(order, large)
+    j = f.where(large < order.size, _upright(s, above) * f.exp(s - above * f.arcsinh(s / large)), j)
+    if order.reflected:
+        reflected = order.cosine * j - order.sine * f.where(order.whole, 0, y)
+        j = f.where(order.negative & ~order.whole, reflected, j)
+    value = f.where(size < _SERIES_BELOW, small, j)
+    flipped = order.odd & order.whole & (order.negative ^ (x < 0))
+    return _of_real_argument(order, x, f.where(flipped, -value, value))
+
+
+def _modified(v: Term, x: Term) -> Term:
+    """The modified Bessel function of the first kind, of order ``v``."""
+    order, size = _order(v), f.magnitude(x)
+    small = _series(order, f.minimum(size, _SERIES_BELOW), 1)
+    large = f.minimum(f.maximum(size, _SERIES_BELOW), _LARGEST)
+    s = f.sqrt(order.size * order.size + large * large)
+    exponent = s - order.size * f.arcsinh(order.size / large)
+    root = f.exp(0.5 * exponent)  # Its square may be infinite where the result is not.
+    i = root * _upright(s, order.size) * root
+    if order.reflected:
+        k = f.exp(-exponent) * _level(s, order.size)
+        rest = order.sine * f.where(order.whole, 0, k) * (1 / math.pi)
+        i = f.where(order.negative, i + rest, i)
+    value = f.where(size < _SERIES_BELOW, small, i)
+    flipped = order.odd & order.whole & (x < 0)
+    return _of_real_argument(order, x, f.where(flipped, -value, value))
+
+
+def _of_real_argument(order: _Order, x: Term, value: Term) -> Term:
+    undefined = ((x < 0) & ~order.whole) | f.equal(f.magnitude(x), math.inf)
+    return f.where(undefined, math.nan, value)
+
+
+def _no_derivative(b: Builder, v: Value, x: Value) -> Value:
+    raise UndefinedGradientError(
+        "Bessel functions have no derivative with respect to their order here, as in Aesara. "
+        "Differentiate with respect to the argument, or stop the gradient of the order with "
+        "disconnected_grad."
+    )
+
+
+def _jv_slope(v: Term, x: Term) -> Term:
+    return 0.5 * (f.call(jv, v - 1, x) - f.call(jv, v + 1, x))
+
+
+def _iv_slope(v: Term, x: Term) -> Term:
+    return 0.5 * (f.call(iv, v - 1, x) + f.call(iv, v + 1, x))
+
+
+jv = f.computed_in(
+    f.widest, with_derivatives(f.formula(_first_kind), _no_derivative, f.formula(_jv_slope))
+)
+iv = f.computed_in(
+    f.widest, with_derivatives(f.formula(_modified), _no_derivative, f.formula(_iv_slope))
+)

@@ -1,0 +1,20 @@
+"""Programs that bring their own derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.ir.builder import Atom, Builder
+
+
+def custom_jvp_call(
+    b: Builder,
+    program: ClosedJaxpr,
+    derivative: Callable[..., tuple[ClosedJaxpr, tuple[bool, ...]]],
+    operands: Sequence[Atom],
+) -> list[Var]:
+    """``program`` of the operands; for ``derivative`` see `jaxprgen._jax.custom_jvp_params`."""
+    params = _jax.custom_jvp_params(program, derivative)
+    return b.bind_multiple(_jax.custom_jvp_call_p, operands, params)

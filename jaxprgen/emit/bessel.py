@@ -21,12 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import formula as f
-from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.derivative import with_derivatives
 from jaxprgen.emit.formula import Term
-from jaxprgen.emit.values import Value, known, like
+from jaxprgen.emit.values import Value, known
 from jaxprgen.errors import UndefinedGradientError
 from jaxprgen.ir import Builder
 
@@ -86,24 +84,16 @@ def _order(v: Term) -> _Order:
 def _series(order: _Order, x: Term, sign: float) -> Term:
     """``(x/2)^v / Γ(v+1) Σ (sign x²/4)^k / (k! (v+1)_k)`` for ``0 <= x <= 8``: DLMF 10.2.2.
 
-    At 40 terms what is left out is below rounding for negative orders as well.
+    What is left out is below rounding; negative orders take more terms.
     """
     v = order.size
     if order.reflected:
         v = f.where(order.negative & ~order.whole, -v, v)
 
-    def body(_: Builder, *carries: Value) -> list[Value]:
-        k, total, q, v = (Term(_, c) for c in carries)
-        return [(k - 1).value, (1 + total * q / (k * (v + k))).value, q.value, v.value]
-
-    def condition(inner: Builder, *carries: Value) -> Value:
-        return (Term(inner, carries[0]) > 0).value
-
-    b = x.builder
-    q = 0.25 * sign * x * x + 0 * v
-    _, total, _, _ = while_loop(
-        b, condition, body, [like(x.value, 40), (1 + 0 * q).value, q.value, (v + 0 * q).value]
-    )
+    q = (0.25 * sign) * x * x
+    total = 1 + 0 * q
+    for k in range(40 if order.reflected else 26, 0, -1):
+        total = 1 + total * q / (k * (v + k))
     at_zero = f.where(v < 0, math.inf, f.where(v > 0, 0, v + 1))  # 1 for 0, NaN for NaN.
     half = 0.5 * x
     exponent = v * f.log(f.where(f.equal(x, 0), 1, half)) - f.gammaln(v + 1)
@@ -111,15 +101,10 @@ def _series(order: _Order, x: Term, sign: float) -> Term:
     # Γ is negative between -2k - 1 and -2k.
     low = f.floor(v + 1)
     below = (low < 0) & ~f.equal(low, 2 * f.floor(0.5 * low))
-    return f.where(below, -first, first) * Term(b, total)
+    return f.where(below, -first, first) * total
 
 
 # --- Integrals through saddle points --------------------------------------------------------
-
-
-def _scale(s: Term, v: Term, factor: float) -> Term:
-    """How far around the saddle point the integrand reaches."""
-    return f.minimum(factor / f.sqrt(s), 1 / f.cbrt(v))
 
 
 def _exponent(p: Term, q: Term, v: Term, s: Term, rotated: Term | None = None) -> tuple[Term, Term]:
@@ -146,50 +131,56 @@ def _upright(s: Term, v: Term) -> Term:
     Of its halves, which are conjugate, the upper one. The contour leans to the right.
     """
     count, end = 24, 8.0
-    s, v = f.along_new_axis(s), f.along_new_axis(v)
-    scale = _scale(s, v, 1)
     step = end / count
-    q = scale * (step * (f.numbers(scale, count) + 0.5))
-    p = scale + 0.2 * q * q
-    real, imaginary = _exponent(p, q, v, s)
-    slope = 0.4 * q
-    part = f.exp(real) * (f.cos(imaginary) + slope * f.sin(imaginary)) * scale
-    return f.sum_of_last_axis(part) * (step / math.pi)
+
+    def part(k: Term, s: Term, v: Term, scale: Term) -> list[Term]:
+        q = scale * ((k + 0.5) * step)
+        real, imaginary = _exponent(scale + 0.2 * q * q, q, v, s)
+        return [f.exp(real) * (f.cos(imaginary) + 0.4 * q * f.sin(imaginary))]
+
+    scale = f.minimum(1 / f.sqrt(s), 1 / f.cbrt(v))
+    (total,) = f.totals(1, count, part, s, v, scale)
+    return total * scale * (step / math.pi)
 
 
-def _slanted(s: Term, rotated: Term, v: Term, factor: float | Term) -> tuple[Term, Term]:
+def _slanted(s: Term, rotated: Term, v: Term, factor: Term) -> tuple[Term, Term]:
     """The integral from ``-∞`` to ``∞ + iπ`` for ``s < 0``, or ``s = 0`` and ``rotated > 0``.
 
     The contour goes through the saddle point, or where ``v`` dominates above it, at an angle of
     30° and levels off at imaginary parts of -π/4 and 3π/4.
     """
     count, end = 48, 6.0
-    size = f.maximum(-s, rotated)
-    scale = f.along_new_axis(f.minimum(factor / f.sqrt(size), 1 / f.cbrt(v)))
-    s, rotated, v = (f.along_new_axis(x) for x in (s, rotated, v))
     step = 2 * end / count
-    p = scale * (step * (f.numbers(scale, count) + 0.5) - end)
-    e = f.exp(-p)
-    level = 1 / (1 + 3 * e)
+
+    def part(k: Term, s: Term, rotated: Term, v: Term, scale: Term, above: Term) -> list[Term]:
+        p = scale * ((k + 0.5) * step - end)
+        e = f.exp(-p)
+        level = 1 / (1 + 3 * e)
+        q = above - 0.75 * math.pi * f.expm1(-p) * level
+        slope = 3 * math.pi * e * level * level
+        real, imaginary = _exponent(p, q, v, s, rotated)
+        size, sin, cos = f.exp(real), f.sin(imaginary), f.cos(imaginary)
+        return [size * (cos - slope * sin), size * (sin + slope * cos)]
+
+    scale = f.minimum(factor / f.sqrt(f.maximum(-s, rotated)), 1 / f.cbrt(v))
     above = 1.2 * v * scale * scale * scale * scale
-    q = above - 0.75 * math.pi * f.expm1(-p) * level
-    slope = 3 * math.pi * e * level * level
-    real, imaginary = _exponent(p, q, v, s, rotated)
-    size, sin, cos = f.exp(real) * scale, f.sin(imaginary), f.cos(imaginary)
-    parts = size * (cos - slope * sin), size * (sin + slope * cos)
-    return f.sum_of_last_axis(parts[0]) * step, f.sum_of_last_axis(parts[1]) * step
+    real, imaginary = f.totals(2, count, part, s, rotated, v, scale, above)
+    return real * scale * step, imaginary * scale * step
 
 
 def _level(s: Term, v: Term) -> Term:
     """The integral from ``-∞`` to ``∞`` for ``-s``, ``s > v``."""
     count, end = 36, 9.0
-    s, v = f.along_new_axis(s), f.along_new_axis(v)
-    scale = _scale(s, v, 1)
     step = 2 * end / count
-    z = scale * (step * (f.numbers(scale, count) + 0.5) - end)
-    half = f.sinh(0.5 * z)
-    exponent = v * (2 * half * f.cosh(0.5 * z) - z) - 2 * s * half * half
-    return f.sum_of_last_axis(f.exp(exponent) * scale) * step
+
+    def part(k: Term, s: Term, v: Term, scale: Term) -> list[Term]:
+        z = scale * ((k + 0.5) * step - end)
+        half = f.sinh(0.5 * z)
+        return [f.exp(v * (2 * half * f.cosh(0.5 * z) - z) - 2 * s * half * half)]
+
+    scale = f.minimum(1 / f.sqrt(s), 1 / f.cbrt(v))
+    (total,) = f.totals(1, count, part, s, v, scale)
+    return total * scale * step
 
 
 def _hankel(order: _Order, x: Term) -> tuple[Term, Term]:

@@ -10,9 +10,8 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import reduce
-from jaxprgen.emit.shape import expand_dims
-from jaxprgen.emit.values import BOOL, Dtype, Value, dtype_of, elementwise, like, shape_of
+from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.values import BOOL, Dtype, Value, dtype_of, elementwise, like
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
@@ -147,23 +146,26 @@ def polynomial(coefficients: Sequence[float], x: Term) -> Term:
     return value
 
 
-def along_new_axis(x: Term) -> Term:
-    """``x`` with a last axis of size one; a scalar, which broadcasts anyhow, as it is."""
-    rank = len(shape_of(x.value))
-    return Term(x.builder, expand_dims(x.builder, x.value, [rank])) if rank else x
+def totals(number: int, count: int, part: Callable[..., Sequence[Term]], *xs: Term) -> list[Term]:
+    """The sums over ``k`` from 0 to ``count - 1`` of the terms that ``part(k, *xs)`` returns.
 
+    By a loop, so that nothing is ``count`` times as large as the operands.
+    """
+    b = xs[0].builder
+    zero = sum((0 * x for x in xs[1:]), 0 * xs[0])
 
-def numbers(x: Term, count: int) -> Term:
-    """0, 1, …, ``count - 1`` along the last axis, to go with ``x`` of `along_new_axis`."""
-    axis = max(len(shape_of(x.value)) - 1, 0)
-    shape = (*(1,) * axis, count)
-    return Term(x.builder, lax.iota(x.builder, dtype_of(x.value), shape, axis))
+    def body(inner: Builder, *carries: Value) -> list[Value]:
+        k, *terms = (Term(inner, x) for x in carries)
+        given, sums = terms[: len(xs)], terms[len(xs) :]
+        parts = part(k, *given)
+        following = [k + 1, *given, *(s + p for s, p in zip(sums, parts, strict=True))]
+        return [term.value for term in following]
 
+    def goes_on(inner: Builder, k: Value, *_: Value) -> Value:
+        return ew.less(inner, k, like(k, count))
 
-def sum_of_last_axis(x: Term) -> Term:
-    """The sum along the last axis."""
-    axis = len(shape_of(x.value)) - 1
-    return Term(x.builder, reduce.sum(x.builder, x.value, (axis,)))
+    carries = [like(zero.value, 0), *(x.value for x in xs), *[zero.value] * number]
+    return [Term(b, x) for x in while_loop(b, goes_on, body, carries)[1 + len(xs) :]]
 
 
 # --- Formulas as functions of values ------------------------------------------------------

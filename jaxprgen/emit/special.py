@@ -137,7 +137,7 @@ def i1(b: Builder, x: Value) -> Value:
 
 
 def _unscaled(b: Builder, x: Value, construct: Any) -> Value:
-    """A function that the primitive multiplies by ``exp(-|x|)``, finite where ``exp(|x|)`` is not."""
+    """``exp(|x|)`` times the primitive, which is finite where the exponential is not."""
     root = ew.exp(b, scaled(b, _magnitude(b, x), 0.5))
     return ew.multiply(b, ew.multiply(b, root, elementwise(b, construct, x)), root)
 

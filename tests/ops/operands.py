@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen._jax import Literal
+from jaxprgen._jax import Literal, eval_eqn
 
 UNSIGNED = [0, 1, 2, 3, 5, 7, 20]
 SIGNED = [*UNSIGNED, -1, -2, -3, -5, -7, -20]
@@ -58,8 +58,5 @@ def run_by_equation(f: Any, *args: Any) -> list[Any]:
         return x.val if isinstance(x, Literal) else found[x]
 
     for eqn in jaxpr.eqns:
-        out = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
-        found.update(
-            zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True)
-        )
+        found.update(zip(eqn.outvars, eval_eqn(eqn, list(map(read, eqn.invars))), strict=True))
     return [read(x) for x in jaxpr.outvars]

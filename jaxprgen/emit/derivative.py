@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import (
@@ -54,14 +51,9 @@ def with_derivatives(function: ew.Emit, *derivatives: ew.Emit) -> ew.Emit:
                 outputs[1:] = [ew.add(inner, outputs[1], part) if outputs[1:] else part]
             return _build(inner, outputs, shape), (not moving,)
 
-        def program() -> ClosedJaxpr:
-            inner = b.nested(types)
-            return _build(inner, [function(inner, *filled(inner.inputs))], shape)
-
-        # Equal calls on one line share a program, which JAX then compiles once.
-        fixed = tuple(np.asarray(splat_value(x)).tobytes() for x in sources)
-        key = emit, tuple(types), fixed, _jax.unnamed(b.source_info)
-        (out,) = lax.custom_jvp_call(b, b.once(key, program), derivative, atoms)
+        inner = b.nested(types)
+        program = _build(inner, [function(inner, *filled(inner.inputs))], shape)
+        (out,) = lax.custom_jvp_call(b, program, derivative, atoms)
         return broadcast_to(b, out, target)
 
     emit.__name__ = emit.__qualname__ = function.__name__

@@ -21,10 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import formula as f
 from jaxprgen.emit.derivative import with_derivatives
 from jaxprgen.emit.formula import Term
-from jaxprgen.emit.values import Value, known
+from jaxprgen.emit.values import Value, known, splat_value
 from jaxprgen.errors import UndefinedGradientError
 from jaxprgen.ir import Builder
 
@@ -208,7 +209,7 @@ def _hankel(order: _Order, x: Term) -> tuple[Term, Term]:
 # --- J and I ------------------------------------------------------------------------------
 
 
-def _first_kind(v: Term, x: Term) -> Term:
+def _jv(v: Term, x: Term) -> Term:
     """The Bessel function of the first kind, of order ``v``."""
     order, size = _order(v), f.magnitude(x)
     small = _series(order, f.minimum(size, _SERIES_BELOW), -1)
@@ -225,7 +226,7 @@ def _first_kind(v: Term, x: Term) -> Term:
     return _of_real_argument(order, x, f.where(flipped, -value, value))
 
 
-def _modified(v: Term, x: Term) -> Term:
+def _iv(v: Term, x: Term) -> Term:
     """The modified Bessel function of the first kind, of order ``v``."""
     order, size = _order(v), f.magnitude(x)
     small = _series(order, f.minimum(size, _SERIES_BELOW), 1)
@@ -256,17 +257,24 @@ def _no_derivative(b: Builder, v: Value, x: Value) -> Value:
     )
 
 
+def _neighbours(function: ew.Emit, v: Term, x: Term) -> tuple[Term, Term]:
+    """The function of the orders below and above."""
+    value = splat_value(v.value)
+    low, high = (
+        v + n if value is None else Term(v.builder, np.asarray(value + n, v.dtype)) for n in (-1, 1)
+    )
+    return f.call(function, low, x), f.call(function, high, x)
+
+
 def _jv_slope(v: Term, x: Term) -> Term:
-    return 0.5 * (f.call(jv, v - 1, x) - f.call(jv, v + 1, x))
+    low, high = _neighbours(jv, v, x)
+    return 0.5 * (low - high)
 
 
 def _iv_slope(v: Term, x: Term) -> Term:
-    return 0.5 * (f.call(iv, v - 1, x) + f.call(iv, v + 1, x))
+    low, high = _neighbours(iv, v, x)
+    return 0.5 * (low + high)
 
 
-jv = f.computed_in(
-    f.widest, with_derivatives(f.formula(_first_kind), _no_derivative, f.formula(_jv_slope))
-)
-iv = f.computed_in(
-    f.widest, with_derivatives(f.formula(_modified), _no_derivative, f.formula(_iv_slope))
-)
+jv = f.computed_in(f.widest, with_derivatives(f.formula(_jv), _no_derivative, f.formula(_jv_slope)))
+iv = f.computed_in(f.widest, with_derivatives(f.formula(_iv), _no_derivative, f.formula(_iv_slope)))

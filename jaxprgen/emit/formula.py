@@ -174,10 +174,11 @@ def totals(number: int, count: int, part: Callable[..., Sequence[Term]], *xs: Te
 def formula(f: Callable[..., Term]) -> ew.Emit:
     """A function of a builder and values that is written as one of terms."""
 
-    @functools.wraps(f)
     def emit(b: Builder, *xs: Value) -> Value:
         return f(*[Term(b, x) for x in xs]).value
 
+    emit.__name__ = emit.__qualname__ = f.__name__.removeprefix("_")
+    emit.__doc__ = f.__doc__
     return emit
 
 

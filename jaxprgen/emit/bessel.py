@@ -4,14 +4,17 @@ Orders and arguments are any real numbers. As in SciPy, a negative argument is f
 alone, else the result is NaN, and NaN it is at infinity.
 
 For ``|x| < 8`` the power series is summed. Beyond, Schläfli's integrals of ``exp(x sinh z - v z)``
-and ``exp(x cosh z - v z)`` (DLMF 10.9.17, 10.9.18, 10.32.12) are taken along contours that follow
-their steepest descent from a saddle point near enough for the trapezoidal rule to converge
+and ``exp(x cosh z - v z)`` (DLMF 10.9.17, 10.9.18, 10.32.9, 10.32.12) are taken along contours that
+follow their steepest descent from a saddle point near enough for the trapezoidal rule to converge
 geometrically. With ``z`` counted from the saddle point, all have one integrand,
 ``exp(s (cosh z - 1) + v (sinh z - z))``, times its value there. Here ``s`` is
 
 - ``sqrt(v² - x²)`` for J where ``x < v``, ``sqrt(v² + x²)`` for I,
 - ``-sqrt(v² - x²)`` for Y where ``x < v``, ``-sqrt(v² + x²)`` for K,
 - ``i sqrt(x² - v²)`` for the Hankel function J + iY where ``x > v``.
+
+In double precision the error is 1e-12 for orders up to 1e3, and 1e-15 times the order beyond; it is
+relative to the value, or to the size of the waves where J oscillates.
 """
 
 from __future__ import annotations

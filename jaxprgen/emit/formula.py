@@ -152,6 +152,7 @@ def totals(number: int, count: int, part: Callable[..., Sequence[Term]], *xs: Te
     By a loop, so that nothing is ``count`` times as large as the operands.
     """
     b = xs[0].builder
+    # Of the operands' common shape; under `shard_map` it varies over the same axes.
     zero = sum((0 * x for x in xs[1:]), 0 * xs[0])
 
     def body(inner: Builder, *carries: Value) -> list[Value]:

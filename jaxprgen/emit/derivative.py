@@ -34,7 +34,7 @@ def with_derivatives(function: ew.Emit, *derivatives: ew.Emit) -> ew.Emit:
         shape = broadcast_shapes(*map(shape_of, sources))
         # What is known has no tangent, and may spare the function equations.
         free = [i for i, x in enumerate(sources) if splat_value(x) is None]
-        atoms = [atom(b, broadcast_to(b, sources[i], shape)) for i in free]
+        atoms = b.vary_alike([atom(b, broadcast_to(b, sources[i], shape)) for i in free])
         types = [x.aval for x in atoms]
 
         def filled(values: Sequence[Value]) -> list[Value]:

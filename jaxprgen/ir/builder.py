@@ -197,6 +197,10 @@ class Builder:
             out, effects = _abstract_eval(primitive, avals, key, self.settings)
         return operands, out, effects
 
+    def vary_alike(self, operands: Sequence[Atom]) -> Sequence[Atom]:
+        """The operands, all of which vary over the mesh axes that any of them varies over."""
+        return operands if self.plain else self._vary_alike(operands)
+
     def _vary_alike(self, operands: Sequence[Atom]) -> list[Atom]:
         axes = [_jax.varying_axes(x.aval) for x in operands]
         union = frozenset[Any]().union(*axes)

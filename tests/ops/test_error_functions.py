@@ -160,3 +160,15 @@ def test_derivatives_of_owens_t(owens_t):
     hessian = jax.vmap(jax.hessian(owens_t, (0, 1)))(h, a)
     np.testing.assert_allclose(hessian[0][1], hessian[1][0], rtol=1e-12, atol=1e-15)
     assert_same(hessian[0][1], -h * np.exp(-0.5 * (1 + a**2) * h**2) / (2 * np.pi), 1e-12)
+
+
+def test_derivatives_on_several_devices():
+    """An operand that is the same on every device beside one that is not."""
+    h, a = at.scalar("h"), at.vector("a")
+    f = jaxprgen.compile([h, a], at.owens_t(h, a))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("i",))
+    parts = jax.sharding.PartitionSpec("i")
+    mapped = jax.shard_map(lambda x: f(0.5, x), mesh=mesh, in_specs=parts, out_specs=parts)
+    x = np.linspace(-2, 2, 4)
+    ours = jax.grad(lambda x: mapped(x).sum())(x)
+    assert_same(ours, np.exp(-0.125 * (1 + x**2)) / (2 * np.pi * (1 + x**2)), 1e-12)

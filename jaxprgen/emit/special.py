@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, dtype_of, elementwise, full_rank, like
+from jaxprgen.emit.values import Value, dtype_of, elementwise, like
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
@@ -23,17 +21,10 @@ def _unary(construct: Any) -> ew.Emit:
     return emit
 
 
-def _same_shape(construct: Any) -> ew.Emit:
-    return lambda b, *xs: full_rank(b, construct, *xs)
-
-
 erf = _unary(lax.erf)
 erfc = _unary(lax.erfc)
 gammaln = _unary(lax.lgamma)
-_digamma = _unary(lax.digamma)
 expit = _unary(lax.logistic)
-gammainc_der = _same_shape(lax.igamma_grad_a)
-betainc = _same_shape(lax.regularized_incomplete_beta)
 
 
 def scaled(b: Builder, x: Value, factor: float) -> Value:
@@ -58,72 +49,6 @@ def _log_to_base(base: int) -> ew.Emit:
 
 log2 = _log_to_base(2)
 log10 = _log_to_base(10)
-
-
-def digamma(b: Builder, x: Value) -> Value:
-    """The derivative of `gammaln`; infinite at zeros of either sign, where XLA's is NaN."""
-    at_zero = ew.divide(b, like(x, -1), x)
-    return ew.where(b, ew.equal(b, x, like(x, 0)), at_zero, _digamma(b, x))
-
-
-def trigamma(b: Builder, x: Value) -> Value:
-    """The derivative of `digamma`; 0 at infinity, where XLA's ``polygamma`` is NaN."""
-    value = elementwise(b, lax.polygamma, like(x, 1), x)
-    return ew.where(b, ew.equal(b, x, like(x, np.inf)), like(x, 0), value)
-
-
-def gamma(b: Builder, x: Value) -> Value:
-    """The gamma function; NaN at negative integers, signed infinity at signed zeros."""
-    magnitude = ew.exp(b, gammaln(b, x))
-    low = ew.floor(b, x)
-    negative = ew.less(b, x, like(x, 0))
-    # Between -2k - 1 and -2k the function is negative: the floor is odd there.
-    half = scaled(b, low, 0.5)
-    odd = ew.not_equal(b, ew.floor(b, half), half)
-    signed = ew.where(b, ew.bitwise_and(b, negative, odd), ew.negative(b, magnitude), magnitude)
-    pole = ew.bitwise_and(b, negative, ew.equal(b, low, x))
-    at_zero = ew.where(b, ew.equal(b, x, like(x, 0)), ew.reciprocal(b, x), signed)
-    return ew.where(b, pole, like(x, np.nan), at_zero)
-
-
-def _incomplete_gamma(construct: Any, at_zero: float, at_infinity: float) -> ew.Emit:
-    def emit(b: Builder, k: Value, x: Value) -> Value:
-        zero, infinity = like(x, 0), like(x, np.inf)
-        first = ew.bitwise_and(b, ew.equal(b, k, zero), ew.greater(b, x, zero))
-        finite = ew.bitwise_and(b, ew.greater_equal(b, x, zero), ew.less(b, x, infinity))
-        last = ew.bitwise_and(b, ew.equal(b, k, infinity), finite)
-        value = full_rank(b, construct, k, x)
-        value = ew.where(b, first, like(x, at_zero), value)
-        return ew.where(b, last, like(x, at_infinity), value)
-
-    emit.__doc__ = f"``{construct.__name__}``, with its limits at orders 0 and inf (NaN in XLA)."
-    return emit
-
-
-gammainc = _incomplete_gamma(lax.igamma, 1, 0)
-gammaincc = _incomplete_gamma(lax.igammac, 0, 1)
-
-
-def lower_gamma(b: Builder, k: Value, x: Value) -> Value:
-    """The lower incomplete gamma function, not regularized."""
-    return ew.multiply(b, gammainc(b, k, x), gamma(b, k))
-
-
-def upper_gamma(b: Builder, k: Value, x: Value) -> Value:
-    """The upper incomplete gamma function, not regularized."""
-    return ew.multiply(b, gammaincc(b, k, x), gamma(b, k))
-
-
-def gammaincc_der(b: Builder, k: Value, x: Value) -> Value:
-    """The derivative of `gammaincc` with respect to its first argument."""
-    return ew.negative(b, gammainc_der(b, k, x))
-
-
-def chi2sf(b: Builder, x: Value, k: Value) -> Value:
-    """The survival function of the chi-squared distribution with ``k > 0`` degrees of freedom."""
-    zero = like(x, 0)
-    tail = gammaincc(b, scaled(b, k, 0.5), scaled(b, ew.maximum(b, x, zero), 0.5))
-    return ew.where(b, ew.greater(b, k, zero), tail, like(x, np.nan))
 
 
 def i0(b: Builder, x: Value) -> Value:

@@ -57,6 +57,13 @@ LATER = {
     "BetaIncDer",
     "Hyp2F1",
     "Hyp2F1Der",
+    "Erfcinv",
+    "Erfcx",
+    "Iv",
+    "J0",
+    "J1",
+    "Jv",
+    "Owens_t",
     "SymPyCCode",  # C code and nothing else.
 }
 

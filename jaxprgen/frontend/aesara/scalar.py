@@ -17,8 +17,19 @@ from aesara.scalar import math as aem
 from aesara.tensor.math import MulWithoutZeros
 from aesara.tensor.xlogx import XlogX, XlogY0
 
-from jaxprgen.emit import bessel, bessel_01, division, error_functions, owens_t, special
+from jaxprgen.emit import (
+    bessel,
+    bessel_01,
+    division,
+    error_functions,
+    gamma_functions,
+    incomplete_beta,
+    incomplete_gamma,
+    owens_t,
+    special,
+)
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import hypergeometric as hyper
 from jaxprgen.emit.values import (
     BOOL,
     Dtype,
@@ -216,17 +227,17 @@ RULES: dict[type, ScalarRule] = {
             aem.Erfinv: error_functions.erfinv,
             aem.Erfcx: error_functions.erfcx,
             aem.Erfcinv: error_functions.erfcinv,
-            aem.Gamma: special.gamma,
+            aem.Gamma: gamma_functions.gamma,
             aem.GammaLn: special.gammaln,
-            aem.Psi: special.digamma,
-            aem.TriGamma: special.trigamma,
-            aem.Chi2SF: special.chi2sf,
-            aem.GammaInc: special.gammainc,
-            aem.GammaIncC: special.gammaincc,
-            aem.GammaIncDer: special.gammainc_der,
-            aem.GammaIncCDer: special.gammaincc_der,
-            aem.GammaU: special.upper_gamma,
-            aem.GammaL: special.lower_gamma,
+            aem.Psi: gamma_functions.digamma,
+            aem.TriGamma: gamma_functions.trigamma,
+            aem.Chi2SF: incomplete_gamma.chi2sf,
+            aem.GammaInc: incomplete_gamma.gammainc,
+            aem.GammaIncC: incomplete_gamma.gammaincc,
+            aem.GammaIncDer: incomplete_gamma.gammainc_der,
+            aem.GammaIncCDer: incomplete_gamma.gammaincc_der,
+            aem.GammaU: incomplete_gamma.upper_gamma,
+            aem.GammaL: incomplete_gamma.lower_gamma,
             aem.I0: special.i0,
             aem.I1: special.i1,
             aem.J0: bessel_01.j0,
@@ -237,7 +248,10 @@ RULES: dict[type, ScalarRule] = {
             aem.Sigmoid: special.expit,
             aem.Softplus: special.softplus,
             aem.Log1mexp: special.log1mexp,
-            aem.BetaInc: special.betainc,
+            aem.BetaInc: incomplete_beta.betainc,
+            aem.BetaIncDer: incomplete_beta.betainc_der,
+            aem.Hyp2F1: hyper.hyp2f1,
+            aem.Hyp2F1Der: hyper.hyp2f1_der,
             XlogX: lambda b, x: special.xlogy(b, x, x),
         }.items()
     },

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
@@ -136,3 +137,20 @@ def while_loop(
         "body_jaxpr": body,
     }
     return b.bind_multiple(_jax.primitive("while"), carries, params)
+
+
+def custom_jvp_call(
+    b: Builder,
+    function: ClosedJaxpr,
+    rule: Callable[..., tuple[Any, Any, Any]],
+    constants: Sequence[Atom],
+    operands: Sequence[Atom],
+) -> Var:
+    """``function(*constants, *operands)``, whose derivative is that of another program.
+
+    ``rule`` is told for every operand whether its tangent is zero. It returns a jaxpr of the
+    operands and the other tangents that gives the result and its tangent, that jaxpr's
+    constants, and in a tuple whether the tangent is left out because it is zero.
+    """
+    params = _jax.custom_jvp_params(function, rule, len(constants))
+    return b.bind_multiple(_jax.primitive("custom_jvp_call"), [*constants, *operands], params)[0]

@@ -1,0 +1,167 @@
+"""The incomplete gamma functions and their derivatives with respect to the order.
+
+With ``t = x exp(v)`` the normalized density ``t**k exp(-t) / gamma(k)`` of ``v`` is that at
+``v = 0`` times ``exp((k - x) v - x (exp(v) - 1 - v))``, which is log-concave. The tail on the side
+of ``x`` where it decreases, and its derivative, which weights it by ``v``, are integrals of
+positive functions of one shape: one rule of quadrature on the half-line does for all ``k`` and
+``x > 1`` (that of M. Mori and H. Takahasi for exponential decay, 101 nodes in steps of 0.08).
+The density is Loader's: Stirling's error apart, so that nothing large cancels (C. Loader, *Fast and
+accurate computation of binomial probabilities*, 2000). For ``x <= 1`` there is a power series
+(DLMF 8.7.1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from jaxprgen.emit import expression as fx
+from jaxprgen.emit.derivatives import refused, with_derivatives
+from jaxprgen.emit.expression import Emit, Expression, formula, where
+from jaxprgen.emit.gamma_functions import (
+    gamma,
+    lgamma1p,
+    log_less,
+    log_less_digamma,
+    outside,
+    stirling_error,
+)
+from jaxprgen.emit.values import dtype_of
+
+_STEPS = np.linspace(-3.5, 4.5, 101)
+NODES = np.exp(_STEPS - np.exp(-_STEPS))
+WEIGHTS = 0.08 * NODES * (1 + np.exp(-_STEPS))
+_ORDERS = np.arange(1.0, 21.0)
+_ALTERNATING = np.array([(-1) ** n / math.factorial(n) for n in range(1, 21)])
+
+
+def _density(k: Expression, x: Expression) -> Expression:
+    """``x**k exp(-x) / gamma(k)``."""
+    exponent = k * log_less(x / k, (x - k) / k) - stirling_error(k)
+    return fx.exp(exponent) * fx.sqrt(k * (0.5 / math.pi))
+
+
+def _tail(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+    """The lower function where ``x < k``, else the upper one, and its derivative; ``x > 1``."""
+    scale = 1 / (abs(x - k) + fx.sqrt(x))
+    v = where(x < k, -scale, scale).along_new_axis() * NODES
+    curved = x.along_new_axis() * (fx.expm1(v) - v)
+    weights = fx.exp((k - x).along_new_axis() * v - curved) * WEIGHTS
+    factor = _density(k, x) * scale
+    slope = log_less_digamma(k) + where(abs(x - k) < k, fx.log1p((x - k) / k), fx.log(x / k))
+    total = weights.total()
+    return factor * total, factor * (slope * total + (weights * v).total())
+
+
+def _near_zero(k: Expression, x: Expression) -> tuple[Expression, Expression, Expression]:
+    """The lower and the upper function, and the derivative of the lower; ``x <= 1``."""
+    powers = x.along_new_axis() + np.zeros(20)
+    terms = powers.running_product() * _ALTERNATING
+    inverse = 1 / (k.along_new_axis() + _ORDERS)
+    series = k * (terms * inverse).total()
+    logarithm = k * fx.log(x) - lgamma1p(k)
+    factor = fx.exp(logarithm)
+    upper = -fx.expm1(logarithm) - factor * series
+    moment = (terms * inverse * inverse * _ORDERS).total()
+    slope = (fx.log(x) - fx.digamma(k + 1)) * (series + 1) + moment
+    return factor * (series + 1), upper, factor * slope
+
+
+def _limits(
+    k: Expression, x: Expression, value: Expression, ends: tuple[float, float]
+) -> Expression:
+    """The value at orders and points that are zero, infinite or negative."""
+    at_zero, at_infinity = ends
+    value = where((x > 0) & k.equals(0) | (x.equals(math.inf) & (k < math.inf)), at_zero, value)
+    value = where(k.equals(math.inf) & (x < math.inf), at_infinity, value)
+    return where(outside((k, 0), (x, 0)), math.nan, value)
+
+
+def _interior(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+    """Both operands, harmless where limits hold or the branch for large ``x`` is not taken."""
+    return fx.maximum(k, float(np.finfo(dtype_of(k.value)).tiny)), fx.maximum(x, 1)
+
+
+@formula
+def _gammainc(k: Expression, x: Expression) -> Expression:
+    tail, _ = _tail(*_interior(k, x))
+    near, _, _ = _near_zero(k, x)
+    value = where(x <= 1, near, where(x < k, tail, 1 - tail))
+    return _limits(k, x, value, (1, 0))
+
+
+@formula
+def _gammaincc(k: Expression, x: Expression) -> Expression:
+    tail, _ = _tail(*_interior(k, x))
+    _, near, _ = _near_zero(k, x)
+    value = where(x <= 1, near, where(x < k, 1 - tail, tail))
+    return _limits(k, x, value, (0, 1))
+
+
+@formula
+def _gammainc_der(k: Expression, x: Expression) -> Expression:
+    """The derivative of `gammainc` with respect to the order; 0 at ``x = 0``.
+
+    Aesara's own implementation ends its series at a relative error of about 1e-6 and fails
+    at large operands; this one is accurate to 1e-10.
+    """
+    positive, above = _interior(k, x)
+    _, slope = _tail(positive, above)
+    _, _, near = _near_zero(positive, fx.minimum(x, 1))
+    value = where(x <= 1, near, where(x < k, slope, -slope))
+    value = where(x.equals(0) | x.equals(math.inf) | k.equals(math.inf), 0, value)
+    return where(outside((k, 0), (x, 0)), math.nan, value)
+
+
+@formula
+def _point_derivative(k: Expression, x: Expression) -> Expression:
+    """The derivative of `gammainc` with respect to ``x``."""
+    exponent = (k - 1) * fx.log(x) - x - fx.lgamma(k)
+    small = fx.exp(where(k.equals(1), -x, exponent))
+    large = _density(fx.maximum(k, 10), x) / x
+    return where(x < 0, math.nan, where((k < 10) | x.equals(0), small, large))
+
+
+@formula
+def _mixed_derivative(k: Expression, x: Expression) -> Expression:
+    """The derivative of `gammainc` with respect to both."""
+    density = Expression(k.builder, _point_derivative(k.builder, k.value, x.value))
+    return density * (fx.log(x) - fx.digamma(k))
+
+
+_REFUSED = refused(
+    "The incomplete gamma functions have no second derivative with respect to their order."
+)
+
+
+def _negative(function: Emit) -> Emit:
+    return formula(lambda k, x: -Expression(k.builder, function(k.builder, k.value, x.value)))
+
+
+gammainc_der = with_derivatives(_gammainc_der, lambda: (_REFUSED, _mixed_derivative))
+gammainc = with_derivatives(_gammainc, lambda: (gammainc_der, _point_derivative))
+gammaincc_der = _negative(gammainc_der)
+gammaincc = with_derivatives(_gammaincc, lambda: (gammaincc_der, _negative(_point_derivative)))
+
+
+@formula
+def lower_gamma(k: Expression, x: Expression) -> Expression:
+    """The lower incomplete gamma function, not regularized."""
+    b = k.builder
+    return Expression(b, gammainc(b, k.value, x.value)) * Expression(b, gamma(b, k.value))
+
+
+@formula
+def upper_gamma(k: Expression, x: Expression) -> Expression:
+    """The upper incomplete gamma function, not regularized."""
+    b = k.builder
+    return Expression(b, gammaincc(b, k.value, x.value)) * Expression(b, gamma(b, k.value))
+
+
+@formula
+def chi2sf(x: Expression, k: Expression) -> Expression:
+    """The survival function of the chi-squared distribution with ``k > 0`` degrees of freedom."""
+    half = fx.maximum(x, 0) * 0.5
+    tail = Expression(k.builder, gammaincc(k.builder, (k * 0.5).value, half.value))
+    return where(k > 0, tail, math.nan)

@@ -2,10 +2,10 @@
 
 Taylor's series at 0 leads to a first point, and from point to point the equation's own series
 lead on, each with a step of at most 0.4 of the distance to the singular points 0 and 1, and so
-short that its terms hardly cancel. There are no degenerate cases: no combination of parameters matters on
-the way (J. Pearson, S. Olver, M. Porter, *Numerical methods for the computation of the confluent
-and Gauss hypergeometric functions*, 2017, 4.7). Negative arguments are mapped to between 0 and 1
-before (NIST's *Digital Library of Mathematical Functions*, 15.8.1); the value at 1 is Gauss's
+short that its terms hardly cancel. There are no degenerate cases: no combination of parameters
+matters on the way (J. Pearson, S. Olver, M. Porter, *Numerical methods for the computation of the
+confluent and Gauss hypergeometric functions*, 2017, 4.7). Negative arguments are mapped to between
+0 and 1 before (NIST's *Digital Library of Mathematical Functions*, 15.8.1); the value at 1 is Gauss's
 (15.4.20). Derivatives with respect to parameters satisfy the differentiated recurrences.
 """
 
@@ -30,6 +30,8 @@ from jaxprgen.ir import Builder
 _TERMS = 5000
 _STEPS = 20000
 _NEGLIGIBLE = 1e-18
+# Where c is negative the other solution outgrows this one on the way: the series leads farther.
+_FAR = 0.9
 
 
 class _Parameters(NamedTuple):
@@ -85,10 +87,16 @@ def _at_zero(p: _Parameters, z: Expression) -> list[Expression]:
 def _series_goes_on(
     n: Expression, term: Expression, rate: Expression, *rest: Expression
 ) -> Expression:
-    f, g, df, dg = rest[:4]
-    open_value = abs(term) * n > (abs(f) + abs(g)) * _NEGLIGIBLE
-    open_rate = abs(rate) * n > (abs(df) + abs(dg)) * _NEGLIGIBLE
-    return (n < 4) | open_value | open_rate
+    _, g, _, dg, a, b, c, _, _, _, z = rest
+    some = ~(term.equals(0) & rate.equals(0))
+    # Terms may be tiny before they rise, and do so again where c + n is small.
+    rising = some & (abs((a + n) * (b + n) * z) > abs((c + n) * (n + 1)))
+    return (n < 4) | (n < 4 - c) | rising | _matters(n, term, g) | _matters(n, rate, dg)
+
+
+def _matters(n: Expression, term: Expression, total: Expression) -> Expression:
+    """Whether a term still changes the sum for the derivative, which is harder to please."""
+    return abs(term) * n > abs(total) * _NEGLIGIBLE
 
 
 def _next_term(
@@ -153,10 +161,9 @@ def _taylor(
 
 
 def _taylor_goes_on(n: Expression, *rest: Expression) -> Expression:
-    u, v, du, dv, f, g, df, dg = rest[:8]
-    open_value = (abs(u) + abs(v)) * (n + 1) > (abs(f) + abs(g)) * _NEGLIGIBLE
-    open_rate = (abs(du) + abs(dv)) * (n + 1) > (abs(df) + abs(dg)) * _NEGLIGIBLE
-    return (n < 3) | open_value | open_rate
+    u, v, du, dv, _, g, _, dg = rest[:8]
+    m = n + 1
+    return (n < 3) | _matters(m, abs(u) + abs(v), g) | _matters(m, abs(du) + abs(dv), dg)
 
 
 def _next_coefficients(n: Expression, *rest: Expression) -> list[Expression]:
@@ -180,7 +187,7 @@ def _inside(p: _Parameters, z: Expression, y: Expression) -> tuple[Expression, E
     """The function and its derivative along the rates, for ``0 <= z < 1`` and ``y = 1 - z``."""
     a, b, c, *_ = p
     size = abs(a * b) / fx.maximum(abs(c), 1) + abs(a) + abs(b) + abs(c)
-    first = fx.minimum(z, where(c < 0, 0.5, fx.minimum(2 / (size + 1), 0.5)))
+    first = fx.minimum(z, where(c < -1, _FAR, fx.minimum(2 / (size + 1), 0.5)))
     values = _at_zero(p, first)
     start = [first, where(first.equals(z), y, 1 - first), *values]
     reached, rest, f, _, df, _ = _advance(p, start, [z, y])
@@ -287,12 +294,13 @@ def _mirrored(
 def _mirror(p: _Parameters) -> tuple[Expression, Expression, Expression]:
     """``(c - b)_n / (c)_n`` of a polynomial of degree ``n = -a``: what `_gammas` returns.
 
-    It is the factor of the polynomial of ``1 - z`` (DLMF 15.8.7).
+    It is the factor of the polynomial of ``1 - z`` (DLMF 15.8.7), for ``c < a + b``.
     """
     a, b, c, _, b_rate, c_rate = p
-    moved = c_rate - b_rate
-    parts = [(c - b - a, moved, 1), (c, c_rate, 1), (c - b, moved, -1), (c - a, c_rate, -1)]
-    return _gammas(parts)
+    moved = b_rate - c_rate
+    parts = [(b - c + 1, moved, 1), (a + b - c + 1, moved, -1), (c, c_rate, 1), (c - a, c_rate, -1)]
+    logarithm, sign, rate = _gammas(parts)
+    return logarithm, sign * gamma_sign(a + 0.5), rate
 
 
 @formula

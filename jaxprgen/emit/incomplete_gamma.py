@@ -75,7 +75,8 @@ def _limits(
     at_zero, at_infinity = ends
     value = where((x > 0) & k.equals(0) | (x.equals(math.inf) & (k < math.inf)), at_zero, value)
     value = where(k.equals(math.inf) & (x < math.inf), at_infinity, value)
-    return where(outside((k, 0), (x, 0)), math.nan, value)
+    undecided = k.equals(x) & (k.equals(0) | k.equals(math.inf))
+    return where(outside((k, 0), (x, 0)) | undecided, math.nan, value)
 
 
 def _interior(k: Expression, x: Expression) -> tuple[Expression, Expression]:

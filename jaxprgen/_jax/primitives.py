@@ -134,7 +134,7 @@ def custom_jvp_params(function: Any, rule: Callable[..., Any], constants: int) -
         "call_jaxpr": function,
         "jvp_jaxpr_fun": _linear_util.wrap_init(rule, debug_info=debug_info),
         "num_consts": constants,
-        "symbolic_zeros": False,
+        "symbolic_zeros": True,
     }
 
 

@@ -5,8 +5,13 @@ lead on, each with a step of at most 0.4 of the distance to the singular points 
 short that its terms hardly cancel. There are no degenerate cases: no combination of parameters
 matters on the way (J. Pearson, S. Olver, M. Porter, *Numerical methods for the computation of the
 confluent and Gauss hypergeometric functions*, 2017, 4.7). Negative arguments are mapped to between
-0 and 1 before (NIST's *Digital Library of Mathematical Functions*, 15.8.1); the value at 1 is Gauss's
-(15.4.20). Derivatives with respect to parameters satisfy the differentiated recurrences.
+0 and 1 before (NIST's *Digital Library of Mathematical Functions*, 15.8.1); the value at 1 is
+Gauss's (15.4.20). Derivatives with respect to parameters satisfy the differentiated recurrences.
+
+A series that ends is a polynomial, with ``c`` the same negative integer as well, where SciPy's
+value depends on the order of ``a`` and ``b``. Derivatives with respect to its parameters are those
+of the function: Aesara's own implementation leaves out the terms that then do not end, and knows
+none for ``z <= -1``.
 """
 
 from __future__ import annotations

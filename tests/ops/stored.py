@@ -1,7 +1,7 @@
 """Values of special functions by mpmath at 60 digits, stored in special_values.csv.
 
-A row is the function, its arguments and its value; ``_der_a`` and the like are derivatives, by central
-differences with steps of 1e-18 and less.
+A row is the function, its arguments and its value; ``_der_a`` and the like are derivatives, by
+central differences with steps of 1e-18 and less.
 """
 
 from pathlib import Path

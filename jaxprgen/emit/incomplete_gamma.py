@@ -81,7 +81,9 @@ def _limits(
 
 def _interior(k: Expression, x: Expression) -> tuple[Expression, Expression]:
     """Both operands, harmless where limits hold or the branch for large ``x`` is not taken."""
-    return fx.maximum(k, float(np.finfo(dtype_of(k.value)).tiny)), fx.maximum(x, 1)
+    # Larger than the smallest number, so that the quotient of both is finite.
+    least = float(np.finfo(dtype_of(k.value)).tiny) ** 0.9
+    return fx.maximum(k, least), fx.maximum(x, 1)
 
 
 @formula

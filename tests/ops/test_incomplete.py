@@ -121,7 +121,7 @@ def test_edges():
     assert_close(compiled(aem.gammainc, 2)(k, x), lower, 0, [k, x])
     assert_close(compiled(aem.gammaincc, 2)(k, x), 1 - np.array(lower), 0, [k, x])
     slope = [scipy.special.expi(-2.0), 0, 0, 0, NAN, NAN, NAN, NAN]
-    assert_close(compiled(aem.gammainc_der, 2)(k, x)[:7], slope[:7], 1e-14, [k, x])
+    assert_close(compiled(aem.gammainc_der, 2)(k, x)[:7], slope[:7], 1e-13, [k[:7], x[:7]])
 
 
 TOLERANCE = {"float64": 1e-13, "float32": 2e-5, "float16": 4e-3}

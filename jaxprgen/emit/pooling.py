@@ -1,0 +1,200 @@
+"""Pooling: the maximum, sum or average of windows, and what belongs to its derivatives.
+
+Pooled are the last axes, one `Windows` for each.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import reduce
+from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.values import (
+    BOOL,
+    INT32,
+    Array,
+    Dtype,
+    Shape,
+    Value,
+    atom,
+    broadcast_to,
+    dtype_of,
+    like,
+    shape_of,
+    splat,
+)
+from jaxprgen.emit.windows import Windows, fold, unfold
+from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as lax
+
+
+def window_count(length: int, size: int, stride: int, ignore_border: bool) -> int:
+    """How many windows an axis has; those that do not fit in are ignored, or cut off."""
+    if ignore_border:
+        return max((length - size) // stride + 1, 0)
+    if stride >= size:
+        return (length - 1) // stride + 1
+    return max(0, (length - 1 - size) // stride + 1) + 1
+
+
+def _inside(w: Windows, length: int, pad: int = 0) -> Array:
+    """Which elements of each window of an axis are its own, or among so many on either side."""
+    place = w.start + w.stride * np.arange(w.number)[:, None] + np.arange(w.size)
+    return (place >= -pad) & (place < length + pad)
+
+
+def _elements(windows: Sequence[Windows], sizes: Shape, pads: Shape) -> Array:
+    """How many elements each window has of an array, and of so many more on either side."""
+    counts = [_inside(*axis).sum(1) for axis in zip(windows, sizes, pads, strict=True)]
+    return functools.reduce(np.multiply.outer, counts)
+
+
+def _window_shapes(
+    x: Value, windows: Sequence[Windows]
+) -> tuple[Shape, Shape, list[tuple[int, int]]]:
+    shape = shape_of(x)
+    first = len(shape) - len(windows)
+    edges = [
+        (-w.start, max(0, w.start + (w.number - 1) * w.stride + w.size - n))
+        for w, n in zip(windows, shape[first:], strict=True)
+    ]
+    ones = (1,) * first
+    sizes, strides = (*ones, *(w.size for w in windows)), (*ones, *(w.stride for w in windows))
+    return sizes, strides, [(0, 0)] * first + edges
+
+
+def pool_max(b: Builder, x: Value, windows: Sequence[Windows]) -> Value:
+    """The maximum of each window; NaN where one of its elements is.
+
+    Where elements tie, JAX differentiates with respect to one of them.
+    """
+    sizes = shape_of(x)[-len(windows) :]
+    if dtype_of(x).kind == "c":
+        raise UnsupportedOpError("JAX has no maximum over windows of complex numbers.")
+    if not _elements(windows, sizes, (0,) * len(windows)).all():
+        raise ShapeMismatchError("The maximum over a window of padding alone is not defined.")
+    if 0 in (pooled := _pooled(x, windows)):
+        return splat(0, dtype_of(x), pooled)
+    return lax.reduce_window_max(b, atom(b, x), *_window_shapes(x, windows))
+
+
+def pool_sum(b: Builder, x: Value, windows: Sequence[Windows]) -> Value:
+    """The sum of each window, of booleans "or"; of half floats it is added up in single ones."""
+    dtype = dtype_of(x)
+    if dtype == BOOL:
+        return ew.truth(b, pool_sum(b, ew.convert(b, x, INT32), windows))
+    if 0 in (pooled := _pooled(x, windows)):
+        return splat(0, dtype, pooled)
+    wide = ew.convert(b, x, _working(dtype)) if dtype.kind == "f" else x
+    total = lax.reduce_window_sum(b, atom(b, wide), *_window_shapes(x, windows))
+    return ew.convert(b, total, dtype)
+
+
+def _pooled(x: Value, windows: Sequence[Windows]) -> Shape:
+    shape = shape_of(x)
+    return (*shape[: len(shape) - len(windows)], *(w.number for w in windows))
+
+
+def _working(dtype: Dtype) -> Dtype:
+    """What NumPy averages in."""
+    if dtype.kind in "biu":
+        return ew.canonical(np.float64)
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def pool_mean(b: Builder, x: Value, windows: Sequence[Windows], pads: Shape) -> Value:
+    """The average of each window, ``pads`` zeros on either side of each axis included."""
+    dtype = dtype_of(x)
+    counts = _elements(windows, shape_of(x)[-len(windows) :], pads)
+    total = pool_sum(b, ew.convert(b, x, _working(dtype)), windows)
+    return ew.convert(b, _divide(b, total, counts), dtype)
+
+
+def _divide(b: Builder, total: Value, counts: Array) -> Value:
+    """By one number where all counts are equal."""
+    divisor = counts.astype(dtype_of(total))
+    if counts.size and (counts == counts.flat[0]).all():
+        divisor = divisor.flat[0].reshape(())
+    return ew.divide(b, total, divisor)
+
+
+def spread_sum(b: Builder, y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
+    """`pool_sum` of axes of these sizes, transposed: each element is the sum of its windows'."""
+    shape = shape_of(y)
+    first = len(shape) - len(windows)
+    if 0 in shape or 0 in sizes:
+        return splat(0, dtype_of(y), (*shape[:first], *sizes))
+    config: list[tuple[int, int, int]] = [(0, 0, 0)] * first
+    for w, n in zip(windows, sizes, strict=True):
+        low = w.size - 1 + w.start
+        high = n + w.size - 1 - low - ((w.number - 1) * w.stride + 1)
+        config.append((low, high, w.stride - 1))
+    apart = lax.pad(b, atom(b, y), atom(b, np.zeros((), dtype_of(y))), config)
+    ones = (1,) * len(shape)
+    reach = (*ones[:first], *(w.size for w in windows))
+    return lax.reduce_window_sum(b, apart, reach, ones, [(0, 0)] * len(shape))
+
+
+def spread_mean(
+    b: Builder, y: Value, windows: Sequence[Windows], sizes: Shape, pads: Shape
+) -> Value:
+    """`pool_mean` of axes of these sizes, transposed."""
+    return spread_sum(b, _divide(b, y, _elements(windows, sizes, pads)), windows, sizes)
+
+
+def _insides(windows: Sequence[Windows], rank: int) -> list[int]:
+    """The axes of an unfolded array that go over the elements of one window."""
+    first = rank - len(windows)
+    return [first + 2 * i + 1 for i in range(len(windows))]
+
+
+def _hits(b: Builder, x: Value, maxima: Value, windows: Sequence[Windows]) -> Value:
+    """Where in each window there is its maximum: at every place that ties, and not at NaN."""
+    common = np.result_type(dtype_of(x), dtype_of(maxima))
+    x, maxima = ew.convert(b, x, common), ew.convert(b, maxima, common)
+    insides = _insides(windows, len(shape_of(x)))
+    return ew.equal(b, unfold(b, x, windows), expand_dims(b, maxima, insides))
+
+
+def spread_to_maxima(
+    b: Builder, x: Value, maxima: Value, y: Value, windows: Sequence[Windows]
+) -> Value:
+    """What each window has in ``y``, at all elements that are its maximum; shaped like ``x``."""
+    hits = _hits(b, x, maxima, windows)
+    insides = _insides(windows, len(shape_of(x)))
+    spread = broadcast_to(b, expand_dims(b, y, insides), shape_of(hits))
+    parts = ew.where(b, hits, spread, like(y, 0))
+    return fold(b, parts, windows, shape_of(x)[-len(windows) :])
+
+
+def sum_at_maxima(
+    b: Builder, x: Value, maxima: Value, y: Value, windows: Sequence[Windows]
+) -> Value:
+    """`spread_to_maxima` transposed: the sum, for each window, of ``y`` at its maxima in ``x``."""
+    hits = _hits(b, x, maxima, windows)
+    parts = ew.where(b, hits, unfold(b, y, windows), like(y, 0))
+    return reduce.sum(b, parts, _insides(windows, len(shape_of(x))))
+
+
+def take_at_maxima(b: Builder, x: Value, y: Value, windows: Sequence[Windows]) -> Value:
+    """What ``y`` is, for each window, where ``x`` has its first maximum, or its first NaN."""
+    insides = _insides(windows, len(shape_of(x)))
+    sizes = shape_of(x)[-len(windows) :]
+    best = ew.bitwise_or(
+        b,
+        _hits(b, x, pool_max(b, x, windows), windows),
+        ew.isnan(b, unfold(b, x, windows)),
+    )
+    real = [_inside(w, n) for w, n in zip(windows, sizes, strict=True)]
+    best = ew.bitwise_and(b, best, functools.reduce(np.logical_and.outer, real))
+    first = expand_dims(b, reduce.argmax(b, best, insides), insides)
+    numbers = np.arange(math.prod(w.size for w in windows), dtype=dtype_of(first))
+    grid = numbers.reshape([n for w in windows for n in (1, w.size)])
+    chosen = ew.where(b, ew.equal(b, first, grid), unfold(b, y, windows), like(y, 0))
+    return reduce.sum(b, chosen, insides)

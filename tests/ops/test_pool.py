@@ -1,0 +1,271 @@
+"""Pooling over any number of axes: values, derivatives, and derivatives of these."""
+
+import warnings
+from typing import NamedTuple
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laws import DTYPES, assert_agrees, assert_same, equations, reference
+from operands import run_by_equation
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # `aesara.tensor.signal` is deprecated.
+    from aesara.tensor.signal.pool import (
+        AveragePoolGrad,
+        DownsampleFactorMaxGradGrad,
+        MaxPoolGrad,
+        MaxPoolRop,
+        Pool,
+        max_pool_2d_same_size,
+        pool_2d,
+    )
+
+MEANS = ["sum", "average_inc_pad", "average_exc_pad"]
+MODES = ["max", *MEANS]
+NUMBERS = np.random.default_rng(0)
+
+
+class Case(NamedTuple):
+    shape: tuple[int, ...]
+    ignore_border: bool
+    sizes: list[int]
+    strides: list[int]
+    pads: list[int]
+
+    @property
+    def rank(self):
+        return len(self.sizes)
+
+    @property
+    def geometry(self):
+        return tuple(np.array(row) for row in (self.sizes, self.strides, self.pads))
+
+    def pool(self, mode, *args):
+        return Pool(self.ignore_border, mode, self.rank)(*args)
+
+    def pooled(self):
+        shape = Pool.out_shape(
+            self.shape, *self.geometry[:1], self.ignore_border, *self.geometry[1:], self.rank
+        )
+        return tuple(int(n) for n in shape)
+
+    def windows(self):
+        """The place of each window, and what of it is inside of the array."""
+        first = len(self.shape) - self.rank
+        for place in np.ndindex(*self.pooled()):
+            bounds = zip(place[first:], *self.geometry, self.shape[first:], strict=True)
+            inside = [
+                slice(max(i * step - pad, 0), min(i * step - pad + size, n))
+                for i, size, step, pad, n in bounds
+            ]
+            yield place, (*place[:first], *inside)
+
+
+@st.composite
+def cases(draw):
+    rank = draw(st.integers(1, 3))
+    ignore_border = draw(st.booleans())
+    sizes = draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank))
+    strides = draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank))
+    pads = [draw(st.integers(0, n - 1)) if ignore_border else 0 for n in sizes]
+    batch = draw(st.lists(st.integers(0, 2), max_size=2))
+    shape = draw(st.lists(st.integers(1, 6), min_size=rank, max_size=rank))
+    return Case((*batch, *shape), ignore_border, sizes, strides, pads)
+
+
+def tensor(dtype, rank, name=None):
+    return at.tensor(dtype, shape=[None] * rank, name=name)
+
+
+def distinct(shape, dtype="float64"):
+    """Different numbers, none of them 0, so that no two tie, nor one with what pads."""
+    count = int(np.prod(shape))
+    return (NUMBERS.permutation(count) - count // 2 + 0.5).reshape(shape).astype(dtype)
+
+
+def pulled_back(f, a, w, g, *geometry):
+    """JAX's gradients of the products of ``g`` with each of the pools."""
+
+    def products(a):
+        return [(z * g).sum() for z in f(a, w, g, *geometry)[: len(MODES)]]
+
+    return jax.jit(jax.jacrev(products))(a)
+
+
+@settings(max_examples=12)
+@given(cases(), st.booleans())
+def test_pools_and_their_derivatives(case, ties):
+    """Each as in Python mode, and what `aesara.grad` makes of each as JAX's transposed pool."""
+    rank = len(case.shape)
+    x, w, g = (tensor("float64", rank, name) for name in "xwg")
+    geometry = at.lvectors("sizes", "strides", "pads")
+    a = distinct(case.shape)
+    if ties and not any(case.pads):  # Where Python mode's windows are those they should be.
+        a = np.round(a / 3)
+    pools = [case.pool(mode, x, *geometry) for mode in MODES]
+    options = (case.ignore_border,)
+    largest = pools[0]
+    slopes = [
+        MaxPoolGrad(*options, ndim=case.rank)(x, largest, g, *geometry),
+        *(AveragePoolGrad(*options, mode, case.rank)(x, g, *geometry) for mode in MEANS),
+    ]
+    second = DownsampleFactorMaxGradGrad(*options, ndim=case.rank)(x, largest, w, *geometry)
+    args = [a, distinct(case.shape), distinct(case.pooled()), *case.geometry]
+    inputs, outputs = [x, w, g, *geometry], [*pools, *slopes, second]
+    f = jaxprgen.compile(inputs, outputs)
+    check_jaxpr(f.jaxpr(*args).jaxpr)
+    found = f(*args)
+    shared = [i for i in range(len(outputs)) if not any(case.pads) or i != 2 * len(MODES) - 1]
+    theirs = reference(inputs, [outputs[i] for i in shared], args)  # It lacks that derivative.
+    for i, yours in zip(shared, theirs, strict=True):
+        assert_same(found[i], yours, where=str(outputs[i].owner))
+    wanted = pulled_back(f, *args)
+    for i in range(1 if ties else 0, len(MODES)):
+        assert_same(found[len(MODES) + i], wanted[i], where=MODES[i])
+
+
+FEW = [
+    Case((2, 4, 5), True, [2, 2], [2, 2], [0, 0]),
+    Case((2, 4, 6), False, [2, 3], [1, 2], [0, 0]),
+    Case((2, 1, 5, 5), True, [3, 3], [2, 1], [1, 2]),
+    Case((5, 7), False, [1, 2], [3, 3], [0, 0]),
+    Case((2, 2, 5), True, [3, 3], [2, 1], [0, 0]),  # Windows do not fit in: there are none.
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes(dtype):
+    """Of integers averages are cut off; of booleans they are "or", and so are sums."""
+    kind = np.dtype(dtype).kind
+    for case in FEW[: 5 if kind == "f" else 3]:
+        x = tensor(dtype, len(case.shape))
+        a = NUMBERS.normal(size=case.shape).clip(-1, 1) * 10  # Python mode lets no sum overflow.
+        a = (np.abs(a) if kind == "u" else a).astype(dtype)
+        outputs = [case.pool(mode, x, *case.geometry) for mode in MODES[kind == "c" :]]
+        f = jaxprgen.compile([x], outputs)
+        theirs = reference([x], outputs, [a])
+        for mine, yours in zip(run_by_equation(f, a), theirs, strict=True):
+            assert_same(mine, yours, where=str(case))
+    if kind == "c":
+        f = jaxprgen.compile([x], case.pool("max", x, *case.geometry))
+        with pytest.raises(UnsupportedOpError, match="no maximum over windows of complex"):
+            f(a)
+
+
+def test_nan_and_infinities():
+    x = at.dmatrix()
+    a = np.array([[1, np.nan, -np.inf, -np.inf], [np.inf, -np.inf, np.nan, 2], [-np.inf] * 4])
+    outputs = [Pool(True, mode, 1)(x, [2], [1]) for mode in MODES]
+    assert_agrees([x], outputs, [a])
+    assert_agrees([x], [MaxPoolGrad(True, 1)(x, outputs[0], x[:, 1:], [2], [1])], [a])
+
+
+def test_every_element_that_ties_gets_the_gradient_and_none_outside_of_the_window():
+    """With padding, Python mode takes the first window for ``[0, 0, 0]``; C code does not."""
+    x, g = at.dvectors("xg")
+    z = Pool(True, "max", 1)(x, [3], [3], [1])
+    f = jaxprgen.compile([x, g], MaxPoolGrad(True, 1)(x, z, g, [3], [3], [1]))
+    ours = f(np.zeros(7), np.array([1.0, 10, 100]))
+    np.testing.assert_array_equal(ours, [1, 1, 10, 10, 10, 100, 100])
+
+
+@pytest.mark.parametrize("case", FEW[:4])
+def test_what_stands_at_the_first_maximum(case):
+    """As documented: Python mode has an error there."""
+    x, y = (tensor("float64", len(case.shape)) for _ in range(2))
+    f = jaxprgen.compile(
+        [x, y], MaxPoolRop(case.ignore_border, ndim=case.rank)(x, y, *case.geometry)
+    )
+    a, e = np.round(distinct(case.shape) / 4), distinct(case.shape)
+    a.flat[3], a.flat[-3:] = np.nan, -np.inf
+    ours, wanted = f(a, e), np.zeros(case.pooled())
+    for place, inside in case.windows():
+        wanted[place] = e[inside].flat[np.argmax(a[inside])]
+    assert_same(ours, wanted)
+
+
+@pytest.mark.parametrize("mode", MODES[::2])
+def test_gradients_as_users_write_them(mode):
+    x, w = at.dtensor4("x"), at.dtensor4("w")
+    z = pool_2d(x, (3, 2), True, (2, 1), (1, 0), mode)
+    loss = at.sum(at.sin(z) * w)
+    slope = aesara.grad(loss, x)
+    bend = aesara.grad(at.sum(at.cos(slope) * x), w)
+    f, g, h = (jaxprgen.compile([x, w], y) for y in (loss, slope, bend))
+    a = distinct((2, 1, 5, 4)) / 9
+    args = a, NUMBERS.normal(size=np.shape(jaxprgen.compile([x], z)(a)))
+    assert_agrees([x, w], [slope], args)
+    assert_same(jax.jit(jax.grad(f))(*args), g(*args))
+    assert_same(
+        jax.grad(lambda w: np.sum(1) * (jax.numpy.cos(g(a, w)) * a).sum())(args[1]), h(*args), 1e-10
+    )
+    mapped = jax.vmap(jax.grad(f), (0, None))(np.stack([a, 2 * a]), args[1])
+    assert_same(mapped[1], g(2 * a, args[1]))
+
+
+def test_windows_that_do_not_overlap_are_reshapes():
+    x = at.dtensor4("x")
+    f = assert_agrees(
+        [x], [max_pool_2d_same_size(x, (2, 2))], [np.round(distinct((1, 2, 4, 4)) / 5)]
+    )
+    names = equations(f, np.ones((1, 2, 4, 4)))
+    assert set(names) == {"reduce_window_max", "reshape", "broadcast_in_dim", "eq", "select_n"}
+
+
+def test_a_pool_is_one_equation():
+    x = at.dtensor4("x")
+    a = np.ones((1, 2, 5, 5))
+    for mode, names in [("max", ["reduce_window_max"]), ("sum", ["reduce_window_sum"])]:
+        assert equations(jaxprgen.compile([x], pool_2d(x, (3, 3), True, mode=mode)), a) == names
+
+
+def test_windows_must_be_known_and_possible():
+    x, sizes, pads = at.dvector("x"), at.lvector("sizes"), at.lvector("pads")
+    one = np.array([1])
+    f = jaxprgen.compile([x, sizes, pads], Pool(True, "max", 1)(x, sizes, [1], pads))
+    assert f(np.ones(4), one, 0 * one).shape == (4,)
+    with pytest.raises(StaticShapeError, match="'sizes'"):
+        jax.jit(f)(np.ones(4), one, 0 * one)
+    for args, message in [
+        (
+            (one * 0, one),
+            "Windows of sizes (0,), with strides (1,) and padding (1,), are none: sizes and "
+            "strides are at least 1, and padding is not negative.",
+        ),
+        (
+            (np.array([1, 1]), one),
+            "1 axes are pooled, but sizes, strides and padding are [(1, 1), (1,), (1,)].",
+        ),
+        ((one, 2 * one), "The maximum over a window of padding alone is not defined."),
+    ]:
+        with pytest.raises(ShapeMismatchError) as caught:
+            f(np.ones(4), *args)
+        assert str(caught.value).splitlines()[0] == message
+    g = at.dvector("g")
+    for slope, message in [
+        (
+            AveragePoolGrad(True, "sum", 1)(x, g, [2]),
+            "The gradient of a pool has shape (3,), not (2,).",
+        ),
+        (
+            MaxPoolGrad(True, 1)(x, x[:2], g, [2]),
+            "The gradient of a pool has shape (3,), not (2,).",
+        ),
+        (
+            DownsampleFactorMaxGradGrad(True, ndim=1)(x, x[:2], g, [2]),
+            "What is summed at maxima has shape (3,), not (4,).",
+        ),
+        (MaxPoolRop(True, ndim=1)(x, g, [2]), "What is taken at maxima has shape (3,), not (4,)."),
+    ]:
+        with pytest.raises(ShapeMismatchError) as caught:
+            jaxprgen.compile([x, g], slope)(np.ones(4), np.ones(3))
+        assert str(caught.value).splitlines()[0] == message

@@ -8,9 +8,11 @@ import numpy as np
 
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import gather as ga
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import expand_dims
-from jaxprgen.emit.values import Value, like
+from jaxprgen.emit.values import Value, broadcast_to, dtype_of, like, shape_of, splat
+from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
@@ -35,6 +37,53 @@ def softmax_vjp(b: Builder, cotangent: Value, y: Value, axes: Sequence[int]) -> 
     product = ew.multiply(b, cotangent, y)
     total = _kept(b, reduce.sum(b, product, axes), axes)
     return ew.subtract(b, product, ew.multiply(b, total, y))
+
+
+# --- Losses of classifiers: rows of scores, of which one each is the target's --------------
+
+
+def softmax_loss(b: Builder, x: Value, targets: Value) -> tuple[Value, Value]:
+    """Of each row, minus the logarithm of the softmax of its target; and the softmax.
+
+    A row that has an infinite score, or no finite one, has neither.
+    """
+    shifted = ew.subtract(b, x, _largest(b, x, [1]))
+    powers = ew.exp(b, shifted)
+    total = reduce.sum(b, powers, [1])
+    loss = ew.subtract(b, ew.log(b, total), ga.take(b, shifted, _places(x, targets)))
+    return loss, ew.divide(b, powers, _kept(b, total, [1]))
+
+
+def softmax_loss_vjp(b: Builder, cotangent: Value, softmax: Value, targets: Value) -> Value:
+    """The vector-Jacobian product of `softmax_loss` where the softmax is this one."""
+    rows = broadcast_to(b, cotangent, shape_of(softmax)[:1])
+    scaled = ew.multiply(b, softmax, expand_dims(b, rows, [1]))
+    return ga.put(b, scaled, ew.negative(b, rows), _places(softmax, targets), add=True)
+
+
+def negative_log(b: Builder, x: Value, targets: Value) -> Value:
+    """Of each row, minus the logarithm of its target's element."""
+    return ew.negative(b, ew.log(b, ga.take(b, x, _places(x, targets))))
+
+
+def negative_log_vjp(b: Builder, cotangent: Value, x: Value, targets: Value) -> Value:
+    """The vector-Jacobian product of `negative_log`."""
+    places = _places(x, targets)
+    slopes = ew.divide(b, ew.negative(b, cotangent), ga.take(b, x, places))
+    return ga.put(b, splat(0, dtype_of(x), shape_of(x)), slopes, places, add=False)
+
+
+def _places(x: Value, targets: Value) -> list[ga.Entry]:
+    """The index of one element in each row."""
+    rows = shape_of(x)[0]
+    if shape_of(targets) != (rows,):
+        raise ShapeMismatchError(
+            f"Targets of shape {shape_of(targets)} are not one for each of {rows} rows."
+        )
+    return [np.arange(rows), targets]
+
+
+# --- What they share ----------------------------------------------------------------------
 
 
 def _largest(b: Builder, x: Value, axes: Sequence[int]) -> Value:

@@ -1,0 +1,205 @@
+"""What classifiers end in: softmax with a bias, and losses of one target in each row."""
+
+import warnings
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from laws import assert_agrees, assert_same, equations
+
+import jaxprgen
+from jaxprgen.errors import IndexOutOfBoundsError, RuntimeCheckWarning, ShapeMismatchError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # `aesara.tensor.nnet` is deprecated.
+    from aesara.tensor.nnet import basic as nn
+
+FLOATS = ["float16", "float32", "float64"]
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+NUMBERS = np.random.default_rng(0)
+ignore_checks = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
+
+def vector(dtype, name=None):
+    return at.tensor(dtype, shape=[None], name=name)
+
+
+def matrix(dtype, name=None):
+    return at.tensor(dtype, shape=[None, None], name=name)
+
+
+@st.composite
+def rows(draw):
+    """A dtype, scores with some that are infinite or NaN, and a target for each row."""
+    dtype = draw(st.sampled_from(FLOATS))
+    shape = draw(st.integers(0, 4)), draw(st.integers(1, 4))
+    scores = (NUMBERS.normal(size=shape) * draw(st.sampled_from([1, 30]))).astype(dtype)
+    if draw(st.booleans()) and scores.size:
+        scores.flat[:: draw(st.integers(2, 5))] = draw(st.sampled_from([np.inf, -np.inf, np.nan]))
+    integer = draw(st.sampled_from(INTEGERS))
+    return dtype, scores, NUMBERS.integers(0, shape[1], shape[0]).astype(integer)
+
+
+@ignore_checks
+@settings(max_examples=12)
+@given(rows(), st.sampled_from(FLOATS), st.booleans())
+def test_losses_and_what_is_computed_with_them(case, other, one):
+    dtype, scores, targets = case
+    x, t = matrix(dtype), vector(targets.dtype.name)
+    bias, y = vector(other), vector(other)
+    p = matrix(dtype)
+    outputs = [
+        nn.SoftmaxWithBias()(x, bias),
+        *nn.CrossentropySoftmaxArgmax1HotWithBias()(x, bias, t),
+        nn.CrossentropySoftmax1HotWithBiasDx()(y[:1] if one else y, p, t),
+        nn.CrossentropySoftmax1HotWithBiasDx()(at.constant(0.5, dtype=other), p, t),
+    ]
+    if targets.dtype.kind == "i":
+        outputs += [
+            nn.CrossentropyCategorical1Hot()(p, t),
+            nn.CrossentropyCategorical1HotGrad()(y, p, t),
+        ]
+    share = NUMBERS.uniform(0.1, 1, scores.shape).astype(dtype)
+    weights = [NUMBERS.normal(size=n).astype(other) for n in scores.shape]
+    args = [scores, weights[1], targets, weights[0], share]
+    assert_agrees(
+        [x, bias, t, y, p], outputs, args, rtol=5e-3 if "float16" in (dtype, other) else None
+    )
+
+
+@ignore_checks
+def test_targets_that_are_counted_from_the_end():
+    """Only those of a distribution: as an index of it has them."""
+    p, t = at.dmatrix(), at.lvector()
+    z = nn.CrossentropyCategorical1Hot()(p, t)
+    slope = nn.CrossentropyCategorical1HotGrad()(z, p, t)
+    assert_agrees([p, t], [z, slope], [NUMBERS.uniform(0.1, 1, (3, 4)), np.array([-1, 0, -4])])
+
+
+def test_a_distribution_of_integers():
+    p = at.lmatrix()
+    z = nn.CrossentropyCategorical1Hot()(p, at.constant([1, 0]))
+    assert_agrees([p], [z], [np.array([[100, 1], [1, 3]])])
+
+
+def test_no_columns():
+    x, bias = at.dmatrix(), at.dvector()
+    assert_agrees([x, bias], [nn.SoftmaxWithBias()(x, bias)], [np.ones((2, 0)), np.ones(0)])
+
+
+@ignore_checks
+def test_gradients_are_those_of_aesara():
+    """Those by scores, bias, and by what the derivatives themselves are taken of."""
+    x, bias, w, t = at.dmatrix("x"), at.dvector("bias"), at.dvector("w"), at.lvector("t")
+    loss, softmax, _ = nn.CrossentropySoftmaxArgmax1HotWithBias()(x, bias, t)
+    p = nn.softmax(x, axis=1)
+    slope = nn.CrossentropySoftmax1HotWithBiasDx()(w, p, t)
+    costs = [
+        (loss * w).sum(),
+        (at.square(softmax) * w[:, None]).sum(),
+        (at.square(nn.softmax_with_bias(x, bias)) * w[:, None]).sum(),
+        (nn.CrossentropyCategorical1Hot()(p, t) * w).sum() + bias.sum(),
+        at.sin(slope).sum() + bias.sum(),
+    ]
+    args = [
+        NUMBERS.normal(size=(3, 4)),
+        NUMBERS.normal(size=4),
+        NUMBERS.normal(size=3),
+        np.array([0, 3, 1]),
+    ]
+    inputs = [x, bias, w, t]
+    f = jaxprgen.compile(inputs, costs)
+    slopes = [g for cost in costs for g in aesara.grad(cost, [x, bias])]
+    wanted = jaxprgen.compile(inputs, slopes)(*args)
+    ours = jax.jit(jax.jacrev(f, (0, 1)))(*args)
+    for mine, yours in zip((g for pair in ours for g in pair), wanted, strict=True):
+        assert_same(mine, yours, 1e-10)
+    mapped = jax.vmap(f, (0, None, None, None))(np.stack([args[0]] * 2), *args[1:])
+    for mine, yours in zip(mapped, f(*args), strict=True):
+        assert_same(mine[1], yours)
+    assert_agrees(inputs, slopes, args)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex64"])
+def test_a_column_more(dtype):
+    x, value = matrix(dtype), at.dscalar()
+    a = (NUMBERS.normal(size=(3, 2)) * 9).astype(dtype)
+    outputs = [nn.prepend_1_to_each_row(x), nn.Prepend_scalar_constant_to_each_row(2.5)(x)]
+    assert_agrees([x], outputs, [a])
+    assert_agrees([x, value], [nn.prepend_scalar_to_each_row(value, x)], [a, np.float64(3.5)])
+    assert_agrees([x], [nn.prepend_0_to_each_row(x)], [a[:0]])
+    # Python mode has no such thing: an integer has no ``data``.
+    seven = jaxprgen.compile([x], nn.Prepend_scalar_constant_to_each_row(7)(x))(a)
+    assert_same(seven, np.concatenate([np.full((3, 1), 7, dtype), a], 1))
+
+
+def test_the_gradient_of_a_column_more():
+    x, value = at.dmatrix("x"), at.dscalar("value")
+    loss = at.sum(at.sin(nn.prepend_scalar_to_each_row(value, x)))
+    args = np.ones((2, 3)), 2.0
+    f, g = (jaxprgen.compile([x, value], y) for y in (loss, aesara.grad(loss, x)))
+    ours = jax.grad(f, (0, 1))(*args)
+    assert_same(ours[0], g(*args))
+    assert_same(ours[1], 2 * np.cos(np.float64(2)))
+
+
+CLASSES = [
+    (nn.CrossentropySoftmax1HotWithBiasDx(), "negative or not below 3. Aesara raises an error"),
+    (nn.CrossentropyCategorical1HotGrad(), "out of bounds for axis 1 of size 3. Aesara raises"),
+]
+
+
+@pytest.mark.parametrize(("op", "message"), CLASSES)
+def test_targets_are_checked_on_request(op, message):
+    y, p, t = at.dvector("y"), at.dmatrix("p"), at.lvector("t")
+    args = np.ones(2), np.full((2, 3), 0.5)
+    with pytest.warns(RuntimeCheckWarning, match=message):
+        jaxprgen.compile([y, p, t], op(y, p, t))(*args, np.array([0, 7]))
+    f = checkify.checkify(jax.jit(jaxprgen.compile([y, p, t], op(y, p, t), checks=True)))
+    assert f(*args, np.array([0, 2]))[0].get() is None
+    assert message.split(".")[0] in f(*args, np.array([0, 3]))[0].get()
+    wrong = -1 if op is CLASSES[0][0] else -4
+    assert message.split(".")[0] in f(*args, np.array([wrong, 0]))[0].get()
+
+
+def test_shapes_and_known_targets_must_fit():
+    x, bias, t = at.dmatrix("x"), at.dvector("bias"), at.lvector("t")
+    op = nn.CrossentropySoftmaxArgmax1HotWithBias()
+    for targets, args, kind, message in [
+        (
+            t,
+            (np.ones((2, 3)), np.ones(1)),
+            ShapeMismatchError,
+            "A bias of shape (1,) does not fit rows of 3.",
+        ),
+        (
+            at.constant([0]),
+            (np.ones((2, 3)), np.ones(3)),
+            ShapeMismatchError,
+            "Targets of shape (1,) are not one for each of 2 rows.",
+        ),
+        (
+            at.constant([0, -1]),
+            (np.ones((2, 3)), np.ones(3)),
+            IndexOutOfBoundsError,
+            "Targets [0, -1] are not all among 3 classes.",
+        ),
+    ]:
+        inputs = [x, bias, t] if targets is t else [x, bias]
+        f = jaxprgen.compile(inputs, op(x, bias, targets)[0])
+        with pytest.raises(kind) as caught:
+            f(*args, *([np.array([0, 1])] if targets is t else []))
+        assert str(caught.value).splitlines()[0] == message
+
+
+def test_known_targets_need_no_check():
+    x, bias = at.dmatrix("x"), at.dvector("bias")
+    z = nn.crossentropy_softmax_argmax_1hot_with_bias(x, bias, at.constant([0, 1]))[0]
+    names = equations(jaxprgen.compile([x, bias], z), np.ones((2, 3)), np.ones(3))
+    assert names.count("exp") == 1
+    assert len(names) <= 12

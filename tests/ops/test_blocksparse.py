@@ -1,0 +1,117 @@
+"""Products with blocks of a matrix that are chosen by indices."""
+
+import warnings
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from laws import assert_agrees, assert_same
+
+import jaxprgen
+from jaxprgen.errors import RuntimeCheckWarning, ShapeMismatchError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # `aesara.tensor.nnet` is deprecated.
+    from aesara.tensor.nnet.blocksparse import (
+        SparseBlockGemv,
+        SparseBlockOuter,
+        sparse_block_dot,
+    )
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+NUMBERS = np.random.default_rng(0)
+SIZES = st.integers(1, 3)
+
+
+def tensor(dtype, rank, name=None):
+    return at.tensor(dtype, shape=[None] * rank, name=name)
+
+
+def operands(dtype, index, batch, here, there, height, width, rows=2, columns=3):
+    """``y``, a matrix and ``x``, then the rows and columns of these, some of them the same."""
+    shapes = [(batch, there, width), (rows, columns, height, width), (batch, here, height)]
+    chosen = [(rows, (batch, here)), (columns, (batch, there))]
+    return [
+        *(NUMBERS.normal(size=shape).astype(dtype) for shape in shapes),
+        *(NUMBERS.integers(0, n, shape).astype(index) for n, shape in chosen),
+    ]
+
+
+@settings(max_examples=8)
+@given(
+    st.sampled_from(["float16", "float32", "float64", "complex64"]),
+    st.sampled_from(["int8", "uint16", "int32", "int64"]),
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
+    st.tuples(SIZES, SIZES),
+)
+def test_values(dtype, index, counts, sizes):
+    y, w, x = inputs = [tensor(dtype, rank) for rank in (3, 4, 3)]
+    rows, columns = (tensor(index, 2) for _ in range(2))
+    outputs = [
+        SparseBlockGemv()(y, w, x, rows, columns),
+        SparseBlockOuter()(w, x, y, rows, columns),
+    ]
+    args = operands(dtype, index, *counts, *sizes)
+    assert_agrees(
+        [*inputs, rows, columns], outputs, args, rtol=2e-2 if dtype == "float16" else None
+    )
+
+
+def test_outer_products_are_scaled_as_is_documented():
+    """Python mode passes over the scale."""
+    y, w, x = at.dtensor3(), at.dtensor4(), at.dtensor3()
+    rows, columns = at.lmatrices(2)
+    outer = [SparseBlockOuter()(w, x, y, rows, columns, at.constant(n)) for n in (1.0, 3.0)]
+    args = operands("float64", "int64", 2, 2, 2, 2, 3)
+    once, thrice = jaxprgen.compile([y, w, x, rows, columns], outer)(*args)
+    assert_same(thrice, args[1] + 3 * (once - args[1]))
+
+
+def test_in_place_or_not_is_all_one():
+    y, w, x = at.dtensor3(), at.dtensor4(), at.dtensor3()
+    rows, columns = at.lmatrices(2)
+    args = operands("float64", "int64", 2, 2, 2, 2, 3)
+    for op, operands_ in [(SparseBlockGemv, (y, w, x)), (SparseBlockOuter, (w, x, y))]:
+        outputs = [op(inplace)(*operands_, rows, columns) for inplace in (False, True)]
+        ours, theirs = jaxprgen.compile([y, w, x, rows, columns], outputs)(*args)
+        assert_same(ours, theirs)
+
+
+def test_gradients_are_those_of_aesara():
+    w, x, bias = at.dtensor4("w"), at.dtensor3("x"), at.dmatrix("bias")
+    rows, columns = at.lmatrix("rows"), at.lmatrix("columns")
+    inputs = [w, x, bias, rows, columns]
+    loss = at.sum(at.sin(sparse_block_dot(w, x, rows, bias, columns)))
+    f, g = (jaxprgen.compile(inputs, z) for z in (loss, aesara.grad(loss, inputs[:3])))
+    _, matrix, vectors, *where = operands("float64", "int64", 3, 2, 2, 2, 4)
+    args = [matrix, vectors, NUMBERS.normal(size=(3, 4)), *where]
+    ours = jax.jit(jax.grad(f, (0, 1, 2)))(*args)
+    for mine, yours in zip(ours, g(*args), strict=True):
+        assert_same(mine, yours)
+    mapped = jax.vmap(f, (0, *[None] * 4))(np.stack([matrix, 2 * matrix]), *args[1:])
+    assert_same(mapped[1], f(2 * matrix, *args[1:]))
+
+
+def test_indices_are_checked_on_request_and_shapes_always():
+    y, w, x = at.dtensor3(), at.dtensor4(), at.dtensor3()
+    rows, columns = at.lmatrix("rows"), at.lmatrix("columns")
+    z = SparseBlockGemv()(y, w, x, rows, columns)
+    inputs = [y, w, x, rows, columns]
+    args = operands("float64", "int64", 2, 2, 2, 2, 3)
+    with pytest.warns(RuntimeCheckWarning, match="out of bounds for axis 1 of size 3"):
+        jaxprgen.compile(inputs, z)(*args)
+    f = checkify.checkify(jax.jit(jaxprgen.compile(inputs, z, checks=True)))
+    assert f(*args)[0].get() is None
+    wrong = np.full((2, 2), 2)
+    assert "out of bounds for axis 0 of size 2" in f(*args[:3], wrong, args[4])[0].get()
+    with pytest.raises(ShapeMismatchError) as caught:
+        jaxprgen.compile(inputs, z)(*args[:4], args[4][:1])
+    assert str(caught.value).splitlines()[0] == (
+        "Vectors of shapes (2, 2, 2) and (2, 2, 3), at indices of shapes (2, 2) and (1, 2), do not "
+        "fit blocks of (2, 3, 2, 3)."
+    )

@@ -16,9 +16,16 @@ from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax import special as _special
 from jax.extend.core import ClosedJaxpr, Primitive
+from jax._src.lax.control_flow import loops as _loops
+from jax.extend.core import Primitive
 from jax.extend.core import primitives as _primitives
 
 from jaxprgen._jax.types import VERSION, ShapedArray
+
+if VERSION >= (0, 12):
+    from jax._src import flattree as _flattree  # type: ignore[attr-defined]
+else:
+    _flattree: Any = None
 
 _NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p, "geqrf": _linalg.geqrf_p}
 
@@ -106,6 +113,26 @@ def top_k_params(k: int, axis: int) -> dict[str, Any]:
     if VERSION >= (0, 12):
         params["is_stable"] = True
     return params
+
+
+_SCAN = inspect.signature(_loops._scan_impl).parameters  # type: ignore[attr-defined]
+
+
+def scan_params(jaxpr: Any, length: int, constants: int, carries: int, arrays: int) -> Any:
+    """The parameters of a ``scan`` with this body over so many steps, in order."""
+    params: dict[str, Any] = {"reverse": False, "length": length, "jaxpr": jaxpr}
+    if "ft_in" in _SCAN:
+        of = _flattree.nones
+        results = len(jaxpr.jaxpr.outvars) - carries
+        stacked = of(results).filter_with_mask([True] * results)
+        params["ft_in"] = _flattree.pack((of(constants), of(carries), of(arrays)))
+        params["ft_out"] = _flattree.pack((of(carries), stacked))
+    else:
+        params |= {"num_consts": constants, "num_carry": carries}
+    if "linear" in _SCAN:
+        params["linear"] = (False,) * (constants + carries + arrays)
+    params["unroll"] = 1
+    return {**params, "_split_transpose": False} if "_split_transpose" in _SCAN else params
 
 
 # --- Callbacks ---------------------------------------------------------------------------

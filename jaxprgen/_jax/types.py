@@ -49,6 +49,11 @@ trace_state_clean = _core.trace_state_clean
 checks_enabled = _config.enable_checks
 
 
+def slice_type(aval: ShapedArray) -> ShapedArray:
+    """The type of one slice along the first axis."""
+    return _core.mapped_aval(aval.shape[0], 0, aval)  # type: ignore[return-value]
+
+
 NARROW = {
     np.dtype(wide): np.dtype(narrow)
     for wide, narrow in {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from jaxprgen import _jax
 from jaxprgen.emit.values import Value, atom, atoms
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
@@ -26,3 +27,27 @@ def while_loop(
     condition_jaxpr = test.build([atom(test, condition(test, *test.inputs))], name="condition")
     body_jaxpr = step.build(atoms(step, body(step, *step.inputs)), name="body")
     return list(lax.while_loop(b, condition_jaxpr, body_jaxpr, operands))
+
+
+def scan(
+    b: Builder,
+    step: Callable[..., tuple[Sequence[Value], Sequence[Value]]],
+    constants: Sequence[Value],
+    carries: Sequence[Value],
+    arrays: Sequence[Value],
+    length: int,
+) -> tuple[list[Value], list[Value]]:
+    """Carries along the first axis of arrays, and the results of every step, stacked.
+
+    ``step(builder, *constants, *carries, *slices)`` emits into a builder of its own, which it is
+    given, and returns carries of the types they had, and results.
+    """
+    operands = b.vary_alike(atoms(b, [*constants, *carries, *arrays]))
+    first = len(constants) + len(carries)
+    types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
+    inner = b.nested(types)
+    after, results = step(inner, *inner.inputs)
+    body = inner.build(atoms(inner, [*after, *results]), name="body")
+    groups = operands[: len(constants)], operands[len(constants) : first], operands[first:]
+    out = lax.scan(b, body, *groups, length)
+    return list(out[: len(carries)]), list(out[len(carries) :])

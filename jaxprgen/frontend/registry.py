@@ -93,8 +93,9 @@ def defer(package: str, rules: str) -> None:
 
 
 def import_rules(op_type: type) -> None:
-    """Import what is deferred until an Op class is asked for, if it is of this one's package."""
-    for package in [p for p in _deferred if op_type.__module__.startswith(p)]:
+    """Import what is deferred until an Op class of a package is asked for, or a subclass of one."""
+    modules = [base.__module__ for base in op_type.__mro__]
+    for package in [p for p in _deferred if any(m.startswith(p) for m in modules)]:
         importlib.import_module(_deferred.pop(package))
 
 

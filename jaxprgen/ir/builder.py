@@ -185,8 +185,7 @@ class Builder:
     def _typed(
         self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
     ) -> tuple[Sequence[Atom], list[ShapedArray], frozenset[Any]]:
-        if not self.plain and len(operands) > 1:
-            operands = self._vary_alike(operands)
+        operands = self.vary_alike(operands)
         avals = tuple(x.aval for x in operands)
         try:
             key = tuple(params.items())
@@ -198,10 +197,9 @@ class Builder:
         return operands, out, effects
 
     def vary_alike(self, operands: Sequence[Atom]) -> Sequence[Atom]:
-        """The operands, all of which vary over the mesh axes that any of them varies over."""
-        return operands if self.plain else self._vary_alike(operands)
-
-    def _vary_alike(self, operands: Sequence[Atom]) -> list[Atom]:
+        """The operands, cast to vary over the same axes of a mesh where one is about."""
+        if self.plain or len(operands) < 2:
+            return operands
         axes = [_jax.varying_axes(x.aval) for x in operands]
         union = frozenset[Any]().union(*axes)
         return [

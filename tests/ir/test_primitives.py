@@ -266,6 +266,23 @@ def lax_loop(i: Any, x: Any) -> Any:
     )
 
 
+def scanned(b: Builder, k: Any, c: Any, x: Any) -> list[Any]:
+    """``c, y = c + k * x[i], c * x[i]`` for each ``i``."""
+    body = Builder([k.aval, c.aval, _jax.slice_type(x.aval)])
+    inner_k, inner_c, inner_x = body.inputs
+    product = primitives.mul(body, inner_k, inner_x)
+    out = [primitives.add(body, inner_c, product), primitives.mul(body, inner_c, inner_x)]
+    return primitives.scan(b, body.build(out), [k], [c], [x], 2)
+
+
+def lax_scan(k: Any, c: Any, x: Any) -> Any:
+    def step(c: Any, x: Any) -> Any:
+        product = lax.mul(k, x)
+        return lax.add(c, product), lax.mul(c, x)
+
+    return lax.scan(step, c, x)
+
+
 def in_range(axes: Any, x: Any) -> Any:
     """The axes, none of them counted from the end."""
     if any(not 0 <= d < x.ndim for d in axes):
@@ -416,6 +433,11 @@ ROWS: dict[str, Row] = {
         lax_loop,
         st.builds(lambda d, s: Call((array("int32"), array(d, *s))), dtypes, SHAPES),
         loop,
+    ),
+    "scan": Row(
+        lax_scan,
+        st.builds(lambda d, s: Call((array(d, *s), array(d, *s), array(d, 2, *s))), dtypes, SHAPES),
+        scanned,
     ),
 }
 

@@ -139,18 +139,18 @@ def while_loop(
     return b.bind_multiple(_jax.primitive("while"), carries, params)
 
 
-def custom_jvp_call(
+def scan(
     b: Builder,
-    function: ClosedJaxpr,
-    rule: Callable[..., tuple[Any, Any, Any]],
+    body: ClosedJaxpr,
     constants: Sequence[Atom],
-    operands: Sequence[Atom],
-) -> Var:
-    """``function(*constants, *operands)``, whose derivative is that of another program.
+    carries: Sequence[Atom],
+    arrays: Sequence[Atom],
+    length: int,
+) -> list[Var]:
+    """The carries after ``length`` steps, and what these give besides, one behind the other.
 
-    ``rule`` is told for every operand whether its tangent is zero. It returns a jaxpr of the
-    operands and the other tangents that gives the result and its tangent, that jaxpr's
-    constants, and in a tuple whether the tangent is left out because it is zero.
+    ``body`` takes constants, carries and one slice of each array along its first axis, and gives
+    carries and results.
     """
-    params = _jax.custom_jvp_params(function, rule, len(constants))
-    return b.bind_multiple(_jax.primitive("custom_jvp_call"), [*constants, *operands], params)[0]
+    params = _jax.scan_params(body, length, len(constants), len(carries), len(arrays))
+    return b.bind_multiple(_jax.primitive("scan"), [*constants, *carries, *arrays], params)

@@ -37,6 +37,11 @@ def fft(b: Builder, x: Value, length: int, axis: int) -> Value:
     return _transformed(b, _resized(b, x, [length], [axis]), [axis], "FFT")
 
 
+def ifft(b: Builder, x: Value, length: int, axis: int) -> Value:
+    """`numpy.fft.ifft` of complex numbers."""
+    return _transformed(b, _resized(b, x, [length], [axis]), [axis], "IFFT")
+
+
 def _last_axes(x: Value, lengths: Sequence[int]) -> range:
     rank = len(shape_of(x))
     if not 0 < len(lengths) <= rank:

@@ -68,8 +68,10 @@ def test_outer_products_are_scaled_as_is_documented():
     rows, columns = at.lmatrices(2)
     outer = [SparseBlockOuter()(w, x, y, rows, columns, at.constant(n)) for n in (1.0, 3.0)]
     args = operands("float64", "int64", 2, 2, 2, 2, 3)
+    known = SparseBlockOuter()(*map(at.constant, [args[1], args[2], args[0], *args[3:], 3.0]))
     once, thrice = jaxprgen.compile([y, w, x, rows, columns], outer)(*args)
     assert_same(thrice, args[1] + 3 * (once - args[1]))
+    assert_same(jaxprgen.compile([], known)(), thrice)
 
 
 def test_in_place_or_not_is_all_one():

@@ -136,6 +136,8 @@ def test_a_column_more(dtype):
     # Python mode has no such thing: an integer has no ``data``.
     seven = jaxprgen.compile([x], nn.Prepend_scalar_constant_to_each_row(7)(x))(a)
     assert_same(seven, np.concatenate([np.full((3, 1), 7, dtype), a], 1))
+    known = nn.Prepend_scalar_constant_to_each_row(7)(at.constant(a))
+    assert_same(jaxprgen.compile([], known)(), seven)
 
 
 def test_the_gradient_of_a_column_more():

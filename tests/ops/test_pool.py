@@ -176,6 +176,8 @@ def test_every_element_that_ties_gets_the_gradient_and_none_outside_of_the_windo
     f = jaxprgen.compile([x, g], MaxPoolGrad(True, 1)(x, z, g, [3], [3], [1]))
     ours = f(np.zeros(7), np.array([1.0, 10, 100]))
     np.testing.assert_array_equal(ours, [1, 1, 10, 10, 10, 100, 100])
+    known = [at.constant(v) for v in (np.zeros(7), np.zeros(3), np.array([1.0, 10, 100]))]
+    assert_same(jaxprgen.compile([], MaxPoolGrad(True, 1)(*known, [3], [3], [1]))(), ours)
 
 
 @pytest.mark.parametrize("case", FEW[:4])
@@ -191,6 +193,8 @@ def test_what_stands_at_the_first_maximum(case):
     for place, inside in case.windows():
         wanted[place] = e[inside].flat[np.argmax(a[inside])]
     assert_same(ours, wanted)
+    known = MaxPoolRop(case.ignore_border, ndim=case.rank)(a, e, *case.geometry)
+    assert_same(jaxprgen.compile([], known)(), wanted)
 
 
 @pytest.mark.parametrize("mode", MODES[::2])

@@ -88,7 +88,7 @@ def _counted(mode: str, pads: Shape) -> Shape:
     return pads if mode == "average_inc_pad" else (0,) * len(pads)
 
 
-@lowers(AveragePoolGrad, static=(2, 3, 4), shape_only=(0,))
+@lowers(AveragePoolGrad, folds=False, static=(2, 3, 4), shape_only=(0,))
 def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
     """What `aesara.grad` makes of a sum or average.
 
@@ -106,7 +106,7 @@ def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> 
     return ew.convert(b, spread, ctx.dtype)
 
 
-@lowers(MaxPoolGrad, static=(3, 4, 5))
+@lowers(MaxPoolGrad, folds=False, static=(3, 4, 5))
 def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value) -> Value:
     """What `aesara.grad` makes of a maximum: it goes to every element that ties.
 
@@ -128,7 +128,7 @@ def lower_max_pool_grad_grad(
     return pooling.sum_at_maxima(ctx.builder, x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
-@lowers(MaxPoolRop, static=(2, 3, 4))
+@lowers(MaxPoolRop, folds=False, static=(2, 3, 4))
 def lower_max_pool_rop(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
     """``y`` at the first maximum of each window, as is documented: with NumPy ≥ 1.23, Aesara's
     Python mode indexes by a list of slices, which is an error."""

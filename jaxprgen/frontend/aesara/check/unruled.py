@@ -57,12 +57,7 @@ DECLARED: dict[str, Bound] = {
 
 STATIC: dict[str, Positions] = {
     "aesara.scan.op.Scan": _trace_lengths,
-    "aesara.tensor.nnet.neighbours.Images2Neibs": (1, 2),
     "aesara.tensor.random.op.RandomVariable": (1,),
-    "aesara.tensor.signal.pool.AveragePoolGrad": (2, 3, 4),
-    "aesara.tensor.signal.pool.MaxPoolGrad": (3, 4, 5),
-    "aesara.tensor.signal.pool.MaxPoolRop": (2, 3, 4),
-    "aesara.tensor.signal.pool.Pool": (1, 2, 3),
 }
 
 NO_PYTHON: dict[str, str] = {"aesara.ifelse.IfElse": _BRANCHED}

@@ -140,7 +140,7 @@ def lower_negative_log_grad(ctx: RuleContext, y: Value, x: Value, targets: Value
 # --- A column more --------------------------------------------------------------------------
 
 
-@lowers(Prepend_scalar_constant_to_each_row)
+@lowers(Prepend_scalar_constant_to_each_row, folds=False)
 def lower_prepend_constant(ctx: RuleContext, x: Value) -> Value:
     """A constant in front of each row."""
     value = getattr(ctx.op.val, "data", ctx.op.val)

@@ -21,7 +21,7 @@ def lower_sparse_block_gemv(
     return blocks.multiply_blocks(ctx.builder, y, matrix, x, rows, columns)
 
 
-@lowers(SparseBlockOuter)
+@lowers(SparseBlockOuter, folds=False)
 def lower_sparse_block_outer(
     ctx: RuleContext, matrix: Value, x: Value, y: Value, rows: Value, columns: Value, scale: Value
 ) -> Value:

@@ -11,7 +11,7 @@ from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
 
-@lowers(ConnectionistTemporalClassification)
+@lowers(ConnectionistTemporalClassification, folds=False)
 def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list[Value]:
     """The costs of labels, which `jax.grad` differentiates, and their slopes if asked for.
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees, assert_same, equations, reference
-from operands import run_by_equation
+from operands import jit_quickly, run_by_equation
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -92,16 +92,16 @@ def distinct(shape, dtype="float64"):
     return (NUMBERS.permutation(count) - count // 2 + 0.5).reshape(shape).astype(dtype)
 
 
-def pulled_back(f, a, w, g, *geometry):
-    """JAX's gradients of the products of ``g`` with each of the pools."""
+def with_gradients(f, a, *others):
+    """The outputs, and JAX's gradients of the products of a cotangent with each of the pools."""
 
     def products(a):
-        return [(z * g).sum() for z in f(a, w, g, *geometry)[: len(MODES)]]
+        return [(z * others[1]).sum() for z in f(a, *others)[: len(MODES)]]
 
-    return jax.jit(jax.jacrev(products))(a)
+    return jit_quickly(lambda a: (f(a, *others), jax.jacrev(products)(a)))(a)
 
 
-@settings(max_examples=12)
+@settings(max_examples=10)
 @given(cases(), st.booleans())
 def test_pools_and_their_derivatives(case, ties):
     """Each as in Python mode, and what `aesara.grad` makes of each as JAX's transposed pool."""
@@ -123,12 +123,11 @@ def test_pools_and_their_derivatives(case, ties):
     inputs, outputs = [x, w, g, *geometry], [*pools, *slopes, second]
     f = jaxprgen.compile(inputs, outputs)
     check_jaxpr(f.jaxpr(*args).jaxpr)
-    found = f(*args)
+    found, wanted = with_gradients(f, *args)
     shared = [i for i in range(len(outputs)) if not any(case.pads) or i != 2 * len(MODES) - 1]
     theirs = reference(inputs, [outputs[i] for i in shared], args)  # It lacks that derivative.
     for i, yours in zip(shared, theirs, strict=True):
         assert_same(found[i], yours, where=str(outputs[i].owner))
-    wanted = pulled_back(f, *args)
     for i in range(1 if ties else 0, len(MODES)):
         assert_same(found[len(MODES) + i], wanted[i], where=MODES[i])
 
@@ -146,7 +145,7 @@ FEW = [
 def test_dtypes(dtype):
     """Of integers averages are cut off; of booleans they are "or", and so are sums."""
     kind = np.dtype(dtype).kind
-    for case in FEW[: 5 if kind == "f" else 3]:
+    for case in FEW[1:] if dtype == "float32" else FEW[2:3]:
         x = tensor(dtype, len(case.shape))
         a = NUMBERS.normal(size=case.shape).clip(-1, 1) * 10  # Python mode lets no sum overflow.
         a = (np.abs(a) if kind == "u" else a).astype(dtype)
@@ -197,10 +196,9 @@ def test_what_stands_at_the_first_maximum(case):
     assert_same(jaxprgen.compile([], known)(), wanted)
 
 
-@pytest.mark.parametrize("mode", MODES[::2])
-def test_gradients_as_users_write_them(mode):
+def test_gradients_as_users_write_them():
     x, w = at.dtensor4("x"), at.dtensor4("w")
-    z = pool_2d(x, (3, 2), True, (2, 1), (1, 0), mode)
+    z = pool_2d(x, (3, 2), True, (2, 1), (1, 0))
     loss = at.sum(at.sin(z) * w)
     slope = aesara.grad(loss, x)
     bend = aesara.grad(at.sum(at.cos(slope) * x), w)
@@ -208,11 +206,10 @@ def test_gradients_as_users_write_them(mode):
     a = distinct((2, 1, 5, 4)) / 9
     args = a, NUMBERS.normal(size=np.shape(jaxprgen.compile([x], z)(a)))
     assert_agrees([x, w], [slope], args)
-    assert_same(jax.jit(jax.grad(f))(*args), g(*args))
-    assert_same(
-        jax.grad(lambda w: np.sum(1) * (jax.numpy.cos(g(a, w)) * a).sum())(args[1]), h(*args), 1e-10
-    )
-    mapped = jax.vmap(jax.grad(f), (0, None))(np.stack([a, 2 * a]), args[1])
+    assert_same(jit_quickly(jax.grad(f))(*args), g(*args))
+    ours = jit_quickly(jax.grad(lambda w: (jax.numpy.cos(g(a, w)) * a).sum()))(args[1])
+    assert_same(ours, h(*args), 1e-10)
+    mapped = jit_quickly(jax.vmap(jax.grad(f), (0, None)))(np.stack([a, 2 * a]), args[1])
     assert_same(mapped[1], g(2 * a, args[1]))
 
 

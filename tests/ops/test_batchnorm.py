@@ -20,7 +20,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # `aesara.tensor.nnet` is deprecated.
     from aesara.tensor.nnet import batchnorm as bn
 
-NUMBERS = np.random.default_rng(0)
 TOLERANCE = {"float16": 1e-2, "float32": 2e-5, "float64": 1e-12}
 
 
@@ -42,9 +41,10 @@ def cases(draw):
 
 
 def operands(dtype, shape, kept):
-    x, dy = (NUMBERS.normal(1, 2, shape).astype(dtype) for _ in range(2))
-    scale, bias, mean = (NUMBERS.normal(size=kept).astype(dtype) for _ in range(3))
-    return [x, scale, bias, mean, NUMBERS.uniform(0.5, 2, kept).astype(dtype), dy]
+    rng = np.random.default_rng(0)
+    x, dy = (rng.normal(1, 2, shape).astype(dtype) for _ in range(2))
+    scale, bias, mean = (rng.normal(size=kept).astype(dtype) for _ in range(3))
+    return [x, scale, bias, mean, rng.uniform(0.5, 2, kept).astype(dtype), dy]
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice|Degrees of freedom:RuntimeWarning")

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.experimental import checkify
+from jax.sharding import Mesh, PartitionSpec
 from operands import jit_quickly
 
 import jaxprgen
@@ -25,7 +26,6 @@ with warnings.catch_warnings():
     from aesara.tensor.nnet import ctc as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-NUMBERS = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,8 @@ def test_costs_are_those_of_all_paths(times, batch, classes, longest):
         labels = data.draw(st.lists(label, min_size=size, max_size=size))
         labels = np.array(labels, "int32").reshape(batch, longest)
         lengths = np.array(data.draw(counts), "int32")
-        x = (NUMBERS.normal(size=(times, batch, classes)) * 3).astype("float32")
+        rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+        x = (rng.normal(size=(times, batch, classes)) * 3).astype("float32")
         cost, slope, theirs = program()(x, labels, lengths)
         assert (cost.dtype, slope.dtype) == ("float32", "float32")
         wanted = [cost_of(x[:, i].astype("float64"), labels[i], lengths[i]) for i in range(batch)]
@@ -127,7 +128,7 @@ def test_the_gradient_of_aesara_and_many_batches():
     loss = at.sum(outputs[0])
     f, g = (jaxprgen.compile(inputs, z) for z in (outputs[0], aesara.grad(loss, inputs[0])))
     labels, lengths = np.array([[1, 2], [2, 2]], "int32"), np.array([4, 3], "int32")
-    x = NUMBERS.normal(size=(4, 2, 3)).astype("float32")
+    x = np.random.default_rng(0).normal(size=(4, 2, 3)).astype("float32")
     cost, slope, _ = program()(2 * x, labels, lengths)
     np.testing.assert_allclose(jit_quickly(g)(2 * x, labels, lengths), slope, 1e-4, 1e-5)
     mapped = jit_quickly(jax.vmap(f, (0, None, None)))(np.stack([x, 2 * x]), labels, lengths)
@@ -159,6 +160,26 @@ def test_no_slopes_if_none_are_asked_for():
     np.testing.assert_allclose(jaxprgen.compile([], known)(), [np.log(4 / 3)], rtol=1e-6)
     names = [eqn.primitive.name for eqn in f.jaxpr(*args).jaxpr.eqns]
     assert names.count("scan") == 1
+
+
+def test_each_device_has_its_own_scores_of_labels_that_all_have():
+    f = jaxprgen.compile(*graph())
+    labels, lengths = np.array([[1, 2], [2, 2]], "int32"), np.array([4, 3], "int32")
+    x = np.random.default_rng(0).normal(size=(4, 4, 3)).astype("float32")
+    mesh = Mesh(jax.devices()[:2], ("i",))
+    split = PartitionSpec(None, "i")
+    mapped = jax.shard_map(
+        lambda x: f(x, labels, lengths),
+        mesh=mesh,
+        in_specs=split,
+        out_specs=(PartitionSpec("i"), split),
+    )
+    cost, slope = jit_quickly(mapped)(x)
+    for i in range(2):
+        own = np.s_[2 * i : 2 * i + 2]
+        wanted = f(x[:, own], labels, lengths)
+        np.testing.assert_allclose(cost[own], wanted[0], rtol=1e-6)
+        np.testing.assert_allclose(slope[:, own], wanted[1], atol=1e-6)
 
 
 def test_labels_and_lengths_are_checked():

@@ -48,19 +48,18 @@ def _common(*xs: Value) -> Dtype:
     return ew.canonical(np.result_type(np.float32, *(dtype_of(x) for x in xs)))
 
 
-def _with_bias(b: Builder, x: Value, bias: Value) -> Value:
+def _with_bias(b: Builder, x: Value, bias: Value, dtype: Dtype) -> Value:
     if shape_of(bias) != shape_of(x)[1:]:
         raise ShapeMismatchError(
             f"A bias of shape {shape_of(bias)} does not fit rows of {shape_of(x)[1]}."
         )
-    dtype = _common(x, bias)
     return ew.add(b, ew.convert(b, x, dtype), ew.convert(b, bias, dtype))
 
 
 @lowers(SoftmaxWithBias)
 def lower_softmax_with_bias(ctx: RuleContext, x: Value, bias: Value) -> Value:
     """The softmax of every row, to which the bias is added before."""
-    scores = _with_bias(ctx.builder, x, bias)
+    scores = _with_bias(ctx.builder, x, bias, _common(x, bias))
     if 0 in shape_of(x):
         return splat(0, ctx.dtype, shape_of(x))
     return ew.convert(ctx.builder, sm.softmax(ctx.builder, scores, [1]), ctx.dtype)
@@ -95,8 +94,10 @@ def _all_are_classes(b: Builder, targets: Value, count: int) -> Value:
 def lower_softmax_loss(ctx: RuleContext, x: Value, bias: Value, targets: Value) -> list[Value]:
     """The loss of every row, its softmax, and which class it has the largest score for."""
     b = ctx.builder
-    scores = _with_bias(b, x, bias)
-    loss, softmax = sm.softmax_loss(b, scores, _classes(ctx, x, targets))
+    # Halves are added as such, so that those tie that tie in Aesara.
+    scores = _with_bias(b, x, bias, ew.canonical(np.result_type(dtype_of(x), dtype_of(bias))))
+    wide = ew.convert(b, scores, _common(scores))
+    loss, softmax = sm.softmax_loss(b, wide, _classes(ctx, x, targets))
     largest = reduce.argmax(b, scores, [1])
     return [
         ew.convert(b, loss, ctx.dtype),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax._src import linear_util as _linear_util
@@ -14,13 +14,16 @@ from jaxprgen._jax.programs import open_jaxpr
 
 
 def custom_jvp_params(
-    closed: ClosedJaxpr, derivative: Callable[..., tuple[ClosedJaxpr, tuple[bool, ...]]]
+    closed: ClosedJaxpr,
+    derivative: Callable[..., tuple[ClosedJaxpr, Sequence[bool]]],
+    constants: int = 0,
 ) -> dict[str, Any]:
-    """The parameters of a ``custom_jvp_call`` equation.
+    """The parameters of a ``custom_jvp_call`` equation, whose first operands are constants.
 
     ``derivative`` is asked when JAX differentiates. It is told which tangents are zero, one
-    boolean for each operand, and returns the program from the operands and the tangents that are
-    not zero to the outputs and those of their tangents that are not, and which are.
+    boolean for each operand behind the constants, and returns the program from these operands
+    and the tangents that are not zero to the outputs and those of their tangents that are not,
+    and which are.
     """
 
     @functools.cache
@@ -32,6 +35,6 @@ def custom_jvp_params(
     return {
         "call_jaxpr": closed,
         "jvp_jaxpr_fun": _linear_util.wrap_init(jvp_jaxpr, debug_info=debug_info),
-        "num_consts": 0,
+        "num_consts": constants,
         "symbolic_zeros": True,
     }

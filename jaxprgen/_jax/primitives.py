@@ -11,11 +11,9 @@ import numpy as np
 from jax._src import callback as _callback
 from jax._src import checkify as _checkify
 from jax._src import debugging as _debugging
-from jax._src import linear_util as _linear_util
 from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax import special as _special
-from jax.extend.core import ClosedJaxpr, Primitive
 from jax._src.lax.control_flow import loops as _loops
 from jax.extend.core import Primitive
 from jax.extend.core import primitives as _primitives
@@ -149,20 +147,6 @@ def debug_callback_params(function: Callable[..., Any]) -> dict[str, Any]:
 
     effect = _debugging.ordered_debug_effect
     return {"callback": callback, "effect": effect, "partitioned": False}
-
-
-# --- Derivatives -------------------------------------------------------------------------
-
-
-def custom_jvp_params(function: Any, rule: Callable[..., Any], constants: int) -> dict[str, Any]:
-    """The parameters of ``custom_jvp_call``: a closed jaxpr whose first inputs are constants."""
-    debug_info = (function.jaxpr if isinstance(function, ClosedJaxpr) else function).debug_info
-    return {
-        "call_jaxpr": function,
-        "jvp_jaxpr_fun": _linear_util.wrap_init(rule, debug_info=debug_info),
-        "num_consts": constants,
-        "symbolic_zeros": True,
-    }
 
 
 # --- Checks ------------------------------------------------------------------------------

@@ -26,11 +26,9 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivative import with_derivatives
+from jaxprgen.emit.derivatives import undefined, with_derivatives
 from jaxprgen.emit.formula import Term
-from jaxprgen.emit.values import Value, known, splat_value
-from jaxprgen.errors import UndefinedGradientError
-from jaxprgen.ir import Builder
+from jaxprgen.emit.values import known, splat_value
 
 _SERIES_BELOW = 8.0
 _LARGEST = 1e30  # Beyond, an order that is not far from the argument makes no difference.
@@ -252,12 +250,11 @@ def _of_real_argument(order: _Order, x: Term, value: Term) -> Term:
     return f.where(undefined, math.nan, value)
 
 
-def _no_derivative(b: Builder, v: Value, x: Value) -> Value:
-    raise UndefinedGradientError(
-        "Bessel functions have no derivative with respect to their order here, as in Aesara. "
-        "Differentiate with respect to the argument, or stop the gradient of the order with "
-        "disconnected_grad."
-    )
+_NONE = undefined(
+    "Bessel functions have no derivative with respect to their order here, as in Aesara. "
+    "Differentiate with respect to the argument, or stop the gradient of the order with "
+    "disconnected_grad."
+)
 
 
 def _neighbours(function: ew.Emit, v: Term, x: Term) -> tuple[Term, Term]:
@@ -279,5 +276,5 @@ def _iv_slope(v: Term, x: Term) -> Term:
     return 0.5 * (low + high)
 
 
-jv = f.computed_in(f.widest, with_derivatives(f.formula(_jv), _no_derivative, f.formula(_jv_slope)))
-iv = f.computed_in(f.widest, with_derivatives(f.formula(_iv), _no_derivative, f.formula(_iv_slope)))
+jv = f.computed_in(f.widest, with_derivatives(f.formula(_jv), _NONE, f.formula(_jv_slope)))
+iv = f.computed_in(f.widest, with_derivatives(f.formula(_iv), _NONE, f.formula(_iv_slope)))

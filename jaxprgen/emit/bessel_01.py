@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxprgen.emit import bessel
 from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivative import with_derivatives
+from jaxprgen.emit.derivatives import with_derivatives
 from jaxprgen.emit.formula import Term
 
 # Of P and of Q x/8 for the orders 0 and 1: interpolation polynomials in 64/x² at 13 Chebyshev nodes

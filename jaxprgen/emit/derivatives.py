@@ -1,80 +1,82 @@
-"""Functions with derivatives of their own, as `jax.custom_jvp` gives them; nothing is traced."""
+"""Functions whose derivative is given, where that of their equations is none or not exact."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from jaxprgen import _jax
-from jaxprgen._jax import ShapedArray
+from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, atom, full_rank, like
-from jaxprgen.errors import UnsupportedOpError
-from jaxprgen.ir import Atom, Builder
+from jaxprgen.emit.values import (
+    Broadcast,
+    Shape,
+    Value,
+    atom,
+    broadcast_shapes,
+    broadcast_to,
+    like,
+    shape_of,
+    splat_value,
+)
+from jaxprgen.errors import UndefinedGradientError
+from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
-Emit = Callable[..., Value]
 
+def with_derivatives(function: ew.Emit, *derivatives: ew.Emit) -> ew.Emit:
+    """An elementwise function of real numbers with its partial derivatives, one per operand.
 
-def with_derivatives(function: Emit, derivatives: Callable[[], Sequence[Emit]]) -> Emit:
-    """An elementwise function whose partial derivatives are other functions.
-
-    Parameters
-    ----------
-    function
-        ``function(builder, *operands)``, of operands of one float dtype and one shape, whose
-        equations JAX need not be able to differentiate.
-    derivatives
-        Gives the partial derivatives, one per operand, called in the same way. They may have
-        derivatives of their own. It is called when JAX differentiates, and only those for
-        operands with a tangent are emitted.
+    A derivative is emitted when JAX differentiates with respect to its operand, into the program
+    of the derivative. It takes what the function takes. Where it consists of such functions as
+    well, derivatives of any order are given.
     """
 
     def emit(b: Builder, *operands: Value) -> Value:
-        return full_rank(b, construct, *operands)
+        target = broadcast_shapes(*map(shape_of, operands))
+        sources = [x.operand if type(x) is Broadcast else x for x in operands]
+        shape = broadcast_shapes(*map(shape_of, sources))
+        # What is known has no tangent, and may spare the function equations.
+        free = [i for i, x in enumerate(sources) if splat_value(x) is None]
+        atoms = b.vary_alike([atom(b, broadcast_to(b, sources[i], shape)) for i in free])
+        types = [x.aval for x in atoms]
 
-    def construct(b: Builder, *operands: Atom) -> Value:
-        types = [x.aval for x in operands]
-        inner = b.nested(types)
-        body = inner.build([atom(inner, function(inner, *inner.inputs))], name=function.__name__)
-        closed, constants = _jax.hoist_constants(body)
-        leading = [b.constant(c) for c in constants]
-        return lax.custom_jvp_call(b, closed, functools.cache(_rule(types)), leading, operands)
+        def filled(values: Sequence[Value]) -> list[Value]:
+            found = dict(zip(free, values, strict=True))
+            return [found.get(i, x) for i, x in enumerate(sources)]
 
-    def _rule(types: Sequence[ShapedArray]) -> Callable[..., Any]:
-        def rule(*zeros: bool) -> tuple[Any, Any, Any]:
+        def derivative(*zeros: bool) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
             moving = [i for i, zero in enumerate(zeros) if not zero]
-            b = Builder([*types, *(types[i] for i in moving)])
-            xs, tangents = b.inputs[: len(types)], b.inputs[len(types) :]
-            partials = derivatives()
-            terms = [
-                ew.multiply(b, partials[i](b, *xs), tangent)
-                for i, tangent in zip(moving, tangents, strict=True)
-            ]
-            outputs = [emit(b, *xs), *([functools.reduce(_add(b), terms)] if terms else [])]
-            closed = b.build([atom(b, y) for y in outputs], name=function.__name__)
-            return closed.jaxpr, closed.consts, (not terms,)
+            inner = Builder([*types, *(types[i] for i in moving)])
+            xs = filled(inner.inputs[: len(free)])
+            outputs = [emit(inner, *xs)]
+            for i, tangent in zip(moving, inner.inputs[len(free) :], strict=True):
+                part = ew.multiply(inner, derivatives[free[i]](inner, *xs), tangent)
+                outputs[1:] = [ew.add(inner, outputs[1], part) if outputs[1:] else part]
+            return _build(inner, outputs, shape), (not moving,)
 
-        return rule
+        inner = b.nested(types)
+        program = _build(inner, [function(inner, *filled(inner.inputs))], shape)
+        (out,) = lax.custom_jvp_call(b, program, derivative, atoms)
+        return broadcast_to(b, out, target)
 
-    emit.__name__, emit.__doc__ = function.__name__, function.__doc__
+    emit.__name__ = emit.__qualname__ = function.__name__
+    emit.__doc__ = function.__doc__
     return emit
 
 
-def constant_in(b: Builder, *operands: Value) -> Value:
-    """The derivative with respect to an operand that is a choice: zero."""
+def _build(b: Builder, outputs: Sequence[Value], shape: Shape) -> ClosedJaxpr:
+    atoms = [atom(b, broadcast_to(b, x, shape)) for x in outputs]
+    return b.build(atoms, name="with_derivatives")
+
+
+def of_a_choice(b: Builder, *operands: Value) -> Value:
+    """The derivative with respect to an operand that chooses among functions: zero."""
     return like(operands[0], 0)
 
 
-def refused(message: str) -> Emit:
+def undefined(message: str) -> ew.Emit:
     """A derivative that is not there."""
 
     def emit(b: Builder, *operands: Value) -> Value:
-        raise UnsupportedOpError(message)
+        raise UndefinedGradientError(message)
 
     return emit
-
-
-def _add(b: Builder) -> Callable[[Value, Value], Value]:
-    return lambda x, y: ew.add(b, x, y)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivative import with_derivatives
+from jaxprgen.emit.derivatives import with_derivatives
 from jaxprgen.emit.formula import Term
 
 # The interpolation polynomial of (1 + 2x) erfcx(x) for x >= 0 in t = (x - 3) / (x + 3) at 25

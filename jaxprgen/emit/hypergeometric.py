@@ -26,7 +26,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import expression as fx
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.derivatives import constant_in, refused, with_derivatives
+from jaxprgen.emit.derivatives import of_a_choice, undefined, with_derivatives
 from jaxprgen.emit.expression import Emit, Expression, formula, where
 from jaxprgen.emit.gamma_functions import gamma_sign
 from jaxprgen.emit.values import Value, like, shape_of
@@ -355,10 +355,8 @@ def _mixed_derivative(
     return rate * _call(hyp2f1, *raised) + a * b / c * _call(hyp2f1_der, *raised, which)
 
 
-_REFUSED = refused(
+_NONE = undefined(
     "Gauss's hypergeometric function has no second derivative with respect to its parameters."
 )
-hyp2f1_der = with_derivatives(
-    _hyp2f1_der, lambda: (_REFUSED, _REFUSED, _REFUSED, _mixed_derivative, constant_in)
-)
-hyp2f1 = with_derivatives(_hyp2f1, lambda: (_along(0), _along(1), _along(2), _point_derivative))
+hyp2f1_der = with_derivatives(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, of_a_choice)
+hyp2f1 = with_derivatives(_hyp2f1, _along(0), _along(1), _along(2), _point_derivative)

@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxprgen.emit import expression as fx
 from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.derivatives import constant_in, refused, with_derivatives
+from jaxprgen.emit.derivatives import of_a_choice, undefined, with_derivatives
 from jaxprgen.emit.expression import Emit, Expression, formula, where
 from jaxprgen.emit.gamma_functions import (
     lgamma1p,
@@ -236,7 +236,7 @@ def _mixed_derivative(
     return density * (logarithm + fx.digamma(a + b) - fx.digamma(where(which, b, a)))
 
 
-_REFUSED = refused(
+_NONE = undefined(
     "The incomplete beta function has no second derivative with respect to its parameters."
 )
 
@@ -248,7 +248,5 @@ def _along(a: float) -> Emit:
     return emit
 
 
-betainc_der = with_derivatives(
-    _betainc_der, lambda: (_REFUSED, _REFUSED, _mixed_derivative, constant_in)
-)
-betainc = with_derivatives(_betainc, lambda: (_along(1.0), _along(0.0), _point_derivative))
+betainc_der = with_derivatives(_betainc_der, _NONE, _NONE, _mixed_derivative, of_a_choice)
+betainc = with_derivatives(_betainc, _along(1.0), _along(0.0), _point_derivative)

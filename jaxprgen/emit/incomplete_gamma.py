@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from jaxprgen.emit import expression as fx
-from jaxprgen.emit.derivatives import refused, with_derivatives
+from jaxprgen.emit.derivatives import undefined, with_derivatives
 from jaxprgen.emit.expression import Emit, Expression, formula, where
 from jaxprgen.emit.gamma_functions import (
     gamma,
@@ -133,7 +133,7 @@ def _mixed_derivative(k: Expression, x: Expression) -> Expression:
     return density * (fx.log(x) - fx.digamma(k))
 
 
-_REFUSED = refused(
+_NONE = undefined(
     "The incomplete gamma functions have no second derivative with respect to their order."
 )
 
@@ -142,10 +142,10 @@ def _negative(function: Emit) -> Emit:
     return formula(lambda k, x: -Expression(k.builder, function(k.builder, k.value, x.value)))
 
 
-gammainc_der = with_derivatives(_gammainc_der, lambda: (_REFUSED, _mixed_derivative))
-gammainc = with_derivatives(_gammainc, lambda: (gammainc_der, _point_derivative))
+gammainc_der = with_derivatives(_gammainc_der, _NONE, _mixed_derivative)
+gammainc = with_derivatives(_gammainc, gammainc_der, _point_derivative)
 gammaincc_der = _negative(gammainc_der)
-gammaincc = with_derivatives(_gammaincc, lambda: (gammaincc_der, _negative(_point_derivative)))
+gammaincc = with_derivatives(_gammaincc, gammaincc_der, _negative(_point_derivative))
 
 
 @formula

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivative import with_derivatives
+from jaxprgen.emit.derivatives import with_derivatives
 from jaxprgen.emit.formula import Term
 
 # Nodes and weights of Gauss and Legendre on [0, 1].

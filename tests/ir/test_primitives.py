@@ -19,7 +19,15 @@ from laws import DTYPES
 from jaxprgen import _jax
 from jaxprgen.errors import EquationError
 from jaxprgen.ir import Builder, primitives
-from jaxprgen.ir.primitives import convolution, decompositions, derivatives, gathering, kinds, ordering, windows
+from jaxprgen.ir.primitives import (
+    convolution,
+    decompositions,
+    derivatives,
+    gathering,
+    kinds,
+    ordering,
+    windows,
+)
 
 # --- The law ------------------------------------------------------------------------------
 
@@ -442,7 +450,10 @@ ROWS: dict[str, Row] = {
 }
 
 # No constructors, or in a table of their own, in a file beside this one.
-ELSEWHERE = tuple(m.__name__ for m in (convolution, decompositions, derivatives, gathering, kinds, ordering, windows))
+ELSEWHERE = tuple(
+    m.__name__
+    for m in (convolution, decompositions, derivatives, gathering, kinds, ordering, windows)
+)
 CONSTRUCTORS = [
     name
     for name, f in vars(primitives).items()

@@ -12,9 +12,11 @@ from jaxprgen.ir.builder import Atom, Builder
 def custom_jvp_call(
     b: Builder,
     program: ClosedJaxpr,
-    derivative: Callable[..., tuple[ClosedJaxpr, tuple[bool, ...]]],
+    derivative: Callable[..., tuple[ClosedJaxpr, Sequence[bool]]],
     operands: Sequence[Atom],
 ) -> list[Var]:
     """``program`` of the operands; for ``derivative`` see `jaxprgen._jax.custom_jvp_params`."""
-    params = _jax.custom_jvp_params(program, derivative)
-    return b.bind_multiple(_jax.custom_jvp_call_p, operands, params)
+    closed, constants = _jax.hoist_constants(program)
+    params = _jax.custom_jvp_params(closed, derivative, len(constants))
+    leading = [b.constant(array) for array in constants]
+    return b.bind_multiple(_jax.custom_jvp_call_p, [*leading, *operands], params)

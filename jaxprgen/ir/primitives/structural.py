@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var

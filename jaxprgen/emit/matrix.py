@@ -60,7 +60,7 @@ def solve(b: Builder, a: Value, y: Value) -> Value:
     def by_lu(a: Value, y: Value) -> Value:
         factors, _, permutation = lax.lu(b, atom(b, a))
         order = atom(b, expand_dims(b, permutation, [1]))
-        rows = lax.take_rows(b, atom(b, y), order)
+        rows = lax.gather(b, atom(b, y), order, [0], [0], in_bounds=True, unique=True)
         rows = lax.triangular_solve(b, factors, rows, lower=True, unit_diagonal=True)
         return lax.triangular_solve(b, factors, rows, lower=False)
 

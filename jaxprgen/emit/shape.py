@@ -166,7 +166,7 @@ def repeat(b: Builder, x: Value, counts: Array, axis: int) -> Value:
     shape = shape_of(x)
     if len(set(counts.tolist())) > 1:
         positions = np.repeat(np.arange(shape[axis], dtype=np.int32), counts)[:, None]
-        return lax.gather_axis(b, atom(b, x), atom(b, positions), axis)
+        return lax.gather(b, atom(b, x), atom(b, positions), [axis], [axis], in_bounds=True)
     count = int(counts[0]) if counts.size else 1
     apart = expand_dims(b, x, [axis + 1])
     filled = broadcast_to(b, apart, (*shape[: axis + 1], count, *shape[axis + 1 :]))

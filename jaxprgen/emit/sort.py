@@ -150,7 +150,8 @@ def searchsorted(
     if not size or 0 in shape_of(v):
         return splat(0, dtype, shape_of(v))
     if sorter is not None:
-        x = lax.gather_axis(b, atom(b, x), atom(b, expand_dims(b, sorter, [1])), 0)
+        order = atom(b, expand_dims(b, sorter, [1]))
+        x = lax.gather(b, atom(b, x), order, [0], [0], in_bounds=True)
     zero, one, count = (np.asarray(n, dtype) for n in (0, 1, size))
 
     def go_on(c: Builder, _: Value, stride: Value, *__: Value) -> Value:
@@ -159,8 +160,9 @@ def searchsorted(
     def step(c: Builder, found: Value, stride: Value, x: Value, v: Value) -> list[Value]:
         further = ew.add(c, found, stride)
         last = ew.subtract(c, ew.minimum(c, further, count), one)
-        where = atom(c, expand_dims(c, last, [len(shape_of(last))]))
-        element = lax.gather_axis(c, atom(c, x), where, 0)
+        rank = len(shape_of(last))
+        where = atom(c, expand_dims(c, last, [rank]))
+        element = lax.gather(c, atom(c, x), where, [0], range(rank), in_bounds=True)
         behind = ew.invert(c, _before(c, v, element)) if right else _before(c, element, v)
         go = ew.bitwise_and(c, ew.less_equal(c, further, count), behind)
         half = elementwise(c, lax.shift_right_logical, stride, one)

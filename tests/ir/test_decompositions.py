@@ -10,7 +10,6 @@ import jax
 import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
-from jax import lax
 from jax.lax import linalg
 from laws import DTYPES
 from test_primitives import (
@@ -52,18 +51,6 @@ def system(draw: Any) -> Call:
     return Call((array(dtype, m, m), array(other, *right)), options)
 
 
-@st.composite
-def rows(draw: Any) -> Call:
-    m, n = draw(st.integers(1, 3)), draw(sizes)
-    return Call((array(draw(st.sampled_from(DTYPES)), m, n), array("int32", m, 1)))
-
-
-def take(x: Any, index: Any) -> Any:
-    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
-    mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return lax.gather(x, index, numbers, (1, x.shape[1]), mode=mode, unique_indices=True)
-
-
 def solve(a: Any, y: Any, transpose: bool, conjugate: bool, **options: Any) -> Any:
     return linalg.triangular_solve(a, y, transpose_a=transpose, conjugate_a=conjugate, **options)
 
@@ -83,7 +70,6 @@ ROWS = {
     # `jax.numpy` promotes other dtypes, and has a check of its own.
     "geqrf": Row(functools.partial(jax.numpy.linalg.qr, mode="raw"), matrix().filter(is_usual)),
     "svd": Row(linalg.svd, matrix(full_matrices=flags, compute_uv=flags)),
-    "take_rows": Row(take, rows()),
 }
 
 

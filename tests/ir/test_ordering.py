@@ -47,26 +47,6 @@ def lax_sort(*xs: Any, dimension: int, num_keys: int) -> Any:
 
 
 @st.composite
-def read(draw: Any) -> Call:
-    x = array(draw(dtypes), *draw(SHAPES))
-    batch = (*draw(SHAPES), draw(st.sampled_from([1, 1, 1, 2])))
-    index = array(draw(st.sampled_from(["int8", "int32", "int64"])), *batch)
-    return Call((x, index), {"axis": any_axis(draw, x.shape)})
-
-
-def lax_gather(x: Any, index: Any, axis: int) -> Any:
-    in_range([axis], x)
-    if index.shape[-1] != 1:
-        raise ValueError
-    before, batch = range(axis), index.ndim - 1
-    numbers = lax.GatherDimensionNumbers(
-        (*before, *(d + batch - 1 for d in range(axis + 1, x.ndim))), (axis,), (axis,)
-    )
-    sizes = [*x.shape[:axis], 1, *x.shape[axis + 1 :]]
-    return lax.gather(x, index, numbers, sizes, mode="promise_in_bounds")
-
-
-@st.composite
 def transformed(draw: Any) -> Call:
     shape = tuple(n + 1 for n in draw(SHAPES))
     rank = draw(st.integers(1, max(1, len(shape))))
@@ -100,7 +80,6 @@ ROWS: dict[str, Row] = {
     "top_k": Row(
         lambda x, k: lax.top_k(x, k), one(lambda draw, shape: {"k": draw(st.integers(-1, 3))})
     ),
-    "gather_axis": Row(lax_gather, read()),
     "fft": Row(lax_fft, transformed()),
 }
 

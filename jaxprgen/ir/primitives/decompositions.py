@@ -81,20 +81,3 @@ def svd(b: Builder, x: Atom, *, full_matrices: bool, compute_uv: bool) -> list[V
         "algorithm": None,
     }
     return b.bind_multiple(_jax.primitive("svd"), (x,), params)
-
-
-def take_rows(b: Builder, x: Atom, rows: Atom) -> Var:
-    """``x[rows[:, 0]]`` of a matrix, for different rows that are all there: none is checked."""
-    from jax.lax import GatherDimensionNumbers, GatherScatterMode
-
-    params = {
-        "dimension_numbers": GatherDimensionNumbers(
-            offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
-        ),
-        "slice_sizes": (1, *x.aval.shape[1:]),
-        "unique_indices": True,
-        "indices_are_sorted": False,
-        "mode": GatherScatterMode.PROMISE_IN_BOUNDS,
-        "fill_value": None,
-    }
-    return b.bind(_jax.primitive("gather"), (x, rows), params)

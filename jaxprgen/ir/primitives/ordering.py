@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jax.lax import FftType, GatherDimensionNumbers, GatherScatterMode
+from jax.lax import FftType
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var
@@ -52,26 +52,6 @@ def top_k(b: Builder, x: Atom, k: int) -> list[Var]:
     """
     params = _jax.top_k_params(k, len(x.aval.shape) - 1)
     return b.bind_multiple(_jax.primitive("top_k"), (x,), params)
-
-
-def gather_axis(b: Builder, x: Atom, positions: Atom, axis: int) -> Var:
-    """``x`` read along an axis at positions inside of it, whose last axis has size one.
-
-    The other axes of the positions take the place of that axis.
-    """
-    shape, batch = x.aval.shape, positions.aval.shape[:-1]
-    if positions.aval.shape[-1:] != (1,) or not 0 <= axis < len(shape):
-        raise EquationError(f"Cannot read {x.aval} at {positions.aval} along axis {axis}.")
-    behind = range(axis + len(batch), len(shape) - 1 + len(batch))
-    params = {
-        "dimension_numbers": GatherDimensionNumbers((*range(axis), *behind), (axis,), (axis,)),
-        "slice_sizes": tuple(1 if d == axis else n for d, n in enumerate(shape)),
-        "unique_indices": False,
-        "indices_are_sorted": False,
-        "mode": GatherScatterMode.PROMISE_IN_BOUNDS,
-        "fill_value": None,
-    }
-    return b.bind(_jax.primitive("gather"), (x, positions), params)
 
 
 def fft(b: Builder, x: Atom, kind: str, lengths: Shape) -> Var:

@@ -282,10 +282,10 @@ def test_what_a_rule_declares_is_inherited_and_overridden_with_it():
     node = RepeatedToo()(x[0], n).owner
     jaxprgen.lowers(Repeated, static=lambda node: [len(node.inputs) - 1], shape_only=(0,))(repeat)
     assert registry.static_inputs(RepeatedToo, node) == [1]
-    assert registry.shape_only_inputs(RepeatedToo, node) == (0,)
+    assert registry.needed_inputs(RepeatedToo, node, 0) == [1]
     jaxprgen.lowers(RepeatedToo, static=(0, 1))(repeat)
     assert registry.static_inputs(RepeatedToo, node) == (0, 1)
-    assert registry.shape_only_inputs(RepeatedToo, node) == ()
+    assert registry.needed_inputs(RepeatedToo, node, 0) == [0, 1]
     assert registry.static_inputs(Repeated, node) == [1]
     jaxprgen.lowers(Repeated, override=True)(repeat)
     assert registry.static_inputs(Repeated, node) == ()

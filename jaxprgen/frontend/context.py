@@ -16,6 +16,9 @@ class Driver(Protocol):
     """What a rule can ask of the one who calls it; see the methods of `RuleContext`."""
 
     plan: Plan
+    values: list[Any]
+    asked: bool
+    programs: dict[Any, Any]
 
     def static(self, step: Step, position: int) -> Array:
         """The value of a step's input."""
@@ -29,6 +32,14 @@ class Driver(Protocol):
         self, ctx: RuleContext, condition: Callable[[Builder], Value], message: str
     ) -> None:
         """A run-time check."""
+        ...
+
+    def inside(self, step: Step, plan: Plan, builder: Builder, inputs: Sequence[Any]) -> Driver:
+        """One that lowers the plan of what is inside a step, for values of the step's inputs."""
+        ...
+
+    def run(self) -> list[Value]:
+        """The values of the plan's outputs."""
         ...
 
 

@@ -50,6 +50,7 @@ def _results(plan: Plan, step: Step, inputs: list[Any], builder: Builder) -> lis
         shared=(),
         values=inputs + [None] * len(step.outputs),
         steps=(alone,),
+        inner=plan.inner,
     )
     try:
         return Lowering(part, builder, (), {}, False, lambda *_: None, wide=True).run()

@@ -56,8 +56,13 @@ class Shared(NamedTuple):
 class Library(Protocol):
     """A graph library, as the walk sees it. All methods are pure."""
 
-    def evaluate(self, node: Any, inputs: Sequence[Any]) -> Sequence[Any]:
-        """The node's outputs by the library's own reference implementation."""
+    def evaluate(
+        self, node: Any, inputs: Sequence[Any], wanted: Sequence[int] | None = None
+    ) -> Sequence[Any]:
+        """The node's outputs by the library's own reference implementation.
+
+        Those that are not ``wanted`` may be anything.
+        """
         ...
 
     def describe(self, node: Any, inputs: Sequence[Any]) -> str:
@@ -92,6 +97,8 @@ class Plan:
     values: list[Any]
     steps: tuple[Step, ...]
     folded: tuple[Step, ...] = ()
+    inner: Callable[[Any], Plan] | None = None
+    """Gives the plan of a graph inside of an Op, made once."""
 
     @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:

@@ -20,12 +20,7 @@ from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
 from jaxprgen.frontend.known import known_and_small, known_or_ones
-from jaxprgen.frontend.registry import (
-    bound_inputs,
-    find_rule,
-    shape_only_inputs,
-    static_inputs,
-)
+from jaxprgen.frontend.registry import bound_inputs, find_rule, needed_inputs, static_inputs
 from jaxprgen.ir import Builder
 
 
@@ -50,19 +45,25 @@ class Lowering:
     shared
         The current value of every shared variable of the plan.
     values
-        Inputs, and behind them shared variables, by position, whose values are known because
-        a shape depends on them.
+        What stands for inputs, and behind them shared variables, by position, in place of an
+        argument: values that are known because a shape depends on them.
     checks
         Whether run-time checks become equations (for `jax.experimental.checkify`).
     announce
         Called with a node and a message for every run-time check that is left out.
     wide
         Whether outputs have the dtypes the graph declares, or 32 bits; by default as x64 says.
+    ask
+        For a plan inside of another one: gives the value of an input of which a shape depends.
 
     Attributes
     ----------
     values
         What stands for each variable, by place.
+    asked
+        Whether a value was asked for.
+    programs
+        Programs of plans inside of this one, by what they are the program of.
     """
 
     def __init__(
@@ -70,18 +71,23 @@ class Lowering:
         plan: Plan,
         builder: Builder,
         shared: Sequence[Array],
-        values: Mapping[int, Array],
+        values: Mapping[int, Any],
         checks: bool,
         announce: Callable[[Any, str], None],
         wide: bool | None = None,
+        ask: Callable[[int, str], Array] | None = None,
     ) -> None:
         self.plan = plan
         self.builder = builder
         self._checks = checks
         self._announce = announce
+        self._ask = ask
+        self.asked = False
+        self.programs: dict[Any, Any] = {}
         wide = _jax.x64_enabled() if wide is None else wide
+        self._wide = wide
         self._steps = plan.steps if wide else plan.narrow_steps
-        self._producers: dict[int, Step] | None = None
+        self._producers: dict[int, tuple[Step, int]] | None = None
         self.values: list[Any] = plan.values.copy()
         for position, (declared, place) in enumerate(
             zip(plan.inputs, plan.input_places, strict=True)
@@ -155,17 +161,22 @@ class Lowering:
         except ValueNeededError:
             return None
 
-    def _value(self, step: Step, position: int) -> Array:
+    def _value(self, step: Step, position: int, where: str = "") -> Array:
         place = step.inputs[position]
         value = known(self.values[place])
-        return self._derive(step, place) if value is None else value
+        if value is not None:
+            return value
+        inputs = [self.values[place] for place in step.inputs]
+        return self._derive(place, where + self.plan.library.describe(step.node, inputs))
 
-    def _derive(self, asking: Step, target: int) -> Array:
+    def _derive(self, target: int, where: str) -> Array:
         """Evaluate a variable that was emitted, not folded, from what is known before it."""
         if self._producers is None:
-            self._producers = {place: step for step in self.plan.steps for place in step.outputs}
-        order: list[Step] = []
-        missing: set[int] = set()
+            self._producers = {
+                place: (step, i) for step in self.plan.steps for i, place in enumerate(step.outputs)
+            }
+        steps: set[int] = set()
+        missing: list[int] = []
         seen: set[int] = set()
         pending = [target]
         while pending:
@@ -173,30 +184,47 @@ class Lowering:
             if place in seen or known(self.values[place]) is not None:
                 continue
             seen.add(place)
-            step = self._producers.get(place)
-            if step is None:
-                missing.add(place)
-            else:
-                order.append(step)
-                idle = shape_only_inputs(type(step.node.op), step.node)
-                pending.extend(p for i, p in enumerate(step.inputs) if i not in idle)
-        if missing:
-            places = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
-            where = self.plan.library.describe(
-                asking.node, [self.values[place] for place in asking.inputs]
-            )
-            raise ValueNeededError([places.index(place) for place in sorted(missing)], where)
-        found: dict[int, Any] = {}
-        needed = set(map(id, order))
+            if place not in self._producers:
+                missing.append(place)
+                continue
+            step, output = self._producers[place]
+            steps.add(id(step))
+            needed = needed_inputs(type(step.node.op), step.node, output)
+            pending.extend(step.inputs[i] for i in needed)
+        found: dict[int, Any] = self._arguments(sorted(missing), where) if missing else {}
         for step in self.plan.steps:
-            if id(step) in needed:
+            if id(step) in steps:
                 inputs = [
                     found[p] if p in found else known_or_ones(self.values[p]) for p in step.inputs
                 ]
-                found.update(
-                    zip(step.outputs, self.plan.library.evaluate(step.node, inputs), strict=True)
-                )
+                wanted = [i for i, place in enumerate(step.outputs) if place in seen]
+                results = self.plan.library.evaluate(step.node, inputs, wanted)
+                found.update({step.outputs[i]: results[i] for i in wanted})
         return found[target]
+
+    def _arguments(self, places: Sequence[int], where: str) -> dict[int, Any]:
+        """The values of inputs, from what is around this plan; else those of arguments."""
+        leaves = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
+        positions = [leaves.index(place) for place in places]
+        if self._ask is None:
+            raise ValueNeededError(positions, where)
+        self.asked = True
+        return {
+            place: self._ask(i, where + "\n") for place, i in zip(places, positions, strict=True)
+        }
+
+    # --- Plans inside of this one ----------------------------------------------------------
+
+    def inside(self, step: Step, plan: Plan, builder: Builder, inputs: Sequence[Any]) -> Lowering:
+        """To lower the plan of what is inside a step, for values of the step's inputs."""
+
+        def ask(position: int, where: str) -> Array:
+            return self._value(step, position, where)
+
+        given = dict(enumerate(inputs))
+        inner = Lowering(plan, builder, (), given, self._checks, self._announce, self._wide, ask)
+        inner.programs = self.programs
+        return inner
 
     def require(
         self, ctx: RuleContext, condition: Callable[[Builder], Value], message: str

@@ -21,6 +21,7 @@ class Registration(NamedTuple):
     static: Positions
     shape_only: Positions
     bound: Positions
+    needs: Callable[[Any, int], Sequence[int]] | None
 
 
 _rules: dict[type, Registration] = {}
@@ -35,6 +36,7 @@ def lowers(
     static: Positions = (),
     shape_only: Positions = (),
     bound: Positions = (),
+    needs: Callable[[Any, int], Sequence[int]] | None = None,
 ) -> Callable[[R], R]:
     """Register a rule for Op classes and, unless they have their own, their subclasses.
 
@@ -60,6 +62,9 @@ def lowers(
     bound
         The inputs whose values the rule asks for (`RuleContext.known`) as they follow from shapes
         and constants: sizes depend on them that no argument is asked for.
+    needs
+        The inputs that matter to one output by their values, as a function of the node and the
+        output's position; without it all but those of ``shape_only`` matter to every output.
 
     Raises
     ------
@@ -76,7 +81,7 @@ def lowers(
                     f"{_rules[op_type].rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = Registration(rule, static, shape_only, bound)
+            _rules[op_type] = Registration(rule, static, shape_only, bound, needs)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -105,16 +110,26 @@ def find_rule(op_type: type) -> Rule | None:
     return found and found.rule
 
 
+def is_supported(op: Any) -> bool:
+    """Whether there is a rule that takes an Op."""
+    rule = find_rule(type(op))
+    supports = getattr(rule, "supports", None)
+    return rule is not None and (supports is None or supports(op))
+
+
 def static_inputs(op_type: type, node: Any) -> Sequence[int]:
     """The inputs of the node whose values decide shapes, as the rule of the class declares."""
     found = _find(op_type)
     return _positions(found.static, node) if found else ()
 
 
-def shape_only_inputs(op_type: type, node: Any) -> Sequence[int]:
-    """The inputs of the node that matter by their shape at most, as the rule declares."""
+def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:
+    """The inputs of the node whose values matter to one of its outputs, as the rule declares."""
     found = _find(op_type)
-    return _positions(found.shape_only, node) if found else ()
+    if found and found.needs:
+        return found.needs(node, output)
+    idle = _positions(found.shape_only, node) if found else ()
+    return [i for i in range(len(node.inputs)) if i not in idle]
 
 
 def bound_inputs(op_type: type, node: Any) -> Sequence[int]:

@@ -145,6 +145,19 @@ class Builder:
         )
         return outs
 
+    def call(
+        self, primitive: Primitive, program: ClosedJaxpr, operands: Sequence[Atom], params: Any
+    ) -> list[Var]:
+        """Append an equation that runs a program without constants, which ``params`` hold."""
+        outs = [Var(aval) for aval in program.out_avals]
+        effects = program.effects or _jax.no_effects
+        self._equations.append(
+            JaxprEqn(
+                list(operands), outs, primitive, params, effects, self.source_info, self._context
+            )
+        )
+        return outs
+
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
         """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
         jaxpr = closed.jaxpr

@@ -17,6 +17,7 @@ from aesara.gradient import (
     UndefinedGrad,
     ZeroGrad,
 )
+from aesara.tensor.basic import Default
 from aesara.tensor.extra_ops import CpuContiguous
 
 from jaxprgen._jax import Var
@@ -31,6 +32,12 @@ from jaxprgen.ir import primitives as lax
 @lowers(ViewOp, DeepCopyOp, UpdatePlaceholder, CpuContiguous, folds=False)
 def lower_identity(ctx: RuleContext, x: Value) -> Value:
     """The value itself: programs have no memory to share or not to share."""
+    return x
+
+
+@lowers(Default, folds=False, shape_only=(1,))
+def lower_default(ctx: RuleContext, x: Value, default: Value) -> Value:
+    """The value: the default is for None, which no tensor of a graph is."""
     return x
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 import aesara
 import numpy as np
+from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
 from aesara.scalar.basic import ScalarType
 from aesara.tensor.type import DenseTensorType, TensorType
@@ -18,17 +19,24 @@ from aesara.tensor.type import DenseTensorType, TensorType
 from jaxprgen._jax import Frame, Var
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.frontend.aesara.order import toposort
 
 
 class AesaraLibrary:
     """The `jaxprgen.frontend.graph.Library` of Aesara graphs."""
 
-    def evaluate(self, node: Apply, inputs: Sequence[Any]) -> list[Any]:
+    def evaluate(
+        self, node: Apply, inputs: Sequence[Any], wanted: Sequence[int] | None = None
+    ) -> list[Any]:
         """The node's outputs by its Op's ``perform``: Aesara's own meaning, by definition.
 
         It works on a copy of the node, because ``perform`` may leave notes in the node's tag,
-        and on copies of inputs that the Op would overwrite.
+        and on copies of inputs that the Op would overwrite. Of an Op that is made of a graph the
+        nodes inside are evaluated instead, which need not be compiled: those of the outputs that
+        are ``wanted``, and the others are None.
         """
+        if isinstance(node.op, OpFromGraph):
+            return self._evaluate_inside(node, inputs, wanted)
         node = node.clone()
         arrays = [_own(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
         outputs: list[list[Any]] = [[None] for _ in node.outputs]
@@ -48,6 +56,18 @@ class AesaraLibrary:
             else cell[0]
             for cell, v in zip(outputs, node.outputs, strict=True)
         ]
+
+    def _evaluate_inside(
+        self, node: Apply, inputs: Sequence[Any], wanted: Sequence[int] | None
+    ) -> list[Any]:
+        graph, count = node.op.fgraph, len(node.outputs)  # type: ignore[union-attr]
+        outputs = [graph.outputs[i] for i in (range(count) if wanted is None else wanted)]
+        values = dict(zip(graph.inputs, inputs, strict=True))
+        for inner in toposort(outputs, set(graph.inputs)):
+            given = [v.data if isinstance(v, Constant) else values[v] for v in inner.inputs]
+            values.update(zip(inner.outputs, self.evaluate(inner, given), strict=True))
+        results = [v.data if isinstance(v, Constant) else values.get(v) for v in graph.outputs]
+        return results[:count]
 
     def describe(self, node: Apply, inputs: Sequence[Any]) -> str:
         """The node, its inputs with their types and shapes, and the user's line."""

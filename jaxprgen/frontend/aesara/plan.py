@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
 
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.frontend.aesara.builders import inner_nodes
 from jaxprgen.frontend.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.frontend.aesara.library import (
     LIBRARY,
@@ -26,7 +27,7 @@ from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.folding import fold_constants
 from jaxprgen.frontend.graph import Input, OutputType, Plan, Shared, Step
 from jaxprgen.frontend.origin import Origins
-from jaxprgen.frontend.registry import Rule, find_rule, folds
+from jaxprgen.frontend.registry import Rule, find_rule, folds, is_supported
 
 
 def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan:
@@ -34,7 +35,35 @@ def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan
 
     With ``callbacks``, nodes without a rule call their Python implementation.
     """
-    inputs, outputs = ends_of(graph, outputs)
+    return _Planner(callbacks).plan(*ends_of(graph, outputs))
+
+
+class _Planner:
+    """Makes the plans of a graph and of those inside of it, each once."""
+
+    def __init__(self, callbacks: bool) -> None:
+        self._callbacks = callbacks
+        self._inner: dict[int, tuple[Any, Plan]] = {}
+
+    def inner(self, graph: FunctionGraph) -> Plan:
+        """The plan of a graph inside of an Op."""
+        found = self._inner.get(id(graph))
+        if found is None:
+            plan = self.plan(tuple(graph.inputs), tuple(graph.outputs))
+            found = self._inner[id(graph)] = graph, plan
+        return found[1]
+
+    def plan(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Plan:
+        """The plan of a graph."""
+        return fold_constants(_plan(inputs, outputs, self._callbacks, self.inner))
+
+
+def _plan(
+    inputs: Sequence[Variable],
+    outputs: Sequence[Variable],
+    callbacks: bool,
+    inner: Callable[[Any], Plan],
+) -> Plan:
     numbering = _Numbering()
     for variable in inputs:
         numbering.add_leaf(variable)
@@ -61,7 +90,7 @@ def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan
         )
         for node, rule, (places, results) in zip(nodes, rules, ends, strict=True)
     ]
-    plan = Plan(
+    return Plan(
         LIBRARY,
         tuple(variables),
         source_infos,
@@ -71,8 +100,8 @@ def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan
         tuple(numbering.shared),
         numbering.values,
         tuple(steps),
+        inner=inner,
     )
-    return fold_constants(plan)
 
 
 def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Variable, ...]]:
@@ -161,19 +190,20 @@ class _Numbering:
 
 def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> list[Rule]:
     """The rule of each node."""
-    by_type = {op_type: find_rule(op_type) for op_type in {type(node.op) for node in nodes}}
     rules: list[Rule] = []
     unsupported: list[Apply] = []
-    for node in nodes:
-        rule = by_type[type(node.op)]
-        supports = getattr(rule, "supports", None)
-        if rule is None or (supports is not None and not supports(node.op)):
+    rows: list[str] = []
+    for node, holder in inner_nodes(nodes):
+        rule = find_rule(type(node.op))
+        if rule is None or not is_supported(node.op):
             rule = lower_by_callback
             if not (callbacks and can_be_called_back(node)):
                 unsupported.append(node)
-        rules.append(rule)
+                rows.append(f"  {describe_op(node)}\n    {origin(node)}")
+                rows += [f"    inside of {describe_op(holder)}"] if holder else []
+        if holder is None:
+            rules.append(rule)
     if unsupported:
-        rows = [f"  {describe_op(node)}\n    {origin(node)}" for node in unsupported]
         raise UnsupportedOpError(
             f"{len(unsupported)} node(s) of this graph have no rule:\n"
             + "\n".join(rows)

@@ -12,6 +12,7 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.tensor.elemwise import Elemwise
 
+from jaxprgen.frontend.aesara.builders import inner_nodes
 from jaxprgen.frontend.aesara.callback import can_be_called_back
 from jaxprgen.frontend.aesara.check.findings import (
     BLOCKED,
@@ -35,7 +36,8 @@ from jaxprgen.frontend.aesara.plan import ends_of
 from jaxprgen.frontend.registry import (
     bound_inputs,
     find_rule,
-    shape_only_inputs,
+    is_supported,
+    needed_inputs,
     static_inputs,
 )
 
@@ -91,13 +93,13 @@ def _odd(variable: Variable, role: str) -> Odd:
 class _Facts(NamedTuple):
     """A node's verdict by itself, and what its inputs are to it.
 
-    ``static`` are the inputs whose values decide shapes, ``idle`` those that matter by their
-    shape at most. ``bound`` says that other values decide sizes, those at ``sizes``.
+    ``static`` are the inputs whose values decide shapes, ``needs`` those whose values matter to
+    each output. ``bound`` says that other values decide sizes, those at ``sizes``.
     """
 
     verdict: str
     static: Sequence[int]
-    idle: Sequence[int]
+    needs: Sequence[Sequence[int]]
     reason: str = ""
     remedy: str = ""
     sizes: Sequence[int] = ()
@@ -124,21 +126,25 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
     op_type = type(node.op)
     rule = find_rule(op_type)
     static = static_inputs(op_type, node) if rule else static_of(node)
-    idle = shape_only_inputs(op_type, node)
+    needs = [needed_inputs(op_type, node, i) for i in range(len(node.outputs))]
     if strange is None and not rule:
         strange = next((v for v in node.outputs if not is_array(v)), None)
     if strange is not None:
-        return _Facts("refused", static, idle, *_no_array(node, strange))
+        return _Facts("refused", static, needs, *_no_array(node, strange))
     if rule:
-        supports = getattr(rule, "supports", None)
-        if supports and not supports(node.op):
+        if not is_supported(node.op):
             reason = f"the rule of {op_type.__name__} does not take this one"
-            return _no_rule(node, static, idle, reason)
+            return _no_rule(node, reason)._replace(static=static, needs=needs)
+        for inner, _ in inner_nodes([node])[1:]:
+            if not is_supported(inner.op):
+                found = _no_rule(inner, f"inside of it, {inner.op} has no rule")
+                return found._replace(static=static, needs=needs)
         sizes = bound_inputs(op_type, node)
-        return _Facts("jit", static, idle, sizes=sizes, bound=remedy_of(node) if sizes else None)
+        return _Facts("jit", static, needs, sizes=sizes, bound=remedy_of(node) if sizes else None)
     bound = bound_of(node)
     sizes = (bound.sizes(node) or ()) if bound else ()
-    return _no_rule(node, static, idle, "no rule")._replace(sizes=sizes, bound=bound)
+    found = _no_rule(node, "no rule")
+    return found._replace(static=static, needs=needs, sizes=sizes, bound=bound)
 
 
 def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
@@ -149,15 +155,15 @@ def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
     )
 
 
-def _no_rule(node: Apply, static: Sequence[int], idle: Sequence[int], reason: str) -> _Facts:
+def _no_rule(node: Apply, reason: str) -> _Facts:
     """A node that has no rule, or one that does not take it."""
     op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
     if can_be_called_back(node):
         remedy = f'jaxprgen.compile(..., fallback="callback"), or {_register(op)}'
-        return _Facts("callback", static, idle, f"{reason}; its `perform` can run instead", remedy)
+        return _Facts("callback", (), (), f"{reason}; its `perform` can run instead", remedy)
     reason = f"{reason}, and no Python implementation that could be called back"
     remedy = "; or ".join(filter(None, (replacement_of(node), _register(op))))
-    return _Facts("refused", static, idle, reason, remedy)
+    return _Facts("refused", (), (), reason, remedy)
 
 
 def _register(op: Any) -> str:
@@ -168,10 +174,11 @@ def _register(op: Any) -> str:
 
 
 class _Route(NamedTuple):
-    """The way from a variable to what it decides: how many nodes, the next one and the last."""
+    """The way from a variable to what it decides: how many nodes, the next one, those behind it."""
 
     length: int
     node: Apply
+    onward: _Route | None
     last: Apply
 
 
@@ -191,12 +198,12 @@ class _Flow:
         self._nodes = nodes
         self._facts = facts
         self.leaves = list(dict.fromkeys(v for n in nodes for v in n.inputs if self.is_leaf(v)))
-        self._nearest: dict[Apply, tuple[int, Variable] | None] = {}
+        self._nearest: dict[Variable, tuple[int, Variable] | None] = {}
         for node in nodes:
-            idle = facts[node].idle
-            found = [self._source(v) for i, v in enumerate(node.inputs) if i not in idle]
-            near = min(filter(None, found), key=lambda pair: pair[0], default=None)
-            self._nearest[node] = near and (near[0] + 1, near[1])
+            for output, needs in zip(node.outputs, facts[node].needs, strict=True):
+                found = [self._source(node.inputs[i]) for i in needs]
+                near = min(filter(None, found), key=lambda pair: pair[0], default=None)
+                self._nearest[output] = near and (near[0] + 1, near[1])
 
     def is_leaf(self, variable: Variable) -> bool:
         """Whether a variable is given, shared or missing."""
@@ -207,31 +214,31 @@ class _Flow:
     def _source(self, variable: Variable) -> tuple[int, Variable] | None:
         if self.is_leaf(variable):
             return 0, variable
-        return None if variable.owner is None else self._nearest[variable.owner]
+        return None if variable.owner is None else self._nearest[variable]
 
     def sources(self, node: Apply, positions: Iterable[int]) -> list[Variable]:
         """The nearest leaf that decides each of these inputs, where one does: they may share it."""
         found = (self._source(v) for i, v in enumerate(node.inputs) if i in positions)
         return list(dict.fromkeys(pair[1] for pair in found if pair))
 
-    def routes(
-        self, deciding: Callable[[_Facts], Sequence[int]]
-    ) -> dict[Variable | Apply | None, _Route]:
-        """From each leaf, and node, a shortest way to an input that decides a shape."""
-        routes: dict[Variable | Apply | None, _Route] = {}  # None stands for constants.
+    def routes(self, deciding: Callable[[_Facts], Sequence[int]]) -> dict[Variable, _Route]:
+        """From each variable a shortest way to an input that decides a shape."""
+        routes: dict[Variable, _Route] = {}
+
+        def add(variable: Variable, route: _Route) -> None:
+            if variable not in routes or route.length < routes[variable].length:
+                routes[variable] = route
+
         for node in reversed(self._nodes):
-            facts, onward = self._facts[node], routes.get(node)
-            decides = deciding(facts)
-            for i, variable in enumerate(node.inputs):
-                if i in decides:
-                    route = _Route(1, node, node)
-                elif onward and i not in facts.idle:
-                    route = _Route(onward.length + 1, node, onward.last)
-                else:
-                    continue
-                place = variable if self.is_leaf(variable) else variable.owner
-                if place not in routes or route.length < routes[place].length:
-                    routes[place] = route
+            facts = self._facts[node]
+            for i in deciding(facts):
+                add(node.inputs[i], _Route(1, node, None, node))
+            for output, needs in zip(node.outputs, facts.needs, strict=True):
+                onward = None if self.is_leaf(output) else routes.get(output)
+                if onward:
+                    route = _Route(onward.length + 1, node, onward, onward.last)
+                    for i in needs:
+                        add(node.inputs[i], route)
         return routes
 
 
@@ -248,12 +255,11 @@ def _deciding(
         for leaf in leaves:
             route = routes.get(leaf)
             if route:
-                length, node, last = route
-                chain = [node]
-                while node is not last and len(chain) < CHAIN - 1:
-                    node = routes[node].node
-                    chain.append(node)
-                ends = chain if node is last else [*chain, last]
+                length, last, chain = route.length, route.last, [route.node]
+                while route.onward and len(chain) < CHAIN - 1:
+                    route = route.onward
+                    chain.append(route.node)
+                ends = chain if route.onward is None else [*chain, last]
                 found = tuple(checks[n] for n in ends)
                 yield Deciding(name_of(leaf), _role(leaf, flow.given), how, length, found)
 

@@ -1,0 +1,193 @@
+"""Graphs inside of an Op that has derivatives of its own, which are graphs as well.
+
+JAX takes one rule for a program: a pullback, for the reverse mode alone, or a pushforward, which
+it transposes for the reverse mode. The rules are emitted when JAX differentiates.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import Value, atom, atoms, dtype_of, known, shape_of, splat
+from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientError
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.lowering import ValueNeededError
+from jaxprgen.frontend.nested import lower
+from jaxprgen.ir import Atom, Builder
+
+
+class Overridden(NamedTuple):
+    """A graph's program in one equation, and how its inputs stand for those of the graph.
+
+    ``inputs`` are the graph's: known values, or None for the next of the program's inputs behind
+    its first ones, the ``constants``.
+    """
+
+    ctx: RuleContext
+    graph: Any
+    name: str
+    inputs: list[Value | None]
+    closed: ClosedJaxpr
+    constants: list[Any]
+
+    @classmethod
+    def of(cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str) -> Overridden:
+        """The program of a graph for these inputs."""
+        given = [x if known(x) is not None else None for x in inputs]
+        types = [atom(ctx.builder, x).aval for x, k in zip(inputs, given, strict=True) if k is None]
+        b = ctx.builder.nested(types)
+        outputs, _ = lower(ctx, graph, b, _filled(given, b.inputs))
+        outputs = atoms(b, outputs[: len(ctx.node.outputs)])
+        closed, constants = _jax.hoist_constants(b.build(outputs, name=name))
+        return cls(ctx, graph, name, given, closed, constants)
+
+    def once(self, b: Builder, operands: Sequence[Atom]) -> list[Var]:
+        """Append the program as one equation; constants are among the operands."""
+        params = _jax.jit_params(self.closed, self.name)
+        return b.call(_jax.jit_p, self.closed, operands, params)
+
+    def rule(self, graph: Any, b: Builder, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of the graph of a derivative."""
+        try:
+            return lower(self.ctx, graph, b, inputs)[0]
+        except ValueNeededError as needed:
+            raise StaticShapeError(
+                f"The derivative of {self.name} has a shape that is decided by a value that is "
+                f"known only when the program runs.\n{needed.where}"
+            ) from None
+
+
+def _filled(given: Sequence[Value | None], operands: Sequence[Any]) -> list[Any]:
+    rest = iter(operands)
+    return [next(rest) if x is None else x for x in given]
+
+
+def _derivative(b: Builder, x: Value, of: Any, name: str) -> Value:
+    """A derivative in the type of what it is the derivative of.
+
+    Raises
+    ------
+    LoweringError
+        It has another shape.
+    """
+    if shape_of(x) != of.shape:
+        raise LoweringError(
+            f"The override of a derivative of {name} gives shape {shape_of(x)}, not {of.shape}."
+        )
+    return ew.convert(b, x, of.dtype)
+
+
+def call_with_pullback(
+    ctx: RuleContext,
+    graph: Any,
+    inputs: Sequence[Value],
+    name: str,
+    pullback: Callable[[], tuple[Any, Sequence[bool]]],
+) -> list[Var]:
+    """What a graph gives, by a ``custom_vjp_call``.
+
+    ``pullback()`` gives the graph of the cotangents of the inputs, from the inputs, the outputs
+    and the cotangents of these; and with respect to which inputs there is no derivative.
+    """
+    b = ctx.builder
+    whole = Overridden.of(ctx, graph, inputs, name)
+    operands = [
+        *map(b.constant, whole.constants),
+        *(atom(b, x) for x, k in zip(inputs, whole.inputs, strict=True) if k is None),
+    ]
+    types = [x.aval for x in operands]
+    outs = whole.closed.out_avals
+    count, first = len(operands), len(whole.constants)
+
+    @functools.cache
+    def emitted() -> tuple[ClosedJaxpr, list[Any], list[int]]:
+        inner = b.nested([*types[first:], *outs, *filter(_has_tangents, outs)])
+        xs, ys = inner.inputs[: count - first], inner.inputs[count - first :][: len(outs)]
+        rest = iter(inner.inputs[count - first + len(outs) :])
+        grads = [next(rest) if _has_tangents(y) else splat(0, y.dtype, y.shape) for y in outs]
+        found = whole.rule(pullback()[0], inner, [*_filled(whole.inputs, xs), *ys, *grads])
+        free = [x for x, k in zip(found, whole.inputs, strict=True) if k is None]
+        wanted = [i for i, x in enumerate(xs) if _has_tangents(x.aval)]
+        results = [atom(inner, _derivative(inner, free[i], xs[i].aval, name)) for i in wanted]
+        closed, constants = _jax.hoist_constants(inner.build(results, name=f"{name}_pullback"))
+        return closed, constants, wanted
+
+    def pull(*arrays: Any) -> list[Any]:
+        closed, constants, wanted = emitted()
+        kept, cotangents = arrays[: count - first + len(outs)], arrays[count - first + len(outs) :]
+        real = [x for x, y in zip(cotangents, outs, strict=True) if _has_tangents(y)]
+        params = _jax.jit_params(closed, f"{name}_pullback")
+        results = iter(_jax.jit_p.bind(*constants, *kept, *real, **params))
+        return [next(results) if i - first in wanted else None for i in range(count)]
+
+    def refuse(perturbed: Sequence[bool]) -> None:
+        undefined = [u for u, k in zip(pullback()[1], whole.inputs, strict=True) if k is None]
+        if any(p and u for p, u in zip(perturbed[first:], undefined, strict=True)):
+            raise UndefinedGradientError(
+                f"{name} says that it has no derivative with respect to one of its inputs. "
+                "Differentiate with respect to something else, or stop the gradient with "
+                "disconnected_grad."
+            )
+
+    once = b.nested(types)
+    results = whole.once(once, once.inputs)
+    program = once.build(results, name=name)
+    forward = once.build([*results, *results], name=name)
+    params = _jax.custom_vjp_params(program, forward, range(first, count), pull, refuse)
+    return b.call(_jax.custom_vjp_call_p, program, operands, params)
+
+
+def _has_tangents(aval: Any) -> bool:
+    return aval.dtype.kind in "fc"
+
+
+def call_with_pushforward(
+    ctx: RuleContext,
+    graph: Any,
+    inputs: Sequence[Value],
+    name: str,
+    pushforward: Callable[[], Any],
+) -> list[Var]:
+    """What a graph gives, by a ``custom_jvp_call``.
+
+    ``pushforward()`` gives the graph of the tangents of the outputs, from the inputs and their
+    tangents.
+    """
+    b = ctx.builder
+    whole = Overridden.of(ctx, graph, inputs, name)
+    operands = [
+        *map(b.constant, whole.constants),
+        *(atom(b, x) for x, k in zip(inputs, whole.inputs, strict=True) if k is None),
+    ]
+    types = [x.aval for x in operands]
+    first = len(whole.constants)
+
+    def push(zeros: Sequence[bool]) -> ClosedJaxpr:
+        moving = [t for t, zero in zip(types, zeros, strict=True) if not zero]
+        inner = b.nested([*types, *map(_jax.tangent_type, moving)])
+        primals, tangents = inner.inputs[: len(types)], iter(inner.inputs[len(types) :])
+        results = whole.once(inner, primals)
+        steps = [None if zero else next(tangents) for zero in zeros]
+        moves = _filled(whole.inputs, steps[first:])
+        xs = _filled(whole.inputs, primals[first:])
+        still = [splat(0, dtype_of(x), shape_of(x)) for x in xs]
+        dxs = [
+            z if m is None or k is not None else m
+            for m, k, z in zip(moves, whole.inputs, still, strict=True)
+        ]
+        found = whole.rule(pushforward(), inner, [*xs, *dxs])
+        moved = [
+            atom(inner, _derivative(inner, t, y.aval, name))
+            for t, y in zip(found, results, strict=True)
+            if _has_tangents(y.aval)
+        ]
+        return inner.build([*results, *moved], name=f"{name}_pushforward")
+
+    once = b.nested(types)
+    program = once.build(whole.once(once, once.inputs), name=name)
+    return b.call(_jax.custom_jvp_call_p, program, operands, _jax.custom_jvp_params(program, push))

@@ -10,6 +10,7 @@ import aesara
 import aesara.tensor as at
 import numpy as np
 import pytest
+from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply
 from aesara.graph.fg import FunctionGraph
 from aesara.graph.op import Op
@@ -60,6 +61,10 @@ class Cube(UnaryScalarOp):
 
     def impl(self, value):
         return value**3
+
+
+sized = OpFromGraph([n, x], [at.arange(n), x.reshape((n, -1))])
+lengths = OpFromGraph([n, x], [n + x.shape[0], x * 2.0])
 
 
 def shared(value, name="held"):
@@ -117,6 +122,11 @@ GRAPHS = {
         [x], at.arange(at.cast(at.zeros_like(x).sum(), "int64") + 2), [np.ones(2000)]
     ),
     "filled": Row([x, n], at.arange(at.fill(x, n)[0]), [ONES, 2], "static", static="n"),
+    "a graph inside": Row([n, x], sized(n, x), [3, ONES], "static", static="n"),
+    "a graph inside, by a shape": Row([x], sized(x.shape[0], x), [ONES]),
+    "what one output needs": Row(
+        [n, x], at.arange(lengths(n, x)[0]), [2, ONES], "static", static="n"
+    ),
     "eye": Row([n, m], at.eye(n, n + 1, m), [2, 1], "static", static="n"),
     "where": Row([x], at.switch(x > 2, x, 0.0).sum(), [ONES]),
     "split": Row(

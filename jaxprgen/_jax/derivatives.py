@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src import ad_util as _ad_util
 from jax._src import custom_derivatives as _custom
 from jax._src import linear_util as _lu
 from jax._src.interpreters import ad as _ad
@@ -77,10 +78,13 @@ def custom_vjp_params(
 
     def bwd(*operands: Any) -> Any:
         arrays = [
-            np.zeros(x.shape, x.dtype) if type(x) is _custom.SymbolicZero else x for x in operands
+            np.zeros(x.shape, x.dtype) if isinstance(x, _ad_util.SymbolicZero) else x
+            for x in operands
         ]
         cotangents = [
-            _ad.Zero(aval.to_ct_aval() if hasattr(aval, "to_ct_aval") else aval.to_tangent_aval())
+            _ad_util.Zero(
+                aval.to_ct_aval() if hasattr(aval, "to_ct_aval") else aval.to_tangent_aval()
+            )
             if x is None
             else x
             for x, aval in zip(pullback(*arrays), program.in_avals, strict=True)

@@ -89,7 +89,7 @@ def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
 def _pullback(op: OpFromGraph) -> tuple[FunctionGraph, list[bool]]:
     """The graph of ``L_op``, and with respect to which inputs there is no derivative."""
     graph = op.get_lop_op().fgraph
-    kinds = op._lop_op_stypes_l
+    kinds: Any = op._lop_op_stypes_l  # pyright: ignore[reportPrivateUsage]
     return graph, [v is not None and isinstance(v.type, NullType) for v in kinds]
 
 

@@ -1,0 +1,427 @@
+"""Ops made of a graph: programs inside of programs, and derivatives of their own."""
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.compile.builders import OpFromGraph
+from aesara.compile.ops import as_op
+from aesara.gradient import DisconnectedType, disconnected_grad
+from aesara.graph.basic import Apply
+from aesara.graph.null_type import NullType
+from aesara.graph.op import Op
+from aesara.raise_op import Assert
+from aesara.tensor.basic import default
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from laws import assert_agrees, assert_same, equations
+
+import jaxprgen
+from jaxprgen import _jax
+from jaxprgen.errors import (
+    LoweringError,
+    PrecisionWarning,
+    RuntimeCheckWarning,
+    ShapeMismatchError,
+    StaticShapeError,
+    UndefinedGradientError,
+    UnsupportedOpError,
+)
+
+x, y, z = at.dvectors("x", "y", "z")
+X = at.dmatrix("X")
+n = at.lscalar("n")
+A, B, C = np.array([1.0, 2, 3]), np.array([0.5, -1, 4]), np.array([2.0, 2, 1])
+LARGE = np.linspace(0.0, 1, 5000)
+
+
+def inner_programs(f, *args):
+    return [e for e in f.jaxpr(*args).jaxpr.eqns if e.primitive is _jax.jit_p]
+
+
+x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+
+
+# --- Values -------------------------------------------------------------------------------
+
+held = aesara.shared(np.array([10.0, 20, 30]), name="held")
+fma = OpFromGraph([x, y, z], [x + y * z], name="fma")
+pair = OpFromGraph([x, y], [x / y, at.exp(x), y], inline=True, name="pair")
+capturing = OpFromGraph([x], [x * held + at.as_tensor(LARGE).sum()])
+deep = OpFromGraph([x, y], [fma(x, y, fma(x, x, y)), *pair(y, x)[1:]], name="deep")
+twofold = OpFromGraph([x, y], [fma(x, y, at.exp(fma(y, x, x)))], name="twofold")
+fixed = OpFromGraph([x], [at.as_tensor([1.0, 2.0]), x, at.zeros_like(x)])
+sized = OpFromGraph([n, x], [at.arange(n) + x.shape[0], x.reshape((n, -1))], name="sized")
+lengths = OpFromGraph([n, x], [n + x.shape[0], x * 2.0], name="lengths")
+
+GRAPHS = {
+    "one": ([x, y, z], [fma(x, y, z)], [A, B, C]),
+    "twice": ([x, y, z], [fma(x, y, z) + fma(z, x, y)], [A, B, C]),
+    "a constant": ([x], [fma(x, at.as_tensor(A), at.as_tensor(B))], [C]),
+    "a large constant": ([x], [fma(x, at.as_tensor(LARGE), x)], [LARGE]),
+    "constants alone": ([x], [fma(A, B, C) + x], [A]),
+    "what is repeated": ([x, n], [fma(x, at.zeros_like(x), at.fill(x, n * 1.0))], [A, 2]),
+    "nothing": ([x, y, z], [fma(x, y, z)], [A[:0], B[:0], C[:0]]),
+    "several outputs": ([x, y], pair(x, y), [A, B]),
+    "an output that nobody reads": ([x, y], [pair(x, y)[1]], [A, B]),
+    "a shared variable": ([x], [capturing(x)], [A]),
+    "inside of one another": ([x, y], deep(x, y), [A, B]),
+    "what does not depend on inputs": ([x], fixed(x), [A]),
+    "shapes inside": ([n, x], sized(n, x), [3, np.arange(6.0)]),
+    "shapes of results": ([n, x], [at.arange(lengths(n, x)[0])], [2, A]),
+    "of a sum": ([x], [at.arange(at.cast(fma(x, x, x).sum(), "int64"))], [A]),
+    "derivatives": ([x, y], aesara.grad(twofold(x, y).sum(), [x, y]), [A, B]),
+    "pushforward": ([x, y, z], [aesara.gradient.Rop(fma(x, y, z), [x, y], [z, y])], [A, B, C]),
+    "a default": ([x, y], [default(x, y)], [A, B]),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_as_in_aesara(name):
+    assert_agrees(*GRAPHS[name])
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_nesting_makes_no_difference(data):
+    """A graph cut into Ops at random, to any depth, is the graph."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+
+    def expression(depth, *leaves):
+        found = list(leaves)
+        for _ in range(3):
+            a, b = (found[i] for i in rng.integers(0, len(found), 2))
+            found.append([a + b, a * at.tanh(b), a - b.sum(), at.maximum(a, b)][rng.integers(4)])
+        if depth and rng.integers(3):
+            a, b = (found[i] for i in rng.integers(0, len(found), 2))
+            u, v = at.dvectors("u", "v")
+            first, second = expression(depth - 1, u, v)
+            op = OpFromGraph([u, v], [first, second])
+            found += [*op(a, b), op(b, a)[1]]
+        return found[-1], found[-2]
+
+    outputs = expression(4, x, y)
+    ours = jaxprgen.compile([x, y], list(outputs))
+    _jax.check_jaxpr(ours.jaxpr(A, B).jaxpr)
+    flat = outputs
+    while any(
+        isinstance(v.owner.op, OpFromGraph) for v in aesara.graph.basic.ancestors(flat) if v.owner
+    ):
+        flat = inlined(flat)
+    theirs = jaxprgen.compile([x, y], list(flat))
+    for mine, yours in zip(ours(A, B), theirs(A, B), strict=True):
+        assert_same(mine, yours)
+
+
+def inlined(outputs):
+    """The graph with the outermost Ops of a graph replaced by it."""
+    nodes = aesara.graph.basic.io_toposort([x, y], outputs)
+    found = {x: x, y: y}
+    for node in nodes:
+        given = [found.get(v, v) for v in node.inputs]
+        if isinstance(node.op, OpFromGraph):
+            graph = node.op.fgraph
+            replace = dict(zip(graph.inputs, given, strict=True))
+            results = aesara.clone_replace(list(graph.outputs), replace)
+        else:
+            results = node.clone_with_new_inputs(given).outputs
+        found.update(zip(node.outputs, results, strict=True))
+    return [found[v] for v in outputs]
+
+
+# --- The program --------------------------------------------------------------------------
+
+
+def test_each_is_one_equation_under_its_name_and_equal_ones_share_their_program():
+    f = jaxprgen.compile([x, y, z], fma(x, y, z) + fma(z, y, x))
+    assert equations(f, A, B, C) == ["jit", "jit", "add"]
+    first, second = inner_programs(f, A, B, C)
+    assert first.params["name"] == "fma"
+    assert first.params["jaxpr"] is second.params["jaxpr"]
+    assert f.lower(A, B, C).as_text().count("func.func private @fma(") == 1
+
+
+def test_what_is_known_is_known_inside_and_outside():
+    assert equations(jaxprgen.compile([x], fma(A, B, C) * x), A) == ["mul"]
+    f = jaxprgen.compile([x], fma(x, at.zeros_like(x), B) + fma(x, at.ones_like(x), B))
+    zero, one = inner_programs(f, A)
+    assert zero.params["jaxpr"] is not one.params["jaxpr"]
+    assert [e.primitive.name for e in zero.params["jaxpr"].jaxpr.eqns] == ["add"]
+    assert equations(jaxprgen.compile([x], fixed(x)[:2]), A) == []
+
+
+def test_names_and_lines_inside():
+    u = at.dvector("u")
+    doubled = at.exp(u)
+    doubled.name = "grown"
+    line = doubled.tag.trace[0][-1][1]
+    f = jaxprgen.compile([x], OpFromGraph([u], [doubled * 2.0], name="outside")(x))
+    (eqn,) = inner_programs(f, A)
+    first = eqn.params["jaxpr"].jaxpr.eqns[0]
+    assert first.primitive.name == "exp"
+    assert _jax.scope_of(first.source_info) == "grown"
+    assert _jax.frame_of(first.source_info).line == line
+    (row,) = f.report(A).nodes
+    assert (row.how, row.equations, row.op) == ("emitted", 1, "outside{inline=False}")
+    assert "outside" in jaxprgen.pretty(f, A)
+
+
+def test_shared_variables_inside_of_what_is_inside():
+    """Aesara's own linkers do not compile these, for what they do about updates."""
+    variable = aesara.shared(A, name="variable")
+    inner = OpFromGraph([x], [x * variable])
+    f = jaxprgen.compile([x], OpFromGraph([x], [inner(x) - x])(x))
+    assert_same(f(B), B * A - B)
+    variable.set_value(C)
+    assert_same(f(B), B * C - B)
+    assert f.cache_info().currsize == 1
+
+
+def test_a_callback_inside_shows():
+    f = jaxprgen.compile([x], OpFromGraph([x], [tripled(x)])(x), fallback="callback")
+    assert f.report(A).nodes[0].how == "called back"
+    assert_same(f(A), 3 * A)
+
+
+def test_under_transformations():
+    f = jaxprgen.compile([x, y], twofold(x, y).sum())
+    by_aesara = jaxprgen.compile([x, y], aesara.grad(twofold(x, y).sum(), x))
+    assert_same(jax.jit(jax.grad(f))(A, B), by_aesara(A, B))
+    rows = np.stack([A, B, C])
+    assert_same(jax.vmap(f, (0, None))(rows, B), np.stack([f(row, B) for row in rows]))
+
+
+def test_in_32_bits():
+    with x64(False), pytest.warns(PrecisionWarning):
+        found = jaxprgen.compile([x, y], deep(x, y)[0])(A.astype("f"), B.astype("f"))
+    assert_same(found, jaxprgen.compile([x, y], deep(x, y)[0])(A, B).astype("f"), rtol=1e-5)
+
+
+# --- Shapes that values decide ------------------------------------------------------------
+
+
+def test_a_shape_inside_asks_the_argument_outside():
+    f = jaxprgen.compile([n, x], sized(n * 2, x)[1])
+    assert f(1, np.arange(6.0)).shape == (2, 3)
+    assert f(3, np.arange(6.0)).shape == (6, 1)
+    assert f.cache_info().currsize == 2
+    with pytest.raises(StaticShapeError) as caught:
+        jax.jit(f)(1, np.arange(6.0))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == (
+        "A shape depends on the value of input 'n', which is a tracer (DynamicJaxprTracer) under "
+        "a JAX transformation."
+    )
+    assert lines[2].startswith("  in ARange{dtype='int64'}(0, <TensorType(int64, ())>, 1)")
+    assert "  in sized{inline=False}(result of Elemwise{mul,no_inplace}, x)" in lines
+    assert lines[-2] == "    x: float64[6]"
+    assert "f = jaxprgen.compile([n, x], sized(n * 2, x)[1])" in lines[-1]
+
+
+def test_a_shape_asks_for_what_an_output_needs_and_no_more():
+    f = jaxprgen.compile([n, x], at.arange(lengths(n, x)[0]))
+    assert jax.jit(f, static_argnums=0)(2, LARGE).shape == (5002,)
+    folded = jaxprgen.compile([x], at.arange(lengths(3, x)[0]))
+    assert jax.jit(folded)(A).shape == (6,)
+
+
+def test_values_that_are_emitted_are_derived_inside():
+    """One that is too large to fold decides a shape inside; programs with others are others."""
+    total = OpFromGraph([x], [at.arange(at.cast(x.sum(), "int64"))])
+    ones = [at.as_tensor(np.ones(2000)) * k for k in (1.0, 2.0)]
+    f = jaxprgen.compile([y], [total(v) + y.sum() for v in ones])
+    assert [v.shape for v in f(A)] == [(2000,), (4000,)]
+
+
+# --- Errors -------------------------------------------------------------------------------
+
+
+def test_an_error_tells_both_nodes():
+    f = jaxprgen.compile([x, y, z], fma(x, y, z))
+    with pytest.raises(ShapeMismatchError) as caught:
+        f(A, B[:2], C)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "Shapes (2,) and (3,) do not broadcast together."
+    assert lines[1].startswith("  in Elemwise{mul,no_inplace}(")
+    assert "  in fma{inline=False}(x, y, z)" in lines
+    assert lines[-1].endswith("f = jaxprgen.compile([x, y, z], fma(x, y, z))")
+
+
+class Opaque(Op):
+    __props__ = ()
+
+    def make_node(self, v):
+        return Apply(self, [v], [v.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0] + 1
+
+
+def test_ops_without_a_rule_inside_are_listed():
+    inner = OpFromGraph([x], [Opaque()(x)], name="holder")
+    outer = OpFromGraph([x], [inner(x) * 2.0])
+    with pytest.raises(UnsupportedOpError) as caught:
+        jaxprgen.compile([x], outer(x) + Opaque()(x))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "2 node(s) of this graph have no rule:"
+    assert lines[1].startswith("  Opaque(")
+    assert lines[3].startswith("    inside of holder{inline=False}(")
+    assert lines[4] == "  Opaque(x)"
+    found = jaxprgen.check([x], outer(x))
+    assert [node.verdict for node in found.nodes] == ["callback"]
+    assert found.nodes[0].reason == (
+        "inside of it, Opaque has no rule; its `perform` can run instead"
+    )
+    f = jaxprgen.compile([x], outer(x), fallback="callback")
+    assert_same(f(A), 2 * (A + 1))
+
+
+@as_op(itypes=[at.dvector], otypes=[at.dvector])
+def tripled(v):
+    return 3 * v
+
+
+@as_op(itypes=[at.dvector], otypes=[at.dmatrix], infer_shape=lambda _, node, s: [(s[0][0], 2)])
+def doubled_rows(v):
+    assert v.size != 1 or v[0] != 1.0  # Not on ones: its shape is inferred, and not tried.
+    return np.stack([v, v], 1)
+
+
+def test_functions_as_ops_are_called_back():
+    with pytest.raises(UnsupportedOpError) as caught:
+        jaxprgen.compile([x], tripled(x))
+    lines = str(caught.value).splitlines()
+    assert lines[1].startswith("  FromFunctionOp{tripled}(x)")
+    assert lines[3] == (
+        "Register one with @jaxprgen.lowers(OpClass), or run its Python implementation on the "
+        'host: compile(..., fallback="callback").'
+    )
+    f = jaxprgen.compile([x], [tripled(x), doubled_rows(x)], fallback="callback")
+    for mine, yours in zip(jax.jit(f)(A), (3 * A, np.stack([A, A], 1)), strict=True):
+        assert_same(mine, yours)
+
+
+def test_checks_inside():
+    op = OpFromGraph([x], [Assert("no positive sum")(x, x.sum() > 0)])
+    with pytest.warns(RuntimeCheckWarning, match="no positive sum"):
+        jaxprgen.compile([x], op(x))(A)
+    checked = checkify.checkify(jax.jit(jaxprgen.compile([x], op(x), checks=True)))
+    assert checked(A)[0].get() is None
+    assert "no positive sum" in checked(-A)[0].get()
+
+
+# --- Derivatives of their own -------------------------------------------------------------
+
+
+def wrong(inputs, output_grads):
+    """No derivative of anything, so that it can be told from one."""
+    _, v = inputs
+    (g,) = output_grads
+    return [g * 10 * v, g * 7]
+
+
+weights = at.as_tensor([1.0, 2.0, 3.0])
+by_grad = OpFromGraph([x, y], [x * y + weights], grad_overrides=wrong, name="by_grad")
+by_lop = OpFromGraph(
+    [x, y], [x * y], lop_overrides=lambda i, o, g: [o[0] * g[0] * weights, i[0] + g[0]]
+)
+by_list = OpFromGraph([x, y], [x * y], grad_overrides=["default", lambda i, g: g[0] * 5])
+by_op = OpFromGraph(
+    [x, y],
+    [x * y],
+    lop_overrides=OpFromGraph([x, y, z, X[0].type()], [x + z, y * 3], on_unused_input="ignore"),
+)
+unconnected = OpFromGraph([x, y], [x * y], lop_overrides=["default", DisconnectedType()()])
+
+
+@pytest.mark.parametrize("op", [by_grad, by_lop, by_list, by_op], ids=lambda op: str(op))
+def test_pullbacks_are_those_of_aesara(op):
+    cost = (op(x, y) * z).sum() + fma(x, y, z).sum()
+    wrt = [x, y]
+    f = jaxprgen.compile([x, y, z], cost)
+    theirs = jaxprgen.compile([x, y, z], aesara.grad(cost, wrt))(A, B, C)
+    assert_agrees([x, y, z], [cost, *aesara.grad(cost, wrt)], [A, B, C])
+    ours = jax.grad(f, (0, 1))
+    rows = np.stack([A, B, C])
+    each = [ours(row, B, C) for row in rows]
+    for i in range(2):
+        assert_same(ours(A, B, C)[i], theirs[i])
+        assert_same(jax.jit(ours)(A, B, C)[i], theirs[i])
+        assert_same(jax.vmap(ours, (0, None, None))(rows, B, C)[i], [pair[i] for pair in each])
+    assert "custom_vjp_call" in equations(f, A, B, C)
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(lambda u: f(u, B, C), (A,), (B,))
+
+
+def test_a_pullback_of_inputs_that_have_no_tangents_or_are_known():
+    u, k = at.fvector("u"), at.lscalar("k")
+    op = OpFromGraph(
+        [u, k, x],
+        [u * k, k + 1, x],
+        lop_overrides=lambda i, o, g: [g[0] * i[1] * 2 + g[2], DisconnectedType()(), g[2] * 3],
+    )
+    first, second, third = op(u, k, at.as_tensor(A))
+    f = jaxprgen.compile([u, k], [first, second, third])
+    small = A.astype("f")
+    assert_same(f(small, 2)[1], np.int64(3))
+    found = jax.grad(lambda u: f(u, 2)[0].sum())(small)
+    assert_same(found, np.full(3, 4, "f"))
+    assert_same(jax.grad(lambda u: f(u, 2)[2].sum())(small), np.ones(3, "f"))
+
+
+def test_no_derivative_and_none_at_all():
+    f = jaxprgen.compile([x, y], unconnected(x, y).sum())
+    assert_same(jax.grad(f, 1)(A, B), np.zeros(3))
+    assert_same(jax.grad(f, 0)(A, B), B)
+    undefined = OpFromGraph(
+        [x, y], [x * y], lop_overrides=["default", NullType("none")()], name="half"
+    )
+    f = jaxprgen.compile([x, y], undefined(x, y).sum())
+    assert_same(jax.grad(f, 0)(A, B), B)
+    with pytest.raises(UndefinedGradientError) as caught:
+        jax.grad(f, 1)(A, B)
+    assert str(caught.value) == (
+        "half says that it has no derivative with respect to one of its inputs. Differentiate "
+        "with respect to something else, or stop the gradient with disconnected_grad."
+    )
+
+
+def test_a_pullback_of_another_shape_is_refused():
+    op = OpFromGraph([x], [x * 2], grad_overrides=lambda i, g: [g[0][:1]], name="short")
+    with pytest.raises(LoweringError, match=r"of short gives shape \(1,\), not \(3,\)"):
+        jax.grad(jaxprgen.compile([x], op(x).sum()))(A)
+
+
+def test_pushforwards_are_those_of_aesara():
+    op = OpFromGraph(
+        [x, n, y],
+        [x * n + y, n + 1, at.exp(x)],
+        rop_overrides=lambda i, e: [e[0] * 100 * i[1] + weights * e[2], e[1], e[0]],
+        name="pushed",
+    )
+    first, second, third = op(x, n, y)
+    f = jaxprgen.compile([x, n, y], [first, second, third])
+    for mine, yours in zip(f(A, 2, B), (A * 2 + B, np.int64(3), np.exp(A)), strict=True):
+        assert_same(mine, yours)
+
+    def both(u, v):
+        results = f(u, 2, v)
+        return results[0], results[2]
+
+    w = np.array([1.0, 2, 3])
+    _, (d_first, d_third) = jax.jvp(both, (A, B), (C, B))
+    assert_same(d_first, C * 200 + w * B)
+    assert_same(d_third, C)
+    assert_same(jax.jvp(both, (A, B), (C, 0 * B))[1][0], C * 200)
+    assert_same(jax.grad(lambda v: both(A, v)[0].sum())(B), w)
+    assert_same(jax.jit(jax.grad(lambda u: both(u, B)[0].sum()))(A), np.full(3, 200.0))
+    by_aesara = jaxprgen.compile([x, n, y, z], aesara.gradient.Rop(first, [x, y], [z, y]))
+    assert_same(by_aesara(A, 2, B, C), C * 200 + w * B)
+
+
+def test_gradients_stop_inside():
+    op = OpFromGraph([x, y], [x * disconnected_grad(y)])
+    f = jaxprgen.compile([x, y], op(x, y).sum())
+    assert_same(jax.grad(f, 1)(A, B), np.zeros(3))

@@ -19,6 +19,8 @@ from jaxprgen._jax.types import ShapedArray
 custom_jvp_call_p = _custom.custom_jvp_call_p
 custom_vjp_call_p = _custom.custom_vjp_call_p
 
+_ZEROS: tuple[Any, ...] = (_ad_util.SymbolicZero,)
+
 # Newer rules for the reverse mode return what there is to log beside the cotangents.
 _LOGS = hasattr(_ad, "CustomBwdWithAccums")
 
@@ -77,10 +79,7 @@ def custom_vjp_params(
         return jax.tree.structure(out), jax.tree.structure(residuals), [*kept, *[None] * extra]
 
     def bwd(*operands: Any) -> Any:
-        arrays = [
-            np.zeros(x.shape, x.dtype) if isinstance(x, _ad_util.SymbolicZero) else x
-            for x in operands
-        ]
+        arrays = [np.zeros(x.shape, x.dtype) if type(x) in _ZEROS else x for x in operands]
         cotangents = [
             _ad_util.Zero(
                 aval.to_ct_aval() if hasattr(aval, "to_ct_aval") else aval.to_tangent_aval()

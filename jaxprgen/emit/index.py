@@ -2,7 +2,8 @@
 
 An index names each leading axis once: by a Python ``int`` or ``slice`` that is known while
 emitting, or by an integer scalar `Value` that is known only at run time. A run-time index
-outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` does.
+outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` does. A `Window` of
+elements that stand together is moved inside likewise.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
-Index: TypeAlias = int | slice | Var
+
+class Window(NamedTuple):
+    """So many elements of one axis, from one that is known only at run time."""
+
+    start: Var
+    length: int
+
+
+Index: TypeAlias = int | slice | Var | Window
 
 
 class _Span(NamedTuple):
@@ -77,11 +86,24 @@ def _spans(shape: Shape, index: Sequence[Index]) -> list[_Span]:
 
 def take(b: Builder, x: Value, index: Sequence[Index]) -> Value:
     """``x[index]``."""
-    dynamic = {d: i for d, i in enumerate(index) if isinstance(i, Var)}
+    dynamic = _dynamic(index)
     if dynamic:
-        block = _block(b, x, dynamic)
-        return take(b, block, [0 if d in dynamic else i for d, i in enumerate(index)])
+        return take(b, _block(b, x, dynamic), _in_block(index))
     return squeeze(b, _read(b, x, _spans(shape_of(x), index)), _integer_axes(index))
+
+
+def _dynamic(index: Sequence[Index]) -> dict[int, Window]:
+    """The entries that are known only at run time, by axis; an integer is a window of one."""
+    return {
+        d: i if isinstance(i, Window) else Window(i, 1)
+        for d, i in enumerate(index)
+        if isinstance(i, (Var, Window))
+    }
+
+
+def _in_block(index: Sequence[Index]) -> list[int | slice]:
+    """The same index in the block that the run-time entries leave."""
+    return [slice(None) if isinstance(i, Window) else 0 if isinstance(i, Var) else i for i in index]
 
 
 def _integer_axes(index: Sequence[Index]) -> list[int]:
@@ -100,19 +122,24 @@ def _read(b: Builder, x: Value, spans: Sequence[_Span]) -> Value:
     return lax.rev(b, atom(b, x), backwards) if backwards else x
 
 
-def _block(b: Builder, x: Value, dynamic: dict[int, Var]) -> Value:
-    """The part of ``x`` at one run-time index per given axis; these axes get size one."""
+def _block(b: Builder, x: Value, dynamic: dict[int, Window]) -> Value:
+    """The part of ``x`` in one window per given axis."""
     shape = shape_of(x)
-    sizes = tuple(1 if d in dynamic else n for d, n in enumerate(shape))
-    if any(shape[d] == 0 for d in dynamic):
-        raise IndexOutOfBoundsError(f"There is no element to read in shape {shape}.")
+    sizes = tuple(dynamic[d].length if d in dynamic else n for d, n in enumerate(shape))
+    for d, window in dynamic.items():
+        if shape[d] == 0:
+            raise IndexOutOfBoundsError(f"There is no element to read in shape {shape}.")
+        if shape[d] < window.length:
+            raise IndexOutOfBoundsError(
+                f"There are no {window.length} elements together on axis {d} of shape {shape}."
+            )
     return lax.dynamic_slice(b, atom(b, x), _starts(b, shape, dynamic), sizes)
 
 
-def _starts(b: Builder, shape: Shape, dynamic: dict[int, Var]) -> list[Atom]:
-    dtype = index_dtype(shape, dynamic.values())
+def _starts(b: Builder, shape: Shape, dynamic: dict[int, Window]) -> list[Atom]:
+    dtype = index_dtype(shape, [window.start for window in dynamic.values()])
     return [
-        atom(b, wrap(b, dynamic[d], n, dtype) if d in dynamic else splat(0, dtype))
+        atom(b, wrap(b, dynamic[d].start, n, dtype) if d in dynamic else splat(0, dtype))
         for d, n in enumerate(shape)
     ]
 
@@ -143,12 +170,22 @@ def in_bounds(b: Builder, index: Value, size: int) -> Value:
     return ew.bitwise_and(b, low, high)
 
 
+def window_fits(b: Builder, window: Window, size: int) -> Value:
+    """Whether a window lies in its axis, all of it counted from one end, as a slice would be."""
+    start = ew.convert(b, window.start, ew.canonical(INT64))
+    low, high, end, first = (
+        np.asarray(n, dtype_of(start)) for n in (0, size - window.length, -window.length, -size)
+    )
+    ahead = ew.bitwise_and(b, ew.greater_equal(b, start, low), ew.less_equal(b, start, high))
+    behind = ew.bitwise_and(b, ew.greater_equal(b, start, first), ew.less(b, start, end))
+    return ew.bitwise_or(b, ahead, behind)
+
+
 def put(b: Builder, x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
     """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts."""
-    dynamic = {d: i for d, i in enumerate(index) if isinstance(i, Var)}
+    dynamic = _dynamic(index)
     if dynamic:
-        block = _block(b, x, dynamic)
-        inner = put(b, block, y, [0 if d in dynamic else i for d, i in enumerate(index)], add=add)
+        inner = put(b, _block(b, x, dynamic), y, _in_block(index), add=add)
         starts = _starts(b, shape_of(x), dynamic)
         return lax.dynamic_update_slice(b, atom(b, x), atom(b, inner), starts)
     spans = _spans(shape_of(x), index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from aesara.graph.basic import Apply
 from aesara.graph.type import Type
@@ -15,19 +15,53 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import Broadcast, Value, known, shape_of
+from jaxprgen.frontend.aesara.linear import linear_form
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
 
 
+def _template(node: Apply) -> list[Any]:
+    """The Op's index with the positions of the node's inputs in it, as `_Input`."""
+    count = sum(isinstance(part, Type) for entry in node.op.idx_list for part in _parts(entry))
+    positions = iter(range(len(node.inputs) - count, len(node.inputs)))
+
+    def fill(part: Any) -> Any:
+        return _Input(next(positions)) if isinstance(part, Type) else part
+
+    return [
+        slice(*map(fill, _parts(entry))) if isinstance(entry, slice) else fill(entry)
+        for entry in node.op.idx_list
+    ]
+
+
+class _Input(NamedTuple):
+    """A part of an index that is an input of the node."""
+
+    position: int
+
+
+def _parts(entry: Any) -> tuple[Any, ...]:
+    return (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
+
+
 def _bounds(node: Apply) -> Sequence[int]:
-    """The inputs that are bounds of slices; the integers among the indices are none."""
-    are_bounds: list[bool] = []
-    for entry in node.op.idx_list:
-        parts = (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
-        are_bounds += [isinstance(entry, slice) for part in parts if isinstance(part, Type)]
-    first = len(node.inputs) - len(are_bounds)
-    return [first + i for i, is_bound in enumerate(are_bounds) if is_bound]
+    """The inputs that are bounds of slices, but for windows; the integers are none."""
+    slices = [e for e in _template(node) if isinstance(e, slice) and not _length(node, e)]
+    return [p.position for e in slices for p in _parts(e) if isinstance(p, _Input)]
+
+
+def _length(node: Apply, entry: slice) -> int:
+    """The length of a slice whose bounds are inputs of which one is so much above the other.
+
+    Of any other slice, 0.
+    """
+    start, stop, step = _parts(entry)
+    if not (isinstance(start, _Input) and isinstance(stop, _Input) and step in (None, 1)):
+        return 0
+    low, high = (linear_form(node.inputs[bound.position]) for bound in (start, stop))
+    length = high.pop(None, 0) - low.pop(None, 0)
+    return length if low == high else 0
 
 
 @lowers(Subtensor, static=_bounds)
@@ -54,29 +88,43 @@ def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
 
 
 def _index(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.Index]:
-    """The Op's template with its scalars put in: slices need values, integers can wait."""
-    positions = iter(range(len(scalars)))
+    """The Op's template with its scalars put in: slices need values, integers can wait.
 
-    def bound(entry: Any) -> int | None:
-        if isinstance(entry, Type):
-            return ctx.static_int(first + next(positions))
-        return None if entry is None else int(entry)
+    So can the bounds of a window.
+    """
+
+    def bound(part: Any) -> int | None:
+        return ctx.static_int(part.position) if isinstance(part, _Input) else part
 
     def fill(entry: Any) -> ix.Index:
-        if isinstance(entry, slice):
-            return slice(bound(entry.start), bound(entry.stop), bound(entry.step))
-        if not isinstance(entry, Type):
+        if not isinstance(entry, (slice, _Input)):
             return int(entry)
-        scalar = scalars[next(positions)]
-        return scalar if isinstance(scalar, Var) else int(known(scalar))  # type: ignore[arg-type]
+        if isinstance(entry, _Input):
+            return scalar(entry)
+        length = _length(ctx.node, entry)
+        if not length:
+            return slice(*map(bound, _parts(entry)))
+        start, stop = scalar(entry.start), scalar(entry.stop)
+        return ix.Window(start, length) if isinstance(start, Var) else slice(start, stop)
 
-    return [fill(entry) for entry in ctx.op.idx_list]
+    def scalar(part: _Input) -> Any:
+        value = scalars[part.position - first]
+        return value if isinstance(value, Var) else int(known(value))  # type: ignore[arg-type]
+
+    return [fill(entry) for entry in _template(ctx.node)]
 
 
 def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[int, Any]]) -> None:
     """Check the run-time integers among the indices of these axes."""
     for axis, i in index:
-        if isinstance(i, (Var, Broadcast)) and known(i) is None:
+        if isinstance(i, ix.Window):
+            ctx.require(
+                lambda b, i=i, n=shape[axis]: ix.window_fits(b, i, n),
+                f"{ctx.op} reads or writes {i.length} elements together, of which some are out of "
+                f"bounds for axis {axis} of size {shape[axis]}. Aesara takes fewer there; the "
+                "emitted program takes the nearest that stand together",
+            )
+        elif isinstance(i, (Var, Broadcast)) and known(i) is None:
             ctx.require(
                 lambda b, i=i, n=shape[axis]: _all_in_bounds(b, i, n),
                 f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "

@@ -149,6 +149,7 @@ class _Watch:
             )
             return results
 
+        watched.watch = self.rule  # type: ignore[attr-defined]
         return watched
 
     def finish(self, plan: Plan, closed: ClosedJaxpr) -> None:

@@ -10,7 +10,7 @@ A known index outside of its axis is an error, a run-time index moved to the nea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,8 +18,10 @@ import numpy as np
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import selection as sel
 from jaxprgen.emit.division import remainder
 from jaxprgen.emit.reduce import bitwise_and
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape
 from jaxprgen.emit.values import (
     BOOL,
@@ -281,22 +283,52 @@ def put_buffered(b: Builder, x: Value, y: Value, index: Sequence[Entry]) -> Valu
     return put(b, x, ew.add(b, take(b, x, index), y), index, add=False)
 
 
-def put_where(
-    b: Builder, x: Value, y: Value, index: Sequence[slice | Value], *, add: bool
-) -> Value:
-    """``x`` with ``x[index]`` replaced, or increased, for slices and one mask, known or not.
+def block_of(
+    b: Builder, x: Value, index: Sequence[slice | Value]
+) -> tuple[Value, Value, int, list[ix.Index]]:
+    """What slices and one mask among them leave if the mask selects all.
 
-    ``y`` broadcasts to ``x[index]``, with one value for all that the mask selects.
+    Also the mask, the axis from which on it is, and the index without it.
     """
     axis = next(i for i, e in enumerate(index) if not isinstance(e, slice))
     mask: Value = index[axis]  # type: ignore[assignment]
-    rank, wide = len(shape_of(mask)), len(shape_of(x))
     check_mask(shape_of(x), axis, mask)
-    slices: list[ix.Index] = [*index[:axis], *[slice(None)] * rank, *index[axis + 1 :]]  # type: ignore[list-item]
-    block = ix.take(b, x, slices)
-    own, at = shape_of(y), len(shape_of(y)) - (wide - axis - rank) - 1
-    if at >= 0:  # Else `y` has fewer axes than there are behind the mask.
-        y = reshape(b, y, (*own[:at], *[1] * rank, *own[at + 1 :]))
+    every = [slice(None)] * len(shape_of(mask))
+    slices: list[ix.Index] = [*index[:axis], *every, *index[axis + 1 :]]  # type: ignore[list-item]
+    return ix.take(b, x, slices), mask, axis, slices
+
+
+def select(
+    b: Builder, x: Value, index: Sequence[slice | Value], refuse: Callable[[], Exception]
+) -> Selected:
+    """``x[index]`` for slices and one mask that is not known."""
+    block, mask, axis, _ = block_of(b, x, index)
+    return sel.select(b, block, mask, axis, refuse)
+
+
+def put_where(
+    b: Builder, x: Value, y: Value | Selected, index: Sequence[slice | Value], *, add: bool
+) -> Value:
+    """``x`` with ``x[index]`` replaced, or increased, for slices and one mask, known or not.
+
+    ``y`` broadcasts to ``x[index]``. If it has more than one value for what the mask selects,
+    these are taken in order, and the last one once there are no more.
+    """
+    block, mask, axis, slices = block_of(b, x, index)
+    rank, wide = len(shape_of(mask)), len(shape_of(x))
+    if type(y) is Selected:
+        if y.mask is not mask or y.axis != axis - (wide - len(shape_of(y.values))):
+            raise y.refuse()
+        y = y.values
+    else:
+        own, at = shape_of(y), len(shape_of(y)) - (wide - axis - rank) - 1  # type: ignore[arg-type]
+        # Else `y` has fewer axes than there are behind the mask.
+        if at >= 0 and own[at] == 1:
+            y = reshape(b, y, (*own[:at], *[1] * rank, *own[at + 1 :]))  # type: ignore[arg-type]
+        elif at >= 0 and own[at] == 0:
+            return x
+        elif at >= 0:
+            y = take(b, y, [*[slice(None)] * at, sel.positions(b, mask)])  # type: ignore[arg-type]
     y = ix.fit(b, y, shape_of(block))
     where = expand_dims(b, mask, [d for d in range(wide) if not axis <= d < axis + rank])
     written = ew.where(b, where, ew.add(b, block, y) if add else y, block)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, known
+from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.known import FOLD_LIMIT
 from jaxprgen.ir import Builder
@@ -87,6 +88,11 @@ class RuleContext(NamedTuple):
     def known(self, position: int) -> Array | None:
         """The value of an input, if it follows from shapes and constants; else None."""
         return self.driver.known(self.step, position)
+
+    def located(self, error: JaxprGenError) -> JaxprGenError:
+        """The error with the node and the user's line: for one that is raised elsewhere."""
+        values = [self.driver.values[place] for place in self.step.inputs]
+        return error.at(self.driver.plan.library.describe(self.node, values))
 
     def label(self, position: int) -> str:
         """What to call an input."""

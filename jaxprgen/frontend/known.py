@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import Var
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Broadcast, dtype_of, known, shape_of
 
 FOLD_LIMIT = 1024
@@ -36,6 +37,8 @@ def is_known(x: Any) -> bool:
 
 def known_or_ones(x: Any) -> Any:
     """`as_known`, or ones, where no more than the shape matters or that a check holds."""
+    if type(x) is Selected:
+        raise x.refuse()
     if known(x) is None and isinstance(x, (Var, Broadcast)):
         return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
     return as_known(x)
@@ -43,4 +46,4 @@ def known_or_ones(x: Any) -> Any:
 
 def as_known(x: Any) -> Any:
     """A known value as NumPy has it; things that are no arrays (slices, None) as they are."""
-    return known(x) if type(x) is Broadcast else x
+    return known(x) if type(x) is Broadcast else None if type(x) is Selected else x

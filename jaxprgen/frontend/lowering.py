@@ -15,12 +15,20 @@ from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.check import check
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
 from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import OutputType, Plan, Step
 from jaxprgen.frontend.known import known_and_small, known_or_ones
-from jaxprgen.frontend.registry import bound_inputs, find_rule, needed_inputs, static_inputs
+from jaxprgen.frontend.registry import (
+    Rule,
+    bound_inputs,
+    find_rule,
+    find_selected_rule,
+    needed_inputs,
+    static_inputs,
+)
 from jaxprgen.ir import Builder
 
 
@@ -82,7 +90,7 @@ class Lowering:
         self._checks = checks
         self._announce = announce
         self._ask = ask
-        self.asked = False
+        self.asked = self._selecting = False
         self.programs: dict[Any, Any] = {}
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
@@ -119,6 +127,8 @@ class Lowering:
             node, rule, folds, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
             try:
+                if self._selecting:
+                    rule = _rule_for(rule, node, xs)
                 if folds and (arrays := known_and_small(xs)) is not None:
                     results: Any = evaluate(node, arrays)
                 else:
@@ -131,6 +141,8 @@ class Lowering:
                     )
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
                     values[place] = value if declared is None else _checked(value, declared)
+                if results and type(results[0]) is Selected:
+                    self._selecting = True
             except ValueNeededError:
                 raise
             except Exception as error:
@@ -138,7 +150,11 @@ class Lowering:
                     raise
                 cause = error.__cause__ if isinstance(error, JaxprGenError) else error
                 raise self._located(error, node, xs) from cause
-        return [values[place] for place in self.plan.output_places]
+        outputs = [values[place] for place in self.plan.output_places]
+        for x in outputs:
+            if type(x) is Selected:
+                raise x.refuse()
+        return outputs
 
     def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
         """The error with the node and the user's line, put there once."""
@@ -248,12 +264,26 @@ def _declared(
         )
 
 
+def _rule_for(rule: Rule, node: Any, inputs: Sequence[Any]) -> Rule:
+    """The rule of a node, or if it is given what a mask selects, the one for that."""
+    selected = next((x for x in inputs if type(x) is Selected), None)
+    if selected is None:
+        return rule
+    found = find_selected_rule(type(node.op))
+    if found is None:
+        raise selected.refuse()
+    watch = getattr(rule, "watch", None)
+    return watch(found) if watch else found
+
+
 def _checked(value: Value, declared: OutputType) -> Value:
     """The value, if it is what the node declares of its output."""
     if type(value) is Var:
         shape, dtype = value.aval.shape, value.aval.dtype
     elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape, dtype = shape_of(value), dtype_of(value)
+    elif isinstance(value, Selected):
+        shape, dtype = (0,) * value.rank, dtype_of(value.values)
     else:
         raise LoweringError(f"The rule returned {value!r}, which is no value of a program.")
     if dtype != declared.dtype or len(shape) != declared.rank:

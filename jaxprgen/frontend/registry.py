@@ -25,6 +25,7 @@ class Registration(NamedTuple):
 
 
 _rules: dict[type, Registration] = {}
+_selected: dict[type, Rule] = {}
 _unfolded: set[Rule] = set()
 _deferred: dict[str, str] = {}
 
@@ -87,6 +88,25 @@ def lowers(
         return rule
 
     return register
+
+
+def lowers_selected(*op_types: type) -> Callable[[R], R]:
+    """Register a rule for nodes with `jaxprgen.emit.selection.Selected` among their inputs.
+
+    Other nodes refuse these. Such a rule is for the Op classes alone, or their subclasses, and
+    does not replace the one for arrays.
+    """
+
+    def register(rule: R) -> R:
+        _selected.update(dict.fromkeys(op_types, rule))
+        return rule
+
+    return register
+
+
+def find_selected_rule(op_type: type) -> Rule | None:
+    """The rule for what a mask selects, of the class or of its nearest base class."""
+    return next((_selected[base] for base in op_type.__mro__ if base in _selected), None)
 
 
 def defer(package: str, rules: str) -> None:

@@ -19,6 +19,8 @@ from aesara.tensor.type_other import SliceType
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import selection as sel
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.values import (
     BOOL,
@@ -28,13 +30,15 @@ from jaxprgen.emit.values import (
     broadcast_to,
     dtype_of,
     known,
+    like,
     shape_of,
     splat,
 )
-from jaxprgen.errors import StaticShapeError
+from jaxprgen.errors import JaxprGenError, StaticShapeError
 from jaxprgen.frontend.aesara.subtensor import check_bounds
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import lowers
+from jaxprgen.frontend.registry import lowers, lowers_selected
+from jaxprgen.ir import Builder
 
 MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
 """What to do instead of taking the elements where a mask is true."""
@@ -45,31 +49,45 @@ def _masks(node: Apply) -> Sequence[int]:
     return [i for i, v in enumerate(node.inputs) if i and getattr(v.type, "dtype", "") == "bool"]
 
 
-def _lone_mask(node: Apply) -> int | None:
-    """The position of the only index that is no slice, if it is a mask."""
-    others = [i for i, v in enumerate(node.inputs) if i > 1 and not isinstance(v.type, SliceType)]
+def lone_mask(node: Apply, first: int) -> int | None:
+    """The position of the only index that is no slice, if it is a mask; ``first`` is the first."""
+    entries = list(enumerate(node.inputs))[first:]
+    others = [i for i, v in entries if not isinstance(v.type, SliceType)]
     return others[0] if len(others) == 1 and others == _masks(node)[-1:] else None
 
 
-def _is_where(node: Apply, shape: Sequence[int | None]) -> bool:
-    """Whether a value of this shape is one for all that a lone mask selects, so none is counted."""
-    x, _, *index = node.inputs
-    mask = _lone_mask(node)
-    if mask is None:
-        return False
-    behind = x.type.ndim - (mask - 2) - index[mask - 2].type.ndim
-    return len(shape) <= behind or shape[len(shape) - behind - 1] == 1
+def _written_for_one(node: Apply, mask: int, shape: Sequence[int]) -> int:
+    """How many values of this shape are for what a mask selects; one may be for all of it."""
+    behind = node.inputs[0].type.ndim - (mask - 2) - node.inputs[mask].type.ndim
+    return 1 if len(shape) <= behind else shape[len(shape) - behind - 1]
 
 
 def _counted_masks(node: Apply) -> Sequence[int]:
     """The masks, if it matters how much they select."""
-    return () if _is_where(node, node.inputs[1].type.shape) else [i for i in _masks(node) if i > 1]
+    return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
 
 
 @lowers(AdvancedSubtensor, AdvancedSubtensor1, bound=_masks)
-def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value:
-    """``x[index]``. What masks select is known while emitting, integers need not be."""
+def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
+    """``x[index]``. What masks select is known while emitting, integers need not be.
+
+    If a single mask is not known, nobody may ask how much it selects.
+    """
+    mask = lone_mask(ctx.node, 1)
+    if mask is not None and ctx.known(mask) is None:
+        return ga.select(ctx.builder, x, index, lambda: _unknown(ctx, mask, located=True))
     return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
+
+
+@lowers_selected(AdvancedIncSubtensor)
+def lower_advanced_inc_subtensor_by_selected(
+    ctx: RuleContext, x: Value, y: Any, *index: Any
+) -> Value:
+    """What one mask selects, written where the same selects."""
+    if type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:
+        raise next(v for v in (x, y, *index) if type(v) is Selected).refuse()
+    y = y._replace(values=ew.convert(ctx.builder, y.values, ctx.dtype))
+    return ga.put_where(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
 
 
 @lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, bound=_counted_masks)
@@ -77,8 +95,13 @@ def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: A
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
     b, add = ctx.builder, not ctx.op.set_instead_of_inc
     y = ew.convert(b, y, ctx.dtype)
-    if _is_where(ctx.node, shape_of(y)):
-        return ga.put_where(b, x, y, index, add=add)
+    position = lone_mask(ctx.node, 2)
+    if position is not None:
+        mask, count = index[position - 2], _written_for_one(ctx.node, position, shape_of(y))
+        if count == 1 or known(mask) is None:
+            if count != 1:
+                _require_count(ctx, mask, position, count)
+            return ga.put_where(b, x, y, index, add=add)
     entries = _entries(ctx, x, index, first=2)
     if add and getattr(ctx.op, "ignore_duplicates", False):
         return ga.put_buffered(b, x, y, entries)
@@ -110,11 +133,30 @@ def _known(ctx: RuleContext, position: int) -> Array:
     """
     value = ctx.known(position)
     if value is None:
-        raise StaticShapeError(
-            f"How many elements of {ctx.label(position)} are true decides a shape, and is known "
-            f"only when the program runs; {MASKED}."
-        )
+        raise _unknown(ctx, position)
     return value
+
+
+def _unknown(ctx: RuleContext, position: int, *, located: bool = False) -> JaxprGenError:
+    """The error of a mask whose value is not known."""
+    error = StaticShapeError(
+        f"How many elements of {ctx.label(position)} are true decides a shape, and is known "
+        f"only when the program runs; {MASKED}."
+    )
+    return ctx.located(error) if located else error
+
+
+def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> None:
+    def holds(b: Builder) -> Value:
+        selected = sel.count(b, mask)
+        return ew.equal(b, selected, like(selected, count))
+
+    ctx.require(
+        holds,
+        f"{ctx.op} writes {count} values where {ctx.label(position)} is true, and that is more or "
+        "less often. Aesara raises ValueError there; the emitted program takes them in order, and "
+        "the last one again if there are too few",
+    )
 
 
 @lowers(Nonzero, bound=(0,))

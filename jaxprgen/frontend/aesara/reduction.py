@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ _ACCUMULATING: dict[type, reduce.Reduction] = {
 }
 
 
-def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """The axes to reduce; for a scalar, axis 0 is as good as none."""
     if axis is None or rank == 0:
         return tuple(range(rank))
@@ -40,9 +41,13 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
 @lowers(CAReduce)
 def lower_reduction(ctx: RuleContext, x: Value) -> Value:
     """Accumulate in ``acc_dtype``, return in ``dtype``."""
+    return reduce_by(ctx, x, axes_of(ctx.op.axis, len(shape_of(x))))
+
+
+def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
+    """The Op's reduction over these axes."""
     op = ctx.op
     kind = type(op.scalar_op)
-    axes = _axes(op.axis, len(shape_of(x)))
     if kind in _SELECTING:
         return ew.convert(ctx.builder, _SELECTING[kind](ctx.builder, x, axes), ctx.dtype)
     accumulator = ew.canonical(op.acc_dtype or op.dtype or ctx.dtype)
@@ -60,7 +65,7 @@ lower_reduction.supports = _supports  # type: ignore[attr-defined]
 @lowers(Mean)
 def lower_mean(ctx: RuleContext, x: Value) -> Value:
     """The mean in float64, whatever the dtype, as `Mean.perform` takes it."""
-    axes = _axes(ctx.op.axis, len(shape_of(x)))
+    axes = axes_of(ctx.op.axis, len(shape_of(x)))
     wide = ew.convert(ctx.builder, x, ew.canonical(np.float64))
     total = reduce.sum(ctx.builder, wide, axes)
     count = np.prod([shape_of(x)[d] for d in axes], dtype=np.float64)
@@ -71,11 +76,11 @@ def lower_mean(ctx: RuleContext, x: Value) -> Value:
 @lowers(Argmax)
 def lower_argmax(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """The position of the first maximum."""
-    return reduce.argmax(ctx.builder, x, _axes(ctx.op.axis, len(shape_of(x))))
+    return reduce.argmax(ctx.builder, x, axes_of(ctx.op.axis, len(shape_of(x))))
 
 
 @lowers(MaxAndArgmax)
 def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
     """The maximum and its first position."""
-    axes = _axes(ctx.op.axis, len(shape_of(x)))
+    axes = axes_of(ctx.op.axis, len(shape_of(x)))
     return [reduce.max(ctx.builder, x, axes), reduce.argmax(ctx.builder, x, axes)]

@@ -127,6 +127,11 @@ GRAPHS = {
     "what one output needs": Row(
         [n, x], at.arange(lengths(n, x)[0]), [2, ONES], "static", static="n"
     ),
+    "a window": Row([x, n], x[n : n + 3], [ONES, 2]),
+    "no window": Row([x, n], x[n : 2 * n + 3], [ONES, 2], "static", static="n"),
+    "write by a mask": Row([x, y], set_subtensor(x[y > 0], x), [ONES, ONES]),
+    "sum by a mask": Row([x], (x[x > 2] * 2.0).sum() / x[x > 2].shape[0], [ONES]),
+    "gradient by a mask": Row([x], aesara.grad(at.exp(x[x > 2]).sum(), x), [ONES]),
     "eye": Row([n, m], at.eye(n, n + 1, m), [2, 1], "static", static="n"),
     "where": Row([x], at.switch(x > 2, x, 0.0).sum(), [ONES]),
     "split": Row(
@@ -175,9 +180,8 @@ GRAPHS = {
     "choice": Row([n, x, y], at.choose(n, [x, y]), [1, ONES, ONES]),
     "triangle": Row([n, m, p], at.tri(n, m, p), [2, 3, 1], "static", static="n m"),
     # --- What does not ---
-    "mask": Row([x], x[x > 0].sum(), verdicts="bound", sized="x"),
+    "mask": Row([x], x[x > 0], verdicts="bound", sized="x"),
     "mask of another": Row([x, y], x[y > 0], verdicts="bound", sized="y"),
-    "write by a mask": Row([x, y], set_subtensor(x[y > 0], x), verdicts="bound", sized="y"),
     "write by masks": Row([X, y], set_subtensor(X[y > 0, y > 1], 0.0), verdicts="bound", sized="y"),
     "nonzero": Row([x], at.nonzero(x)[0], verdicts="bound", sized="x"),
     "shape of a mask": Row([x], at.arange(x[x > 0].shape[0]), verdicts="bound", sized="x"),

@@ -307,7 +307,8 @@ def test_a_run_time_mask():
     x, y = at.matrix("x"), at.vector("y")
     mask = x > 2
     mask.name = "mask"
-    for out in (x[mask], x[mask[0]], x[mask[:, 0], 1:], at.set_subtensor(x[mask], y)):
+    two = at.set_subtensor(x[mask[:, 0], mask[0]], 0.0)
+    for out in (x[mask], x[mask[:, 0], 1:], x[mask[:, 0], mask[0]], two, x[mask] * y):
         with pytest.raises(StaticShapeError) as caught:
             jaxprgen.compile([x, y], out)(ramp(2, 3), ramp(6))
         first, second, *_, last = str(caught.value).splitlines()

@@ -120,7 +120,10 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
 
 
 def _integers(ctx: RuleContext, entry: Value, position: int) -> Value:
-    return entry if dtype_of(entry) != BOOL else _known(ctx, position)
+    if dtype_of(entry) != BOOL:
+        return entry
+    value = known(entry)
+    return _known(ctx, position) if value is None else value
 
 
 def _known(ctx: RuleContext, position: int) -> Array:

@@ -22,6 +22,7 @@ from jaxprgen.frontend.aesara.check.findings import (
     NodeCheck,
     Odd,
 )
+from jaxprgen.frontend.aesara.check.selections import uncounted
 from jaxprgen.frontend.aesara.check.stages import largest_subset
 from jaxprgen.frontend.aesara.check.unruled import (
     Bound,
@@ -69,6 +70,10 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
     nodes = toposort(wanted, set(given))
     facts = _facts(nodes, set(given))
     flow = _Flow(nodes, given, facts)
+    unknown = {n for n in nodes if facts[n].bound and flow.sources(n, facts[n].sizes)}
+    deciding = [*flow.routes(lambda f: f.static), *flow.routes(lambda f: f.sizes)]
+    for node in uncounted(nodes, unknown, wanted, deciding):
+        facts[node] = facts[node]._replace(sizes=(), bound=None)
     checks = {node: _checked(node, facts[node], flow) for node in nodes}
     blocked = {node for node in nodes if checks[node].verdict in BLOCKED}
     leaves = dict.fromkeys([*given, *flow.leaves, *filter(flow.is_leaf, wanted)])

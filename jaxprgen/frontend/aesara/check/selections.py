@@ -1,0 +1,99 @@
+"""Which of what masks select needs not be counted before the program runs.
+
+It mirrors `jaxprgen.frontend.aesara.selection`, by types alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from aesara.compile.ops import DeepCopyOp, ViewOp
+from aesara.graph.basic import Apply, Variable
+from aesara.scalar.basic import ScalarMaximum, ScalarMinimum
+from aesara.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from aesara.tensor.math import Argmax, MaxAndArgmax, Mean
+from aesara.tensor.shape import Shape, Shape_i
+from aesara.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
+
+from jaxprgen.frontend.aesara.advanced_subtensor import lone_mask
+from jaxprgen.frontend.aesara.reduction import axes_of
+
+
+class _Selection(NamedTuple):
+    """The nodes that select, the mask, and the axis on which the elements are."""
+
+    makers: frozenset[Apply]
+    mask: Variable
+    axis: int
+
+
+def uncounted(
+    nodes: Sequence[Apply],
+    unknown: set[Apply],
+    wanted: Iterable[Variable],
+    deciding: Iterable[Variable],
+) -> set[Apply]:
+    """Those of the ``unknown`` nodes, which select by values, that nobody refuses.
+
+    ``deciding`` are the variables whose values decide shapes or sizes.
+    """
+    found: dict[Variable, _Selection] = {}
+    counted: dict[Variable, frozenset[Apply]] = {}
+    free: set[Apply] = set()
+    for node in nodes:
+        mask = lone_mask(node, 1) if isinstance(node.op, AdvancedSubtensor) else None
+        given = {i: found[v] for i, v in enumerate(node.inputs) if v in found}
+        makers = frozenset[Apply]().union(*(s.makers for s in given.values()))
+        if not given and node in unknown and mask is not None:
+            free.add(node)
+            own = _Selection(frozenset([node]), node.inputs[mask], mask - 1)
+            found[node.outputs[0]] = own
+        elif given:
+            axis = _axis_of_results(node, given)
+            if axis is None:
+                free -= makers
+            elif axis >= 0:
+                mask_variable = next(iter(given.values())).mask
+                for output in node.outputs:
+                    found[output] = _Selection(makers, mask_variable, axis)
+            elif isinstance(node.op, (Shape, Shape_i)):
+                counted[node.outputs[0]] = makers
+    for variable in wanted:
+        free -= found[variable].makers if variable in found else frozenset()
+    for variable in deciding:
+        free -= counted.get(variable, frozenset())
+    return free
+
+
+def _axis_of_results(node: Apply, given: dict[int, _Selection]) -> int | None:
+    """The axis of what is selected in a node's results: -1 if there is none, None if it refuses."""
+    op, first = node.op, next(iter(given.values()))
+    axis = first.axis
+    if any(s.mask is not first.mask or s.axis != axis for s in given.values()):
+        return None
+    x = node.inputs[next(iter(given))]
+    if isinstance(op, Elemwise):
+        others = (v for i, v in enumerate(node.inputs) if i not in given)
+        return axis if all(v.type.shape[axis] == 1 for v in others) else None
+    if isinstance(op, (ViewOp, DeepCopyOp)):
+        return axis
+    if isinstance(op, DimShuffle):
+        return op.new_order.index(axis) if axis in op.new_order else None
+    if isinstance(op, (Shape, Shape_i)):
+        return -1
+    if isinstance(op, AdvancedIncSubtensor):
+        mask = lone_mask(node, 2)
+        if mask is None or list(given) != [1] or node.inputs[mask] is not first.mask:
+            return None
+        rank = node.inputs[0].type.ndim - node.inputs[mask].type.ndim + 1  # Of what is written to.
+        return -1 if axis == mask - 2 - (rank - x.type.ndim) else None
+    if not isinstance(op, (CAReduce, MaxAndArgmax, Argmax)):
+        return None
+    axes = axes_of(op.axis, x.type.ndim)
+    if isinstance(op, (MaxAndArgmax, Argmax)):
+        return -1 if axes == (axis,) and "complex" not in x.type.dtype else None
+    if axis in axes:
+        extremum = isinstance(op.scalar_op, (ScalarMaximum, ScalarMinimum))
+        return None if extremum and "complex" in x.type.dtype else -1
+    return None if isinstance(op, Mean) else axis - sum(d < axis for d in axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -177,6 +177,7 @@ def compile(
     name: str = "main",
     checks: bool = False,
     fallback: Literal["error", "callback"] = "error",
+    sizes: Mapping[Any, int] | None = None,
 ) -> CompiledFunction:
     """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
 
@@ -196,6 +197,12 @@ def compile(
         What becomes of Ops without a rule: an error, or a "callback": their Python
         implementation runs on the host while the program runs on the device. That cannot be
         differentiated, and is called once per element under ``vmap``.
+    sizes
+        Sizes for results whose first axis has a length that only values tell: by variable, any
+        result of ``nonzero``, the first one of ``unique``, or ``x[mask]``. Where these values are
+        not known while emitting, the result has that size, padded or cut as `jax.numpy` does with
+        ``size=``: ``nonzero`` and ``x[mask]`` (as ``extract``) are padded with 0, ``unique`` with
+        its smallest element, the counts with 0.
 
     Raises
     ------
@@ -204,12 +211,13 @@ def compile(
     CallbackError
         An Op that is called back gives a result of another shape than was to be expected.
     InvalidGraphError
-        An input is missing, given twice, or of a type that is no array.
+        An input is missing, given twice, or of a type that is no array; or a size is given to
+        what takes none.
     """
     if fallback not in ("error", "callback"):
         raise ArgumentTypeError(f'fallback is "error" or "callback", not {fallback!r}.')
     start = time.perf_counter()
-    plan = plan_of(graph, outputs, callbacks=fallback == "callback")
+    plan = plan_of(graph, outputs, callbacks=fallback == "callback", sizes=sizes)
     return CompiledFunction(plan, name, checks, time.perf_counter() - start)
 
 

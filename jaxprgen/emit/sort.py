@@ -32,7 +32,7 @@ def _missing(b: Builder, x: Value) -> Value:
     return ew.add(b, ew.add(b, real, real), imag)
 
 
-def _keys(b: Builder, x: Value) -> list[Value]:
+def keys_of(b: Builder, x: Value) -> list[Value]:
     """What to sort by, the most significant first.
 
     XLA orders as NumPy does, but for complex numbers with NaN, which NumPy puts behind others.
@@ -42,12 +42,12 @@ def _keys(b: Builder, x: Value) -> list[Value]:
 
 def sort(b: Builder, x: Value, axis: int) -> Value:
     """`numpy.sort`."""
-    keys = _keys(b, x)
+    keys = keys_of(b, x)
     return lax.sort(b, atoms(b, keys), axis, len(keys))[-1]
 
 
 def _sort_with_positions(b: Builder, x: Value, axis: int) -> tuple[Value, Value]:
-    keys = _keys(b, x)
+    keys = keys_of(b, x)
     position = lax.iota(b, ew.canonical(INT64), shape_of(x), axis)
     values, positions = lax.sort(b, [*atoms(b, keys), position], axis, len(keys))[-2:]
     return values, positions

@@ -89,6 +89,12 @@ class RuleContext(NamedTuple):
         """The value of an input, if it follows from shapes and constants; else None."""
         return self.driver.known(self.step, position)
 
+    @property
+    def size(self) -> int | None:
+        """The size that the user gives to what the node gives, where its values would decide."""
+        sizes = self.driver.plan.sizes
+        return next((sizes[place] for place in self.step.outputs if place in sizes), None)
+
     def located(self, error: JaxprGenError) -> JaxprGenError:
         """The error with the node and the user's line: for one that is raised elsewhere."""
         values = [self.driver.values[place] for place in self.step.inputs]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -97,6 +97,8 @@ class Plan:
     values: list[Any]
     steps: tuple[Step, ...]
     folded: tuple[Step, ...] = ()
+    sizes: Mapping[int, int] = field(default_factory=dict[int, int])
+    """The sizes, by place, that the user gives to results whose sizes values decide."""
     inner: Callable[[Any], Plan] | None = None
     """Gives the plan of a graph inside of an Op, made once."""
 

@@ -347,7 +347,7 @@ def test_nonzero_of_an_argument():
     assert str(caught.value).splitlines()[:3] == [
         "How many elements of x are true decides a shape, and is known only when the program "
         "runs; keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as "
-        "weights.",
+        "weights. Or give the result a size: jaxprgen.compile(..., sizes={variable: n}).",
         "  in Nonzero(x)",
         "    x: float64[3]",
     ]

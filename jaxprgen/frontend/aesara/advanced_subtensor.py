@@ -16,6 +16,7 @@ from aesara.tensor.subtensor import (
 )
 from aesara.tensor.type_other import SliceType
 
+from jaxprgen.emit import bounded
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
@@ -42,6 +43,10 @@ from jaxprgen.ir import Builder
 
 MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
 """What to do instead of taking the elements where a mask is true."""
+
+
+SIZED = "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
+"""What to do instead, where there is one result whose size values decide."""
 
 
 def _masks(node: Apply) -> Sequence[int]:
@@ -75,6 +80,8 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
     """
     mask = lone_mask(ctx.node, 1)
     if mask is not None and ctx.known(mask) is None:
+        if ctx.size is not None:
+            return bounded.select(ctx.builder, x, index, ctx.size)
         return ga.select(ctx.builder, x, index, lambda: _unknown(ctx, mask, located=True))
     return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
 
@@ -144,7 +151,7 @@ def _unknown(ctx: RuleContext, position: int, *, located: bool = False) -> Jaxpr
     """The error of a mask whose value is not known."""
     error = StaticShapeError(
         f"How many elements of {ctx.label(position)} are true decides a shape, and is known "
-        f"only when the program runs; {MASKED}."
+        f"only when the program runs; {MASKED}. {SIZED}"
     )
     return ctx.located(error) if located else error
 
@@ -163,8 +170,13 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
 
 
 @lowers(Nonzero, bound=(0,))
-def lower_nonzero(ctx: RuleContext, x: Value) -> list[Array]:
-    """Where a known value is not zero, as one array of indices for each of its axes."""
+def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value]:
+    """Where a value is not zero, as one array of indices for each of its axes.
+
+    It is known, or the arrays are given a size.
+    """
+    if ctx.size is not None and ctx.known(0) is None:
+        return bounded.nonzero(ctx.builder, x, ctx.size)
     return list(np.nonzero(_known(ctx, 0)))
 
 

@@ -16,12 +16,13 @@ from aesara.tensor.extra_ops import (
     UnravelIndex,
 )
 
-from jaxprgen.emit import create, cumulative, ravel
+from jaxprgen.emit import bounded, create, cumulative, ravel
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
-from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import Value, dtype_of, known, shape_of
 from jaxprgen.errors import StaticShapeError
+from jaxprgen.frontend.aesara.advanced_subtensor import SIZED
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
@@ -54,15 +55,19 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
 
 
 @lowers(Unique, folds=False, bound=(0,))
-def lower_unique(ctx: RuleContext, x: Value) -> list[Array]:
-    """Of known values only: nothing else tells how many there are."""
+def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
+    """Of known values, or with a size: nothing else tells how many there are."""
     values, op = known(x), ctx.op
+    if values is None and ctx.size is not None:
+        different = bounded.unique(ctx.builder, x, op.axis, ctx.size)
+        asked = (True, op.return_index, op.return_inverse, op.return_counts)
+        return [v for v, wanted in zip(different, asked, strict=True) if wanted]
     if values is None:
         raise StaticShapeError(
             "How many different values there are decides the shape of the result, and the values "
             "are known only when the program runs. Compute what is unique outside of the graph, "
             "and give it as an input; or keep the shape: sort, and mark what differs from the one "
-            "before it."
+            f"before it. {SIZED}"
         )
     found = np.unique(values, op.return_index, op.return_inverse, op.return_counts, op.axis)
     first, *rest = found if isinstance(found, tuple) else (found,)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
+from aesara.tensor.basic import Nonzero
+from aesara.tensor.extra_ops import Unique
+from aesara.tensor.subtensor import AdvancedSubtensor
 
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.frontend.aesara.advanced_subtensor import lone_mask
 from jaxprgen.frontend.aesara.builders import inner_nodes
 from jaxprgen.frontend.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.frontend.aesara.library import (
@@ -30,12 +35,51 @@ from jaxprgen.frontend.origin import Origins
 from jaxprgen.frontend.registry import Rule, find_rule, folds, is_supported
 
 
-def plan_of(graph: Any, outputs: Any = None, *, callbacks: bool = False) -> Plan:
+def plan_of(
+    graph: Any,
+    outputs: Any = None,
+    *,
+    callbacks: bool = False,
+    sizes: Mapping[Variable, int] | None = None,
+) -> Plan:
     """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`.
 
     With ``callbacks``, nodes without a rule call their Python implementation.
     """
-    return _Planner(callbacks).plan(*ends_of(graph, outputs))
+    plan = _Planner(callbacks).plan(*ends_of(graph, outputs))
+    return replace(plan, sizes=_sizes(plan, sizes)) if sizes else plan
+
+
+def _sizes(plan: Plan, sizes: Mapping[Variable, int]) -> dict[int, int]:
+    """The sizes by place.
+
+    Raises
+    ------
+    InvalidGraphError
+        One is not the size of anything, or no size.
+    """
+    places = {
+        plan.variables[place]: place
+        for step in (*plan.steps, *plan.folded)
+        for place in step.outputs
+        if takes_size(step.node)
+    }
+    for variable, size in sizes.items():
+        if variable not in places:
+            raise InvalidGraphError(
+                f"{name_of(variable)} is given a size, but is no result in this graph of nonzero, "
+                "of unique or of taking what a single mask selects."
+            )
+        if not isinstance(size, (int, np.integer)) or size < 0:
+            raise InvalidGraphError(f"The size of {name_of(variable)} is given as {size!r}.")
+    return {places[variable]: int(size) for variable, size in sizes.items()}
+
+
+def takes_size(node: Apply) -> bool:
+    """Whether the first axis of what a node gives can be given a size."""
+    if isinstance(node.op, AdvancedSubtensor):
+        return lone_mask(node, 1) is not None
+    return isinstance(node.op, (Nonzero, Unique))
 
 
 class _Planner:

@@ -70,12 +70,12 @@ def select(b: Builder, x: Value, index: Sequence[slice | Value], size: int) -> V
 class Different(NamedTuple):
     """The different elements in ascending order, padded with the first; see `numpy.unique`.
 
-    ``index`` is where each is first, ``inverse`` which one each element is, ``counts`` how often
+    ``first`` is where each is first, ``inverse`` which one each element is, ``counts`` how often
     each is there: 0 times the padding.
     """
 
     values: Value
-    index: Value
+    first: Value
     inverse: Value
     counts: Value
 

@@ -6,6 +6,7 @@ all, and what is made of all elements leaves out the others.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
@@ -15,11 +16,13 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce
 from jaxprgen.emit.cumulative import cumsum
+from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.shape import expand_dims, reshape, stack
 from jaxprgen.emit.values import (
     INT64,
     Array,
     Value,
+    atom,
     broadcast_to,
     dtype_of,
     like,
@@ -97,6 +100,27 @@ def positions(b: Builder, mask: Value) -> Value:
     ones = ew.convert(b, reshape(b, mask, (-1,)), ew.canonical(INT64))
     before = ew.subtract(b, cumsum(b, ones, 0), like(ones, 1))
     return reshape(b, ew.maximum(b, before, like(before, 0)), shape_of(mask))
+
+
+def position(b: Builder, x: Selected, axes: Sequence[int], where: Value) -> Value:
+    """The position over some axes, in row-major order, of a position over their ``values``."""
+    full, dtype = x.full_axes(axes), dtype_of(where)
+    sizes = {d: np.asarray(shape_of(x.values)[d], dtype) for d in full}
+    index = dict(zip(full, unravel_index(b, where, list(sizes.values()), "C"), strict=True))
+    found: Value = np.asarray(0, dtype)
+    for d in axes:
+        own = x.full_axes([d])
+        step = functools.reduce(
+            lambda i, e: ew.add(b, ew.multiply(b, i, sizes[e]), index[e]), own[1:], index[own[0]]
+        )
+        size: Value = sizes[own[0]]
+        if d == x.axis:
+            size, before = count(b, x.mask), reshape(b, positions(b, x.mask), (-1,))
+            rank = len(shape_of(step))
+            places = atom(b, expand_dims(b, step, [rank]))
+            step = lax.gather(b, atom(b, before), places, [0], range(rank), in_bounds=True)
+        found = ew.add(b, ew.multiply(b, found, size), step)
+    return found
 
 
 def shape(b: Builder, x: Selected) -> Value:

@@ -276,13 +276,13 @@ def _rule_for(rule: Rule, node: Any, inputs: Sequence[Any]) -> Rule:
     return watch(found) if watch else found
 
 
-def _checked(value: Value, declared: OutputType) -> Value:
+def _checked(value: Any, declared: OutputType) -> Any:
     """The value, if it is what the node declares of its output."""
     if type(value) is Var:
         shape, dtype = value.aval.shape, value.aval.dtype
     elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape, dtype = shape_of(value), dtype_of(value)
-    elif isinstance(value, Selected):
+    elif type(value) is Selected:
         shape, dtype = (0,) * value.rank, dtype_of(value.values)
     else:
         raise LoweringError(f"The rule returned {value!r}, which is no value of a program.")

@@ -170,7 +170,8 @@ def test_unique_of_values_of_a_program_is_an_error():
     assert first == (
         "How many different values there are decides the shape of the result, and the values are "
         "known only when the program runs. Compute what is unique outside of the graph, and give "
-        "it as an input; or keep the shape: sort, and mark what differs from the one before it."
+        "it as an input; or keep the shape: sort, and mark what differs from the one before it. "
+        "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
     )
     assert node.startswith("  in Unique")
     assert line.endswith("at.unique(x))(np.ones(2))")

@@ -88,7 +88,7 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
 
 @lowers_selected(AdvancedIncSubtensor)
 def lower_advanced_inc_subtensor_by_selected(
-    ctx: RuleContext, x: Value, y: Any, *index: Any
+    ctx: RuleContext, x: Any, y: Any, *index: Any
 ) -> Value:
     """What one mask selects, written where the same selects."""
     if type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:

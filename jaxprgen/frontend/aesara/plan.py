@@ -70,7 +70,7 @@ def _sizes(plan: Plan, sizes: Mapping[Variable, int]) -> dict[int, int]:
                 f"{name_of(variable)} is given a size, but is no result in this graph of nonzero, "
                 "of unique or of taking what a single mask selects."
             )
-        if not isinstance(size, (int, np.integer)) or size < 0:
+        if not np.issubdtype(type(size), np.integer) or size < 0:
             raise InvalidGraphError(f"The size of {name_of(variable)} is given as {size!r}.")
     return {places[variable]: int(size) for variable, size in sizes.items()}
 

@@ -15,7 +15,6 @@ from aesara.tensor.math import Argmax, MaxAndArgmax, Mean, MulWithoutZeros
 from aesara.tensor.shape import Shape, Shape_i
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather as ga
 from jaxprgen.emit import reduce
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
@@ -135,16 +134,15 @@ def lower_mean_of_selected(ctx: RuleContext, x: Selected) -> Value:
 @lowers_selected(MaxAndArgmax)
 def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> list[Value]:
     """The maximum and its position among what is selected."""
-    b = ctx.builder
-    if list(axes_of(ctx.op.axis, x.rank)) != [x.axis] or dtype_of(x.values).kind == "c":
+    b, axes = ctx.builder, axes_of(ctx.op.axis, x.rank)
+    if x.axis not in axes or dtype_of(x.values).kind == "c":
         raise x.refuse()
     _require_some(ctx, x)
-    axes = x.full_axes([x.axis])
     values = sel.filled(b, x, _lowest(dtype_of(x.values)))
+    full = x.full_axes(axes)
     # If what is not selected is as large, all that is selected is equal: the first is the one.
-    where = reduce.argmax(b, values, axes)
-    before = sh.reshape(b, sel.positions(b, x.mask), (-1,))
-    return [reduce.max(b, values, axes), ga.take(b, before, [where])]
+    where = sel.position(b, x, axes, reduce.argmax(b, values, full))
+    return [reduce.max(b, values, full), where]
 
 
 @lowers_selected(Argmax)

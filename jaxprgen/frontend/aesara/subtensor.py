@@ -61,7 +61,7 @@ def _length(node: Apply, entry: slice) -> int:
         return 0
     low, high = (linear_form(node.inputs[bound.position]) for bound in (start, stop))
     length = high.pop(None, 0) - low.pop(None, 0)
-    return length if low == high else 0
+    return max(length, 0) if low == high else 0
 
 
 @lowers(Subtensor, static=_bounds)

@@ -92,7 +92,7 @@ def _axis_of_results(node: Apply, given: dict[int, _Selection]) -> int | None:
         return None
     axes = axes_of(op.axis, x.type.ndim)
     if isinstance(op, (MaxAndArgmax, Argmax)):
-        return -1 if axes == (axis,) and "complex" not in x.type.dtype else None
+        return -1 if axis in axes and "complex" not in x.type.dtype else None
     if axis in axes:
         extremum = isinstance(op.scalar_op, (ScalarMaximum, ScalarMinimum))
         return None if extremum and "complex" in x.type.dtype else -1

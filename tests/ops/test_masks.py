@@ -1,0 +1,378 @@
+"""What run-time masks select, results of a size that is given, and slices from a run-time start."""
+
+import aesara
+import aesara.tensor as at
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from aesara.compile.builders import OpFromGraph
+from aesara.tensor.extra_ops import Unique
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from laws import DTYPES, assert_agrees, assert_same, equations, reference
+from operands import run_by_equation, values
+
+import jaxprgen
+from jaxprgen.errors import (
+    IndexOutOfBoundsError,
+    InvalidGraphError,
+    RuntimeCheckWarning,
+    ShapeMismatchError,
+    StaticShapeError,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
+x, y = at.dvectors("x", "y")
+X = at.dmatrix("X")
+T = at.dtensor3("T")
+m = at.tensor("bool", shape=(None,), name="m")
+M = at.tensor("bool", shape=(None, None), name="M")
+n = at.lscalar("n")
+A = np.array([3.0, -1, 0.5, 2, 7, -4])
+MASK = np.array([True, False, True, True, False, False])
+
+
+def numbers(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape)
+
+
+def mask_of(*shape):
+    return np.random.default_rng(7).random(shape) < 0.5
+
+
+# --- Reductions of what a mask selects ----------------------------------------------------
+
+chain = at.exp(x[m] * y[0]) - x[m]
+REDUCED = {
+    "sums": [x[m].sum(), x[m].prod(), x[m].mean(), x[m].var(), x[m].std(), at.square(x[m]).sum()],
+    "extrema": [x[m].max(), x[m].min(), x[m].argmax(), x[m].argmin(), at.ptp(x[m])],
+    "truths": [at.any(x[m] > 2), at.all(x[m] > 0.5), at.eq(x[m], 3).sum()],
+    "sizes": [x[m].shape, x[m].shape[0], x[m].size, x[m].size * 2],
+    "chains": [chain.sum(), (chain * 2 + 1 / chain).mean(), at.switch(x[m] > 1, x[m], 0.0).sum()],
+    "of one that is repeated": [at.ones_like(x)[m].sum(), at.fill(x[m], y[0]).sum()],
+}
+SEVERAL = {
+    "leading": [X[m].sum(), X[m].sum(axis=0), X[m].sum(axis=1).sum(), X[m].mean(axis=0)],
+    "sizes": [X[m].shape, X[m].size, X[M].size, T[M].shape],
+    "with slices": [X[m, 1:].sum(axis=0), X[m, ::-1].max(axis=0), X[:4][m[:4]].sum()],
+    "turned": [X[m].T.sum(axis=1), (X[m].T * X[0][:, None]).sum(), X[m][:, None].sum(axis=(0, 1))],
+    "extrema": [
+        X[m].max(axis=0),
+        X[m].argmax(axis=0),
+        X[m].min(),
+        X[m].argmax(),
+        X.T[:, m].argmax(),
+    ],
+    "an axis between": [X.T[:, m].argmax(), X.T[:, m].max(axis=1)],
+    "all axes": [X[M].sum(), X[M].max(), X[M].argmax(), X[M].mean(), X[M].size],
+    "two of three axes": [
+        T[M].argmax(),
+        T[M].sum(axis=0),
+        T[M].sum(axis=1).max(),
+        T[M, 1:].mean(axis=0),
+    ],
+    "behind a slice": [T[:, M].sum(axis=1), T[:, M].max(axis=1), T[:, m[:3]].sum(axis=(0, 1))],
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions(name):
+    assert_agrees([x, m, y], REDUCED[name], [A, MASK, A])
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_reductions_over_several_axes(name):
+    behind = name == "behind a slice"
+    whole, part = (numbers(2, 3, 4), mask_of(3, 4)) if behind else (numbers(6, 3, 4), mask_of(6, 3))
+    used = [X, T, m, M]
+    args = [numbers(6, 3), whole, MASK, part]
+    f = jaxprgen.compile(used, SEVERAL[name])
+    for mine, yours in zip(f(*args), reference(used, SEVERAL[name], args), strict=True):
+        assert_same(mine, yours)
+
+
+def test_every_dtype():
+    inputs, args, outputs = [m], [mask_of(14)], []
+    for dtype in DTYPES:
+        v = at.vector(dtype=dtype)
+        inputs.append(v)
+        args.append(values(dtype))
+        part = v[m]
+        outputs += [part.sum(), at.inc_subtensor(v[m], v[m])]
+        if "complex" not in dtype:
+            outputs += [part.max(), part.min(), part.argmax()]
+        if dtype not in ("bool", "float16"):
+            outputs.append(part.prod())
+    f = jaxprgen.compile(inputs, outputs)
+    theirs = reference(inputs, outputs, args)
+    for mine, yours, out in zip(run_by_equation(f, *args), theirs, outputs, strict=True):
+        assert_same(mine, yours, where=f"{out.owner} of {out.owner.inputs[0].type}")
+
+
+def test_masks_that_select_nothing_or_all():
+    outputs = [x[m].sum(), x[m].prod(), x[m].size, at.any(x[m] > 0), at.all(x[m] > 0)]
+    for mask in (np.zeros(6, bool), np.ones(6, bool)):
+        assert_agrees([x, m], outputs, [A, mask])
+    assert_agrees([x, m], outputs, [A[:0], MASK[:0]])
+    with pytest.raises(ShapeMismatchError, match="The extremum of no elements"):
+        jaxprgen.compile([x, m], x[m].max())(A[:0], MASK[:0])
+
+
+def test_extrema_of_nothing_are_checked():
+    with pytest.warns(RuntimeCheckWarning, match="extremum of what a mask selects"):
+        f = jaxprgen.compile([x, m], x[m].max())
+        assert f(A, ~MASK & MASK) == -np.inf
+    checked = checkify.checkify(jax.jit(jaxprgen.compile([x, m], x[m].max(), checks=True)))
+    assert checked(A, MASK)[0].get() is None
+    assert "selects nothing" in checked(A, ~MASK & MASK)[0].get()
+
+
+@pytest.mark.parametrize("cost", [at.log(x[m] * y[0]).sum(), (x[m].max() - x[m].mean()) * y[1]])
+def test_gradients(cost):
+    """What is not selected has no part in them, even where its own would not be finite."""
+    a = np.where(MASK, A, 0.0)
+    wanted = aesara.grad(cost, [x, y])
+    ours = jaxprgen.compile([x, m, y], wanted)
+    theirs = reference([x, m, y], wanted, [a, MASK, A])
+    by_jax = jax.grad(jaxprgen.compile([x, m, y], cost), (0, 2))(a, MASK, A)
+    for mine, found, yours in zip(ours(a, MASK, A), by_jax, theirs, strict=True):
+        assert_same(mine, yours)
+        assert_same(found, yours)
+
+
+def test_under_vmap():
+    f = jaxprgen.compile([x, m], [x[m].mean(), at.set_subtensor(x[m], x[m] * 2)])
+    masks = np.stack([MASK, ~MASK])
+    for i, found in enumerate(jax.vmap(f, (None, 0))(A, masks)):
+        assert_same(found, np.stack([f(A, mask)[i] for mask in masks]))
+
+
+REFUSED = {
+    "the selection": x[m],
+    "sorting": at.sort(x[m]),
+    "another of its size": x[m] + y,
+    "another mask": x[m] * y[y > 0],
+    "a shape": at.arange(x[m].shape[0]),
+    "an element": x[m][0],
+    "the mean of others": X[m].sum(axis=1),
+    "written elsewhere": at.set_subtensor(y[y > 0], x[m]),
+    "inside": OpFromGraph([x], [x.sum()])(x[m]),
+    "two masks": X[m, m].sum(),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_who_needs_to_know_how_many_there_are(name):
+    f = jaxprgen.compile([x, m, y, X], REFUSED[name])
+    with pytest.raises(StaticShapeError) as caught:
+        f(A, MASK, A, numbers(6, 6))
+    first, second, *_, last = str(caught.value).splitlines()
+    assert first.startswith("How many elements of ")
+    assert first.endswith(
+        "decides a shape, and is known only when the program runs; keep the shape: "
+        "aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights. Or give the "
+        "result a size: jaxprgen.compile(..., sizes={variable: n})."
+    )
+    assert second.startswith("  in AdvancedSubtensor(")
+    assert "test_masks.py" in last
+    assert not jaxprgen.check([x, m, y, X], REFUSED[name]).compiles
+
+
+@pytest.mark.parametrize("name", [*REDUCED, *SEVERAL])
+def test_check_knows(name):
+    outputs = REDUCED.get(name) or SEVERAL[name]
+    assert jaxprgen.check([x, m, y, X, T, M], outputs).compiles
+
+
+# --- Writing where a mask is true ---------------------------------------------------------
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_vectors_written_where_a_mask_is_true(data):
+    """Over several axes, among slices, for any number of places; rows and single numbers too."""
+    shape = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    first = data.draw(st.integers(0, len(shape) - 1))
+    count = data.draw(st.integers(1, len(shape) - first))
+    mask = np.random.default_rng(data.draw(st.integers(0, 99))).random(shape[first:][:count]) < 0.5
+    index = (*[slice(None, None, -1)] * first, mask)
+    a = numbers(*shape)
+    own = a[index].shape
+    own = own[data.draw(st.integers(0, first)) :]
+    given = at.tensor("bool", shape=[None] * count)
+    v, w = at.tensor("float64", [None] * len(shape)), at.tensor("float64", [None] * len(own))
+    part = v[(*index[:first], given)]
+    outputs = [at.set_subtensor(part, w), at.inc_subtensor(part, w)]
+    args = [a, numbers(*own), mask]
+    f = jaxprgen.compile([v, w, given], outputs)
+    if own[0] != 1 or first == 0:  # Where Aesara itself broadcasts what has no such size, it may.
+        for mine, yours in zip(f(*args), reference([v, w, given], outputs, args), strict=True):
+            assert_same(mine, yours)
+
+
+def test_a_vector_of_another_length_is_checked():
+    out = at.set_subtensor(x[m], y)
+    with pytest.warns(RuntimeCheckWarning) as caught:
+        found = jaxprgen.compile([x, m, y], out)(A, MASK, np.array([10.0, 20]))
+    assert str(caught[0].message) == (
+        "AdvancedIncSubtensor{inplace=False,  set_instead_of_inc=True} writes 2 values where m is "
+        "true, and that is more or less often. Aesara raises ValueError there; the emitted program "
+        "takes them in order, and the last one again if there are too few"
+    )
+    assert_same(found, np.array([10.0, -1, 20, 20, 7, -4]))
+    checked = checkify.checkify(jax.jit(jaxprgen.compile([x, m, y], out, checks=True)))
+    assert checked(A, MASK, A[:3])[0].get() is None
+    assert "writes 2 values" in checked(A, MASK, A[:2])[0].get()
+
+
+def test_gradient_through_a_vector_that_is_written():
+    cost = at.exp(at.inc_subtensor(x[m], y) * 0.1).sum()
+    ours = jax.grad(jaxprgen.compile([x, m, y], cost), (0, 2))(A, MASK, A[:3])
+    step = np.exp(np.where(MASK, A + np.array([A[0], 0, A[1], A[2], 0, 0]), A) * 0.1) * 0.1
+    assert_same(ours[0], step)
+    assert_same(ours[1], step[MASK])
+
+
+# --- Sizes that are given -----------------------------------------------------------------
+
+WITH_NAN = np.array([3.0, 0, 2, 3, np.nan, 2, np.nan, -1])
+ROWS = np.array([[1.0, 0], [2, 1], [1, 0], [0, 0]])
+
+
+def test_sizes_are_those_of_jax_numpy():
+    i, j = at.nonzero(X)
+    flat = at.flatnonzero(x)
+    whole = Unique(True, True, True)(x)
+    rows = Unique(True, True, True, axis=0)(X)
+    columns = Unique(axis=1)(X)
+    complex_ = Unique(True)(at.stack([x, -x]) + 1j * x)
+    part, block = x[x > 0], X[X[:, 0] > 0]
+    bounded = [i, flat, whole[0], rows[0], columns, complex_[0], part, block]
+    outputs = [i, j, flat, *whole, *rows, columns, *complex_, part, block]
+    for size in (2, 8):
+        f = jaxprgen.compile([x, X], outputs, sizes=dict.fromkeys(bounded, size))
+        numbers_ = np.stack([WITH_NAN, -WITH_NAN]) + 1j * WITH_NAN
+        kept = ROWS[ROWS[:, 0] > 0][:size]
+        theirs = [
+            *jnp.nonzero(ROWS, size=size),
+            jnp.flatnonzero(WITH_NAN, size=size),
+            *jnp.unique(WITH_NAN, True, True, True, size=size),
+            *jnp.unique(ROWS, True, True, True, axis=0, size=size),
+            jnp.unique(ROWS, axis=1, size=size),
+            *jnp.unique(numbers_, return_index=True, size=size),
+            jnp.extract(WITH_NAN > 0, WITH_NAN, size=size) if size else jnp.zeros(0),
+            np.pad(kept, [(0, size - len(kept)), (0, 0)]),
+        ]
+        for k, (mine, yours) in enumerate(zip(jax.jit(f)(WITH_NAN, ROWS), theirs, strict=True)):
+            assert_same(mine, yours, rtol=0, where=f"output {k} of size {size}")
+
+
+def test_right_sizes_are_those_of_aesara():
+    found = Unique(True, True, True)(X[:, 0]), Unique(True, True, True, axis=1)(X)
+    outputs = [*at.nonzero(X), *found[0], *found[1], X[M]]
+    mask = ROWS > 0
+    theirs = reference([X, M], outputs, [ROWS, mask])
+    bounded = {outputs[i]: len(theirs[i]) for i in (0, 2, 10)} | {outputs[6]: theirs[6].shape[1]}
+    f = jaxprgen.compile([X, M], outputs, sizes=bounded)
+    for mine, yours in zip(f(ROWS, mask), theirs, strict=True):
+        assert_same(mine, yours)
+
+
+def test_of_nothing():
+    i, u, s = at.nonzero(x)[0], Unique()(x), x[m]
+    for size in (0, 2):
+        f = jaxprgen.compile([x, m], [i, s], sizes={i: size, s: size})
+        assert_same(f(A[:0], MASK[:0])[0], np.zeros(size, int))
+        assert_same(f(A[:0], MASK[:0])[1], np.zeros(size))
+    assert jaxprgen.compile([x], u, sizes={u: 0})(A[:0]).shape == (0,)
+    with pytest.raises(ShapeMismatchError, match="no elements to be 2 different ones"):
+        jaxprgen.compile([x], u, sizes={u: 2})(A[:0])
+
+
+def test_what_is_known_has_its_own_size():
+    i = at.nonzero(at.eye(x.shape[0]))[0]
+    assert_same(jaxprgen.compile([x], i, sizes={i: 9})(A), np.arange(6))
+
+
+def test_what_takes_no_size():
+    for variable in (x, x + 1, at.vector("foreign")):
+        with pytest.raises(InvalidGraphError) as caught:
+            jaxprgen.compile([x], x + 1, sizes={variable: 3})
+        assert str(caught.value).endswith(
+            " is given a size, but is no result in this graph of nonzero, of unique or of taking "
+            "what a single mask selects."
+        )
+    i = at.nonzero(x)[0]
+    with pytest.raises(InvalidGraphError, match="is given as -1"):
+        jaxprgen.compile([x], i, sizes={i: -1})
+
+
+def test_unique_names_the_remedy():
+    with pytest.raises(StaticShapeError, match=r"sizes=\{variable: n\}"):
+        jaxprgen.compile([x], Unique()(x))(A)
+
+
+# --- Slices from a run-time start ---------------------------------------------------------
+
+short = at.cast(n, "int32")
+WINDOWS = {
+    "read": ([x[n : n + 3], x[n - 1 : n + 1], x[2 * n : 2 * (n + 1)], X[n : n + 2, n : 1 + n]], 2),
+    "with an integer": ([X[n : n + 2, n], X[n, n + 1 : n + 3]], 2),
+    "from the end": ([x[n : n + 2], x[n - 1 : n + 1]], -4),
+    "write": (
+        [
+            at.set_subtensor(x[n : n + 3], 0.5),
+            at.inc_subtensor(x[n : n + 2], y[:2]),
+            at.set_subtensor(X[n : n + 2, 1:], X[:2, :1]),
+        ],
+        1,
+    ),
+    "in small integers": ([x[short : short + 3], x[short - 1 : short + 1]], 2),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(name):
+    outputs, start = WINDOWS[name]
+    args = [A, A, numbers(6, 6), start]
+    f = jaxprgen.compile([x, y, X, n], outputs)
+    for mine, yours in zip(jax.jit(f)(*args), reference([x, y, X, n], outputs, args), strict=True):
+        assert_same(mine, yours)
+    assert f.cache_info().currsize == 1
+    assert jaxprgen.check([x, y, X, n], outputs).verdict.startswith("jit-able: ")
+
+
+def test_equations_of_a_window():
+    found = equations(jaxprgen.compile([x, n], x[n : n + 3]), A, 1)
+    assert found == ["lt", "add", "select_n", "dynamic_slice"]
+
+
+def test_windows_that_stick_out_are_checked():
+    out = x[n : n + 3]
+    f = jaxprgen.compile([x, n], out)
+    with pytest.warns(RuntimeCheckWarning, match="reads or writes 3 elements together"):
+        assert_same(f(A, 5), A[3:])
+    checked = checkify.checkify(jax.jit(jaxprgen.compile([x, n], out, checks=True)))
+    for start in range(-8, 8):
+        is_whole = len(A[start : start + 3]) == 3
+        assert (checked(A, start)[0].get() is None) == (is_whole and start >= -6)
+    with pytest.raises(IndexOutOfBoundsError, match=r"no 3 elements together on axis 0 of shape"):
+        f(A[:2], 0)
+
+
+def test_gradient_of_a_window():
+    cost = (x[n : n + 2] ** 2).sum()
+    ours = jax.grad(jaxprgen.compile([x, n], cost))(A, 1)
+    assert_same(ours, jaxprgen.compile([x, n], aesara.grad(cost, x))(A, 1))
+    assert_same(ours, np.where([0, 1, 1, 0, 0, 0], 2 * A, 0))
+
+
+@pytest.mark.parametrize("out", [x[n : 2 * n], x[n : n + 3 : 2], x[n:], x[n : n - 1]], ids=str)
+def test_what_is_no_window_is_static(out):
+    f = jaxprgen.compile([x, n], out)
+    assert_agrees([x, n], [out], [A, 2])
+    with pytest.raises(StaticShapeError, match="value of input 'n'"):
+        jax.jit(f)(A, 2)

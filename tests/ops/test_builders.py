@@ -3,6 +3,7 @@
 import aesara
 import aesara.tensor as at
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
@@ -425,3 +426,31 @@ def test_gradients_stop_inside():
     op = OpFromGraph([x, y], [x * disconnected_grad(y)])
     f = jaxprgen.compile([x, y], op(x, y).sum())
     assert_same(jax.grad(f, 1)(A, B), np.zeros(3))
+
+
+def test_equations_with_rules_are_those_of_jax():
+    by_pullback, by_pushforward = jax.custom_vjp(jnp.sin), jax.custom_jvp(jnp.sin)
+    by_pullback.defvjp(lambda u: (u, u), lambda u, g: (g,))
+    by_pushforward.defjvp(lambda u, t: (u[0], t[0]))
+    pushed = OpFromGraph([x], [at.sin(x)], rop_overrides=lambda i, e: [e[0]])
+    for op, theirs in ((by_list(x, x), by_pullback), (pushed(x), by_pushforward)):
+        (mine,) = jaxprgen.compile([x], op).jaxpr(A).jaxpr.eqns
+        (yours,) = jax.make_jaxpr(theirs)(A).jaxpr.eqns
+        assert mine.primitive is yours.primitive
+        assert list(mine.params) == list(yours.params)
+        for name, value in yours.params.items():
+            assert type(mine.params[name]) is type(value), name
+
+
+def test_under_shard_map():
+    """Programs inside, and rules of derivatives, are typed as what is around them."""
+    pushed = OpFromGraph([x], [x * 2], rop_overrides=lambda i, e: [e[0] * 5])
+    f = jaxprgen.compile([x, y], pushed(by_grad(fma(x, y, y), y)).sum())
+    auto = jax.sharding.AxisType.Auto
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(auto,))
+    split, whole = jax.sharding.PartitionSpec("i"), jax.sharding.PartitionSpec()
+    mapped = jax.shard_map(
+        lambda u, v: jax.lax.psum(f(u, v), "i"), mesh=mesh, in_specs=(split, whole), out_specs=whole
+    )
+    assert_same(jax.jit(mapped)(A, B), f(A, B))
+    assert_same(jax.grad(mapped)(A, B), jax.grad(f)(A, B))

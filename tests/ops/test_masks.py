@@ -18,6 +18,7 @@ import jaxprgen
 from jaxprgen.errors import (
     IndexOutOfBoundsError,
     InvalidGraphError,
+    PrecisionWarning,
     RuntimeCheckWarning,
     ShapeMismatchError,
     StaticShapeError,
@@ -148,6 +149,17 @@ def test_under_vmap():
     masks = np.stack([MASK, ~MASK])
     for i, found in enumerate(jax.vmap(f, (None, 0))(A, masks)):
         assert_same(found, np.stack([f(A, mask)[i] for mask in masks]))
+
+
+def test_in_32_bits():
+    outputs = [x[m].sum(), x[m].argmax(), x[m].shape, at.set_subtensor(x[m], y), at.nonzero(x)[0]]
+    home = jax if hasattr(jax, "enable_x64") else jax.experimental
+    with home.enable_x64(False), pytest.warns(PrecisionWarning):
+        f = jaxprgen.compile([x, m, y], outputs, sizes={outputs[-1]: 6})
+        found = f(A.astype("f"), MASK, A[:3].astype("f"))
+    theirs = reference([x, m, y], outputs, [A, MASK, A[:3]])
+    for mine, yours in zip(found, theirs, strict=True):
+        assert_same(mine, yours.astype(yours.dtype.str.replace("8", "4")))
 
 
 REFUSED = {

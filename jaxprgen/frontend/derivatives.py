@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
@@ -46,6 +47,11 @@ class Overridden(NamedTuple):
         closed, constants = _jax.hoist_constants(b.build(outputs, name=name))
         return cls(ctx, graph, name, given, closed, constants)
 
+    def operands(self, inputs: Sequence[Value]) -> list[Atom]:
+        """The program's operands: the constants, then the inputs that are not known."""
+        b, pairs = self.ctx.builder, zip(inputs, self.inputs, strict=True)
+        return [*map(b.constant, self.constants), *(atom(b, x) for x, k in pairs if k is None)]
+
     def once(self, b: Builder, operands: Sequence[Atom]) -> list[Var]:
         """Append the program as one equation; constants are among the operands."""
         params = _jax.jit_params(self.closed, self.name)
@@ -82,6 +88,65 @@ def _derivative(b: Builder, x: Value, of: Any, name: str) -> Value:
     return ew.convert(b, x, of.dtype)
 
 
+def _has_tangents(aval: Any) -> bool:
+    return aval.dtype.kind in "fc"
+
+
+@dataclass(frozen=True)
+class _Pullback:
+    """The cotangents of the inputs of a program, from those of its outputs.
+
+    ``graph()`` gives the graph of them, from the inputs, the outputs and the cotangents of these;
+    and with respect to which inputs there is no derivative.
+    """
+
+    whole: Overridden
+    builder: Builder
+    types: Sequence[Any]
+    graph: Callable[[], tuple[Any, Sequence[bool]]]
+
+    @property
+    def first(self) -> int:
+        """How many of the operands are constants."""
+        return len(self.whole.constants)
+
+    @functools.cached_property
+    def program(self) -> tuple[ClosedJaxpr, list[Any], list[int]]:
+        """The program, its constants, and for which inputs behind the constants it is."""
+        whole, outs, types = self.whole, self.whole.closed.out_avals, self.types[self.first :]
+        b = self.builder.nested([*types, *outs, *filter(_has_tangents, outs)])
+        xs, ys = b.inputs[: len(types)], b.inputs[len(types) :][: len(outs)]
+        rest = iter(b.inputs[len(types) + len(outs) :])
+        grads = [next(rest) if _has_tangents(y) else splat(0, y.dtype, y.shape) for y in outs]
+        found = whole.rule(self.graph()[0], b, [*_filled(whole.inputs, xs), *ys, *grads])
+        free = [x for x, k in zip(found, whole.inputs, strict=True) if k is None]
+        wanted = [i for i, aval in enumerate(types) if _has_tangents(aval)]
+        results = [atom(b, _derivative(b, free[i], types[i], whole.name)) for i in wanted]
+        name = f"{whole.name}_pullback"
+        return *_jax.hoist_constants(b.build(results, name=name)), wanted
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """A cotangent for each operand, or None, from operands, outputs and cotangents of these."""
+        closed, constants, wanted = self.program
+        outs = self.whole.closed.out_avals
+        count = len(self.types) - self.first + len(outs)
+        real = [x for x, y in zip(arrays[count:], outs, strict=True) if _has_tangents(y)]
+        params = _jax.jit_params(closed, f"{self.whole.name}_pullback")
+        results = iter(_jax.jit_p.bind(*constants, *arrays[:count], *real, **params))
+        return [next(results) if i - self.first in wanted else None for i in range(len(self.types))]
+
+    def refuse(self, perturbed: Sequence[bool]) -> None:
+        """Fail if one of these operands has no derivative."""
+        whole = self.whole
+        undefined = [u for u, k in zip(self.graph()[1], whole.inputs, strict=True) if k is None]
+        if any(p and u for p, u in zip(perturbed[self.first :], undefined, strict=True)):
+            raise UndefinedGradientError(
+                f"{whole.name} says that it has no derivative with respect to one of its inputs. "
+                "Differentiate with respect to something else, or stop the gradient with "
+                "disconnected_grad."
+            )
+
+
 def call_with_pullback(
     ctx: RuleContext,
     graph: Any,
@@ -94,56 +159,17 @@ def call_with_pullback(
     ``pullback()`` gives the graph of the cotangents of the inputs, from the inputs, the outputs
     and the cotangents of these; and with respect to which inputs there is no derivative.
     """
-    b = ctx.builder
-    whole = Overridden.of(ctx, graph, inputs, name)
-    operands = [
-        *map(b.constant, whole.constants),
-        *(atom(b, x) for x, k in zip(inputs, whole.inputs, strict=True) if k is None),
-    ]
+    b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
+    operands = whole.operands(inputs)
     types = [x.aval for x in operands]
-    outs = whole.closed.out_avals
-    count, first = len(operands), len(whole.constants)
-
-    @functools.cache
-    def emitted() -> tuple[ClosedJaxpr, list[Any], list[int]]:
-        inner = b.nested([*types[first:], *outs, *filter(_has_tangents, outs)])
-        xs, ys = inner.inputs[: count - first], inner.inputs[count - first :][: len(outs)]
-        rest = iter(inner.inputs[count - first + len(outs) :])
-        grads = [next(rest) if _has_tangents(y) else splat(0, y.dtype, y.shape) for y in outs]
-        found = whole.rule(pullback()[0], inner, [*_filled(whole.inputs, xs), *ys, *grads])
-        free = [x for x, k in zip(found, whole.inputs, strict=True) if k is None]
-        wanted = [i for i, x in enumerate(xs) if _has_tangents(x.aval)]
-        results = [atom(inner, _derivative(inner, free[i], xs[i].aval, name)) for i in wanted]
-        closed, constants = _jax.hoist_constants(inner.build(results, name=f"{name}_pullback"))
-        return closed, constants, wanted
-
-    def pull(*arrays: Any) -> list[Any]:
-        closed, constants, wanted = emitted()
-        kept, cotangents = arrays[: count - first + len(outs)], arrays[count - first + len(outs) :]
-        real = [x for x, y in zip(cotangents, outs, strict=True) if _has_tangents(y)]
-        params = _jax.jit_params(closed, f"{name}_pullback")
-        results = iter(_jax.jit_p.bind(*constants, *kept, *real, **params))
-        return [next(results) if i - first in wanted else None for i in range(count)]
-
-    def refuse(perturbed: Sequence[bool]) -> None:
-        undefined = [u for u, k in zip(pullback()[1], whole.inputs, strict=True) if k is None]
-        if any(p and u for p, u in zip(perturbed[first:], undefined, strict=True)):
-            raise UndefinedGradientError(
-                f"{name} says that it has no derivative with respect to one of its inputs. "
-                "Differentiate with respect to something else, or stop the gradient with "
-                "disconnected_grad."
-            )
-
     once = b.nested(types)
     results = whole.once(once, once.inputs)
     program = once.build(results, name=name)
     forward = once.build([*results, *results], name=name)
-    params = _jax.custom_vjp_params(program, forward, range(first, count), pull, refuse)
+    pull = _Pullback(whole, b, types, pullback)
+    kept = range(pull.first, len(types))
+    params = _jax.custom_vjp_params(program, forward, kept, pull, pull.refuse)
     return b.call(_jax.custom_vjp_call_p, program, operands, params)
-
-
-def _has_tangents(aval: Any) -> bool:
-    return aval.dtype.kind in "fc"
 
 
 def call_with_pushforward(
@@ -158,12 +184,8 @@ def call_with_pushforward(
     ``pushforward()`` gives the graph of the tangents of the outputs, from the inputs and their
     tangents.
     """
-    b = ctx.builder
-    whole = Overridden.of(ctx, graph, inputs, name)
-    operands = [
-        *map(b.constant, whole.constants),
-        *(atom(b, x) for x, k in zip(inputs, whole.inputs, strict=True) if k is None),
-    ]
+    b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
+    operands = whole.operands(inputs)
     types = [x.aval for x in operands]
     first = len(whole.constants)
 

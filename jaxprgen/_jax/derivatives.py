@@ -14,6 +14,7 @@ from jax._src import linear_util as _lu
 from jax._src.interpreters import ad as _ad
 from jax.extend.core import ClosedJaxpr
 
+from jaxprgen._jax.programs import open_jaxpr
 from jaxprgen._jax.types import ShapedArray
 
 custom_jvp_call_p = _custom.custom_jvp_call_p
@@ -31,25 +32,28 @@ def tangent_type(aval: ShapedArray) -> ShapedArray:
 
 
 def custom_jvp_params(
-    program: ClosedJaxpr, rule: Callable[[Sequence[bool]], ClosedJaxpr]
+    closed: ClosedJaxpr,
+    derivative: Callable[..., tuple[ClosedJaxpr, Sequence[bool]]],
+    constants: int = 0,
 ) -> dict[str, Any]:
-    """Parameters of a ``custom_jvp_call`` equation.
+    """The parameters of a ``custom_jvp_call`` equation, whose first operands are constants.
 
-    ``rule(zeros)`` gives a program that takes what this one does, then tangents of those whose
-    tangent is not said to be zero; it returns what this one does, then tangents of those that
-    have some: integers have none.
+    ``derivative`` is asked when JAX differentiates. It is told which tangents are zero, one
+    boolean for each operand behind the constants, and returns the program from these operands
+    and the tangents that are not zero to the outputs and those of their tangents that are not,
+    and which are.
     """
-    without = [tangent_type(aval).dtype == jax.dtypes.float0 for aval in program.out_avals]
 
     @functools.cache
-    def jvp(*zeros: bool) -> tuple[Any, Any, list[bool]]:
-        closed = rule(zeros)
-        return closed.jaxpr, closed.consts, without
+    def jvp_jaxpr(*zeros: bool) -> tuple[Any, Any, list[bool]]:
+        program, zeros_out = derivative(*zeros)
+        return open_jaxpr(program), program.consts, list(zeros_out)
 
+    debug_info = open_jaxpr(closed).debug_info
     return {
-        "call_jaxpr": program,
-        "jvp_jaxpr_fun": _lu.wrap_init(jvp, debug_info=program.jaxpr.debug_info),
-        "num_consts": 0,
+        "call_jaxpr": closed,
+        "jvp_jaxpr_fun": _lu.wrap_init(jvp_jaxpr, debug_info=debug_info),
+        "num_consts": constants,
         "symbolic_zeros": True,
     }
 

@@ -100,8 +100,6 @@ def abstract_eval(
     primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]
 ) -> tuple[list[Any], frozenset[Any]]:
     """JAX's own typing rule of a primitive: the output types and the effects."""
-    if "call_jaxpr" in params:  # The types are those of the program that is called.
-        return list(params["call_jaxpr"].out_avals), params["call_jaxpr"].effects
     out, effects = primitive.abstract_eval(*avals, **params)
     return (list(out) if primitive.multiple_results else [out]), effects
 

@@ -20,6 +20,7 @@ from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.lowering import ValueNeededError
 from jaxprgen.frontend.nested import lower
 from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
 
 
 class Overridden(NamedTuple):
@@ -189,7 +190,7 @@ def call_with_pushforward(
     types = [x.aval for x in operands]
     first = len(whole.constants)
 
-    def push(zeros: Sequence[bool]) -> ClosedJaxpr:
+    def push(*zeros: bool) -> tuple[ClosedJaxpr, list[bool]]:
         moving = [t for t, zero in zip(types, zeros, strict=True) if not zero]
         inner = b.nested([*types, *map(_jax.tangent_type, moving)])
         primals, tangents = inner.inputs[: len(types)], iter(inner.inputs[len(types) :])
@@ -208,8 +209,9 @@ def call_with_pushforward(
             for t, y in zip(found, results, strict=True)
             if _has_tangents(y.aval)
         ]
-        return inner.build([*results, *moved], name=f"{name}_pushforward")
+        fixed = [not _has_tangents(y.aval) for y in results]
+        return inner.build([*results, *moved], name=f"{name}_pushforward"), fixed
 
     once = b.nested(types)
     program = once.build(whole.once(once, once.inputs), name=name)
-    return b.call(_jax.custom_jvp_call_p, program, operands, _jax.custom_jvp_params(program, push))
+    return lax.custom_jvp_call(b, program, push, operands)

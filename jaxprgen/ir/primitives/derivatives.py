@@ -19,4 +19,4 @@ def custom_jvp_call(
     closed, constants = _jax.hoist_constants(program)
     params = _jax.custom_jvp_params(closed, derivative, len(constants))
     leading = [b.constant(array) for array in constants]
-    return b.bind_multiple(_jax.custom_jvp_call_p, [*leading, *operands], params)
+    return b.call(_jax.custom_jvp_call_p, closed, [*leading, *operands], params)

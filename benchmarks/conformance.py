@@ -1,0 +1,365 @@
+"""Aesara's own tests, run with programs of jaxprgen in place of Aesara's compiled functions.
+
+Run as ``python benchmarks/conformance.py AESARA [FILE ...] [pytest's options]``, where
+``AESARA`` is the source of the release of Aesara that is installed, and files are relative to it.
+
+Every file is run twice, each time in a process of its own. First with Aesara's Python linker and
+no rewriting of graphs, which says what the tests ask for that is neither about rewriting nor
+broken by newer versions of NumPy or SciPy; then with programs. A test is *counted* if it passes
+the first time and calls a compiled function. Only how a graph is run is replaced, by a linker:
+names of inputs, defaults, updates, givens and shared variables remain Aesara's own.
+"""
+
+from __future__ import annotations  # noqa: I001
+
+import argparse
+import builtins
+import collections
+import contextlib
+import copy
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jaxprgen  # First: it makes Aesara importable.
+import jax
+import numpy as np
+import pytest
+from aesara.compile.function.types import Function
+from aesara.compile.mode import Mode
+from aesara.link.basic import Container, Linker, PerformLinker
+from aesara.link.utils import map_storage
+from aesara.scalar.basic import ScalarType
+from jax.experimental import checkify
+
+from jaxprgen.errors import EquationError, LoweringError, UnsupportedOpError
+
+_TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
+    inplace complex keepdims"""
+FILES = (
+    *(f"tests/tensor/test_{name}.py" for name in _TENSOR.split()),
+    *(f"tests/scalar/test_{name}.py" for name in ("basic", "basic_sympy", "math", "type")),
+)
+LINKERS = ("python", "jaxprgen")
+# Aesara's tests set some of these themselves, which comes too late once Aesara is imported.
+FLAGS = "cxx=,blas__ldflags=,warn__ignore_bug_before=all,on_opt_error=raise,on_shape_error=raise"
+LATER = re.compile(r"\b(Scan|IfElse|if\{\w*\}|\w+_rv\b|Random\w+Type|RandomType)")
+"""What no rule exists for yet: a test that needs it is not counted."""
+
+
+class Outcome(NamedTuple):
+    """What became of one test with one linker.
+
+    ``result`` is "passed", "failed" or "skipped"; ``called`` whether a compiled function was
+    called, ``looked`` whether the test asked for its graph; ``cause`` says why it failed.
+    """
+
+    result: str
+    called: bool
+    looked: bool
+    cause: str
+    seconds: float
+
+
+# --- In a process that runs tests ---------------------------------------------------------
+
+
+class TimeLimitExceeded(BaseException):
+    """A test took too long. No test expects it: it is no `Exception`."""
+
+
+class Recorder:
+    """A plugin for pytest that replaces how graphs are run, and records outcomes."""
+
+    def __init__(self, linker: str, limit: float, root: Path) -> None:
+        self.outcomes: dict[str, Outcome] = {}
+        self._limit = limit
+        self._called = self._looked = False
+        self._refusals: list[BaseException] = []
+        self._replace_linker(linker)
+        kind = PerformLinker if linker == "python" else ProgramLinker
+        self._watch_functions(kind, str(root / "tests") + os.sep)
+
+    def _replace_linker(self, name: str) -> None:
+        linker = PerformLinker() if name == "python" else ProgramLinker(self._refusals)
+        mode = Mode(linker=linker, optimizer=None)
+        # By names of modules: `aesara.compile.function` is a function too.
+        modules = [
+            importlib.import_module(f"aesara.compile.function{name}")
+            for name in (".types", ".pfunc", "")
+        ]
+        original = modules[0].orig_function
+
+        def orig_function(inputs: Any, outputs: Any, *_: Any, **kwargs: Any) -> Any:
+            return original(inputs, outputs, **{**kwargs, "mode": mode})
+
+        for module in modules:
+            vars(module)["orig_function"] = orig_function
+
+    def _watch_functions(self, linker: type, tests: str) -> None:
+        call = Function.__call__
+
+        def watched(function: Any, *args: Any, **kwargs: Any) -> Any:
+            self._called |= type(function.__dict__["maker"].linker) is linker
+            return call(function, *args, **kwargs)
+
+        def maker(function: Any) -> Any:
+            self._looked |= sys._getframe(1).f_code.co_filename.startswith(tests)
+            return function.__dict__["maker"]
+
+        Function.__call__ = watched
+        Function.maker = property(maker, lambda f, value: f.__dict__.update(maker=value))
+
+    def pytest_runtest_setup(self) -> None:
+        """Forget what the test before did."""
+        self._called = self._looked = False
+        self._refusals.clear()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: Any) -> Generator[None, Any, Any]:
+        """Run a test, but not for longer than is allowed."""
+
+        def stop(*_: Any) -> None:
+            raise TimeLimitExceeded(f"more than {self._limit:g} seconds")
+
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, self._limit)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Generator[None, Any, Any]:
+        """Record the test's outcome."""
+        report = yield
+        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+            error = call.excinfo.value if call.excinfo and report.outcome == "failed" else None
+            # A test may expect some error, whichever: that a graph is refused is none of these.
+            error = self._refusals[0] if self._refusals else error
+            result = "failed" if error else report.outcome
+            cause = _cause(error) if error else ""
+            called = self._called or bool(self._refusals)
+            self.outcomes[item.nodeid] = Outcome(
+                result, called, self._looked, cause, round(report.duration, 3)
+            )
+        return report
+
+
+def _cause(error: BaseException) -> str:
+    """An error in a line: its class, and its first line or the Ops that have no rule."""
+    lines = str(error).splitlines() or [""]
+    text = lines[0]
+    if type(error).__name__ == "UnsupportedOpError":
+        found = re.findall(r"^  (\S[^(]*)\(", str(error), re.MULTILINE)
+        text = "no rule for " + ", ".join(dict.fromkeys(found))
+    return f"{type(error).__name__}: {text[:160]}"
+
+
+class ProgramLinker(Linker):
+    """Runs a graph as the program that jaxprgen makes of it.
+
+    Errors that say that jaxprgen cannot do something are put into ``refusals``.
+    """
+
+    def __init__(self, refusals: list[BaseException]) -> None:
+        super().__init__()
+        self._refusals = refusals
+
+    def accept(self, fgraph: Any, no_recycling: Any = None, profile: Any = None) -> Any:
+        """A linker of this graph."""
+        linker = copy.copy(self)
+        linker.fgraph = fgraph
+        return linker
+
+    def make_thunk(
+        self, input_storage: Any = None, output_storage: Any = None, storage_map: Any = None
+    ) -> Any:
+        """What runs the program on what is stored as inputs, and stores its outputs."""
+        ends = self.fgraph.inputs, self.fgraph.outputs
+        nodes = self.fgraph.toposort()
+        inputs, outputs, _ = map_storage(
+            self.fgraph, nodes, input_storage, output_storage, storage_map
+        )
+        with _recorded(self._refusals):
+            program = program_of(self.fgraph)
+
+        def thunk() -> None:
+            with _recorded(self._refusals):
+                results = program(*[cell[0] for cell in inputs])
+            for cell, result in zip(outputs, results, strict=True):
+                cell[0] = result
+
+        containers = [
+            [Container(v, cell, readonly=readonly) for v, cell in zip(vs, cells, strict=True)]
+            for vs, cells, readonly in zip(ends, (inputs, outputs), (False, True), strict=True)
+        ]
+        return thunk, *containers
+
+
+@contextlib.contextmanager
+def _recorded(refusals: list[BaseException]) -> Generator[None, None, None]:
+    try:
+        yield
+    except (UnsupportedOpError, LoweringError, EquationError) as error:
+        refusals.append(error)
+        raise
+
+
+def program_of(fgraph: Any) -> Callable[..., list[Any]]:
+    """A graph as a function from arrays to NumPy arrays, that makes Aesara's run-time checks."""
+    if not fgraph.outputs:
+        return lambda *_: []
+    program = jaxprgen.compile(fgraph, checks=True)
+    checked = checkify.checkify(program, errors=checkify.user_checks)
+
+    def run(*args: Any) -> list[Any]:
+        if any(eqn.primitive.name == "check" for eqn in program.jaxpr(*args).jaxpr.eqns):
+            error, results = checked(*args)
+            _raise_failed(error.get())
+        else:
+            results = program(*args)
+        results = results if isinstance(results, tuple) else (results,)
+        arrays = [np.array(x) for x in results]
+        return [
+            x[()] if isinstance(v.type, ScalarType) else x
+            for x, v in zip(arrays, fgraph.outputs, strict=True)
+        ]
+
+    return run
+
+
+def _raise_failed(message: str | None) -> None:
+    """Raise what Aesara raises where a check fails; the check's message names it."""
+    if message is None:
+        return
+    found = re.search(r"Aesara raises (\w+)|\{(\w+Error)\(|(Assert)", message)
+    name = next(filter(None, found.groups())) if found else "ValueError"
+    name = {"Assert": "AssertionError"}.get(name, name)
+    raise getattr(builtins, name, getattr(np.linalg, name, ValueError))(message)
+
+
+def run_tests(linker: str, limit: float, results: str, args: Sequence[str]) -> None:
+    """Run tests with a linker, in Aesara's source as the working directory."""
+    jax.config.update("jax_enable_x64", True)
+    recorder = Recorder(linker, limit, Path.cwd())
+    options = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="]
+    pytest.main([*options, *args], plugins=[recorder])
+    Path(results).write_text(json.dumps(recorder.outcomes))
+
+
+# --- In the process that reports ----------------------------------------------------------
+
+
+def outcomes_of(
+    source: Path, file: str, linker: str, limit: float, folder: Path, options: Sequence[str]
+) -> dict[str, Outcome]:
+    """The outcome of every test of a file; read from the folder where it is there already."""
+    results = folder / f"{Path(file).parent.name}.{Path(file).stem}.{linker}.json"
+    if not results.exists():
+        flags = {"AESARA_FLAGS": f"{FLAGS},{os.environ.get('AESARA_FLAGS', '')}"}
+        flags |= {"PYTHONDONTWRITEBYTECODE": "1", "NUMBA_BOUNDSCHECK": "1"}
+        command = [sys.executable, __file__, "--linker", linker, "--limit", str(limit)]
+        command += ["--results", str(results), str(source), file, *options]
+        with results.with_suffix(".log").open("w") as log:
+            subprocess.run(
+                command, cwd=source, env=os.environ | flags, stdout=log, stderr=log, check=True
+            )
+    return {test: Outcome(*row) for test, row in json.loads(results.read_text()).items()}
+
+
+def classify(reference: Outcome, outcome: Outcome | None) -> str:
+    """What a test counts as, by its outcomes with the Python linker and with programs."""
+    if reference.result == "skipped":
+        return "skipped"
+    if reference.result == "failed":
+        return "graph" if reference.looked else "broken"
+    if outcome is None:
+        return "failed"
+    if not reference.called or (outcome.result == "passed" and not outcome.called):
+        return "no call"
+    if outcome.result == "failed" and LATER.search(outcome.cause):
+        return "later"
+    return "passed" if outcome.result == "passed" else "failed"
+
+
+COLUMNS = {
+    "tests": "tests",
+    "skipped": "skipped",
+    "graph": "fail with the Python linker: look at the rewritten graph",
+    "broken": "fail with the Python linker otherwise",
+    "no call": "call no compiled function",
+    "later": "need Scan, IfElse or random variables",
+    "counted": "counted",
+    "passed": "pass",
+    "failed": "fail",
+}
+
+
+def report(rows: Iterable[tuple[str, dict[str, Outcome], dict[str, Outcome]]]) -> int:
+    """Print a line per file, then causes, then tests that fail; how many do."""
+    causes: dict[str, list[str]] = collections.defaultdict(list)
+    total: collections.Counter[str] = collections.Counter()
+    for name, meaning in COLUMNS.items():
+        print(f"{name:>9}: {meaning}")
+    print(f"\n{'':32}" + "".join(f"{name:>9}" for name in COLUMNS))
+    for file, reference, ours in rows:
+        counts: collections.Counter[str] = collections.Counter()
+        for test, outcome in reference.items():
+            kind = classify(outcome, ours.get(test))
+            counts[kind] += 1
+            if kind == "failed":
+                causes[ours[test].cause if test in ours else "did not run"].append(test)
+        counts["tests"] = len(reference)
+        counts["counted"] = counts["passed"] + counts["failed"]
+        total += counts
+        print(f"{file:32}" + "".join(f"{counts[name]:>9}" for name in COLUMNS), flush=True)
+    print(f"{'':32}" + "".join(f"{total[name]:>9}" for name in COLUMNS))
+    for cause, tests in sorted(causes.items(), key=lambda item: -len(item[1])):
+        print(f"\n{len(tests)} × {cause}")
+        for test in tests:
+            print(f"    {test}")
+    return total["failed"]
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("source", type=Path, help="a checkout of Aesara's source")
+    parser.add_argument("--results", help="folder of outcomes; those in it are not made again")
+    parser.add_argument("--limit", type=float, default=120, help="seconds a test may take")
+    parser.add_argument("--linker", choices=LINKERS, help=argparse.SUPPRESS)
+    given, rest = parser.parse_known_args()
+    if given.linker:
+        run_tests(given.linker, given.limit, given.results, rest)
+        return 0
+    files = [x for x in rest if x.startswith("tests/")] or FILES
+    options = [x for x in rest if not x.startswith("tests/")]
+    folder = Path(given.results or tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    failed = report(
+        (
+            file.removeprefix("tests/"),
+            *(
+                outcomes_of(given.source.resolve(), file, linker, given.limit, folder, options)
+                for linker in LINKERS
+            ),
+        )
+        for file in files
+    )
+    print(f"\n{time.perf_counter() - start:.0f} s; outcomes and logs are in {folder}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,8 @@ Each class is also the built-in exception a Python user would expect, so that
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 
 class JaxprGenError(Exception):
     """Base class of every error this package raises on purpose.
@@ -45,6 +47,10 @@ class ArgumentShapeError(JaxprGenError, ValueError):
 
 class ShapeMismatchError(JaxprGenError, ValueError):
     """The shapes that meet in one node do not agree."""
+
+
+class LinearAlgebraError(JaxprGenError, LinAlgError):
+    """A matrix is not square, or is known, while emitting, to be singular."""
 
 
 class IndexOutOfBoundsError(JaxprGenError, IndexError):

@@ -246,6 +246,20 @@ def test_an_assertion_that_is_known_to_fail():
     np.testing.assert_array_equal(f(np.ones(2)), np.full(2, 2.0))
 
 
+def test_an_assertion_that_fails_for_the_value_that_decides_a_shape():
+    """Aesara's own implementation is asked here, and its error is told as ours."""
+    positive = Assert("n is positive")(n, at.gt(n, 0))
+    f = jaxprgen.compile([n], at.arange(positive))
+    with pytest.warns(errors.RuntimeCheckWarning):
+        np.testing.assert_array_equal(f(2), [0, 1])
+    text = message(errors.FailedAssertionError, f, -1, also=AssertionError)
+    assert text.splitlines()[:3] == [
+        "n is positive.",
+        "  in Assert{msg=n is positive}(n, result of Elemwise{gt,no_inplace})",
+        "    n: int64[] = -1",
+    ]
+
+
 # --- Shapes that depend on values ---------------------------------------------------------
 
 

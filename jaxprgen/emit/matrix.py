@@ -35,7 +35,7 @@ from jaxprgen.emit.values import (
     shape_of,
     splat,
 )
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
@@ -135,6 +135,8 @@ def lstsq(b: Builder, a: Value, y: Value, rcond: Value) -> tuple[Value, Value, V
     NumPy leaves out residuals where the rank is deficient; a program, whose shapes cannot depend
     on values, says NaN.
     """
+    if len(shape_of(a)) != 2:
+        raise LinearAlgebraError(f"Least squares take a matrix, not shape {shape_of(a)}.")
     m, n = shape_of(a)
     u, s, vh = svd(b, a, full_matrices=False)
     rcond = ew.convert(b, rcond, dtype_of(s))
@@ -176,7 +178,7 @@ def inverse(b: Builder, a: Value) -> Value:
     shape = shape_of(a)
     rank, count = len(shape), shape[-1]
     if rank < 2 or shape[-2] != count:
-        raise ShapeMismatchError(f"Only square matrices have inverses, not shape {shape}.")
+        raise LinearAlgebraError(f"Only square matrices have inverses, not shape {shape}.")
     if not math.prod(shape):
         return a
     factors, _, permutation = lax.lu(b, atom(b, a))
@@ -216,7 +218,7 @@ def det(b: Builder, a: Value) -> Value:
     """The determinant of a matrix."""
     shape = shape_of(a)
     if len(set(shape)) != 1:
-        raise ShapeMismatchError(f"Only square matrices have determinants, not shape {shape}.")
+        raise LinearAlgebraError(f"Only square matrices have determinants, not shape {shape}.")
     if not shape[0]:
         return like(a, 1)
     factors, pivots, _ = lax.lu(b, atom(b, a))

@@ -26,7 +26,7 @@ from matrices import (
 )
 
 import jaxprgen
-from jaxprgen.errors import LoweringError, ShapeMismatchError, UnsupportedOpError
+from jaxprgen.errors import LinearAlgebraError, LoweringError, UnsupportedOpError
 
 few = settings(max_examples=12)
 MODES = ["reduced", "complete", "r", "raw"]
@@ -273,8 +273,21 @@ def test_nan_makes_nan():
 
 @pytest.mark.parametrize("make", [nlinalg.det, nlinalg.inv, nlinalg.matrix_inverse], ids=str)
 def test_matrices_that_are_not_square_are_an_error(make):
-    with pytest.raises(ShapeMismatchError, match=r"Only square matrices have .*\(2, 3\)"):
+    with pytest.raises(LinearAlgebraError, match=r"Only square matrices have .*\(2, 3\)"):
         run(make, np.ones((2, 3)))
+
+
+def test_least_squares_of_a_vector_are_an_error():
+    x, rcond = at.vector("x"), at.scalar("rcond")
+    f = jaxprgen.compile([x, rcond], nlinalg.lstsq(x, x, rcond))
+    with pytest.raises(LinearAlgebraError, match=r"take a matrix, not shape \(2,\)"):
+        f(np.ones(2), 0.5)
+
+
+def test_a_known_matrix_that_is_singular_is_an_error():
+    f = jaxprgen.compile([], nlinalg.matrix_inverse(at.as_tensor(np.zeros((2, 2)))))
+    with pytest.raises(LinearAlgebraError, match="Singular matrix"):
+        f()
 
 
 def test_an_obsolete_mode_is_an_error():

@@ -18,7 +18,12 @@ from aesara.tensor.type import DenseTensorType, TensorType
 
 from jaxprgen._jax import Frame, Var
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
-from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.errors import (
+    FailedAssertionError,
+    IndexOutOfBoundsError,
+    JaxprGenError,
+    LinearAlgebraError,
+)
 from jaxprgen.frontend.aesara.order import toposort
 
 
@@ -38,6 +43,8 @@ class AesaraLibrary:
         if isinstance(node.op, OpFromGraph):
             return self._evaluate_inside(node, inputs, wanted)
         node = node.clone()
+        # The Op is told of each node: `Elemwise` notes in which dtype NumPy is to compute.
+        node.op.prepare_node(node, None, None, "py")
         arrays = [_own(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
         outputs: list[list[Any]] = [[None] for _ in node.outputs]
         params = node.run_params()
@@ -48,8 +55,9 @@ class AesaraLibrary:
                 else:
                     params = node.op.params_type.filter(params)  # type: ignore[union-attr]
                     node.op.perform(node, arrays, outputs, params)
-        except IndexError as error:
-            raise IndexOutOfBoundsError(f"{error}.") from error
+        except tuple(_OURS) as error:
+            ours = next(ours for kind, ours in _OURS.items() if isinstance(error, kind))
+            raise ours(f"{str(error).removesuffix('.')}.") from error
         return [
             np.asarray(cell[0], v.type.dtype)
             if isinstance(v.type, (TensorType, ScalarType))
@@ -98,6 +106,12 @@ def _own(variable: Variable, value: Any) -> Any:
 
 
 LIBRARY = AesaraLibrary()
+_OURS: dict[type[Exception], type[JaxprGenError]] = {
+    AssertionError: FailedAssertionError,
+    IndexError: IndexOutOfBoundsError,
+    np.linalg.LinAlgError: LinearAlgebraError,
+}
+"""What the errors are told as that Ops raise for values that are known."""
 SMALL = 4
 """Elements up to which messages show an array's values."""
 _NOT_USERS = (str(Path(aesara.__file__).parent) + os.sep, functools.__file__)

@@ -9,7 +9,7 @@ from aesara.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape, Unbroadca
 
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import FailedAssertionError, ShapeMismatchError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
@@ -44,7 +44,7 @@ def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Val
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
     if any(n is not None and n != m for n, m in zip(expected, shape_of(x), strict=True)):
         wanted = str(tuple(expected)).replace("None", "any")
-        raise ShapeMismatchError(f"SpecifyShape: got shape {shape_of(x)}, expected {wanted}.")
+        raise FailedAssertionError(f"SpecifyShape: Got shape {shape_of(x)}, expected {wanted}.")
     return x
 
 
@@ -57,7 +57,10 @@ def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
 @lowers(Reshape, static=(1,))
 def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     """The same elements under a shape that is known while emitting."""
-    return sh.reshape(ctx.builder, x, ctx.static(1).tolist())
+    sizes = ctx.static(1).tolist()
+    if len(sizes) != ctx.op.ndim:
+        raise ShapeMismatchError(f"A shape of {ctx.op.ndim} sizes is declared, not {sizes}.")
+    return sh.reshape(ctx.builder, x, sizes)
 
 
 @lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)))

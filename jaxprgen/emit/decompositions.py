@@ -82,7 +82,9 @@ def cholesky(b: Builder, x: Value, *, lower: bool) -> Value:
 
 def eigh(b: Builder, x: Value, *, lower: bool) -> tuple[Value, Value]:
     """Eigenvalues in ascending order, and eigenvectors, of a Hermitian matrix."""
-    v, w = lax.eigh(b, atom(b, hermitian(b, x, lower=lower)), lower=lower)
+    # Both triangles hold the same here. That LAPACK reads one of them, always the same, makes the
+    # rounding of a symmetric matrix's eigenvectors independent of ``lower``.
+    v, w = lax.eigh(b, atom(b, hermitian(b, x, lower=lower)), lower=True)
     return w, v
 
 

@@ -94,6 +94,13 @@ def test_eigh(n, dtype, uplo, seed):
     assert_close(v.T @ v, np.eye(n), dtype)
 
 
+def test_eigh_of_a_symmetric_matrix_is_the_same_by_either_triangle():
+    x = noise((5, 5), "float32")
+    lower, upper = (run(lambda x, uplo=uplo: nlinalg.eigh(x, uplo), x + x.T) for uplo in "LU")
+    for ours, theirs in zip(lower, upper, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("uplo", ["L", "U"])
 def test_eigh_does_not_read_the_other_triangle(uplo):
     x = positive(4)

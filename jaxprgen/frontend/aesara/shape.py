@@ -59,7 +59,8 @@ def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     """The same elements under a shape that is known while emitting."""
     sizes = ctx.static(1).tolist()
     if len(sizes) != ctx.op.ndim:
-        raise ShapeMismatchError(f"A shape of {ctx.op.ndim} sizes is declared, not {sizes}.")
+        length = f"incorrect length: {len(sizes)}, should be {ctx.op.ndim}"
+        raise ShapeMismatchError(f"Shape argument to Reshape has {length}.")
     return sh.reshape(ctx.builder, x, sizes)
 
 

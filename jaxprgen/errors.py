@@ -49,6 +49,10 @@ class ShapeMismatchError(JaxprGenError, ValueError):
     """The shapes that meet in one node do not agree."""
 
 
+class AxisOutOfBoundsError(ShapeMismatchError, IndexError):
+    """An array has no such axis."""
+
+
 class LinearAlgebraError(JaxprGenError, LinAlgError):
     """A matrix is not square, or is known, while emitting, to be singular."""
 

@@ -17,7 +17,7 @@ from jaxprgen.emit.values import (
     broadcast_to,
     shape_of,
 )
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import AxisOutOfBoundsError, ShapeMismatchError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
@@ -25,7 +25,7 @@ from jaxprgen.ir import primitives as lax
 def axis_of(axis: int, rank: int) -> int:
     """An axis counted from the first one."""
     if not -rank <= axis < rank:
-        raise ShapeMismatchError(f"Axis {axis} is out of bounds for {rank} dimensions.")
+        raise AxisOutOfBoundsError(f"Axis {axis} is out of bounds for {rank} dimensions.")
     return axis % rank
 
 

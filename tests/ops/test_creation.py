@@ -16,7 +16,7 @@ from operands import run_by_equation, values
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+from jaxprgen.errors import AxisOutOfBoundsError, ShapeMismatchError, StaticShapeError
 
 INTEGERS = [d for d in DTYPES if "int" in d]
 REALS = [*INTEGERS, "float16", "float32", "float64"]
@@ -236,8 +236,12 @@ def test_join_and_split_that_do_not_fit():
         with pytest.raises(ShapeMismatchError, match=message):
             f(np.ones((4, 1)), np.array(sizes))
     a = at.lscalar("a")
-    with pytest.raises(ShapeMismatchError, match="Axis 2 is out of bounds"):
-        jaxprgen.compile([a, x], Join()(a, x, x))(2, np.ones((1, 2)))
+    f = jaxprgen.compile([a, x], Join()(a, x, x))
+    for axis in (2, -3):
+        with pytest.raises(AxisOutOfBoundsError, match=f"Axis {axis} is out of bounds") as caught:
+            f(axis, np.ones((1, 2)))
+        assert isinstance(caught.value, IndexError)
+        assert isinstance(caught.value, ValueError)
 
 
 def test_gradients():

@@ -24,6 +24,11 @@ def test_copies_and_views_cost_nothing(op):
     assert equations(f, VALUE) == []
 
 
+def test_a_default_is_not_needed():
+    f = assert_agrees([x], [at.default(x, x + 1)], [VALUE])
+    assert equations(f, VALUE) == []
+
+
 MARKS = {
     "zero_grad": marks.zero_grad,
     "disconnected_grad": marks.disconnected_grad,

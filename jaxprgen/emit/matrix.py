@@ -33,6 +33,7 @@ from jaxprgen.emit.values import (
     dtype_of,
     like,
     shape_of,
+    size_of,
     splat,
 )
 from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
@@ -187,6 +188,27 @@ def inverse(b: Builder, a: Value) -> Value:
     rows = atom(b, ew.convert(b, permuted, dtype_of(a)))
     rows = lax.triangular_solve(b, factors, rows, lower=True, unit_diagonal=True)
     return lax.triangular_solve(b, factors, rows, lower=False)
+
+
+def is_regular(b: Builder, a: Value) -> Value:
+    """Whether elimination meets no pivot of zero in a square matrix, or in each along leading axes.
+
+    That is where LAPACK, and so NumPy and SciPy, do not say that it is singular.
+    """
+    return _no_zeros_on_diagonal(b, lax.lu(b, atom(b, a))[0]) if size_of(a) else np.asarray(True)
+
+
+def is_regular_triangle(b: Builder, a: Value) -> Value:
+    """`is_regular` for a triangular matrix."""
+    return _no_zeros_on_diagonal(b, a)
+
+
+def _no_zeros_on_diagonal(b: Builder, a: Value) -> Value:
+    rank = len(shape_of(a))
+    rows, columns = (lax.iota(b, INT32, shape_of(a), d) for d in (rank - 2, rank - 1))
+    beside = ew.not_equal(b, rows, columns)
+    differs = ew.not_equal(b, a, like(a, 0))
+    return reduce.bitwise_and(b, ew.bitwise_or(b, beside, differs), tuple(range(rank)))
 
 
 def tensorinv(b: Builder, a: Value, count: int) -> Value:

@@ -30,7 +30,11 @@ class Driver(Protocol):
         ...
 
     def require(
-        self, ctx: RuleContext, condition: Callable[[Builder], Value], message: str
+        self,
+        ctx: RuleContext,
+        condition: Callable[[Builder], Value],
+        message: str,
+        announced: bool,
     ) -> None:
         """A run-time check."""
         ...
@@ -115,9 +119,16 @@ class RuleContext(NamedTuple):
         arrays = [known(x) for x in inputs]
         return None if any(a is None for a in arrays) else self.evaluate(*arrays)
 
-    def require(self, condition: Callable[[Builder], Value], message: str) -> None:
+    def require(
+        self,
+        condition: Callable[[Builder], Value],
+        message: str,
+        *,
+        announced: bool = True,
+    ) -> None:
         """Check, at run time, a boolean scalar that ``condition(builder)`` emits.
 
-        That is if checks were asked for; else the check is left out, and announced once.
+        That is if checks were asked for; else the check is left out, and announced once, unless
+        the result itself shows what is wrong.
         """
-        self.driver.require(self, condition, message)
+        self.driver.require(self, condition, message, announced)

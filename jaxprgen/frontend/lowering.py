@@ -243,12 +243,16 @@ class Lowering:
         return inner
 
     def require(
-        self, ctx: RuleContext, condition: Callable[[Builder], Value], message: str
+        self,
+        ctx: RuleContext,
+        condition: Callable[[Builder], Value],
+        message: str,
+        announced: bool,
     ) -> None:
         """A run-time check; see `RuleContext.require`."""
         if self._checks:
             check(ctx.builder, condition(ctx.builder), message)
-        else:
+        elif announced:
             self._announce(ctx.node, message)
 
 

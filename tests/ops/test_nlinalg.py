@@ -7,6 +7,7 @@ import pytest
 from aesara.tensor import nlinalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.experimental import checkify
 from jax.test_util import check_grads
 from matrices import (
     COMPLEX,
@@ -254,9 +255,16 @@ def test_complex_results_that_aesara_declares_to_be_real_are_refused(make):
 
 @pytest.mark.parametrize("x", [np.zeros((2, 2)), np.array([[1.0, 2], [2, 4]])], ids=str)
 def test_inverses_of_singular_matrices_are_not_finite(x):
-    """NumPy raises."""
-    for inverse in run(lambda x: [nlinalg.matrix_inverse(x), nlinalg.inv(x)], x):
+    """NumPy raises, and so do checks."""
+    a = at.matrix("a")
+    for op in (nlinalg.matrix_inverse, nlinalg.inv):
+        (inverse,) = run(op, x)
         assert not np.isfinite(inverse).any()
+        checked = checkify.checkify(jaxprgen.compile([a], op(a), checks=True))
+        with pytest.raises(checkify.JaxRuntimeError, match="of a singular matrix"):
+            checked(x)[0].throw()
+        for regular_or_empty in (np.eye(2), np.zeros((0, 0)), np.full((2, 2), np.nan)):
+            checked(regular_or_empty)[0].throw()
     assert_agrees_as_declared(nlinalg.det, x)
 
 

@@ -91,6 +91,31 @@ def test_solutions_by_a_triangle(n, more, dtype, seed):
     assert_agrees_as_declared(triangular, a, noise((n, *more), dtype, seed))
 
 
+SINGULAR = np.array([[1.0, 2, 0], [2, 4, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "op", [*map(slinalg.Solve, ("gen", "sym", "her")), slinalg.SolveTriangular()], ids=str
+)
+def test_that_a_matrix_is_singular_is_a_check(op):
+    a, y = at.matrix("a"), at.vector("y")
+    checked = checkify.checkify(jaxprgen.compile([a, y], op(a, y), checks=True))
+    with pytest.raises(checkify.JaxRuntimeError, match="of a singular matrix"):
+        checked(SINGULAR, np.ones(3))[0].throw()
+    checked(positive(3), np.ones(3))[0].throw()
+    (solution,) = run(op, SINGULAR, np.ones(3))
+    assert not np.isfinite(solution).all()
+
+
+def test_a_unit_diagonal_is_not_read():
+    a, y = at.matrix("a"), at.vector("y")
+    op = slinalg.SolveTriangular(unit_diagonal=True)
+    error, _ = checkify.checkify(jaxprgen.compile([a, y], op(a, y), checks=True))(
+        SINGULAR, np.ones(3)
+    )
+    error.throw()
+
+
 @few
 @given(st.integers(2, 5), columns, dtypes, seeds)
 def test_solutions(n, more, dtype, seed):

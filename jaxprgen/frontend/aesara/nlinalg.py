@@ -58,7 +58,25 @@ def lower_function(function: Callable[[Builder, Value], Value], *op_types: type)
 
 
 lower_function(matrix.det, Det)
-lower_function(matrix.inverse, MatrixInverse, Inv)
+
+
+def require_regular(ctx: RuleContext, condition: Callable[[Builder], Value]) -> None:
+    """Check that a matrix is not singular; without checks, infinities and NaN show it."""
+    ctx.require(
+        condition,
+        f"{ctx.op} of a singular matrix. Aesara raises LinAlgError there; the emitted program "
+        "gives infinities or NaN",
+        announced=False,
+    )
+
+
+@lowers(MatrixInverse, Inv)
+def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
+    """The inverse of a matrix."""
+    (x,) = inexact(ctx.builder, x)
+    inverse = matrix.inverse(ctx.builder, x)
+    require_regular(ctx, lambda b: matrix.is_regular(b, x))
+    return declared(ctx, inverse)
 
 
 @lowers(MatrixPinv)

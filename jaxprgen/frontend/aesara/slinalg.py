@@ -23,7 +23,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import transpose
 from jaxprgen.emit.values import Value
-from jaxprgen.frontend.aesara.nlinalg import declared, lower_function, reals
+from jaxprgen.frontend.aesara.nlinalg import declared, lower_function, reals, require_regular
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
@@ -55,9 +55,13 @@ def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Valu
 def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """A solution by one triangle."""
     b, op = ctx.builder, ctx.op
+    a, y = inexact(b, a, y)
+    if not op.unit_diagonal:
+        require_regular(ctx, lambda b: matrix.is_regular_triangle(b, a))
     x = matrix.solve_triangular(
         b,
-        *inexact(b, a, y),
+        a,
+        y,
         lower=bool(op.lower),
         transpose=op.trans not in (0, "N"),
         conjugate=op.trans in (2, "C"),
@@ -72,13 +76,22 @@ _SOLVERS = {
     "her": matrix.solve_hermitian,
     "pos": matrix.solve_positive,
 }
+_WHOLE = {
+    "gen": lambda b, a, lower: a,
+    "sym": decompositions.symmetric,
+    "her": decompositions.hermitian,
+}
 
 
 @lowers(Solve)
 def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """A solution; one triangle is read of a matrix that is assumed to be symmetric."""
-    b, solve = ctx.builder, _SOLVERS[ctx.op.assume_a]
-    return declared(ctx, solve(b, *inexact(b, a, y), lower=bool(ctx.op.lower)))
+    b, kind, lower = ctx.builder, ctx.op.assume_a, bool(ctx.op.lower)
+    a, y = inexact(b, a, y)
+    solution = _SOLVERS[kind](b, a, y, lower=lower)
+    if kind != "pos":
+        require_regular(ctx, lambda b: matrix.is_regular(b, _WHOLE[kind](b, a, lower=lower)))
+    return declared(ctx, solution)
 
 
 @lowers(Eigvalsh)

@@ -42,7 +42,7 @@ from aesara.link.utils import map_storage
 from aesara.scalar.basic import ScalarType
 from jax.experimental import checkify
 
-from jaxprgen.errors import EquationError, LoweringError, UnsupportedOpError
+from jaxprgen import errors
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
     inplace complex keepdims"""
@@ -57,6 +57,17 @@ LATER = re.compile(r"\b(for\{|if\{|\w+_rv\b|Random\w*Type)")
 """What no rule exists for yet: a test that needs it is not counted."""
 
 
+REFUSALS = (
+    errors.ArgumentTypeError,
+    errors.EquationError,
+    errors.InvalidGraphError,
+    errors.LoweringError,
+    errors.StaticShapeError,
+    errors.UnsupportedOpError,
+)
+"""What is raised because jaxprgen cannot do something, and not because Aesara cannot."""
+
+
 class Outcome(NamedTuple):
     """What became of one test with one linker.
 
@@ -68,7 +79,6 @@ class Outcome(NamedTuple):
     called: bool
     looked: bool
     cause: str
-    seconds: float
 
 
 # --- In a process that runs tests ---------------------------------------------------------
@@ -151,9 +161,7 @@ class Recorder:
             result = "failed" if error else report.outcome
             cause = _cause(error) if error else ""
             called = self._called or bool(self._refusals)
-            self.outcomes[item.nodeid] = Outcome(
-                result, called, self._looked, cause, round(report.duration, 3)
-            )
+            self.outcomes[item.nodeid] = Outcome(result, called, self._looked, cause)
         return report
 
 
@@ -181,7 +189,7 @@ def _cause(error: BaseException) -> str:
 class ProgramLinker(Linker):
     """Runs a graph as the program that jaxprgen makes of it.
 
-    Errors that say that jaxprgen cannot do something are put into ``refusals``.
+    Errors that are `REFUSALS` are put into the list of these.
     """
 
     def __init__(self, refusals: list[BaseException]) -> None:
@@ -224,7 +232,7 @@ class ProgramLinker(Linker):
 def _recorded(refusals: list[BaseException]) -> Generator[None, None, None]:
     try:
         yield
-    except (UnsupportedOpError, LoweringError, EquationError) as error:
+    except REFUSALS as error:
         refusals.append(error)
         raise
 
@@ -358,7 +366,7 @@ def main() -> int:
         return 0
     files = [x for x in rest if x.startswith("tests/")] or FILES
     options = [x for x in rest if not x.startswith("tests/")]
-    folder = Path(given.results or tempfile.mkdtemp())
+    folder = Path(given.results or tempfile.mkdtemp()).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     failed = report(

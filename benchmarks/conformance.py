@@ -211,6 +211,7 @@ class ProgramLinker(Linker):
         inputs, outputs, storage = map_storage(
             self.fgraph, nodes, input_storage, output_storage, storage_map
         )
+        overwritten = _overwritten(self.fgraph)
         with _recorded(self._refusals):
             program = program_of(self.fgraph)
 
@@ -219,6 +220,8 @@ class ProgramLinker(Linker):
                 results = program(*[cell[0] for cell in inputs])
             for cell, result in zip(outputs, results, strict=True):
                 cell[0] = result
+            for argument, result in overwritten:
+                inputs[argument][0][...] = outputs[result][0]
 
         thunk.storage_map = storage  # As those of Aesara's own linkers.
         containers = [
@@ -226,6 +229,16 @@ class ProgramLinker(Linker):
             for vs, cells, readonly in zip(ends, (inputs, outputs), (False, True), strict=True)
         ]
         return thunk, *containers
+
+
+def _overwritten(fgraph: Any) -> list[tuple[int, int]]:
+    """Arguments that hold a result afterwards, which a program leaves to its caller."""
+    return [
+        (fgraph.inputs.index(node.inputs[argument]), result)
+        for result, (node, i) in enumerate((v.owner, v.index) for v in fgraph.outputs)
+        for argument in (node.op.destroy_map.get(i, ()) if node else ())
+        if node.inputs[argument] in fgraph.inputs
+    ]
 
 
 @contextlib.contextmanager

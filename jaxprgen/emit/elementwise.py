@@ -49,7 +49,6 @@ def _direct(construct: Any) -> Emit:
 
 negative = _direct(lax.neg)
 exp = _direct(lax.exp)
-exp2 = _direct(lax.exp2)
 expm1 = _direct(lax.expm1)
 log = _direct(lax.log)
 log1p = _direct(lax.log1p)
@@ -104,6 +103,16 @@ def multiply(b: Builder, x: Value, y: Value) -> Value:
 
 
 divide = _direct(lax.div)
+
+
+def exp2(b: Builder, x: Value) -> Value:
+    """``2 ** x`` of floats or complex numbers, exact where a float is integral, as in NumPy.
+
+    By a power: XLA's exponential rounds ``x log 2`` first, which in float32 costs up to 4e-6.
+    """
+    if dtype_of(x).kind == "c":
+        return elementwise(b, lax.exp2, x)
+    return elementwise(b, lax.pow, like(x, 2), x)
 
 
 def square(b: Builder, x: Value) -> Value:

@@ -64,6 +64,13 @@ def test_special_functions_of_complex_numbers_are_unsupported(op):
         f(np.ones(2, complex))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+def test_integral_powers_of_two_are_exact(dtype):
+    x, exponents = at.vector("x", dtype=dtype), np.arange(-120, 121).astype(dtype)
+    f = assert_agrees([x], [at.exp2(x)], [exponents])
+    np.testing.assert_array_equal(f(exponents), [2.0 ** int(n) for n in exponents])
+
+
 # --- Gradients: what is emitted as a choice among branches must differentiate too ---------
 
 INSIDE = [0.2, 0.5, 0.9]

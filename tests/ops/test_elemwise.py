@@ -228,6 +228,24 @@ def test_work_in_place_leaves_the_arguments_alone():
     np.testing.assert_equal(args, before)
 
 
+def test_work_in_place_rounds_the_result_and_not_the_operands():
+    """In place of integers stand integers, of what is computed with floats."""
+    operations = [
+        *(inplace.add_inplace, inplace.sub_inplace, inplace.mul_inplace),
+        *(inplace.mod_inplace, inplace.floor_divide_inplace, inplace.true_divide_inplace),
+    ]
+    numbers = [np.array([7, 2, 5, 100]), np.array([2.75, 1.3, 1.5, 300])]
+    inputs, outputs, args = [], [], []
+    for kinds in ("int64 float64", "float32 float64", "int8 int32", "uint8 int16"):
+        xs = [at.vector(dtype=kind) for kind in kinds.split()]
+        # Aesara does not let these overwrite an argument: the same without doing so.
+        outputs += [Elemwise(op.scalar_op)(*xs) for op in operations]
+        args += [n.astype(kind) for n, kind in zip(numbers, kinds.split(), strict=True)]
+        inputs += xs
+    assert {v.dtype for v in outputs} >= {"int64", "float32", "int8", "uint8"}
+    assert_agrees(inputs, outputs, args)
+
+
 # --- NaN, and what is known --------------------------------------------------------------
 
 

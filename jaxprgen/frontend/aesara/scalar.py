@@ -7,6 +7,7 @@ which is where NumPy computes as well.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -45,11 +46,30 @@ from jaxprgen.ir import Builder
 ScalarRule = Callable[..., Value]
 
 
+_KINDS = "buifc"
+
+
+@functools.lru_cache(maxsize=1024)
+def _working(declared: Dtype, *operands: Dtype) -> Dtype:
+    """The dtype to compute in: what is declared, unless an operand is of a wider one.
+
+    That an Op declares less than its operands ask for is how those that work in place have it,
+    as ``x += y`` of integers and floats; NumPy rounds the result then, not the operands.
+    """
+    for dtype in operands:
+        kinds = _KINDS.index(dtype.kind) - _KINDS.index(declared.kind)
+        if kinds > 0 or (kinds == 0 and dtype.itemsize > declared.itemsize):
+            return ew.canonical(np.result_type(declared, *operands))
+    return declared
+
+
 def in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
     """Convert the operands to the declared dtype, then compute."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        return emit(b, *[x if dtype_of(x) == dtype else ew.convert(b, x, dtype) for x in xs])
+        working = _working(dtype, *map(dtype_of, xs))
+        y = emit(b, *[x if dtype_of(x) == working else ew.convert(b, x, working) for x in xs])
+        return y if working == dtype else ew.convert(b, y, dtype)
 
     return rule
 
@@ -58,10 +78,11 @@ def _folded(emit: Callable[..., Value]) -> ScalarRule:
     """Any number of operands, combined from the left in the declared dtype."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        first, *others = [x if dtype_of(x) == dtype else ew.convert(b, x, dtype) for x in xs]
+        working = _working(dtype, *map(dtype_of, xs))
+        first, *others = [x if dtype_of(x) == working else ew.convert(b, x, working) for x in xs]
         for x in others:
             first = emit(b, first, x)
-        return first
+        return first if working == dtype else ew.convert(b, first, dtype)
 
     return rule
 
@@ -70,7 +91,7 @@ def _whole(emit: Callable[..., Value]) -> ScalarRule:
     """In the declared dtype, but booleans as small integers."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working = np.dtype(np.int8) if dtype == BOOL else dtype
+        working = _working(np.dtype(np.int8) if dtype == BOOL else dtype, *map(dtype_of, xs))
         return ew.convert(b, emit(b, *[ew.convert(b, x, working) for x in xs]), dtype)
 
     return rule

@@ -71,6 +71,23 @@ def test_integral_powers_of_two_are_exact(dtype):
     np.testing.assert_array_equal(f(exponents), [2.0 ** int(n) for n in exponents])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_hyperbolic_functions_are_as_exact_as_exponentials(dtype):
+    x = at.vector("x", dtype=dtype)
+    limit = np.log(np.finfo(dtype).max)  # That of results is farther off by log(2).
+    steps = np.concatenate([np.linspace(-limit, limit, 2001), np.linspace(-2, 2, 2001)])
+    points = np.array([*steps, limit + 0.6, -limit - 0.6, 0.0, -0.0, np.inf, -np.inf], dtype)
+    ours = jaxprgen.compile([x], [at.sinh(x), at.cosh(x)])(points)
+    for mine, function in zip(ours, (np.sinh, np.cosh), strict=True):
+        wanted = function(points.astype(np.longdouble))
+        np.testing.assert_allclose(mine, wanted, rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(np.signbit(mine), np.signbit(wanted))
+    f = jaxprgen.compile([x], at.sinh(x).sum() + 2 * at.cosh(x).sum())
+    points = np.array([-limit + 1, -3, -1.5, -0.3, 0.0, 0.3, 1.5, limit - 1], dtype)
+    wanted = np.cosh(points) + 2 * np.sinh(points)
+    np.testing.assert_allclose(jax.grad(f)(points), wanted, rtol=1e-5)
+
+
 # --- Gradients: what is emitted as a choice among branches must differentiate too ---------
 
 INSIDE = [0.2, 0.5, 0.9]

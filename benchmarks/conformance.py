@@ -183,6 +183,7 @@ def _cause(error: BaseException) -> str:
     if type(error).__name__ == "UnsupportedOpError":
         found = re.findall(r"^  (\S[^(]*)\(", str(error), re.MULTILINE)
         text = "no rule for " + ", ".join(dict.fromkeys(found))
+    text = re.sub(r"'[^']*'|<[^>]*>", "…", text)  # Names, so that equal causes read alike.
     return f"{type(error).__name__}: {text[:160]}"
 
 
@@ -221,7 +222,9 @@ class ProgramLinker(Linker):
             for cell, result in zip(outputs, results, strict=True):
                 cell[0] = result
             for argument, result in overwritten:
-                inputs[argument][0][...] = outputs[result][0]
+                memory, value = inputs[argument][0], outputs[result][0]
+                if memory.shape == value.shape:
+                    memory[...] = value
 
         thunk.storage_map = storage  # As those of Aesara's own linkers.
         containers = [
@@ -232,7 +235,7 @@ class ProgramLinker(Linker):
 
 
 def _overwritten(fgraph: Any) -> list[tuple[int, int]]:
-    """Arguments that hold a result afterwards, which a program leaves to its caller."""
+    """Arguments that hold a result afterwards if it fits; a program leaves that to its caller."""
     return [
         (fgraph.inputs.index(node.inputs[argument]), result)
         for result, (node, i) in enumerate((v.owner, v.index) for v in fgraph.outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,21 @@ def _working(declared: Dtype, *operands: Dtype) -> Dtype:
     return declared
 
 
+def _operands(b: Builder, dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
+    """The dtype to compute in, and the operands in it."""
+    for x in xs:
+        if dtype_of(x) != dtype:
+            working = _working(dtype, *map(dtype_of, xs))
+            return working, [ew.convert(b, x, working) for x in xs]
+    return dtype, xs
+
+
 def in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
     """Convert the operands to the declared dtype, then compute."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working = _working(dtype, *map(dtype_of, xs))
-        y = emit(b, *[x if dtype_of(x) == working else ew.convert(b, x, working) for x in xs])
+        working, operands = _operands(b, dtype, xs)
+        y = emit(b, *operands)
         return y if working == dtype else ew.convert(b, y, dtype)
 
     return rule
@@ -78,8 +87,7 @@ def _folded(emit: Callable[..., Value]) -> ScalarRule:
     """Any number of operands, combined from the left in the declared dtype."""
 
     def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working = _working(dtype, *map(dtype_of, xs))
-        first, *others = [x if dtype_of(x) == working else ew.convert(b, x, working) for x in xs]
+        working, (first, *others) = _operands(b, dtype, xs)
         for x in others:
             first = emit(b, first, x)
         return first if working == dtype else ew.convert(b, first, dtype)

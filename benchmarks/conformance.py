@@ -181,7 +181,7 @@ def _cause(error: BaseException) -> str:
     lines = str(error).splitlines() or [""]
     text = lines[0]
     if type(error).__name__ == "UnsupportedOpError":
-        found = re.findall(r"^  (\S[^(]*)\(", str(error), re.MULTILINE)
+        found = re.findall(r"^  (\S[^(\n]*)\(", str(error), re.MULTILINE)
         text = "no rule for " + ", ".join(dict.fromkeys(found))
     text = re.sub(r"'[^']*'|<[^>]*>", "…", text)  # Names, so that equal causes read alike.
     return f"{type(error).__name__}: {text[:160]}"

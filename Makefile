@@ -22,6 +22,7 @@ lint: $(VENV)/with-lint
 
 docs: $(VENV)/with-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/build.py
+	$(BIN)/python docs/coverage.py
 
 # The package and one of its dependency groups; again when pyproject.toml changes.
 $(VENV)/with-%: pyproject.toml

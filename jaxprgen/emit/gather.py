@@ -244,9 +244,6 @@ def put(b: Builder, x: Value, y: Value, index: Sequence[Entry], *, add: bool) ->
 
 
 def _scatter(b: Builder, x: Value, y: Value, points: Points, add: bool) -> Value:
-    if add and dtype_of(x) == BOOL:  # Their sum is "or", of which there is no scatter.
-        counts = _scatter(b, ew.convert(b, x, INT32), ew.convert(b, y, INT32), points, add)
-        return ew.truth(b, counts)
     unique = False
     if not add and all(known(i) is not None for i in points.arrays):
         y, points = _last_of_each(b, shape_of(x), y, points)
@@ -258,6 +255,9 @@ def put_points(
     b: Builder, x: Value, y: Value, points: Points, *, add: bool, unique: bool = False
 ) -> Value:
     """``x`` with other numbers at the points; ``y`` is shaped like what stands there."""
+    if add and dtype_of(x) == BOOL:  # Their sum is "or", of which there is no scatter.
+        x, y = ew.convert(b, x, INT32), ew.convert(b, y, INT32)
+        return ew.truth(b, put_points(b, x, y, points, add=add, unique=unique))
     indices, in_bounds = _indices(b, shape_of(x), points)
     construct = lax.scatter_add if add else lax.scatter
     operands = atom(b, x), indices, atom(b, y)

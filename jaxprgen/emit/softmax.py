@@ -26,7 +26,8 @@ def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 def log_softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """The logarithm of `softmax`, also where that is too small for a number."""
     largest = _largest(b, x, axes)
-    finite = ew.less(b, ew.absolute(b, largest), like(x, np.inf))
+    size = ew.absolute(b, largest)
+    finite = ew.less(b, size, like(size, np.inf))
     shifted = ew.subtract(b, x, ew.where(b, finite, largest, like(x, 0)))
     total = _kept(b, reduce.sum(b, ew.exp(b, shifted), axes), axes)
     return ew.subtract(b, shifted, ew.log(b, total))

@@ -39,9 +39,16 @@ def lower_irfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     """The inverse without its division by the number of elements."""
     b, lengths = ctx.builder, ctx.static(1).tolist()
     last = len(shape_of(x)) - 1
-    pair = ew.convert(b, x, _precision(x))
-    parts = [sh.squeeze(b, sh.slice_axis(b, pair, last, i, i + 1), [last]) for i in (0, 1)]
-    inverse = fft.irfftn(b, ew.complex_(b, *parts), lengths)
+    parts_are_complex = dtype_of(x).kind == "c"
+    pair = x if parts_are_complex else ew.convert(b, x, _precision(x))
+    real, imaginary = (
+        sh.squeeze(b, sh.slice_axis(b, pair, last, i, i + 1), [last]) for i in (0, 1)
+    )
+    if parts_are_complex:  # NumPy adds the parts up as they are.
+        spectrum = ew.add(b, real, ew.multiply(b, like(imaginary, 1j), imaginary))
+    else:
+        spectrum = ew.complex_(b, real, imaginary)
+    inverse = fft.irfftn(b, spectrum, lengths)
     scaled = ew.multiply(b, inverse, like(inverse, math.prod(lengths)))
     return ew.convert(b, scaled, ctx.dtype)
 

@@ -1,0 +1,220 @@
+"""Neural networks: activations with their losses, convolutions, pooling, normalization."""
+
+import aesara.tensor as at
+import numpy as np
+from aesara.tensor import math, special
+from aesara.tensor.nnet import (
+    abstract_conv,
+    basic,
+    batchnorm,
+    blocksparse,
+    conv,
+    corr,
+    corr3d,
+    ctc,
+    neighbours,
+)
+from aesara.tensor.signal import pool
+
+from catalogue.example import example, matrix, numbers, scalar, vector
+
+targets = np.array([2, 0])
+images, kernels = numbers(2, 3, 5, 4), numbers(2, 3, 2, 2)
+volumes, blocks = numbers(1, 2, 3, 4, 3), numbers(2, 2, 2, 2, 2)
+of_image, of_volume = numbers(2, 2, 4, 3), numbers(1, 2, 2, 3, 2)
+pooled = numbers(2, 3, 2, 2)
+row = numbers(1, 3)
+
+SOFTMAX = [
+    example(special.LogSoftmax, special.LogSoftmax(-1), matrix),
+    example(special.Softmax, special.Softmax(0), matrix),
+    example(special.SoftmaxGrad, special.SoftmaxGrad(-1), matrix, numbers(2, 3)),
+    example(basic.SoftmaxWithBias, basic.SoftmaxWithBias(), matrix, vector),
+    example(
+        basic.CrossentropySoftmaxArgmax1HotWithBias,
+        basic.CrossentropySoftmaxArgmax1HotWithBias(),
+        matrix,
+        vector,
+        targets,
+    ),
+    example(
+        basic.CrossentropySoftmax1HotWithBiasDx,
+        basic.CrossentropySoftmax1HotWithBiasDx(),
+        numbers(2),
+        matrix,
+        targets,
+    ),
+    example(
+        basic.CrossentropyCategorical1Hot,
+        lambda x, i: basic.CrossentropyCategorical1Hot()(at.abs(x), i),
+        matrix,
+        targets,
+    ),
+    example(
+        basic.CrossentropyCategorical1HotGrad,
+        basic.CrossentropyCategorical1HotGrad(),
+        numbers(2),
+        matrix,
+        targets,
+    ),
+    example(
+        basic.Prepend_scalar_constant_to_each_row,
+        basic.Prepend_scalar_constant_to_each_row(2.0),
+        matrix,
+    ),
+    example(basic.Prepend_scalar_to_each_row, basic.Prepend_scalar_to_each_row(), scalar, matrix),
+    example(
+        ctc.ConnectionistTemporalClassification,
+        lambda x: ctc.ConnectionistTemporalClassification()(x, [[1]], [2])[0],
+        numbers(2, 1, 3),
+        meaning=lambda x: of_alignments(special.softmax(x[:, 0], axis=-1)),
+    ),
+]
+
+
+def of_alignments(p):
+    """The loss of the label 1 in two steps, the blank being 0."""
+    paths = p[0, 1] * p[1, 1] + p[0, 1] * p[1, 0] + p[0, 0] * p[1, 1]
+    return -at.log(paths)[None]
+
+
+def flipped(kernel):
+    """A correlation is the convolution with the kernel backwards."""
+    return kernel[(slice(None), slice(None), *(slice(None, None, -1),) * (kernel.ndim - 2))]
+
+
+Conv2d, Conv3d = abstract_conv.AbstractConv2d, abstract_conv.AbstractConv3d
+Inputs2d, Inputs3d = (
+    abstract_conv.AbstractConv2d_gradInputs,
+    abstract_conv.AbstractConv3d_gradInputs,
+)
+Weights2d, Weights3d = (
+    abstract_conv.AbstractConv2d_gradWeights,
+    abstract_conv.AbstractConv3d_gradWeights,
+)
+OPTIONS = {"filter_flip": False}
+CONVOLUTION = [
+    example(Conv2d, Conv2d(border_mode="half", subsample=(2, 1)), images, kernels),
+    example(Inputs2d, lambda k, g: Inputs2d()(k, g, (5, 4)), kernels, of_image),
+    example(Weights2d, lambda x, g: Weights2d()(x, g, (2, 2)), images, of_image),
+    example(Conv3d, Conv3d(), volumes, blocks),
+    example(Inputs3d, lambda k, g: Inputs3d()(k, g, (3, 4, 3)), blocks, of_volume),
+    example(Weights3d, lambda x, g: Weights3d()(x, g, (2, 2, 2)), volumes, of_volume),
+    example(corr.CorrMM, corr.CorrMM(), images, kernels, meaning=Conv2d(**OPTIONS)),
+    example(
+        corr.CorrMM_gradInputs,
+        lambda k, g: corr.CorrMM_gradInputs()(k, g, (5, 4)),
+        kernels,
+        of_image,
+        meaning=lambda k, g: Inputs2d(**OPTIONS)(k, g, (5, 4)),
+    ),
+    example(
+        corr.CorrMM_gradWeights,
+        lambda x, g: corr.CorrMM_gradWeights()(x, g, (2, 2)),
+        images,
+        of_image,
+        meaning=lambda x, g: Weights2d(**OPTIONS)(x, g, (2, 2)),
+    ),
+    example(corr3d.Corr3dMM, corr3d.Corr3dMM(), volumes, blocks, meaning=Conv3d(**OPTIONS)),
+    example(
+        corr3d.Corr3dMMGradInputs,
+        lambda k, g: corr3d.Corr3dMMGradInputs()(k, g, (3, 4, 3)),
+        blocks,
+        of_volume,
+        meaning=lambda k, g: Inputs3d(**OPTIONS)(k, g, (3, 4, 3)),
+    ),
+    example(
+        corr3d.Corr3dMMGradWeights,
+        lambda x, g: corr3d.Corr3dMMGradWeights()(x, g, (2, 2, 2)),
+        volumes,
+        of_volume,
+        meaning=lambda x, g: Weights3d(**OPTIONS)(x, g, (2, 2, 2)),
+    ),
+    example(
+        conv.ConvOp,
+        lambda x, k: conv.ConvOp(imshp=(3, 5, 4), kshp=(2, 2), nkern=2, bsize=2)(x, k),
+        images,
+        kernels,
+    ),
+    example(math.Convolve, lambda x, y: math.Convolve("full")(x, y), vector, numbers(2)),
+]
+
+POOLING = [
+    example(pool.Pool, lambda x: pool.Pool(True)(x, (2, 2)), images),
+    example(
+        pool.MaxPoolGrad,
+        lambda x, z, g: pool.MaxPoolGrad(True)(x, z, g, (2, 2)),
+        images,
+        pooled,
+        pooled,
+    ),
+    example(
+        pool.AveragePoolGrad, lambda x, g: pool.AveragePoolGrad(True)(x, g, (2, 2)), images, pooled
+    ),
+    example(
+        pool.DownsampleFactorMaxGradGrad,
+        lambda x, z, g: pool.DownsampleFactorMaxGradGrad(True)(x, z, g, (2, 2)),
+        images,
+        pooled,
+        images,
+    ),
+    # Its Python implementation fails with NumPy 1.23 and newer; of one maximum it is the other's.
+    example(
+        pool.MaxPoolRop,
+        lambda x, v: pool.MaxPoolRop(True)(x, v, (2, 2)),
+        images,
+        numbers(2, 3, 5, 4),
+        meaning=lambda x, v: pool.DownsampleFactorMaxGradGrad(True)(
+            x, pool.Pool(True)(x, (2, 2)), v, (2, 2)
+        ),
+    ),
+    example(neighbours.Images2Neibs, lambda x: neighbours.Images2Neibs("valid")(x, (1, 2)), images),
+]
+
+Inference, Train, TrainGrad = (
+    batchnorm.AbstractBatchNormInference,
+    batchnorm.AbstractBatchNormTrain,
+    batchnorm.AbstractBatchNormTrainGrad,
+)
+BLOCKS = [
+    example(
+        Inference,
+        lambda x, w, b, m: Inference((0,))(x, w, b, m, at.abs(w)),
+        matrix,
+        row,
+        row,
+        row,
+    ),
+    example(Train, Train((0,)), matrix, row, row),
+    example(
+        TrainGrad,
+        lambda x, g, w, m: TrainGrad((0,))(x, g, w, m, at.abs(w)),
+        matrix,
+        matrix,
+        row,
+        row,
+    ),
+    example(
+        batchnorm.BNComposite,
+        lambda *xs: batchnorm.batch_normalization(*xs, mode="low_mem"),
+        matrix,
+        row,
+        row,
+        row,
+        row,
+    ),
+    example(
+        blocksparse.SparseBlockGemv,
+        lambda *xs: blocksparse.sparse_block_gemv(*xs, *map(at.constant, ([[0]], [[1]]))),
+        numbers(1, 1, 2),
+        numbers(2, 2, 3, 2),
+        numbers(1, 1, 3),
+    ),
+    example(
+        blocksparse.SparseBlockOuter,
+        lambda *xs: blocksparse.sparse_block_outer(*xs, *map(at.constant, ([[0]], [[1]]))),
+        numbers(2, 2, 3, 2),
+        numbers(1, 1, 3),
+        numbers(1, 1, 2),
+    ),
+]

@@ -1,0 +1,137 @@
+"""What becomes of an example: what Aesara computes, what we make of it, and whether both agree."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from aesara.graph.basic import Variable, io_toposort
+from laws import TOLERANCE, reference
+
+import jaxprgen
+from catalogue.example import Example, outputs_of
+from jaxprgen import _jax
+from jaxprgen.errors import JaxprGenError
+
+HOW = ("emitted", "staged", "called back", "free", "folded", "refused", "not built")
+"""What can become of an Op; of several nodes the first of these counts."""
+
+
+class Case(NamedTuple):
+    """An example of one dtype.
+
+    Attributes
+    ----------
+    inputs, outputs, args
+        The graph and its arguments.
+    wanted
+        What Aesara computes, in the dtypes that the outputs declare; nothing if it fails.
+    """
+
+    example: Example
+    dtype: str
+    inputs: list[Variable]
+    outputs: list[Variable]
+    args: list[np.ndarray]
+    wanted: list[np.ndarray] | None
+
+
+def _array(result: Any) -> np.ndarray:
+    if result is None:
+        raise ValueError("Nothing was computed.")
+    return np.asarray(result)
+
+
+class Outcome(NamedTuple):
+    """What becomes of an Op: one of `HOW`, and why where it is refused."""
+
+    how: str
+    why: str = ""
+
+
+NO_RULE = Outcome("refused", "no rule")
+
+
+def case_of(example: Example, dtype: str) -> Case | None:
+    """The example of a dtype; None if Aesara does not build its graph."""
+    args = example.arrays(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            inputs, outputs = example.graph(dtype)
+        except Exception:
+            return None
+        if not any(_is_of(example, node.op) for node in io_toposort([], outputs)):
+            return None  # As of a cast to the dtype that there is.
+        try:
+            meant = outputs_of(example.meaning, inputs) if example.meaning else outputs
+            found = [_array(y) for y in reference(inputs, meant, args)]
+            # Some of its Ops compute in another dtype than they declare.
+            pairs = zip(found, outputs, strict=True)
+            with np.errstate(all="ignore"):
+                wanted = [y.astype(v.type.dtype) for y, v in pairs]
+        except Exception:  # Whatever its Ops raise of dtypes that they do not take.
+            wanted = None
+    return Case(example, dtype, inputs, outputs, args, wanted)
+
+
+def outcome_of(case: Case) -> Outcome:
+    """How the Op is handled, as the report on the program has it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Checks that are left out.
+            nodes = _compiled(case).observe(*case.args).nodes
+    except JaxprGenError as error:
+        first = str(error).splitlines()[0]
+        return NO_RULE if first.endswith("have no rule:") else Outcome("refused", first)
+    names = {
+        str(node.op) for node in io_toposort([], case.outputs) if _is_of(case.example, node.op)
+    }
+    found = {node.how for node in nodes if node.op in names}
+    return Outcome(min(found, key=HOW.index))
+
+
+def _is_of(example: Example, op: Any) -> bool:
+    return example.op in (type(op), type(getattr(op, "scalar_op", None)))
+
+
+def _compiled(case: Case, **options: Any) -> jaxprgen.CompiledFunction:
+    return jaxprgen.compile(case.inputs, case.outputs, **options)
+
+
+def can_be_called_back(case: Case) -> bool:
+    """Whether the Op's Python implementation can be run while the program runs."""
+    try:
+        compare(case, fallback="callback")
+    except Exception:  # Whatever its own implementation raises.
+        return False
+    return case.wanted is not None
+
+
+def compare(case: Case, **options: Any) -> None:
+    """Values, dtypes and shapes are those of Aesara's Python linker."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        closed = _compiled(case, **options).jaxpr(*case.args)
+        ours = [np.asarray(y) for y in _jax.eval_jaxpr(closed, case.args)]
+    for mine, yours in zip(ours, case.wanted or (), strict=False):
+        where = f"{case.example.op.__name__} of {case.dtype}"
+        assert (mine.dtype, mine.shape) == (yours.dtype, yours.shape), where
+        rtol = tolerance(case, mine.dtype)
+        np.testing.assert_allclose(mine, yours, rtol=rtol, atol=rtol, err_msg=where)
+
+
+# Of small integers NumPy computes functions in the smallest float that holds them all.
+PRECISION = {
+    **dict.fromkeys(["bool", "int8", "uint8", "float16"], TOLERANCE["float16"]),
+    **dict.fromkeys(["int16", "uint16", "float32", "complex64"], 2e-5),
+}
+
+
+def tolerance(case: Case, declared: np.dtype) -> float:
+    """How far apart results may be, relative and absolute; whole numbers are equal."""
+    if declared.kind in "biu":
+        return 0
+    single = PRECISION.get(declared.name, case.example.rtol or 1e-10)
+    return max(single, PRECISION.get(case.dtype, 0), case.example.rtol or 0)

@@ -166,6 +166,12 @@ def test_stripes(data):
     assert_agrees([x, y], outputs, [ramp(*shape), 0.5 + ramp(*region)])
 
 
+def test_a_boolean_stripe_is_increased_by_or():
+    x, y = tensor(2, "bool"), tensor(2, "bool")
+    args = [np.eye(3, 2, dtype=bool), np.array([[True, False], [False, False]])]
+    assert_agrees([x, y], [IncDiagonalSubtensor()(x, 0, 1, y)], args)
+
+
 def test_a_stripe_that_does_not_fit():
     x = at.matrix("x")
     f = jaxprgen.compile([x], DiagonalSubtensor()(x, 0, 1))

@@ -9,7 +9,7 @@ from aesara.tensor.fft import IRFFTOp, RFFTOp, irfft, rfft
 from aesara.tensor.fourier import Fourier
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import assert_agrees, assert_same, equations
+from laws import assert_agrees, assert_same, equations, reference
 
 import jaxprgen
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
@@ -70,6 +70,15 @@ def test_results_have_the_dtype_of_the_operand(dtype):
     a = np.array([[1, 5, 3, 7], [2, 2, 0, 1]], dtype)
     f = assert_agrees([x], [RFFTOp()(x)] if dtype != "uint32" else [RFFTOp()(x)[:, :1]], [a])
     assert f(a).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_parts_of_a_spectrum_may_be_complex(dtype):
+    x = tensor(dtype, 3)
+    a = (numbers("float64", (2, 3, 2)) + 1j * numbers("float64", (2, 3, 2))[::-1]).astype(dtype)
+    out = IRFFTOp()(x, [4])
+    ours, (theirs,) = jaxprgen.compile([x], out)(a), reference([x], [out], [a])
+    assert_same(ours, theirs.astype(dtype))
 
 
 @settings(max_examples=15)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from aesara.tensor.special import LogSoftmax, Softmax, SoftmaxGrad
 from hypothesis import given
-from laws import assert_agrees, equations
+from laws import assert_agrees, assert_same, equations, reference
 
 import jaxprgen
 from jaxprgen import errors
@@ -40,6 +40,27 @@ def test_softmax_grad(case):
     x = at.TensorType(value.dtype, (None,) * value.ndim)("x")
     y = at.TensorType(value.dtype, (None,) * value.ndim)("y")
     assert_agrees([x, y], [SoftmaxGrad(axis=axis)(x, y)], [value, value[::-1].copy()])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "complex64", "complex128"])
+def test_of_what_are_no_floats(dtype):
+    """Aesara declares the operand's dtype, and computes floats of integers."""
+    x = at.matrix("x", dtype=dtype)
+    value = np.array([[1, 9, 3], [0, 20, 2]], dtype)
+    value = value + np.array([0, 0.5j, 1j], dtype) if dtype.startswith("complex") else value
+    outputs = [op(axis)(x) for op in (Softmax, LogSoftmax) for axis in (None, 1)]
+    ours = jaxprgen.compile([x], outputs)(value)
+    for mine, yours in zip(ours, reference([x], outputs, [value]), strict=True):
+        assert_same(mine, yours.astype(dtype))
+
+
+@pytest.mark.parametrize("dtypes", [("bool", "bool"), ("float32", "float64"), ("int8", "float32")])
+def test_softmax_grad_of_several_dtypes(dtypes):
+    x, y = (at.matrix(dtype=dtype) for dtype in dtypes)
+    args = [np.array([[1, 0, 3], [2, 1, 1]]).astype(dtype) for dtype in dtypes]
+    out = SoftmaxGrad(1)(x, y)
+    ours, (theirs,) = jaxprgen.compile([x, y], out)(*args), reference([x, y], [out], args)
+    assert_same(ours, theirs.astype(out.dtype))
 
 
 @pytest.mark.parametrize("op", [Softmax, LogSoftmax])

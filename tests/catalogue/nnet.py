@@ -28,7 +28,7 @@ row = numbers(1, 3)
 SOFTMAX = [
     example(special.LogSoftmax, special.LogSoftmax(-1), matrix, dtypes=INEXACT),
     example(special.Softmax, special.Softmax(0), matrix, dtypes=INEXACT),
-    example(special.SoftmaxGrad, special.SoftmaxGrad(-1), matrix, numbers(2, 3)),
+    example(special.SoftmaxGrad, special.SoftmaxGrad(-1), matrix, numbers(2, 3), dtypes=INEXACT),
     example(basic.SoftmaxWithBias, basic.SoftmaxWithBias(), matrix, vector),
     example(
         basic.CrossentropySoftmaxArgmax1HotWithBias,

@@ -372,3 +372,15 @@ def test_scalar_graphs(dtype):
     for mine, yours, out in zip(ours, reference([x, y], outputs, args), outputs, strict=True):
         # A scalar Op's ``perform`` leaves the result in the dtype that NumPy computed.
         assert_same(mine, np.asarray(yours, out.dtype), 1e-3, where=str(out.owner))
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if "int" in d])
+def test_known_integers_are_folded_in_the_declared_precision(dtype):
+    """NumPy alone would compute ``1 / 2`` as 0 of integers, and functions of small ones roughly."""
+    x = np.array([2, 3, 7], dtype)
+    ops = [at.reciprocal, at.exp, at.sqrt, at.arctan]
+    outputs = [op(at.constant(x)) for op in ops]
+    folded = jaxprgen.compile([], outputs)()
+    given = at.vector(dtype=dtype)
+    for mine, yours in zip(folded, reference([given], [op(given) for op in ops], [x]), strict=True):
+        assert_same(mine, yours, where=dtype)

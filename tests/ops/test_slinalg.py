@@ -410,3 +410,10 @@ def test_derivatives_are_those_of_what_is_computed(make, args):
     inputs = [tensor(a) for a in args]
     cost = sum((y**2 * at.cos(y)).sum() for y in outputs_of(make, inputs))
     check_grads(jaxprgen.compile(inputs, cost), args, order=1, modes=["rev"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("assumed", ASSUMPTIONS)
+def test_a_vector_beside_a_single_number_is_a_row(assumed, size):
+    solve = slinalg.Solve(assumed)
+    assert_agrees_as_declared(solve, np.array([[2.0]]), np.arange(1.0, size + 1))

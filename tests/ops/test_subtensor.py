@@ -300,3 +300,11 @@ def test_gradients():
         theirs = jax.grad(jaxprgen.compile([x, y, i], cost), (0, 1))(*args)
         for mine, yours in zip(f(*args), theirs, strict=True):
             assert_same(mine, yours)
+
+
+@pytest.mark.parametrize("dtypes", [("int16", "float64"), ("bool", "int8"), ("uint8", "float32")])
+def test_an_increment_of_another_kind_is_cut_off_behind_the_sum(dtypes):
+    """Of one element; to arrays Aesara's Python implementation adds nothing of another kind."""
+    x, y = at.vector(dtype=dtypes[0]), at.scalar(dtype=dtypes[1])
+    args = [np.array([2, 0, 1]).astype(dtypes[0]), np.array(0.61).astype(dtypes[1])]
+    assert_agrees([x, y], [at.inc_subtensor(x[1], y), at.inc_subtensor(x[0], y * -1)], args)

@@ -21,8 +21,8 @@ from aesara.tensor.slinalg import (
 from jaxprgen.emit import decompositions, matrix, reduce
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
-from jaxprgen.emit.shape import transpose
-from jaxprgen.emit.values import Value
+from jaxprgen.emit.shape import reshape, transpose
+from jaxprgen.emit.values import Value, shape_of
 from jaxprgen.frontend.aesara.nlinalg import declared, lower_function, reals, require_regular
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -85,13 +85,19 @@ _WHOLE = {
 
 @lowers(Solve)
 def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
-    """A solution; one triangle is read of a matrix that is assumed to be symmetric."""
+    """A solution; one triangle is read of a matrix that is assumed to be symmetric.
+
+    To SciPy, and so here, a vector beside a single number is a row, of as many equations.
+    """
     b, kind, lower = ctx.builder, ctx.op.assume_a, bool(ctx.op.lower)
+    shape = shape_of(y)
+    if shape_of(a) == (1, 1) and len(shape) == 1 and shape != (0,):
+        y = reshape(b, y, (1, -1))
     a, y = inexact(b, a, y)
     solution = _SOLVERS[kind](b, a, y, lower=lower)
     if kind != "pos":
         require_regular(ctx, lambda b: matrix.is_regular(b, _WHOLE[kind](b, a, lower=lower)))
-    return declared(ctx, solution)
+    return declared(ctx, reshape(b, solution, shape))
 
 
 @lowers(Eigvalsh)

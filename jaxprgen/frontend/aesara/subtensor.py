@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from aesara.graph.basic import Apply
 from aesara.graph.type import Type
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
@@ -14,7 +15,7 @@ from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce
-from jaxprgen.emit.values import Broadcast, Value, known, shape_of
+from jaxprgen.emit.values import Broadcast, Value, dtype_of, known, shape_of
 from jaxprgen.frontend.aesara.linear import linear_form
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -77,8 +78,13 @@ def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
     index = _index(ctx, scalars, first=2)
     check_bounds(ctx, shape_of(x), enumerate(index))
-    y = ew.convert(ctx.builder, y, ctx.dtype)
-    return ix.put(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
+    b, add = ctx.builder, not ctx.op.set_instead_of_inc
+    if add and not np.can_cast(dtype_of(y), ctx.dtype, "same_kind"):
+        # Whole numbers are increased by a fraction before that is cut off.
+        wide = ew.canonical(np.result_type(dtype_of(y), ctx.dtype))
+        block = ew.convert(b, ix.take(b, x, index), wide)
+        y, add = ew.add(b, block, ew.convert(b, y, wide)), False
+    return ix.put(b, x, ew.convert(b, y, ctx.dtype), index, add=add)
 
 
 @lowers(MakeSlice, static=(0, 1, 2))

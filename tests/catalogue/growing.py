@@ -1,0 +1,316 @@
+"""Random graphs over all families: grown node by node, each computed by Aesara as it is added.
+
+Beside every value there is a shadow: what comes of it if each float that is computed is off by a
+few units in the last place. A node whose shadow departs too far is not kept: comparing a cancelled
+sum, or sorting what is nearly equal, would tell of rounding alone. What is left is compared within
+a small multiple of the distance from the shadow, and integers and booleans exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import aesara.tensor as at
+import numpy as np
+from aesara.graph.basic import Constant, Variable, io_toposort
+from laws import DTYPES
+
+import jaxprgen
+from catalogue import FAMILIES
+from catalogue.example import Example, outputs_of, variable_of
+from catalogue.steps import STEPS
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import JaxprGenError
+from jaxprgen.frontend.aesara.library import LIBRARY
+
+EXAMPLES = [
+    example
+    for examples in FAMILIES.values()
+    for example in examples
+    if not example.rtol  # Else Aesara's is the less exact, and elsewhere wrong.
+]
+UNSTABLE = {id(each) for name in FAMILIES if "algebra" in name for each in FAMILIES[name]}
+"""Examples of Ops of which even exact operands may have no unique result, as equal eigenvalues."""
+SIZES, WEIGHTS = [0, 1, 2, 3], [0.04, 0.2, 0.38, 0.38]
+LARGEST, MOST_AXES = 100, 4
+"""Elements, and axes, of what is kept."""
+OFF = 32
+"""By how many units in the last place the shadow of a computed float is off."""
+APART = {2.0**-10: 0.05, 2.0**-23: 1e-3, 2.0**-52: 1e-3}
+"""How far a shadow may depart, relative to the largest value, by the least precise dtype."""
+
+
+class Grown(NamedTuple):
+    """A variable, its value, the shadow of that, and the largest unit in the last place."""
+
+    variable: Variable
+    value: np.ndarray
+    shadow: np.ndarray
+    unit: float
+
+    @property
+    def distance(self) -> float:
+        """The largest distance of the shadow from the value, where these are finite."""
+        both = np.isfinite(self.value) & np.isfinite(self.shadow)
+        return float(np.max(np.abs(self.value[both] - self.shadow[both]), initial=0))
+
+    @property
+    def largest(self) -> float:
+        """The largest finite absolute value; at least 1."""
+        return float(np.max(np.abs(self.value[np.isfinite(self.value)]), initial=1))
+
+    def difference(self, ours: Any) -> str:
+        """How another result differs by more than rounding; nothing if it does not."""
+        ours, theirs = np.asarray(ours), self.value
+        if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+            return f"{ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
+        same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
+        if theirs.dtype.kind in "fc":
+            allowed = 8 * self.distance + 2 * OFF * self.unit * self.largest
+            with np.errstate(all="ignore"):
+                same |= np.abs(ours - theirs) <= allowed
+        return "" if same.all() else f"{ours[~same]}, not {theirs[~same]}"
+
+
+class Graph:
+    """A random graph: the same for the same seed."""
+
+    def __init__(self, seed: int, nodes: int | None = None) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.inputs: list[Variable] = []
+        self.args: list[np.ndarray] = []
+        self.pool: list[Grown] = []
+        for _ in range(self.rng.integers(2, 5)):
+            self.add_leaf(self.array())
+        wanted = nodes or int(self.rng.integers(10, 61))
+        for _ in range(20 * wanted):
+            if len(self.pool) >= wanted:
+                break
+            self.grow()
+
+    @property
+    def results(self) -> list[Grown]:
+        """What is computed."""
+        return [x for x in self.pool if x.variable.owner is not None]
+
+    @property
+    def ends(self) -> list[Grown]:
+        """What is computed and not read."""
+        read = {v for x in self.results for v in x.variable.owner.inputs}
+        return [x for x in self.results if x.variable not in read]
+
+    # --- Choices ---------------------------------------------------------------------------
+
+    def choose(self, options: Sequence[Any]) -> Any:
+        """One of them."""
+        return options[self.rng.integers(len(options))]
+
+    def chance(self, probability: float) -> bool:
+        """Whether."""
+        return bool(self.rng.random() < probability)
+
+    def shape(self, rank: int | None = None) -> tuple[int, ...]:
+        """A shape."""
+        rank = int(self.rng.integers(0, 4)) if rank is None else rank
+        return tuple(int(self.rng.choice(SIZES, p=WEIGHTS)) for _ in range(rank))
+
+    def array(self, dtype: str | None = None, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Numbers of moderate size, rarely infinite or none at all."""
+        dtype = dtype or self.choose([*DTYPES, "float64", "float64", "float32", "int64"])
+        shape = self.shape() if shape is None else shape
+        kind = np.dtype(dtype).kind
+        if kind in "biu":
+            low = 0 if kind in "bu" else -4
+            return np.asarray(self.rng.integers(low, 2 if kind == "b" else 6, shape)).astype(dtype)
+        x = np.round(self.rng.normal(size=shape) * 2, 2)
+        if kind == "c":
+            x = x + 1j * np.round(self.rng.normal(size=shape), 2)
+        elif x.size and self.chance(0.05):
+            x.flat[self.rng.integers(x.size)] = self.choose([np.nan, np.inf, -np.inf])
+        return np.asarray(x).astype(dtype)
+
+    # --- Growing -----------------------------------------------------------------------------
+
+    def add_leaf(self, value: np.ndarray) -> Grown:
+        """An input, or a constant."""
+        if self.chance(0.15):
+            variable = at.constant(value)
+        else:
+            variable = variable_of(value, f"x{len(self.inputs)}")
+            self.inputs.append(variable)
+            self.args.append(value)
+        leaf = Grown(variable, value, value, 0.0)
+        self.pool.append(leaf)
+        return leaf
+
+    def grow(self) -> None:
+        """Add what a step or an example makes of the pool, if it can be kept."""
+        key, build, operands = self._example() if self.chance(0.5) else self._step()
+        if operands and all(x is not None for x in operands):
+            self.apply(key, build, operands)
+
+    def _step(self) -> tuple[Any, Callable[..., Any], list[Grown | None]]:
+        step = self.choose(STEPS)
+        operands: list[Grown | None] = [self.choose(self.pool) for _ in range(step.arity)]
+        return step, lambda *xs: step.build(self, *xs), operands
+
+    def _example(self) -> tuple[Any, Callable[..., Any], list[Grown | None]]:
+        example = self.choose(EXAMPLES)
+        return example, example.build, [self._operand(example, x) for x in example.operands]
+
+    def _operand(self, example: Example, own: Any) -> Grown | None:
+        """What is there of that rank, and of its dtype if it has one; or its own value."""
+        if not callable(own):
+            return Grown(at.constant(own), own, own, 0.0)
+        rank = own(np.dtype(np.float64)).ndim
+        taken = [x for x in self.pool if x.value.dtype.name in example.dtypes]
+        fitting = [x for x in taken if x.value.ndim == rank]
+        if fitting and self.chance(0.9):
+            return self.choose(fitting)
+        return self.add_leaf(own(np.dtype(self.choose(example.dtypes))))
+
+    def apply(self, key: Any, build: Callable[..., Any], operands: Sequence[Grown]) -> None:
+        """Add the outputs of Ops, if Aesara computes them, we do, and rounding leaves them be."""
+        variables = [x.variable for x in operands]
+        # Some Ops print.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            try:
+                outputs = [v for v in outputs_of(build, variables) if v not in variables]
+                nodes = io_toposort(variables, outputs)
+                values = self._compute(nodes, variables, [x.value for x in operands])
+                off = self._off if id(key) in UNSTABLE else lambda shadow: shadow
+                shadows = self._compute(nodes, variables, [off(x.shadow) for x in operands])
+            except Exception:  # What Aesara's Ops raise of operands that they do not take.
+                return
+        unit = max([_unit(nodes), *(x.unit for x in operands)])
+        for output in outputs:
+            if output.owner is None or not hasattr(output.type, "ndim"):
+                continue
+            value, shadow = values[output], self._off(shadows[output])
+            grown = Grown(output, value, shadow, unit)
+            if _is_kept(grown) and _is_handled(key, operands, output):
+                self.pool.append(grown)
+
+    @staticmethod
+    def _compute(
+        nodes: Sequence[Any], variables: Sequence[Variable], values: Sequence[np.ndarray]
+    ) -> dict[Variable, Any]:
+        found = dict(zip(variables, values, strict=True))
+        for node in nodes:
+            inputs = [found[v] if v in found else _data(v) for v in node.inputs]
+            if _is_undefined(node, inputs):
+                raise ValueError("NumPy and XLA differ.")
+            found.update(zip(node.outputs, LIBRARY.evaluate(node, inputs), strict=True))
+        return found
+
+    def _off(self, value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
+            return value
+        size = OFF * np.finfo(value.dtype).eps
+        with np.errstate(all="ignore"):
+            noise = 1 + size * self.rng.uniform(-1, 1, value.shape)
+            signs = self.rng.choice([-1, 1], value.shape)  # Those of zeros are open.
+            noisy = np.where(value == 0, value * signs, value * noise)
+            return np.asarray(noisy).astype(value.dtype)
+
+
+def _data(variable: Any) -> Any:
+    return variable.data
+
+
+def _unit(nodes: Sequence[Any]) -> float:
+    """The unit in the last place of what nodes compute with, floats of small integers included."""
+    units = [0.0]
+    for node in nodes:
+        floats = any(getattr(v.type, "dtype", "")[:1] in "fc" for v in node.outputs)
+        for v in (*node.inputs, *node.outputs):
+            dtype = getattr(v.type, "dtype", None)
+            if dtype is not None and floats:
+                units.append(float(np.finfo(_computed_in(np.dtype(dtype))).eps))
+    return max(units)
+
+
+def _computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind in "fc":
+        return dtype
+    return np.dtype({1: "float16", 2: "float32"}.get(dtype.itemsize, "float64"))
+
+
+def _kind(node: Any) -> str:
+    op = getattr(node, "op", None)
+    return type(getattr(op, "scalar_op", op)).__name__
+
+
+def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
+    """Whether hardware or libraries choose the result."""
+    kind = _kind(node)
+    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    if kind == "Log" and _kind(node.inputs[0].owner) == "Pow":
+        return True  # To XLA it is a product with the logarithm of the absolute value.
+    if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):
+        return not np.all(arrays[-1])
+    declared = np.dtype(getattr(node.outputs[0].type, "dtype", "bool"))
+    if declared.kind not in "iu" or kind.startswith("Arg"):
+        return False
+    if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.
+        return any(x.dtype.kind in "fc" for x in arrays)
+    limits = np.iinfo(declared)
+    floats = [x for x in arrays if x.dtype.kind == "f"]
+    return not all(np.all((x > limits.min - 1) & (x < limits.max)) for x in floats)
+
+
+def _is_kept(grown: Grown) -> bool:
+    value, shadow, dtype = grown.value, grown.shadow, grown.value.dtype
+    if value.size > LARGEST or value.ndim > MOST_AXES or value.shape != shadow.shape:
+        return False
+    if dtype.kind in "biu":
+        return np.array_equal(value, shadow)
+    same = np.isfinite(value) == np.isfinite(shadow)
+    if not same.all() or grown.largest > (1e3 if dtype == np.float16 else 1e6):
+        return False
+    return grown.distance <= APART.get(grown.unit, 1e-3) * grown.largest
+
+
+_handled: dict[Any, bool] = {}
+
+
+def _is_handled(key: Any, operands: Sequence[Grown], output: Variable) -> bool:
+    """Whether there is a rule: found out once for each Op and its operands' dtypes."""
+    constant = tuple(isinstance(x.variable, Constant) for x in operands)  # What is folded.
+    dtypes = tuple(x.value.dtype.name for x in operands)
+    kinds = (id(key), str(output.owner.op), constant, dtypes)
+    if kinds not in _handled:
+        _handled[kinds] = _has_rule(operands, output)
+    return _handled[kinds]
+
+
+def _has_rule(operands: Sequence[Grown], output: Variable) -> bool:
+    inputs = {x.variable: x for x in operands if not isinstance(x.variable, Constant)}
+    try:
+        f = jaxprgen.compile(list(inputs), output)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f.jaxpr(*(x.value for x in inputs.values()))
+    except JaxprGenError as error:
+        # A rule that fails is not left out, for it is to be found.
+        return not isinstance(error, NotImplementedError | TypeError)
+    return True
+
+
+def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
+    """Where results of a graph, computed by one program of XLA's, are not those of Aesara."""
+    if not wanted:
+        return []
+    f = jaxprgen.compile(graph.inputs, [x.variable for x in wanted])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Checks that are left out.
+        check_jaxpr(f.jaxpr(*graph.args).jaxpr)
+        ours = f(*graph.args)
+    ours = ours if isinstance(ours, tuple) else (ours,)
+    found = ((x, x.difference(y)) for x, y in zip(wanted, ours, strict=True))
+    return [f"{x.variable.owner} {x.variable.type}: {text}" for x, text in found if text]

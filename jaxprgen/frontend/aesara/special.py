@@ -45,5 +45,5 @@ def lower_softmax_grad(ctx: RuleContext, cotangent: Value, y: Value) -> Value:
     b = ctx.builder
     working = np.result_type(dtype_of(cotangent), dtype_of(y))
     working = ew.canonical(np.int64) if working == BOOL else working  # As sums of booleans are.
-    both = (ew.convert(b, x, working) for x in (cotangent, y))
-    return ew.convert(b, sm.softmax_vjp(b, *both, _axes(ctx.op, y)), ctx.dtype)
+    cotangent, y = ew.convert(b, cotangent, working), ew.convert(b, y, working)
+    return ew.convert(b, sm.softmax_vjp(b, cotangent, y, _axes(ctx.op, y)), ctx.dtype)

@@ -3,14 +3,30 @@
 Importing that package warns of its deprecation, which only those who use it should see.
 """
 
-from jaxprgen.frontend.aesara.nnet import abstract_conv, basic, conv, conv3d2d, corr, corr3d, sigm
-
-__all__ = ["abstract_conv", "basic", "conv", "conv3d2d", "corr", "corr3d", "sigm"]
 from jaxprgen.frontend.aesara.nnet import (
+    abstract_conv,
+    basic,
     batchnorm,
     blocksparse,
+    conv,
+    conv3d2d,
+    corr,
+    corr3d,
     ctc,
     neighbours,
+    sigm,
 )
 
-__all__ = ["basic", "batchnorm", "blocksparse", "conv3d2d", "ctc", "neighbours", "sigm"]
+__all__ = [
+    "abstract_conv",
+    "basic",
+    "batchnorm",
+    "blocksparse",
+    "conv",
+    "conv3d2d",
+    "corr",
+    "corr3d",
+    "ctc",
+    "neighbours",
+    "sigm",
+]

@@ -1,12 +1,12 @@
 """Every error raised on purpose, under `JaxprGenError`.
 
-Each class is also the built-in exception a Python user would expect, so that
+Each class is also the exception that a Python user would expect, built in or NumPy's, so that
 ``except ValueError`` around a call keeps working.
 """
 
 from __future__ import annotations
 
-from numpy.linalg import LinAlgError
+import numpy as np
 
 
 class JaxprGenError(Exception):
@@ -53,7 +53,7 @@ class AxisOutOfBoundsError(ShapeMismatchError, IndexError):
     """An array has no such axis."""
 
 
-class LinearAlgebraError(JaxprGenError, LinAlgError):
+class LinearAlgebraError(JaxprGenError, np.linalg.LinAlgError):
     """A matrix is not square, or is known, while emitting, to be singular."""
 
 

@@ -163,8 +163,8 @@ def undefined(op, args):
     x, y = args[0], args[-1]
     if isinstance(op, aes.FloorDivide | aes.Mod) and kinds <= set("biu"):
         return y == 0
-    if isinstance(op, aes.TrueDivide) and "c" in kinds:
-        return y == 0  # The signs of the infinities.
+    if isinstance(op, aes.TrueDivide) and (x.dtype.kind, y.dtype.kind) == ("c", "f"):
+        return y == 0  # The signs of the infinities, by that of a real zero.
     if isinstance(op, aes.Pow) and "c" in kinds:
         return ~(np.isfinite(x) & np.isfinite(y))
     if isinstance(op, aem.GammaLn):

@@ -76,6 +76,17 @@ def test_matmul_broadcasts_leading_axes(dtype):
     assert_agrees(inputs, outputs, args)
 
 
+def test_matmul_of_complex_numbers_without_a_dtype_is_the_real_part():
+    """Aesara declares float64, whatever the operands."""
+    args = [draw((2, 3), "complex128"), draw((3, 2), "complex128", 1)]
+    x, y = map(tensor, args)
+    assert x.type.dtype == y.type.dtype == "complex128"
+    out = at.math.MatMul(None)(x, y)
+    ours = jaxprgen.compile([x, y], out)(*args)
+    np.testing.assert_array_equal(ours, np.matmul(*args).real)
+    assert ours.dtype == out.dtype == "float64"
+
+
 @pytest.mark.parametrize("ranks", list(itertools.product((2, 3), repeat=2)), ids=str)
 @pytest.mark.parametrize("batch", [0, 1, 5])
 def test_batched_dot(ranks, batch):

@@ -189,11 +189,12 @@ class Graph:
                 shadows = self._compute(nodes, variables, [off(x.shadow) for x in operands])
             except Exception:  # What Aesara's Ops raise of operands that they do not take.
                 return
+        near_zero = any(_kind(node).__module__ == "aesara.scalar.math" for node in nodes)
         unit = max([_unit(nodes), *(x.unit for x in operands)])
         for output in outputs:
             if output.owner is None or not hasattr(output.type, "ndim"):
                 continue
-            value, shadow = values[output], self._off(shadows[output])
+            value, shadow = values[output], self._off(shadows[output], near_zero)
             grown = Grown(output, value, shadow, unit)
             if _is_kept(grown) and _is_handled(key, operands, output):
                 self.pool.append(grown)
@@ -210,14 +211,16 @@ class Graph:
             found.update(zip(node.outputs, LIBRARY.evaluate(node, inputs), strict=True))
         return found
 
-    def _off(self, value: Any) -> Any:
+    def _off(self, value: Any, near_zero: bool = False) -> Any:
+        """A shadow; special functions are off by as much where they are zero."""
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
             return value
         size = OFF * np.finfo(value.dtype).eps
         with np.errstate(all="ignore"):
             noise = 1 + size * self.rng.uniform(-1, 1, value.shape)
             signs = self.rng.choice([-1, 1], value.shape)  # Those of zeros are open.
-            noisy = np.where(value == 0, value * signs, value * noise)
+            zeros = signs * size if near_zero else value * signs
+            noisy = np.where(value == 0, zeros, value * noise)
             return np.asarray(noisy).astype(value.dtype)
 
 
@@ -243,10 +246,16 @@ def _computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype({1: "float16", 2: "float32"}.get(dtype.itemsize, "float64"))
 
 
+def _kind(node: Any) -> type:
+    return type(getattr(node.op, "scalar_op", node.op))
+
+
 def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     """Whether hardware or libraries choose the result."""
-    kind = type(getattr(node.op, "scalar_op", node.op)).__name__
+    kind = _kind(node).__name__
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    if _kind(node).__module__ == "aesara.scalar.math" and len(arrays) > 1:
+        return any(np.isinf(x).any() for x in arrays)  # Where several are, there is no limit.
     if kind == "ArgSortOp" and len(np.unique(arrays[0])) < arrays[0].size:
         return True  # NumPy's quicksort takes equal elements in any order.
     if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):

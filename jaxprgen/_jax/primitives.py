@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,15 @@ else:
     _flattree: Any = None
 
 _NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p, "geqrf": _linalg.geqrf_p}
+# A module beside `jax._src.random` before JAX 0.10, then one in it.
+_prng: Any = importlib.import_module(
+    "jax._src.prng" if VERSION < (0, 10) else "jax._src.random.prng"
+)
+_NOT_EXPORTED = {
+    "igamma_grad_a": _special.igamma_grad_a_p,
+    "geqrf": _linalg.geqrf_p,
+    "random_wrap": _prng.random_wrap_p,
+}
 
 
 def primitive(name: str) -> Primitive:

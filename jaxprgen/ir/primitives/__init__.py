@@ -15,5 +15,6 @@ from jaxprgen.ir.primitives.derivatives import *  # noqa: F403
 from jaxprgen.ir.primitives.elementwise import *  # noqa: F403
 from jaxprgen.ir.primitives.gathering import *  # noqa: F403
 from jaxprgen.ir.primitives.ordering import *  # noqa: F403
+from jaxprgen.ir.primitives.random import *  # noqa: F403
 from jaxprgen.ir.primitives.structural import *  # noqa: F403
 from jaxprgen.ir.primitives.windows import *  # noqa: F403

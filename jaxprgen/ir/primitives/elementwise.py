@@ -223,6 +223,14 @@ def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
     return b.bind(_jax.primitive("convert_element_type"), (x,), params, aval)
 
 
+def bitcast_convert_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
+    """The same bits, read as another dtype of the same size."""
+    if x.aval.dtype.itemsize != dtype.itemsize:
+        raise EquationError(f"bitcast_convert_type does not take {x.aval.dtype} to {dtype}.")
+    params = {"new_dtype": dtype}
+    return b.bind(_jax.primitive("bitcast_convert_type"), (x,), params)
+
+
 def stop_gradient(b: Builder, x: Atom) -> Var:
     """The same values, constant to differentiation."""
     return b.bind(_jax.primitive("stop_gradient"), (x,), {}, x.aval)

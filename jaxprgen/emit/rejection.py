@@ -1,0 +1,218 @@
+"""Draws that take an unknown number of steps.
+
+Called as the functions of `jaxprgen.emit.distributions`. Loops go on until the last element has
+its draw; elements that have one keep it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxprgen.emit import distributions, random, reduce, special
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.staged import staged
+from jaxprgen.emit.values import (
+    BOOL,
+    Dtype,
+    Shape,
+    Value,
+    broadcast_to,
+    dtype_of,
+    like,
+    splat,
+)
+from jaxprgen.ir import Atom, Builder
+
+
+def _until_accepted(
+    b: Builder,
+    key: Atom,
+    shape: Shape,
+    dtype: Dtype,
+    propose: Callable[..., tuple[Value, Value]],
+    parameters: tuple[Value, ...],
+) -> Value:
+    """Proposals of ``propose(b, key, *parameters)``, each with whether it is accepted."""
+
+    def goes_on(c: Builder, key: Any, drawn: Value, done: Value, *_: Value) -> Value:
+        return ew.invert(c, reduce.bitwise_and(c, done, tuple(range(len(shape)))))
+
+    def step(c: Builder, key: Any, drawn: Value, done: Value, *ps: Value) -> list[Value]:
+        key, subkey = random.split(c, key)
+        proposal, accepted = propose(c, subkey, *ps)
+        drawn = ew.where(c, done, drawn, proposal)
+        return [key, drawn, ew.bitwise_or(c, done, accepted), *ps]
+
+    full = [broadcast_to(b, p, shape) for p in parameters]
+    start = [splat(0, dtype, shape), splat(False, BOOL, shape)]
+    return while_loop(b, goes_on, step, [key, *start, *full])[1]
+
+
+def zipf(b: Builder, key: Atom, shape: Shape, exponent: Value) -> Value:
+    """Whole numbers ``k`` with probabilities that fall as ``k**-exponent``, as floats.
+
+    By Devroye (Non-Uniform Random Variate Generation, 1986, X.6.1). Numbers beyond int64 are
+    drawn anew, as in NumPy.
+    """
+    dtype, largest = dtype_of(exponent), 2.0**63 if dtype_of(exponent).itemsize == 8 else 2.0**31
+
+    def propose(c: Builder, key: Atom, a: Value) -> tuple[Value, Value]:
+        one = like(a, 1)
+        key_x, key_v = random.split(c, key)
+        # The exponential of an exponential draw over a - 1 is u ** (-1 / (a - 1)).
+        less = ew.subtract(c, a, one)
+        x = ew.exp(c, ew.divide(c, random.exponential(c, key_x, shape, dtype), less))
+        x = ew.floor(c, x)
+        v = random.uniform(c, key_v, shape, dtype)
+        log_t = ew.multiply(c, less, ew.log1p(c, ew.reciprocal(c, x)))
+        log_b = ew.multiply(c, less, like(a, math.log(2)))
+        # v x (t - 1) / (b - 1) <= t / b
+        quotient = ew.divide(c, ew.expm1(c, log_t), ew.expm1(c, log_b))
+        left = ew.multiply(c, ew.multiply(c, v, x), quotient)
+        accepted = ew.less_equal(c, left, ew.exp(c, ew.subtract(c, log_t, log_b)))
+        return x, ew.bitwise_and(c, accepted, ew.less(c, x, like(x, largest)))
+
+    return _until_accepted(b, key, shape, dtype, propose, (exponent,))
+
+
+def vonmises(b: Builder, key: Atom, shape: Shape, mu: Value, kappa: Value) -> Value:
+    """Angles from -pi to pi around ``mu``, concentrated by ``kappa``.
+
+    By Best and Fisher (Applied Statistics 28, 1979), written for the sine of half the angle, so
+    that nothing cancels for large ``kappa``: no normal approximation is needed.
+    """
+    dtype = dtype_of(kappa)
+    key_angle, key_sign = random.split(b, key)
+
+    def propose(c: Builder, key: Atom, kappa: Value) -> tuple[Value, Value]:
+        two, one = like(kappa, 2), like(kappa, 1)
+        key_z, key_u = random.split(c, key)
+        twice = ew.multiply(c, two, kappa)
+        root = ew.sqrt(c, ew.add(c, one, ew.square(c, twice)))
+        excess = ew.add(c, one, ew.reciprocal(c, ew.add(c, root, twice)))  # tau - 2 kappa
+        turn = random.uniform(c, key_z, shape, dtype)
+        half = ew.multiply(c, turn, like(kappa, math.pi / 2))
+        versine = ew.multiply(c, two, ew.square(c, ew.sin(c, half)))  # 1 - z
+        vercosine = ew.multiply(c, two, ew.square(c, ew.cos(c, half)))  # 1 + z
+        below = ew.add(c, excess, ew.multiply(c, twice, vercosine))
+        w = ew.divide(c, ew.multiply(c, excess, versine), below)  # 1 - cos(angle)
+        gap = ew.add(c, ew.divide(c, excess, two), ew.multiply(c, kappa, w))
+        u = random.uniform(c, key_u, shape, dtype)
+        bound = ew.subtract(c, ew.add(c, ew.log(c, gap), one), gap)
+        return w, ew.less_equal(c, ew.log(c, u), bound)
+
+    w = _until_accepted(b, key_angle, shape, dtype, propose, (kappa,))
+    half = ew.arcsin(b, ew.sqrt(b, ew.divide(b, w, like(w, 2))))
+    angle = ew.multiply(b, like(half, 2), half)
+    positive = ew.less(b, random.uniform(b, key_sign, shape, dtype), like(half, 0.5))
+    angle = ew.add(b, mu, ew.where(b, positive, angle, ew.negative(b, angle)))
+    turn = like(angle, 2 * math.pi)
+    return ew.subtract(
+        b, angle, ew.multiply(b, turn, ew.round_half_to_even(b, ew.divide(b, angle, turn)))
+    )
+
+
+# --- Whole numbers, as floats -------------------------------------------------------------
+
+
+def hypergeometric(
+    b: Builder, key: Atom, shape: Shape, good: Value, bad: Value, drawn: Value
+) -> Value:
+    """The number of good ones among ``drawn`` of both.
+
+    By inversion, searched outwards from the mode (Kachitvichyanukul and Schmeiser, Journal of
+    Statistical Computation and Simulation 22, 1985).
+    """
+    good, bad, drawn = (broadcast_to(b, x, shape) for x in (good, bad, drawn))
+    one, two = like(good, 1), like(good, 2)
+    total = ew.add(b, good, bad)
+    mode = ew.multiply(b, ew.add(b, drawn, one), ew.add(b, good, one))
+    mode = ew.floor(b, ew.divide(b, mode, ew.add(b, total, two)))
+    probability = _log_binomial(b, good, mode)
+    probability = ew.add(b, probability, _log_binomial(b, bad, ew.subtract(b, drawn, mode)))
+    probability = ew.exp(b, ew.subtract(b, probability, _log_binomial(b, total, drawn)))
+    u = random.uniform(b, key, shape, dtype_of(mode))
+
+    def goes_on(c: Builder, up: Value, p: Value, down: Value, q: Value, *others: Value) -> Value:
+        rest = others[0]
+        is_open = ew.greater_equal(c, rest, like(rest, 0))
+        reachable = ew.greater(c, ew.add(c, p, q), like(p, 0))
+        return reduce.bitwise_or(c, ew.bitwise_and(c, is_open, reachable), tuple(range(len(shape))))
+
+    def step(c: Builder, *carries: Value) -> list[Value]:
+        up, p, down, q, rest, found, good, bad, drawn = carries
+        spare = ew.subtract(c, bad, drawn)
+        for_up = ew.multiply(c, ew.subtract(c, good, up), ew.subtract(c, drawn, up))
+        up = ew.add(c, up, one)
+        p = ew.multiply(c, p, ew.divide(c, for_up, ew.multiply(c, up, ew.add(c, spare, up))))
+        for_down = ew.multiply(c, down, ew.add(c, spare, down))
+        down = ew.subtract(c, down, one)
+        below = ew.multiply(c, ew.subtract(c, good, down), ew.subtract(c, drawn, down))
+        q = ew.multiply(c, q, ew.divide(c, for_down, below))
+        for value, weight in ((up, p), (down, q)):
+            is_open = ew.greater_equal(c, rest, like(rest, 0))
+            rest = ew.subtract(c, rest, ew.where(c, is_open, weight, like(weight, 0)))
+            hit = ew.bitwise_and(c, is_open, ew.less(c, rest, like(rest, 0)))
+            found = ew.where(c, hit, value, found)
+        return [up, p, down, q, rest, found, good, bad, drawn]
+
+    rest = ew.subtract(b, u, probability)
+    start = [mode, probability, mode, probability, rest, mode, good, bad, drawn]
+    return while_loop(b, goes_on, step, [broadcast_to(b, x, shape) for x in start])[5]
+
+
+def _log_binomial(b: Builder, n: Value, k: Value) -> Value:
+    def log_factorial(x: Value) -> Value:
+        return special.gammaln(b, ew.add(b, x, like(x, 1)))
+
+    chosen = ew.add(b, log_factorial(k), log_factorial(ew.subtract(b, n, k)))
+    return ew.subtract(b, log_factorial(n), chosen)
+
+
+class _Routine(NamedTuple):
+    """A function of `jax.random` for a shape and a dtype."""
+
+    name: str
+    shape: Shape
+    dtype: Any
+
+    def __call__(self, key: Any, *parameters: Any) -> Any:
+        sample = getattr(jax.random, self.name)
+        return sample(key, *parameters, shape=self.shape, dtype=self.dtype)
+
+
+def poisson(b: Builder, key: Atom, shape: Shape, rate: Value, dtype: Dtype) -> Value:
+    """Whole numbers of mean ``rate``, in an integer dtype, by `jax.random.poisson`."""
+    return staged(b, _Routine("poisson", shape, dtype), key, rate)[0]
+
+
+def binomial(b: Builder, key: Atom, shape: Shape, n: Value, p: Value) -> Value:
+    """The number of successes in ``n`` trials, by `jax.random.binomial`."""
+    return staged(b, _Routine("binomial", shape, dtype_of(p)), key, n, p)[0]
+
+
+def multinomial(b: Builder, key: Atom, shape: Shape, n: Value, p: Value) -> Value:
+    """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`."""
+    return staged(b, _Routine("multinomial", shape, dtype_of(p)), key, n, p)[0]
+
+
+def nbinom(b: Builder, key: Atom, shape: Shape, n: Value, p: Value, dtype: Dtype) -> Value:
+    """Failures before ``n`` successes: Poisson draws whose rates are gamma draws."""
+    key_rate, key_count = random.split(b, key)
+    odds = ew.divide(b, ew.subtract(b, like(p, 1), p), p)
+    rate = ew.multiply(b, odds, random.gamma(b, key_rate, n, shape))
+    return poisson(b, key_count, shape, rate, dtype)
+
+
+def beta_binomial(
+    b: Builder, key: Atom, shape: Shape, n: Value, alpha: Value, other: Value
+) -> Value:
+    """Binomial draws whose probabilities are beta draws."""
+    key_p, key_count = random.split(b, key)
+    p = distributions.beta(b, key_p, shape, alpha, other)
+    return binomial(b, key_count, shape, n, p)

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprgen._jax import Tracer, canonicalize_dtype
+from jaxprgen._jax import Tracer, canonicalize_dtype, default_prng_impl, is_key
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
-from jaxprgen.frontend.graph import Input
+from jaxprgen.frontend.graph import KEY, Input
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, Tracer, jax.ShapeDtypeStruct)
 
@@ -25,6 +25,8 @@ def accept(x: Any, declared: Input) -> Any:
     ArgumentTypeError, ArgumentShapeError
         It does not fit.
     """
+    if declared.dtype is KEY:
+        return _accept_key(x)
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = _python_scalar(x, declared)
     elif not isinstance(x, _ARRAYS):
@@ -52,6 +54,22 @@ def accept(x: Any, declared: Input) -> Any:
                 f"the argument's shape is {tuple(shape)}."
             )
     return x
+
+
+def _accept_key(x: Any) -> Any:
+    """A key, typed or of unsigned integers, as JAX takes it."""
+    dtype = getattr(x, "dtype", None)
+    shape = getattr(x, "shape", None)
+    if isinstance(x, _ARRAYS):
+        if is_key(x) and shape == ():
+            return x
+        if dtype == np.uint32 and shape == default_prng_impl().key_shape:
+            return x
+    kind = f"{dtype}{list(shape)}" if isinstance(x, _ARRAYS) else _a(type(x).__name__)
+    raise ArgumentTypeError(
+        f"This function draws random numbers, and takes one PRNG key first; it got {kind}.\n"
+        "Make a key with jax.random.key(seed); for several at once, jax.vmap over them."
+    )
 
 
 def _converted(x: Any, declared: Input) -> Any:

@@ -16,7 +16,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import accept
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.frontend.aesara import plan_of
-from jaxprgen.frontend.graph import Input, Plan
+from jaxprgen.frontend.graph import KEY, Input, Plan
 from jaxprgen.observe import Observation, observe
 from jaxprgen.report import Report, report_of
 from jaxprgen.specialize import CacheInfo, Specializer, signature, to_device
@@ -144,8 +144,17 @@ class CompiledFunction:
         inputs = self._plan.inputs
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)
-            raise _wrong_count(f"{self.__name__}({names})", len(inputs), len(args))
+            raise _wrong_count(
+                f"{self.__name__}({names})", len(inputs), len(args), self._hint(args)
+            )
         return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
+
+    def _hint(self, args: Sequence[Any]) -> str:
+        """What may be wrong with the number of arguments, if that is the key."""
+        given = any(_jax.is_key(x) for x in args)
+        if self._plan.generators and not given:
+            return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."
+        return "\nIt draws no random numbers, and takes no key." if given else ""
 
     def _device_values(self, shared: Sequence[Any]) -> list[Any]:
         """Shared variables' values on the device, put there once until they are set anew.
@@ -239,14 +248,16 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
     return function
 
 
-def _wrong_count(function: str, wanted: int, given: int) -> ArgumentCountError:
+def _wrong_count(function: str, wanted: int, given: int, hint: str = "") -> ArgumentCountError:
     return ArgumentCountError(
         f"{function} takes {wanted} argument{'' if wanted == 1 else 's'}, but {given} "
-        f"{'was' if given == 1 else 'were'} given."
+        f"{'was' if given == 1 else 'were'} given.{hint}"
     )
 
 
 def _written(declared: Input) -> str:
     """A declared type as in ``float64[3, ?]``."""
+    if declared.dtype is KEY:
+        return "PRNG key"
     sizes = ", ".join("?" if n is None else str(n) for n in declared.shape)
     return f"{declared.dtype}[{sizes}]"

@@ -12,6 +12,7 @@ import numpy as np
 from jax._src import callback as _callback
 from jax._src import checkify as _checkify
 from jax._src import debugging as _debugging
+from jax._src import random as _random
 from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax import special as _special
@@ -57,6 +58,11 @@ _OUT_SHARDING = (
 )
 if "out_sharding" in inspect.signature(jax.lax.conv_general_dilated).parameters:
     _OUT_SHARDING |= {"conv_general_dilated"}
+
+
+def default_prng_impl() -> Any:
+    """The generator that legacy keys, which do not say theirs, are meant for."""
+    return _random.default_prng_impl()
 
 
 def default_params(name: str) -> dict[str, Any]:

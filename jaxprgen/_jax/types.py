@@ -81,6 +81,11 @@ def array_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
     return ShapedArray(shape, dtype)
 
 
+def is_key(x: Any) -> bool:
+    """Whether something is a typed PRNG key, or an array of them."""
+    return jax.dtypes.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)
+
+
 def is_plain(aval: ShapedArray) -> bool:
     """Whether a type is all said by shape and dtype: no mesh, no varying axes, not weak."""
     return aval.sharding.mesh.empty and not aval.weak_type

@@ -8,15 +8,32 @@ parameters; the others are exact transformations of such draws.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import numpy as np
+
+from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import linalg, random, reduce
+from jaxprgen.emit import gather, linalg, random, reduce
 from jaxprgen.emit import shape as sh
+from jaxprgen.emit.cumulative import cumsum
 from jaxprgen.emit.decompositions import svd
 from jaxprgen.emit.softmax import softmax
-from jaxprgen.emit.values import Shape, Value, broadcast_to, dtype_of, elementwise, like, shape_of
-from jaxprgen.ir import Atom, Builder
+from jaxprgen.emit.sort import searchsorted
+from jaxprgen.emit.values import (
+    Shape,
+    Value,
+    atom,
+    broadcast_to,
+    dtype_of,
+    elementwise,
+    like,
+    shape_of,
+    splat_value,
+)
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
 Draw = Callable[..., Value]
@@ -25,9 +42,9 @@ Draw = Callable[..., Value]
 def _standard(draw: Callable[..., Value]) -> Draw:
     """A family of locations and scales, of standard draws."""
 
-    def located(b: Builder, key: Atom, shape: Shape, loc: Value, scale: Value) -> Value:
-        drawn = draw(b, key, shape, dtype_of(scale))
-        return ew.add(b, loc, ew.multiply(b, scale, drawn))
+    def located(b: Builder, key: Var, shape: Shape, loc: Value, scale: Value) -> Value:
+        drawn = ew.multiply(b, scale, draw(b, key, shape, dtype_of(scale)))
+        return drawn if splat_value(loc) == 0 else ew.add(b, loc, drawn)
 
     return located
 
@@ -45,24 +62,22 @@ halfnormal = _standard(_magnitude(random.normal))
 halfcauchy = _standard(_magnitude(random.cauchy))
 
 
-def uniform(b: Builder, key: Atom, shape: Shape, low: Value, high: Value) -> Value:
+def uniform(b: Builder, key: Var, shape: Shape, low: Value, high: Value) -> Value:
     """At least ``low`` and below ``high``."""
     return random.uniform(b, key, shape, dtype_of(low), low, high)
 
 
-def exponential(b: Builder, key: Atom, shape: Shape, scale: Value) -> Value:
+def exponential(b: Builder, key: Var, shape: Shape, scale: Value) -> Value:
     """Of mean ``scale``."""
     return ew.multiply(b, scale, random.exponential(b, key, shape, dtype_of(scale)))
 
 
-def lognormal(b: Builder, key: Atom, shape: Shape, mean: Value, sigma: Value) -> Value:
+def lognormal(b: Builder, key: Var, shape: Shape, mean: Value, sigma: Value) -> Value:
     """The exponential of normal draws."""
     return ew.exp(b, normal(b, key, shape, mean, sigma))
 
 
-def triangular(
-    b: Builder, key: Atom, shape: Shape, left: Value, mode: Value, right: Value
-) -> Value:
+def triangular(b: Builder, key: Var, shape: Shape, left: Value, mode: Value, right: Value) -> Value:
     """By inversion."""
     u = random.uniform(b, key, shape, dtype_of(left))
     width, before = ew.subtract(b, right, left), ew.subtract(b, mode, left)
@@ -74,33 +89,31 @@ def triangular(
     return ew.where(b, is_before, ew.add(b, left, rising), ew.subtract(b, right, falling))
 
 
-def rayleigh(b: Builder, key: Atom, shape: Shape, scale: Value) -> Value:
+def rayleigh(b: Builder, key: Var, shape: Shape, scale: Value) -> Value:
     """By inversion."""
     u = random.uniform(b, key, shape, dtype_of(scale))
     return ew.multiply(b, scale, ew.sqrt(b, ew.multiply(b, ew.log(b, u), like(u, -2))))
 
 
-def weibull(b: Builder, key: Atom, shape: Shape, concentration: Value) -> Value:
+def weibull(b: Builder, key: Var, shape: Shape, concentration: Value) -> Value:
     """Of scale 1, by inversion; `jax.random.weibull_min`."""
     drawn = random.exponential(b, key, shape, dtype_of(concentration))
     return elementwise(b, lax.pow, drawn, ew.reciprocal(b, concentration))
 
 
-def power(b: Builder, key: Atom, shape: Shape, exponent: Value) -> Value:
+def power(b: Builder, key: Var, shape: Shape, exponent: Value) -> Value:
     """With the density ``a * x**(a - 1)`` on the unit interval, by inversion."""
     drawn = random.exponential(b, key, shape, dtype_of(exponent))
     return ew.exp(b, ew.negative(b, ew.divide(b, drawn, exponent)))
 
 
-def pareto(b: Builder, key: Atom, shape: Shape, exponent: Value, scale: Value) -> Value:
+def pareto(b: Builder, key: Var, shape: Shape, exponent: Value, scale: Value) -> Value:
     """At least ``scale``, by inversion."""
     drawn = random.exponential(b, key, shape, dtype_of(exponent))
     return ew.multiply(b, scale, ew.exp(b, ew.divide(b, drawn, exponent)))
 
 
-def truncexpon(
-    b: Builder, key: Atom, shape: Shape, bound: Value, loc: Value, scale: Value
-) -> Value:
+def truncexpon(b: Builder, key: Var, shape: Shape, bound: Value, loc: Value, scale: Value) -> Value:
     """Exponential draws below ``bound``, then scaled and shifted; by inversion."""
     u = random.uniform(b, key, shape, dtype_of(bound))
     beyond = ew.expm1(b, ew.negative(b, bound))
@@ -111,33 +124,33 @@ def truncexpon(
 # --- Of gamma draws -----------------------------------------------------------------------
 
 
-def gamma(b: Builder, key: Atom, shape: Shape, alpha: Value, scale: Value) -> Value:
+def gamma(b: Builder, key: Var, shape: Shape, alpha: Value, scale: Value) -> Value:
     """Of mean ``alpha * scale``."""
     return ew.multiply(b, scale, random.gamma(b, key, alpha, shape))
 
 
-def invgamma(b: Builder, key: Atom, shape: Shape, alpha: Value, scale: Value) -> Value:
+def invgamma(b: Builder, key: Var, shape: Shape, alpha: Value, scale: Value) -> Value:
     """Reciprocals of gamma draws, from their logarithms, which do not underflow."""
     drawn = random.gamma(b, key, alpha, shape, log=True)
     return ew.multiply(b, scale, ew.exp(b, ew.negative(b, drawn)))
 
 
 def gengamma(
-    b: Builder, key: Atom, shape: Shape, alpha: Value, exponent: Value, scale: Value
+    b: Builder, key: Var, shape: Shape, alpha: Value, exponent: Value, scale: Value
 ) -> Value:
     """Powers of gamma draws: the density falls as ``exp(-(x / scale)**exponent)``."""
     drawn = random.gamma(b, key, ew.divide(b, alpha, exponent), shape, log=True)
     return ew.multiply(b, scale, ew.exp(b, ew.divide(b, drawn, exponent)))
 
 
-def chisquare(b: Builder, key: Atom, shape: Shape, df: Value) -> Value:
+def chisquare(b: Builder, key: Var, shape: Shape, df: Value) -> Value:
     """Sums of ``df`` squared normal draws."""
     half = ew.divide(b, df, like(df, 2))
     drawn = random.gamma(b, key, half, shape, log=True)
     return ew.multiply(b, ew.exp(b, drawn), like(df, 2))
 
 
-def f(b: Builder, key: Atom, shape: Shape, df: Value, df_below: Value) -> Value:
+def f(b: Builder, key: Var, shape: Shape, df: Value, df_below: Value) -> Value:
     """Quotients of mean squares."""
     key_below, key_above = random.split(b, key)
     above = ew.divide(b, chisquare(b, key_above, shape, df), df)
@@ -145,7 +158,7 @@ def f(b: Builder, key: Atom, shape: Shape, df: Value, df_below: Value) -> Value:
     return ew.divide(b, above, below)
 
 
-def t(b: Builder, key: Atom, shape: Shape, df: Value, loc: Value, scale: Value) -> Value:
+def t(b: Builder, key: Var, shape: Shape, df: Value, loc: Value, scale: Value) -> Value:
     """Student's."""
     key_above, key_below = random.split(b, key)
     above = random.normal(b, key_above, shape, dtype_of(df))
@@ -155,7 +168,7 @@ def t(b: Builder, key: Atom, shape: Shape, df: Value, loc: Value, scale: Value) 
     return ew.add(b, loc, ew.multiply(b, scale, drawn))
 
 
-def beta(b: Builder, key: Atom, shape: Shape, alpha: Value, other: Value) -> Value:
+def beta(b: Builder, key: Var, shape: Shape, alpha: Value, other: Value) -> Value:
     """The share of one gamma draw in two, from their logarithms."""
     logs = [
         random.gamma(b, k, a, shape, log=True)
@@ -166,13 +179,13 @@ def beta(b: Builder, key: Atom, shape: Shape, alpha: Value, other: Value) -> Val
     return ew.divide(b, one, ew.add(b, one, two))
 
 
-def dirichlet(b: Builder, key: Atom, shape: Shape, alphas: Value) -> Value:
+def dirichlet(b: Builder, key: Var, shape: Shape, alphas: Value) -> Value:
     """Shares of gamma draws on the last axis, which is the last of ``shape``, too."""
     logs = random.gamma(b, key, alphas, shape, log=True)
     return softmax(b, logs, (len(shape) - 1,))
 
 
-def wald(b: Builder, key: Atom, shape: Shape, mean: Value, scale: Value) -> Value:
+def wald(b: Builder, key: Var, shape: Shape, mean: Value, scale: Value) -> Value:
     """Inverse Gaussian draws, by Michael, Schucany and Haas (American Statistician 30, 1976)."""
     key_normal, key_uniform = random.split(b, key)
     mean = ew.divide(b, mean, scale)
@@ -190,12 +203,12 @@ def wald(b: Builder, key: Atom, shape: Shape, mean: Value, scale: Value) -> Valu
 # --- Whole numbers ------------------------------------------------------------------------
 
 
-def bernoulli(b: Builder, key: Atom, shape: Shape, p: Value) -> Value:
+def bernoulli(b: Builder, key: Var, shape: Shape, p: Value) -> Value:
     """True with probability ``p``."""
     return ew.less(b, random.uniform(b, key, shape, dtype_of(p)), p)
 
 
-def geometric(b: Builder, key: Atom, shape: Shape, p: Value) -> Value:
+def geometric(b: Builder, key: Var, shape: Shape, p: Value) -> Value:
     """The number of trials up to the first success, as a float; by inversion."""
     u = random.uniform(b, key, shape, dtype_of(p))
     u = ew.where(b, ew.equal(b, u, like(u, 0)), like(u, 1), u)
@@ -203,17 +216,47 @@ def geometric(b: Builder, key: Atom, shape: Shape, p: Value) -> Value:
     return ew.add(b, ew.floor(b, failures), like(u, 1))
 
 
-def categorical(b: Builder, key: Atom, shape: Shape, p: Value) -> Value:
+def categorical(b: Builder, key: Var, shape: Shape, p: Value) -> Value:
     """Positions on the last axis of ``p``, drawn with these probabilities: int32 or int64."""
     count = shape_of(p)[-1]
     logits = ew.add(b, random.gumbel(b, key, (*shape, count), dtype_of(p)), ew.log(b, p))
     return reduce.argmax(b, logits, (len(shape),))
 
 
+def choice(
+    b: Builder, key: Var, shape: Shape, a: Value, p: Value | None, *, replace: bool
+) -> Value:
+    """Rows of ``a``, with probabilities ``p`` or all alike, with replacement or without.
+
+    The draws of `jax.random.choice`: by inversion of the cumulative sum, or, without
+    replacement, those with the largest of logarithms and Gumbel draws together.
+    """
+    population, count = shape_of(a)[0], math.prod(shape)
+    if not replace and count > population:
+        raise ShapeMismatchError(
+            f"Cannot draw {count} of {population} rows without replacement: size is {shape}."
+        )
+    if p is None and not replace:
+        return sh.reshape(b, sh.slice_axis(b, random.permutation(b, key, a), 0, 0, count), shape)
+    if p is None:
+        bounds = (np.asarray(n, ew.canonical(np.int64)) for n in (0, population))
+        rows: Value = random.randint(b, key, *bounds, shape)
+    elif replace:
+        total = cumsum(b, p, 0)
+        last = sh.reshape(b, sh.slice_axis(b, total, 0, population - 1, population), ())
+        u = random.uniform(b, key, shape, dtype_of(p))
+        r = ew.multiply(b, last, ew.subtract(b, like(u, 1), u))
+        rows = searchsorted(b, total, r, right=False)
+    else:
+        logits = ew.add(b, random.gumbel(b, key, shape_of(p), dtype_of(p)), ew.log(b, p))
+        rows = sh.reshape(b, lax.top_k(b, atom(b, logits), count)[1], shape)
+    return gather.take(b, a, [rows])
+
+
 # --- Vectors ------------------------------------------------------------------------------
 
 
-def multivariate_normal(b: Builder, key: Atom, shape: Shape, mean: Value, cov: Value) -> Value:
+def multivariate_normal(b: Builder, key: Var, shape: Shape, mean: Value, cov: Value) -> Value:
     """Normal draws with a covariance, which may be singular; ``shape`` ends with their length.
 
     With the square root that JAX's ``method="svd"`` takes.

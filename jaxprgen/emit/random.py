@@ -7,10 +7,12 @@ traces to. ``shape`` is that of the result and ``dtype``, a float's, that of its
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from jaxprgen import _jax
+from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather, special
 from jaxprgen.emit import shape as sh
@@ -27,29 +29,57 @@ from jaxprgen.emit.values import (
     shape_of,
     size_of,
 )
-from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
 
-def fold_in(b: Builder, key: Atom, number: int) -> Atom:
+@final
+class Stream(NamedTuple):
+    """The state of a random number generator: a key, and how many keys were taken from it."""
+
+    key: Var
+    taken: int = 0
+
+
+def fold_in(b: Builder, key: Var, number: int) -> Var:
     """The key that a key and a number below 2**32 make."""
     return lax.random_fold_in(b, key, b.literal(np.asarray(number, np.uint32)))
 
 
-def split(b: Builder, key: Atom) -> tuple[Any, Any]:
+def take_key(b: Builder, stream: Stream) -> tuple[Stream, Var]:
+    """The stream after a draw, and the key to draw with.
+
+    The ``n``-th key of a stream is ``jax.random.fold_in(key, n)``, counted from zero.
+    """
+    return Stream(stream.key, stream.taken + 1), fold_in(b, stream.key, stream.taken)
+
+
+def typed_key(b: Builder, key: Var) -> Var:
+    """A key as JAX types it, of one or of the unsigned integers of a legacy key."""
+    if _jax.is_key(key.aval):
+        return key
+    return lax.random_wrap(b, key, _jax.default_prng_impl())
+
+
+def key_of_seed(b: Builder, seed: Value) -> Var:
+    """``jax.random.key(seed)``."""
+    return lax.random_seed(b, atom(b, seed), _jax.default_prng_impl())
+
+
+def split(b: Builder, key: Var) -> tuple[Any, Any]:
     """Two keys made of one."""
     keys = lax.random_split(b, key, (2,))
     first, second = (sh.squeeze(b, lax.slice(b, keys, (i,), (i + 1,), (1,)), (0,)) for i in (0, 1))
     return first, second
 
 
-def bits(b: Builder, key: Atom, shape: Shape, width: int) -> Value:
+def bits(b: Builder, key: Var, shape: Shape, width: int) -> Value:
     """Unsigned integers of that many bits, all of them random."""
     return lax.random_bits(b, key, width, shape)
 
 
 def uniform(
-    b: Builder, key: Atom, shape: Shape, dtype: Dtype, low: Value | None = None, high: Any = 1.0
+    b: Builder, key: Var, shape: Shape, dtype: Dtype, low: Value | None = None, high: Any = 1.0
 ) -> Value:
     """Uniform draws, at least ``low``, 0 if that is left out, and below ``high``.
 
@@ -70,43 +100,43 @@ def uniform(
     return ew.maximum(b, low, ew.add(b, ew.multiply(b, unit, width), low))
 
 
-def normal(b: Builder, key: Atom, shape: Shape, dtype: Dtype) -> Value:
+def normal(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard normal draws, by inversion."""
     low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)
     u = uniform(b, key, shape, dtype, low)
     return ew.multiply(b, np.asarray(np.sqrt(2), dtype), special.erfinv(b, u))
 
 
-def exponential(b: Builder, key: Atom, shape: Shape, dtype: Dtype) -> Value:
+def exponential(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard exponential draws, by inversion."""
     return ew.negative(b, _log1m(b, uniform(b, key, shape, dtype)))
 
 
-def cauchy(b: Builder, key: Atom, shape: Shape, dtype: Dtype) -> Value:
+def cauchy(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard Cauchy draws, by inversion."""
     u = uniform(b, key, shape, dtype, _limit(dtype, "eps"))
     return ew.tan(b, ew.multiply(b, like(u, np.pi), ew.subtract(b, u, like(u, 0.5))))
 
 
-def laplace(b: Builder, key: Atom, shape: Shape, dtype: Dtype) -> Value:
+def laplace(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard Laplace draws, by inversion."""
     u = uniform(b, key, shape, dtype, np.asarray(-1 + np.finfo(dtype).epsneg, dtype))
     return ew.multiply(b, ew.sign(b, u), _log1m(b, ew.absolute(b, u)))
 
 
-def logistic(b: Builder, key: Atom, shape: Shape, dtype: Dtype) -> Value:
+def logistic(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard logistic draws, by inversion."""
     u = uniform(b, key, shape, dtype, _limit(dtype, "tiny"))
     return ew.subtract(b, ew.log(b, u), _log1m(b, u))
 
 
-def gumbel(b: Builder, key: Atom, shape: Shape, dtype: Dtype) -> Value:
+def gumbel(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard Gumbel draws, by inversion (JAX's ``mode="low"``)."""
     u = uniform(b, key, shape, dtype, _limit(dtype, "tiny"))
     return ew.negative(b, ew.log(b, ew.negative(b, ew.log(b, u))))
 
 
-def gamma(b: Builder, key: Atom, alpha: Value, shape: Shape, *, log: bool = False) -> Value:
+def gamma(b: Builder, key: Var, alpha: Value, shape: Shape, *, log: bool = False) -> Value:
     """Gamma draws of scale 1, or their logarithms, which do not underflow.
 
     By Marsaglia and Tsang's rejection method (ACM TOMS 26, 2000), which is a primitive.
@@ -114,7 +144,7 @@ def gamma(b: Builder, key: Atom, alpha: Value, shape: Shape, *, log: bool = Fals
     return lax.random_gamma(b, key, atom(b, broadcast_to(b, alpha, shape)), log)
 
 
-def randint(b: Builder, key: Atom, low: Value, high: Value, shape: Shape) -> Value:
+def randint(b: Builder, key: Var, low: Value, high: Value, shape: Shape) -> Value:
     """Integers from ``low`` up to ``high``, which is left out; ``low`` if there are none.
 
     In the operands' dtype. A 64-bit (or whatever) number is put together of two, so that the
@@ -136,7 +166,7 @@ def randint(b: Builder, key: Atom, low: Value, high: Value, shape: Shape) -> Val
     return ew.add(b, low, ew.convert(b, offset, dtype))
 
 
-def permutation(b: Builder, key: Atom, x: Value) -> Value:
+def permutation(b: Builder, key: Var, x: Value) -> Value:
     """``x`` with its rows in random order: sorted by random bits, often enough for few ties."""
     if len(shape_of(x)) > 1:
         rows = shape_of(x)[0]

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
+from jaxprgen._jax import Var
 from jaxprgen.emit import distributions, random, reduce, special
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.control import while_loop
@@ -26,12 +28,12 @@ from jaxprgen.emit.values import (
     like,
     splat,
 )
-from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import Builder
 
 
 def _until_accepted(
     b: Builder,
-    key: Atom,
+    key: Var,
     shape: Shape,
     dtype: Dtype,
     propose: Callable[..., tuple[Value, Value]],
@@ -53,7 +55,7 @@ def _until_accepted(
     return while_loop(b, goes_on, step, [key, *start, *full])[1]
 
 
-def zipf(b: Builder, key: Atom, shape: Shape, exponent: Value) -> Value:
+def zipf(b: Builder, key: Var, shape: Shape, exponent: Value) -> Value:
     """Whole numbers ``k`` with probabilities that fall as ``k**-exponent``, as floats.
 
     By Devroye (Non-Uniform Random Variate Generation, 1986, X.6.1). Numbers beyond int64 are
@@ -61,7 +63,7 @@ def zipf(b: Builder, key: Atom, shape: Shape, exponent: Value) -> Value:
     """
     dtype, largest = dtype_of(exponent), 2.0**63 if dtype_of(exponent).itemsize == 8 else 2.0**31
 
-    def propose(c: Builder, key: Atom, a: Value) -> tuple[Value, Value]:
+    def propose(c: Builder, key: Var, a: Value) -> tuple[Value, Value]:
         one = like(a, 1)
         key_x, key_v = random.split(c, key)
         # The exponential of an exponential draw over a - 1 is u ** (-1 / (a - 1)).
@@ -80,7 +82,7 @@ def zipf(b: Builder, key: Atom, shape: Shape, exponent: Value) -> Value:
     return _until_accepted(b, key, shape, dtype, propose, (exponent,))
 
 
-def vonmises(b: Builder, key: Atom, shape: Shape, mu: Value, kappa: Value) -> Value:
+def vonmises(b: Builder, key: Var, shape: Shape, mu: Value, kappa: Value) -> Value:
     """Angles from -pi to pi around ``mu``, concentrated by ``kappa``.
 
     By Best and Fisher (Applied Statistics 28, 1979), written for the sine of half the angle, so
@@ -89,7 +91,7 @@ def vonmises(b: Builder, key: Atom, shape: Shape, mu: Value, kappa: Value) -> Va
     dtype = dtype_of(kappa)
     key_angle, key_sign = random.split(b, key)
 
-    def propose(c: Builder, key: Atom, kappa: Value) -> tuple[Value, Value]:
+    def propose(c: Builder, key: Var, kappa: Value) -> tuple[Value, Value]:
         two, one = like(kappa, 2), like(kappa, 1)
         key_z, key_u = random.split(c, key)
         twice = ew.multiply(c, two, kappa)
@@ -117,11 +119,11 @@ def vonmises(b: Builder, key: Atom, shape: Shape, mu: Value, kappa: Value) -> Va
     )
 
 
-# --- Whole numbers, as floats -------------------------------------------------------------
+# --- Whole numbers, as floats if nothing else is said -------------------------------------
 
 
 def hypergeometric(
-    b: Builder, key: Atom, shape: Shape, good: Value, bad: Value, drawn: Value
+    b: Builder, key: Var, shape: Shape, good: Value, bad: Value, drawn: Value
 ) -> Value:
     """The number of good ones among ``drawn`` of both.
 
@@ -186,31 +188,31 @@ class _Routine(NamedTuple):
         return sample(key, *parameters, shape=self.shape, dtype=self.dtype)
 
 
-def poisson(b: Builder, key: Atom, shape: Shape, rate: Value, dtype: Dtype) -> Value:
-    """Whole numbers of mean ``rate``, in an integer dtype, by `jax.random.poisson`."""
-    return staged(b, _Routine("poisson", shape, dtype), key, rate)[0]
+def poisson(b: Builder, key: Var, shape: Shape, rate: Value) -> Value:
+    """Integers of mean ``rate``, by `jax.random.poisson`."""
+    return staged(b, _Routine("poisson", shape, ew.canonical(np.int64)), key, rate)[0]
 
 
-def binomial(b: Builder, key: Atom, shape: Shape, n: Value, p: Value) -> Value:
+def binomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
     """The number of successes in ``n`` trials, by `jax.random.binomial`."""
     return staged(b, _Routine("binomial", shape, dtype_of(p)), key, n, p)[0]
 
 
-def multinomial(b: Builder, key: Atom, shape: Shape, n: Value, p: Value) -> Value:
+def multinomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
     """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`."""
     return staged(b, _Routine("multinomial", shape, dtype_of(p)), key, n, p)[0]
 
 
-def nbinom(b: Builder, key: Atom, shape: Shape, n: Value, p: Value, dtype: Dtype) -> Value:
+def nbinom(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
     """Failures before ``n`` successes: Poisson draws whose rates are gamma draws."""
     key_rate, key_count = random.split(b, key)
     odds = ew.divide(b, ew.subtract(b, like(p, 1), p), p)
     rate = ew.multiply(b, odds, random.gamma(b, key_rate, n, shape))
-    return poisson(b, key_count, shape, rate, dtype)
+    return poisson(b, key_count, shape, rate)
 
 
 def beta_binomial(
-    b: Builder, key: Atom, shape: Shape, n: Value, alpha: Value, other: Value
+    b: Builder, key: Var, shape: Shape, n: Value, alpha: Value, other: Value
 ) -> Value:
     """Binomial draws whose probabilities are beta draws."""
     key_p, key_count = random.split(b, key)

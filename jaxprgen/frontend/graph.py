@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import numpy as np
 
 from jaxprgen._jax import NARROW, SourceInfo
@@ -33,6 +34,10 @@ class Step(NamedTuple):
     outputs: tuple[int, ...]
     types: tuple[OutputType | None, ...]
     source_info: SourceInfo
+
+
+KEY: Any = jax.dtypes.prng_key
+"""The dtype of the input that a program draws random numbers from."""
 
 
 class Input(NamedTuple):
@@ -85,6 +90,8 @@ class Plan:
     ``values`` has one place per variable; constants, and what follows from them, stand in
     theirs, all others hold None. ``folded`` are the steps whose results stand there.
     ``variables`` are the library's own, and ``source_infos`` their names and lines, by place.
+    ``generators`` are the places of the random number generators that no node computes; if there
+    are any, the first input is a key, from which theirs are made.
     """
 
     library: Library
@@ -101,6 +108,7 @@ class Plan:
     """The sizes, by place, that the user gives to results whose sizes values decide."""
     inner: Callable[[Any], Plan] | None = None
     """Gives the plan of a graph inside of an Op, made once."""
+    generators: tuple[int, ...] = ()
 
     @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import Var
+from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Broadcast, dtype_of, known, shape_of
 
@@ -46,4 +47,6 @@ def known_or_ones(x: Any) -> Any:
 
 def as_known(x: Any) -> Any:
     """A known value as NumPy has it; things that are no arrays (slices, None) as they are."""
-    return known(x) if type(x) is Broadcast else None if type(x) is Selected else x
+    if isinstance(x, (Selected, Stream)):
+        return None
+    return known(x) if type(x) is Broadcast else x

@@ -14,12 +14,14 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import random
 from jaxprgen.emit.check import check
+from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
-from jaxprgen.errors import JaxprGenError, LoweringError
+from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.graph import OutputType, Plan, Step
+from jaxprgen.frontend.graph import KEY, OutputType, Plan, Step
 from jaxprgen.frontend.known import known_and_small, known_or_ones
 from jaxprgen.frontend.registry import (
     Rule,
@@ -104,8 +106,12 @@ class Lowering:
             self.values[place] = (
                 values[position]
                 if position in values
-                else self._admit(builder.inputs[position], ew.canonical(declared.dtype))
+                else self._admit(builder.inputs[position], declared.dtype)
             )
+        for number, place in enumerate(plan.generators):
+            builder.source_info = plan.source_infos[place]
+            key = self.values[plan.input_places[0]].key
+            self.values[place] = Stream(random.fold_in(builder, key, number))
         for position, (variable, value) in enumerate(
             zip(plan.shared, shared, strict=True), len(plan.inputs)
         ):
@@ -114,8 +120,11 @@ class Lowering:
                 builder.constant(value) if known_value is None else known_value
             )
 
-    def _admit(self, x: Var, dtype: np.dtype[Any]) -> Value:
+    def _admit(self, x: Var, dtype: np.dtype[Any]) -> Any:
         """An argument as its input declares it: in that dtype, and strongly typed."""
+        if dtype is KEY:
+            return Stream(random.typed_key(self.builder, x))
+        dtype = ew.canonical(dtype)
         if x.aval.weak_type and x.aval.dtype == dtype:
             return ew.strengthen(self.builder, x)
         return ew.convert(self.builder, x, dtype)
@@ -221,6 +230,11 @@ class Lowering:
     def _arguments(self, places: Sequence[int], where: str) -> dict[int, Any]:
         """The values of inputs, from what is around this plan; else those of arguments."""
         leaves = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
+        if not set(places) <= set(leaves):
+            raise StaticShapeError(
+                "A shape depends on a random draw, which has no value while the program is "
+                "emitted.\nDraw in a function of its own, and pass what it returns."
+            ).at(where)
         positions = [leaves.index(place) for place in places]
         if self._ask is None:
             raise ValueNeededError(positions, where)

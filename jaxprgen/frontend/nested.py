@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import Broadcast, atom
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.context import RuleContext
@@ -98,6 +99,8 @@ def _rebuilt(x: Any, leaf: Callable[[Any], Any]) -> Any:
     """A value with others in place of the variables and the large arrays in it."""
     if type(x) is Broadcast:
         return Broadcast(_rebuilt(x.operand, leaf), x.shape)
+    if type(x) is Stream:
+        return Stream(leaf(x.key), x.taken)
     if isinstance(x, list):
         return [_rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
     is_large = isinstance(x, np.ndarray) and x.size > FOLD_LIMIT
@@ -108,6 +111,8 @@ def _key(x: Any) -> Any:
     """What a value is, beside the variables and the large arrays in it."""
     if type(x) is Broadcast:
         return _key(x.operand), x.shape
+    if type(x) is Stream:
+        return "stream", x.taken
     if isinstance(x, list):
         return tuple(map(_key, x))  # pyright: ignore[reportUnknownVariableType]
     if type(x) is Var or isinstance(x, np.ndarray):

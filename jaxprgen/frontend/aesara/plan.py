@@ -14,6 +14,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
 from aesara.tensor.basic import Nonzero
 from aesara.tensor.extra_ops import Unique
+from aesara.tensor.random.type import RandomType, random_generator_type
 from aesara.tensor.subtensor import AdvancedSubtensor
 
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
@@ -30,7 +31,7 @@ from jaxprgen.frontend.aesara.library import (
 )
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.folding import fold_constants
-from jaxprgen.frontend.graph import Input, OutputType, Plan, Shared, Step
+from jaxprgen.frontend.graph import KEY, Input, OutputType, Plan, Shared, Step
 from jaxprgen.frontend.origin import Origins
 from jaxprgen.frontend.registry import Rule, find_rule, folds, is_supported
 
@@ -46,7 +47,11 @@ def plan_of(
 
     With ``callbacks``, nodes without a rule call their Python implementation.
     """
-    plan = _Planner(callbacks).plan(*ends_of(graph, outputs))
+    inputs, outputs = ends_of(graph, outputs)
+    for variable in outputs:
+        if not is_array(variable):
+            raise InvalidGraphError(f"Output {_no_array(variable)}")
+    plan = _Planner(callbacks).plan(*_with_key(inputs, outputs))
     return replace(plan, sizes=_sizes(plan, sizes)) if sizes else plan
 
 
@@ -93,17 +98,40 @@ class _Planner:
         """The plan of a graph inside of an Op."""
         found = self._inner.get(id(graph))
         if found is None:
-            plan = self.plan(tuple(graph.inputs), tuple(graph.outputs))
+            plan = self.plan(tuple(graph.inputs), (), tuple(graph.outputs))
             found = self._inner[id(graph)] = graph, plan
         return found[1]
 
-    def plan(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Plan:
-        """The plan of a graph."""
-        return fold_constants(_plan(inputs, outputs, self._callbacks, self.inner))
+    def plan(
+        self,
+        inputs: Sequence[Variable],
+        states: Sequence[Variable],
+        outputs: Sequence[Variable],
+    ) -> Plan:
+        """The plan of a graph from inputs and states of generators, which a key is for."""
+        return fold_constants(_plan(inputs, states, outputs, self._callbacks, self.inner))
+
+
+def _with_key(
+    inputs: Sequence[Variable], outputs: Sequence[Variable]
+) -> tuple[Sequence[Variable], Sequence[Variable], Sequence[Variable]]:
+    """The inputs that are arrays, behind a key if there are draws; the other ones; the outputs.
+
+    Of generators none is an argument: a key stands for the states of all.
+    """
+    arrays = [v for v in inputs if not isinstance(v.type, RandomType)]
+    states = [v for v in inputs if isinstance(v.type, RandomType)]
+    draws = any(
+        isinstance(v.type, RandomType) and (v.owner is None or v in states)
+        for node in toposort(outputs, set(inputs))
+        for v in node.inputs
+    )
+    return [*([random_generator_type("key")] if draws else []), *arrays], states, outputs
 
 
 def _plan(
     inputs: Sequence[Variable],
+    states: Sequence[Variable],
     outputs: Sequence[Variable],
     callbacks: bool,
     inner: Callable[[Any], Plan],
@@ -112,13 +140,10 @@ def _plan(
     for variable in inputs:
         numbering.add_leaf(variable)
     declared = tuple(_input(v) for v in inputs)
-    nodes = toposort(outputs, set(inputs))
+    nodes = toposort(outputs, {*inputs, *states})
     rules = _rules_of(nodes, callbacks)
     ends = [numbering.add_node(node) for node in nodes]
     output_places = tuple([numbering.place_of(v) for v in outputs])
-    for variable in outputs:
-        if not is_array(variable):
-            raise InvalidGraphError(f"Output {_no_array(variable)}")
     if numbering.missing:
         raise InvalidGraphError(_missing_text(numbering.missing))
     variables, source_infos = numbering.variables, numbering.origins.source_infos()
@@ -139,12 +164,13 @@ def _plan(
         tuple(variables),
         source_infos,
         declared,
-        tuple(range(len(inputs))),
+        tuple(range(len(declared))),
         output_places,
         tuple(numbering.shared),
         numbering.values,
         tuple(steps),
         inner=inner,
+        generators=tuple(numbering.generators),
     )
 
 
@@ -194,6 +220,7 @@ class _Numbering:
         self.variables: list[Variable] = []
         self.values: list[Any] = []
         self.shared: list[Shared] = []
+        self.generators: list[int] = []
         self.missing: list[tuple[Variable, Apply | None]] = []
         self.origins = Origins()
 
@@ -223,7 +250,9 @@ class _Numbering:
         if place is not None:
             return place
         place = self.add_leaf(variable)
-        if isinstance(variable, Constant):
+        if isinstance(variable.type, RandomType):
+            self.generators.append(place)
+        elif isinstance(variable, Constant):
             self.values[place] = _constant(variable)
         elif isinstance(variable, SharedVariable):
             self.shared.append(_shared(variable, place))
@@ -281,6 +310,8 @@ def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
 
 
 def _input(variable: Variable) -> Input:
+    if isinstance(variable.type, RandomType):
+        return Input(name_of(variable), KEY, ())
     if not is_array(variable):
         raise InvalidGraphError(f"Input {_no_array(variable)}")
     shape = () if isinstance(variable.type, ScalarType) else tuple(variable.type.shape)

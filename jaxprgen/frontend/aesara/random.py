@@ -1,0 +1,182 @@
+"""Rules for `aesara.tensor.random`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from aesara.tensor.random import basic as aer
+from aesara.tensor.random.op import (
+    DefaultGeneratorMakerOp,
+    RandomStateConstructor,
+    RandomVariable,
+)
+
+from jaxprgen._jax import Var
+from jaxprgen.emit import distributions, random, rejection
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.values import (
+    Dtype,
+    Shape,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    shape_of,
+)
+from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers
+from jaxprgen.ir import Builder
+
+Sampler = Callable[..., Value]
+"""Called as ``draw(builder, key, dtype, shape, *parameters)``, for a result of these."""
+
+
+def _of_floats(draw: Callable[..., Value]) -> Sampler:
+    """With parameters in the result's dtype if that is a float's, else in their common one."""
+
+    def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
+        working = dtype if dtype.kind == "f" else _working(parameters)
+        return draw(b, key, shape, *[ew.convert(b, p, working) for p in parameters])
+
+    return sampler
+
+
+def _working(parameters: Sequence[Value]) -> Dtype:
+    """A float dtype for whole numbers and their probabilities; half precision holds few."""
+    floats = [dtype_of(p) for p in parameters if dtype_of(p).kind == "f"]
+    return ew.canonical(np.result_type(np.float32, *floats) if floats else np.float64)
+
+
+def _integers(b: Builder, key: Var, dtype: Dtype, shape: Shape, low: Value, high: Value) -> Value:
+    low, high = (ew.convert(b, x, dtype) for x in (low, high))
+    return random.randint(b, key, low, high, shape)
+
+
+def _permutation(b: Builder, key: Var, dtype: Dtype, shape: Shape, x: Value) -> Value:
+    """Of the rows of an array, or of the numbers up to one that decides the shape."""
+    rows = x if shape_of(x) else np.arange(shape[0])
+    return random.permutation(b, key, ew.convert(b, rows, dtype))
+
+
+SAMPLERS: dict[type, Sampler] = {
+    **{
+        op_type: _of_floats(draw)
+        for op_type, draw in {
+            aer.UniformRV: distributions.uniform,
+            aer.TriangularRV: distributions.triangular,
+            aer.BetaRV: distributions.beta,
+            aer.RayleighRV: distributions.rayleigh,
+            aer.PowerRV: distributions.power,
+            aer.NormalRV: distributions.normal,
+            aer.HalfNormalRV: distributions.halfnormal,
+            aer.LogNormalRV: distributions.lognormal,
+            aer.GammaRV: distributions.gamma,
+            aer.ChiSquareRV: distributions.chisquare,
+            aer.ParetoRV: distributions.pareto,
+            aer.GumbelRV: distributions.gumbel,
+            aer.ExponentialRV: distributions.exponential,
+            aer.WeibullRV: distributions.weibull,
+            aer.LogisticRV: distributions.logistic,
+            aer.VonMisesRV: rejection.vonmises,
+            aer.MvNormalRV: distributions.multivariate_normal,
+            aer.DirichletRV: distributions.dirichlet,
+            aer.CauchyRV: distributions.cauchy,
+            aer.HalfCauchyRV: distributions.halfcauchy,
+            aer.InvGammaRV: distributions.invgamma,
+            aer.WaldRV: distributions.wald,
+            aer.TruncExponentialRV: distributions.truncexpon,
+            aer.StudentTRV: distributions.t,
+            aer.LaplaceRV: distributions.laplace,
+            aer.GenGammaRV: distributions.gengamma,
+            aer.FRV: distributions.f,
+            aer.ZipfRV: rejection.zipf,
+            aer.GeometricRV: distributions.geometric,
+            aer.HyperGeometricRV: rejection.hypergeometric,
+            aer.BernoulliRV: distributions.bernoulli,
+            aer.BinomialRV: rejection.binomial,
+            aer.BetaBinomialRV: rejection.beta_binomial,
+            aer.MultinomialRV: rejection.multinomial,
+            aer.CategoricalRV: distributions.categorical,
+            aer.PoissonRV: rejection.poisson,
+            aer.NegBinomialRV: rejection.nbinom,
+        }.items()
+    },
+    aer.RandIntRV: _integers,
+    aer.IntegersRV: _integers,
+    aer.PermutationRV: _permutation,
+}
+
+
+def _supports(op: RandomVariable) -> bool:
+    return _sampler(op) is not None
+
+
+def _sampler(op: RandomVariable) -> Sampler | None:
+    return next((SAMPLERS[base] for base in type(op).__mro__ if base in SAMPLERS), None)
+
+
+@lowers(RandomVariable, folds=False, static=(1,))
+def lower_random_variable(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
+) -> tuple[Any, Value]:
+    """A draw with the next key of the stream; the stream behind it comes first."""
+    stream, key = random.take_key(ctx.builder, rng)
+    declared = ctx.step.types[1]
+    assert declared is not None
+    shape = _shape(ctx, parameters)
+    sampler = _sampler(ctx.op)
+    assert sampler is not None
+    drawn = sampler(ctx.builder, key, declared.dtype, shape, *parameters)
+    return stream, broadcast_to(ctx.builder, ew.convert(ctx.builder, drawn, declared.dtype), shape)
+
+
+lower_random_variable.supports = _supports  # type: ignore[attr-defined]
+
+
+@lowers(aer.ChoiceRV, folds=False, static=(1, 5))
+def lower_choice(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, a: Value, p: Value | None, replace: Value
+) -> tuple[Any, Value]:
+    """Elements of a vector, with given probabilities or all alike."""
+    b = ctx.builder
+    stream, key = random.take_key(b, rng)
+    if p is not None:
+        p = ew.convert(b, p, _working([p]))
+    shape = tuple(map(int, ctx.static(1)))
+    drawn = distributions.choice(b, key, shape, a, p, replace=bool(ctx.static(5)))
+    return stream, drawn
+
+
+@lowers(DefaultGeneratorMakerOp, RandomStateConstructor, folds=False)
+def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
+    """The stream of ``jax.random.key(seed)``."""
+    if seed is None or shape_of(seed) not in ((), (1,)):
+        raise UnsupportedOpError(
+            "A generator inside of a graph has one number for a seed here. Pass a generator as "
+            "an input, or a shared variable that holds one; then the program takes a key."
+        )
+    return Stream(random.key_of_seed(ctx.builder, sh.reshape(ctx.builder, seed, ())))
+
+
+def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
+    """The shape of the draws: ``size``, or that of the parameters, then that of one draw."""
+    op = ctx.op
+    shapes = [shape_of(p) for p in parameters]
+    ranks = op.ndims_params
+    batches = [shape[: len(shape) - n] for shape, n in zip(shapes, ranks, strict=True)]
+    batch = broadcast_shapes((), *batches)
+    size = tuple(map(int, ctx.static(1)))
+    if size and broadcast_shapes(batch, size) != size:
+        raise ShapeMismatchError(
+            f"Draws of size {size} are asked for, but the parameters are of shapes "
+            f"{', '.join(map(str, shapes))}, which broadcast to {batch}."
+        )
+    if not op.ndim_supp:
+        return size or batch
+    support = op._supp_shape_from_params(ctx.node.inputs[3:], param_shapes=shapes)
+    return (*(size or batch), *map(int, support))

@@ -7,6 +7,7 @@ from jaxprgen import _aesara as _aesara  # isort: split  # Before anything impor
 from jaxprgen import inspect
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.aesara.check import check
+from jaxprgen.frontend.aesara.random import samples
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
 from jaxprgen.inspect import debug, pretty
@@ -23,4 +24,5 @@ __all__ = [
     "jaxpr_as_fun",
     "lowers",
     "pretty",
+    "samples",
 ]

@@ -65,7 +65,7 @@ def _accept_key(x: Any) -> Any:
             return x
         if dtype == np.uint32 and shape == default_prng_impl().key_shape:
             return x
-    kind = f"{dtype}{list(shape)}" if isinstance(x, _ARRAYS) else _a(type(x).__name__)
+    kind = f"{x.dtype}{list(x.shape)}" if isinstance(x, _ARRAYS) else _a(type(x).__name__)
     raise ArgumentTypeError(
         f"This function draws random numbers, and takes one PRNG key first; it got {kind}.\n"
         "Make a key with jax.random.key(seed); for several at once, jax.vmap over them."

@@ -239,8 +239,8 @@ def choice(
     if p is None and not replace:
         return sh.reshape(b, sh.slice_axis(b, random.permutation(b, key, a), 0, 0, count), shape)
     if p is None:
-        bounds = (np.asarray(n, ew.canonical(np.int64)) for n in (0, population))
-        rows: Value = random.randint(b, key, *bounds, shape)
+        low, high = (np.asarray(n, ew.canonical(np.int64)) for n in (0, population))
+        rows = random.randint(b, key, low, high, shape)
     elif replace:
         total = cumsum(b, p, 0)
         last = sh.reshape(b, sh.slice_axis(b, total, 0, population - 1, population), ())

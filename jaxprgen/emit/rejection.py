@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from jaxprgen._jax import Var
 from jaxprgen.emit import distributions, random, reduce, special
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.staged import staged
+from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import (
     BOOL,
     Dtype,
@@ -176,31 +176,19 @@ def _log_binomial(b: Builder, n: Value, k: Value) -> Value:
     return ew.subtract(b, log_factorial(n), chosen)
 
 
-class _Routine(NamedTuple):
-    """A function of `jax.random` for a shape and a dtype."""
-
-    name: str
-    shape: Shape
-    dtype: Any
-
-    def __call__(self, key: Any, *parameters: Any) -> Any:
-        sample = getattr(jax.random, self.name)
-        return sample(key, *parameters, shape=self.shape, dtype=self.dtype)
-
-
 def poisson(b: Builder, key: Var, shape: Shape, rate: Value) -> Value:
     """Integers of mean ``rate``, by `jax.random.poisson`."""
-    return staged(b, _Routine("poisson", shape, ew.canonical(np.int64)), key, rate)[0]
+    return staged(b, Sampler(jax.random.poisson, shape, ew.canonical(np.int64)), key, rate)[0]
 
 
 def binomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
     """The number of successes in ``n`` trials, by `jax.random.binomial`."""
-    return staged(b, _Routine("binomial", shape, dtype_of(p)), key, n, p)[0]
+    return staged(b, Sampler(jax.random.binomial, shape, dtype_of(p)), key, n, p)[0]
 
 
 def multinomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
     """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`."""
-    return staged(b, _Routine("multinomial", shape, dtype_of(p)), key, n, p)[0]
+    return staged(b, Sampler(jax.random.multinomial, shape, dtype_of(p)), key, n, p)[0]
 
 
 def nbinom(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -21,6 +21,18 @@ def staged(b: Builder, routine: Callable[..., Any], *operands: Value) -> list[Va
     """The outputs of a JAX routine. Equal routines on equal types are traced once."""
     arguments = atoms(b, operands)
     return b.inline(_trace(routine, tuple(x.aval for x in arguments), b.settings), arguments)
+
+
+class Sampler(NamedTuple):
+    """A routine that draws: ``function(key, *parameters, shape=shape, dtype=dtype)``."""
+
+    function: Callable[..., Any]
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __call__(self, key: Any, *parameters: Any) -> Any:
+        """The draws."""
+        return self.function(key, *parameters, shape=self.shape, dtype=self.dtype)
 
 
 @functools.lru_cache(maxsize=1024)

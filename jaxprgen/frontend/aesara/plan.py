@@ -14,6 +14,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
 from aesara.tensor.basic import Nonzero
 from aesara.tensor.extra_ops import Unique
+from aesara.tensor.random.op import RandomVariable
 from aesara.tensor.random.type import RandomType, random_generator_type
 from aesara.tensor.subtensor import AdvancedSubtensor
 
@@ -281,10 +282,20 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> list[Rule]:
             f"{len(unsupported)} node(s) of this graph have no rule:\n"
             + "\n".join(rows)
             + "\nRegister one with @jaxprgen.lowers(OpClass)"
+            + _samples_text(unsupported)
             + _callbacks_text(unsupported, callbacks)
             + "\njaxprgen.check says what else there is to do, and what of the graph compiles."
         )
     return rules
+
+
+def _samples_text(unsupported: Sequence[Apply]) -> str:
+    """What to do about random variables among them."""
+    if any(isinstance(node.op, RandomVariable) for node in unsupported):
+        return (
+            ", or, for a RandomVariable, a function of jax.random with @jaxprgen.samples(OpClass)"
+        )
+    return ""
 
 
 def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:

@@ -18,6 +18,7 @@ from jaxprgen.emit import distributions, random, rejection
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.random import Stream
+from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import (
     Dtype,
     Shape,
@@ -27,16 +28,16 @@ from jaxprgen.emit.values import (
     dtype_of,
     shape_of,
 )
-from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
+from jaxprgen.errors import DuplicateRuleError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
 
-Sampler = Callable[..., Value]
+Draw = Callable[..., Value]
 """Called as ``draw(builder, key, dtype, shape, *parameters)``, for a result of these."""
 
 
-def _of_floats(draw: Callable[..., Value]) -> Sampler:
+def _of_floats(draw: Callable[..., Value]) -> Draw:
     """With parameters in the result's dtype if that is a float's, else in their common one."""
 
     def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
@@ -57,13 +58,7 @@ def _integers(b: Builder, key: Var, dtype: Dtype, shape: Shape, low: Value, high
     return random.randint(b, key, low, high, shape)
 
 
-def _permutation(b: Builder, key: Var, dtype: Dtype, shape: Shape, x: Value) -> Value:
-    """Of the rows of an array, or of the numbers up to one that decides the shape."""
-    rows = x if shape_of(x) else np.arange(shape[0])
-    return random.permutation(b, key, ew.convert(b, rows, dtype))
-
-
-SAMPLERS: dict[type, Sampler] = {
+SAMPLERS: dict[type, Draw] = {
     **{
         op_type: _of_floats(draw)
         for op_type, draw in {
@@ -108,15 +103,52 @@ SAMPLERS: dict[type, Sampler] = {
     },
     aer.RandIntRV: _integers,
     aer.IntegersRV: _integers,
-    aer.PermutationRV: _permutation,
 }
+
+
+def samples(
+    *op_types: type[RandomVariable], override: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function that draws from a `RandomVariable`, written as those of `jax.random`.
+
+    It is called as ``draw(key, *parameters, shape=shape, dtype=dtype)`` with a typed key and the
+    parameters as they are, and returns an array of that shape; it may use all of JAX. JAX traces
+    it once for each kind of parameters, which the report shows.
+
+    Parameters
+    ----------
+    op_types
+        The classes; it counts for their subclasses, too.
+    override
+        Replace what is registered for one of the classes; without it that is an error.
+
+    Raises
+    ------
+    DuplicateRuleError
+        A function is registered for one of the classes and ``override`` is false.
+    """
+
+    def register(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
+            return staged(b, Sampler(draw, shape, dtype), key, *parameters)[0]
+
+        for op_type in op_types:
+            if op_type in SAMPLERS and not override:
+                raise DuplicateRuleError(
+                    f"Draws from {op_type.__name__} are defined already; "
+                    "pass override=True to define them anew."
+                )
+            SAMPLERS[op_type] = sampler
+        return draw
+
+    return register
 
 
 def _supports(op: RandomVariable) -> bool:
     return _sampler(op) is not None
 
 
-def _sampler(op: RandomVariable) -> Sampler | None:
+def _sampler(op: RandomVariable) -> Draw | None:
     return next((SAMPLERS[base] for base in type(op).__mro__ if base in SAMPLERS), None)
 
 
@@ -152,6 +184,21 @@ def lower_choice(
     return stream, drawn
 
 
+def _decides_length(node: Any) -> tuple[int, ...]:
+    return () if node.inputs[3].type.ndim else (3,)
+
+
+@lowers(aer.PermutationRV, folds=False, static=_decides_length)
+def lower_permutation(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, x: Value
+) -> tuple[Any, Value]:
+    """The rows of an array in random order, or the numbers below one."""
+    b = ctx.builder
+    stream, key = random.take_key(b, rng)
+    rows = x if shape_of(x) else np.arange(ctx.static_int(3), dtype=dtype_of(x))
+    return stream, random.permutation(b, key, rows)
+
+
 @lowers(DefaultGeneratorMakerOp, RandomStateConstructor, folds=False)
 def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
     """The stream of ``jax.random.key(seed)``."""
@@ -171,7 +218,8 @@ def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
     batches = [shape[: len(shape) - n] for shape, n in zip(shapes, ranks, strict=True)]
     batch = broadcast_shapes((), *batches)
     size = tuple(map(int, ctx.static(1)))
-    if size and broadcast_shapes(batch, size) != size:
+    ends = zip(reversed(batch), reversed(size), strict=False)
+    if size and (len(batch) > len(size) or any(n not in (1, m) for n, m in ends)):
         raise ShapeMismatchError(
             f"Draws of size {size} are asked for, but the parameters are of shapes "
             f"{', '.join(map(str, shapes))}, which broadcast to {batch}."

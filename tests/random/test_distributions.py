@@ -1,0 +1,176 @@
+"""Draws have the distributions they should have, and are those of `jax.random` if it has them."""
+
+from __future__ import annotations
+
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+import scipy.stats as stats
+from aesara.tensor.random import basic as aer
+from aesara.tensor.random.op import RandomVariable
+from laws import assert_same
+from models import CONTINUOUS, DISCRETE, generator, variable
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.frontend.aesara.random import SAMPLERS
+from jaxprgen.frontend.registry import find_rule
+
+CASES = [*CONTINUOUS, *DISCRETE]
+COUNT = 100_000
+ALARM = 1e-7
+"""The probability of a false alarm, for each case; keys are fixed, so it is once and for all."""
+
+
+@pytest.fixture(scope="module")
+def draws():
+    """The draws of all cases, by one program."""
+    inputs = [[variable(p) for p in case.parameters] for case in CASES]
+    outputs = [
+        case.op(*parameters, size=(COUNT,), rng=generator(case.op))
+        for case, parameters in zip(CASES, inputs, strict=True)
+    ]
+    f = jaxprgen.compile([v for each in inputs for v in each], outputs)
+    args = [np.asarray(p) for case in CASES for p in case.parameters]
+    key = jax.random.key(0)
+    check_jaxpr(f.jaxpr(key, *args).jaxpr)
+    for variable_, drawn in zip(outputs, f(key, *args), strict=True):
+        assert drawn.dtype == variable_.dtype
+    return [np.asarray(x) for x in f(key, *args)]
+
+
+def name(i):
+    return f"{i}-{getattr(CASES[i].op, 'name', 'choice')}"
+
+
+@pytest.mark.parametrize("i", range(len(CONTINUOUS)), ids=name)
+def test_continuous_distributions(draws, i):
+    assert stats.kstest(draws[i], CASES[i].law.cdf).pvalue > ALARM
+
+
+@pytest.mark.parametrize("i", range(len(CONTINUOUS), len(CASES)), ids=name)
+def test_discrete_distributions(draws, i):
+    assert chi_square(draws[i], CASES[i].law) > ALARM
+
+
+def chi_square(drawn, law):
+    """The p-value of whole numbers, where rare ones are put together."""
+    numbers = np.arange(law.ppf(1e-3), law.ppf(1 - 1e-3) + 1)
+    expected = law.pmf(numbers) * len(drawn)
+    numbers, expected = numbers[expected > 20], expected[expected > 20]
+    counts = np.array([(drawn == k).sum() for k in numbers])
+    counts, expected = (np.append(c, len(drawn) - c.sum()) for c in (counts, expected))
+    kept = expected > 5
+    assert counts[~kept].sum() < 50
+    counts, expected = counts[kept], expected[kept]
+    return stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue
+
+
+def test_draws_are_those_of_jax(draws):
+    """Bit for bit, for the key that the documentation tells."""
+
+    @jax.jit
+    def theirs(key, parameters):
+        results = []
+        for number, (case, ps) in enumerate(zip(CASES, parameters, strict=True)):
+            own = jax.random.fold_in(jax.random.fold_in(key, number), 0)
+            results.append(case.jax(own, (COUNT,), *ps) if case.jax else None)
+        return results
+
+    parameters = [[np.asarray(p) for p in case.parameters] for case in CASES]
+    expected = theirs(jax.random.key(0), parameters)
+    assert sum(x is not None for x in expected) >= 30
+    for i, (ours, jaxs) in enumerate(zip(draws, expected, strict=True)):
+        if jaxs is not None:
+            np.testing.assert_array_equal(ours, jaxs.astype(ours.dtype), err_msg=name(i))
+
+
+def test_every_random_variable_is_tried():
+    installed = {
+        value
+        for value in vars(aer).values()
+        if isinstance(value, type) and issubclass(value, RandomVariable)
+    } - {RandomVariable, aer.ScipyRandomVariable}
+    assert len(installed) == 41
+    tried = {type(c.op) for c in CASES if isinstance(c.op, RandomVariable)}
+    others = {aer.MvNormalRV, aer.DirichletRV, aer.MultinomialRV, aer.PermutationRV, aer.ChoiceRV}
+    assert tried | others == installed
+    assert {op for op in SAMPLERS if op.__module__ == aer.__name__} <= installed
+    assert all(find_rule(op) for op in installed)
+
+
+# --- Vectors ------------------------------------------------------------------------------
+
+KEY = jax.random.key(3)
+OWN = jax.random.fold_in(jax.random.fold_in(KEY, 0), 0)
+
+
+def draw(op, *parameters, **options):
+    inputs = [variable(p) for p in parameters]
+    f = jaxprgen.compile(inputs, op(*inputs, **options))
+    return f(KEY, *[np.asarray(p) for p in parameters])
+
+
+def test_multivariate_normal():
+    mean, cov = np.array([1.0, 2.0, 3.0]), np.array([[2.0, 0.5, 0], [0.5, 1, 0.1], [0, 0.1, 1.5]])
+    drawn = draw(aer.multivariate_normal, mean, cov, size=(COUNT,))
+    expected = jax.jit(
+        lambda m, c: jax.random.multivariate_normal(OWN, m, c, (COUNT,), method="svd")
+    )(mean, cov)
+    assert_same(drawn, expected)
+    white = np.linalg.solve(np.linalg.cholesky(cov), (np.asarray(drawn) - mean).T)
+    assert all(stats.kstest(row, "norm").pvalue > ALARM for row in white)
+    assert abs(np.corrcoef(white) - np.eye(3)).max() < 6 / np.sqrt(COUNT)
+
+
+def test_multivariate_normal_of_a_singular_covariance():
+    drawn = np.asarray(draw(aer.multivariate_normal, np.zeros(2), np.ones((2, 2)), size=(1000,)))
+    assert np.isfinite(drawn).all()
+    np.testing.assert_allclose(drawn[:, 0], drawn[:, 1], atol=1e-7)
+
+
+def test_dirichlet():
+    alphas = np.array([0.5, 2.0, 3.5])
+    drawn = draw(aer.dirichlet, alphas, size=(COUNT,))
+    expected = jax.jit(lambda a: jax.random.dirichlet(OWN, a, (COUNT,)))(alphas)
+    assert_same(drawn, expected)
+    for i, a in enumerate(alphas):
+        law = stats.beta(a, alphas.sum() - a)
+        assert stats.kstest(np.asarray(drawn)[:, i], law.cdf).pvalue > ALARM
+
+
+def test_multinomial():
+    p = np.array([0.2, 0.5, 0.3])
+    drawn = np.asarray(draw(aer.multinomial, np.int64(20), p, size=(COUNT,)))
+    assert drawn.dtype == np.int64
+    assert (drawn.sum(1) == 20).all()
+    for i in range(3):
+        assert chi_square(drawn[:, i], stats.binom(20, p[i])) > ALARM
+    covariance = np.cov(drawn.T)
+    expected = 20 * (np.diag(p) - np.outer(p, p))
+    assert abs(covariance - expected).max() < 0.15
+
+
+def test_permutation():
+    drawn = draw(aer.permutation, np.arange(10, 17))
+    assert_same(drawn, jax.random.permutation(OWN, np.arange(10, 17)))
+    rows = np.arange(12.0).reshape(4, 3)
+    assert_same(draw(aer.permutation, rows), jax.random.permutation(OWN, rows))
+    assert_same(draw(lambda: aer.permutation(np.int64(7))), jax.random.permutation(OWN, 7))
+    many = jax.vmap(jaxprgen.compile([], aer.permutation(at.arange(3))))(
+        jax.random.split(KEY, 60_000)
+    )
+    _, counts = np.unique(np.asarray(many), axis=0, return_counts=True)
+    assert stats.chisquare(counts).pvalue > ALARM
+    assert len(counts) == 6
+
+
+def test_choice_without_replacement():
+    a, p = np.array([1.0, 2, 4, 8]), np.array([0.1, 0.2, 0.3, 0.4])
+    plain = draw(lambda x: aer.choice(x, size=(3,), replace=False), a)
+    assert_same(plain, jax.random.choice(OWN, a, (3,), replace=False))
+    weighted = draw(lambda x, w: aer.choice(x, size=(3,), replace=False, p=w), a, p)
+    assert_same(weighted, jax.random.choice(OWN, a, (3,), replace=False, p=p))
+    scalar = draw(lambda x: aer.choice(x), a)
+    assert_same(scalar, jax.random.choice(OWN, a))

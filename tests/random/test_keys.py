@@ -1,0 +1,250 @@
+"""How a key becomes the streams of a graph's generators, and what shapes draws have."""
+
+from __future__ import annotations
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.graph.fg import FunctionGraph
+from aesara.tensor.random.op import RandomVariable, default_rng
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import generator
+
+import jaxprgen
+from jaxprgen.errors import (
+    ArgumentCountError,
+    ArgumentTypeError,
+    DuplicateRuleError,
+    ShapeMismatchError,
+    StaticShapeError,
+    UnsupportedOpError,
+)
+
+KEY = jax.random.key(0)
+
+
+def own_key(root, draw):
+    """As documented."""
+    return jax.random.fold_in(jax.random.fold_in(KEY, root), draw)
+
+
+def test_generators_are_numbered_as_they_come():
+    a, b = (at.random.normal(size=(3,), rng=generator()) for _ in range(2))
+    f = jaxprgen.compile([], [b, a])
+    np.testing.assert_array_equal(f(KEY)[0], jax.random.normal(own_key(0, 0), (3,)))
+    np.testing.assert_array_equal(f(KEY)[1], jax.random.normal(own_key(1, 0), (3,)))
+
+
+def test_one_state_gives_one_draw_and_the_next_state_another():
+    rng = generator()
+    behind, a = at.random.normal(size=(3,), rng=rng).owner.outputs
+    b = at.random.normal(size=(3,), rng=rng)
+    c = at.random.normal(size=(3,), rng=behind)
+    a, b, c = jaxprgen.compile([], [a, b, c])(KEY)
+    np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(a, jax.random.normal(own_key(0, 0), (3,)))
+    np.testing.assert_array_equal(c, jax.random.normal(own_key(0, 1), (3,)))
+
+
+def test_states_among_the_inputs_are_no_arguments():
+    rng = at.random.type.random_generator_type("rng")
+    x = at.vector("x")
+    fgraph = FunctionGraph([rng, x], [at.random.normal(x, rng=rng)], clone=False)
+    f = jaxprgen.compile(fgraph)
+    assert [i.name for i in f.inputs] == ["key", "x"]
+    assert f(KEY, np.zeros(3)).shape == (3,)
+
+
+def test_legacy_keys_are_the_same_keys():
+    f = jaxprgen.compile([], at.random.normal(size=(3,), rng=generator()))
+    np.testing.assert_array_equal(f(KEY), f(jax.random.PRNGKey(0)))
+    np.testing.assert_array_equal(f(KEY), f(np.asarray(jax.random.PRNGKey(0))))
+    np.testing.assert_array_equal(f(KEY), jax.jit(f)(KEY))
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_other_generators(impl):
+    key = jax.random.key(0, impl=impl)
+    drawn = jaxprgen.compile([], at.random.normal(size=(3,), rng=generator()))(key)
+    own = jax.random.fold_in(jax.random.fold_in(key, 0), 0)
+    np.testing.assert_array_equal(drawn, jax.random.normal(own, (3,)))
+
+
+def test_vmap_over_keys():
+    f = jaxprgen.compile([], at.random.gamma(2.0, 1.0, size=(3,), rng=generator()))
+    keys = jax.random.split(KEY, 4)
+    np.testing.assert_allclose(jax.vmap(f)(keys), np.stack([f(k) for k in keys]), rtol=1e-12)
+
+
+def test_gradients_with_respect_to_parameters():
+    mu, sigma = at.dscalars("mu", "sigma")
+    f = jaxprgen.compile([mu, sigma], at.sum(at.random.normal(mu, sigma, size=(3,))))
+    z = jax.random.normal(own_key(0, 0), (3,))
+    np.testing.assert_allclose(jax.grad(f, (1, 2))(KEY, 1.0, 2.0), (3.0, z.sum()), rtol=1e-12)
+
+
+def test_a_generator_made_of_a_seed_needs_no_key():
+    x = at.random.normal(size=(3,), rng=default_rng(5))
+    drawn = jaxprgen.compile([], x)()
+    key = jax.random.fold_in(jax.random.key(5), 0)
+    np.testing.assert_array_equal(drawn, jax.random.normal(key, (3,)))
+    with pytest.raises(UnsupportedOpError, match="takes a key"):
+        jaxprgen.compile([], at.random.normal(rng=default_rng()))()
+
+
+# --- Shapes -------------------------------------------------------------------------------
+
+SIZES = st.sampled_from([None, (), (2,), (1, 3), (0,)])
+
+
+@settings(max_examples=25)
+@given(st.sampled_from([(), (3,), (2, 1)]), st.sampled_from([(), (3,), (1,)]), st.booleans())
+def test_parameters_broadcast(left, right, wants_size):
+    a, b = (at.tensor("float64", shape=(None,) * len(s)) for s in (left, right))
+    batch = np.broadcast_shapes(left, right)
+    size = (2, *batch) if wants_size and len(batch) < 2 else None
+    f = jaxprgen.compile([a, b], at.random.normal(a, b, size=size))
+    loc, scale = np.arange(np.prod(left)).reshape(left) * 100.0, np.ones(right)
+    drawn = f(KEY, loc, scale)
+    assert drawn.shape == (size or batch)
+    assert abs(np.asarray(drawn) - np.broadcast_to(loc, drawn.shape)).max() < 10
+
+
+def test_vectors_broadcast():
+    mean, cov, n = at.matrix("mean"), at.matrix("cov"), at.lscalar("n")
+    means, covs = np.arange(6.0).reshape(3, 2) * 100, np.eye(2)
+    one = jaxprgen.compile([mean, cov], at.random.multivariate_normal(mean, cov))
+    assert abs(one(KEY, means, covs) - means).max() < 10
+    alphas, p, shape = np.ones((3, 4)), np.full((3, 2), 0.5), (5, 3)
+    x = at.matrix("x")
+    assert jaxprgen.compile([x], at.random.dirichlet(x, size=shape))(KEY, alphas).shape == (5, 3, 4)
+    counts = jaxprgen.compile([n, x], at.random.multinomial(n, x))(KEY, 7, p)
+    assert counts.shape == (3, 2)
+    assert (counts.sum(1) == 7).all()
+    assert jaxprgen.compile([x], at.random.categorical(x, size=shape))(KEY, p).shape == shape
+
+
+def test_sizes_follow_from_shapes_and_from_arguments():
+    x, n = at.matrix("x"), at.lscalar("n")
+    f = jaxprgen.compile([x, n], at.random.normal(size=(x.shape[1], n)))
+    assert f(KEY, np.zeros((2, 3)), 4).shape == (3, 4)
+    with pytest.raises(StaticShapeError, match="'n'"):
+        jax.jit(f)(KEY, np.zeros((2, 3)), 4)
+
+
+def test_sizes_that_the_parameters_do_not_have():
+    x = at.vector("x")
+    f = jaxprgen.compile([x], at.random.normal(x, size=(2,)))
+    with pytest.raises(ShapeMismatchError) as error:
+        f(KEY, np.zeros(3))
+    text = str(error.value)
+    assert "Draws of size (2,) are asked for, but the parameters are of shapes (3,), ()" in text
+    assert "at.random.normal(x, size=(2,))" in text
+    f = jaxprgen.compile([x], at.random.choice(x, size=(4,), replace=False))
+    with pytest.raises(ShapeMismatchError, match="4 of 3 rows without replacement"):
+        f(KEY, np.zeros(3))
+
+
+def test_single_precision():
+    with aesara.config.change_flags(floatX="float32"):
+        x = at.random.normal(size=(2,), rng=generator())
+    drawn = jaxprgen.compile([], x)(KEY)
+    assert drawn.dtype == "float32"
+    np.testing.assert_array_equal(drawn, jax.random.normal(own_key(0, 0), (2,), "float32"))
+
+
+# --- Errors -------------------------------------------------------------------------------
+
+X = at.vector("x")
+
+
+def test_a_missing_key():
+    f = jaxprgen.compile([X], at.random.normal(X), name="prior")
+    with pytest.raises(ArgumentCountError) as error:
+        f(np.zeros(3))
+    assert str(error.value) == (
+        "prior(key, x) takes 2 arguments, but 1 was given.\n"
+        "It draws random numbers: the first argument is a key, jax.random.key(seed)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (0, "an int"),
+        (np.zeros(3), "float64[3]"),
+        (jax.random.split(KEY), "key<fry>[2]"),
+        (np.zeros(4, np.uint32), "uint32[4]"),
+    ],
+    ids=str,
+)
+def test_a_wrong_key(key, kind):
+    f = jaxprgen.compile([X], at.random.normal(X))
+    with pytest.raises(ArgumentTypeError) as error:
+        f(key, np.zeros(3))
+    assert str(error.value) == (
+        f"This function draws random numbers, and takes one PRNG key first; it got {kind}.\n"
+        "Make a key with jax.random.key(seed); for several at once, jax.vmap over them."
+    )
+
+
+def test_a_key_too_many():
+    with pytest.raises(ArgumentCountError, match="It draws no random numbers, and takes no key"):
+        jaxprgen.compile([X], X + 1)(KEY, np.zeros(3))
+
+
+def test_a_shape_that_is_drawn():
+    n = at.random.poisson(3.0)
+    with pytest.raises(StaticShapeError) as error:
+        jaxprgen.compile([], at.zeros((n,)))(KEY)
+    assert "A shape depends on a random draw" in str(error.value)
+    assert "in Alloc" in str(error.value)
+
+
+# --- Registration -------------------------------------------------------------------------
+
+
+class LogitNormalRV(RandomVariable):
+    name = "logitnormal"
+    ndim_supp = 0
+    ndims_params = (0, 0)
+    dtype = "floatX"
+
+
+def test_samples():
+    logit_normal = LogitNormalRV()
+    x = logit_normal(0.0, 2.0, size=(3,), rng=generator())
+    with pytest.raises(UnsupportedOpError, match=r"jaxprgen\.samples"):
+        jaxprgen.compile([], x)
+
+    @jaxprgen.samples(LogitNormalRV)
+    def draw(key, mu, sigma, *, shape, dtype):
+        return jax.nn.sigmoid(mu + sigma * jax.random.normal(key, shape, dtype))
+
+    f = jaxprgen.compile([], x)
+    expected = draw(own_key(0, 0), 0.0, 2.0, shape=(3,), dtype="float64")
+    np.testing.assert_allclose(f(KEY), expected, rtol=1e-14)
+    assert "staged" in str(f.report(KEY))
+    with pytest.raises(DuplicateRuleError, match="LogitNormalRV are defined already"):
+        jaxprgen.samples(LogitNormalRV)(draw)
+
+
+def test_the_workflow_of_three_functions():
+    """Prior, log-density and posterior predictive of one model, as plain JAX functions."""
+    srng = at.random.RandomStream(0)
+    X = at.matrix("X")
+    tau = srng.halfcauchy(0, 1, name="tau")
+    scale = srng.halfcauchy(0, 1, size=X.shape[1], name="lambda")
+    beta = srng.normal(0, tau * scale, name="beta")
+    y = srng.bernoulli(at.sigmoid(-X @ beta), name="y")
+    prior = jaxprgen.compile([X], [tau, scale, beta, y])
+    predictive = jaxprgen.compile([X, beta], y)
+    points = np.random.default_rng(0).normal(size=(5, 3))
+    keys = jax.random.split(KEY, 7)
+    shapes = [x.shape for x in jax.vmap(prior, in_axes=(0, None))(keys, points)]
+    assert shapes == [(7,), (7, 3), (7, 3), (7, 5)]
+    betas = np.zeros((7, 3))
+    assert jax.vmap(predictive, in_axes=(0, None, 0))(keys, points, betas).shape == (7, 5)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather, special
+from jaxprgen.emit import gather
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.values import (
     Dtype,
@@ -104,7 +104,7 @@ def normal(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:
     """Standard normal draws, by inversion."""
     low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)
     u = uniform(b, key, shape, dtype, low)
-    return ew.multiply(b, np.asarray(np.sqrt(2), dtype), special.erfinv(b, u))
+    return ew.multiply(b, np.asarray(np.sqrt(2), dtype), elementwise(b, lax.erf_inv, u))
 
 
 def exponential(b: Builder, key: Var, shape: Shape, dtype: Dtype) -> Value:

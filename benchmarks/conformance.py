@@ -25,7 +25,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,9 +177,8 @@ def _restore_names() -> None:
 
 def _cause(error: BaseException) -> str:
     """An error in a line: its class, and its first line or the Ops that have no rule."""
-    lines = str(error).splitlines() or [""]
-    text = lines[0]
-    if type(error).__name__ == "UnsupportedOpError":
+    text = next(iter(str(error).splitlines()), "")
+    if isinstance(error, errors.UnsupportedOpError):
         found = re.findall(r"^  (\S[^(\n]*)\(", str(error), re.MULTILINE)
         text = "no rule for " + ", ".join(dict.fromkeys(found))
     text = re.sub(r"'[^']*'|<[^>]*>", "…", text)  # Names, so that equal causes read alike.
@@ -384,7 +382,6 @@ def main() -> int:
     options = [x for x in rest if not x.startswith("tests/")]
     folder = Path(given.results or tempfile.mkdtemp()).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
     failed = report(
         (
             file.removeprefix("tests/"),
@@ -395,7 +392,7 @@ def main() -> int:
         )
         for file in files
     )
-    print(f"\n{time.perf_counter() - start:.0f} s; outcomes and logs are in {folder}")
+    print(f"\nOutcomes and logs are in {folder}")
     return int(failed > 0)
 
 

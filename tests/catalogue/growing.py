@@ -27,7 +27,7 @@ from catalogue.steps import STEPS
 from jaxprgen import _jax
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import JaxprGenError
-from jaxprgen.frontend.aesara.library import LIBRARY
+from jaxprgen.frontend.aesara.library import LIBRARY, is_array
 
 EXAMPLES = [
     example
@@ -232,12 +232,14 @@ def _unit(nodes: Sequence[Any]) -> float:
     """The unit in the last place of what nodes compute with, floats of small integers included."""
     units = [0.0]
     for node in nodes:
-        floats = any(getattr(v.type, "dtype", "")[:1] in "fc" for v in node.outputs)
-        for v in (*node.inputs, *node.outputs):
-            dtype = getattr(v.type, "dtype", None)
-            if dtype is not None and floats:
-                units.append(float(np.finfo(_computed_in(np.dtype(dtype))).eps))
+        if any(dtype.kind in "fc" for dtype in _dtypes(node.outputs)):
+            taking_part = map(_computed_in, _dtypes([*node.inputs, *node.outputs]))
+            units += [float(np.finfo(dtype).eps) for dtype in taking_part]
     return max(units)
+
+
+def _dtypes(variables: Sequence[Variable]) -> list[np.dtype[Any]]:
+    return [np.dtype(v.type.dtype) for v in variables if is_array(v)]
 
 
 def _computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -260,7 +262,7 @@ def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
         return True  # NumPy's quicksort takes equal elements in any order.
     if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):
         return not np.all(arrays[-1])
-    declared = np.dtype(getattr(node.outputs[0].type, "dtype", "bool"))
+    declared = (*_dtypes(node.outputs), np.dtype(bool))[0]
     if declared.kind not in "iu" or kind.startswith("Arg"):
         return False
     if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.

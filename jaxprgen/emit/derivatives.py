@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprgen._jax import ClosedJaxpr
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import (
     Broadcast,
@@ -61,6 +62,18 @@ def with_derivatives(function: ew.Emit, *derivatives: ew.Emit) -> ew.Emit:
     emit.__name__ = emit.__qualname__ = function.__name__
     emit.__doc__ = function.__doc__
     return emit
+
+
+def with_pullback(b: Builder, x: Var, pullback: ew.Emit, name: str) -> Var:
+    """``x``, whose cotangent becomes ``pullback(builder, cotangent)``; it has no forward mode."""
+    same, back = b.nested([x.aval]), b.nested([x.aval])
+    program = same.build(same.inputs, name=name)
+    closed = back.build([atom(back, pullback(back, *back.inputs))], name=f"{name}_pullback")
+    call = _jax.jit_params(closed, f"{name}_pullback")
+    params = _jax.custom_vjp_params(
+        program, program, (), lambda cotangent: _jax.jit_p.bind(cotangent, **call), lambda _: None
+    )
+    return b.call(_jax.custom_vjp_call_p, program, [x], params)[0]
 
 
 def _build(b: Builder, outputs: Sequence[Value], shape: Shape) -> ClosedJaxpr:

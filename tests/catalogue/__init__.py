@@ -1,4 +1,4 @@
-"""An example of every Op of Aesara's that is dense and draws no random numbers, by family."""
+"""An example of every Op of Aesara's that is dense and no loop or branch, by family."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Several modules of Aesara's warn that they will go.
-    from catalogue import algebra, indexing, nnet, scalars, shapes, special, structure
+    from catalogue import algebra, draws, indexing, nnet, scalars, shapes, special, structure
 
 FAMILIES = {
     "Scalar functions": scalars.EXAMPLES,
@@ -28,15 +28,16 @@ FAMILIES = {
     "Marks, copies and checks": structure.MARKS,
     "Ops of graphs and functions": structure.BUILDERS,
     "Lists": structure.LISTS,
+    "Random numbers": draws.EXAMPLES,
 }
 
 LATER = {
-    "Random numbers": ("aesara.tensor.random", "aesara.sandbox.rng_mrg", "aesara.sandbox.multi"),
+    "Random numbers": ("aesara.sandbox.rng_mrg", "aesara.sandbox.multi"),
     "Loops and branches": ("aesara.scan", "aesara.ifelse"),
     "Sparse matrices": ("aesara.sparse",),
     "Files and messages": ("aesara.tensor.io",),
 }
-"""Families without rules, by the modules of their Ops."""
+"""Ops without rules, by family and module."""
 
 BASES = {
     "aesara.graph.op": ("_NoPythonOp",),

@@ -40,6 +40,8 @@ class Example(NamedTuple):
         Those that the operands may be of: as many as the results make sense of.
     what
         What is particular about this application, if another one of the Op has none of it.
+    is_drawn
+        Whether the results are random: they are compared by dtype and shape alone.
     """
 
     op: type
@@ -49,6 +51,7 @@ class Example(NamedTuple):
     rtol: float | None = None
     dtypes: Sequence[str] = DTYPES
     what: str = ""
+    is_drawn: bool = False
 
     def arrays(self, dtype: str) -> list[np.ndarray]:
         """The operands; those that are of no dtype of their own are of this one."""
@@ -68,11 +71,12 @@ def example(
     rtol: float | None = None,
     dtypes: Sequence[str] = DTYPES,
     what: str = "",
+    is_drawn: bool = False,
 ) -> Example:
     """An entry of the catalogue; see `Example`."""
     if not any(map(callable, operands)):
         dtypes = ("float64",)
-    return Example(op, build, operands, meaning, rtol, dtypes, what)
+    return Example(op, build, operands, meaning, rtol, dtypes, what, is_drawn)
 
 
 def variable_of(array: np.ndarray, name: str) -> Variable:

@@ -49,6 +49,7 @@ SOFTMAX = [
         lambda x, i: basic.CrossentropyCategorical1Hot()(at.abs(x), i),
         matrix,
         targets,
+        dtypes=INEXACT,
     ),
     example(
         basic.CrossentropyCategorical1HotGrad,
@@ -56,6 +57,7 @@ SOFTMAX = [
         numbers(2),
         matrix,
         targets,
+        dtypes=INEXACT,
     ),
     example(
         basic.Prepend_scalar_constant_to_each_row,
@@ -184,6 +186,7 @@ BLOCKS = [
         row,
         row,
         row,
+        dtypes=INEXACT,
     ),
     example(Train, Train((0,)), matrix, row, row),
     example(
@@ -193,6 +196,7 @@ BLOCKS = [
         matrix,
         row,
         row,
+        dtypes=INEXACT,
     ),
     example(
         batchnorm.BNComposite,
@@ -202,6 +206,7 @@ BLOCKS = [
         row,
         row,
         row,
+        dtypes=INEXACT,
     ),
     example(
         blocksparse.SparseBlockGemv,

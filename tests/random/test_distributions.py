@@ -9,8 +9,8 @@ import pytest
 import scipy.stats as stats
 from aesara.tensor.random import basic as aer
 from aesara.tensor.random.op import RandomVariable
+from catalogue.draws import CONTINUOUS, DISCRETE, generator, variable
 from laws import assert_same
-from models import CONTINUOUS, DISCRETE, generator, variable
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from aesara.graph.fg import FunctionGraph
 from aesara.tensor.random.op import RandomVariable, default_rng
+from catalogue.draws import generator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import generator
 
 import jaxprgen
 from jaxprgen.errors import (

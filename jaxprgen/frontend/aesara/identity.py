@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from aesara.compile.ops import DeepCopyOp, UpdatePlaceholder, ViewOp
 from aesara.gradient import (
     ConsiderConstant,
@@ -21,11 +18,12 @@ from aesara.tensor.basic import Default
 from aesara.tensor.extra_ops import CpuContiguous
 
 from jaxprgen._jax import Var
-from jaxprgen.emit.staged import staged
-from jaxprgen.emit.values import Broadcast, Value
-from jaxprgen.errors import UndefinedGradientError
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.derivatives import undefined, with_derivatives, with_pullback
+from jaxprgen.emit.values import Broadcast, Value, dtype_of, like
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
+from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 
 
@@ -55,52 +53,39 @@ def lower_constant_to_gradients(ctx: RuleContext, x: Value) -> Value:
 
 
 @lowers(GradClip, folds=False)
-def lower_grad_clip(ctx: RuleContext, x: Value) -> list[Var]:
+def lower_grad_clip(ctx: RuleContext, x: Value) -> Value:
     """The value; gradients through it are clipped, in reverse mode, as by `GradClip.grad`."""
-    routine = _clip_gradient(float(ctx.op.clip_lower_bound), float(ctx.op.clip_upper_bound))
-    return staged(ctx.builder, routine, x)
+    low, high = float(ctx.op.clip_lower_bound), float(ctx.op.clip_upper_bound)
+
+    def clip(b: Builder, g: Value) -> Value:
+        return ew.clip(b, g, like(g, low), like(g, high))
+
+    return _of_floats(x, lambda v: with_pullback(ctx.builder, v, clip, "grad_clip"))
 
 
 @lowers(GradScale, folds=False)
-def lower_grad_scale(ctx: RuleContext, x: Value) -> list[Var]:
+def lower_grad_scale(ctx: RuleContext, x: Value) -> Value:
     """The value; derivatives through it are multiplied, as by `GradScale.grad`."""
-    return staged(ctx.builder, _scale_gradient(float(ctx.op.multiplier)), x)
+    factor = float(ctx.op.multiplier)
+    scaled = with_derivatives(lambda b, v: v, lambda b, v: like(v, factor))
+    return _of_floats(x, lambda v: scaled(ctx.builder, v))
 
 
 @lowers(UndefinedGrad, folds=False)
-def lower_undefined_grad(ctx: RuleContext, x: Value) -> list[Var]:
+def lower_undefined_grad(ctx: RuleContext, x: Value) -> Value:
     """The value; differentiating through it is an error, as in Aesara."""
-    return staged(ctx.builder, _refuse_gradient, x)
+    return _of_floats(x, lambda v: _without_gradient(ctx.builder, v))
 
 
-@functools.lru_cache(maxsize=256)
-def _clip_gradient(low: float, high: float) -> Any:
-    @jax.custom_vjp
-    def grad_clip(x: Any) -> Any:
-        return x
-
-    grad_clip.defvjp(lambda x: (x, None), lambda _, g: (jnp.clip(g, low, high),))
-    return grad_clip
-
-
-@functools.lru_cache(maxsize=256)
-def _scale_gradient(factor: float) -> Any:
-    @jax.custom_jvp
-    def grad_scale(x: Any) -> Any:
-        return x
-
-    grad_scale.defjvp(lambda primals, tangents: (primals[0], factor * tangents[0]))
-    return grad_scale
-
-
-@jax.custom_jvp
-def _refuse_gradient(x: Any) -> Any:
-    return x
-
-
-@_refuse_gradient.defjvp
-def _refuse_gradient_jvp(primals: Any, tangents: Any) -> Any:
-    raise UndefinedGradientError(
+_without_gradient = with_derivatives(
+    lambda b, v: v,
+    undefined(
         "The graph marks a value with undefined_grad: it has no gradient. Differentiate with "
         "respect to something else, or stop the gradient with disconnected_grad."
-    )
+    ),
+)
+
+
+def _of_floats(x: Value, mark: Callable[[Var], Any]) -> Value:
+    """`_mark` of numbers that can be differentiated."""
+    return _mark(x, mark) if dtype_of(x).kind in "fc" else x

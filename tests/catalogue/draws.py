@@ -1,4 +1,4 @@
-"""Every RandomVariable of Aesara: how it is built, how JAX and SciPy draw from it."""
+"""Every RandomVariable of Aesara: how it is built, how JAX draws from it, and its distribution."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import jax
 import numpy as np
 import scipy.stats as stats
 from aesara.tensor.random import basic as aer
+from aesara.tensor.random.op import RandomState, RandomVariable, default_rng
+
+from catalogue.example import Example, example
 
 
 class Case(NamedTuple):
@@ -159,3 +162,35 @@ def variable(parameter: Any) -> Any:
     """A graph's input for a parameter, in its dtype."""
     array = np.asarray(parameter)
     return at.tensor(array.dtype, shape=(None,) * array.ndim)
+
+
+# --- Examples -----------------------------------------------------------------------------
+
+
+def _example(op: Any, *parameters: Any, kind: type | None = None) -> Example:
+    """Two draws, of which only the type is compared: tests/random is about their distribution."""
+
+    def build(*inputs: Any) -> Any:
+        size = {} if op is aer.permutation else {"size": (2,)}
+        return op(*inputs, **size, rng=generator(op))
+
+    arrays = [np.asarray(p) for p in parameters]
+    return example(kind or type(op), build, *arrays, is_drawn=True)
+
+
+EXAMPLES = [
+    *{
+        type(case.op): _example(case.op, *case.parameters)
+        for case in (*CONTINUOUS, *DISCRETE)
+        if isinstance(case.op, RandomVariable)
+    }.values(),
+    _example(lambda a, **kw: aer.choice(a, **kw), [1, 2, 4], kind=aer.ChoiceRV),
+    _example(aer.multivariate_normal, np.zeros(2), np.eye(2)),
+    _example(aer.dirichlet, np.ones(3)),
+    _example(aer.multinomial, 5, [0.2, 0.5, 0.3]),
+    _example(aer.permutation, np.arange(4)),
+    *(
+        example(type(op), lambda seed, op=op: aer.normal(rng=op(seed)), np.int64(5), is_drawn=True)
+        for op in (default_rng, RandomState)
+    ),
+]

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivatives import undefined, with_derivatives
-from jaxprgen.emit.formula import Term
+from jaxprgen.emit import expression as fx
+from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.expression import Expression, formula, where
 from jaxprgen.emit.values import known, splat_value
 
 _SERIES_BELOW = 8.0
@@ -53,29 +53,29 @@ class _Order(NamedTuple):
         Whether an order may be negative and no integer.
     """
 
-    size: Term
-    whole: Term
-    odd: Term
-    negative: Term
-    sine: Term
-    cosine: Term
+    size: Expression
+    whole: Expression
+    odd: Expression
+    negative: Expression
+    sine: Expression
+    cosine: Expression
     reflected: bool
 
 
-def _order(v: Term) -> _Order:
-    size = f.minimum(f.magnitude(v), _LARGEST)
-    nearest = f.round_(size)
+def _order(v: Expression) -> _Order:
+    size = fx.minimum(abs(v), _LARGEST)
+    nearest = fx.rint(size)
     rest = size - nearest
-    odd = f.equal(nearest - 2 * f.floor(0.5 * nearest), 1)
-    sine, cosine = f.sin(math.pi * rest), f.cos(math.pi * rest)
+    odd = (nearest - 2 * fx.floor(0.5 * nearest)).equals(1)
+    sine, cosine = fx.sin(math.pi * rest), fx.cos(math.pi * rest)
     value = known(v.value)
     return _Order(
         size,
-        f.equal(rest, 0),
+        rest.equals(0),
         odd,
         v < 0,
-        f.where(odd, -sine, sine),
-        f.where(odd, -cosine, cosine),
+        where(odd, -sine, sine),
+        where(odd, -cosine, cosine),
         value is None or bool(np.any((value < 0) & (value != np.floor(value)))),
     )
 
@@ -83,38 +83,40 @@ def _order(v: Term) -> _Order:
 # --- The power series ---------------------------------------------------------------------
 
 
-def _series(order: _Order, x: Term, sign: float) -> Term:
+def _series(order: _Order, x: Expression, sign: float) -> Expression:
     """``(x/2)^v / Γ(v+1) Σ (sign x²/4)^k / (k! (v+1)_k)`` for ``0 <= x <= 8``: DLMF 10.2.2.
 
     What is left out is below rounding; negative orders take more terms.
     """
     v = order.size
     if order.reflected:
-        v = f.where(order.negative & ~order.whole, -v, v)
+        v = where(order.negative & ~order.whole, -v, v)
 
     q = (0.25 * sign) * x * x
     total = 1 + 0 * q
     for k in range(40 if order.reflected else 26, 0, -1):
         total = 1 + total * q / (k * (v + k))
-    at_zero = f.where(v < 0, math.inf, f.where(v > 0, 0, v + 1))  # 1 for 0, NaN for NaN.
+    at_zero = where(v < 0, math.inf, where(v > 0, 0, v + 1))  # 1 for 0, NaN for NaN.
     half = 0.5 * x
-    exponent = v * f.log(f.where(f.equal(x, 0), 1, half)) - f.gammaln(v + 1)
-    first = f.where(f.equal(x, 0), at_zero, f.exp(exponent))
+    exponent = v * fx.log(where(x.equals(0), 1, half)) - fx.lgamma(v + 1)
+    first = where(x.equals(0), at_zero, fx.exp(exponent))
     # Γ is negative between -2k - 1 and -2k.
-    low = f.floor(v + 1)
-    below = (low < 0) & ~f.equal(low, 2 * f.floor(0.5 * low))
-    return f.where(below, -first, first) * total
+    low = fx.floor(v + 1)
+    below = (low < 0) & ~low.equals(2 * fx.floor(0.5 * low))
+    return where(below, -first, first) * total
 
 
 # --- Integrals through saddle points --------------------------------------------------------
 
 
-def _exponent(p: Term, q: Term, v: Term, s: Term, rotated: Term | None = None) -> tuple[Term, Term]:
+def _exponent(
+    p: Expression, q: Expression, v: Expression, s: Expression, rotated: Expression | None = None
+) -> tuple[Expression, Expression]:
     """Real and imaginary part of ``s (cosh z - 1) + v (sinh z - z)`` at ``z = p + iq``.
 
     ``rotated`` is the imaginary part of ``s``.
     """
-    sinh, cosh, sin, cos = f.sinh(0.5 * p), f.cosh(0.5 * p), f.sin(0.5 * q), f.cos(0.5 * q)
+    sinh, cosh, sin, cos = fx.sinh(0.5 * p), fx.cosh(0.5 * p), fx.sin(0.5 * q), fx.cos(0.5 * q)
     a, b = sinh * cos, cosh * sin  # sinh(z/2)
     c, d = cosh * cos, sinh * sin  # cosh(z/2)
     real, imaginary = 2 * (a * a - b * b), 4 * a * b
@@ -127,7 +129,7 @@ def _exponent(p: Term, q: Term, v: Term, s: Term, rotated: Term | None = None) -
     )
 
 
-def _upright(s: Term, v: Term) -> Term:
+def _upright(s: Expression, v: Expression) -> Expression:
     """The integral over 2πi from ``∞ - iπ`` to ``∞ + iπ`` for ``s >= 0``.
 
     Of its halves, which are conjugate, the upper one. The contour leans to the right.
@@ -135,17 +137,19 @@ def _upright(s: Term, v: Term) -> Term:
     count, end = 24, 8.0
     step = end / count
 
-    def part(k: Term, s: Term, v: Term, scale: Term) -> list[Term]:
+    def part(k: Expression, s: Expression, v: Expression, scale: Expression) -> list[Expression]:
         q = scale * ((k + 0.5) * step)
         real, imaginary = _exponent(scale + 0.2 * q * q, q, v, s)
-        return [f.exp(real) * (f.cos(imaginary) + 0.4 * q * f.sin(imaginary))]
+        return [fx.exp(real) * (fx.cos(imaginary) + 0.4 * q * fx.sin(imaginary))]
 
-    scale = f.minimum(1 / f.sqrt(s), 1 / f.cbrt(v))
-    (total,) = f.totals(1, count, part, s, v, scale)
+    scale = fx.minimum(1 / fx.sqrt(s), 1 / fx.cbrt(v))
+    (total,) = fx.totals(1, count, part, s, v, scale)
     return total * scale * (step / math.pi)
 
 
-def _slanted(s: Term, rotated: Term, v: Term, factor: Term) -> tuple[Term, Term]:
+def _slanted(
+    s: Expression, rotated: Expression, v: Expression, factor: Expression
+) -> tuple[Expression, Expression]:
     """The integral from ``-∞`` to ``∞ + iπ`` for ``s < 0``, or ``s = 0`` and ``rotated > 0``.
 
     The contour goes through the saddle point, or where ``v`` dominates above it, at an angle of
@@ -154,100 +158,107 @@ def _slanted(s: Term, rotated: Term, v: Term, factor: Term) -> tuple[Term, Term]
     count, end = 48, 6.0
     step = 2 * end / count
 
-    def part(k: Term, s: Term, rotated: Term, v: Term, scale: Term, above: Term) -> list[Term]:
+    def part(
+        k: Expression,
+        s: Expression,
+        rotated: Expression,
+        v: Expression,
+        scale: Expression,
+        above: Expression,
+    ) -> list[Expression]:
         p = scale * ((k + 0.5) * step - end)
-        e = f.exp(-p)
+        e = fx.exp(-p)
         level = 1 / (1 + 3 * e)
-        q = above - 0.75 * math.pi * f.expm1(-p) * level
+        q = above - 0.75 * math.pi * fx.expm1(-p) * level
         slope = 3 * math.pi * e * level * level
         real, imaginary = _exponent(p, q, v, s, rotated)
-        size, sin, cos = f.exp(real), f.sin(imaginary), f.cos(imaginary)
+        size, sin, cos = fx.exp(real), fx.sin(imaginary), fx.cos(imaginary)
         return [size * (cos - slope * sin), size * (sin + slope * cos)]
 
-    scale = f.minimum(factor / f.sqrt(f.maximum(-s, rotated)), 1 / f.cbrt(v))
+    scale = fx.minimum(factor / fx.sqrt(fx.maximum(-s, rotated)), 1 / fx.cbrt(v))
     above = 1.2 * v * scale * scale * scale * scale
-    real, imaginary = f.totals(2, count, part, s, rotated, v, scale, above)
+    real, imaginary = fx.totals(2, count, part, s, rotated, v, scale, above)
     return real * scale * step, imaginary * scale * step
 
 
-def _level(s: Term, v: Term) -> Term:
+def _level(s: Expression, v: Expression) -> Expression:
     """The integral from ``-∞`` to ``∞`` for ``-s``, ``s > v``."""
     count, end = 36, 9.0
     step = 2 * end / count
 
-    def part(k: Term, s: Term, v: Term, scale: Term) -> list[Term]:
+    def part(k: Expression, s: Expression, v: Expression, scale: Expression) -> list[Expression]:
         z = scale * ((k + 0.5) * step - end)
-        half = f.sinh(0.5 * z)
-        return [f.exp(v * (2 * half * f.cosh(0.5 * z) - z) - 2 * s * half * half)]
+        half = fx.sinh(0.5 * z)
+        return [fx.exp(v * (2 * half * fx.cosh(0.5 * z) - z) - 2 * s * half * half)]
 
-    scale = f.minimum(1 / f.sqrt(s), 1 / f.cbrt(v))
-    (total,) = f.totals(1, count, part, s, v, scale)
+    scale = fx.minimum(1 / fx.sqrt(s), 1 / fx.cbrt(v))
+    (total,) = fx.totals(1, count, part, s, v, scale)
     return total * scale * step
 
 
-def _hankel(order: _Order, x: Term) -> tuple[Term, Term]:
+def _hankel(order: _Order, x: Expression) -> tuple[Expression, Expression]:
     """J and Y of the order's magnitude for ``x >= 8``; where ``x < v`` not J."""
     below = x < order.size
-    v = order.size if order.reflected else f.minimum(order.size, x)
-    s = f.sqrt(f.magnitude(x - v)) * f.sqrt(x + v)
+    v = order.size if order.reflected else fx.minimum(order.size, x)
+    s = fx.sqrt(abs(x - v)) * fx.sqrt(x + v)
     real, imaginary = _slanted(
-        f.where(below, -s, 0), f.where(below, 0, s), v, f.where(below, 1.7, 1.25 + 0 * s)
+        where(below, -s, 0), where(below, 0, s), v, where(below, 1.7, 1.25 + 0 * s)
     )
     # The phase sqrt(x² - v²) - v arccos(v/x), without rounding in the multiples of pi.
-    rest = v - 4 * f.round_(0.25 * v)
-    ratio = f.minimum(v / x, 1)
-    angle = v * f.arcsin(ratio) - v * (v / (x + s)) - 0.5 * math.pi * rest
-    sin_x, cos_x, sin, cos = f.sin(x), f.cos(x), f.sin(angle), f.cos(angle)
+    rest = v - 4 * fx.rint(0.25 * v)
+    ratio = fx.minimum(v / x, 1)
+    angle = v * fx.arcsin(ratio) - v * (v / (x + s)) - 0.5 * math.pi * rest
+    sin_x, cos_x, sin, cos = fx.sin(x), fx.cos(x), fx.sin(angle), fx.cos(angle)
     c, d = cos_x * cos - sin_x * sin, sin_x * cos + cos_x * sin
     j = (real * d + imaginary * c) / math.pi
     y = (imaginary * d - real * c) / math.pi
     if not order.reflected:
         return j, y
-    growth = f.exp(v * f.arcsinh(s / x) - s)
-    return j, f.where(below, -growth * real / math.pi, y)
+    growth = fx.exp(v * fx.arcsinh(s / x) - s)
+    return j, where(below, -growth * real / math.pi, y)
 
 
 # --- J and I ------------------------------------------------------------------------------
 
 
-def _jv(v: Term, x: Term) -> Term:
+def _jv(v: Expression, x: Expression) -> Expression:
     """The Bessel function of the first kind, of order ``v``."""
-    order, size = _order(v), f.magnitude(x)
-    small = _series(order, f.minimum(size, _SERIES_BELOW), -1)
-    large = f.maximum(size, _SERIES_BELOW)
-    above = f.maximum(order.size, large)
-    s = f.sqrt((above - large) * (above + large))
+    order, size = _order(v), abs(x)
+    small = _series(order, fx.minimum(size, _SERIES_BELOW), -1)
+    large = fx.maximum(size, _SERIES_BELOW)
+    above = fx.maximum(order.size, large)
+    s = fx.sqrt((above - large) * (above + large))
     j, y = _hankel(order, large)
-    j = f.where(large < order.size, _upright(s, above) * f.exp(s - above * f.arcsinh(s / large)), j)
+    j = where(large < order.size, _upright(s, above) * fx.exp(s - above * fx.arcsinh(s / large)), j)
     if order.reflected:
-        reflected = order.cosine * j - order.sine * f.where(order.whole, 0, y)
-        j = f.where(order.negative & ~order.whole, reflected, j)
-    value = f.where(size < _SERIES_BELOW, small, j)
+        reflected = order.cosine * j - order.sine * where(order.whole, 0, y)
+        j = where(order.negative & ~order.whole, reflected, j)
+    value = where(size < _SERIES_BELOW, small, j)
     flipped = order.odd & order.whole & (order.negative ^ (x < 0))
-    return _of_real_argument(order, x, f.where(flipped, -value, value))
+    return _of_real_argument(order, x, where(flipped, -value, value))
 
 
-def _iv(v: Term, x: Term) -> Term:
+def _iv(v: Expression, x: Expression) -> Expression:
     """The modified Bessel function of the first kind, of order ``v``."""
-    order, size = _order(v), f.magnitude(x)
-    small = _series(order, f.minimum(size, _SERIES_BELOW), 1)
-    large = f.minimum(f.maximum(size, _SERIES_BELOW), _LARGEST)
-    s = f.sqrt(order.size * order.size + large * large)
-    exponent = s - order.size * f.arcsinh(order.size / large)
-    root = f.exp(0.5 * exponent)  # Its square may be infinite where the result is not.
+    order, size = _order(v), abs(x)
+    small = _series(order, fx.minimum(size, _SERIES_BELOW), 1)
+    large = fx.minimum(fx.maximum(size, _SERIES_BELOW), _LARGEST)
+    s = fx.sqrt(order.size * order.size + large * large)
+    exponent = s - order.size * fx.arcsinh(order.size / large)
+    root = fx.exp(0.5 * exponent)  # Its square may be infinite where the result is not.
     i = root * _upright(s, order.size) * root
     if order.reflected:
-        k = f.exp(-exponent) * _level(s, order.size)
-        rest = order.sine * f.where(order.whole, 0, k) * (1 / math.pi)
-        i = f.where(order.negative, i + rest, i)
-    value = f.where(size < _SERIES_BELOW, small, i)
+        k = fx.exp(-exponent) * _level(s, order.size)
+        rest = order.sine * where(order.whole, 0, k) * (1 / math.pi)
+        i = where(order.negative, i + rest, i)
+    value = where(size < _SERIES_BELOW, small, i)
     flipped = order.odd & order.whole & (x < 0)
-    return _of_real_argument(order, x, f.where(flipped, -value, value))
+    return _of_real_argument(order, x, where(flipped, -value, value))
 
 
-def _of_real_argument(order: _Order, x: Term, value: Term) -> Term:
-    undefined = ((x < 0) & ~order.whole) | f.equal(f.magnitude(x), math.inf)
-    return f.where(undefined, math.nan, value)
+def _of_real_argument(order: _Order, x: Expression, value: Expression) -> Expression:
+    undefined = ((x < 0) & ~order.whole) | abs(x).equals(math.inf)
+    return where(undefined, math.nan, value)
 
 
 _NONE = undefined(
@@ -257,24 +268,22 @@ _NONE = undefined(
 )
 
 
-def _neighbours(function: ew.Emit, v: Term, x: Term) -> tuple[Term, Term]:
+def _neighbours(function: ew.Emit, v: Expression, x: Expression) -> tuple[Expression, Expression]:
     """The function of the orders below and above."""
     value = splat_value(v.value)
-    low, high = (
-        v + n if value is None else Term(v.builder, np.asarray(value + n, v.dtype)) for n in (-1, 1)
-    )
-    return f.call(function, low, x), f.call(function, high, x)
+    low, high = (v + n if value is None else v.like(value + n) for n in (-1, 1))
+    return fx.call(function, low, x), fx.call(function, high, x)
 
 
-def _jv_slope(v: Term, x: Term) -> Term:
+def _jv_slope(v: Expression, x: Expression) -> Expression:
     low, high = _neighbours(jv, v, x)
     return 0.5 * (low - high)
 
 
-def _iv_slope(v: Term, x: Term) -> Term:
+def _iv_slope(v: Expression, x: Expression) -> Expression:
     low, high = _neighbours(iv, v, x)
     return 0.5 * (low + high)
 
 
-jv = f.computed_in(f.widest, with_derivatives(f.formula(_jv), _NONE, f.formula(_jv_slope)))
-iv = f.computed_in(f.widest, with_derivatives(f.formula(_iv), _NONE, f.formula(_iv_slope)))
+jv = formula(_jv, _NONE, _jv_slope, precision=fx.widest)
+iv = formula(_iv, _NONE, _iv_slope, precision=fx.widest)

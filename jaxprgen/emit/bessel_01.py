@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from jaxprgen.emit import bessel
-from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivatives import with_derivatives
-from jaxprgen.emit.formula import Term
+from jaxprgen.emit import expression as fx
+from jaxprgen.emit.expression import Expression, formula, where
 
 # Of P and of Q x/8 for the orders 0 and 1: interpolation polynomials in 64/x² at 13 Chebyshev nodes
 # on [0, 1], of the Hankel functions that mpmath computes with 50 digits.
@@ -55,43 +52,42 @@ _SERIES = tuple(
 )
 
 
-def _parts(order: int, size: Term) -> tuple[Term, Term]:
+def _parts(order: int, size: Expression) -> tuple[Expression, Expression]:
     """The function over ``(size / 2)^order`` if ``size < 8``, and the function else."""
-    half = 0.5 * f.minimum(size, 8)
-    large = f.maximum(size, 8)
+    half = 0.5 * fx.minimum(size, 8)
+    large = fx.maximum(size, 8)
     inverse = 8 / large
     u = inverse * inverse
-    p = f.polynomial(_P_AND_Q[2 * order], u)
-    q = f.polynomial(_P_AND_Q[2 * order + 1], u) * inverse
-    sin, cos = f.sin(large), f.cos(large)
+    p = fx.polynomial(u, _P_AND_Q[2 * order])
+    q = fx.polynomial(u, _P_AND_Q[2 * order + 1]) * inverse
+    sin, cos = fx.sin(large), fx.cos(large)
     # The cosine and the sine of the phase, times the square root of 2.
     c, s = (sin + cos, sin - cos) if order == 0 else (sin - cos, -sin - cos)
-    beyond = (p * c - q * s) / f.sqrt(math.pi * large)
-    return f.polynomial(_SERIES[order], half * half), beyond
+    beyond = (p * c - q * s) / fx.sqrt(math.pi * large)
+    return fx.polynomial(half * half, _SERIES[order]), beyond
 
 
-def _j0(x: Term) -> Term:
+def _j0(x: Expression) -> Expression:
     """The Bessel function of the first kind of order 0."""
-    size = f.magnitude(x)
+    size = abs(x)
     near, far = _parts(0, size)
-    return f.where(size < 8, near, far)
+    return where(size < 8, near, far)
 
 
-def _j1(x: Term) -> Term:
+def _j1(x: Expression) -> Expression:
     """The Bessel function of the first kind of order 1."""
-    size = f.magnitude(x)
+    size = abs(x)
     near, far = _parts(1, size)
-    return f.where(size < 8, 0.5 * x * near, f.where(x < 0, -far, far))
+    return where(size < 8, 0.5 * x * near, where(x < 0, -far, far))
 
 
-def _j0_slope(x: Term) -> Term:
-    return -f.call(j1, x)
+def _j0_slope(x: Expression) -> Expression:
+    return -fx.call(j1, x)
 
 
-def _j1_slope(x: Term) -> Term:
-    two = Term(x.builder, np.asarray(2, x.dtype))
-    return 0.5 * (f.call(j0, x) - f.call(bessel.jv, two, x))
+def _j1_slope(x: Expression) -> Expression:
+    return 0.5 * (fx.call(j0, x) - fx.call(bessel.jv, 2, x))
 
 
-j0 = f.computed_in(f.single, with_derivatives(f.formula(_j0), f.formula(_j0_slope)))
-j1 = f.computed_in(f.single, with_derivatives(f.formula(_j1), f.formula(_j1_slope)))
+j0 = formula(_j0, _j0_slope)
+j1 = formula(_j1, _j1_slope)

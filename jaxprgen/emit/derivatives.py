@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
@@ -14,7 +15,6 @@ from jaxprgen.emit.values import (
     atom,
     broadcast_shapes,
     broadcast_to,
-    like,
     shape_of,
     splat_value,
 )
@@ -81,15 +81,10 @@ def _build(b: Builder, outputs: Sequence[Value], shape: Shape) -> ClosedJaxpr:
     return b.build(atoms, name="with_derivatives")
 
 
-def of_a_choice(b: Builder, *operands: Value) -> Value:
-    """The derivative with respect to an operand that chooses among functions: zero."""
-    return like(operands[0], 0)
-
-
-def undefined(message: str) -> ew.Emit:
+def undefined(message: str) -> Callable[..., NoReturn]:
     """A derivative that is not there."""
 
-    def emit(b: Builder, *operands: Value) -> Value:
+    def emit(*operands: object) -> NoReturn:
         raise UndefinedGradientError(message)
 
     return emit

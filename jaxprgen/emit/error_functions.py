@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jaxprgen.emit import formula as f
-from jaxprgen.emit.derivatives import with_derivatives
-from jaxprgen.emit.formula import Term
+from jaxprgen.emit import expression as fx
+from jaxprgen.emit.expression import Expression, formula, where
 
 # The interpolation polynomial of (1 + 2x) erfcx(x) for x >= 0 in t = (x - 3) / (x + 3) at 25
 # Chebyshev nodes, computed with 50 digits and mpmath. The variables are those of M. M. Shepherd and
@@ -26,12 +25,13 @@ _ERFCX = (
 # fmt: on
 
 
-def _erfcx(x: Term) -> Term:
+@formula
+def erfcx(x: Expression) -> Expression:
     """``exp(x²) erfc(x)``. Differentiating the polynomial keeps its accuracy for large ``x``."""
-    size = f.where(x < 0, -x, x)
-    scaled = f.polynomial(_ERFCX, 1 - 6 / (size + 3)) / (1 + 2 * size)
-    left = f.minimum(x, 0)  # Elsewhere the exponential is infinite, and so is its derivative.
-    return f.where(x < 0, 2 * f.exp(left * left) - scaled, scaled)
+    size = where(x < 0, -x, x)
+    scaled = fx.polynomial(1 - 6 / (size + 3), _ERFCX) / (1 + 2 * size)
+    left = fx.minimum(x, 0)  # Elsewhere the exponential is infinite, and so is its derivative.
+    return where(x < 0, 2 * fx.exp(left * left) - scaled, scaled)
 
 
 # Numerators and denominators of M. J. Wichura, *Algorithm AS 241: The percentage points of the
@@ -70,48 +70,47 @@ _FAR_TAIL = (
 # fmt: on
 
 
-def _ratio(numerator: Sequence[float], denominator: Sequence[float], x: Term) -> Term:
-    return f.polynomial(numerator, x) / f.polynomial(denominator, x)
+def _ratio(numerator: Sequence[float], denominator: Sequence[float], x: Expression) -> Expression:
+    return fx.polynomial(x, numerator) / fx.polynomial(x, denominator)
 
 
-def _quantile(q: Term, tail: Term) -> Term:
+def _quantile(q: Expression, tail: Expression) -> Expression:
     """The quantile of the normal distribution over √2 at ``1/2 + q``; ``tail`` is what is beyond.
 
     The relative error is 1e-15.
     """
     middle = q * _ratio(*_MIDDLE, 0.180625 - q * q)
-    r = f.sqrt(-f.log(tail))
+    r = fx.sqrt(-fx.log(tail))
     # Held inside the range of their formula, where that is not chosen.
-    near = _ratio(*_TAIL, f.minimum(r, 5) - 1.6)
-    far = _ratio(*_FAR_TAIL, f.minimum(f.maximum(r, 5), 50) - 5)
-    beyond = f.where(f.equal(tail, 0), math.inf, f.where(r <= 5, near, far))
-    outer = f.where(q < 0, -beyond, beyond)
-    return f.where(f.magnitude(q) <= 0.425, middle, outer) * math.sqrt(0.5)
+    near = _ratio(*_TAIL, fx.minimum(r, 5) - 1.6)
+    far = _ratio(*_FAR_TAIL, fx.minimum(fx.maximum(r, 5), 50) - 5)
+    beyond = where(tail.equals(0), math.inf, where(r <= 5, near, far))
+    outer = where(q < 0, -beyond, beyond)
+    return where(abs(q) <= 0.425, middle, outer) * math.sqrt(0.5)
 
 
-def _erfinv(x: Term) -> Term:
+def _erfinv(x: Expression) -> Expression:
     """The inverse of `erf` on [-1, 1], NaN outside; XLA's loses 1e-10 near the ends."""
-    return _quantile(0.5 * x, 0.5 * (1 - f.magnitude(x)))
+    return _quantile(0.5 * x, 0.5 * (1 - abs(x)))
 
 
-def _erfcinv(x: Term) -> Term:
+def _erfcinv(x: Expression) -> Expression:
     """The inverse of `erfc` on [0, 2], NaN outside."""
-    return _quantile(0.5 * (1 - x), 0.5 * f.minimum(x, 2 - x))
+    return _quantile(0.5 * (1 - x), 0.5 * fx.minimum(x, 2 - x))
 
 
-def _slope(y: Term) -> Term:
+def _slope(y: Expression) -> Expression:
     """The derivative of `erfinv` where it is ``y``."""
-    return 0.5 * math.sqrt(math.pi) * f.exp(y * y)
+    return 0.5 * math.sqrt(math.pi) * fx.exp(y * y)
 
 
-def _erfinv_slope(x: Term) -> Term:
-    return _slope(f.call(erfinv, x))
+def _erfinv_slope(x: Expression) -> Expression:
+    return _slope(fx.call(erfinv, x))
 
 
-def _erfcinv_slope(x: Term) -> Term:
-    return -_slope(f.call(erfcinv, x))
+def _erfcinv_slope(x: Expression) -> Expression:
+    return -_slope(fx.call(erfcinv, x))
 
 
-erfcx = f.computed_in(f.single, f.formula(_erfcx))
-erfinv = f.computed_in(f.single, with_derivatives(f.formula(_erfinv), f.formula(_erfinv_slope)))
-erfcinv = f.computed_in(f.single, with_derivatives(f.formula(_erfcinv), f.formula(_erfcinv_slope)))
+erfinv = formula(_erfinv, _erfinv_slope)
+erfcinv = formula(_erfcinv, _erfcinv_slope)

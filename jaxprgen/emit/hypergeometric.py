@@ -19,18 +19,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import expression as fx
-from jaxprgen.emit import reduce
-from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.derivatives import of_a_choice, undefined, with_derivatives
-from jaxprgen.emit.expression import Emit, Expression, formula, where
+from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.expression import Expression, formula, where
 from jaxprgen.emit.gamma_functions import gamma_sign
-from jaxprgen.emit.values import Value, like, shape_of
-from jaxprgen.ir import Builder
 
 _TERMS = 5000
 _STEPS = 20000
@@ -50,41 +45,14 @@ class _Parameters(NamedTuple):
     c_rate: Expression
 
 
-def _loop(
-    more: Callable[..., Expression],
-    step: Callable[..., Sequence[Expression]],
-    changing: Sequence[Expression],
-    fixed: Sequence[Expression],
-    limit: int,
-) -> list[Expression]:
-    """Repeat ``step(*changing, *fixed)`` where ``more(*changing, *fixed)``, up to a limit."""
-    builder, count = changing[0].builder, len(changing)
-    start = [changing[0].like(0), *changing, *fixed]
-
-    def test(b: Builder, counter: Value, *values: Value) -> Value:
-        going_on = more(*[Expression(b, v) for v in values]).value
-        some = reduce.sum(b, going_on, tuple(range(len(shape_of(going_on)))))
-        return ew.bitwise_and(b, some, (Expression(b, counter) < limit).value)
-
-    def body(b: Builder, counter: Value, *values: Value) -> list[Value]:
-        xs = [Expression(b, v) for v in values]
-        active = more(*xs)
-        new = zip(step(*xs), xs, strict=False)
-        found = [where(active, y, x).value for y, x in new]
-        return [(Expression(b, counter) + 1).value, *found, *values[count:]]
-
-    values = while_loop(builder, test, body, [e.value for e in start])
-    return [Expression(builder, v) for v in values[1 : count + 1]]
-
-
 # --- The series at zero ------------------------------------------------------------------
 
 
 def _at_zero(p: _Parameters, z: Expression) -> list[Expression]:
     """The function and its derivative in ``z``, then both differentiated along the rates."""
-    one, zero = z * 0 + 1, z * 0
+    zero, one = z.like(0), z.like(1)
     state = [zero, one, zero, one, zero, zero, zero]
-    _, _, _, f, g, df, dg = _loop(_series_goes_on, _next_term, state, [*p, z], _TERMS)
+    _, _, _, f, g, df, dg = fx.iterate(_TERMS, _next_term, state, [*p, z], _series_goes_on)
     safe = where(z.equals(0), 1, z)
     return [f, where(z.equals(0), p.a * p.b / p.c, g / safe), df, dg / safe]
 
@@ -105,7 +73,7 @@ def _matters(n: Expression, term: Expression, total: Expression) -> Expression:
 
 
 def _next_term(
-    n: Expression, term: Expression, rate: Expression, *rest: Expression
+    _: Expression, n: Expression, term: Expression, rate: Expression, *rest: Expression
 ) -> list[Expression]:
     f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z = rest
     upper, lower = (a + n) * (b + n) * z, (c + n) * (n + 1)
@@ -133,7 +101,7 @@ def _advance(
         z_end, y_end = rest[-2:]
         return where(z < 0.5, z < z_end, y > y_end)
 
-    def step(z: Expression, y: Expression, *rest: Expression) -> list[Expression]:
+    def step(_: Expression, z: Expression, y: Expression, *rest: Expression) -> list[Expression]:
         values, parameters, (z_end, y_end) = rest[:4], _Parameters(*rest[4:10]), rest[10:]
         left = where(z < 0.5, z_end - z, y - y_end)
         h = _step_size(parameters, z, y)
@@ -142,7 +110,7 @@ def _advance(
         found = _taylor(parameters, z, y, h, values)
         return [where(last, z_end, z + h), where(last, y_end, y - h), *found]
 
-    return _loop(more, step, state, [*p, *end], _STEPS)
+    return fx.iterate(_STEPS, step, state, [*p, *end], more)
 
 
 def _step_size(p: _Parameters, z: Expression, y: Expression) -> Expression:
@@ -158,9 +126,8 @@ def _taylor(
 ) -> list[Expression]:
     """The four values one step further."""
     f, g, df, dg = values
-    zero = h * 0
-    state = [zero, f, g * h, df, dg * h, f + g * h, g * h, df + dg * h, dg * h]
-    found = _loop(_taylor_goes_on, _next_coefficients, state, [*p, z, y, h], _TERMS)
+    state = [h.like(0), f, g * h, df, dg * h, f + g * h, g * h, df + dg * h, dg * h]
+    found = fx.iterate(_TERMS, _next_coefficients, state, [*p, z, y, h], _taylor_goes_on)
     _, _, _, _, _, f, g, df, dg = found
     return [f, g / h, df, dg / h]
 
@@ -171,7 +138,7 @@ def _taylor_goes_on(n: Expression, *rest: Expression) -> Expression:
     return (n < 3) | _matters(m, abs(u) + abs(v), g) | _matters(m, abs(du) + abs(dv), dg)
 
 
-def _next_coefficients(n: Expression, *rest: Expression) -> list[Expression]:
+def _next_coefficients(_: Expression, n: Expression, *rest: Expression) -> list[Expression]:
     """Coefficients ``n`` and ``n + 1`` of powers of the step become ``n + 1`` and ``n + 2``."""
     u, v, du, dv, f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z, y, h = rest
     scale = h / (z * y * (n + 1) * (n + 2))
@@ -308,7 +275,6 @@ def _mirror(p: _Parameters) -> tuple[Expression, Expression, Expression]:
     return logarithm, sign * gamma_sign(a + 0.5), rate
 
 
-@formula
 def _hyp2f1(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
     """Gauss's hypergeometric function; infinite at its poles and, unless it ends, above 1."""
     none = z * 0
@@ -316,7 +282,6 @@ def _hyp2f1(a: Expression, b: Expression, c: Expression, z: Expression) -> Expre
     return where(fx.isnan(z) | fx.isnan(a) | fx.isnan(b) | fx.isnan(c), math.nan, f)
 
 
-@formula
 def _hyp2f1_der(
     a: Expression, b: Expression, c: Expression, z: Expression, which: Expression
 ) -> Expression:
@@ -327,36 +292,22 @@ def _hyp2f1_der(
     return where(known, df, math.nan)
 
 
-def _along(which: int) -> Emit:
-    def emit(b: Builder, *operands: Value) -> Value:
-        return hyp2f1_der(b, *operands, like(operands[0], which))
-
-    return emit
-
-
-def _call(function: Emit, *operands: Expression) -> Expression:
-    b = operands[0].builder
-    return Expression(b, function(b, *[x.value for x in operands]))
-
-
-@formula
 def _point_derivative(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
     """The derivative with respect to the argument (DLMF 15.5.1)."""
-    return a * b / c * _call(hyp2f1, a + 1, b + 1, c + 1, z)
+    return a * b / c * fx.call(hyp2f1, a + 1, b + 1, c + 1, z)
 
 
-@formula
 def _mixed_derivative(
     a: Expression, b: Expression, c: Expression, z: Expression, which: Expression
 ) -> Expression:
     """The derivative with respect to the argument and a parameter."""
     raised = (a + 1, b + 1, c + 1, z)
     rate = where(which.equals(0), b / c, where(which.equals(1), a / c, -(a * b / (c * c))))
-    return rate * _call(hyp2f1, *raised) + a * b / c * _call(hyp2f1_der, *raised, which)
+    return rate * fx.call(hyp2f1, *raised) + a * b / c * fx.call(hyp2f1_der, *raised, which)
 
 
 _NONE = undefined(
     "Gauss's hypergeometric function has no second derivative with respect to its parameters."
 )
-hyp2f1_der = with_derivatives(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, of_a_choice)
-hyp2f1 = with_derivatives(_hyp2f1, _along(0), _along(1), _along(2), _point_derivative)
+hyp2f1_der = formula(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, fx.of_a_choice)
+hyp2f1 = formula(_hyp2f1, *(fx.along(hyp2f1_der, i) for i in range(3)), _point_derivative)

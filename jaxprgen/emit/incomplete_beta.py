@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxprgen.emit import expression as fx
-from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.derivatives import of_a_choice, undefined, with_derivatives
-from jaxprgen.emit.expression import Emit, Expression, formula, where
+from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.expression import Expression, formula, where
 from jaxprgen.emit.gamma_functions import (
     lgamma1p,
     lgamma_increase,
@@ -31,8 +30,6 @@ from jaxprgen.emit.gamma_functions import (
     stirling_error,
 )
 from jaxprgen.emit.incomplete_gamma import NODES, WEIGHTS
-from jaxprgen.emit.values import Value, dtype_of, like
-from jaxprgen.ir import Builder
 
 _TERMS = 36
 _FAR = 30.0
@@ -138,37 +135,28 @@ def _near_one(case: _Case) -> tuple[Expression, Expression, Expression]:
 
 def _series(case: _Case) -> list[Expression]:
     """The sum of ``(1 - a)_n y**n / (n! (b + n))`` over positive ``n``, and its derivative."""
-    builder = case.a.builder
-    zero, zeros = case.a.like(0), case.a * 0
-    parameters = [case.a, case.b, case.y, case.along_a, case.along_b]
-    carries = [zero, zeros + 1, zeros, zeros, zeros, *parameters]
 
-    def more(b: Builder, n: Value, *_: Value) -> Value:
-        return (Expression(b, n) < _TERMS).value
-
-    def step(inner: Builder, *values: Value) -> list[Value]:
-        n, term, change, total, moment, a, b, y, along_a, along_b = (
-            Expression(inner, v) for v in values
-        )
+    def step(n: Expression, *rest: Expression) -> list[Expression]:
+        term, change, total, moment, a, b, y, along_a, along_b = rest
         n = n + 1
         factor = (n - a) / n * y
         change = change * factor - term * along_a * y / n
         term = term * factor
         inverse = 1 / (b + n)
         moment = moment + (change - term * along_b * inverse) * inverse
-        found = [n, term, change, total + term * inverse, moment, a, b, y, along_a, along_b]
-        return [e.value for e in found]
+        return [term, change, total + term * inverse, moment]
 
-    found = while_loop(builder, more, step, [e.value for e in carries])
-    return [Expression(builder, v) for v in found[3:5]]
+    zero, one = case.a.like(0), case.a.like(1)
+    parameters = [case.a, case.b, case.y, case.along_a, case.along_b]
+    return fx.iterate(_TERMS, step, [one, zero, zero, zero], parameters)[2:]
 
 
 def _evaluate(
     a: Expression, b: Expression, x: Expression, along_a: Expression
 ) -> tuple[Expression, Expression]:
     """The function and its derivative; both parameters positive, ``x`` from 0 to 1."""
-    tiny = float(np.finfo(dtype_of(x.value)).tiny)
-    largest = float(np.finfo(dtype_of(x.value)).max) ** 0.5
+    tiny = float(np.finfo(x.dtype).tiny)
+    largest = float(np.finfo(x.dtype).max) ** 0.5
     a, b = (fx.minimum(fx.maximum(p, tiny), largest) for p in (a, b))
     x = fx.minimum(fx.maximum(x, 0), 1)
     y = 1 - x
@@ -197,7 +185,6 @@ def _invalid(a: Expression, b: Expression, x: Expression) -> Expression:
     return outside((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided
 
 
-@formula
 def _betainc(a: Expression, b: Expression, x: Expression) -> Expression:
     """The regularized incomplete beta function, with its limits where a parameter is 0."""
     value, _ = _evaluate(a, b, x, a * 0)
@@ -206,7 +193,6 @@ def _betainc(a: Expression, b: Expression, x: Expression) -> Expression:
     return where(_invalid(a, b, x), math.nan, value)
 
 
-@formula
 def _betainc_der(a: Expression, b: Expression, x: Expression, along_a: Expression) -> Expression:
     """The derivative of `betainc` with respect to ``a``, or ``b`` where ``along_a`` is 0."""
     _, slope = _evaluate(a, b, x, where(along_a.equals(0), x * 0, 1))
@@ -214,7 +200,6 @@ def _betainc_der(a: Expression, b: Expression, x: Expression, along_a: Expressio
     return where(_invalid(a, b, x), math.nan, value)
 
 
-@formula
 def _point_derivative(a: Expression, b: Expression, x: Expression) -> Expression:
     """The derivative with respect to ``x``."""
     zero = x * 0
@@ -224,16 +209,15 @@ def _point_derivative(a: Expression, b: Expression, x: Expression) -> Expression
     return where(x.equals(0), at_zero, where(x.equals(1), at_one, inside))
 
 
-@formula
 def _mixed_derivative(
     a: Expression, b: Expression, x: Expression, along_a: Expression
 ) -> Expression:
     """The derivative with respect to ``x`` and a parameter."""
-    builder = x.builder
-    density = Expression(builder, _point_derivative(builder, a.value, b.value, x.value))
     which = along_a.equals(0)
     logarithm = where(which, fx.log1p(-x), fx.log(x))
-    return density * (logarithm + fx.digamma(a + b) - fx.digamma(where(which, b, a)))
+    return _point_derivative(a, b, x) * (
+        logarithm + fx.digamma(a + b) - fx.digamma(where(which, b, a))
+    )
 
 
 _NONE = undefined(
@@ -241,12 +225,5 @@ _NONE = undefined(
 )
 
 
-def _along(a: float) -> Emit:
-    def emit(b: Builder, *operands: Value) -> Value:
-        return betainc_der(b, *operands, like(operands[0], a))
-
-    return emit
-
-
-betainc_der = with_derivatives(_betainc_der, _NONE, _NONE, _mixed_derivative, of_a_choice)
-betainc = with_derivatives(_betainc, _along(1.0), _along(0.0), _point_derivative)
+betainc_der = formula(_betainc_der, _NONE, _NONE, _mixed_derivative, fx.of_a_choice)
+betainc = formula(_betainc, fx.along(betainc_der, 1), fx.along(betainc_der, 0), _point_derivative)

@@ -17,8 +17,8 @@ import math
 import numpy as np
 
 from jaxprgen.emit import expression as fx
-from jaxprgen.emit.derivatives import undefined, with_derivatives
-from jaxprgen.emit.expression import Emit, Expression, formula, where
+from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.expression import Expression, formula, where
 from jaxprgen.emit.gamma_functions import (
     gamma,
     lgamma1p,
@@ -27,7 +27,6 @@ from jaxprgen.emit.gamma_functions import (
     outside,
     stirling_error,
 )
-from jaxprgen.emit.values import dtype_of
 
 _STEPS = np.linspace(-3.5, 4.5, 101)
 NODES = np.exp(_STEPS - np.exp(-_STEPS))
@@ -82,11 +81,10 @@ def _limits(
 def _interior(k: Expression, x: Expression) -> tuple[Expression, Expression]:
     """Both operands, harmless where limits hold or the branch for large ``x`` is not taken."""
     # Larger than the smallest number, so that the quotient of both is finite.
-    least = float(np.finfo(dtype_of(k.value)).tiny) ** 0.9
+    least = float(np.finfo(k.dtype).tiny) ** 0.9
     return fx.maximum(k, least), fx.maximum(x, 1)
 
 
-@formula
 def _gammainc(k: Expression, x: Expression) -> Expression:
     tail, _ = _tail(*_interior(k, x))
     near, _, _ = _near_zero(k, x)
@@ -94,7 +92,6 @@ def _gammainc(k: Expression, x: Expression) -> Expression:
     return _limits(k, x, value, (1, 0))
 
 
-@formula
 def _gammaincc(k: Expression, x: Expression) -> Expression:
     tail, _ = _tail(*_interior(k, x))
     _, near, _ = _near_zero(k, x)
@@ -102,7 +99,6 @@ def _gammaincc(k: Expression, x: Expression) -> Expression:
     return _limits(k, x, value, (0, 1))
 
 
-@formula
 def _gammainc_der(k: Expression, x: Expression) -> Expression:
     """The derivative of `gammainc` with respect to the order; 0 at ``x = 0``.
 
@@ -117,7 +113,6 @@ def _gammainc_der(k: Expression, x: Expression) -> Expression:
     return where(outside((k, 0), (x, 0)), math.nan, value)
 
 
-@formula
 def _point_derivative(k: Expression, x: Expression) -> Expression:
     """The derivative of `gammainc` with respect to ``x``."""
     exponent = (k - 1) * fx.log(x) - x - fx.lgamma(k)
@@ -126,11 +121,9 @@ def _point_derivative(k: Expression, x: Expression) -> Expression:
     return where(x < 0, math.nan, where((k < 10) | x.equals(0), small, large))
 
 
-@formula
 def _mixed_derivative(k: Expression, x: Expression) -> Expression:
     """The derivative of `gammainc` with respect to both."""
-    density = Expression(k.builder, _point_derivative(k.builder, k.value, x.value))
-    return density * (fx.log(x) - fx.digamma(k))
+    return _point_derivative(k, x) * (fx.log(x) - fx.digamma(k))
 
 
 _NONE = undefined(
@@ -138,33 +131,34 @@ _NONE = undefined(
 )
 
 
-def _negative(function: Emit) -> Emit:
-    return formula(lambda k, x: -Expression(k.builder, function(k.builder, k.value, x.value)))
+gammainc_der = formula(_gammainc_der, _NONE, _mixed_derivative)
+gammainc = formula(_gammainc, fx.along(gammainc_der), _point_derivative)
 
 
-gammainc_der = with_derivatives(_gammainc_der, _NONE, _mixed_derivative)
-gammainc = with_derivatives(_gammainc, gammainc_der, _point_derivative)
-gammaincc_der = _negative(gammainc_der)
-gammaincc = with_derivatives(_gammaincc, gammaincc_der, _negative(_point_derivative))
+def _gammaincc_der(k: Expression, x: Expression) -> Expression:
+    """The derivative of `gammaincc` with respect to the order."""
+    return -fx.call(gammainc_der, k, x)
+
+
+gammaincc_der = formula(_gammaincc_der)
+gammaincc = formula(_gammaincc, _gammaincc_der, lambda k, x: -_point_derivative(k, x))
 
 
 @formula
 def lower_gamma(k: Expression, x: Expression) -> Expression:
     """The lower incomplete gamma function, not regularized."""
-    b = k.builder
-    return Expression(b, gammainc(b, k.value, x.value)) * Expression(b, gamma(b, k.value))
+    return fx.call(gammainc, k, x) * fx.call(gamma, k)
 
 
 @formula
 def upper_gamma(k: Expression, x: Expression) -> Expression:
     """The upper incomplete gamma function, not regularized."""
-    b = k.builder
-    return Expression(b, gammaincc(b, k.value, x.value)) * Expression(b, gamma(b, k.value))
+    return fx.call(gammaincc, k, x) * fx.call(gamma, k)
 
 
 @formula
 def chi2sf(x: Expression, k: Expression) -> Expression:
     """The survival function of the chi-squared distribution with ``k > 0`` degrees of freedom."""
     half = fx.maximum(x, 0) * 0.5
-    tail = Expression(k.builder, gammaincc(k.builder, (k * 0.5).value, half.value))
+    tail = fx.call(gammaincc, k * 0.5, half)
     return where(k > 0, tail, math.nan)

@@ -21,7 +21,7 @@ def while_loop(
     Both emit into a builder of their own, which they are given. The condition is a boolean
     scalar; the body returns values of the carries' types.
     """
-    operands = atoms(b, carries)
+    operands = b.vary_alike(atoms(b, carries))
     types = [x.aval for x in operands]
     test, step = b.nested(types), b.nested(types)
     condition_jaxpr = test.build([atom(test, condition(test, *test.inputs))], name="condition")

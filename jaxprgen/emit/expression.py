@@ -20,7 +20,6 @@ from jaxprgen.emit.values import (
     Array,
     Dtype,
     Value,
-    atom,
     broadcast_shapes,
     broadcast_to,
     dtype_of,
@@ -198,8 +197,7 @@ def iterate(
     b, count = changing[0].builder, len(changing)
     carried = [x.value for x in fixed if splat_value(x.value) is None]
     shape = broadcast_shapes(*(shape_of(x.value) for x in (*changing, *fixed)))
-    start = [atom(b, broadcast_to(b, x.value, shape)) for x in changing]
-    start = b.vary_alike([*start, *(atom(b, x) for x in carried)])
+    start = [like(changing[0].value, 0), *(broadcast_to(b, x.value, shape) for x in changing)]
 
     def operands(inner: Builder, values: Sequence[Value]) -> list[Expression]:
         rest = iter(values[count:])
@@ -223,7 +221,7 @@ def iterate(
         following = [broadcast_to(inner, x.value, shape) for x in found]
         return [ew.add(inner, k, like(k, 1)), *following, *values[count:]]
 
-    found = while_loop(b, goes_on, body, [like(changing[0].value, 0), *start])
+    found = while_loop(b, goes_on, body, [*start, *carried])
     return [Expression(b, x) for x in found[1 : count + 1]]
 
 

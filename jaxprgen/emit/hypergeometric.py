@@ -12,6 +12,10 @@ A series that ends is a polynomial, with ``c`` the same negative integer as well
 value depends on the order of ``a`` and ``b``. Derivatives with respect to its parameters are those
 of the function: Aesara's own implementation leaves out the terms that then do not end, and knows
 none for ``z <= -1``.
+
+Beside the function another solution is carried along, as large at the first point as the terms
+that are summed there: rounding errors grow as it does. Where it says that fewer than two digits are
+left, the function is NaN. Its derivatives with respect to parameters have no such guard.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ import math
 import operator
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from jaxprgen.emit import expression as fx
 from jaxprgen.emit.derivatives import undefined
@@ -32,6 +38,8 @@ _STEPS = 20000
 _NEGLIGIBLE = 1e-18
 # Where c is negative the other solution outgrows this one on the way: the series leads farther.
 _FAR = 0.9
+# A value of which the error is estimated to be larger than this is NaN.
+_WORTH = 1e-2
 
 
 class _Parameters(NamedTuple):
@@ -48,11 +56,16 @@ class _Parameters(NamedTuple):
 # --- The series at zero ------------------------------------------------------------------
 
 
-def _at_zero(p: _Parameters, z: Expression) -> list[Expression]:
-    """The function and its derivative in ``z``, then both differentiated along the rates."""
+def _at_zero(p: _Parameters, z: Expression, *, watched: bool = False) -> list[Expression]:
+    """The function and its derivative in ``z``, then both differentiated along the rates.
+
+    If ``watched``, the sums of the magnitudes of the terms of the first two instead; there are no
+    rates then.
+    """
     zero, one = z.like(0), z.like(1)
     state = [zero, one, zero, one, zero, zero, zero]
-    _, _, _, f, g, df, dg = fx.iterate(_TERMS, _next_term, state, [*p, z], _series_goes_on)
+    step = _next_magnitude if watched else _next_term
+    _, _, _, f, g, df, dg = fx.iterate(_TERMS, step, state, [*p, z], _series_goes_on)
     safe = where(z.equals(0), 1, z)
     return [f, where(z.equals(0), p.a * p.b / p.c, g / safe), df, dg / safe]
 
@@ -87,6 +100,11 @@ def _next_term(
     carried = where(rate.equals(0), 0, rate * (upper / lower))
     n, term, rate = n + 1, term * factor, carried + moved
     return [n, term, rate, f + term, g + n * term, df + rate, dg + n * rate]
+
+
+def _next_magnitude(*state: Expression) -> list[Expression]:
+    n, term, rate, f, g, size, slope = _next_term(*state)
+    return [n, term, rate, f, g, size + abs(term), slope + n * abs(term)]
 
 
 # --- From point to point ------------------------------------------------------------------
@@ -155,16 +173,34 @@ def _next_coefficients(_: Expression, n: Expression, *rest: Expression) -> list[
 # --- The function ------------------------------------------------------------------------
 
 
-def _inside(p: _Parameters, z: Expression, y: Expression) -> tuple[Expression, Expression]:
+def _inside(
+    p: _Parameters, z: Expression, y: Expression, *, watched: bool
+) -> tuple[Expression, Expression]:
     """The function and its derivative along the rates, for ``0 <= z < 1`` and ``y = 1 - z``."""
     a, b, c, *_ = p
     size = abs(a * b) / fx.maximum(abs(c), 1) + abs(a) + abs(b) + abs(c)
     first = fx.minimum(z, where(c < -1, _FAR, fx.minimum(2 / (size + 1), 0.5)))
-    values = _at_zero(p, first)
-    start = [first, where(first.equals(z), y, 1 - first), *values]
-    reached, rest, f, _, df, _ = _advance(p, start, [z, y])
+    f, g, df, dg = _at_zero(p, first, watched=watched)
+    if watched:  # A solution that is another one, as rounding errors are.
+        df, dg = df + 1, -dg
+    start = [first, where(first.equals(z), y, 1 - first), f, g, df, dg]
+    reached, rest, f, g, df, dg = _advance(p, start, [z, y])
     missed = where(reached < 0.5, reached < z, rest > y)
+    if watched:
+        missed = missed | _is_lost(f, g, df, dg, z * y)
     return where(missed, math.nan, f), where(missed, math.nan, df)
+
+
+def _is_lost(
+    f: Expression, g: Expression, error: Expression, slope: Expression, scale: Expression
+) -> Expression:
+    """Whether rounding errors leave no digits: ``error`` is the solution that they follow.
+
+    It starts as large as the terms of the first series together. Near a zero of the function
+    its slope counts.
+    """
+    spread = (abs(error) + abs(slope) * scale) * (float(np.finfo(f.dtype).eps) / _WORTH)
+    return spread > abs(f) + abs(g) * scale
 
 
 def _whole(x: Expression) -> Expression:
@@ -226,8 +262,13 @@ def _ordered(p: _Parameters) -> _Parameters:
     )
 
 
-def _evaluate(p: _Parameters, z: Expression) -> tuple[Expression, Expression]:
-    """The function and its derivative along the rates, for any argument."""
+def _evaluate(
+    p: _Parameters, z: Expression, *, watched: bool = False
+) -> tuple[Expression, Expression]:
+    """The function and its derivative along the rates, for any argument.
+
+    If ``watched``, NaN where the function is lost to rounding, and no derivative.
+    """
     p = _ordered(p)
     below, inner = z < 0, where(z < 1, z, 0)
     y = where(below, 1 / (1 - inner), 1 - inner)
@@ -236,12 +277,18 @@ def _evaluate(p: _Parameters, z: Expression) -> tuple[Expression, Expression]:
     mapped = p._replace(
         b=where(below, p.c - p.b, p.b), b_rate=where(below, p.c_rate - p.b_rate, p.b_rate)
     )
-    f, df = _mirrored(mapped, x, y, -p.a * logarithm, -p.a_rate * logarithm)
+    f, df = _mirrored(mapped, x, y, -p.a * logarithm, -p.a_rate * logarithm, watched=watched)
     return _beyond(p, z, f, df)
 
 
 def _mirrored(
-    p: _Parameters, x: Expression, y: Expression, logarithm: Expression, rate: Expression
+    p: _Parameters,
+    x: Expression,
+    y: Expression,
+    logarithm: Expression,
+    rate: Expression,
+    *,
+    watched: bool,
 ) -> tuple[Expression, Expression]:
     """The values at ``x = 1 - y``, times a factor of which the logarithm and its rate are given.
 
@@ -253,7 +300,7 @@ def _mirrored(
     turned = p._replace(
         c=where(mirrored, a + b - c + 1, c), c_rate=where(mirrored, b_rate - c_rate, c_rate)
     )
-    f, df = _inside(turned, where(mirrored, y, x), where(mirrored, x, y))
+    f, df = _inside(turned, where(mirrored, y, x), where(mirrored, x, y), watched=watched)
     more, sign, more_rate = _mirror(p)
     logarithm = where(mirrored, logarithm + more, logarithm)
     rate = where(mirrored, rate + more_rate, rate)
@@ -278,7 +325,7 @@ def _mirror(p: _Parameters) -> tuple[Expression, Expression, Expression]:
 def _hyp2f1(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
     """Gauss's hypergeometric function; infinite at its poles and, unless it ends, above 1."""
     none = z * 0
-    f, _ = _evaluate(_Parameters(a, b, c, none, none, none), z)
+    f, _ = _evaluate(_Parameters(a, b, c, none, none, none), z, watched=True)
     return where(fx.isnan(z) | fx.isnan(a) | fx.isnan(b) | fx.isnan(c), math.nan, f)
 
 

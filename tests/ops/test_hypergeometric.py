@@ -104,6 +104,32 @@ def test_second_derivatives():
         jax.eval_shape(jax.grad(jax.grad(f, 0), 1), *point)
 
 
+# Parameters, argument and value, by mpmath; all digits are lost on the way, up to 167 of them.
+LOST = [
+    (-2000.5, 3, 2, 0.2, -3.3715322673384518e-192),
+    (-116.984375, 25.203125, -1.63125, 0.38762737, -7.956821625529948e-07),
+    (-2.296875, -99.046875, -21.11875, 0.67416831, -9.646753430011703),
+    (1.015625, -178.984375, -2.95625, -1.50743518, -1.323385880079676e80),
+]
+# Ill conditioned or tiny, and yet all digits are there; the last one is a zero of the function.
+KEPT = [
+    (40, 60, 10, -3, 2.331643835832818e-40),
+    (800.3, 900.1, 5, -0.7, -8.911640937439925e-208),
+    (600, -700.5, 400, 0.5, -3.8000276134703897e-255),
+    (-60, 90.5, 2.5, 0.6, 26.609987113673455),
+    (2, 3, -40.3, 0.9, -1.6656922962037962e50),
+    (-1, 2, 1, 0.5, 0),
+]
+
+
+def test_what_is_lost_to_rounding_is_nan(evaluate):
+    (ours, _), _ = evaluate(np.array(LOST).T[:4])
+    assert np.isnan(ours).all()
+    *args, values = np.array(KEPT).T
+    (ours, _), _ = evaluate(args)
+    assert_close(ours, values, 1e-12, args)
+
+
 INF, NAN = np.inf, np.nan
 EDGES = [
     *[(1, 1, 2, 1.5), (0.5, 0.3, 0.7, 2), (-2, 1, 2, 1.5), (1, 1, 2, 1), (-2, 1, 2, 1)],

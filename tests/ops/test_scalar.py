@@ -54,16 +54,6 @@ ABSTRACT = {
     aes.basic.FixedLogicalComparison,
 }
 LATER = {
-    "BetaIncDer",
-    "Hyp2F1",
-    "Hyp2F1Der",
-    "Erfcinv",
-    "Erfcx",
-    "Iv",
-    "J0",
-    "J1",
-    "Jv",
-    "Owens_t",
     "SymPyCCode",  # C code and nothing else.
 }
 

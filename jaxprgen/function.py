@@ -190,6 +190,12 @@ def compile(
 ) -> CompiledFunction:
     """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
 
+    If the graph draws random numbers the function takes one PRNG key before all inputs, typed or
+    legacy. The generators that no node of the graph computes, shared variables or inputs, are
+    numbered in the order in which the outputs, from the first to the last, come upon them; the
+    ``n``-th draw in a row from the ``i``-th has the key
+    ``jax.random.fold_in(jax.random.fold_in(key, i), n)``, counted from zero.
+
     Parameters
     ----------
     graph

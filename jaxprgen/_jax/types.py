@@ -83,7 +83,7 @@ def array_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
 
 def is_key(x: Any) -> bool:
     """Whether something is a typed PRNG key, or an array of them."""
-    return jax.dtypes.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)
+    return jax.numpy.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)
 
 
 def is_plain(aval: ShapedArray) -> bool:

@@ -22,7 +22,6 @@ from operands import COUNT, FLOATS, run_by_equation, values
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.frontend.aesara.scalar import RULES
 
 with warnings.catch_warnings():
@@ -53,9 +52,8 @@ ABSTRACT = {
     aes.basic.LogicalComparison,
     aes.basic.FixedLogicalComparison,
 }
-LATER = {
-    "SymPyCCode",  # C code and nothing else.
-}
+WITHOUT_PYTHON = {"SymPyCCode"}
+"""C code and nothing else."""
 
 
 def subclasses(kind):
@@ -97,19 +95,12 @@ def name(op):
     return f"{type(op).__name__}-{op}"
 
 
-def test_every_scalar_op_has_a_rule_or_is_left_for_later():
+def test_every_scalar_op_has_a_rule():
     installed = {op for op in subclasses(aes.ScalarOp) if op.__module__.startswith("aesara.")}
     composites = {op for op in installed if issubclass(op, aes.Composite)}
     without = installed - composites - ABSTRACT - set(RULES)
-    assert {op.__name__ for op in without} == LATER
+    assert {op.__name__ for op in without} == WITHOUT_PYTHON
     assert {type(op) for op in OPS} == set(RULES)
-
-
-@pytest.mark.parametrize("op", [op for op in instances() if type(op).__name__ in LATER], ids=name)
-def test_what_is_left_for_later_is_unsupported(op):
-    xs = [at.vector(f"x{i}") for i in range(op.nin)]
-    with pytest.raises(UnsupportedOpError, match=f"Elemwise{{{op}"):
-        jaxprgen.compile(xs, Elemwise(op)(*xs))
 
 
 # --- Values and dtypes -------------------------------------------------------------------

@@ -11,15 +11,18 @@ from jaxprgen.frontend.aesara.random import samples
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
 from jaxprgen.inspect import debug, pretty
+from jaxprgen.stateful import StatefulFunction, function
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CompiledFunction",
     "JaxprGenError",
+    "StatefulFunction",
     "check",
     "compile",
     "debug",
+    "function",
     "inspect",
     "jaxpr_as_fun",
     "lowers",

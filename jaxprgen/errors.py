@@ -97,6 +97,10 @@ class DuplicateRuleError(JaxprGenError, ValueError):
     """A rule is already registered for this Op; pass ``override=True`` to replace it."""
 
 
+class StateError(JaxprGenError, RuntimeError):
+    """A function that keeps state is called where it cannot, or with a state of something else."""
+
+
 class DrawingError(JaxprGenError, RuntimeError):
     """Graphviz, which draws, is not installed, or does not draw this."""
 

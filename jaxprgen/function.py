@@ -40,12 +40,19 @@ class CompiledFunction:
         Shapes that meet in a node do not agree, or a known index lies outside its axis.
     """
 
-    def __init__(self, plan: Plan, name: str, checks: bool, seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        checks: bool,
+        seconds: float = 0.0,
+        donated: Sequence[int] = (),
+    ) -> None:
         self._plan_seconds = seconds
         self.__name__ = self.__qualname__ = name
         self._plan = plan
         self._checks = checks
-        self._specializer = Specializer(plan, name, checks)
+        self._specializer = Specializer(plan, name, checks, donated=donated)
         # What JAX, and `help`, take the names of arguments from.
         self.__signature__ = signature([i.name for i in plan.inputs])
         self._on_device: list[tuple[Any, Any]] = [(None, None)] * len(plan.shared)

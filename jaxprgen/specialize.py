@@ -16,7 +16,8 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
-from jaxprgen.emit.values import Array, atom
+from jaxprgen.emit.random import end_of
+from jaxprgen.emit.values import Array
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning, StaticShapeError
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering, ValueNeededError
@@ -51,6 +52,7 @@ class Specialization:
         values: Sequence[Any] | None,
         name: str,
         seconds: float,
+        donated: Sequence[int] = (),
     ) -> None:
         self.closed_jaxpr = closed
         self.values = values
@@ -61,7 +63,8 @@ class Specialization:
         self._sources: list[Any] = [position.get(id(c), c) for c in constants]
         self._params = _jax.jit_params(hoisted, name)
         self._on_device: list[Any] | None = None
-        self._jitted = jax.jit(_named(self._run, name, hoisted.jaxpr.debug_info.arg_names))
+        program = _named(self._run, name, hoisted.jaxpr.debug_info.arg_names)
+        self._jitted = jax.jit(program, donate_argnums=[len(constants) + i for i in donated])
 
     def _run(self, *operands: Any) -> list[Any]:
         """What JAX calls to trace the program, and otherwise to debug it: with ``jax_debug_nans``,
@@ -135,11 +138,21 @@ class Specializer:
     """A cache of the programs of one plan. Safe to use from several threads.
 
     With ``observing``, programs keep what stands for the plan's variables, and what there is to
-    warn of is left to another one of the same plan.
+    warn of is left to another one of the same plan. The memory of arguments that are ``donated``
+    is reused for results.
     """
 
-    def __init__(self, plan: Plan, name: str, checks: bool, *, observing: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        checks: bool,
+        *,
+        observing: bool = False,
+        donated: Sequence[int] = (),
+    ) -> None:
         self._observing = observing
+        self._donated = donated
         self.plan = plan
         self.name = name
         self._checks = checks
@@ -206,7 +219,7 @@ class Specializer:
         outputs: list[Atom] = []
         for value, place in zip(lowering.run(), self.plan.output_places, strict=True):
             builder.source_info = self.plan.source_infos[place]
-            outputs.append(atom(builder, value))
+            outputs.append(end_of(builder, value))
         closed = builder.build(
             outputs,
             name=self.name,
@@ -218,7 +231,7 @@ class Specializer:
         )
         seconds = time.perf_counter() - start
         kept = lowering.values if self._observing else None
-        return Specialization(closed, shared, kept, self.name, seconds)
+        return Specialization(closed, shared, kept, self.name, seconds, self._donated)
 
     def _values(self, family: _Family, arguments: Sequence[Any]) -> dict[int, Array]:
         """The arguments that decide shapes, in their inputs' dtypes."""

@@ -29,7 +29,7 @@ from jaxprgen.emit.values import (
     shape_of,
     size_of,
 )
-from jaxprgen.ir import Builder
+from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
 
@@ -52,6 +52,13 @@ def take_key(b: Builder, stream: Stream) -> tuple[Stream, Var]:
     The ``n``-th key of a stream is ``jax.random.fold_in(key, n)``, counted from zero.
     """
     return Stream(stream.key, stream.taken + 1), fold_in(b, stream.key, stream.taken)
+
+
+def end_of(b: Builder, x: Value | Stream) -> Atom:
+    """A result as an operand; of a stream, the key of one that goes on where it ends."""
+    if not isinstance(x, Stream):
+        return atom(b, x)
+    return fold_in(b, x.key, x.taken) if x.taken else x.key
 
 
 def typed_key(b: Builder, key: Var) -> Var:

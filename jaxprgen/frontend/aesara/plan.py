@@ -43,16 +43,19 @@ def plan_of(
     *,
     callbacks: bool = False,
     sizes: Mapping[Variable, int] | None = None,
+    states: bool = False,
 ) -> Plan:
     """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`.
 
-    With ``callbacks``, nodes without a rule call their Python implementation.
+    With ``callbacks``, nodes without a rule call their Python implementation. With ``states``,
+    those of generators are inputs and outputs as others are, each a key.
     """
     inputs, outputs = ends_of(graph, outputs)
     for variable in outputs:
-        if not is_array(variable):
+        if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_no_array(variable)}")
-    plan = _Planner(callbacks).plan(*_with_key(inputs, outputs))
+    ends = (inputs, (), outputs) if states else _with_key(inputs, outputs)
+    plan = _Planner(callbacks).plan(*ends)
     return replace(plan, sizes=_sizes(plan, sizes)) if sizes else plan
 
 

@@ -1,0 +1,210 @@
+"""Functions that keep state: shared variables, updates, givens, and the pure form."""
+
+from __future__ import annotations
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.compile.io import In
+from laws import assert_same
+
+import jaxprgen
+from jaxprgen.errors import (
+    ArgumentCountError,
+    InvalidGraphError,
+    RuntimeCheckWarning,
+    StateError,
+)
+
+x = at.dvector("x")
+n = at.lscalar("n")
+
+
+def counter():
+    return aesara.shared(np.zeros(3), name="total")
+
+
+def by_aesara(inputs, outputs, **options):
+    from aesara.compile.mode import Mode
+
+    return aesara.function(inputs, outputs, mode=Mode(linker="py", optimizer=None), **options)
+
+
+def test_updates_are_seen_by_the_next_call_and_by_get_value():
+    ours, theirs = counter(), counter()
+    f = jaxprgen.function([x], at.sum(ours), updates={ours: ours + x})
+    g = by_aesara([x], at.sum(theirs), updates={theirs: theirs + x})
+    for _ in range(3):
+        assert_same(f(np.arange(3.0)), g(np.arange(3.0)))
+        assert_same(ours.get_value(), theirs.get_value())
+    ours.set_value(np.ones(3))
+    assert_same(f(np.arange(3.0)), np.asarray(3.0))
+    assert_same(ours.get_value(), np.arange(3.0) + 1)
+
+
+def test_values_stay_on_the_device_and_their_memory_is_reused():
+    total = counter()
+    f = jaxprgen.function([x], None, updates={total: total + x})
+    f(np.ones(3))
+    before = total.get_value(borrow=True)
+    assert isinstance(before, jax.Array)
+    f(np.ones(3))
+    assert before.is_deleted()
+
+
+def test_functions_share_what_they_update():
+    total = counter()
+    add = jaxprgen.function([x], None, updates=[(total, total + x)])
+    read = jaxprgen.function([], total * 2)
+    add(np.ones(3))
+    assert_same(read(), np.full(3, 2.0))
+    add(np.ones(3))
+    assert_same(read(), np.full(3, 4.0))
+    assert_same(by_aesara([], total * 2)(), np.full(3, 4.0))
+
+
+def test_updates_are_simultaneous():
+    a, b = (aesara.shared(np.float64(i), name=name) for i, name in enumerate("ab"))
+    swap = jaxprgen.function([], [a, b], updates={a: b, b: a})
+    assert [float(v) for v in swap()] == [0, 1]
+    assert [float(v) for v in swap()] == [1, 0]
+
+
+def test_results_come_as_outputs_are_asked_for():
+    y = x * 2
+    assert_same(jaxprgen.function([x], y)(np.ones(3)), np.full(3, 2.0))
+    assert isinstance(jaxprgen.function([x], [y])(np.ones(3)), list)
+    found = jaxprgen.function([x], {"double": y, "sum": at.sum(x)})(np.ones(3))
+    assert list(found) == ["double", "sum"]
+    assert_same(found["sum"], np.asarray(3.0))
+    total = counter()
+    assert jaxprgen.function([x], None, {total: x})(np.ones(3)) is None
+    assert jaxprgen.function([x], [], {total: x})(np.ones(3)) == []
+    with pytest.raises(InvalidGraphError, match="there is nothing to compute"):
+        jaxprgen.function([x], None)
+
+
+def test_arguments_by_name_and_by_default():
+    a, b = at.dscalars("a", "b")
+    f = jaxprgen.function([a, In(b, name="other", value=2.0)], a - b)
+    assert f(3.0) == f(a=3.0) == f(3.0, 2.0) == f(other=2.0, a=3.0) == 1
+    with pytest.raises(ArgumentCountError, match=r"main\(a, other=2.0\): missing a required"):
+        f()
+    with pytest.raises(ArgumentCountError, match="unexpected keyword argument 'c'"):
+        f(1.0, c=2.0)
+
+
+def test_givens():
+    a, b = at.dscalars("a", "b")
+    f = jaxprgen.function([b], a**2, givens={a: b + 1})
+    assert f(2.0) == 9
+    data = aesara.shared(np.arange(6.0))
+    i = at.lscalar("i")
+    batch = jaxprgen.function([i], at.sum(x), givens=[(x, data[i * 2 : i * 2 + 2])])
+    with pytest.warns(RuntimeCheckWarning, match="reads or writes 2 elements together"):
+        assert [float(batch(k)) for k in range(3)] == [1, 5, 9]
+    total = counter()
+    f = jaxprgen.function([b], None, givens={a: b}, updates={total: total + a})
+    f(3.0)
+    assert_same(total.get_value(), np.full(3, 3.0))
+
+
+def test_shapes_that_arguments_and_states_decide():
+    size = aesara.shared(np.int64(2), name="size")
+    f = jaxprgen.function([n], at.zeros((n, size)), updates={size: size + 1})
+    assert [f(1).shape, f(3).shape] == [(1, 2), (3, 3)]
+
+
+# --- Random numbers -----------------------------------------------------------------------
+
+
+def test_streams_advance_as_they_do_in_aesara():
+    stream = at.random.RandomStream(7)
+    u = stream.uniform(size=(3,))
+    f = jaxprgen.function([], u)
+    first, second = f(), f()
+    assert not np.allclose(first, second)
+    stream.seed(7)
+    assert_same(f(), first)
+    fixed = jaxprgen.function([], u, no_default_updates=True)
+    assert_same(fixed(), fixed())
+
+
+def test_equal_seeds_give_equal_draws():
+    one, two = (
+        jaxprgen.function([], at.random.RandomStream(seed).normal(size=(3,))) for seed in (3, 3)
+    )
+    assert_same(one(), two())
+    other = jaxprgen.function([], at.random.RandomStream(4).normal(size=(3,)))
+    assert not np.allclose(one(), other())
+    old = aesara.shared(np.random.RandomState(3))
+    assert jaxprgen.function([], at.random.randint(0, 9, size=(3,), rng=old))().shape == (3,)
+
+
+# --- The pure form ------------------------------------------------------------------------
+
+
+def test_the_pure_form_changes_nothing_and_is_transformed():
+    total = counter()
+    stream = at.random.RandomStream(7)
+    noise = stream.normal(size=(3,))
+    f = jaxprgen.function([x], at.sum(total * x + noise), updates={total: total + x})
+    state = f.state()
+    assert "total" in state
+    assert len(state) == 2
+    out, after = jax.jit(f.pure)(state, np.arange(3.0))
+    again, _ = f.pure(state, np.arange(3.0))
+    assert_same(out, again)
+    assert_same(after["total"], np.arange(3.0))
+    assert_same(total.get_value(), np.zeros(3))
+    gradient = jax.grad(lambda s, v: f.pure({**state, "total": s}, v)[0])(
+        np.ones(3), np.arange(3.0)
+    )
+    assert_same(gradient, np.arange(3.0))
+    _, carried = jax.lax.scan(lambda s, v: f.pure(s, v)[::-1], state, np.ones((4, 3)))
+    assert carried.shape == (4,)
+    assert_same(f(np.arange(3.0)), out)
+    assert_same(total.get_value(), after["total"])
+    np.testing.assert_array_equal(
+        *(jax.random.key_data(s[next(k for k in s if k != "total")]) for s in (f.state(), after))
+    )
+
+
+def test_the_stateful_form_under_a_transform():
+    total = counter()
+    f = jaxprgen.function([x], total, updates={total: total + x}, name="step")
+    for run in (lambda: jax.jit(f)(np.ones(3)), lambda: jax.jit(lambda: f(np.ones(3)))()):
+        with pytest.raises(StateError) as error:
+            run()
+        assert str(error.value) == (
+            "step updates total, which it cannot do inside of a function that JAX transforms.\n"
+            "Call outputs, state = step.pure(state, ...) there; the state to begin with is "
+            "step.state()."
+        )
+    assert_same(total.get_value(), np.zeros(3))
+    read = jaxprgen.function([x], at.sum(total * x))
+    assert_same(jax.grad(read)(np.ones(3)), np.zeros(3))
+
+
+def test_a_state_of_something_else():
+    total = counter()
+    f = jaxprgen.function([], total, updates={total: total + 1})
+    with pytest.raises(StateError, match="The state of main is of total, not of sum"):
+        f.pure({"sum": np.ones(3)})
+
+
+# --- Errors -------------------------------------------------------------------------------
+
+
+def test_updates_that_cannot_be():
+    total = counter()
+    with pytest.raises(InvalidGraphError, match="x is to be updated, but is no shared variable"):
+        jaxprgen.function([x], None, updates={x: x + 1})
+    with pytest.raises(InvalidGraphError, match="total is updated twice"):
+        jaxprgen.function([], None, updates=[(total, total), (total, total + 1)])
+    with pytest.raises(InvalidGraphError, match=r"total is a TensorType.*Cast the update"):
+        jaxprgen.function([], None, updates={total: at.zeros((2, 2))})
+    with pytest.raises(InvalidGraphError, match="cannot be given for it"):
+        jaxprgen.function([], x, givens={x: at.zeros((2, 2))})

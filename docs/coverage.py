@@ -160,7 +160,7 @@ def rows() -> dict[str, list[Row]]:
         if family is None or find_rule(op) is not None:
             raise LookupError(f"tests/catalogue has no example of {op.__module__}.{op.__name__}.")
         families.setdefault(family, []).append(Row(op, [("", {NO_RULE: []})]))
-    order = list(dict.fromkeys([*FAMILIES, *LATER]))
+    order = [*FAMILIES, *LATER]
     return {
         family: sorted(families[family], key=lambda row: (row.op.__name__.lower(), str(row.op)))
         for family in sorted(families, key=order.index)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import aesara
 import aesara.tensor as at
+import jax
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
@@ -39,6 +40,7 @@ n, m, p = at.lscalars("n", "m", "p")
 sizes = at.lvector("sizes")
 flags = at.bvector("flags") > 0
 ONES = np.arange(1.0, 7.0)
+KEY = jax.random.key(0)
 
 
 class Opaque(Op):
@@ -202,8 +204,8 @@ GRAPHS = {
     ),
     "sequence": Row([x], scan(lambda a: a * 2, sequences=[x]), verdicts="callback"),
     "branches": Row([x, n], ifelse(n > 0, x, x + 1), verdicts="refused"),
-    "model": Row([X], logistic(X.shape[1]), verdicts="refused refused refused refused"),
-    "model of p": Row([X, p], logistic(p), verdicts="refused refused refused refused", static="p"),
+    "model": Row([X], logistic(X.shape[1]), [KEY, np.ones((2, 3))]),
+    "model of p": Row([X, p], logistic(p), [KEY, np.ones((2, 3)), 3], "static", static="p"),
     "own Op": Row([x], at.exp(Opaque()(x + 1)), verdicts="callback"),
     "own scalar Op": Row([x], Elemwise(Cube(same_out))(x), verdicts="callback"),
     "no array": Row([x], Opaque(at.dvector)(Opaque(generic)(x)), verdicts="refused refused"),
@@ -634,4 +636,4 @@ def test_a_model_of_p_names_p():
         "[scales = stream.halfcauchy(0, 1, size=(p,))] halfcauchy_rv{0, (0, 0), floatX, False}"
         in rows
     )
-    assert rows[-1] == "not jit-able as a whole: 4 of 10 nodes blocked (4 refused); static: p"
+    assert rows[-1] == "jit-able with p static: all of 10 nodes"

@@ -128,7 +128,7 @@ NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
             (FunctionGraph([x], [x + 1], clone=True), x),
             "A FunctionGraph has outputs of its own; leave out others.",
         ),
-        (([x, GENERATOR], x), f"Input rng has type RandomGeneratorType, {NO_ARRAY}"),
+        (([x], [x, GENERATOR]), f"Output rng has type RandomGeneratorType, {NO_ARRAY}"),
         (([SPARSE], SPARSE), f"Input s has type {SPARSE.type}, {NO_ARRAY}"),
         (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
     ],

@@ -32,7 +32,7 @@ FAMILIES = {
 }
 
 LATER = {
-    "Random numbers": ("aesara.sandbox.rng_mrg", "aesara.sandbox.multi"),
+    "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg", "aesara.sandbox.multi"),
     "Loops and branches": ("aesara.scan", "aesara.ifelse"),
     "Sparse matrices": ("aesara.sparse",),
     "Files and messages": ("aesara.tensor.io",),

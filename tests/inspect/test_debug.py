@@ -15,10 +15,10 @@ from aesara.graph.basic import Apply, applys_between
 from aesara.graph.op import Op
 from aesara.raise_op import Assert
 from aesara.tensor.subtensor import inc_subtensor, set_subtensor
+from catalogue.growing import Graph
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from laws import assert_same
-from ops.test_random_graphs import Graph
 
 import jaxprgen
 from jaxprgen import errors
@@ -82,12 +82,8 @@ def named(variable, name):
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_results_are_those_of_the_function(data):
-    graph = Graph(data.draw)
-    for _ in range(data.draw(st.integers(1, 2))):
-        graph.add_input()
-    for _ in range(data.draw(st.integers(3, 12))):
-        graph.grow()
-    f = jaxprgen.compile(graph.inputs, [v for v, _ in graph.pool[-3:]])
+    graph = Graph(data.draw(st.integers(0, 2**32 - 1)), data.draw(st.integers(8, 16)))
+    f = jaxprgen.compile(graph.inputs, [x.variable for x in graph.ends])
     outputs = f(*graph.args)
     seen = debug(f, stop=False)(*graph.args)
     assert type(seen) is type(outputs)

@@ -26,6 +26,7 @@ from jaxprgen.ir.primitives import (
     gathering,
     kinds,
     ordering,
+    random,
     windows,
 )
 
@@ -366,6 +367,13 @@ ROWS: dict[str, Row] = {
     ),
     "select_n": Row(lax.select_n, chosen(), stricter=chosen_by_int64),
     "clamp": Row(lax.clamp, clamped()),
+    "bitcast_convert_type": Row(
+        lambda x, dtype: lax.bitcast_convert_type(x, dtype),
+        one(lambda draw, shape: {"dtype": np.dtype(draw(dtypes))}),
+        stricter=lambda call: (
+            np.dtype(call.types[0].dtype).itemsize != call.options["dtype"].itemsize
+        ),
+    ),
     "convert_element_type": Row(
         lambda x, dtype: lax.convert_element_type(x, dtype),
         one(lambda draw, shape: {"dtype": draw(dtypes)}),
@@ -452,7 +460,7 @@ ROWS: dict[str, Row] = {
 # No constructors, or in a table of their own, in a file beside this one.
 ELSEWHERE = tuple(
     m.__name__
-    for m in (convolution, decompositions, derivatives, gathering, kinds, ordering, windows)
+    for m in (convolution, decompositions, derivatives, gathering, kinds, ordering, random, windows)
 )
 CONSTRUCTORS = [
     name

@@ -51,11 +51,11 @@ def plan_of(
     those of generators are inputs and outputs as others are, each a key.
     """
     inputs, outputs = ends_of(graph, outputs)
+    ends = (inputs, (), outputs) if states else _with_key(inputs, outputs)
+    plan = _Planner(callbacks).plan(*ends)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_no_array(variable)}")
-    ends = (inputs, (), outputs) if states else _with_key(inputs, outputs)
-    plan = _Planner(callbacks).plan(*ends)
     return replace(plan, sizes=_sizes(plan, sizes)) if sizes else plan
 
 

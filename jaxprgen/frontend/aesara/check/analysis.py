@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.tensor.elemwise import Elemwise
+from aesara.tensor.random.type import RandomType
 
 from jaxprgen.frontend.aesara.builders import inner_nodes
 from jaxprgen.frontend.aesara.callback import can_be_called_back
@@ -83,7 +84,7 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
         tuple(checks.values()),
         tuple(_deciding(leaves, flow, checks)),
         tuple(_odd(v, "missing input") for v in missing),
-        tuple(_odd(v, role) for v, role in ends if not is_array(v)),
+        tuple(_odd(v, role) for v, role in ends if _is_odd(v, role)),
         largest_subset(nodes, blocked, (*given, *missing), wanted),
     )
 
@@ -119,12 +120,20 @@ def _facts(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, _Facts]:
     return facts
 
 
+def _is_odd(variable: Variable, role: str) -> bool:
+    """Whether it is no array, nor among the inputs the state of a generator."""
+    is_state = isinstance(variable.type, RandomType) and role != "output"
+    return not (is_array(variable) or is_state)
+
+
 def _is_strange(variable: Variable, given: set[Variable], facts: dict[Apply, _Facts]) -> bool:
     """Whether it is no array and nothing, as a slice is, that a rule made for another."""
     if is_array(variable) or isinstance(variable, Constant):
         return False
     owner = variable.owner
-    return variable in given or owner is None or facts[owner].verdict in BLOCKED
+    if variable in given or owner is None:
+        return not isinstance(variable.type, RandomType)  # For the state of a generator is a key.
+    return facts[owner].verdict in BLOCKED
 
 
 def _facts_of(node: Apply, strange: Variable | None) -> _Facts:

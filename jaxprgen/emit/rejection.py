@@ -188,7 +188,9 @@ def binomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
 
 def multinomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
     """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`."""
-    return staged(b, Sampler(jax.random.multinomial, shape, dtype_of(p)), key, n, p)[0]
+    # JAX's ``shape`` is with the last axis or without, by version: the operands say it all.
+    n, p = broadcast_to(b, n, shape[:-1]), broadcast_to(b, p, shape)
+    return staged(b, Sampler(jax.random.multinomial, None, dtype_of(p)), key, n, p)[0]
 
 
 def nbinom(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:

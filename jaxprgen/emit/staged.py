@@ -24,10 +24,13 @@ def staged(b: Builder, routine: Callable[..., Any], *operands: Value) -> list[Va
 
 
 class Sampler(NamedTuple):
-    """A routine that draws: ``function(key, *parameters, shape=shape, dtype=dtype)``."""
+    """A routine that draws: ``function(key, *parameters, shape=shape, dtype=dtype)``.
+
+    Without a shape the parameters decide it.
+    """
 
     function: Callable[..., Any]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
     dtype: Any
 
     def __call__(self, key: Any, *parameters: Any) -> Any:

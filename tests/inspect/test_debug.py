@@ -79,10 +79,10 @@ def named(variable, name):
 # --- The law ------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_the_results_are_those_of_the_function(data):
-    graph = Graph(data.draw(st.integers(0, 2**32 - 1)), data.draw(st.integers(8, 16)))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(range(6)))
+def test_the_results_are_those_of_the_function(seed):
+    graph = Graph(seed, 12)
     f = jaxprgen.compile(graph.inputs, [x.variable for x in graph.ends])
     outputs = f(*graph.args)
     seen = debug(f, stop=False)(*graph.args)

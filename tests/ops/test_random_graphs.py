@@ -6,22 +6,20 @@ For many more: ``python benchmarks/random_graphs.py --graphs 5000``.
 import aesara.scalar as aes
 import numpy as np
 from catalogue.growing import Graph, Grown, differences, variable_of
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.frontend.aesara import elemwise, scalar
 
+SEEDS = range(7, 14)
+"""A slice of the graphs that ``benchmarks/random_graphs.py`` runs, which is to find others."""
 
-# A smaller graph of the same seed is another graph: there is nothing to shrink.
-@settings(
-    max_examples=40,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
-@given(st.integers(0, 2**32 - 1), st.integers(10, 60))
-def test_random_graphs(seed, nodes):
-    graph = Graph(seed, nodes)
+
+@settings(max_examples=len(SEEDS), suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(SEEDS))
+def test_random_graphs(seed):
+    graph = Graph(seed, 30)
     assert differences(graph, graph.ends) == []
 
 
@@ -47,7 +45,7 @@ def test_a_wrong_rule_is_found(monkeypatch):
     for op, wrong in {aes.Add: ew.subtract, aes.Sub: ew.add, aes.Mul: ew.add}.items():
         monkeypatch.setitem(scalar.RULES, op, scalar._folded(wrong))
     elemwise._rule_by_type.cache_clear()
-    graphs = [Graph(seed, 40) for seed in range(3)]
+    graphs = [Graph(seed, 40) for seed in range(6)]
     try:
         assert any(differences(graph, graph.results) for graph in graphs)
     finally:

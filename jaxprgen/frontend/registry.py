@@ -28,6 +28,8 @@ _rules: dict[type, Registration] = {}
 _selected: dict[type, Rule] = {}
 _unfolded: set[Rule] = set()
 _deferred: dict[str, str] = {}
+_searched: set[type] = set()
+"""Op classes for which nothing is deferred any more."""
 
 
 def lowers(
@@ -114,11 +116,15 @@ def defer(package: str, rules: str) -> None:
 
     So the package is imported by those alone who use it.
     """
+    _searched.clear()
     _deferred[package] = rules
 
 
 def import_rules(op_type: type) -> None:
     """Import what is deferred until an Op class of a package is asked for, or a subclass of one."""
+    if op_type in _searched:
+        return
+    _searched.add(op_type)
     modules = [base.__module__ for base in op_type.__mro__]
     for package in [p for p in _deferred if any(m.startswith(p) for m in modules)]:
         importlib.import_module(_deferred.pop(package))

@@ -236,11 +236,17 @@ def compile(
         An input is missing, given twice, or of a type that is no array; or a size is given to
         what takes none.
     """
+    callbacks = calls_back(fallback)
+    start = time.perf_counter()
+    plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
+    return CompiledFunction(plan, name, checks, time.perf_counter() - start)
+
+
+def calls_back(fallback: str) -> bool:
+    """Whether Ops without a rule are called back, as an option of that name says."""
     if fallback not in ("error", "callback"):
         raise ArgumentTypeError(f'fallback is "error" or "callback", not {fallback!r}.')
-    start = time.perf_counter()
-    plan = plan_of(graph, outputs, callbacks=fallback == "callback", sizes=sizes)
-    return CompiledFunction(plan, name, checks, time.perf_counter() - start)
+    return fallback == "callback"
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:

@@ -17,7 +17,8 @@ from jaxprgen import _jax
 from jaxprgen.errors import ArgumentCountError, StateError
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.frontend.aesara.state import Pairs, StatefulGraph, seed_of, stateful_graph
-from jaxprgen.function import CompiledFunction
+from jaxprgen.function import CompiledFunction, calls_back
+from jaxprgen.specialize import signature, to_device
 
 _keys: WeakKeyDictionary[SharedVariable, tuple[Any, Any]] = WeakKeyDictionary()
 """Of shared generators: the NumPy generator that was seen, and the key that stands for it now."""
@@ -64,9 +65,7 @@ class StatefulFunction:
         donated = tuple(i for i, n in enumerate(graph.shared) if n in self._updated)
         self._pure = CompiledFunction(plan, name, checks, seconds)
         self._donating = CompiledFunction(plan, name, checks, seconds, donated)
-        self.__signature__ = inspect.Signature(
-            [_parameter(n, self._defaults.get(i)) for i, n in enumerate(graph.names)]
-        )
+        self.__signature__ = _signature(graph.names, self._defaults)
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -123,11 +122,20 @@ class StatefulFunction:
     def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
         if not named and len(args) == len(self._names):
             return list(args)
-        try:
-            bound = self.__signature__.bind(*args, **named).arguments
-        except TypeError as error:
-            raise ArgumentCountError(f"{self.__name__}{self.__signature__}: {error}.") from None
-        return [bound.get(n, self._defaults.get(i)) for i, n in enumerate(self._names)]
+        names = self._names
+        by_place = dict(zip(names, args, strict=False))
+        defaults = {names[i]: value for i, value in self._defaults.items()}
+        given = {**defaults, **by_place, **named}
+        wrong = {
+            "missing": [n for n in names if n not in given],
+            "unknown": [n for n in named if n not in names],
+            "given twice": [n for n in named if n in by_place],
+            "too many": [str(len(args))] if len(args) > len(names) else [],
+        }
+        for what, which in wrong.items():
+            if which:
+                raise ArgumentCountError(f"{self!r} was called: {what}: {', '.join(which)}.")
+        return [given[n] for n in names]
 
 
 def function(
@@ -172,7 +180,7 @@ def function(
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
     flat, rebuild = _flattened(outputs)
     graph = stateful_graph(inputs, flat, updates, givens, no_default_updates)
-    return StatefulFunction(graph, rebuild, name, checks, fallback == "callback")
+    return StatefulFunction(graph, rebuild, name, checks, calls_back(fallback))
 
 
 def _flattened(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
@@ -190,9 +198,16 @@ def _sequence(results: Any, count: int) -> list[Any]:
     return list(results) if count > 1 else [results]
 
 
-def _parameter(name: str, default: Any) -> inspect.Parameter:
-    empty = inspect.Parameter.empty if default is None else default
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=empty)
+def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
+    """As far as Python can say it: whatever follows a default has one there."""
+    kind, first = inspect.Parameter.POSITIONAL_OR_KEYWORD, min(defaults, default=len(names))
+    parameters = signature(names).parameters.values()
+    return inspect.Signature(
+        [
+            p.replace(kind=kind, default=defaults.get(i) if i >= first else p.default)
+            for i, p in enumerate(parameters)
+        ]
+    )
 
 
 def _read(variable: SharedVariable) -> Any:
@@ -202,7 +217,8 @@ def _read(variable: SharedVariable) -> Any:
         return _on_device(variable, value)
     seen, key = _keys.get(variable, (None, None))
     if seen is not value:
-        key = jax.random.key(seed_of(value))
+        with _jax.eval_context():  # A key that a trace makes would not outlive it.
+            key = jax.random.key(seed_of(value))
         _keys[variable] = value, key
     return key
 
@@ -214,7 +230,7 @@ def _on_device(variable: SharedVariable, value: Any) -> Any:
     seen, array = _arrays.get(variable, (None, None))
     if seen is not value or array.is_deleted():
         # A copy: JAX may share an aligned array's memory, and Aesara may write into it.
-        array = jax.device_put(np.array(value))
+        (array,) = to_device([np.array(value)])
         _arrays[variable] = value, array
     return array
 

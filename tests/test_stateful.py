@@ -90,10 +90,34 @@ def test_arguments_by_name_and_by_default():
     a, b = at.dscalars("a", "b")
     f = jaxprgen.function([a, In(b, name="other", value=2.0)], a - b)
     assert f(3.0) == f(a=3.0) == f(3.0, 2.0) == f(other=2.0, a=3.0) == 1
-    with pytest.raises(ArgumentCountError, match=r"main\(a, other=2.0\): missing a required"):
-        f()
-    with pytest.raises(ArgumentCountError, match="unexpected keyword argument 'c'"):
-        f(1.0, c=2.0)
+    for call, text in (
+        (lambda: f(), "missing: a"),
+        (lambda: f(1.0, c=2.0), "unknown: c"),
+        (lambda: f(1.0, a=2.0), "given twice: a"),
+        (lambda: f(1.0, 2.0, 3.0), "too many: 3"),
+    ):
+        with pytest.raises(ArgumentCountError, match=text):
+            call()
+    g = jaxprgen.function([In(a, name="the first", value=2.0), b], a - b)
+    assert g(b=1.0) == g(2.0, 1.0) == 1
+
+
+def test_what_is_read_under_a_trace_outlives_it():
+    total, u = counter(), at.random.RandomStream(7).uniform()
+    f = jaxprgen.function([x], at.sum(x + total) + u, no_default_updates=True)
+    assert_same(jax.jit(f)(np.ones(3)), f(np.ones(3)))
+
+
+def test_a_value_that_moves_from_one_variable_to_another():
+    now, before = counter(), aesara.shared(np.zeros(3), name="before")
+    f = jaxprgen.function([x], None, updates={before: now, now: x})
+    g = jaxprgen.function([], None, updates={before: now})
+    for i in range(3):
+        f(np.full(3, float(i)))
+        g()
+        g()
+        assert_same(before.get_value(), np.full(3, float(i)))
+        assert_same(now.get_value(), np.full(3, float(i)))
 
 
 def test_givens():

@@ -61,7 +61,8 @@ def zipf(b: Builder, key: Var, shape: Shape, exponent: Value) -> Value:
     By Devroye (Non-Uniform Random Variate Generation, 1986, X.6.1). Numbers beyond int64 are
     drawn anew, as in NumPy.
     """
-    dtype, largest = dtype_of(exponent), 2.0**63 if dtype_of(exponent).itemsize == 8 else 2.0**31
+    dtype = dtype_of(exponent)
+    largest = 2.0 ** (ew.canonical(np.int64).itemsize * 8 - 1)
 
     def propose(c: Builder, key: Var, a: Value) -> tuple[Value, Value]:
         one = like(a, 1)

@@ -6,7 +6,7 @@ import functools
 import html
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -14,12 +14,24 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import accept
-from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
+from jaxprgen.dispatch import Dispatcher
+from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
 from jaxprgen.frontend.graph import KEY, Input, Plan
 from jaxprgen.observe import Observation, observe
 from jaxprgen.report import Report, report_of
-from jaxprgen.specialize import CacheInfo, Specializer, signature, to_device
+from jaxprgen.specialize import Specialization, Specializer, signature, to_device
+
+_ABSTRACT = (_jax.Tracer, jax.ShapeDtypeStruct)
+"""What has no value."""
+
+
+class CacheInfo(NamedTuple):
+    """Statistics of a compiled function's specializations, as `functools.lru_cache` has them."""
+
+    hits: int
+    misses: int
+    currsize: int
 
 
 class CompiledFunction:
@@ -52,7 +64,12 @@ class CompiledFunction:
         self.__name__ = self.__qualname__ = name
         self._plan = plan
         self._checks = checks
+        self._dtypes = [i.dtype for i in plan.inputs]
         self._specializer = Specializer(plan, name, checks, donated=donated)
+        self._donated = donated
+        self._dispatcher: Dispatcher | None = None
+        self._dispatches = True  # Until a program needs more than types.
+        self._calls = 0
         # What JAX, and `help`, take the names of arguments from.
         self.__signature__ = signature([i.name for i in plan.inputs])
         self._on_device: list[tuple[Any, Any]] = [(None, None)] * len(plan.shared)
@@ -71,7 +88,7 @@ class CompiledFunction:
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in [*inputs, *shared, *outputs]
         )
-        nodes, programs = len(self._plan.steps), self.cache_info().currsize
+        nodes, programs = len(self._plan.steps), len(self._specializer)
         return (
             f"<table><caption><code>{html.escape(self.__name__)}</code>: {nodes} nodes, "
             f"{programs} programs emitted</caption>{rows}</table>"
@@ -92,30 +109,69 @@ class CompiledFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Run on arguments, or record the program where one of them is a tracer."""
-        operands = self._operands(args)
+        plain = self._dispatches and self._are_plain(args)
+        operands = args if plain else self._operands(args)
         shared = [s.read() for s in self._plan.shared]
-        specialization = self._specializer(operands, shared)
-        try:
-            outputs = specialization(operands, self._device_values(shared))
-        except TypeError:
-            if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
-                raise ArgumentTypeError(
-                    f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
-                    "values; its methods jaxpr, lower and report can."
-                ) from None
-            raise
+        on_device = self._device_values(shared)
+        if plain or (self._dispatches and not any(isinstance(x, _ABSTRACT) for x in operands)):
+            outputs = self._dispatch(operands, shared, on_device)
+        elif any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
+            raise ArgumentTypeError(
+                f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
+                "values; its methods jaxpr, lower and report can."
+            )
+        else:
+            outputs = self._specializer(operands, shared)(operands, on_device)
+        self._calls += 1
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _are_plain(self, args: Sequence[Any]) -> bool:
+        """Whether JAX can take the arguments as they are, and ask about types new to it."""
+        if len(args) != len(self._dtypes):
+            return False
+        for x, dtype in zip(args, self._dtypes, strict=True):
+            if type(x) is not _jax.ArrayImpl and not (type(x) is np.ndarray and x.dtype == dtype):
+                return False
+        return True
+
+    def _dispatch(
+        self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]
+    ) -> list[Any]:
+        """Run on arguments by JAX's cache, if no program needs more than that knows."""
+        try:
+            if self._dispatcher is None:
+                self._dispatcher = self._new_dispatcher(self._operands(operands), shared)
+            return self._dispatcher(operands, shared, on_device)
+        except JaxprGenError:
+            # Outside of JAX's trace values are known, and what is wrong is better said.
+            operands = self._operands(operands)
+            outputs = self._specializer(operands, shared)(operands, on_device)
+            self._dispatches = False
+            return outputs
+
+    def _new_dispatcher(self, operands: Sequence[Any], shared: Sequence[Any]) -> Dispatcher:
+        first = self._specializer(operands, shared)
+
+        def find(args: Sequence[Any], shared: Sequence[Any]) -> tuple[Specialization, list[Any]]:
+            operands = self._operands(args)
+            return self._specializer(operands, shared), operands
+
+        return Dispatcher(find, first, len(shared), self.__name__, self._donated)
 
     def jaxpr(self, *args: Any) -> ClosedJaxpr:
         """The program for arguments of these types: its inputs. Its constants are data."""
         operands = self._operands(args)
-        return self._specializer(operands, [s.read() for s in self._plan.shared]).closed_jaxpr
+        found = self._specializer(operands, [s.read() for s in self._plan.shared])
+        self._calls += 1
+        return found.closed_jaxpr
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """The program as JAX lowers it: StableHLO, cost analysis, ``.compile()``."""
         operands = self._operands(args)
         shared = [s.read() for s in self._plan.shared]
-        return self._specializer(operands, shared).lower(operands, shared)
+        lowered = self._specializer(operands, shared).lower(operands, shared)
+        self._calls += 1
+        return lowered
 
     def observe(self, *args: Any) -> Observation:
         """The program for arguments of these types beside its graph; emits it anew."""
@@ -141,11 +197,13 @@ class CompiledFunction:
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses and the number of programs emitted for different kinds of arguments."""
-        return self._specializer.info()
+        misses = self._specializer.misses
+        return CacheInfo(max(self._calls - misses, 0), misses, len(self._specializer))
 
     def cache_clear(self) -> None:
         """Forget all programs; the next call emits anew."""
         self._specializer.clear()
+        self._dispatcher, self._dispatches, self._calls = None, True, 0
 
     def _operands(self, args: Sequence[Any]) -> list[Any]:
         inputs = self._plan.inputs
@@ -170,6 +228,8 @@ class CompiledFunction:
         ``get_value(borrow=True)`` allows and Aesara's own in-place updates do, is not seen.
         """
         held = self._on_device
+        if not held:
+            return []
         dtypes = [_jax.canonicalize_dtype(value.dtype) for value in shared]
         stale = [
             i

@@ -24,14 +24,6 @@ from jaxprgen.frontend.lowering import Lowering, ValueNeededError
 from jaxprgen.ir import Atom, Builder
 
 
-class CacheInfo(NamedTuple):
-    """Statistics of a compiled function's specializations, as `functools.lru_cache` has them."""
-
-    hits: int
-    misses: int
-    currsize: int
-
-
 class Specialization:
     """The program for one kind of arguments.
 
@@ -43,6 +35,10 @@ class Specialization:
         What stands for each of the plan's variables, by place; kept for observing alone.
     seconds
         How long emitting it took.
+    decided
+        Whether it is of certain values of arguments, not only of their types.
+    constants
+        Data that the program takes as hidden arguments, but for shared variables.
     """
 
     def __init__(
@@ -52,27 +48,39 @@ class Specialization:
         values: Sequence[Any] | None,
         name: str,
         seconds: float,
+        decided: bool,
         donated: Sequence[int] = (),
     ) -> None:
         self.closed_jaxpr = closed
+        self.decided = decided
         self.values = values
         self.seconds = seconds
         hoisted, constants = _jax.hoist_constants(closed)
         position = {id(array): i for i, array in enumerate(shared)}
         # Where each hidden argument comes from: a shared variable's place, or an array.
         self._sources: list[Any] = [position.get(id(c), c) for c in constants]
+        self.constants = [s for s in self._sources if not isinstance(s, int)]
+        self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]
         self._params = _jax.jit_params(hoisted, name)
         self._on_device: list[Any] | None = None
-        program = _named(self._run, name, hoisted.jaxpr.debug_info.arg_names)
+        program = named(self._run, name, hoisted.jaxpr.debug_info.arg_names)
         self._jitted = jax.jit(program, donate_argnums=[len(constants) + i for i in donated])
 
-    def _run(self, *operands: Any) -> list[Any]:
+    def hidden(self, constants: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+        """The hidden arguments: of the constants and of all shared variables."""
+        rest = iter(constants)
+        return [shared[s] if isinstance(s, int) else next(rest) for s in self._sources]
+
+    def run(self, hidden: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
         """What JAX calls to trace the program, and otherwise to debug it: with ``jax_debug_nans``,
         which asks for the equation that makes a NaN, or under `jax.disable_jit`.
         """
         if _jax.trace_state_clean():
-            return _jax.eval_jaxpr(self._params["jaxpr"], operands)
-        return self.bind(*operands)
+            return _jax.eval_jaxpr(self._params["jaxpr"], [*hidden, *operands])
+        return self.bind(*hidden, *operands)
+
+    def _run(self, *operands: Any) -> list[Any]:
+        return self.run((), operands)
 
     def bind(self, *operands: Any) -> list[Any]:
         """The program as one ``jit`` equation; hidden arguments come first."""
@@ -84,15 +92,14 @@ class Specialization:
     def __call__(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """Run on arguments, or record the program where one of them is a tracer."""
         if self._on_device is None:
-            put = iter(to_device([s for s in self._sources if not isinstance(s, int)]))
-            self._on_device = [s if isinstance(s, int) else next(put) for s in self._sources]
-        hidden = [shared[s] if isinstance(s, int) else s for s in self._on_device]
+            self._on_device = to_device(self.constants)
+        hidden = self.hidden(self._on_device, shared)
         traced = any(isinstance(x, Tracer) for x in operands)
         return self.bind(*hidden, *operands) if traced else self._jitted(*hidden, *operands)
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
-        hidden = [shared[s] if isinstance(s, int) else s for s in self._sources]
+        hidden = self.hidden(self.constants, shared)
         types = [jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype)) for x in hidden]
         return self._jitted.lower(*types, *operands)
 
@@ -103,7 +110,9 @@ def to_device(arrays: Sequence[Array]) -> list[Any]:
         return jax.device_put(list(arrays))
 
 
-def _named(function: Any, name: str, arg_names: Sequence[str]) -> Any:
+def named(function: Any, name: str, arg_names: Sequence[str]) -> Any:
+    """The function under that name, and with these names of arguments, for JAX."""
+
     def program(*operands: Any) -> Any:
         return function(*operands)
 
@@ -158,7 +167,7 @@ class Specializer:
         self._checks = checks
         self._families: dict[Any, _Family] = {}
         self._lock = threading.RLock()
-        self._hits = self._misses = 0
+        self.misses = 0
         # What there is to warn of, by what it is about, and about what that was done.
         self._warnings: dict[Any, tuple[str, type[Warning]]] = {}
         self._said: set[Any] = set()
@@ -178,7 +187,6 @@ class Specializer:
         if family is not None:
             found = family.members.get(_values_key(family.deciding, arguments))
             if found is not None:
-                self._hits += 1
                 return found
         with self._lock:
             return self._emit(kind, types, arguments, shared)
@@ -191,7 +199,6 @@ class Specializer:
             key = _values_key(family.deciding, arguments)
             found = family.members.get(key)
             if found is not None:  # Another thread was first.
-                self._hits += 1
                 return found
             try:
                 made = self._lower(types, self._values(family, arguments), shared)
@@ -199,7 +206,7 @@ class Specializer:
                 deciding = tuple(sorted({*family.deciding, *needed.inputs}))
                 family = _Family(deciding, {}, needed.where)
                 continue
-            self._misses += 1
+            self.misses += 1
             family.members[key] = made
             self._families[kind] = family
             self._warn()
@@ -231,7 +238,7 @@ class Specializer:
         )
         seconds = time.perf_counter() - start
         kept = lowering.values if self._observing else None
-        return Specialization(closed, shared, kept, self.name, seconds, self._donated)
+        return Specialization(closed, shared, kept, self.name, seconds, bool(values), self._donated)
 
     def _values(self, family: _Family, arguments: Sequence[Any]) -> dict[int, Array]:
         """The arguments that decide shapes, in their inputs' dtypes."""
@@ -270,16 +277,15 @@ class Specializer:
             message, category = self._warnings[about]
             warnings.warn(message, category, stacklevel=_levels_to_user())
 
-    def info(self) -> CacheInfo:
-        """How often a program was found, was emitted, and how many there are."""
-        size = sum(len(family.members) for family in self._families.values())
-        return CacheInfo(self._hits, self._misses, size)
+    def __len__(self) -> int:
+        """How many programs there are."""
+        return sum(len(family.members) for family in self._families.values())
 
     def clear(self) -> None:
-        """Forget all programs and statistics."""
+        """Forget all programs."""
         with self._lock:
             self._families = {}
-            self._hits = self._misses = 0
+            self.misses = 0
 
 
 DECIDING_LIMIT = 64
@@ -333,6 +339,6 @@ def _first_wide(plan: Plan) -> str:
 def _levels_to_user() -> int:
     """The ``stacklevel`` with which a warning of the caller shows the user's line."""
     level, frame = 0, inspect.currentframe()
-    while frame and frame.f_globals.get("__name__", "").startswith("jaxprgen."):
+    while frame and frame.f_globals.get("__name__", "").startswith(("jaxprgen.", "jax.")):
         level, frame = level + 1, frame.f_back
     return level

@@ -14,7 +14,7 @@ import jaxprgen
 from jaxprgen import errors
 from jaxprgen.emit.staged import staged
 from jaxprgen.frontend.registry import lowers
-from jaxprgen.specialize import CacheInfo
+from jaxprgen.function import CacheInfo
 
 ONES = np.ones(3)
 x = at.dvector("x")

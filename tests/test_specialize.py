@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.specialize import CacheInfo
+from jaxprgen.function import CacheInfo
 
 x, y = at.dvectors("x", "y")
 n = at.lscalar("n")

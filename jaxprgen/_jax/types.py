@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
+from jax._src import array as _array
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import effects as _effects
@@ -34,6 +35,7 @@ else:
     from jax.extend.core import Literal as Literal
     from jax.extend.core import Var as Var
 Tracer = _core.Tracer
+ArrayImpl = _array.ArrayImpl
 check_jaxpr = _core.check_jaxpr
 check_eqn = _core.check_eqn
 type_of = _core.shaped_abstractify

@@ -1,0 +1,69 @@
+"""Calls with arrays alone: JAX's own cache finds the program, faster than one in Python can."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from jaxprgen.errors import JaxprGenError
+from jaxprgen.specialize import Specialization, named, to_device
+
+
+class OtherProgramError(JaxprGenError):
+    """A program is of values, or has other constants than the first: its own `jax.jit` runs it."""
+
+
+class Dispatcher:
+    """All programs of a function that have the same constants, behind one `jax.jit`.
+
+    The program for a kind of arguments that JAX's cache does not know is asked for with tracers
+    in their place: it must be one that no argument's value decides.
+
+    Parameters
+    ----------
+    find
+        The program for arguments and values of shared variables like these, and the arguments
+        as it takes them.
+    first
+        One of the programs.
+    shared
+        How many shared variables there are. Their values are all given, in order, so that
+        JAX's cache sees their types.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Sequence[Any], Sequence[Any]], tuple[Specialization, list[Any]]],
+        first: Specialization,
+        shared: int,
+        name: str,
+        donated: Sequence[int],
+    ) -> None:
+        self._find = find
+        self._asking = threading.local()  # For JAX asks in the thread that calls.
+        self._constants = first.constants
+        self._on_device = to_device(first.constants)
+        self._ends = len(first.constants), len(first.constants) + shared
+        before = [f"constant_{i}" for i in range(self._ends[0])]
+        before += [f"shared_{i}" for i in range(shared)]
+        program = named(self._run, name, [*before, *first.arg_names])
+        self._jitted = jax.jit(program, donate_argnums=[self._ends[1] + i for i in donated])
+
+    def __call__(
+        self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]
+    ) -> list[Any]:
+        """Run on arguments that are no tracers, and values of the shared variables."""
+        self._asking.shared = shared
+        return self._jitted(*self._on_device, *on_device, *operands)
+
+    def _run(self, *operands: Any) -> list[Any]:
+        first, second = self._ends
+        constants, shared = operands[:first], operands[first:second]
+        specialization, arguments = self._find(operands[second:], self._asking.shared)
+        found = specialization.constants
+        if specialization.decided or list(map(id, found)) != list(map(id, self._constants)):
+            raise OtherProgramError
+        return specialization.run(specialization.hidden(constants, shared), arguments)

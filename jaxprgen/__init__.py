@@ -11,6 +11,7 @@ from jaxprgen.frontend.aesara.random import samples
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
 from jaxprgen.inspect import debug, pretty
+from jaxprgen.linker import JaxprLinker, JaxprMode
 from jaxprgen.stateful import StatefulFunction, function
 
 __version__ = "0.1.0"
@@ -18,6 +19,8 @@ __version__ = "0.1.0"
 __all__ = [
     "CompiledFunction",
     "JaxprGenError",
+    "JaxprLinker",
+    "JaxprMode",
     "StatefulFunction",
     "check",
     "compile",

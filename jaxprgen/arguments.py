@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxprgen._jax import Tracer, canonicalize_dtype, default_prng_impl, is_key
+from jaxprgen._jax import (
+    ArrayImpl,
+    PRNGKeyArray,
+    Tracer,
+    canonicalize_dtype,
+    default_prng_impl,
+    is_key,
+)
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.frontend.graph import KEY, Input
 
@@ -54,6 +62,22 @@ def accept(x: Any, declared: Input) -> Any:
                 f"the argument's shape is {tuple(shape)}."
             )
     return x
+
+
+def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
+    """Whether JAX can take arguments as they are: its own arrays, and NumPy's of these dtypes.
+
+    For JAX's cache tells types apart, and asks about those that it has not seen.
+    """
+    if len(args) != len(dtypes):
+        return False
+    for x, dtype in zip(args, dtypes, strict=True):
+        kind = type(x)
+        if not (
+            kind is ArrayImpl or (kind is np.ndarray and x.dtype == dtype) or kind is PRNGKeyArray
+        ):
+            return False
+    return True
 
 
 def _accept_key(x: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments import accept
+from jaxprgen.arguments import accept, are_plain
 from jaxprgen.dispatch import Dispatcher
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
@@ -109,10 +109,14 @@ class CompiledFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Run on arguments, or record the program where one of them is a tracer."""
-        plain = self._dispatches and self._are_plain(args)
+        outputs = self.results(*args)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def results(self, *args: Any) -> list[Any]:
+        """What a call gives, as a list, however many outputs there are."""
+        plain = self._dispatches and are_plain(args, self._dtypes)
         operands = args if plain else self._operands(args)
-        shared = [s.read() for s in self._plan.shared]
-        on_device = self._device_values(shared)
+        shared, on_device = self._shared_values() if self._plan.shared else ((), ())
         if plain or (self._dispatches and not any(isinstance(x, _ABSTRACT) for x in operands)):
             outputs = self._dispatch(operands, shared, on_device)
         elif any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
@@ -123,16 +127,7 @@ class CompiledFunction:
         else:
             outputs = self._specializer(operands, shared)(operands, on_device)
         self._calls += 1
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    def _are_plain(self, args: Sequence[Any]) -> bool:
-        """Whether JAX can take the arguments as they are, and ask about types new to it."""
-        if len(args) != len(self._dtypes):
-            return False
-        for x, dtype in zip(args, self._dtypes, strict=True):
-            if type(x) is not _jax.ArrayImpl and not (type(x) is np.ndarray and x.dtype == dtype):
-                return False
-        return True
+        return outputs
 
     def _dispatch(
         self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]
@@ -221,15 +216,14 @@ class CompiledFunction:
             return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."
         return "\nIt draws no random numbers, and takes no key." if given else ""
 
-    def _device_values(self, shared: Sequence[Any]) -> list[Any]:
-        """Shared variables' values on the device, put there once until they are set anew.
+    def _shared_values(self) -> tuple[list[Any], list[Any]]:
+        """Shared variables' values, and these on the device: put there once until set anew.
 
         Another array is what counts as another value. That an array was written into, as
         ``get_value(borrow=True)`` allows and Aesara's own in-place updates do, is not seen.
         """
+        shared = [s.read() for s in self._plan.shared]
         held = self._on_device
-        if not held:
-            return []
         dtypes = [_jax.canonicalize_dtype(value.dtype) for value in shared]
         stale = [
             i
@@ -243,7 +237,7 @@ class CompiledFunction:
             for i, array in zip(stale, put, strict=True):
                 held[i] = shared[i], array
             self._on_device = held
-        return [array for _, array in held]
+        return shared, [array for _, array in held]
 
 
 def compile(

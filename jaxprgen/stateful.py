@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
-import jax
-import numpy as np
-from aesara.compile.sharedvalue import SharedVariable
-
-from jaxprgen import _jax
-from jaxprgen.errors import ArgumentCountError, StateError
-from jaxprgen.frontend.aesara.plan import plan_of
-from jaxprgen.frontend.aesara.state import Pairs, StatefulGraph, seed_of, stateful_graph
+from jaxprgen.cells import Cell
+from jaxprgen.errors import ArgumentCountError
+from jaxprgen.frontend.aesara.state import Pairs, StatefulGraph, stateful_graph
 from jaxprgen.function import CompiledFunction, calls_back
-from jaxprgen.specialize import signature, to_device
-
-_keys: WeakKeyDictionary[SharedVariable, tuple[Any, Any]] = WeakKeyDictionary()
-"""Of shared generators: the NumPy generator that was seen, and the key that stands for it now."""
-_arrays: WeakKeyDictionary[SharedVariable, tuple[Any, Any]] = WeakKeyDictionary()
-"""Of other shared variables: the NumPy array that was seen, and its copy on the device."""
+from jaxprgen.program import StatefulProgram
+from jaxprgen.specialize import signature
 
 
 class StatefulFunction:
@@ -32,7 +20,7 @@ class StatefulFunction:
     Arguments are given by position or by name. Values that are updated stay on the device: what
     ``shared.get_value()`` returns after a call is a JAX array. ``set_value`` is seen by the next
     call. A generator that the graph draws from stands for a key, which is made of its state and
-    advances from call to call; the generator itself does not.
+    advances from call to call; ``get_value()`` has it, so that ``set_value`` can go back to it.
 
     Raises
     ------
@@ -48,47 +36,23 @@ class StatefulFunction:
         checks: bool,
         callbacks: bool,
     ) -> None:
-        start = time.perf_counter()
         self.__name__ = self.__qualname__ = name
-        self._names, self._defaults, self._shared = graph.names, graph.defaults, graph.shared
-        self._updated = [n for n, v in graph.shared.items() if v in graph.updates]
-        self._count = len(graph.outputs)
+        self._names, self._defaults = graph.names, graph.defaults
         self._rebuild = rebuild
-        updates = [graph.updates[graph.shared[n]] for n in self._updated]
-        plan = plan_of(
-            [*graph.shared.values(), *graph.inputs],
-            [*graph.outputs, *updates],
-            callbacks=callbacks,
-            states=True,
+        kept = {n: (v, Cell(v.container)) for n, v in graph.shared.items()}
+        updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
+        self._program = StatefulProgram(
+            graph.inputs, graph.outputs, kept, updates, name, checks, callbacks
         )
-        seconds = time.perf_counter() - start
-        donated = tuple(i for i, n in enumerate(graph.shared) if n in self._updated)
-        self._pure = CompiledFunction(plan, name, checks, seconds)
-        self._donating = CompiledFunction(plan, name, checks, seconds, donated)
         self.__signature__ = _signature(graph.names, self._defaults)
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        kept = ", ".join(self._shared) or "nothing"
+        kept = ", ".join(self._program.kept) or "nothing"
         return f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and update the shared variables."""
-        operands = self._arguments(args, named)
-        traced = any(isinstance(x, _jax.Tracer) for x in operands)
-        if self._updated and (traced or not _jax.trace_state_clean()):
-            raise StateError(
-                f"{self.__name__} updates {', '.join(self._updated)}, which it cannot do inside of "
-                "a function that JAX transforms.\n"
-                f"Call outputs, state = {self.__name__}.pure(state, ...) there; the state to begin "
-                f"with is {self.__name__}.state()."
-            )
-        with self._lock:
-            state = [_read(v) for v in self._shared.values()]
-            results = _sequence(self._donating(*state, *operands), self._count + len(self._updated))
-            for n, value in zip(self._updated, results[self._count :], strict=True):
-                _write(self._shared[n], value)
-        return self._rebuild(results[: self._count])
+        return self._rebuild(self._program(self._arguments(args, named)))
 
     def pure(
         self, state: Mapping[str, Any], *args: Any, **named: Any
@@ -98,26 +62,17 @@ class StatefulFunction:
         It reads and changes nothing else, so JAX may transform it. States are as `state` has
         them.
         """
-        if set(state) != set(self._shared):
-            own, given = (
-                ", ".join(map(str, names)) or "nothing" for names in (self._shared, state)
-            )
-            raise StateError(f"The state of {self.__name__} is of {own}, not of {given}.")
-        operands = self._arguments(args, named)
-        found = self._pure(*(state[n] for n in self._shared), *operands)
-        results = _sequence(found, self._count + len(self._updated))
-        new = dict(zip(self._updated, results[self._count :], strict=True))
-        return self._rebuild(results[: self._count]), {**state, **new}
+        outputs, new = self._program.pure(state, self._arguments(args, named))
+        return self._rebuild(outputs), new
 
     def state(self) -> dict[str, Any]:
         """The values of the shared variables now, by name; of a generator, its key."""
-        with self._lock:
-            return {n: jax.numpy.copy(_read(v)) for n, v in self._shared.items()}
+        return self._program.state()
 
     @property
     def compiled(self) -> CompiledFunction:
         """The function of the state, in order, then of the arguments, that is behind this one."""
-        return self._pure
+        return self._program.compiled
 
     def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
         if not named and len(args) == len(self._names):
@@ -194,10 +149,6 @@ def _flattened(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     return [outputs], lambda values: values[0]
 
 
-def _sequence(results: Any, count: int) -> list[Any]:
-    return list(results) if count > 1 else [results]
-
-
 def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
     """As far as Python can say it: whatever follows a default has one there."""
     kind, first = inspect.Parameter.POSITIONAL_OR_KEYWORD, min(defaults, default=len(names))
@@ -208,38 +159,3 @@ def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Sig
             for i, p in enumerate(parameters)
         ]
     )
-
-
-def _read(variable: SharedVariable) -> Any:
-    """The value of a shared variable for a program: an array, or a key."""
-    value = variable.container.storage[0]
-    if not isinstance(value, (np.random.Generator, np.random.RandomState)):
-        return _on_device(variable, value)
-    seen, key = _keys.get(variable, (None, None))
-    if seen is not value:
-        with _jax.eval_context():  # A key that a trace makes would not outlive it.
-            key = jax.random.key(seed_of(value))
-        _keys[variable] = value, key
-    return key
-
-
-def _on_device(variable: SharedVariable, value: Any) -> Any:
-    """The array on the device; put there once, and again when it is another one."""
-    if isinstance(value, jax.Array):
-        return value
-    seen, array = _arrays.get(variable, (None, None))
-    if seen is not value or array.is_deleted():
-        # A copy: JAX may share an aligned array's memory, and Aesara may write into it.
-        (array,) = to_device([np.array(value)])
-        _arrays[variable] = value, array
-    return array
-
-
-def _write(variable: SharedVariable, value: Any) -> None:
-    """What is new in a shared variable. Functions of Aesara's that read it see it as well."""
-    storage = variable.container.storage
-    if isinstance(storage[0], (np.random.Generator, np.random.RandomState)):
-        _keys[variable] = storage[0], value
-    else:
-        storage[0] = value
-        _arrays.pop(variable, None)

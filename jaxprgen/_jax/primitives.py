@@ -60,6 +60,9 @@ if "out_sharding" in inspect.signature(jax.lax.conv_general_dilated).parameters:
     _OUT_SHARDING |= {"conv_general_dilated"}
 
 
+PRNGKeyArray: Any = _prng.PRNGKeyArray
+
+
 def default_prng_impl() -> Any:
     """The generator that legacy keys, which do not say theirs, are meant for."""
     return _random.default_prng_impl()

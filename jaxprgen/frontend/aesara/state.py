@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from aesara.compile.io import In, Out
 from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Variable
@@ -73,12 +70,13 @@ def stateful_graph(
         if not missing:
             break
         new |= _updates([(v, v.default_update) for v in missing])
+    shared = list(dict.fromkeys([*leaves, *new]))
     return StatefulGraph(
         tuple(x.variable for x in given),
         tuple(x.name or f"argument_{i}" for i, x in enumerate(given)),
         {i: x.value for i, x in enumerate(given) if x.value is not None},
         tuple(whole[: len(results)]),
-        _named(dict.fromkeys([*leaves, *new])),
+        dict(zip(names_of(shared), shared, strict=True)),
         dict(zip(new, whole[len(results) :], strict=True)),
     )
 
@@ -125,13 +123,13 @@ def _shared_leaves(outputs: Sequence[Variable], known: Iterable[Variable]) -> li
     return list(found)
 
 
-def _named(shared: Iterable[SharedVariable]) -> dict[str, SharedVariable]:
-    """The variables by their names; by a number where there is none, or it is another's."""
-    found: dict[str, SharedVariable] = {}
-    for i, variable in enumerate(shared):
+def names_of(variables: Sequence[Variable]) -> list[str]:
+    """The variables' names; with a number where there is none, or it is another's."""
+    found: dict[str, None] = {}  # In order.
+    for i, variable in enumerate(variables):
         name = variable.name or f"shared_{i}"
-        found[name if name not in found else f"{name}_{i}"] = variable
-    return found
+        found[name if name not in found else f"{name}_{i}"] = None
+    return list(found)
 
 
 def substitute(
@@ -161,11 +159,3 @@ def substitute(
             for mine, theirs in zip(node.outputs, clone.outputs, strict=True):
                 found.setdefault(mine, theirs)
     return [found.get(v, v) for v in outputs]
-
-
-def seed_of(generator: Any) -> int:
-    """A number that the state of a NumPy generator decides, below 2**63."""
-    old = isinstance(generator, np.random.RandomState)
-    state = generator.get_state(legacy=False) if old else generator.bit_generator.state
-    text = json.dumps(state, default=lambda x: np.asarray(x).tolist(), sort_keys=True)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

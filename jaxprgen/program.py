@@ -1,0 +1,104 @@
+"""A graph as a program that keeps values from call to call."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from aesara.graph.basic import Variable
+
+from jaxprgen import _jax
+from jaxprgen.cells import Cell
+from jaxprgen.errors import StateError
+from jaxprgen.frontend.aesara.plan import plan_of
+from jaxprgen.function import CompiledFunction
+
+
+class StatefulProgram:
+    """A graph as a function of arguments that reads cells, and writes to some of them.
+
+    Parameters
+    ----------
+    kept
+        The variables that cells hold the values of, with these, by name.
+    updates
+        The new values of some, by name.
+
+    Raises
+    ------
+    StateError
+        It is to update something inside of a function that JAX transforms.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Variable],
+        kept: Mapping[str, tuple[Variable, Cell]],
+        updates: Mapping[str, Variable],
+        name: str,
+        checks: bool,
+        callbacks: bool,
+    ) -> None:
+        start = time.perf_counter()
+        self._name = name
+        self._cells = {n: cell for n, (_, cell) in kept.items()}
+        self._updated = [n for n in kept if n in updates]
+        self._count = len(outputs)
+        plan = plan_of(
+            [*(v for v, _ in kept.values()), *inputs],
+            [*outputs, *(updates[n] for n in self._updated)],
+            callbacks=callbacks,
+            states=True,
+        )
+        seconds = time.perf_counter() - start
+        donated = [i for i, n in enumerate(kept) if n in updates]
+        self.compiled = CompiledFunction(plan, name, checks, seconds)
+        self._donating = (
+            CompiledFunction(plan, name, checks, seconds, donated) if donated else self.compiled
+        )
+        self._lock = threading.Lock()
+
+    @property
+    def kept(self) -> list[str]:
+        """The names of what is kept."""
+        return list(self._cells)
+
+    def __call__(self, operands: Sequence[Any]) -> list[Any]:
+        """The outputs for arguments; what is new is written."""
+        if self._updated and (
+            any(isinstance(x, _jax.Tracer) for x in operands) or not _jax.trace_state_clean()
+        ):
+            raise StateError(
+                f"{self._name} updates {', '.join(self._updated)}, which it cannot do inside of "
+                "a function that JAX transforms.\n"
+                f"Call outputs, state = {self._name}.pure(state, ...) there; the state to begin "
+                f"with is {self._name}.state()."
+            )
+        if not self._cells:
+            return self.compiled.results(*operands)
+        with self._lock:
+            state = [cell.read() for cell in self._cells.values()]
+            results = self._donating.results(*state, *operands)
+            for n, value in zip(self._updated, results[self._count :], strict=True):
+                self._cells[n].write(value)
+        return results[: self._count]
+
+    def pure(
+        self, state: Mapping[str, Any], operands: Sequence[Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The outputs for arguments and a state, and the new state; nothing is written."""
+        if set(state) != set(self._cells):
+            own, given = (", ".join(map(str, names)) or "nothing" for names in (self._cells, state))
+            raise StateError(f"The state of {self._name} is of {own}, not of {given}.")
+        results = self.compiled.results(*(state[n] for n in self._cells), *operands)
+        new = dict(zip(self._updated, results[self._count :], strict=True))
+        return results[: self._count], {**state, **new}
+
+    def state(self) -> dict[str, Any]:
+        """The values of the cells now, by name."""
+        with self._lock:
+            return {n: jax.numpy.copy(cell.read()) for n, cell in self._cells.items()}

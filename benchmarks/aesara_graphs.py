@@ -33,3 +33,20 @@ def model_with_data(rows: int) -> tuple[list[Any], Any]:
     w = at.dvector("w")
     data = at.constant(np.random.default_rng(0).normal(size=(rows, 25)))
     return [w], at.sum(at.tanh(at.dot(data, w)) ** 2)
+
+
+def horseshoe(rows: int, columns: int) -> tuple[tuple[list[Any], Any], tuple[Any, ...]]:
+    """The log-density of a logistic regression with the horseshoe prior, and random arguments."""
+    X, (lam, beta, y), tau = at.dmatrix("X"), at.dvectors("lambda", "beta", "y"), at.dscalar("tau")
+    eta, scale = at.dot(X, beta), tau * lam
+    log_density = (
+        at.sum(-at.softplus(at.switch(y > 0, eta, -eta)))
+        + at.sum(-0.5 * (beta / scale) ** 2 - at.log(scale) - 0.5 * np.log(2 * np.pi))
+        + at.sum(np.log(2 / np.pi) - at.log1p(lam**2))
+        + np.log(2 / np.pi)
+        - at.log1p(tau**2)
+    )
+    rng = np.random.default_rng(0)
+    beta_value, lam_value = rng.normal(size=columns), np.abs(rng.normal(size=columns)) + 0.1
+    args = rng.normal(size=(rows, columns)), np.asarray(0.5), lam_value, beta_value
+    return ([X, tau, lam, beta, y], log_density), (*args, rng.integers(0, 2, rows) * 1.0)

@@ -61,6 +61,10 @@ class IndexOutOfBoundsError(JaxprGenError, IndexError):
     """An index that is known while emitting, or seen by `jaxprgen.debug`, lies outside its axis."""
 
 
+class PositionOutOfBoundsError(IndexOutOfBoundsError, ValueError):
+    """As above, where NumPy raises a ValueError: `choose`, `unravel_index`, `ravel_multi_index`."""
+
+
 class FailedAssertionError(JaxprGenError, AssertionError):
     """An assertion in the graph is known, while emitting or debugging, not to hold."""
 

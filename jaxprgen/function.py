@@ -115,7 +115,7 @@ class CompiledFunction:
     def results(self, *args: Any) -> list[Any]:
         """What a call gives, as a list, however many outputs there are."""
         plain = self._dispatches and are_plain(args, self._dtypes)
-        operands = args if plain else self._operands(args)
+        operands = args if plain else self.accepted(args)
         shared, on_device = self._shared_values() if self._plan.shared else ((), ())
         if plain or (self._dispatches and not any(isinstance(x, _ABSTRACT) for x in operands)):
             outputs = self._dispatch(operands, shared, on_device)
@@ -135,11 +135,11 @@ class CompiledFunction:
         """Run on arguments by JAX's cache, if no program needs more than that knows."""
         try:
             if self._dispatcher is None:
-                self._dispatcher = self._new_dispatcher(self._operands(operands), shared)
+                self._dispatcher = self._new_dispatcher(self.accepted(operands), shared)
             return self._dispatcher(operands, shared, on_device)
         except JaxprGenError:
             # Outside of JAX's trace values are known, and what is wrong is better said.
-            operands = self._operands(operands)
+            operands = self.accepted(operands)
             outputs = self._specializer(operands, shared)(operands, on_device)
             self._dispatches = False
             return outputs
@@ -148,21 +148,21 @@ class CompiledFunction:
         first = self._specializer(operands, shared)
 
         def find(args: Sequence[Any], shared: Sequence[Any]) -> tuple[Specialization, list[Any]]:
-            operands = self._operands(args)
+            operands = self.accepted(args)
             return self._specializer(operands, shared), operands
 
         return Dispatcher(find, first, len(shared), self.__name__, self._donated)
 
     def jaxpr(self, *args: Any) -> ClosedJaxpr:
         """The program for arguments of these types: its inputs. Its constants are data."""
-        operands = self._operands(args)
+        operands = self.accepted(args)
         found = self._specializer(operands, [s.read() for s in self._plan.shared])
         self._calls += 1
         return found.closed_jaxpr
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """The program as JAX lowers it: StableHLO, cost analysis, ``.compile()``."""
-        operands = self._operands(args)
+        operands = self.accepted(args)
         shared = [s.read() for s in self._plan.shared]
         lowered = self._specializer(operands, shared).lower(operands, shared)
         self._calls += 1
@@ -170,7 +170,7 @@ class CompiledFunction:
 
     def observe(self, *args: Any) -> Observation:
         """The program for arguments of these types beside its graph; emits it anew."""
-        return self._observe(self._operands(args), [s.read() for s in self._plan.shared])
+        return self._observe(self.accepted(args), [s.read() for s in self._plan.shared])
 
     def _observe(self, operands: Sequence[Any], shared: Sequence[Any]) -> Observation:
         return observe(self._plan, self.__name__, operands, shared, self._checks)
@@ -181,7 +181,7 @@ class CompiledFunction:
         Emits the program anew, and compiles it to ask XLA, unless an argument is a tracer or
         the program holds checks.
         """
-        operands = self._operands(args)
+        operands = self.accepted(args)
         shared = [s.read() for s in self._plan.shared]
         observation = self._observe(operands, shared)
         traced = any(isinstance(x, _jax.Tracer) for x in operands)
@@ -200,7 +200,8 @@ class CompiledFunction:
         self._specializer.clear()
         self._dispatcher, self._dispatches, self._calls = None, True, 0
 
-    def _operands(self, args: Sequence[Any]) -> list[Any]:
+    def accepted(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments as programs take them, if they fit the inputs."""
         inputs = self._plan.inputs
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)

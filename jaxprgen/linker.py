@@ -33,17 +33,18 @@ class JaxprLinker(JAXLinker):
     """Links a graph as one program, without tracing it.
 
     For Aesara's rewrites the target is the language of the linker that this one takes the place
-    of: JAX. Options are as for `jaxprgen.compile`.
+    of: JAX. Options are as for `jaxprgen.function`.
     """
 
     def __init__(
         self,
         *,
         allow_gc: bool | None = None,
+        checks: bool = False,
         fallback: Literal["error", "callback"] = "error",
     ) -> None:
         super().__init__(allow_gc=allow_gc)
-        self._callbacks = calls_back(fallback)
+        self._options = {"checks": checks, "callbacks": calls_back(fallback)}
 
     def make_thunk(
         self,
@@ -64,7 +65,7 @@ class JaxprLinker(JAXLinker):
                 storages.setdefault(variable, [None] if storage is None else storage)
         inputs = [Container(v, storages[v]) for v in graph.inputs]
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
-        return LinkedProgram(graph, inputs, storages, self._callbacks), inputs, outputs
+        return LinkedProgram(graph, inputs, storages, self._options), inputs, outputs
 
 
 class LinkedProgram:
@@ -86,7 +87,7 @@ class LinkedProgram:
         graph: Any,
         containers: Sequence[Container],
         storage_map: Any,
-        callbacks: bool,
+        options: Mapping[str, bool],
     ) -> None:
         self.storage_map = storage_map
         new = {i: graph.outputs[o] for o, i in graph.update_mapping.items()}
@@ -109,8 +110,7 @@ class LinkedProgram:
             {n: (v, Cell(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)},
             {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new},
             graph.name if (graph.name or "").isidentifier() else "main",
-            checks=False,
-            callbacks=callbacks,
+            **options,
         )
 
     def __call__(self, output_subset: Any = None) -> list[Any]:

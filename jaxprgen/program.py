@@ -9,12 +9,14 @@ from typing import Any
 
 import jax
 from aesara.graph.basic import Variable
+from jax.experimental import checkify
 
-from jaxprgen import _jax
+from jaxprgen import _jax, errors
+from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.cells import Cell
 from jaxprgen.errors import StateError
 from jaxprgen.frontend.aesara.plan import plan_of
-from jaxprgen.function import CompiledFunction
+from jaxprgen.function import CompiledFunction, jaxpr_as_fun
 
 
 class StatefulProgram:
@@ -31,6 +33,8 @@ class StatefulProgram:
     ------
     StateError
         It is to update something inside of a function that JAX transforms.
+    JaxprGenError
+        With ``checks``: of the kind that the check is about. Nothing is updated then.
     """
 
     def __init__(
@@ -57,8 +61,11 @@ class StatefulProgram:
         seconds = time.perf_counter() - start
         donated = [i for i, n in enumerate(kept) if n in updates]
         self.compiled = CompiledFunction(plan, name, checks, seconds)
+        self._checked: dict[int, tuple[ClosedJaxpr, Any]] | None = {} if checks else None
         self._donating = (
-            CompiledFunction(plan, name, checks, seconds, donated) if donated else self.compiled
+            CompiledFunction(plan, name, checks, seconds, donated)
+            if donated and not checks
+            else self.compiled
         )
         self._lock = threading.Lock()
 
@@ -79,13 +86,26 @@ class StatefulProgram:
                 f"with is {self._name}.state()."
             )
         if not self._cells:
-            return self.compiled.results(*operands)
+            return self._results(operands)
         with self._lock:
             state = [cell.read() for cell in self._cells.values()]
-            results = self._donating.results(*state, *operands)
+            results = self._results([*state, *operands])
             for n, value in zip(self._updated, results[self._count :], strict=True):
                 self._cells[n].write(value)
         return results[: self._count]
+
+    def _results(self, operands: Sequence[Any]) -> list[Any]:
+        """What the program gives; what its checks find is raised."""
+        if self._checked is None:
+            return self._donating.results(*operands)
+        closed = self.compiled.jaxpr(*operands)
+        _, run = self._checked.setdefault(id(closed), (closed, _checking(closed)))
+        error, results = run(*self.compiled.accepted(operands))
+        found = error.get()
+        if found is not None:
+            kind, _, text = found.partition(": ")
+            raise getattr(errors, kind)(text)
+        return results
 
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]
@@ -102,3 +122,8 @@ class StatefulProgram:
         """The values of the cells now, by name."""
         with self._lock:
             return {n: jax.numpy.copy(cell.read()) for n, cell in self._cells.items()}
+
+
+def _checking(closed: ClosedJaxpr) -> Any:
+    """A program as a function that returns what its checks find beside its results."""
+    return jax.jit(checkify.checkify(jaxpr_as_fun(closed), errors=checkify.user_checks))

@@ -122,7 +122,10 @@ def function(
         The function's name, in JAX's messages, profiles and StableHLO.
     no_default_updates
         Whether default updates are left out, or for which variables.
-    checks, fallback
+    checks
+        Make Aesara's run-time checks: what fails one raises, and updates nothing. For `pure`, as
+        for `jaxprgen.compile`.
+    fallback
         As for `jaxprgen.compile`.
 
     Raises

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.compile.io import In
+from aesara.raise_op import Assert
 from laws import assert_same
 
 import jaxprgen
@@ -232,3 +233,23 @@ def test_updates_that_cannot_be():
         jaxprgen.function([], None, updates={total: at.zeros((2, 2))})
     with pytest.raises(InvalidGraphError, match="cannot be given for it"):
         jaxprgen.function([], x, givens={x: at.zeros((2, 2))})
+
+
+def test_a_failed_check_is_raised_and_updates_nothing():
+    total = counter()
+    positive = Assert("must be positive")(x, at.all(x > 0))
+    cases = [
+        (x.sum(), {total: total + positive}, AssertionError, "must be positive"),
+        (x[n], {total: total + x}, IndexError, "out of bounds for axis 0 of size 3"),
+    ]
+    for output, updates, kind, text in cases:
+        f = jaxprgen.function([x, n], output, updates=updates, checks=True)
+        mode = jaxprgen.JaxprMode(jaxprgen.JaxprLinker(checks=True), "None")
+        g = aesara.function([x, n], output, updates=updates, mode=mode, on_unused_input="ignore")
+        for run in (f, g):
+            before = np.asarray(total.get_value())
+            with pytest.raises(kind, match=text):
+                run(-np.ones(3), 7)
+            assert_same(total.get_value(), before)
+            run(np.ones(3), 2)
+            assert_same(total.get_value(), before + 1)

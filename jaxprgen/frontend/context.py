@@ -33,6 +33,7 @@ class Driver(Protocol):
         self,
         ctx: RuleContext,
         condition: Callable[[Builder], Value],
+        error: type[JaxprGenError],
         message: str,
         announced: bool,
     ) -> None:
@@ -122,6 +123,7 @@ class RuleContext(NamedTuple):
     def require(
         self,
         condition: Callable[[Builder], Value],
+        error: type[JaxprGenError],
         message: str,
         *,
         announced: bool = True,
@@ -129,6 +131,6 @@ class RuleContext(NamedTuple):
         """Check, at run time, a boolean scalar that ``condition(builder)`` emits.
 
         That is if checks were asked for; else the check is left out, and announced once, unless
-        the result itself shows what is wrong.
+        the result itself shows what is wrong. ``error`` is what a failed check is told as.
         """
-        self.driver.require(self, condition, message, announced)
+        self.driver.require(self, condition, error, message, announced)

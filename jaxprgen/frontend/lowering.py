@@ -260,12 +260,13 @@ class Lowering:
         self,
         ctx: RuleContext,
         condition: Callable[[Builder], Value],
+        error: type[JaxprGenError],
         message: str,
         announced: bool,
     ) -> None:
         """A run-time check; see `RuleContext.require`."""
         if self._checks:
-            check(ctx.builder, condition(ctx.builder), message)
+            check(ctx.builder, condition(ctx.builder), f"{error.__name__}: {message}")
         elif announced:
             self._announce(ctx.node, message)
 

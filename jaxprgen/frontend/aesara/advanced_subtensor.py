@@ -35,7 +35,12 @@ from jaxprgen.emit.values import (
     shape_of,
     splat,
 )
-from jaxprgen.errors import JaxprGenError, StaticShapeError
+from jaxprgen.errors import (
+    JaxprGenError,
+    PositionOutOfBoundsError,
+    ShapeMismatchError,
+    StaticShapeError,
+)
 from jaxprgen.frontend.aesara.subtensor import check_bounds
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers, lowers_selected
@@ -163,6 +168,7 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
 
     ctx.require(
         holds,
+        ShapeMismatchError,
         f"{ctx.op} writes {count} values where {ctx.label(position)} is true, and that is more or "
         "less often. Aesara raises ValueError there; the emitted program takes them in order, and "
         "the last one again if there are too few",
@@ -205,6 +211,7 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
         count = len(choices)
         ctx.require(
             lambda b: ga.all_choices_exist(b, which, count),
+            PositionOutOfBoundsError,
             f"{ctx.op} chooses by a number that is negative or not below {count}. Aesara raises "
             "ValueError there; the emitted program takes the nearest",
         )

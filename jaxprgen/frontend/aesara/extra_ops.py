@@ -21,7 +21,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
 from jaxprgen.emit.values import Value, dtype_of, known, shape_of
-from jaxprgen.errors import StaticShapeError
+from jaxprgen.errors import PositionOutOfBoundsError, StaticShapeError
 from jaxprgen.frontend.aesara.advanced_subtensor import SIZED
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -88,6 +88,7 @@ def lower_unravel_index(ctx: RuleContext, position: Value, dims: Value) -> list[
     sizes = ravel.sizes_of(ctx.builder, dims)
     ctx.require(
         lambda b: ravel.within(b, position, ravel.size_of(b, sizes)),
+        PositionOutOfBoundsError,
         f"{ctx.op} gets a position that is outside of the array. Aesara raises ValueError there; "
         "the emitted program gives indices that are outside too",
     )
@@ -102,6 +103,7 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
     for i, size in zip(index, sizes, strict=True) if op.mode == "raise" else ():
         ctx.require(
             lambda b, i=i, size=size: ravel.within(b, i, size),
+            PositionOutOfBoundsError,
             f"{op} gets an index that is outside of the array. Aesara raises ValueError there; "
             "the emitted program gives the position of another element, or of none",
         )

@@ -27,7 +27,7 @@ from jaxprgen.emit import decompositions, matrix
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.values import Value, dtype_of
-from jaxprgen.errors import UnsupportedOpError
+from jaxprgen.errors import LinearAlgebraError, UnsupportedOpError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
@@ -64,6 +64,7 @@ def require_regular(ctx: RuleContext, condition: Callable[[Builder], Value]) -> 
     """Check that a matrix is not singular; without checks, infinities and NaN show it."""
     ctx.require(
         condition,
+        LinearAlgebraError,
         f"{ctx.op} of a singular matrix. Aesara raises LinAlgError there; the emitted program "
         "gives infinities or NaN",
         announced=False,

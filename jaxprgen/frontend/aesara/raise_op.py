@@ -23,5 +23,5 @@ def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     open_ = [t for t in truths if known(t) is None]
     if open_:
         holds = functools.reduce(lambda p, q: ew.bitwise_and(ctx.builder, p, q), open_)
-        ctx.require(lambda b: holds, f"{ctx.op}: {ctx.op.msg}")
+        ctx.require(lambda b: holds, FailedAssertionError, f"{ctx.op}: {ctx.op.msg}")
     return x

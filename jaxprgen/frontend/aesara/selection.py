@@ -156,6 +156,7 @@ def _require_some(ctx: RuleContext, x: Selected) -> None:
         raise ShapeMismatchError("The extremum of no elements: the mask has none.")
     ctx.require(
         lambda b: reduce.bitwise_or(b, x.mask, range(len(shape_of(x.mask)))),
+        ShapeMismatchError,
         f"{ctx.op} takes the extremum of what a mask selects, and it selects nothing. Aesara "
         "raises ValueError there; the emitted program gives the neutral element",
     )

@@ -23,6 +23,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.errors import LinearAlgebraError
 from jaxprgen.frontend.aesara.nlinalg import declared, lower_function, reals, require_regular
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -38,6 +39,7 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     if ctx.op.on_error == "raise":
         ctx.require(
             lambda b: ew.invert(b, reduce.bitwise_or(b, ew.isnan(b, factor), (0, 1))),
+            LinearAlgebraError,
             f"{ctx.op} of a matrix that is not positive definite. Aesara raises LinAlgError "
             "there; the emitted program gives NaN",
         )

@@ -16,6 +16,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import Broadcast, Value, dtype_of, known, shape_of
+from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.frontend.aesara.linear import linear_form
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -126,6 +127,7 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
         if isinstance(i, ix.Window):
             ctx.require(
                 lambda b, i=i, n=shape[axis]: ix.window_fits(b, i, n),
+                IndexOutOfBoundsError,
                 f"{ctx.op} reads or writes {i.length} elements together, of which some are out of "
                 f"bounds for axis {axis} of size {shape[axis]}. Aesara takes fewer there; the "
                 "emitted program takes the nearest that stand together",
@@ -133,6 +135,7 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
         elif isinstance(i, (Var, Broadcast)) and known(i) is None:
             ctx.require(
                 lambda b, i=i, n=shape[axis]: _all_in_bounds(b, i, n),
+                IndexOutOfBoundsError,
                 f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "
                 f"size {shape[axis]}. Aesara raises IndexError there; the emitted program uses "
                 "the nearest element",

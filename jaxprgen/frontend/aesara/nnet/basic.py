@@ -76,6 +76,7 @@ def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
     if value is None:
         ctx.require(
             lambda b: _all_are_classes(b, targets, count),
+            IndexOutOfBoundsError,
             f"{ctx.op} has a target that is negative or not below {count}. Aesara raises an error "
             "there; the emitted program counts negative ones from the end, and takes the nearest",
         )

@@ -6,7 +6,7 @@ from aesara.tensor.nnet.ctc import ConnectionistTemporalClassification
 
 from jaxprgen.emit import ctc
 from jaxprgen.emit.values import Value, shape_of
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
@@ -26,6 +26,7 @@ def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list
         )
     ctx.require(
         lambda b: ctc.are_possible(b, x, labels, lengths),
+        IndexOutOfBoundsError,
         f"{ctx.op} has a label not below {classes}, or a length above {times}. What Aesara calls "
         "then reads beyond its arrays; the emitted program takes the nearest",
     )

@@ -13,10 +13,8 @@ names of inputs, defaults, updates, givens and shared variables remain Aesara's 
 from __future__ import annotations  # noqa: I001
 
 import argparse
-import builtins
 import collections
 import contextlib
-import copy
 import importlib
 import json
 import os
@@ -25,23 +23,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jaxprgen  # First: it makes Aesara importable.
+import jaxprgen  # noqa: F401  # First: it makes Aesara importable.
 import jax
 import numpy as np
 import pytest
 import scipy.linalg
 from aesara.compile.function.types import Function
 from aesara.compile.mode import Mode
-from aesara.link.basic import Container, Linker, PerformLinker
-from aesara.link.utils import map_storage
+from aesara.link.basic import PerformLinker
 from aesara.scalar.basic import ScalarType
-from jax.experimental import checkify
 
-from jaxprgen import errors
+from jaxprgen import JaxprLinker, errors
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
     inplace complex keepdims"""
@@ -185,51 +181,43 @@ def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:160]}"
 
 
-class ProgramLinker(Linker):
-    """Runs a graph as the program that jaxprgen makes of it.
+class ProgramLinker(JaxprLinker):
+    """The linker of the mode "JAXPR", with Aesara's run-time checks and NumPy's arrays as results.
 
     Errors that are `REFUSALS` are put into the list of these.
     """
 
     def __init__(self, refusals: list[BaseException]) -> None:
-        super().__init__()
+        super().__init__(checks=True)
         self._refusals = refusals
 
-    def accept(self, fgraph: Any, no_recycling: Any = None, profile: Any = None) -> Any:
-        """A linker of this graph."""
-        linker = copy.copy(self)
-        linker.fgraph = fgraph
-        return linker
-
-    def make_thunk(
-        self, input_storage: Any = None, output_storage: Any = None, storage_map: Any = None
-    ) -> Any:
+    def make_thunk(self, **storage: Any) -> Any:
         """What runs the program on what is stored as inputs, and stores its outputs."""
-        ends = self.fgraph.inputs, self.fgraph.outputs
-        nodes = self.fgraph.toposort()
-        inputs, outputs, storage = map_storage(
-            self.fgraph, nodes, input_storage, output_storage, storage_map
-        )
-        overwritten = _overwritten(self.fgraph)
         with _recorded(self._refusals):
-            program = program_of(self.fgraph)
+            program, inputs, outputs = super().make_thunk(**storage)
+        overwritten = _overwritten(self.fgraph)
+        run = program.run
 
-        def thunk() -> None:
+        def recorded(operands: Sequence[Any]) -> list[Any]:
             with _recorded(self._refusals):
-                results = program(*[cell[0] for cell in inputs])
-            for cell, result in zip(outputs, results, strict=True):
-                cell[0] = result
+                results = run(operands)
+            variables = self.fgraph.outputs
+            arrays = [_array(v, x) for v, x in zip(variables, results, strict=False)]
             for argument, result in overwritten:
-                memory, value = inputs[argument][0], outputs[result][0]
+                memory, value = inputs[argument].storage[0], arrays[result]
                 if memory.shape == value.shape:
                     memory[...] = value
+            return arrays
 
-        thunk.storage_map = storage  # As those of Aesara's own linkers.
-        containers = [
-            [Container(v, cell, readonly=readonly) for v, cell in zip(vs, cells, strict=True)]
-            for vs, cells, readonly in zip(ends, (inputs, outputs), (False, True), strict=True)
-        ]
-        return thunk, *containers
+        program.run = recorded
+        return program, inputs, outputs
+
+
+def _array(variable: Any, x: Any) -> Any:
+    """A result as Aesara's Python linker has it."""
+    if not isinstance(x, jax.Array):
+        return x
+    return np.array(x)[()] if isinstance(variable.type, ScalarType) else np.array(x)
 
 
 def _overwritten(fgraph: Any) -> list[tuple[int, int]]:
@@ -238,7 +226,7 @@ def _overwritten(fgraph: Any) -> list[tuple[int, int]]:
         (fgraph.inputs.index(node.inputs[argument]), result)
         for result, (node, i) in enumerate((v.owner, v.index) for v in fgraph.outputs)
         for argument in (node.op.destroy_map.get(i, ()) if node else ())
-        if node.inputs[argument] in fgraph.inputs
+        if node.inputs[argument] in fgraph.inputs and result not in fgraph.update_mapping
     ]
 
 
@@ -249,39 +237,6 @@ def _recorded(refusals: list[BaseException]) -> Generator[None, None, None]:
     except REFUSALS as error:
         refusals.append(error)
         raise
-
-
-def program_of(fgraph: Any) -> Callable[..., list[Any]]:
-    """A graph as a function from arrays to NumPy arrays, that makes Aesara's run-time checks."""
-    if not fgraph.outputs:
-        return lambda *_: []
-    program = jaxprgen.compile(fgraph, checks=True)
-    checked = checkify.checkify(program, errors=checkify.user_checks)
-
-    def run(*args: Any) -> list[Any]:
-        if any(eqn.primitive.name == "check" for eqn in program.jaxpr(*args).jaxpr.eqns):
-            error, results = checked(*args)
-            _raise_failed(error.get())
-        else:
-            results = program(*args)
-        results = results if isinstance(results, tuple) else (results,)
-        arrays = [np.array(x) for x in results]
-        return [
-            x[()] if isinstance(v.type, ScalarType) else x
-            for x, v in zip(arrays, fgraph.outputs, strict=True)
-        ]
-
-    return run
-
-
-def _raise_failed(message: str | None) -> None:
-    """Raise what Aesara raises where a check fails; the check's message names it."""
-    if message is None:
-        return
-    found = re.search(r"Aesara raises (\w+)|\{(\w+Error)\(|(Assert)", message)
-    name = next(filter(None, found.groups())) if found else "ValueError"
-    name = {"Assert": "AssertionError"}.get(name, name)
-    raise getattr(builtins, name, getattr(np.linalg, name, ValueError))(message)
 
 
 def run_tests(linker: str, limit: float, results: str, args: Sequence[str]) -> None:

@@ -41,7 +41,7 @@ from jaxprgen.emit.values import (
     shape_of,
     splat,
 )
-from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
+from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
@@ -96,6 +96,10 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
     check_mask(shape, axis, mask)
     value = known(mask)
     assert value is not None
+    if not value.ndim:
+        raise UnsupportedOpError(
+            "A mask without axes makes an axis of its own in NumPy, which Aesara does not declare."
+        )
     return list(np.nonzero(value))
 
 

@@ -4,7 +4,7 @@ With ``t = x exp(v)`` the normalized density ``t**k exp(-t) / gamma(k)`` of ``v`
 ``v = 0`` times ``exp((k - x) v - x (exp(v) - 1 - v))``, which is log-concave. The tail on the side
 of ``x`` where it decreases, and its derivative, which weights it by ``v``, are integrals of
 positive functions of one shape: one rule of quadrature on the half-line does for all ``k`` and
-``x > 1`` (that of M. Mori and H. Takahasi for exponential decay, 101 nodes in steps of 0.08).
+``x > 1`` (that of M. Mori and H. Takahasi for exponential decay, 121 nodes in steps of 1/15).
 The density is Loader's: Stirling's error apart, so that nothing large cancels (C. Loader, *Fast and
 accurate computation of binomial probabilities*, 2000). For ``x <= 1`` there is a power series
 (DLMF 8.7.1).
@@ -28,9 +28,9 @@ from jaxprgen.emit.gamma_functions import (
     stirling_error,
 )
 
-_STEPS = np.linspace(-3.5, 4.5, 101)
+_STEPS = np.linspace(-3.5, 4.5, 121)
 NODES = np.exp(_STEPS - np.exp(-_STEPS))
-WEIGHTS = 0.08 * NODES * (1 + np.exp(-_STEPS))
+WEIGHTS = NODES * (1 + np.exp(-_STEPS)) / 15
 _ORDERS = np.arange(1.0, 21.0)
 _ALTERNATING = np.array([(-1) ** n / math.factorial(n) for n in range(1, 21)])
 

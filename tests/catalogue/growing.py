@@ -1,9 +1,11 @@
 """Random graphs over all families: grown node by node, each computed by Aesara as it is added.
 
-Beside every value there is a shadow: what comes of it if each float that is computed is off by a
-few units in the last place. A node whose shadow departs too far is not kept: comparing a cancelled
-sum, or sorting what is nearly equal, would tell of rounding alone. What is left is compared within
-a small multiple of the distance from the shadow, and integers and booleans exactly.
+Beside every value there are two shadows: what comes of it if each float that is computed is off by
+a few units in the last place, to one side and to the other. A node whose shadow departs too far is
+not kept: comparing a cancelled sum, sorting what is nearly equal, or taking the root of what is
+nearly negative, would tell of rounding alone. What is left is compared within a small multiple of
+the distance from the shadows, and integers and booleans exactly. Complex numbers of which a part is
+not finite count as one: products of theirs are not defined part by part (C11, annex G.5.1).
 """
 
 from __future__ import annotations
@@ -17,17 +19,19 @@ from typing import Any, NamedTuple
 import aesara.tensor as at
 import jax
 import numpy as np
-from aesara.graph.basic import Constant, Variable, io_toposort
+from aesara.graph.basic import Constant, Variable
 from laws import DTYPES
 
 import jaxprgen
-from catalogue import FAMILIES, nnet
+from catalogue import FAMILIES
 from catalogue.example import Example, outputs_of, variable_of
+from catalogue.fitting import FITTING
 from catalogue.steps import STEPS
 from jaxprgen import _jax
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.aesara.library import LIBRARY, is_array
+from jaxprgen.frontend.aesara.order import toposort
 
 EXAMPLES = [
     example
@@ -35,7 +39,6 @@ EXAMPLES = [
     for example in examples
     if not example.rtol  # Else Aesara's is the less exact, and elsewhere wrong.
     and not example.is_drawn
-    and example.op not in nnet.OVERDETERMINED
 ]
 UNSTABLE = {id(each) for name in FAMILIES if "algebra" in name for each in FAMILIES[name]}
 """Examples of Ops of which even exact operands may have no unique result, as equal eigenvalues."""
@@ -49,18 +52,20 @@ APART = {2.0**-10: 0.05, 2.0**-23: 1e-3, 2.0**-52: 1e-3}
 
 
 class Grown(NamedTuple):
-    """A variable, its value, the shadow of that, and the largest unit in the last place."""
+    """A variable, its value, the shadows of that, and the largest unit in the last place."""
 
     variable: Variable
     value: np.ndarray
-    shadow: np.ndarray
+    shadows: tuple[np.ndarray, np.ndarray]
     unit: float
 
     @property
     def distance(self) -> float:
-        """The largest distance of the shadow from the value, where these are finite."""
-        both = np.isfinite(self.value) & np.isfinite(self.shadow)
-        return float(np.max(np.abs(self.value[both] - self.shadow[both]), initial=0))
+        """The largest distance of a shadow from the value, where these are finite."""
+        shadows = np.stack(self.shadows)
+        value = np.broadcast_to(self.value, shadows.shape)
+        both = np.isfinite(value) & np.isfinite(shadows)
+        return float(np.max(np.abs(shadows[both] - value[both]), initial=0))
 
     @property
     def largest(self) -> float:
@@ -72,7 +77,7 @@ class Grown(NamedTuple):
         ours, theirs = np.asarray(ours), self.value
         if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
             return f"{ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
-        same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
+        same = _are_same(ours, theirs)
         if theirs.dtype.kind in "fc":
             allowed = 8 * self.distance + 2 * OFF * self.unit * self.largest
             with np.errstate(all="ignore"):
@@ -147,7 +152,7 @@ class Graph:
             variable = variable_of(value, f"x{len(self.inputs)}")
             self.inputs.append(variable)
             self.args.append(value)
-        leaf = Grown(variable, value, value, 0.0)
+        leaf = Grown(variable, value, (value, value), 0.0)
         self.pool.append(leaf)
         return leaf
 
@@ -169,7 +174,7 @@ class Graph:
     def _operand(self, example: Example, own: Any) -> Grown | None:
         """What is there of that rank, and of its dtype if it has one; or its own value."""
         if not callable(own):
-            return Grown(at.constant(own), own, own, 0.0)
+            return Grown(at.constant(own), own, (own, own), 0.0)
         rank = own(np.dtype(np.float64)).ndim
         taken = [x for x in self.pool if x.value.dtype.name in example.dtypes]
         fitting = [x for x in taken if x.value.ndim == rank]
@@ -185,10 +190,9 @@ class Graph:
             warnings.simplefilter("ignore")
             try:
                 outputs = [v for v in outputs_of(build, variables) if v not in variables]
-                nodes = io_toposort(variables, outputs)
+                nodes = toposort(tuple(outputs), set(variables))
                 values = self._compute(nodes, variables, [x.value for x in operands])
-                off = self._off if id(key) in UNSTABLE else lambda shadow: shadow
-                shadows = self._compute(nodes, variables, [off(x.shadow) for x in operands])
+                shadows = self._shadows(key, nodes, operands)
             except Exception:  # What Aesara's Ops raise of operands that they do not take.
                 return
         near_zero = any(_kind(node).__module__ == "aesara.scalar.math" for node in nodes)
@@ -196,10 +200,22 @@ class Graph:
         for output in outputs:
             if output.owner is None or not hasattr(output.type, "ndim"):
                 continue
-            value, shadow = values[output], self._off(shadows[output], near_zero)
-            grown = Grown(output, value, shadow, unit)
+            value, parts = values[output], [found[output] for found in shadows]
+            if {np.shape(x) for x in parts} != {np.shape(value)}:
+                continue
+            grown = Grown(output, value, self._off(parts, near_zero=near_zero), unit)
             if _is_kept(grown) and _is_handled(key, operands, output):
                 self.pool.append(grown)
+
+    def _shadows(
+        self, key: Any, nodes: Sequence[Any], operands: Sequence[Grown]
+    ) -> list[dict[Variable, Any]]:
+        """What comes of either shadow of the operands."""
+        parts: list[Sequence[np.ndarray]] = [x.shadows for x in operands]
+        if id(key) in UNSTABLE:
+            parts = [self._off(x, of_largest=True) for x in parts]
+        variables = [x.variable for x in operands]
+        return [self._compute(nodes, variables, xs) for xs in zip(*parts, strict=True)]
 
     @staticmethod
     def _compute(
@@ -209,21 +225,36 @@ class Graph:
         for node in nodes:
             inputs = [found[v] if v in found else _data(v) for v in node.inputs]
             if _is_undefined(node, inputs):
-                raise ValueError("NumPy and XLA differ.")
+                raise ValueError("There is no one result.")
             found.update(zip(node.outputs, LIBRARY.evaluate(node, inputs), strict=True))
         return found
 
-    def _off(self, value: Any, near_zero: bool = False) -> Any:
-        """A shadow; special functions are off by as much where they are zero."""
+    def _off(self, shadows: Sequence[Any], *, near_zero: bool = False, of_largest: bool = False):
+        """Shadows moved to either side.
+
+        Special functions are off by as much where they are zero, and matrices by a share of their
+        largest element.
+        """
+        value = shadows[0]
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
-            return value
+            return tuple(shadows)
         size = OFF * np.finfo(value.dtype).eps
+        signs = self.rng.choice([-1, 1], value.shape)
+        share = size * signs * self.rng.uniform(0.5, 1, value.shape)
+        largest = np.max(np.abs(value[np.isfinite(value)]), initial=0) if of_largest else 0
+        moved = []
         with np.errstate(all="ignore"):
-            noise = 1 + size * self.rng.uniform(-1, 1, value.shape)
-            signs = self.rng.choice([-1, 1], value.shape)  # Those of zeros are open.
-            zeros = signs * size if near_zero else value * signs
-            noisy = np.where(value == 0, zeros, value * noise)
-            return np.asarray(noisy).astype(value.dtype)
+            for x, side in zip(shadows, (share, -share), strict=True):
+                zeros = side if near_zero else x * np.sign(side)  # Signs of zeros are open.
+                off = np.where(x == 0, zeros, x * (1 + side)) + side * largest
+                moved.append(np.asarray(off).astype(value.dtype))
+        return tuple(moved)
+
+
+def _are_same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where numbers are equal, or none at all."""
+    same = (x == y) | ((x != x) & (y != y))
+    return same | ~(np.isfinite(x) | np.isfinite(y)) if x.dtype.kind == "c" else same
 
 
 def _data(variable: Any) -> Any:
@@ -255,8 +286,10 @@ def _kind(node: Any) -> type:
 
 
 def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
-    """Whether hardware or libraries choose the result."""
+    """Whether hardware or libraries choose the result, or operands do not fit each other."""
     kind = _kind(node).__name__
+    if type(node.op) in FITTING and not FITTING[type(node.op)](node.op, *inputs):
+        return True
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     if _kind(node).__module__ == "aesara.scalar.math" and len(arrays) > 1:
         return any(np.isinf(x).any() for x in arrays)  # Where several are, there is no limit.
@@ -275,13 +308,18 @@ def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
 
 
 def _is_kept(grown: Grown) -> bool:
-    value, shadow, dtype = grown.value, grown.shadow, grown.value.dtype
-    if value.size > LARGEST or value.ndim > MOST_AXES or value.shape != shadow.shape:
+    value = grown.value
+    if value.size > LARGEST or value.ndim > MOST_AXES:
         return False
-    if dtype.kind in "biu":
-        return np.array_equal(value, shadow)
-    same = np.isfinite(value) == np.isfinite(shadow)
-    if not same.all() or grown.largest > (1e3 if dtype == np.float16 else 1e6):
+    if value.ndim != grown.variable.type.ndim:
+        return False  # Aesara counts a mask without axes among those that take one.
+    if value.dtype.kind in "biu":
+        return all(np.array_equal(value, shadow) for shadow in grown.shadows)
+    for shadow in grown.shadows:
+        both = np.isfinite(value) & np.isfinite(shadow)
+        if not (both | _are_same(value, shadow)).all():
+            return False
+    if grown.largest > (1e3 if value.dtype == np.float16 else 1e6):
         return False
     return grown.distance <= APART.get(grown.unit, 1e-3) * grown.largest
 
@@ -290,10 +328,11 @@ _handled: dict[Any, bool] = {}
 
 
 def _is_handled(key: Any, operands: Sequence[Grown], output: Variable) -> bool:
-    """Whether there is a rule: found out once for each Op and its operands' dtypes."""
+    """Whether there is a rule: found out once for each Op and kinds of operands."""
     constant = tuple(isinstance(x.variable, Constant) for x in operands)  # What is folded.
     dtypes = tuple(x.value.dtype.name for x in operands)
-    kinds = (id(key), str(output.owner.op), constant, dtypes)
+    empty = tuple(x.value.size == 0 for x in operands)
+    kinds = (id(key), str(output.owner.op), constant, dtypes, empty)
     if kinds not in _handled:
         _handled[kinds] = _has_rule(operands, output)
     return _handled[kinds]

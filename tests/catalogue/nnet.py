@@ -94,8 +94,6 @@ Weights2d, Weights3d = (
     abstract_conv.AbstractConv2d_gradWeights,
     abstract_conv.AbstractConv3d_gradWeights,
 )
-OVERDETERMINED = {Inputs2d, Inputs3d, Weights2d, Weights3d}
-"""Ops whose operands have one shape that fits the others; Aesara computes something of any."""
 OPTIONS = {"filter_flip": False}
 CONVOLUTION = [
     example(Conv2d, Conv2d(border_mode="half", subsample=(2, 1)), images, kernels),

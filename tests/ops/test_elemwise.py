@@ -175,6 +175,19 @@ def test_composite(op):
     assert_agrees([x, y], results, args)
 
 
+PAIRS = [("float32", "complex128"), ("int8", "float16"), ("float16", "float64"), ("bool", "int8")]
+
+
+@pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
+def test_composite_of_operands_of_other_dtypes(dtypes):
+    """That of batch normalization is made for those of one operand, and takes others."""
+    a, b = (aes.get_scalar_type(dtypes[0])() for _ in range(2))
+    op = aes.Composite([a, b], [aes.Composite([a, b], [a * b + a])(b, a)])
+    x, y = (at.vector(dtype=dtype) for dtype in dtypes)
+    args = [np.arange(3).astype(x.dtype), np.arange(1, 4).astype(y.dtype)]
+    assert_agrees([x, y], [Elemwise(op)(x, y)], args)
+
+
 def test_composite_of_known_operands():
     op = next(composites())
     x = at.vector("x")

@@ -92,6 +92,20 @@ def test_a_distribution_of_integers():
     assert_agrees([p], [z], [np.array([[100, 1], [1, 3]])])
 
 
+@ignore_checks
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_operands_of_more_rows_than_there_are(rows):
+    """Aesara reads as many as it needs; a gradient for fewer rows is zero in the others."""
+    y, p, t = at.dvector("y"), at.dmatrix("p"), at.lvector("t")
+    args = [np.array([0.5, 2, 3]), np.full((rows, 3), 0.25), np.array([2, 0, 1])]
+    outputs = [
+        nn.CrossentropyCategorical1Hot()(p, t),
+        nn.CrossentropyCategorical1HotGrad()(y[:1], p, t),
+        nn.CrossentropySoftmax1HotWithBiasDx()(y, p, t),
+    ]
+    assert_agrees([y, p, t], outputs, args)
+
+
 def test_no_columns():
     x, bias = at.dmatrix(), at.dvector()
     assert_agrees([x, bias], [nn.SoftmaxWithBias()(x, bias)], [np.ones((2, 0)), np.ones(0)])

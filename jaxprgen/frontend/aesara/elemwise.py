@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Apply, Constant
-from aesara.scalar.basic import Composite, ScalarOp, Second
+from aesara.scalar.basic import Composite, ScalarOp, Second, get_scalar_type
 from aesara.tensor.elemwise import Elemwise
 
 from jaxprgen._jax import Var
 from jaxprgen.emit.elementwise import canonical
-from jaxprgen.emit.values import Broadcast, Value, broadcast_shapes, broadcast_to, shape_of
+from jaxprgen.emit.values import (
+    Broadcast,
+    Dtype,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    shape_of,
+)
 from jaxprgen.frontend.aesara import scalar
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.context import RuleContext
@@ -96,13 +104,24 @@ def _lower_composite(b: Builder, op: Composite, xs: Sequence[Value]) -> list[Val
         if rule is None:
             results = _lower_composite(b, node.op, operands)
         else:
-            results = [rule(b, canonical(node.outputs[0].type.dtype), node.op, *operands)]
+            results = [rule(b, _dtype_of(node, operands), node.op, *operands)]
         values.update(zip(node.outputs, results, strict=True))
     shape = broadcast_shapes(*map(shape_of, xs))
     return [
         broadcast_to(b, np.asarray(v.data) if isinstance(v, Constant) else values[v], shape)
         for v in op.outputs
     ]
+
+
+def _dtype_of(node: Apply, operands: Sequence[Value]) -> Dtype:
+    """The declared dtype; where operands are not as declared, what the Op makes of theirs.
+
+    The scalar graph of a `Composite` is not rebuilt for operands of other dtypes.
+    """
+    dtypes = [dtype_of(x) for x in operands]
+    if dtypes != [canonical(v.type.dtype) for v in node.inputs]:
+        node = node.op.make_node(*(get_scalar_type(dtype.name)() for dtype in dtypes))
+    return canonical(node.outputs[0].type.dtype)
 
 
 def _inner_nodes(op: Composite) -> list[Apply]:

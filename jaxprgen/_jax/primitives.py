@@ -35,6 +35,7 @@ _prng: Any = importlib.import_module(
 _NOT_EXPORTED = {
     "igamma_grad_a": _special.igamma_grad_a_p,
     "geqrf": _linalg.geqrf_p,
+    "optimization_barrier": _lax.optimization_barrier_p,
     "random_wrap": _prng.random_wrap_p,
 }
 

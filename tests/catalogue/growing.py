@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import aesara.tensor as at
-import jax
 import numpy as np
 from aesara.graph.basic import Constant, Variable
+from aesara.tensor import slinalg
 from laws import DTYPES
 
 import jaxprgen
@@ -42,6 +42,13 @@ EXAMPLES = [
 ]
 UNSTABLE = {id(each) for name in FAMILIES if "algebra" in name for each in FAMILIES[name]}
 """Examples of Ops of which even exact operands may have no unique result, as equal eigenvalues."""
+DECOMPOSING = ("aesara.tensor.nlinalg", "aesara.tensor.slinalg")
+"""Modules of Ops by whose algorithms it is decided which elements infinities and NaN reach."""
+ROUGH = {slinalg.Expm: 128, slinalg.ExpmGrad: 128}
+"""Ops that Aesara's libraries compute with larger errors, and how many times those of others.
+
+SciPy's exponential is off by up to 7e-13 of the largest element, of matrices of two rows already.
+"""
 SIZES, WEIGHTS = [0, 1, 2, 3], [0.04, 0.2, 0.38, 0.38]
 LARGEST, MOST_AXES = 100, 4
 """Elements, and axes, of what is kept."""
@@ -196,6 +203,7 @@ class Graph:
             except Exception:  # What Aesara's Ops raise of operands that they do not take.
                 return
         near_zero = any(_kind(node).__module__ == "aesara.scalar.math" for node in nodes)
+        rough = max(ROUGH.get(type(node.op), 0) for node in nodes) if nodes else 0
         unit = max([_unit(nodes), *(x.unit for x in operands)])
         for output in outputs:
             if output.owner is None or not hasattr(output.type, "ndim"):
@@ -203,7 +211,9 @@ class Graph:
             value, parts = values[output], [found[output] for found in shadows]
             if {np.shape(x) for x in parts} != {np.shape(value)}:
                 continue
-            grown = Grown(output, value, self._off(parts, near_zero=near_zero), unit)
+            grown = Grown(
+                output, value, self._off(parts, near_zero=near_zero, of_largest=rough), unit
+            )
             if _is_kept(grown) and _is_handled(key, operands, output):
                 self.pool.append(grown)
 
@@ -213,7 +223,7 @@ class Graph:
         """What comes of either shadow of the operands."""
         parts: list[Sequence[np.ndarray]] = [x.shadows for x in operands]
         if id(key) in UNSTABLE:
-            parts = [self._off(x, of_largest=True) for x in parts]
+            parts = [self._off(x, of_largest=1) for x in parts]
         variables = [x.variable for x in operands]
         return [self._compute(nodes, variables, xs) for xs in zip(*parts, strict=True)]
 
@@ -229,11 +239,11 @@ class Graph:
             found.update(zip(node.outputs, LIBRARY.evaluate(node, inputs), strict=True))
         return found
 
-    def _off(self, shadows: Sequence[Any], *, near_zero: bool = False, of_largest: bool = False):
+    def _off(self, shadows: Sequence[Any], *, near_zero: bool = False, of_largest: int = 0):
         """Shadows moved to either side.
 
-        Special functions are off by as much where they are zero, and matrices by a share of their
-        largest element.
+        Special functions are off by as much where they are zero, and what matrices are decomposed
+        for by shares of the largest element.
         """
         value = shadows[0]
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
@@ -241,7 +251,7 @@ class Graph:
         size = OFF * np.finfo(value.dtype).eps
         signs = self.rng.choice([-1, 1], value.shape)
         share = size * signs * self.rng.uniform(0.5, 1, value.shape)
-        largest = np.max(np.abs(value[np.isfinite(value)]), initial=0) if of_largest else 0
+        largest = of_largest * np.max(np.abs(value[np.isfinite(value)]), initial=0)
         moved = []
         with np.errstate(all="ignore"):
             for x, side in zip(shadows, (share, -share), strict=True):
@@ -291,6 +301,15 @@ def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     if type(node.op) in FITTING and not FITTING[type(node.op)](node.op, *inputs):
         return True
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    infinite = [x for x in arrays if x.dtype.kind in "fc" and not np.isfinite(x).all()]
+    if infinite and type(node.op).__module__ in DECOMPOSING:
+        return True
+    if infinite and any(x.dtype.kind == "c" for x in arrays):
+        parts = any(x.dtype.kind == "c" for x in infinite)  # What is one only as a whole.
+        if parts or any(dtype.kind != "c" for dtype in _dtypes(node.outputs)):
+            return True
+    if kind == "BetaIncDer" and np.any((arrays[2] == 0) | (arrays[2] == 1)):
+        return True  # Aesara's series has no logarithm there; the limit is 0.
     if _kind(node).__module__ == "aesara.scalar.math" and len(arrays) > 1:
         return any(np.isinf(x).any() for x in arrays)  # Where several are, there is no limit.
     if kind == "ArgSortOp" and len(np.unique(arrays[0])) < arrays[0].size:
@@ -298,6 +317,8 @@ def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):
         return not np.all(arrays[-1])
     declared = (*_dtypes(node.outputs), np.dtype(bool))[0]
+    if declared == bool and "IncSubtensor" in kind and arrays[1].dtype != bool:
+        return True  # True or false after each of several terms, not after all.
     if declared.kind not in "iu" or kind.startswith("Arg"):
         return False
     if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.
@@ -355,8 +376,7 @@ def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
     """Where results of a graph, computed by one program of XLA's, are not those of Aesara.
 
     XLA simplifies whole programs in ways of its own: ``0 / x`` is 0 to it where x is 0 as well, and
-    ``log(x ** y)`` is ``y * log(abs(x))``. Nor does it run a Fourier transform whose result is
-    read by columns. So what differs then must do so as well if each equation is computed by itself.
+    ``log(x ** y)`` is ``y * log(abs(x))``. So what differs then must do so as well if each equation is computed by itself.
     """
     if not wanted:
         return []
@@ -365,11 +385,8 @@ def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
         warnings.simplefilter("ignore")  # Checks that are left out.
         closed = f.jaxpr(*graph.args)
         check_jaxpr(closed.jaxpr)
-        try:
-            ours = f(*graph.args)
-            found = _different(wanted, ours if isinstance(ours, tuple) else (ours,))
-        except jax.errors.JaxRuntimeError as error:
-            found = [str(error)]
+        ours = f(*graph.args)
+        found = _different(wanted, ours if isinstance(ours, tuple) else (ours,))
         return found and _different(wanted, _jax.eval_jaxpr(closed, graph.args))
 
 

@@ -385,6 +385,7 @@ ROWS: dict[str, Row] = {
         one(broadcast_options),
         stricter=not_ascending,
     ),
+    "optimization_barrier": Row(lax.optimization_barrier, one(lambda draw, shape: {})),
     "reshape": Row(
         lambda x, shape: lax.reshape(x, shape),
         one(lambda draw, shape: {"shape": sizes_near(draw, shape)}),

@@ -609,3 +609,12 @@ def test_a_choice_that_does_not_exist(number):
     error, _ = checkify.checkify(f)(np.array([0, number, 1]), ramp(3), ramp(3))
     assert "chooses by a number that is negative or not below 2" in error.get()
     assert checkify.checkify(f)(np.array([0, 1, 1]), ramp(3), ramp(3))[0].get() is None
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
+def test_numbers_are_added_to_booleans_as_such(dtype):
+    x, y, i = at.matrix(dtype="bool"), at.vector(dtype=dtype), at.lvector("i")
+    a = np.array([[True, True, True], [False, False, False]])
+    b = np.array([0, 1, -1]).astype(dtype)
+    outputs = [at.inc_subtensor(x[i], y), at.inc_subtensor(x[:, i], y[: i.size])]
+    assert_agrees([x, y, i], outputs, [a, b, np.array([1, 0])])

@@ -63,6 +63,19 @@ def test_transforms_as_users_write_them(norm, odd):
     assert_same(jax.vmap(f)(a[None])[0][0], f(a)[0])
 
 
+def test_the_result_of_a_transform_may_be_decomposed():
+    """As a matrix that LAPACK wants by columns."""
+    x, y = at.dmatrix("x"), at.dtensor3("y")
+    a, half = numbers("float64", (3, 3)), numbers("float64", (3, 2, 2))
+    one, more = (at.eye(3) * n for n in (20, 40))
+    outputs = [
+        at.nlinalg.matrix_inverse(at.real(Fourier()(x, 3, 1)) + one),
+        at.nlinalg.matrix_inverse(IRFFTOp()(y, [3]) + more),
+        at.nlinalg.det(RFFTOp()(x)[:, :, 0].T.dot(x[:, :2]) + at.eye(2)),
+    ]
+    assert_agrees([x, y], outputs, [a, half])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "int8", "int64", "uint32"])
 def test_results_have_the_dtype_of_the_operand(dtype):
     """Of integers, that cuts off fractions."""

@@ -104,9 +104,19 @@ def lower_advanced_inc_subtensor_by_selected(
 
 @lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, bound=_counted_masks)
 def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
-    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
+    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
+
+    NumPy adds numbers to a boolean as such: true and -1 make false. (Where an element is increased
+    several times, it is true or false after each; here the sum decides.)
+    """
     b, add = ctx.builder, not ctx.op.set_instead_of_inc
-    y = ew.convert(b, y, ctx.dtype)
+    if add and ctx.dtype == BOOL != dtype_of(y):
+        return ew.truth(b, _written(ctx, ew.convert(b, x, dtype_of(y)), y, index, add))
+    return _written(ctx, x, ew.convert(b, y, ctx.dtype), index, add)
+
+
+def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bool) -> Value:
+    b = ctx.builder
     position = lone_mask(ctx.node, 2)
     if position is not None:
         mask, count = index[position - 2], _written_for_one(ctx.node, position, shape_of(y))

@@ -37,6 +37,11 @@ def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
     return b.bind(_jax.primitive("reshape"), (x,), params, aval)
 
 
+def optimization_barrier(b: Builder, x: Atom) -> Var:
+    """``x``; XLA does not see through what it is computed by."""
+    return b.bind_multiple(_jax.primitive("optimization_barrier"), (x,), {})[0]
+
+
 def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
     """``x`` without the named axes, each of size one."""
     sizes = x.aval.shape

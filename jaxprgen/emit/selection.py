@@ -83,6 +83,14 @@ def select(
     return Selected(ew.where(b, where, x, broadcast_to(b, one, shape)), mask, axis, refuse)
 
 
+def places(b: Builder, mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
+    """Where a mask is true, as one vector of indices for each of its axes: `numpy.nonzero`."""
+    shape = shape_of(mask)
+    every = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
+    dtype = ew.canonical(INT64)
+    return [select(b, broadcast_to(b, i.astype(dtype), shape), mask, 0, refuse) for i in every]
+
+
 def _spread(b: Builder, mask: Value, axis: int, rank: int) -> Value:
     """A mask of some axes, for all axes of an array."""
     own = range(axis, axis + len(shape_of(mask)))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
+from aesara.raise_op import Assert
 from aesara.tensor.extra_ops import Unique
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,7 +132,14 @@ def test_extrema_of_nothing_are_checked():
     assert "selects nothing" in checked(A, ~MASK & MASK)[0].get()
 
 
-@pytest.mark.parametrize("cost", [at.log(x[m] * y[0]).sum(), (x[m].max() - x[m].mean()) * y[1]])
+@pytest.mark.parametrize(
+    "cost",
+    [
+        at.log(x[m] * y[0]).sum(),
+        (x[m].max() - x[m].mean()) * y[1],
+        at.set_subtensor(y[at.nonzero(m)], at.log(x[at.nonzero(m)])).sum(),
+    ],
+)
 def test_gradients(cost):
     """What is not selected has no part in them, even where its own would not be finite."""
     a = np.where(MASK, A, 0.0)
@@ -173,6 +181,12 @@ REFUSED = {
     "written elsewhere": at.set_subtensor(y[y > 0], x[m]),
     "inside": OpFromGraph([x], [x.sum()])(x[m]),
     "two masks": X[m, m].sum(),
+    "where a mask is true": at.nonzero(m)[0],
+    "as many others": at.set_subtensor(x[at.nonzero(m)], y),
+    "with others": X[at.nonzero(m)[0], y.argsort()],
+    "with a slice": X[at.nonzero(m)[0], ::2].sum(),
+    "of what is selected": x[m][at.nonzero(m)].sum(),
+    "written to what is selected": at.set_subtensor(x[m][at.nonzero(m)], 1.0).sum(),
 }
 
 
@@ -188,15 +202,59 @@ def test_who_needs_to_know_how_many_there_are(name):
         "aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights. Or give the "
         "result a size: jaxprgen.compile(..., sizes={variable: n})."
     )
-    assert second.startswith("  in AdvancedSubtensor(")
+    assert second.startswith(("  in AdvancedSubtensor(", "  in Nonzero(m)"))
     assert "test_masks.py" in last
     assert not jaxprgen.check([x, m, y, X], REFUSED[name]).compiles
+
+
+def test_writing_where_a_mask_of_another_length_is_true():
+    f = jaxprgen.compile([x, m], at.set_subtensor(x[at.nonzero(m)], 1.0))
+    with pytest.raises(StaticShapeError, match="How many elements of m are true"):
+        f(A[:5], MASK)
 
 
 @pytest.mark.parametrize("name", [*REDUCED, *SEVERAL])
 def test_check_knows(name):
     outputs = REDUCED.get(name) or SEVERAL[name]
     assert jaxprgen.check([x, m, y, X, T, M], outputs).compiles
+
+
+# --- Where a mask is true, as integers ----------------------------------------------------
+
+i, (P, Q) = at.nonzero(m)[0], at.nonzero(M)
+BY_INTEGERS = {
+    "reading": [x[i].sum(), (x[i] * y[i]).max(), X[i].sum(axis=0), X[i].shape, x[i].argmax()],
+    "of two axes": [X[P, Q].sum(), T[P, Q].max(axis=0), X[P, Q].size],
+    "of numbers": [y[at.nonzero(x > 1)].sum(), x[at.nonzero(at.maximum(x, 0))].prod()],
+    "themselves": [i.sum(), i.max(), at.square(P * Q).sum(), y[:, None][i, 0 * i].sum()],
+    "of another length": [y[1:][i].sum(), X[at.arange(6)[i] // 2].sum(), X[Q, Q].sum()],
+    "asserted": [Assert()(x[i] * 2, at.all(x[i] > 0)).sum()],
+    "writing": [at.set_subtensor(x[i], y[i] + 1), at.set_subtensor(X[P, Q], X[P, Q] * 2)],
+    "numbers": [
+        at.set_subtensor(x[i], 1),
+        at.inc_subtensor(x[i], [0.5]),
+        at.set_subtensor(X[i], 0.5),
+    ],
+    "rows": [at.set_subtensor(X[i], X[0]), at.inc_subtensor(X[i], X[i] ** 2)],
+    "mixtures": [at.set_subtensor(at.set_subtensor(x[i], y[i])[at.nonzero(~m)], 9.0)],
+}
+
+
+@pytest.mark.parametrize("name", BY_INTEGERS)
+def test_where_a_mask_is_true(name):
+    used, outputs = [x, y, X, T, m, M], BY_INTEGERS[name]
+    args = [A, A + 8, numbers(6, 3), numbers(6, 3, 4), MASK, mask_of(6, 3)]
+    ours = jaxprgen.compile(used, outputs)(*args)
+    ours = ours if len(outputs) > 1 else [ours]
+    for mine, yours in zip(ours, reference(used, outputs, args), strict=True):
+        assert_same(mine, yours)
+    assert jaxprgen.check(used, outputs).compiles
+
+
+def test_reading_and_writing_where_a_mask_is_true_is_choosing():
+    """No element is looked up."""
+    f = jaxprgen.compile([x, m], at.set_subtensor(x[i], at.exp(x[i])))
+    assert not {"gather", "scatter", "sort", "cumsum"} & {*equations(f, A, MASK)}
 
 
 # --- Writing where a mask is true ---------------------------------------------------------

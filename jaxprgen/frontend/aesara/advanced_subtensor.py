@@ -66,6 +66,14 @@ def lone_mask(node: Apply, first: int) -> int | None:
     return others[0] if len(others) == 1 and others == _masks(node)[-1:] else None
 
 
+def indices_of_one(node: Apply, first: int) -> Apply | None:
+    """The `nonzero` that gives the index, all of it and nothing else; NumPy's form of a mask."""
+    index = node.inputs[first:]
+    maker = index[0].owner if index else None
+    is_one = maker is not None and isinstance(maker.op, Nonzero) and index == maker.outputs
+    return maker if is_one else None
+
+
 def _written_for_one(node: Apply, mask: int, shape: Sequence[int]) -> int:
     """How many values of this shape are for what a mask selects; one may be for all of it."""
     behind = node.inputs[0].type.ndim - (mask - 2) - node.inputs[mask].type.ndim
@@ -91,15 +99,46 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
     return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
 
 
-@lowers_selected(AdvancedIncSubtensor)
+@lowers_selected(AdvancedSubtensor, AdvancedSubtensor1)
+def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) -> Selected:
+    """Rows by integers of which a mask selects some, such as those that `nonzero` gives."""
+    b, first = ctx.builder, next(v for v in (x, *index) if type(v) is Selected)
+    if any(type(i) is not Selected or i.mask is not first.mask or i.axis for i in index):
+        raise first.refuse()
+    if type(x) is Selected:
+        raise x.refuse()
+    rank = len(shape_of(first.mask))
+    if indices_of_one(ctx.node, 1) and shape_of(first.mask) == shape_of(x)[:rank]:
+        return ga.select(b, x, [first.mask], first.refuse)
+    entries = _entries(ctx, x, [i.values for i in index], first=1)
+    return first._replace(values=ga.take(b, x, entries))
+
+
+@lowers_selected(AdvancedIncSubtensor, AdvancedIncSubtensor1)
 def lower_advanced_inc_subtensor_by_selected(
     ctx: RuleContext, x: Any, y: Any, *index: Any
 ) -> Value:
-    """What one mask selects, written where the same selects."""
-    if type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:
-        raise next(v for v in (x, y, *index) if type(v) is Selected).refuse()
-    y = y._replace(values=ew.convert(ctx.builder, y.values, ctx.dtype))
+    """What one mask selects, written where the same selects, by itself or as `nonzero` tells."""
+    selected = next(v for v in (x, y, *index) if type(v) is Selected)
+    if indices_of_one(ctx.node, 2) and _fits(x, y, index[0].mask):
+        index = (index[0].mask,)
+    elif type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:
+        raise selected.refuse()
+    if type(y) is Selected:
+        y = y._replace(values=ew.convert(ctx.builder, y.values, ctx.dtype))
+    else:
+        y = ew.convert(ctx.builder, y, ctx.dtype)
     return ga.put_where(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
+
+
+def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
+    """Whether a mask is for the first axes of an array, and values for what it selects, or all."""
+    if type(x) is Selected:
+        return False
+    rank, shape = len(shape_of(mask)), shape_of(x)  # type: ignore[arg-type]
+    own = () if type(y) is Selected else shape_of(y)  # type: ignore[arg-type]
+    behind = len(shape) - rank
+    return shape_of(mask) == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
 
 
 @lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, bound=_counted_masks)
@@ -186,14 +225,18 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
 
 
 @lowers(Nonzero, bound=(0,))
-def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value]:
+def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     """Where a value is not zero, as one array of indices for each of its axes.
 
-    It is known, or the arrays are given a size.
+    It is known, or the arrays are given a size, or nobody may ask how long they are.
     """
-    if ctx.size is not None and ctx.known(0) is None:
+    value = ctx.known(0)
+    if value is not None:
+        return list(np.nonzero(value))
+    if ctx.size is not None:
         return bounded.nonzero(ctx.builder, x, ctx.size)
-    return list(np.nonzero(_known(ctx, 0)))
+    mask = ew.truth(ctx.builder, x)
+    return sel.places(ctx.builder, mask, lambda: _unknown(ctx, 0, located=True))
 
 
 @lowers(PermuteRowElements, static=(2,))

@@ -10,9 +10,10 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, known
 from jaxprgen.errors import FailedAssertionError
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import lowers
+from jaxprgen.frontend.registry import lowers, lowers_selected
 
 
+@lowers_selected(CheckAndRaise)
 @lowers(CheckAndRaise, shape_only=lambda node: range(1, len(node.inputs)))
 def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     """The value; the conditions are checked now where known, else at run time or not at all."""

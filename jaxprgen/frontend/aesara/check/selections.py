@@ -10,13 +10,20 @@ from typing import NamedTuple
 
 from aesara.compile.ops import DeepCopyOp, ViewOp
 from aesara.graph.basic import Apply, Variable
+from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarMaximum, ScalarMinimum
+from aesara.tensor.basic import Nonzero
 from aesara.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from aesara.tensor.math import Argmax, MaxAndArgmax, Mean
 from aesara.tensor.shape import Shape, Shape_i
-from aesara.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
+from aesara.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedIncSubtensor1,
+    AdvancedSubtensor,
+    AdvancedSubtensor1,
+)
 
-from jaxprgen.frontend.aesara.advanced_subtensor import lone_mask
+from jaxprgen.frontend.aesara.advanced_subtensor import indices_of_one, lone_mask
 from jaxprgen.frontend.aesara.reduction import axes_of
 
 
@@ -42,13 +49,14 @@ def uncounted(
     counted: dict[Variable, frozenset[Apply]] = {}
     free: set[Apply] = set()
     for node in nodes:
-        mask = lone_mask(node, 1) if isinstance(node.op, AdvancedSubtensor) else None
+        is_indexed = isinstance(node.op, AdvancedSubtensor)
+        mask = 0 if isinstance(node.op, Nonzero) else lone_mask(node, 1) if is_indexed else None
         given = {i: found[v] for i, v in enumerate(node.inputs) if v in found}
         makers = frozenset[Apply]().union(*(s.makers for s in given.values()))
         if not given and node in unknown and mask is not None:
             free.add(node)
-            own = _Selection(frozenset([node]), node.inputs[mask], mask - 1)
-            found[node.outputs[0]] = own
+            own = _Selection(frozenset([node]), node.inputs[mask], max(mask - 1, 0))
+            found.update(dict.fromkeys(node.outputs, own))
         elif given:
             axis = _axis_of_results(node, given)
             if axis is None:
@@ -76,8 +84,15 @@ def _axis_of_results(node: Apply, given: dict[int, _Selection]) -> int | None:
     if isinstance(op, Elemwise):
         others = (v for i, v in enumerate(node.inputs) if i not in given)
         return axis if all(v.type.shape[axis] == 1 for v in others) else None
-    if isinstance(op, (ViewOp, DeepCopyOp)):
-        return axis
+    if isinstance(op, (ViewOp, DeepCopyOp, CheckAndRaise)):
+        return axis if list(given) == [0] else None
+    if isinstance(op, (AdvancedSubtensor, AdvancedSubtensor1)):
+        return axis if list(given) == list(range(1, len(node.inputs))) and not axis else None
+    if isinstance(op, (AdvancedIncSubtensor, AdvancedIncSubtensor1)) and indices_of_one(node, 2):
+        target, y = node.inputs[:2]
+        behind = target.type.ndim - len(node.inputs[2:])
+        is_one = y.type.ndim <= behind or y.type.shape[-behind - 1] == 1
+        return -1 if 0 not in given and (1 in given or is_one) else None
     if isinstance(op, DimShuffle):
         return op.new_order.index(axis) if axis in op.new_order else None
     if isinstance(op, (Shape, Shape_i)):

@@ -69,6 +69,11 @@ class FailedAssertionError(JaxprGenError, AssertionError):
     """An assertion in the graph is known, while emitting or debugging, not to hold."""
 
 
+class ParameterError(FailedAssertionError, ValueError):
+    """A parameter is known, while emitting, to be outside of its domain: an assertion that raises
+    ValueError, such as aeppl's ``CheckParameterValue``, or what a random draw needs."""
+
+
 class NonFiniteValueError(JaxprGenError, FloatingPointError):
     """A NaN or an infinity that `jaxprgen.debug` sees come into being."""
 

@@ -96,9 +96,13 @@ def rayleigh(b: Builder, key: Var, shape: Shape, scale: Value) -> Value:
 
 
 def weibull(b: Builder, key: Var, shape: Shape, concentration: Value) -> Value:
-    """Of scale 1, by inversion; `jax.random.weibull_min`."""
+    """Of scale 1, by inversion; `jax.random.weibull_min`. As in NumPy, 0 is concentrated at 0."""
     drawn = random.exponential(b, key, shape, dtype_of(concentration))
-    return elementwise(b, lax.pow, drawn, ew.reciprocal(b, concentration))
+    drawn = elementwise(b, lax.pow, drawn, ew.reciprocal(b, concentration))
+    if splat_value(concentration):
+        return drawn
+    zero = like(concentration, 0)
+    return ew.where(b, ew.equal(b, concentration, zero), zero, drawn)
 
 
 def power(b: Builder, key: Var, shape: Shape, exponent: Value) -> Value:

@@ -25,6 +25,7 @@ from jaxprgen.emit.values import (
     Value,
     broadcast_to,
     dtype_of,
+    known,
     like,
     splat,
 )
@@ -39,7 +40,10 @@ def _until_accepted(
     propose: Callable[..., tuple[Value, Value]],
     parameters: tuple[Value, ...],
 ) -> Value:
-    """Proposals of ``propose(b, key, *parameters)``, each with whether it is accepted."""
+    """Proposals of ``propose(b, key, *parameters)``, each with whether it is accepted.
+
+    NaN is drawn where a parameter is NaN: no proposal would be accepted.
+    """
 
     def goes_on(c: Builder, key: Any, drawn: Value, done: Value, *_: Value) -> Value:
         return ew.invert(c, reduce.bitwise_and(c, done, tuple(range(len(shape)))))
@@ -51,7 +55,10 @@ def _until_accepted(
         return [key, drawn, ew.bitwise_or(c, done, accepted), *ps]
 
     full = [broadcast_to(b, p, shape) for p in parameters]
-    start = [splat(0, dtype, shape), splat(False, BOOL, shape)]
+    start = [splat(np.nan, dtype, shape), splat(False, BOOL, shape)]
+    for p in parameters:
+        if known(p) is None:
+            start[1] = ew.bitwise_or(b, start[1], broadcast_to(b, ew.isnan(b, p), shape))
     return while_loop(b, goes_on, step, [key, *start, *full])[1]
 
 
@@ -74,10 +81,10 @@ def zipf(b: Builder, key: Var, shape: Shape, exponent: Value) -> Value:
         v = random.uniform(c, key_v, shape, dtype)
         log_t = ew.multiply(c, less, ew.log1p(c, ew.reciprocal(c, x)))
         log_b = ew.multiply(c, less, like(a, math.log(2)))
-        # v x (t - 1) / (b - 1) <= t / b
-        quotient = ew.divide(c, ew.expm1(c, log_t), ew.expm1(c, log_b))
-        left = ew.multiply(c, ew.multiply(c, v, x), quotient)
-        accepted = ew.less_equal(c, left, ew.exp(c, ew.subtract(c, log_t, log_b)))
+        # v x (t - 1) / (b - 1) <= t / b, times (b - 1) / t, for neither overflows so.
+        rest_t, rest_b = (ew.expm1(c, ew.negative(c, log)) for log in (log_t, log_b))
+        left = ew.multiply(c, ew.multiply(c, v, x), rest_t)
+        accepted = ew.greater_equal(c, left, rest_b)
         return x, ew.bitwise_and(c, accepted, ew.less(c, x, like(x, largest)))
 
     return _until_accepted(b, key, shape, dtype, propose, (exponent,))
@@ -90,6 +97,7 @@ def vonmises(b: Builder, key: Var, shape: Shape, mu: Value, kappa: Value) -> Val
     that nothing cancels for large ``kappa``: no normal approximation is needed.
     """
     dtype = dtype_of(kappa)
+    kappa = ew.minimum(b, kappa, like(kappa, np.finfo(dtype).max / 4))  # Of infinity, nothing is 0.
     key_angle, key_sign = random.split(b, key)
 
     def propose(c: Builder, key: Var, kappa: Value) -> tuple[Value, Value]:

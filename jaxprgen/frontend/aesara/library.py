@@ -13,6 +13,7 @@ import aesara
 import numpy as np
 from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
+from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarType
 from aesara.tensor.type import DenseTensorType, TensorType
 
@@ -23,6 +24,7 @@ from jaxprgen.errors import (
     IndexOutOfBoundsError,
     JaxprGenError,
     LinearAlgebraError,
+    ParameterError,
 )
 from jaxprgen.frontend.aesara.order import toposort
 
@@ -55,8 +57,12 @@ class AesaraLibrary:
                 else:
                     params = node.op.params_type.filter(params)  # type: ignore[union-attr]
                     node.op.perform(node, arrays, outputs, params)
-        except tuple(_OURS) as error:
-            ours = next(ours for kind, ours in _OURS.items() if isinstance(error, kind))
+        except Exception as error:
+            if isinstance(node.op, CheckAndRaise) and isinstance(error, node.op.exc_type):
+                raise failed_check(node.op) from error
+            ours = next((ours for kind, ours in _OURS.items() if isinstance(error, kind)), None)
+            if ours is None:
+                raise
             raise ours(f"{str(error).removesuffix('.')}.") from error
         return [
             np.asarray(cell[0], v.type.dtype)
@@ -93,6 +99,12 @@ class AesaraLibrary:
     def label(self, variable: Variable) -> str:
         """The user's name of a variable, or what computes it, or its value."""
         return name_of(variable)
+
+
+def failed_check(op: CheckAndRaise) -> FailedAssertionError:
+    """The error of a condition that is known not to hold; a ValueError if the Op's is one."""
+    kind = ParameterError if issubclass(op.exc_type, ValueError) else FailedAssertionError
+    return kind(f"{op.exc_type.__name__}: {op.msg.removesuffix('.')}. The condition is false.")
 
 
 def _own(variable: Variable, value: Any) -> Any:

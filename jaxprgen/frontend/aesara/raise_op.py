@@ -8,19 +8,18 @@ from aesara.raise_op import CheckAndRaise
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, known
-from jaxprgen.errors import FailedAssertionError
+from jaxprgen.frontend.aesara.library import failed_check
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers, lowers_selected
 
 
 @lowers_selected(CheckAndRaise)
-@lowers(CheckAndRaise, shape_only=lambda node: range(1, len(node.inputs)))
+@lowers(CheckAndRaise, folds=False, shape_only=lambda node: range(1, len(node.inputs)))
 def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     """The value; the conditions are checked now where known, else at run time or not at all."""
     truths = [ew.truth(ctx.builder, c) for c in conditions]
     if any(t is not None and not t for t in map(known, truths)):
-        kind = ctx.op.exc_type.__name__
-        raise FailedAssertionError(f"{kind}: {ctx.op.msg}. The condition is false.")
+        raise failed_check(ctx.op)
     open_ = [t for t in truths if known(t) is None]
     if open_:
         holds = functools.reduce(lambda p, q: ew.bitwise_and(ctx.builder, p, q), open_)

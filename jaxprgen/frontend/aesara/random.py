@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,9 +15,10 @@ from aesara.tensor.random.op import (
 )
 
 from jaxprgen._jax import Var
-from jaxprgen.emit import distributions, random, rejection
+from jaxprgen.emit import distributions, domains, random, reduce, rejection
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
+from jaxprgen.emit.domains import Condition, conditions
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import (
@@ -26,9 +28,16 @@ from jaxprgen.emit.values import (
     broadcast_shapes,
     broadcast_to,
     dtype_of,
+    known,
+    like,
     shape_of,
 )
-from jaxprgen.errors import DuplicateRuleError, ShapeMismatchError, UnsupportedOpError
+from jaxprgen.errors import (
+    DuplicateRuleError,
+    ParameterError,
+    ShapeMismatchError,
+    UnsupportedOpError,
+)
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
@@ -106,6 +115,57 @@ SAMPLERS: dict[type, Draw] = {
 }
 
 
+DOMAINS: dict[type, tuple[Condition, ...]] = {
+    op_type: conditions(*texts)
+    for op_type, texts in {
+        aer.UniformRV: ("low high", "low <= high"),
+        aer.TriangularRV: ("left mode right", "left <= mode", "mode <= right", "left < right"),
+        aer.BetaRV: ("alpha beta", "alpha > 0", "beta > 0"),
+        aer.RayleighRV: ("scale", "scale >= 0"),
+        aer.PowerRV: ("a", "a > 0"),
+        aer.NormalRV: ("loc scale", "scale >= 0"),
+        aer.HalfNormalRV: ("loc scale", "scale >= 0"),
+        aer.LogNormalRV: ("mean sigma", "sigma >= 0"),
+        aer.GammaRV: ("shape scale", "shape > 0", "scale >= 0"),
+        aer.ChiSquareRV: ("df", "df > 0"),
+        aer.ParetoRV: ("b scale", "b > 0", "scale >= 0"),
+        aer.GumbelRV: ("loc scale", "scale >= 0"),
+        aer.ExponentialRV: ("scale", "scale >= 0"),
+        aer.WeibullRV: ("shape", "shape >= 0"),
+        aer.LogisticRV: ("loc scale", "scale >= 0"),
+        aer.VonMisesRV: ("mu kappa", "kappa >= 0"),
+        aer.DirichletRV: ("alphas", "alphas >= 0"),
+        aer.CauchyRV: ("loc scale", "scale >= 0"),
+        aer.HalfCauchyRV: ("loc scale", "scale >= 0"),
+        aer.InvGammaRV: ("shape scale", "shape > 0", "scale >= 0"),
+        aer.WaldRV: ("mean scale", "mean > 0", "scale > 0"),
+        aer.TruncExponentialRV: ("b loc scale", "b > 0", "scale >= 0"),
+        aer.StudentTRV: ("df loc scale", "df > 0", "scale >= 0"),
+        aer.LaplaceRV: ("loc scale", "scale >= 0"),
+        aer.GenGammaRV: ("alpha p lambd", "alpha > 0", "p > 0", "lambd >= 0"),
+        aer.FRV: ("dfn dfd", "dfn > 0", "dfd > 0"),
+        aer.ZipfRV: ("a", "a > 1"),
+        aer.GeometricRV: ("p", "p > 0", "p <= 1"),
+        aer.HyperGeometricRV: (
+            "ngood nbad nsample",
+            *("ngood >= 0", "nbad >= 0", "nsample >= 0", "nsample <= ngood + nbad"),
+        ),
+        aer.BernoulliRV: ("p", "p >= 0", "p <= 1"),
+        aer.BinomialRV: ("n p", "n >= 0", "p >= 0", "p <= 1"),
+        aer.BetaBinomialRV: ("n a b", "n >= 0", "a > 0", "b > 0"),
+        aer.MultinomialRV: ("n p", "n >= 0", "p >= 0", "p <= 1"),
+        aer.PoissonRV: ("lam", "lam >= 0"),
+        aer.NegBinomialRV: ("n p", "n > 0", "p > 0", "p <= 1"),
+    }.items()
+}
+"""Of what parameters Aesara draws; of others it raises ValueError.
+
+That is a `ParameterError` where they are known, and a check with ``checks=True``. Else such draws
+are NaN, or -1 if they are whole numbers: no warning says so, because the draws do. NaN is no
+parameter for whole numbers, and gives NaN otherwise.
+"""
+
+
 def samples(
     *op_types: type[RandomVariable], override: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -145,11 +205,12 @@ def samples(
 
 
 def _supports(op: RandomVariable) -> bool:
-    return _sampler(op) is not None
+    return _drawn_as(op) is not RandomVariable
 
 
-def _sampler(op: RandomVariable) -> Draw | None:
-    return next((SAMPLERS[base] for base in type(op).__mro__ if base in SAMPLERS), None)
+def _drawn_as(op: RandomVariable) -> type:
+    """The class of an Op, or the nearest base class, that there is a sampler of."""
+    return next((base for base in type(op).__mro__ if base in SAMPLERS), RandomVariable)
 
 
 @lowers(RandomVariable, folds=False, static=(1,))
@@ -161,10 +222,47 @@ def lower_random_variable(
     declared = ctx.step.types[1]
     assert declared is not None
     shape = _shape(ctx, parameters)
-    sampler = _sampler(ctx.op)
-    assert sampler is not None
-    drawn = sampler(ctx.builder, key, declared.dtype, shape, *parameters)
-    return stream, broadcast_to(ctx.builder, ew.convert(ctx.builder, drawn, declared.dtype), shape)
+    b, is_whole = ctx.builder, declared.dtype.kind != "f"
+    xs, wrong = _within(ctx, parameters, is_whole=is_whole)
+    drawn = SAMPLERS[_drawn_as(ctx.op)](b, key, declared.dtype, shape, *xs)
+    drawn = broadcast_to(b, ew.convert(b, drawn, declared.dtype), shape)
+    return stream, _as_wrong(b, drawn, wrong, ctx.op.ndim_supp) if is_whole and wrong else drawn
+
+
+def _within(
+    ctx: RuleContext, parameters: Sequence[Value], *, is_whole: bool
+) -> tuple[list[Value], list[Value]]:
+    """The parameters, NaN where they are outside of their domain, and where that is so."""
+    b, op, xs, wrong = ctx.builder, ctx.op, list(parameters), list[Value]()
+    for condition in DOMAINS.get(_drawn_as(op), ()):
+        failed = domains.fails(b, condition, parameters, is_whole)
+        i, value = condition.position, known(failed)
+        if value is None:
+            text = f"A draw of {op.name} needs {condition.text}"
+            _require_none(ctx, failed, text, -1 if is_whole else "NaN")
+            xs[i] = domains.marked(b, failed, xs[i])
+            last = range(len(shape_of(failed)))[len(shape_of(failed)) - op.ndims_params[i] :]
+            wrong.append(reduce.bitwise_or(b, failed, last) if last else failed)
+        elif value.any():
+            raise ParameterError(f"A draw of {op.name} needs {condition.text}: it does not hold.")
+    return xs, wrong
+
+
+def _require_none(ctx: RuleContext, failed: Value, need: str, result: Any) -> None:
+    axes = range(len(shape_of(failed)))
+    ctx.require(
+        lambda b: ew.invert(b, reduce.bitwise_or(b, failed, axes)),
+        f"{need}. Aesara raises ValueError there; the emitted program gives {result}",
+        announced=False,
+    )
+
+
+def _as_wrong(b: Builder, drawn: Value, wrong: Sequence[Value], support: int) -> Value:
+    """Whole numbers, -1 where a parameter is outside of its domain."""
+    anywhere = functools.reduce(functools.partial(ew.bitwise_or, b), wrong)
+    rank = len(shape_of(anywhere))
+    anywhere = sh.expand_dims(b, anywhere, range(rank, rank + support))
+    return ew.where(b, anywhere, like(drawn, -1), drawn)
 
 
 lower_random_variable.supports = _supports  # type: ignore[attr-defined]

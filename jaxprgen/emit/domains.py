@@ -1,0 +1,72 @@
+"""What must hold of parameters: written as text, tested of arrays and of values of a program."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import Value, dtype_of, known, like
+from jaxprgen.ir import Builder
+
+_EMITTED: dict[Any, Callable[[Builder, Value, Value], Value]] = {
+    operator.lt: ew.less,
+    operator.le: ew.less_equal,
+    operator.gt: ew.greater,
+    operator.ge: ew.greater_equal,
+}
+_OPPOSITES = {"<": operator.ge, "<=": operator.gt, ">": operator.le, ">=": operator.lt}
+
+
+class Condition(NamedTuple):
+    """That one parameter compares so with another one, with a sum of others, or with a number.
+
+    ``text`` is for messages; ``others`` are the positions of what is added up, or empty.
+    """
+
+    text: str
+    position: int
+    opposite: Any
+    others: tuple[int, ...]
+    limit: float
+
+
+def conditions(names: str, *texts: str) -> tuple[Condition, ...]:
+    """What the texts say of parameters of these names: ``"low < high"``, ``"n <= a + b"``."""
+    places = {name: i for i, name in enumerate(names.split())}
+    found: list[Condition] = []
+    for text in texts:
+        name, sign, *terms = text.split()
+        others = tuple(places[t] for t in terms if t in places)
+        limit = 0.0 if others else float(terms[0])
+        found.append(Condition(text, places[name], _OPPOSITES[sign], others, limit))
+    return tuple(found)
+
+
+def fails(b: Builder, condition: Condition, parameters: Sequence[Value], strict: bool) -> Value:
+    """Where a condition does not hold, or, for NaN, if ``strict``; known of known parameters."""
+    x, others = parameters[condition.position], [parameters[i] for i in condition.others]
+    arrays = [known(p) for p in (x, *others)]
+    if not any(a is None for a in arrays):
+        first, *rest = (np.asarray(a) for a in arrays)
+        limit: Any = functools.reduce(np.add, rest) if rest else condition.limit
+        wrong = condition.opposite(first, limit)
+        return np.asarray(wrong | np.isnan(first) if strict else wrong)
+    # In one dtype, as of NumPy; a number is compared in that of the parameter.
+    dtype = ew.canonical(np.result_type(*map(dtype_of, (x, *others))))
+    terms = [ew.convert(b, p, dtype) for p in (x, *others)]
+    limit = functools.reduce(functools.partial(ew.add, b), terms[1:]) if others else None
+    limit = like(terms[0], condition.limit) if limit is None else limit
+    wrong = _EMITTED[condition.opposite](b, terms[0], limit)
+    return ew.bitwise_or(b, wrong, ew.isnan(b, x)) if strict and dtype.kind == "f" else wrong
+
+
+def marked(b: Builder, wrong: Value, x: Value) -> Value:
+    """A parameter, as a float, that is NaN where it is wrong."""
+    if dtype_of(x).kind != "f":
+        x = ew.convert(b, x, ew.canonical(np.float64))
+    return ew.where(b, wrong, like(x, np.nan), x)

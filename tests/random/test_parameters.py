@@ -1,0 +1,215 @@
+"""What is drawn, or said, of parameters that are outside of their domain or on its edge."""
+
+from __future__ import annotations
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aeppl import joint_logprob
+from aesara.raise_op import CheckAndRaise
+from aesara.tensor.random import basic as aer
+from catalogue.draws import generator
+from jax.experimental import checkify
+from ops.operands import jit_quickly
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import FailedAssertionError, ParameterError, RuntimeCheckWarning
+from jaxprgen.frontend.aesara.random import DOMAINS
+
+KEY = jax.random.key(0)
+INF = np.inf
+TABLE = {
+    # The Op: good parameters, then for each parameter bad ones and good ones on the edge.
+    aer.uniform: ((0.0, 1.0), [2.0], [1.0, -5.0], [-0.5], [0.0]),
+    aer.triangular: ((-1.0, 0.5, 2.0), [0.6], [0.5], [-2.0, 3.0], [2.0], [0.0], [0.5]),
+    aer.beta: ((1.5, 2.5), [0.0, -1.0], [1e-3], [0.0, -INF], [1e-3]),
+    aer.rayleigh: ((1.5,), [-1.0], [0.0]),
+    aer.power: ((1.5,), [0.0, -1.0], [1e-3]),
+    aer.normal: ((0.0, 1.5), [], [-5.0], [-1.0, -INF], [0.0]),
+    aer.halfnormal: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.lognormal: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.gamma: ((1.5, 2.5), [0.0, -1.0], [1e-3], [-1.0], [INF]),
+    aer.chisquare: ((1.5,), [0.0, -1.0], [1e-3]),
+    aer.pareto: ((1.5, 2.5), [0.0, -1.0], [0.5], [-1.0], [0.0]),
+    aer.gumbel: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.exponential: ((1.5,), [-1.0], [0.0]),
+    aer.weibull: ((1.5,), [-1.0], [0.0]),
+    aer.logistic: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.vonmises: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0, 1e300, INF]),
+    aer.cauchy: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.halfcauchy: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.invgamma: ((1.5, 2.5), [0.0, -1.0], [1.0], [-1.0], [0.0]),
+    aer.wald: ((1.5, 2.5), [0.0, -1.0], [1e-3], [0.0, -1.0], [1e3]),
+    aer.truncexpon: ((1.5, 0.0, 2.5), [0.0, -1.0], [50.0], [], [-5.0], [-1.0], [0.0]),
+    aer.t: ((1.5, 0.0, 2.5), [0.0, -1.0], [1.0], [], [-5.0], [-1.0], [0.0]),
+    aer.laplace: ((0.0, 1.5), [], [-5.0], [-1.0], [0.0]),
+    aer.gengamma: ((1.5, 2.5, 3.5), [0.0, -1.0], [1e-3], [0.0, -1.0], [1.0], [-1.0], [0.0]),
+    aer.f: ((1.5, 2.5), [0.0, -1.0], [1.0], [0.0, -1.0], [1.0]),
+    aer.zipf: ((1.5,), [1.0, 0.0, np.nan], [700.0, 1e4, INF]),
+    aer.geometric: ((0.5,), [0.0, 1.5, np.nan], [1.0, 1e-9]),
+    aer.hypergeometric: ((3, 4, 5), [-1, 0], [1], [-1, 1], [2], [-1, 8], [0, 7]),
+    aer.bernoulli: ((0.5,), [-0.5, 1.5, np.nan], [0.0, 1.0]),
+    aer.binomial: ((5, 0.5), [-1], [0], [-0.5, 1.5, np.nan], [0.0, 1.0]),
+    aer.betabinom: ((5, 1.5, 2.5), [-1], [0], [0.0, -1.0, np.nan], [1e-3], [0.0], [1e-3]),
+    aer.poisson: ((1.5,), [-1.0, np.nan], [0.0, 1e8]),
+    aer.nbinom: ((3.0, 0.5), [0.0, -1.0, np.nan], [1e-3], [0.0, -1.0, 1.5], [1.0]),
+    aer.dirichlet: (([1.5, 2.5],), [[-1.0, 1.0]], [[0.0, 1.0]]),
+    aer.multinomial: (
+        (5, [0.5, 0.5]),
+        *([-1], [0], [[-0.5, 1.0], [1.5, 0.0], [np.nan, 0.5]], [[1.0, 0.0], [0.0, 1.0]]),
+    ),
+}
+
+
+def rows(op):
+    """Parameters one of which is bad, and others on the edge, as arrays in their dtypes."""
+    good, *lists = TABLE[op]
+    found = []
+    for kind in (0, 1):
+        changes = [(i, x) for i, xs in enumerate(lists[kind::2]) for x in xs]
+        found.append(
+            [[np.asarray(x if j == i else p) for j, p in enumerate(good)] for i, x in changes]
+        )
+    return found
+
+
+def drawn(op, parameters, **options):
+    """A draw by the Op itself: its functions of Python rename and invert parameters."""
+    return op.make_node(generator(op), None, "floatX", *parameters, **options).outputs[1]
+
+
+def test_the_table_has_every_domain():
+    assert {type(op) for op in TABLE} == {*DOMAINS}
+
+
+@pytest.mark.parametrize("op", TABLE, ids=lambda op: op.name)
+def test_known_parameters_are_refused_where_aesara_refuses_them(op):
+    bad, edge = rows(op)
+    for i, parameters in enumerate([*bad, *edge]):
+        node = op.make_node(generator(op), None, "floatX", *parameters)
+        f = jaxprgen.compile([], node.outputs[1])
+        size, outputs = np.zeros(0, np.int64), [[None], [None]]
+        inputs = [np.random.default_rng(0), size, np.asarray(0), *parameters]
+        if i < len(bad):
+            with pytest.raises(ValueError):  # Its messages are NumPy's and SciPy's.
+                op.perform(node, inputs, outputs)
+            with pytest.raises(ParameterError, match=f"A draw of {op.name} needs "):
+                f.jaxpr(KEY)
+        else:
+            op.perform(node, inputs, outputs)
+            check_jaxpr(f.jaxpr(KEY).jaxpr)
+
+
+def test_other_draws_of_bad_parameters_are_no_numbers_of_the_distribution():
+    """One program for all: one bad parameter among good ones does not touch their draws."""
+    inputs, outputs, arguments, expected = [], [], [], []
+    for op in TABLE:
+        bad, edge = rows(op)
+        arrays = [np.stack(column) for column in zip(*bad, *edge, strict=True)]
+        variables = [at.tensor(a.dtype, shape=(None,) * a.ndim) for a in arrays]
+        inputs += variables
+        arguments += arrays
+        outputs.append(drawn(op, variables))
+        expected.append([True] * len(bad) + [False] * len(edge))
+    f = jaxprgen.compile(inputs, outputs)
+    check_jaxpr(f.jaxpr(KEY, *arguments).jaxpr)
+    for op, wrong, found in zip(TABLE, expected, jit_quickly(f)(KEY, *arguments), strict=True):
+        missing = np.isnan(found) if found.dtype.kind == "f" else np.asarray(found) == -1
+        missing = missing.all(axis=-1) if op.ndim_supp else missing
+        np.testing.assert_array_equal(missing, wrong, err_msg=op.name)
+
+
+scale, x = at.dscalar("scale"), at.dscalar("x")
+
+
+def test_what_is_said_of_a_parameter_that_is_known():
+    y = aer.normal(0.0, -at.ones(2), rng=generator(), name="y")
+    with pytest.raises(ParameterError) as caught:
+        jaxprgen.compile([], y)(KEY)
+    first, second, *_, last = str(caught.value).splitlines()
+    assert first == "A draw of normal needs scale >= 0: it does not hold."
+    assert second.startswith("  in normal_rv{0, (0, 0), floatX, False}(")
+    assert "test_parameters.py" in last
+    assert "y = aer.normal" in last
+    assert isinstance(caught.value, ValueError)
+
+
+def test_draws_are_checked_through_checkify():
+    y = aer.normal(0.0, scale, size=(3,), rng=generator())
+    n = aer.multinomial(3, at.stack([scale, scale]), rng=generator())
+    checked = checkify.checkify(jax.jit(jaxprgen.compile([scale], [y, n], checks=True)))
+    assert checked(KEY, 0.5)[0].get() is None
+    assert (
+        "A draw of normal needs scale >= 0. Aesara raises ValueError there; the emitted program "
+        "gives NaN" in checked(KEY, -1.0)[0].get()
+    )
+    assert (
+        "A draw of multinomial needs p <= 1. Aesara raises ValueError there; the emitted program "
+        "gives -1" in checked(KEY, 2.0)[0].get()
+    )
+
+
+def test_draws_have_derivatives_by_their_parameters():
+    f = jaxprgen.compile([scale], aer.normal(0.0, scale, rng=generator()))
+    np.testing.assert_allclose(jax.grad(f, 1)(KEY, 2.0), f(KEY, 1.0))
+
+
+# --- Log-densities ------------------------------------------------------------------------
+
+
+def log_density(scale):
+    y = aer.normal(0.0, scale, rng=generator(), name="y")
+    return joint_logprob(realized={y: x})[0]
+
+
+def test_a_log_density_of_a_known_parameter_fails_while_emitting():
+    for value in (x, at.constant(np.asarray(0.5))):
+        y = aer.normal(0.0, -1.0, rng=generator())
+        graph, _ = joint_logprob(realized={y: value})
+        with pytest.raises(ParameterError) as caught:
+            jaxprgen.compile([x], graph)(1.0)
+        first, second, *_ = str(caught.value).splitlines()
+        assert first == "ParameterValueError: sigma > 0. The condition is false."
+        assert second.startswith("  in Check{sigma > 0}(")
+        assert isinstance(caught.value, (ValueError, FailedAssertionError))
+
+
+def test_a_known_condition_that_decides_a_shape():
+    """Aesara's own implementation says so, by our error."""
+    n = at.lscalar("n")
+    size = CheckAndRaise(ValueError, "n is positive")(n, n > 0)
+    f = jaxprgen.compile([n], at.arange(size))
+    with pytest.raises(ParameterError, match=r"ValueError: n is positive. The condition is false"):
+        f(-1)
+    with pytest.warns(RuntimeCheckWarning, match="n is positive"):
+        assert len(f(2)) == 2
+
+
+def test_a_log_density_announces_its_check_once_and_composes():
+    f = jaxprgen.compile([scale, x], log_density(scale))
+    with pytest.warns(RuntimeCheckWarning, match=r"Check\{sigma > 0\}: sigma > 0") as caught:
+        value = f(2.0, 0.5)
+        slopes = jax.jit(jax.vmap(jax.grad(f), (0, None)))(np.array([2.0, 3.0]), 0.5)
+    assert len(caught) == 1
+    np.testing.assert_allclose(value, -0.5 * 0.25**2 - np.log(2) - np.log(2 * np.pi) / 2)
+    np.testing.assert_allclose(slopes, [0.25 / 8 - 0.5, 0.25 / 27 - 1 / 3])
+    assert np.isnan(f(-1.0, 0.5))
+
+
+def test_a_log_density_is_checked_through_checkify():
+    f = jaxprgen.compile([scale, x], log_density(scale), checks=True)
+    for transformed in (f, jax.grad(f)):
+        checked = checkify.checkify(jax.jit(transformed))
+        assert checked(2.0, 0.5)[0].get() is None
+        assert "Check{sigma > 0}: sigma > 0" in checked(-1.0, 0.5)[0].get()
+    several = checkify.checkify(jax.jit(jax.vmap(f, (0, None))))
+    assert "sigma > 0" in several(np.array([1.0, -1.0]), 0.5)[0].get()
+
+
+def test_what_aesara_itself_does():
+    f = aesara.function([scale, x], log_density(scale), mode=aesara.Mode("py", None))
+    with pytest.raises(ValueError, match="sigma > 0"):
+        f(-1.0, 0.5)

@@ -17,7 +17,7 @@ from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax import special as _special
 from jax._src.lax.control_flow import loops as _loops
-from jax.extend.core import Primitive
+from jax.extend.core import JaxprEqn, Primitive
 from jax.extend.core import primitives as _primitives
 
 from jaxprgen._jax.types import VERSION, ShapedArray
@@ -151,6 +151,23 @@ def scan_params(jaxpr: Any, length: int, constants: int, carries: int, arrays: i
         params["linear"] = (False,) * (constants + carries + arrays)
     params["unroll"] = 1
     return {**params, "_split_transpose": False} if "_split_transpose" in _SCAN else params
+
+
+def reduced_scan_params(
+    eqn: JaxprEqn, jaxpr: Any, inputs: Sequence[bool], outputs: Sequence[bool]
+) -> dict[str, Any]:
+    """The parameters of a ``scan`` that keeps this body, of these operands and results."""
+    params = {**eqn.params, "jaxpr": jaxpr}
+    if "ft_in" in params:
+        params["ft_in"] = params["ft_in"].filter_with_mask(list(inputs))
+        params["ft_out"] = params["ft_out"].filter_with_mask(list(outputs))
+    else:
+        first = params["num_consts"]
+        params["num_carry"] = sum(inputs[first : first + params["num_carry"]])
+        params["num_consts"] = sum(inputs[:first])
+    if "linear" in params:
+        params["linear"] = tuple(x for x, keep in zip(params["linear"], inputs, strict=True) if keep)
+    return params
 
 
 # --- Callbacks ---------------------------------------------------------------------------

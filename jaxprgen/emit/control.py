@@ -1,12 +1,18 @@
-"""Loops whose bodies are emitted, not traced."""
+"""Loops and branches whose bodies are emitted, not traced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.emit.values import Value, atom, atoms
-from jaxprgen.ir import Builder
+from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.values import INT64, Value, atom, atoms, like, splat
+from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
 
@@ -29,25 +35,206 @@ def while_loop(
     return list(lax.while_loop(b, condition_jaxpr, body_jaxpr, operands))
 
 
+Step = Callable[..., tuple[Sequence[Value], Sequence[Value], Value | None]]
+"""``step(builder, *constants, *carries, *slices)`` emits into a builder of its own, which it is
+given, and returns carries of the types they had, results, and whether this is the last step."""
+
+
+class Ended(NamedTuple):
+    """What a loop gives.
+
+    Attributes
+    ----------
+    steps
+        How many there were.
+    carries
+        Those after the last step.
+    last
+        The results of the last step; zeros if there was none.
+    stacked
+        The results of all steps. If their number is not known there are zeros behind them, up to
+        the bound, or nothing is stacked without one.
+    """
+
+    steps: Value
+    carries: list[Value]
+    last: list[Value]
+    stacked: list[Value]
+
+
+class _Inside(NamedTuple):
+    """A step that is emitted, where what does not change from one to the next is outside.
+
+    ``constants`` are the variables that stand for ``operands`` of the loop, and ``moving`` for
+    carries that change, from what they are ``before`` to what they are ``after``. ``carried`` has
+    all carries.
+    """
+
+    constants: list[Var]
+    operands: list[Atom]
+    moving: list[Var]
+    before: list[Atom]
+    after: list[Atom]
+    carried: dict[Var, Atom]
+
+    def ends(self, out: Sequence[Atom]) -> list[Value]:
+        """Every carry after the loop, of those that change."""
+        found = {**self.carried, **dict(zip(self.moving, out, strict=False))}
+        return [_value(x) for x in found.values()]
+
+
+def _value(x: Atom) -> Value:
+    return x if type(x) is Var else np.asarray(x.val)
+
+
+def _settle(
+    b: Builder,
+    inner: Builder,
+    fixed: dict[Var, Atom],
+    carried: dict[Var, Atom],
+    after: Sequence[Atom],
+    results: Sequence[Atom],
+) -> _Inside:
+    """Move out of a step what does not change: ``fixed``, and carries that it passes on."""
+    changed = {v: x for v, x in zip(carried, after, strict=True) if v is not x}
+    fixed |= {v: x for v, x in carried.items() if v not in changed}
+    inner.hoist(b, fixed)
+    read = inner.reads([*changed.values(), *results])
+    constants = [v for v in fixed if v in read]
+    b.inlined += inner.inlined
+    return _Inside(
+        constants,
+        [fixed[v] for v in constants],
+        list(changed),
+        [carried[v] for v in changed],
+        list(changed.values()),
+        carried,
+    )
+
+
 def scan(
     b: Builder,
-    step: Callable[..., tuple[Sequence[Value], Sequence[Value]]],
+    step: Step,
     constants: Sequence[Value],
     carries: Sequence[Value],
     arrays: Sequence[Value],
     length: int,
-) -> tuple[list[Value], list[Value]]:
-    """Carries along the first axis of arrays, and the results of every step, stacked.
+) -> Ended:
+    """A loop of so many steps over the rows of arrays; ``step`` never says that one is the last.
 
-    ``step(builder, *constants, *carries, *slices)`` emits into a builder of its own, which it is
-    given, and returns carries of the types they had, and results.
+    What does not change from step to step is computed once, before. What of all this is not used
+    is no part of the program in the end.
     """
     operands = b.vary_alike(atoms(b, [*constants, *carries, *arrays]))
-    first = len(constants) + len(carries)
+    count, first = len(constants), len(constants) + len(carries)
     types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
     inner = b.nested(types)
-    after, results = step(inner, *inner.inputs)
-    body = inner.build(atoms(inner, [*after, *results]), name="body")
-    groups = operands[: len(constants)], operands[len(constants) : first], operands[first:]
-    out = lax.scan(b, body, *groups, length)
-    return list(out[: len(carries)]), list(out[len(carries) :])
+    given = inner.inputs
+    after, results, _ = step(inner, *given)
+    outs = _varying(inner, [*after, *results], given)
+    results = outs[len(carries) :]
+    blank = _blanks(b, results, operands)
+    carried = dict(zip(given[count:first], operands[count:first], strict=True))
+    carried.update((inner.add_input(x.aval), x) for x in blank)
+    fixed = dict(zip(given[:count], operands, strict=False))
+    inside = _settle(b, inner, fixed, carried, outs, results)
+    inputs = [*inside.constants, *inside.moving, *given[first:]]
+    body = inner.build([*inside.after, *results], name="body", inputs=inputs)
+    out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
+    ends = inside.ends(out)
+    stacked = list(out[len(inside.moving) :])
+    return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked)
+
+
+def _blanks(
+    b: Builder, results: Sequence[Atom], operands: Sequence[Atom], *rows: int
+) -> list[Atom]:
+    """Zeros of the types of results, or so many rows of them."""
+    zeros = [splat(0, r.aval.dtype, (*rows, *r.aval.shape)) for r in results]
+    return list(b.vary_alike([*atoms(b, zeros), *operands]))[: len(zeros)]
+
+
+def _varying(inner: Builder, xs: Sequence[Value], given: Sequence[Var]) -> list[Atom]:
+    """The results of a step as atoms that vary over the axes of a mesh as what it is given."""
+    found = atoms(inner, xs)
+    return list(inner.vary_alike([*found, *given]))[: len(found)]
+
+
+def until(
+    b: Builder,
+    step: Step,
+    constants: Sequence[Value],
+    carries: Sequence[Value],
+    arrays: Sequence[Value],
+    limit: Value,
+    bound: int | None,
+) -> Ended:
+    """`scan` of at most ``limit`` steps, which ends behind one that says that it is the last.
+
+    ``bound`` is the most steps that are possible, if that is known.
+    """
+    counter = ew.canonical(INT64)
+    start: list[Value] = [ew.convert(b, limit, counter), np.asarray(0, counter), np.asarray(True)]
+    operands = b.vary_alike(atoms(b, [*constants, *arrays, *start, *carries]))
+    first = len(constants) + len(arrays)
+    inner = b.nested([x.aval for x in operands])
+    given = inner.inputs
+    i = given[first + 1]
+    slices = [ix.take(inner, x, [i]) for x in given[len(constants) : first]]
+    after, results, stop = step(inner, *given[: len(constants)], *given[first + 3 :], *slices)
+    going = given[first + 2] if stop is None else ew.invert(inner, ew.truth(inner, stop))
+    outs = _varying(inner, [ew.add(inner, i, like(i, 1)), going, *after, *results], given)
+    results = outs[len(carries) + 2 :]
+    added = _blanks(b, results, operands)
+    if bound is not None:
+        added += _blanks(b, results, operands, bound)
+    more = [inner.add_input(x.aval) for x in added]
+    pairs = zip(more[len(results) :], results, strict=False)
+    outs += _varying(inner, [ix.put(inner, v, r, [i], add=False) for v, r in pairs], given)
+    fixed = dict(zip(given[: first + 1], operands, strict=False))
+    carried = dict(zip(given[first + 1 :], operands[first + 1 :], strict=True))
+    carried.update(zip(more, added, strict=True))
+    inside = _settle(b, inner, fixed, carried, outs, ())
+    body = inner.build(inside.after, name="body", inputs=[*inside.constants, *inside.moving])
+    test = b.nested([operands[first].aval, *(v.aval for v in inside.moving)])
+    ahead = ew.less(test, test.inputs[1], test.inputs[0])
+    if stop is not None:
+        ahead = ew.bitwise_and(test, ahead, test.inputs[2])
+    condition = test.build([atom(test, ahead)], name="condition")
+    limits = [operands[first]]
+    out = lax.while_loop(b, condition, body, inside.before, limits, inside.operands)
+    steps, _, *ends = inside.ends(out)
+    parts = len(carries), len(carries) + len(results)
+    return Ended(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :])
+
+
+def cond(
+    b: Builder,
+    predicate: Value,
+    then: Callable[..., Sequence[Value]],
+    otherwise: Callable[..., Sequence[Value]],
+    operands: Sequence[Value],
+) -> list[Value]:
+    """What ``then`` or ``otherwise`` gives of the operands, as a boolean scalar is true or not.
+
+    Each is called as ``branch(builder, *operands)`` and emits into a builder of its own. Only the
+    one that is taken is computed. Both return values of the same types.
+    """
+    given = b.vary_alike(atoms(b, [predicate, *operands]))
+    types = [x.aval for x in given[1:]]
+    programs: list[ClosedJaxpr] = []
+    inners = [b.nested(types), b.nested(types)]
+    outs = [
+        _varying(inner, branch(inner, *inner.inputs), inner.inputs)
+        for inner, branch in zip(inners, (otherwise, then), strict=True)
+    ]
+    fixed: list[dict[Var, Atom]] = []
+    for inner in inners:
+        fixed.append(inner.constants_outside(b))
+    extra = [v for f in fixed for v in f]
+    outside = [x for f in fixed for x in f.values()]
+    for inner, found, own in zip(inners, outs, fixed, strict=True):
+        others = [v if v in own else Var(v.aval) for v in extra]
+        programs.append(inner.build(found, name="branch", inputs=[*others, *inner.inputs]))
+        b.inlined += inner.inlined
+    return list(lax.cond(b, given[0], *programs, [*outside, *given[1:]]))

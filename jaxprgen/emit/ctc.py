@@ -113,15 +113,15 @@ def _sweep(b: Builder, emitted: Value, states: Value) -> Value:
     first = ew.where(b, entry, first, like(emitted, NEVER))
     skips = _may_skip(b, states)
 
-    def step(b: Builder, skips: Value, old: Value, new: Value) -> tuple[list[Value], list[Value]]:
+    def step(b: Builder, skips: Value, old: Value, new: Value) -> tuple[Any, Any, None]:
         two = ew.where(b, skips, _moved(b, old, 2, NEVER), like(old, NEVER))
         now = ew.add(b, _log_sum(b, [old, _moved(b, old, 1, NEVER), two]), new)
-        return [now], [now]
+        return [now], [now], None
 
     if times == 1:
         return expand_dims(b, first, [0])
     later = ga.take(b, emitted, [slice(1, None)])
-    _, (rest,) = scan(b, step, [skips], [first], [later], times - 1)
+    (rest,) = scan(b, step, [skips], [first], [later], times - 1).stacked
     return concatenate(b, [expand_dims(b, first, [0]), rest], 0)
 
 

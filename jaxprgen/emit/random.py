@@ -35,15 +35,29 @@ from jaxprgen.ir import primitives as lax
 
 @final
 class Stream(NamedTuple):
-    """The state of a random number generator: a key, and how many keys were taken from it."""
+    """The state of a random number generator: a key, and how many keys were taken from it.
+
+    These are ``taken``, and those that were taken ``before``, by a loop, in whose body the number
+    is a variable: so a loop draws what its steps would draw one after the other.
+    """
 
     key: Var
     taken: int = 0
+    before: Value | None = None
 
 
-def fold_in(b: Builder, key: Var, number: int) -> Var:
+def fold_in(b: Builder, key: Var, number: int | Value) -> Var:
     """The key that a key and a number below 2**32 make."""
-    return lax.random_fold_in(b, key, b.literal(np.asarray(number, np.uint32)))
+    value = np.asarray(number, np.uint32) if isinstance(number, int) else number
+    return lax.random_fold_in(b, key, atom(b, value))
+
+
+def taken(b: Builder, stream: Stream) -> Value:
+    """How many keys were taken from a stream."""
+    number = np.asarray(stream.taken, np.uint32)
+    if stream.before is None:
+        return number
+    return ew.add(b, stream.before, number) if stream.taken else stream.before
 
 
 def take_key(b: Builder, stream: Stream) -> tuple[Stream, Var]:
@@ -51,14 +65,16 @@ def take_key(b: Builder, stream: Stream) -> tuple[Stream, Var]:
 
     The ``n``-th key of a stream is ``jax.random.fold_in(key, n)``, counted from zero.
     """
-    return Stream(stream.key, stream.taken + 1), fold_in(b, stream.key, stream.taken)
+    after = stream._replace(taken=stream.taken + 1)
+    return after, fold_in(b, stream.key, taken(b, stream))
 
 
 def end_of(b: Builder, x: Value | Stream) -> Atom:
     """A result as an operand; of a stream, the key of one that goes on where it ends."""
     if not isinstance(x, Stream):
         return atom(b, x)
-    return fold_in(b, x.key, x.taken) if x.taken else x.key
+    is_new = not x.taken and x.before is None
+    return x.key if is_new else fold_in(b, x.key, taken(b, x))
 
 
 def typed_key(b: Builder, key: Var) -> Var:

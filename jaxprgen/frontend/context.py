@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from jaxprgen.emit.deferred import Deferred
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, known
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.graph import Plan, Step
@@ -40,7 +42,14 @@ class Driver(Protocol):
         """A run-time check."""
         ...
 
-    def inside(self, step: Step, plan: Plan, builder: Builder, inputs: Sequence[Any]) -> Driver:
+    def inside(
+        self,
+        step: Step,
+        plan: Plan,
+        builder: Builder,
+        inputs: Sequence[Any],
+        positions: Sequence[int | None] | None = None,
+    ) -> Driver:
         """One that lowers the plan of what is inside a step, for values of the step's inputs."""
         ...
 
@@ -104,6 +113,19 @@ class RuleContext(NamedTuple):
         """The error with the node and the user's line: for one that is raised elsewhere."""
         values = [self.driver.values[place] for place in self.step.inputs]
         return error.at(self.driver.plan.library.describe(self.node, values))
+
+    def made(self, x: Any) -> Any:
+        """An input that is an array, which is made now if it was deferred.
+
+        Raises
+        ------
+        StaticShapeError
+            Only the program that runs knows how many elements there are.
+        """
+        found = x.made(self.builder) if isinstance(x, Deferred) else x
+        if type(found) is Selected:
+            raise found.refuse()
+        return found
 
     def label(self, position: int) -> str:
         """What to call an input."""

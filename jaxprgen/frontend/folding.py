@@ -53,6 +53,8 @@ def _results(plan: Plan, step: Step, inputs: list[Any], builder: Builder) -> lis
         inner=plan.inner,
     )
     try:
-        return Lowering(part, builder, (), {}, False, lambda *_: None, wide=True).run()
+        lowering = Lowering(part, builder, (), {}, False, lambda *_: None, wide=True)
+        lowering.lower_steps()
     except (JaxprGenError, ValueNeededError):
         return None
+    return [lowering.values[place] for place in alone.outputs]

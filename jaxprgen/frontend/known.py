@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import Var
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Broadcast, dtype_of, known, shape_of
@@ -40,6 +41,8 @@ def known_or_ones(x: Any) -> Any:
     """`as_known`, or ones, where no more than the shape matters or that a check holds."""
     if type(x) is Selected:
         raise x.refuse()
+    if isinstance(x, Deferred) and None not in x.shape:
+        return np.broadcast_to(np.ones((), dtype_of(x)), x.shape)  # type: ignore[arg-type]
     if known(x) is None and isinstance(x, (Var, Broadcast)):
         return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
     return as_known(x)
@@ -47,6 +50,6 @@ def known_or_ones(x: Any) -> Any:
 
 def as_known(x: Any) -> Any:
     """A known value as NumPy has it; things that are no arrays (slices, None) as they are."""
-    if isinstance(x, (Selected, Stream)):
+    if isinstance(x, (Deferred, Selected, Stream)):
         return None
     return known(x) if type(x) is Broadcast else x

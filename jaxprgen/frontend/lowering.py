@@ -16,6 +16,7 @@ from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
 from jaxprgen.emit.check import check
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
@@ -26,6 +27,7 @@ from jaxprgen.frontend.known import known_and_small, known_or_ones
 from jaxprgen.frontend.registry import (
     Rule,
     bound_inputs,
+    find_deferred_rule,
     find_rule,
     find_selected_rule,
     needed_inputs,
@@ -92,7 +94,7 @@ class Lowering:
         self._checks = checks
         self._announce = announce
         self._ask = ask
-        self.asked = self._selecting = False
+        self.asked = self._special = False
         self.programs: dict[Any, Any] = {}
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
@@ -131,13 +133,22 @@ class Lowering:
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""
+        self.lower_steps()
+        outputs = [self._made(self.values[place]) for place in self.plan.output_places]
+        for x in outputs:
+            if type(x) is Selected:
+                raise x.refuse()
+        return outputs
+
+    def lower_steps(self) -> None:
+        """Lower every step, which gives `values`."""
         values, builder, evaluate = self.values, self.builder, self.plan.library.evaluate
         for step in self._steps:
             node, rule, folds, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
             try:
-                if self._selecting:
-                    rule = _rule_for(rule, node, xs)
+                if self._special:
+                    rule, xs = self._rule_for(rule, node, xs)
                 if folds and (arrays := known_and_small(xs)) is not None:
                     results: Any = evaluate(node, arrays)
                 else:
@@ -150,8 +161,8 @@ class Lowering:
                     )
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
                     values[place] = value if declared is None else _checked(value, declared)
-                if results and type(results[0]) is Selected:
-                    self._selecting = True
+                if results and isinstance(results[0], (Selected, Deferred)):
+                    self._special = True
             except ValueNeededError:
                 raise
             except Exception as error:
@@ -159,11 +170,29 @@ class Lowering:
                     raise
                 cause = error.__cause__ if isinstance(error, JaxprGenError) else error
                 raise self._located(error, node, xs) from cause
-        outputs = [values[place] for place in self.plan.output_places]
-        for x in outputs:
-            if type(x) is Selected:
-                raise x.refuse()
-        return outputs
+
+    def _made(self, x: Any) -> Any:
+        """A value, which is made now if it was deferred."""
+        return x.made(self.builder) if isinstance(x, Deferred) else x
+
+    def _rule_for(self, rule: Rule, node: Any, inputs: list[Any]) -> tuple[Rule, list[Any]]:
+        """The rule of a node and its inputs, where there is one for them as they are.
+
+        There may be one for what is deferred, and for what a mask selects.
+        """
+        watch = getattr(rule, "watch", lambda found: found)
+        if any(isinstance(x, Deferred) for x in inputs):
+            found = find_deferred_rule(type(node.op))
+            if found is not None:
+                return watch(found), inputs
+            inputs = list(map(self._made, inputs))
+        selected = next((x for x in inputs if type(x) is Selected), None)
+        if selected is None:
+            return rule, inputs
+        found = find_selected_rule(type(node.op))
+        if found is None:
+            raise selected.refuse()
+        return watch(found), inputs
 
     def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
         """The error with the node and the user's line, put there once."""
@@ -183,7 +212,7 @@ class Lowering:
         _declared(step, position, "bound", bound_inputs)
         try:
             return self._value(step, position)
-        except ValueNeededError:
+        except (ValueNeededError, StaticShapeError):
             return None
 
     def _value(self, step: Step, position: int, where: str = "") -> Array:
@@ -245,11 +274,28 @@ class Lowering:
 
     # --- Plans inside of this one ----------------------------------------------------------
 
-    def inside(self, step: Step, plan: Plan, builder: Builder, inputs: Sequence[Any]) -> Lowering:
-        """To lower the plan of what is inside a step, for values of the step's inputs."""
+    def inside(
+        self,
+        step: Step,
+        plan: Plan,
+        builder: Builder,
+        inputs: Sequence[Any],
+        positions: Sequence[int | None] | None = None,
+    ) -> Lowering:
+        """To lower the plan of what is inside a step, for values of the step's inputs.
+
+        ``positions`` says which input of the step is which of the plan's, where it is one.
+        """
 
         def ask(position: int, where: str) -> Array:
-            return self._value(step, position, where)
+            outer = position if positions is None else positions[position]
+            if outer is None:
+                raise StaticShapeError(
+                    "A shape depends on a value that changes from one step of a loop to the next, "
+                    "and is not known while the program is emitted.\nMake all that the loop gives "
+                    "of one shape: compute with as much as there can be, and mask the rest."
+                ).at(where)
+            return self._value(step, outer, where)
 
         given = dict(enumerate(inputs))
         inner = Lowering(plan, builder, (), given, self._checks, self._announce, self._wide, ask)
@@ -283,24 +329,14 @@ def _declared(
         )
 
 
-def _rule_for(rule: Rule, node: Any, inputs: Sequence[Any]) -> Rule:
-    """The rule of a node, or if it is given what a mask selects, the one for that."""
-    selected = next((x for x in inputs if type(x) is Selected), None)
-    if selected is None:
-        return rule
-    found = find_selected_rule(type(node.op))
-    if found is None:
-        raise selected.refuse()
-    watch = getattr(rule, "watch", None)
-    return watch(found) if watch else found
-
-
 def _checked(value: Any, declared: OutputType) -> Any:
     """The value, if it is what the node declares of its output."""
     if type(value) is Var:
         shape, dtype = value.aval.shape, value.aval.dtype
     elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape, dtype = shape_of(value), dtype_of(value)
+    elif isinstance(value, Deferred):
+        shape, dtype = value.shape, value.dtype
     elif type(value) is Selected:
         shape, dtype = (0,) * value.rank, dtype_of(value.values)
     else:

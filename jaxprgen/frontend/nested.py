@@ -41,14 +41,14 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
     b = ctx.builder
     operands: list[Atom] = []
     for x in inputs:
-        _rebuilt(x, lambda leaf: operands.append(atom(b, leaf)))
+        rebuilt(x, lambda leaf: operands.append(atom(b, leaf)))
     types = tuple(x.aval for x in operands)
     key = id(graph), types, tuple(map(_key, inputs))
     program = ctx.driver.programs.get(key)
     if program is None:
         inner = b.nested(types)
         given = iter(inner.inputs)
-        values = [_rebuilt(x, lambda _: next(given)) for x in inputs]
+        values = [rebuilt(x, lambda _: next(given)) for x in inputs]
         outputs, asked = lower(ctx, graph, inner, values)
         program = _close(inner, outputs, name)
         if not asked:  # Else it depends on values that the key does not tell.
@@ -64,20 +64,25 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
     def outside(leaf: Any) -> Any:
         return found[leaf] if type(leaf) is Var else leaf
 
-    return [_rebuilt(x, outside) for x in program.outputs]
+    return [rebuilt(x, outside) for x in program.outputs]
 
 
 def lower(
-    ctx: RuleContext, graph: Any, builder: Builder, inputs: Sequence[Any]
+    ctx: RuleContext,
+    graph: Any,
+    builder: Builder,
+    inputs: Sequence[Any],
+    positions: Sequence[int | None] | None = None,
 ) -> tuple[list[Any], bool]:
     """The outputs of a graph, emitted into a builder of its own.
 
-    Also whether a value was asked for that decides a shape and that none of the inputs shows.
+    ``positions`` says which input of the node is which of the graph's, where they are not the
+    same or some are none. Also whether a value was asked for that decides a shape and that none of the inputs shows.
     An error tells the node inside of the graph, then the one that holds the graph.
     """
     plan = ctx.driver.plan
     assert plan.inner is not None
-    driver = ctx.driver.inside(ctx.step, plan.inner(graph), builder, inputs)
+    driver = ctx.driver.inside(ctx.step, plan.inner(graph), builder, inputs, positions)
     try:
         return driver.run(), driver.asked
     except JaxprGenError as error:
@@ -89,20 +94,20 @@ def _close(b: Builder, outputs: list[Any], name: str) -> _Program:
     """The program of what was emitted; it returns what is neither known nor an input."""
     results: dict[Var, None] = {}
     for x in outputs:
-        _rebuilt(x, lambda leaf: results.update({leaf: None} if type(leaf) is Var else {}))
+        rebuilt(x, lambda leaf: results.update({leaf: None} if type(leaf) is Var else {}))
     computed = [v for v in results if v not in b.inputs]
     closed, constants = _jax.hoist_constants(b.build(computed, name=name))
     return _Program(closed, constants, b.inputs, outputs, computed, b.inlined)
 
 
-def _rebuilt(x: Any, leaf: Callable[[Any], Any]) -> Any:
+def rebuilt(x: Any, leaf: Callable[[Any], Any]) -> Any:
     """A value with others in place of the variables and the large arrays in it."""
     if type(x) is Broadcast:
-        return Broadcast(_rebuilt(x.operand, leaf), x.shape)
+        return Broadcast(rebuilt(x.operand, leaf), x.shape)
     if type(x) is Stream:
-        return Stream(leaf(x.key), x.taken)
+        return Stream(leaf(x.key), x.taken, None if x.before is None else leaf(x.before))
     if isinstance(x, list):
-        return [_rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
+        return [rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
     is_large = isinstance(x, np.ndarray) and x.size > FOLD_LIMIT
     return leaf(x) if type(x) is Var or is_large else x
 
@@ -112,7 +117,7 @@ def _key(x: Any) -> Any:
     if type(x) is Broadcast:
         return _key(x.operand), x.shape
     if type(x) is Stream:
-        return "stream", x.taken
+        return "stream", x.taken, x.before is None
     if isinstance(x, list):
         return tuple(map(_key, x))  # pyright: ignore[reportUnknownVariableType]
     if type(x) is Var or isinstance(x, np.ndarray):

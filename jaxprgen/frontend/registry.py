@@ -26,6 +26,7 @@ class Registration(NamedTuple):
 
 _rules: dict[type, Registration] = {}
 _selected: dict[type, Rule] = {}
+_deferring: dict[type, Rule] = {}
 _unfolded: set[Rule] = set()
 _deferred: dict[str, str] = {}
 _searched: set[type] = set()
@@ -104,6 +105,25 @@ def lowers_selected(*op_types: type) -> Callable[[R], R]:
         return rule
 
     return register
+
+
+def lowers_deferred(*op_types: type) -> Callable[[R], R]:
+    """Register a rule for nodes with `jaxprgen.emit.deferred.Deferred` among their inputs.
+
+    For other nodes these are made before. Such a rule is for the Op classes alone, or their
+    subclasses, and does not replace the one for arrays.
+    """
+
+    def register(rule: R) -> R:
+        _deferring.update(dict.fromkeys(op_types, rule))
+        return rule
+
+    return register
+
+
+def find_deferred_rule(op_type: type) -> Rule | None:
+    """The rule for arrays that are not made yet, of the class or of its nearest base class."""
+    return next((_deferring[base] for base in op_type.__mro__ if base in _deferring), None)
 
 
 def find_selected_rule(op_type: type) -> Rule | None:

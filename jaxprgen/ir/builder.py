@@ -15,6 +15,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var
 from jaxprgen.errors import EquationError
+from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.verify import verify
 
 Atom: TypeAlias = Var | Literal
@@ -188,6 +189,45 @@ class Builder:
         inner.source_info = _jax.unnamed(self.source_info)
         return inner
 
+    def add_input(self, input_type: ShapedArray) -> Var:
+        """One more variable that stands for an argument."""
+        self._inputs.append(Var(input_type))
+        return self._inputs[-1]
+
+    def hoist(self, outer: Builder, fixed: dict[Var, Atom]) -> None:
+        """Move to ``outer`` what follows from ``fixed`` variables, and the constants.
+
+        ``fixed`` tells what stands for these variables there; what is moved is added to it.
+        Repetition stays, where it costs no memory, and what has an effect.
+        """
+        fixed.update(self.constants_outside(outer))
+        kept: list[JaxprEqn] = []
+        for eqn in self._equations:
+            read = [x for x in eqn.invars if type(x) is Var]
+            is_fixed = not eqn.effects and all(x in fixed for x in read)
+            if is_fixed:
+                fresh = [Var(v.aval) for v in eqn.outvars]
+                invars = [fixed[x] if type(x) is Var else x for x in eqn.invars]
+                source_info = _jax.within(outer.source_info, eqn.source_info)
+                outer._equations.append(
+                    eqn.replace(invars=invars, outvars=fresh, source_info=source_info)
+                )
+                fixed.update(zip(eqn.outvars, fresh, strict=True))
+            if not is_fixed or not read or eqn.primitive.name == "broadcast_in_dim":
+                kept.append(eqn)
+        self._equations = kept
+
+    def constants_outside(self, outer: Builder) -> dict[Var, Atom]:
+        """The constants, which are none any more, with what stands for them in ``outer``."""
+        found: dict[Var, Atom] = {v: outer.constant(x) for v, x in self._constants.values()}
+        self._constants.clear()
+        return found
+
+    def reads(self, outputs: Sequence[Atom]) -> set[Var]:
+        """The variables that these outputs need and that no equation gives."""
+        equations, live = live_equations(self._equations, outputs)
+        return live - {v for eqn in equations for v in eqn.outvars}
+
     def once(self, key: Any, make: Any) -> Any:
         """The value of ``make()`` for this key, made at most once in this program."""
         found = self._memo.get(key)
@@ -233,43 +273,32 @@ class Builder:
         outputs: Sequence[Atom],
         *,
         name: str = "main",
+        inputs: Sequence[Var] | None = None,
         arg_names: Sequence[str] | None = None,
         result_names: Sequence[str] | None = None,
     ) -> ClosedJaxpr:
-        """The closed program that returns ``outputs``.
+        """The closed program that returns ``outputs``, of these ``inputs`` or all there are.
 
         Equations that nobody reads and that have no effect are left out, and so are constants
         used by none. That every variable is defined once and before it is read is always
         verified; with ``jax_enable_checks`` on, every type is checked by JAX as well.
         """
-        equations, live = self._live_equations(outputs)
+        equations, live = live_equations(self._equations, outputs)
+        inputs = self._inputs if inputs is None else list(inputs)
         constants = [(v, c) for v, c in self._constants.values() if v in live]
         closed = _jax.closed_jaxpr(
             [v for v, _ in constants],
-            self._inputs,
+            inputs,
             list(outputs),
             equations,
             frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects)),
             [c for _, c in constants],
             name,
-            arg_names if arg_names is not None else [""] * len(self._inputs),
+            arg_names if arg_names is not None else [""] * len(inputs),
             result_names if result_names is not None else [""] * len(outputs),
         )
         verify(closed)
         return closed
-
-    def _live_equations(self, outputs: Sequence[Atom]) -> tuple[list[JaxprEqn], set[Var]]:
-        """The equations that are needed, and the variables that they or the outputs read."""
-        live = {x for x in outputs if type(x) is Var}
-        kept: list[JaxprEqn] = []
-        for eqn in reversed(self._equations):
-            if eqn.effects or not live.isdisjoint(eqn.outvars):
-                for x in eqn.invars:
-                    if type(x) is Var:
-                        live.add(x)
-                kept.append(eqn)
-        kept.reverse()
-        return kept, live
 
 
 @functools.lru_cache(maxsize=8192)

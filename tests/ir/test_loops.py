@@ -20,11 +20,11 @@ def running(x, scale):
 
     def step(b, scale, total, row):
         total = ew.add(b, total, row)
-        return [total], [ew.multiply(b, total, scale)]
+        return [total], [ew.multiply(b, total, scale)], None
 
     zero = np.zeros(x.shape[1:])
-    carries, results = control.scan(b, step, b.inputs[1:], [zero], b.inputs[:1], x.shape[0])
-    closed = b.build(atoms(b, [*carries, *results]))
+    ended = control.scan(b, step, b.inputs[1:], [zero], b.inputs[:1], x.shape[0])
+    closed = b.build(atoms(b, [*ended.carries, *ended.stacked]))
     check_jaxpr(closed.jaxpr)
     (body,) = (eqn.params["jaxpr"].jaxpr for eqn in closed.jaxpr.eqns if "jaxpr" in eqn.params)
     assert body.outvars[0].aval == body.invars[1].aval

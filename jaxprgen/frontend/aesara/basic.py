@@ -17,9 +17,11 @@ from aesara.tensor.basic import (
     TensorFromScalar,
 )
 
+from aesara.graph.basic import Apply
 from jaxprgen.emit import create
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
+from jaxprgen.emit.deferred import Unfilled
 from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of, splat
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.frontend.context import RuleContext
@@ -53,10 +55,21 @@ def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
 
 
-@lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
-def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Value:
-    """Zeros: JAX has no array without values."""
-    return splat(0, ctx.dtype, _sizes(ctx, 0, len(sizes)))
+def _all(node: Apply) -> range:
+    return range(len(node.inputs))
+
+
+@lowers(AllocEmpty, folds=False, static=_all, bound=_all)
+def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
+    """Zeros, if it comes to that: JAX has no array without values."""
+    found = [ctx.known(i) for i in range(len(sizes))]
+    if all(n is not None for n in found):
+        _sizes(ctx, 0, len(sizes))  # Which are not negative.
+    return Unfilled(
+        tuple(None if n is None else int(n) for n in found),
+        ctx.dtype,
+        lambda: splat(0, ctx.dtype, _sizes(ctx, 0, len(sizes))),
+    )
 
 
 @lowers(ARange, folds=False, static=(0, 1, 2))

@@ -11,6 +11,7 @@ from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.graph.null_type import NullType
+from aesara.scan.op import Scan
 
 from jaxprgen.emit.values import Value
 from jaxprgen.frontend import derivatives, nested
@@ -62,11 +63,16 @@ def _positions(bits: int) -> Sequence[int]:
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 
+def positions_inside(graph: FunctionGraph, how: str) -> Sequence[int]:
+    """The inputs of a graph that decide shapes inside of it, "static", or sizes, "bound"."""
+    return _positions(getattr(_inside(graph), how))
+
+
 @lowers(
     OpFromGraph,
     folds=False,
-    static=lambda node: _positions(_inside(node.op.fgraph).static),
-    bound=lambda node: _positions(_inside(node.op.fgraph).bound),
+    static=lambda node: positions_inside(node.op.fgraph, "static"),
+    bound=lambda node: positions_inside(node.op.fgraph, "bound"),
     needs=lambda node, output: _positions(_inside(node.op.fgraph).needs[output]),
 )
 def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
@@ -104,7 +110,7 @@ def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
     while pending:
         node, holder = pending.pop()
         found.append((node, holder))
-        if isinstance(node.op, OpFromGraph) and id(node.op) not in seen:
+        if isinstance(node.op, (OpFromGraph, Scan)) and id(node.op) not in seen:
             seen.add(id(node.op))
             graph = node.op.fgraph
             inside = toposort(graph.outputs, set(graph.inputs))

@@ -69,7 +69,7 @@ def _length(node: Apply, entry: slice) -> int:
 @lowers(Subtensor, static=_bounds)
 def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     """``x[index]``. Slices are known while emitting, integers need not be."""
-    index = _index(ctx, scalars, first=1)
+    index = index_of(ctx, scalars, first=1)
     check_bounds(ctx, shape_of(x), enumerate(index))
     return ix.take(ctx.builder, x, index)
 
@@ -77,7 +77,7 @@ def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
 @lowers(IncSubtensor, static=_bounds)
 def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
-    index = _index(ctx, scalars, first=2)
+    index = index_of(ctx, scalars, first=2)
     check_bounds(ctx, shape_of(x), enumerate(index))
     b, add = ctx.builder, not ctx.op.set_instead_of_inc
     if add and not np.can_cast(dtype_of(y), ctx.dtype, "same_kind"):
@@ -94,7 +94,7 @@ def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
     return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]
 
 
-def _index(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.Index]:
+def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.Index]:
     """The Op's template with its scalars put in: slices need values, integers can wait.
 
     So can the bounds of a window.

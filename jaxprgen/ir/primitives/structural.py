@@ -1,4 +1,4 @@
-"""Primitives that move elements: shapes, slices, joins, ranges; and loops."""
+"""Primitives that move elements: shapes, slices, joins, ranges; loops and branches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.kinds import NUMBER, Dtype, Shape, are_axes
+from jaxprgen.ir.primitives.elementwise import convert_element_type
+from jaxprgen.ir.primitives.kinds import INT32, NUMBER, Dtype, Shape, are_axes
 
 
 def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int]) -> Var:
@@ -132,15 +133,27 @@ def while_loop(
     condition: ClosedJaxpr,
     body: ClosedJaxpr,
     carries: Sequence[Atom],
+    condition_constants: Sequence[Atom] = (),
+    body_constants: Sequence[Atom] = (),
 ) -> list[Var]:
-    """``body`` applied to the carries as long as ``condition`` holds; neither has constants."""
+    """``body`` applied to the carries as long as ``condition`` holds; each has its constants."""
     params = {
-        "cond_nconsts": 0,
+        "cond_nconsts": len(condition_constants),
         "cond_jaxpr": condition,
-        "body_nconsts": 0,
+        "body_nconsts": len(body_constants),
         "body_jaxpr": body,
     }
-    return b.bind_multiple(_jax.primitive("while"), carries, params)
+    operands = [*condition_constants, *body_constants, *carries]
+    return b.bind_multiple(_jax.primitive("while"), operands, params)
+
+
+def cond(
+    b: Builder, predicate: Atom, otherwise: ClosedJaxpr, then: ClosedJaxpr, operands: Sequence[Atom]
+) -> list[Var]:
+    """What one of two programs gives of the operands: ``then`` where a boolean scalar is true."""
+    index = convert_element_type(b, predicate, INT32)
+    params = {"branches": (otherwise, then)}
+    return b.bind_multiple(_jax.primitive("cond"), [index, *operands], params)
 
 
 def scan(

@@ -1,0 +1,196 @@
+"""Arrays that are not made before it is seen what of them is used.
+
+A loop gives such a one for each of its results: the last rows are at hand without any stack, and
+the whole is joined, from what the loop started with and what it stacked, where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.selection import Selected, select
+from jaxprgen.emit.shape import concatenate, slice_axis
+from jaxprgen.emit.values import Dtype, Shape, Value, dtype_of, like, shape_of
+from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.ir import Builder
+from jaxprgen.ir import primitives as lax
+
+
+class Deferred:
+    """An array that is not made yet. Of its ``shape``, sizes that are not known are None."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype."""
+        raise NotImplementedError
+
+    def make(self, b: Builder) -> Value | Selected:
+        """The array."""
+        raise NotImplementedError
+
+    def made(self, b: Builder) -> Value | Selected:
+        """The array, made once."""
+        return b.once(("deferred", id(self)), lambda: (self.make(b), self))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Unfilled(Deferred):
+    """Memory of which no value matters; ``fill`` gives something to stand there."""
+
+    sizes: tuple[int | None, ...]
+    kind: Dtype
+    fill: Callable[[], Value]
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes."""
+        return self.sizes
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype."""
+        return self.kind
+
+    def make(self, b: Builder) -> Value:
+        """The array."""
+        return self.fill()
+
+
+@dataclass(frozen=True, eq=False)
+class Begun(Deferred):
+    """Memory whose first rows are set, and of which the rest does not matter."""
+
+    rows: Value
+    rest: Unfilled
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes."""
+        return (self.rest.sizes[0], *shape_of(self.rows)[1:])
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype."""
+        return self.rest.dtype
+
+    def make(self, b: Builder) -> Value:
+        """The array."""
+        first = slice(0, shape_of(self.rows)[0])
+        return ix.put(b, self.rest.fill(), self.rows, [first], add=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace(Deferred):
+    """The rows that a loop leaves behind.
+
+    Attributes
+    ----------
+    row, kind
+        The shape and the dtype of one.
+    ends
+        The last ones, counted from the end: those at -1, -2, …
+    pieces
+        All of them, in pieces to be joined; None if their number is not known, nor a bound.
+    count
+        How many there are if only the program knows; then the pieces may have more.
+    refuse
+        Gives the error of one who needs to know how many there are.
+    start, stop
+        How many are left out in front, and how many, below zero, behind.
+    """
+
+    row: Shape
+    kind: Dtype
+    ends: Mapping[int, Value]
+    pieces: Sequence[Value] | None
+    count: Value | None
+    refuse: Callable[[], Exception]
+    start: int = 0
+    stop: int = 0
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype."""
+        return self.kind
+
+    @property
+    def length(self) -> int | None:
+        """How many rows there are, if that is known."""
+        if self.pieces is None or self.count is not None:
+            return None
+        return max(sum(shape_of(x)[0] for x in self.pieces) - self.start + self.stop, 0)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes."""
+        return (self.length, *self.row)
+
+    def rows(self, b: Builder) -> Value:
+        """How many rows there are."""
+        if self.count is None and self.length is None:
+            raise self.refuse()
+        if self.count is None:
+            return np.asarray(self.length, np.int64)
+        return ew.add(b, self.count, like(self.count, self.stop - self.start))
+
+    def narrow(self, start: int | None, stop: int | None) -> Trace | None:
+        """``self[start:stop]``, if it is known which rows these are."""
+        start, length = start or 0, self.length
+        if length is not None:
+            start, end, _ = slice(start, stop).indices(length)
+            stop = max(end, start) - length
+        stop = stop or 0
+        if start < 0 or stop > 0:
+            return None
+        return replace(self, start=self.start + start, stop=self.stop + stop)
+
+    def take(self, b: Builder, index: int) -> Value | None:
+        """``self[index]``, if it is known which row this is."""
+        length = self.length
+        if length is not None:
+            if not -length <= index < length:
+                raise IndexOutOfBoundsError(
+                    f"Index {index} is out of bounds for axis 0 of size {length}."
+                )
+            index = index - length if index >= 0 else index
+        if index < 0 and self.stop + index in self.ends:
+            return self.ends[self.stop + index]
+        if length is None:
+            return None
+        place = self.start + length + index
+        for piece in self.pieces or ():
+            size = shape_of(piece)[0]
+            if place < size:
+                return ix.take(b, piece, [place])
+            place -= size
+        raise AssertionError
+
+    def make(self, b: Builder) -> Value | Selected:
+        """All rows; of a number that only the program knows, those that a mask selects."""
+        if self.pieces is None:
+            raise self.refuse()
+        total = sum(shape_of(x)[0] for x in self.pieces)
+        end = total + self.stop if self.count is None else total
+        parts: list[Value] = []
+        offset = 0
+        for piece in self.pieces:
+            size = shape_of(piece)[0]
+            low, high = (min(max(n - offset, 0), size) for n in (self.start, end))
+            parts.append(slice_axis(b, piece, 0, low, max(low, high)))
+            offset += size
+        whole = concatenate(b, parts, 0)
+        if self.count is None:
+            return whole
+        place = lax.iota(b, dtype_of(self.count), (shape_of(whole)[0],), 0)
+        return select(b, whole, ew.less(b, place, self.rows(b)), 0, self.refuse)
+

@@ -1,0 +1,328 @@
+"""Loops over rows, as a graph library describes them: what a step reads and writes of each array.
+
+Time runs along first axes. A step reads some rows of what the steps before it wrote, at offsets
+(*taps*) from the row that is its own. A loop carries as many rows as reach from the first tap to
+its own row, never the array.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import control
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.deferred import Trace
+from jaxprgen.emit.shape import expand_dims, slice_axis
+from jaxprgen.emit.values import (
+    Broadcast,
+    Dtype,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    known,
+    like,
+    shape_of,
+    splat,
+)
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.ir import Builder
+
+
+class Window(NamedTuple):
+    """An array of which a step overwrites rows that stand in it, and that move on with the steps.
+
+    ``first`` is the row of the first step, from which ``reads`` and ``writes`` count.
+    """
+
+    rows: Value
+    reads: Sequence[int]
+    writes: Sequence[int]
+    first: int
+
+    @property
+    def low(self) -> int:
+        """The first row of a step."""
+        return min([*self.reads, *self.writes])
+
+    @property
+    def start(self) -> int:
+        """The first row of the first step."""
+        return self.first + self.low
+
+    @property
+    def width(self) -> int:
+        """How many rows a step sees."""
+        return max([*self.reads, *self.writes]) - self.low + 1
+
+    def end(self, number: int) -> int:
+        """The row behind the last one of the last of so many steps."""
+        return self.start + number + self.width - 1
+
+
+class State(NamedTuple):
+    """Rows to start with, which of the rows before its own a step reads, how many are kept.
+
+    The latter is None for all of them.
+    """
+
+    rows: Value
+    taps: Sequence[int]
+    kept: int | None
+
+
+class Stack(NamedTuple):
+    """Rows that no step reads: how many are kept, their dtype and rank."""
+
+    kept: int | None
+    dtype: Dtype
+    rank: int
+
+
+class Step(NamedTuple):
+    """What one step reads, or what it gives, by window, state, stack and what else is carried."""
+
+    slices: list[Value]
+    windows: list[list[Value]]
+    states: list[list[Value]]
+    stacks: list[Value]
+    carried: list[Value]
+    stop: Value | None = None
+
+
+class Loop(NamedTuple):
+    """A loop.
+
+    Attributes
+    ----------
+    steps
+        How many steps there are, or at most, if a step can be the last one.
+    sequences
+        Arrays of which step ``i`` reads row ``i``.
+    windows, states, stacks
+        What is read and written.
+    carried
+        What goes from step to step besides.
+    constants
+        What every step reads.
+    ends
+        Whether a step can be the last one.
+    refuse
+        Gives the error of one who needs to know how many steps there are.
+    """
+
+    steps: Value
+    sequences: Sequence[Value]
+    windows: Sequence[Window]
+    states: Sequence[State]
+    stacks: Sequence[Stack]
+    carried: Sequence[Value]
+    constants: Sequence[Value]
+    ends: bool
+    refuse: Callable[[], Exception]
+
+    @property
+    def number(self) -> int | None:
+        """How many steps there are, or at most, if that is known."""
+        found = known(self.steps)
+        return None if found is None else int(found)
+
+
+class Left(NamedTuple):
+    """What a loop leaves behind."""
+
+    windows: list[Value | Trace]
+    states: list[Value | Trace]
+    stacks: list[Value | Trace]
+    carried: list[Value]
+
+
+Body = Callable[[Builder, Sequence[Value], Step], Step]
+"""``body(builder, constants, step)`` emits one step, into a builder of its own."""
+
+
+def run(b: Builder, loop: Loop, body: Body) -> Left:
+    """What a loop leaves behind.
+
+    Raises
+    ------
+    ShapeMismatchError
+        The number of steps is negative, a sequence is shorter, a window does not stay within its
+        array, or a state changes its shape.
+    """
+    number = loop.number
+    if number is not None and number < 0:
+        raise ShapeMismatchError(f"A loop cannot have {number} steps: give none or more.")
+    if number == 0:
+        blank = [np.zeros((0,) * s.rank, s.dtype) for s in loop.stacks]
+        arrays = [w.rows for w in loop.windows], [s.rows for s in loop.states]
+        return Left(*map(list, arrays), blank, list(loop.carried))  # type: ignore[arg-type]
+    return _Run(b, loop, body).left()
+
+
+class _Run:
+    """One loop that is emitted, of one step or more."""
+
+    def __init__(self, b: Builder, loop: Loop, body: Body) -> None:
+        self.b, self.loop, self.body = b, loop, body
+        self.number = loop.number
+        self.depths = [-min(state.taps) for state in loop.states]
+        moving = [self._sequence(i, x) for i, x in enumerate(loop.sequences)]
+        self.arrays = [*moving, *(self._entering(i, w) for i, w in enumerate(loop.windows))]
+        self.carries: list[Value] = []
+        for window in loop.windows:
+            rows = range(window.start, window.start + window.width - 1)
+            self.carries += [ix.take(b, window.rows, [j]) for j in rows]
+        for state, depth in zip(loop.states, self.depths, strict=True):
+            self.carries += [ix.take(b, state.rows, [j]) for j in range(depth)]
+        self.carries += loop.carried
+
+    def _sequence(self, position: int, x: Value) -> Value:
+        """One row for each step."""
+        rows = shape_of(x)[0]
+        if self.number is None:
+            return x
+        if rows < self.number:
+            raise ShapeMismatchError(
+                f"Sequence {position} has {rows} rows, but the loop has {self.number} steps."
+            )
+        return slice_axis(self.b, x, 0, 0, self.number)
+
+    def _entering(self, position: int, window: Window) -> Value:
+        """The row that comes into the window in each step."""
+        assert self.number is not None
+        rows, end = shape_of(window.rows)[0], window.end(self.number)
+        if window.start < 0 or end > rows:
+            raise ShapeMismatchError(
+                f"Array {position} has {rows} rows, but {self.number} steps of the loop read and "
+                f"write its rows from {window.start} up to {end}."
+            )
+        return slice_axis(self.b, window.rows, 0, window.start + window.width - 1, end)
+
+    def left(self) -> Left:
+        """What the loop leaves behind."""
+        b, loop = self.b, self.loop
+        arrays = [x for x in self.arrays if _repeated_row(x) is None]
+        if self.number is None or loop.ends:
+            ended = control.until(
+                b, self._step, loop.constants, self.carries, arrays, loop.steps, self.number
+            )
+        else:
+            ended = control.scan(
+                b, self._step, loop.constants, self.carries, arrays, self.number
+            )
+        carries, last = iter(ended.carries), iter(ended.last)
+        stacked = iter(ended.stacked) if ended.stacked else itertools.repeat(None)
+        windows = [self._window(w, _next(carries, w.width - 1), next(stacked)) for w in loop.windows]
+        _next(last, len(windows) + len(loop.states))
+        states = [
+            self._trace(slice_axis(b, s.rows, 0, 0, d), s.kept, _next(carries, d), ended, stacked)
+            for s, d in zip(loop.states, self.depths, strict=True)
+        ]
+        stacks = [
+            self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks
+        ]
+        return Left(windows, states, stacks, list(carries))
+
+    # --- One step ------------------------------------------------------------------------
+
+    def _step(
+        self, inner: Builder, *values: Value
+    ) -> tuple[list[Value], list[Value], Value | None]:
+        """The carries behind a step, its results, and whether it is the last."""
+        loop, rest = self.loop, iter(values)
+        constants = _next(rest, len(loop.constants))
+        views = [_next(rest, w.width - 1) for w in loop.windows]
+        states = [_next(rest, depth) for depth in self.depths]
+        carried = _next(rest, len(loop.carried))
+        repeated = [_repeated_row(x) for x in self.arrays]
+        rows = [next(rest) if x is None else x for x in repeated]
+        for view, x in zip(views, rows[len(loop.sequences) :], strict=True):
+            view.append(x)
+        seen = [[v[t - w.low] for t in w.reads] for v, w in zip(views, loop.windows, strict=True)]
+        before = [
+            [known[depth + t] for t in state.taps]
+            for known, depth, state in zip(states, self.depths, loop.states, strict=True)
+        ]
+        read = Step(rows[: len(loop.sequences)], seen, before, [], carried)
+        found = self.body(inner, constants, read)
+        for view, window, written in zip(views, loop.windows, found.windows, strict=True):
+            for tap, x in zip(window.writes, written, strict=True):
+                view[tap - window.low] = _fitted(inner, x, view[tap - window.low])
+        new = [_fitted(inner, x, known[0]) for (x,), known in zip(found.states, states, strict=True)]
+        after = [x for view in views for x in view[1:]]
+        after += [x for known, y in zip(states, new, strict=True) for x in [*known[1:], y]]
+        results = [*(view[0] for view in views), *new, *found.stacks]
+        return [*after, *found.carried], results, found.stop
+
+    # --- What is left --------------------------------------------------------------------
+
+    def _window(self, window: Window, after: list[Value], leaving: Value | None) -> Trace:
+        """An array behind the loop: rows that left the window are final."""
+        b, rows = self.b, window.rows
+        assert self.number is not None and leaving is not None
+        total, end = shape_of(rows)[0], window.end(self.number)
+        pieces = [slice_axis(b, rows, 0, 0, window.start), leaving]
+        pieces += [expand_dims(b, x, [0]) for x in after]
+        pieces += [slice_axis(b, rows, 0, end, total)]
+        ends = {end - len(after) + j - total: x for j, x in enumerate(after)}
+        return Trace(shape_of(rows)[1:], dtype_of(rows), ends, pieces, None, self.loop.refuse)
+
+    def _trace(
+        self,
+        head: Value | None,
+        kept: int | None,
+        last: list[Value],
+        ended: control.Ended,
+        stacked: Iterator[Value | None],
+    ) -> Trace:
+        """The rows that a state had, or that were stacked, as many of them as are kept."""
+        b, depth = self.b, 0 if head is None else shape_of(head)[0]
+        row, dtype, body = shape_of(last[0]), dtype_of(last[0]), next(stacked)
+        ends = {j - len(last): x for j, x in enumerate(last)}
+        pieces = [x for x in (head, body) if x is not None]
+        total = depth + (self.number or 0)
+        trace = Trace(row, dtype, ends, pieces, None, self.loop.refuse)
+        if kept is not None and kept == len(last):
+            return replace(trace, pieces=[expand_dims(b, x, [0]) for x in last])
+        if self.number is None or self.loop.ends:
+            count = ew.add(b, ended.steps, like(ended.steps, depth))
+            is_whole = self.number is not None and (kept is None or kept >= total)
+            return replace(trace, count=count, pieces=pieces if is_whole else None)
+        if kept is None or kept <= total:
+            return replace(trace, start=0 if kept is None else total - kept)
+        behind = kept - total
+        pieces.append(splat(0, dtype, (behind, *row)))
+        return replace(trace, pieces=pieces, ends={i - behind: x for i, x in ends.items()})
+
+
+def _next(values: Iterator[Value], count: int) -> list[Value]:
+    return list(itertools.islice(values, count))
+
+
+def _repeated_row(x: Value) -> Value | None:
+    """The row of which an array consists, if that is known while emitting."""
+    if type(x) is not Broadcast or not isinstance(x.operand, np.ndarray):
+        return None
+    own, row = x.operand.shape, x.shape[1:]
+    if own and own[0] != 1:
+        return None
+    operand = x.operand.reshape(own[1:])
+    return Broadcast(operand, row) if operand.shape != row else operand
+
+
+def _fitted(b: Builder, x: Value, before: Value) -> Value:
+    """What a step writes, in the shape and the dtype of what stood there."""
+    own, shape = shape_of(x), shape_of(before)
+    if broadcast_shapes(own, shape) != shape:
+        raise ShapeMismatchError(
+            f"A step of the loop gives a row of shape {own} where there are rows of shape {shape}: "
+            "what goes from step to step keeps its shape."
+        )
+    return broadcast_to(b, ew.convert(b, x, dtype_of(before)), shape)

@@ -1,0 +1,75 @@
+"""Ops on arrays that are not made yet, which need not be made for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from aesara.compile.ops import DeepCopyOp, ViewOp
+from aesara.tensor.shape import Shape, Shape_i, Unbroadcast
+from aesara.tensor.subtensor import IncSubtensor, Subtensor
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.deferred import Begun, Deferred, Trace, Unfilled
+from jaxprgen.emit.shape import stack
+from jaxprgen.emit.values import INT64, Value, shape_of
+from jaxprgen.frontend.aesara.shape import lower_shape, lower_shape_i
+from jaxprgen.frontend.aesara.subtensor import index_of, lower_inc_subtensor, lower_subtensor
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.registry import lowers_deferred
+
+
+@lowers_deferred(ViewOp, DeepCopyOp, Unbroadcast)
+def lower_identity(ctx: RuleContext, x: Deferred) -> Deferred:
+    """The same array."""
+    return x
+
+
+@lowers_deferred(Shape)
+def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value:
+    """The sizes, of which the first may be counted."""
+    if None not in x.shape:
+        return lower_shape(ctx, x)  # type: ignore[arg-type]
+    if not isinstance(x, Trace):
+        return lower_shape(ctx, ctx.made(x))
+    sizes = [x.rows(ctx.builder), *(np.asarray(n, np.int64) for n in x.row)]
+    return stack(ctx.builder, [ew.convert(ctx.builder, n, ew.canonical(INT64)) for n in sizes])
+
+
+@lowers_deferred(Shape_i)
+def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value:
+    """One size, which may be counted."""
+    if x.shape[ctx.op.i] is not None:
+        return lower_shape_i(ctx, x)  # type: ignore[arg-type]
+    return x.rows(ctx.builder) if isinstance(x, Trace) else lower_shape_i(ctx, ctx.made(x))
+
+
+@lowers_deferred(IncSubtensor)
+def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: Any) -> Any:
+    """The first rows of what was allocated set: how Aesara allocates what a loop writes to."""
+    y = ctx.made(y)
+    first, *others = ctx.op.idx_list
+    is_start = isinstance(first, slice) and first.start is None and first.step is None
+    if type(x) is Unfilled and ctx.op.set_instead_of_inc and is_start and not others:
+        size = index_of(ctx, scalars, first=2)[0]
+        rest = (x.sizes[1:], shape_of(y)[1:])
+        if isinstance(size, slice) and size.stop == shape_of(y)[0] and rest[0] == rest[1]:
+            return Begun(y, x)
+    return lower_inc_subtensor(ctx, ctx.made(x), y, *scalars)
+
+
+@lowers_deferred(Subtensor)
+def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
+    """Rows of a trace that are at hand, or a part of it."""
+    b = ctx.builder
+    if type(x) is Trace and ctx.op.idx_list:
+        first, *others = index_of(ctx, scalars, first=1)
+        row = x.take(b, first) if isinstance(first, int) else None
+        if row is not None:
+            return ix.take(b, row, others)
+        if isinstance(first, slice) and first.step in (None, 1) and not others:
+            part = x.narrow(first.start, first.stop)
+            if part is not None:
+                return part
+    return lower_subtensor(ctx, ctx.made(x), *scalars)

@@ -10,8 +10,8 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit.values import INT64, Value, atom, atoms, like, splat
+from jaxprgen.emit.shape import expand_dims, squeeze
+from jaxprgen.emit.values import INT32, INT64, Value, atom, atoms, like, splat
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
@@ -174,13 +174,14 @@ def until(
     ``bound`` is the most steps that are possible, if that is known.
     """
     counter = ew.canonical(INT64)
-    start: list[Value] = [ew.convert(b, limit, counter), np.asarray(0, counter), np.asarray(True)]
+    limit = ew.convert(b, limit, counter)
+    start: list[Value] = [limit, np.asarray(0, counter), np.asarray(True)]
     operands = b.vary_alike(atoms(b, [*constants, *arrays, *start, *carries]))
     first = len(constants) + len(arrays)
     inner = b.nested([x.aval for x in operands])
     given = inner.inputs
     i = given[first + 1]
-    slices = [ix.take(inner, x, [i]) for x in given[len(constants) : first]]
+    slices = [_row(inner, x, i) for x in given[len(constants) : first]]
     after, results, stop = step(inner, *given[: len(constants)], *given[first + 3 :], *slices)
     going = given[first + 2] if stop is None else ew.invert(inner, ew.truth(inner, stop))
     outs = _varying(inner, [ew.add(inner, i, like(i, 1)), going, *after, *results], given)
@@ -190,22 +191,40 @@ def until(
         added += _blanks(b, results, operands, bound)
     more = [inner.add_input(x.aval) for x in added]
     pairs = zip(more[len(results) :], results, strict=False)
-    outs += _varying(inner, [ix.put(inner, v, r, [i], add=False) for v, r in pairs], given)
+    outs += _varying(inner, [_with_row(inner, v, r, i) for v, r in pairs], given)
     fixed = dict(zip(given[: first + 1], operands, strict=False))
     carried = dict(zip(given[first + 1 :], operands[first + 1 :], strict=True))
     carried.update(zip(more, added, strict=True))
     inside = _settle(b, inner, fixed, carried, outs, ())
     body = inner.build(inside.after, name="body", inputs=[*inside.constants, *inside.moving])
-    test = b.nested([operands[first].aval, *(v.aval for v in inside.moving)])
-    ahead = ew.less(test, test.inputs[1], test.inputs[0])
+    limits = [] if isinstance(limit, np.ndarray) else [operands[first]]
+    test = b.nested([x.aval for x in (*limits, *inside.moving)])
+    states = test.inputs[len(limits) :]
+    ahead = ew.less(test, states[0], test.inputs[0] if limits else limit)
     if stop is not None:
-        ahead = ew.bitwise_and(test, ahead, test.inputs[2])
+        ahead = ew.bitwise_and(test, ahead, states[1])
     condition = test.build([atom(test, ahead)], name="condition")
-    limits = [operands[first]]
     out = lax.while_loop(b, condition, body, inside.before, limits, inside.operands)
     steps, _, *ends = inside.ends(out)
     parts = len(carries), len(carries) + len(results)
     return Ended(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :])
+
+
+def _starts(b: Builder, i: Var, rank: int) -> list[Atom]:
+    return [i, *[b.literal(np.asarray(0, i.aval.dtype))] * (rank - 1)]
+
+
+def _row(b: Builder, x: Var, i: Var) -> Value:
+    """``x[i]`` for an ``i`` that is inside."""
+    shape = x.aval.shape
+    row = lax.dynamic_slice(b, x, _starts(b, i, len(shape)), (1, *shape[1:]))
+    return squeeze(b, row, [0])
+
+
+def _with_row(b: Builder, x: Var, row: Atom, i: Var) -> Value:
+    """``x`` with ``x[i]`` replaced, for an ``i`` that is inside."""
+    block = atom(b, expand_dims(b, _value(row), [0]))
+    return lax.dynamic_update_slice(b, x, block, _starts(b, i, len(x.aval.shape)))
 
 
 def cond(
@@ -237,4 +256,5 @@ def cond(
         others = [v if v in own else Var(v.aval) for v in extra]
         programs.append(inner.build(found, name="branch", inputs=[*others, *inner.inputs]))
         b.inlined += inner.inlined
-    return list(lax.cond(b, given[0], *programs, [*outside, *given[1:]]))
+    index = lax.convert_element_type(b, given[0], INT32)
+    return list(lax.cond(b, index, programs, [*outside, *given[1:]]))

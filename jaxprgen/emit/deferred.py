@@ -15,7 +15,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.selection import Selected, select
 from jaxprgen.emit.shape import concatenate, slice_axis
-from jaxprgen.emit.values import Dtype, Shape, Value, dtype_of, like, shape_of
+from jaxprgen.emit.values import Dtype, Shape, Value, atom, dtype_of, like, shape_of
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
@@ -101,12 +101,15 @@ class Trace(Deferred):
         The last ones, counted from the end: those at -1, -2, …
     pieces
         All of them, in pieces to be joined; None if their number is not known, nor a bound.
-    count
-        How many there are if only the program knows; then the pieces may have more.
+    count, extra
+        If only the program knows how many there are: that is ``count`` and so many more, and the
+        pieces may have more.
     refuse
         Gives the error of one who needs to know how many there are.
     start, stop
         How many are left out in front, and how many, below zero, behind.
+    backwards
+        Whether they are read from the last one to the first.
     """
 
     row: Shape
@@ -115,8 +118,10 @@ class Trace(Deferred):
     pieces: Sequence[Value] | None
     count: Value | None
     refuse: Callable[[], Exception]
+    extra: int = 0
     start: int = 0
     stop: int = 0
+    backwards: bool = False
 
     @property
     def dtype(self) -> Dtype:
@@ -141,18 +146,27 @@ class Trace(Deferred):
             raise self.refuse()
         if self.count is None:
             return np.asarray(self.length, np.int64)
-        return ew.add(b, self.count, like(self.count, self.stop - self.start))
+        more = self.extra + self.stop - self.start
+        return ew.add(b, self.count, like(self.count, more)) if more else self.count
 
-    def narrow(self, start: int | None, stop: int | None) -> Trace | None:
-        """``self[start:stop]``, if it is known which rows these are."""
-        start, length = start or 0, self.length
+    def part(self, where: slice) -> Trace | None:
+        """``self[where]``, if it is known which rows these are, and none between them left out."""
+        length = self.length
         if length is not None:
-            start, end, _ = slice(start, stop).indices(length)
-            stop = max(end, start) - length
-        stop = stop or 0
-        if start < 0 or stop > 0:
+            first, end, step = where.indices(length)
+            rows = range(first, end, step)
+            low, high = (rows[0], rows[-1]) if rows else (0, -1)
+            front, behind = min(low, high), max(low, high) + 1 - length
+        else:
+            front, behind, step = where.start or 0, where.stop or 0, where.step or 1
+        if front < 0 or behind > 0 or abs(step) != 1 or (length is None and step < 0):
             return None
-        return replace(self, start=self.start + start, stop=self.stop + stop)
+        if self.backwards:
+            front, behind = -behind, -front
+        backwards = self.backwards != (step < 0)
+        return replace(
+            self, start=self.start + front, stop=self.stop + behind, backwards=backwards
+        )
 
     def take(self, b: Builder, index: int) -> Value | None:
         """``self[index]``, if it is known which row this is."""
@@ -163,6 +177,7 @@ class Trace(Deferred):
                     f"Index {index} is out of bounds for axis 0 of size {length}."
                 )
             index = index - length if index >= 0 else index
+            index = -1 - length - index if self.backwards else index
         if index < 0 and self.stop + index in self.ends:
             return self.ends[self.stop + index]
         if length is None:
@@ -190,7 +205,15 @@ class Trace(Deferred):
             offset += size
         whole = concatenate(b, parts, 0)
         if self.count is None:
-            return whole
-        place = lax.iota(b, dtype_of(self.count), (shape_of(whole)[0],), 0)
-        return select(b, whole, ew.less(b, place, self.rows(b)), 0, self.refuse)
+            return lax.rev(b, atom(b, whole), (0,)) if self.backwards else whole
+        rows = shape_of(whole)[0]
+        key = "rows", id(self.count), self.extra + self.stop - self.start, rows
+        mask = b.once(key, lambda: (self._mask(b, rows), self.count))[0]
+        return select(b, whole, mask, 0, self.refuse)
+
+    def _mask(self, b: Builder, rows: int) -> Value:
+        """Which of so many rows there are, the same for all traces of a loop."""
+        assert self.count is not None
+        place = lax.iota(b, dtype_of(self.count), (rows,), 0)
+        return ew.less(b, place, self.rows(b))
 

@@ -7,6 +7,7 @@ traces to. ``shape`` is that of the result and ``dtype``, a float's, that of its
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -75,6 +76,17 @@ def end_of(b: Builder, x: Value | Stream) -> Atom:
         return atom(b, x)
     is_new = not x.taken and x.before is None
     return x.key if is_new else fold_in(b, x.key, taken(b, x))
+
+
+def leaves(b: Builder, x: Value | Stream) -> list[Value]:
+    """The arrays that a value consists of: of a stream, its key and how many were taken from it."""
+    return [x.key, taken(b, x)] if isinstance(x, Stream) else [x]
+
+
+def rebuilt(x: Value | Stream, arrays: Iterator[Value]) -> Any:
+    """A value like ``x`` of the next arrays of those that it consists of."""
+    first: Any = next(arrays)
+    return Stream(first, 0, next(arrays)) if isinstance(x, Stream) else first
 
 
 def typed_key(b: Builder, key: Var) -> Var:

@@ -27,7 +27,6 @@ from jaxprgen.emit.values import (
     broadcast_to,
     dtype_of,
     known,
-    like,
     shape_of,
     splat,
 )
@@ -292,9 +291,9 @@ class _Run:
         if kept is not None and kept == len(last):
             return replace(trace, pieces=[expand_dims(b, x, [0]) for x in last])
         if self.number is None or self.loop.ends:
-            count = ew.add(b, ended.steps, like(ended.steps, depth))
             is_whole = self.number is not None and (kept is None or kept >= total)
-            return replace(trace, count=count, pieces=pieces if is_whole else None)
+            pieces = pieces if is_whole else None
+            return replace(trace, count=ended.steps, extra=depth, pieces=pieces)
         if kept is None or kept <= total:
             return replace(trace, start=0 if kept is None else total - kept)
         behind = kept - total

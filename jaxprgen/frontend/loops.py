@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from jaxprgen.emit import random, recurrence
 from jaxprgen.emit.deferred import Begun
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
-from jaxprgen.emit.values import Dtype, Value, atom, shape_of
+from jaxprgen.emit.values import Dtype, Value, shape_of
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.frontend import nested
 from jaxprgen.frontend.context import RuleContext
@@ -84,7 +82,7 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
         [Window(ctx.made(xs[i]), *rest) for i, *rest in layout.windows],
         [_state(ctx, xs[i], taps, is_known) for i, taps in layout.states],
         [Stack(_kept(ctx, i, is_known), dtype, rank) for i, dtype, rank in layout.stacks],
-        [x for stream in streams for x in _leaves(b, stream)],
+        [x for stream in streams for x in random.leaves(b, stream)],
         fixed,
         layout.ends,
         functools.partial(_refuse, ctx, layout),
@@ -92,7 +90,7 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
     body = _Body(ctx, layout, given, streams)
     left = recurrence.run(b, loop, body)
     rest = iter(left.carried)
-    carried = [_stream(x, rest) for x in streams]
+    carried = [random.rebuilt(x, rest) for x in streams]
     return [*left.windows, *left.states, *left.stacks, *carried]
 
 
@@ -147,7 +145,7 @@ class _Body(NamedTuple):
         inputs = [
             *step.slices,
             *(x for group in (*step.windows, *step.states) for x in group),
-            *(_stream(x, carried) for x in self.streams),
+            *(random.rebuilt(x, carried) for x in self.streams),
             *(nested.rebuilt(x, lambda _: next(leaves)) for x in self.given),
         ]
         outputs, _ = nested.lower(self.ctx, layout.graph, b, inputs, layout.positions)
@@ -155,16 +153,6 @@ class _Body(NamedTuple):
         windows = [[next(rest) for _ in writes] for _, _, writes, _ in layout.windows]
         states = [[next(rest)] for _ in layout.states]
         stacks = [next(rest) for _ in layout.stacks]
-        after = [x for _ in layout.carried for x in _leaves(b, next(rest))]
+        after = [x for _ in layout.carried for x in random.leaves(b, next(rest))]
         return Step([], windows, states, stacks, after, next(rest) if layout.ends else None)
 
-
-def _leaves(b: Builder, x: Any) -> list[Value]:
-    """A value that is carried as arrays: of a stream, its key and how many were taken from it."""
-    return [x.key, random.taken(b, x)] if type(x) is Stream else [x]
-
-
-def _stream(before: Any, rest: Iterator[Value]) -> Any:
-    """What is carried, of the arrays that it is carried as."""
-    first: Any = next(rest)
-    return Stream(first, 0, next(rest)) if type(before) is Stream else first

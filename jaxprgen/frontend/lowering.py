@@ -209,7 +209,8 @@ class Lowering:
 
     def known(self, step: Step, position: int) -> Array | None:
         """The value of a step's input, or None; see `RuleContext.known`."""
-        _declared(step, position, "bound", bound_inputs)
+        if position not in static_inputs(type(step.node.op), step.node):
+            _declared(step, position, "bound", bound_inputs)
         try:
             return self._value(step, position)
         except (ValueNeededError, StaticShapeError):

@@ -65,7 +65,8 @@ def lowers(
         The inputs that matter to the result by their shape at most, in the same form.
     bound
         The inputs whose values the rule asks for (`RuleContext.known`) as they follow from shapes
-        and constants: sizes depend on them that no argument is asked for.
+        and constants: sizes depend on them that no argument is asked for. It may ask so for what
+        is ``static``, too.
     needs
         The inputs that matter to one output by their values, as a function of the node and the
         output's position; without it all but those of ``shape_only`` matter to every output.

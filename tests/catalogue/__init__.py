@@ -1,4 +1,4 @@
-"""An example of every Op of Aesara's that is dense and no loop or branch, by family."""
+"""An example of every Op of Aesara's that is dense, by family."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FAMILIES = {
     "Marks, copies and checks": structure.MARKS,
     "Ops of graphs and functions": structure.BUILDERS,
     "Lists": structure.LISTS,
+    "Loops and branches": structure.CONTROL,
     "Random numbers": draws.EXAMPLES,
 }
 
 LATER = {
     "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg", "aesara.sandbox.multi"),
-    "Loops and branches": ("aesara.scan", "aesara.ifelse"),
     "Sparse matrices": ("aesara.sparse",),
     "Files and messages": ("aesara.tensor.io",),
 }

@@ -1,12 +1,16 @@
 """Marks, copies and checks; printing; Ops made of graphs and of functions; lists."""
 
+import aesara
 import aesara.tensor as at
 import aesara.typed_list as tl
 import numpy as np
 from aesara import gradient, printing, raise_op
 from aesara.breakpoint import PdbBreakpoint
 from aesara.compile import builders, ops
+from aesara.ifelse import IfElse, ifelse
 from aesara.sandbox.minimal import Minimal
+from aesara.scan.op import Scan
+from aesara.scan.utils import until
 
 from catalogue.example import example, numbers, vector
 
@@ -54,6 +58,23 @@ MARKS = [
 BUILDERS = [
     example(ops.FromFunctionOp, of_function, vector),
     example(builders.OpFromGraph, of_graph, vector, others),
+]
+
+
+def decaying(x, y):
+    """A loop with two sequences and what it carries."""
+    return aesara.scan(lambda a, b, c: c * b + a, [x, y], [at.ones_like(x[0])])[0]
+
+
+def doubling(x):
+    """A loop that ends by a condition."""
+    return aesara.scan(lambda c: (c * 2, until(c > 20)), None, [x[0]], n_steps=9)[0][-1]
+
+
+CONTROL = [
+    example(IfElse, lambda x, y: ifelse(at.gt(x.sum(), y.sum()), x * y, x + y), vector, others),
+    example(Scan, decaying, vector, others),
+    example(Scan, doubling, vector, what="with `until`", dtypes=("float32", "float64")),
 ]
 
 

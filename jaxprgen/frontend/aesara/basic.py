@@ -17,7 +17,6 @@ from aesara.tensor.basic import (
     TensorFromScalar,
 )
 
-from aesara.graph.basic import Apply
 from jaxprgen.emit import create
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
@@ -55,11 +54,7 @@ def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
 
 
-def _all(node: Apply) -> range:
-    return range(len(node.inputs))
-
-
-@lowers(AllocEmpty, folds=False, static=_all, bound=_all)
+@lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
 def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
     """Zeros, if it comes to that: JAX has no array without values."""
     found = [ctx.known(i) for i in range(len(sizes))]

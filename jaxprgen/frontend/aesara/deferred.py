@@ -68,8 +68,7 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
         row = x.take(b, first) if isinstance(first, int) else None
         if row is not None:
             return ix.take(b, row, others)
-        if isinstance(first, slice) and first.step in (None, 1) and not others:
-            part = x.narrow(first.start, first.stop)
-            if part is not None:
-                return part
+        part = x.part(first) if isinstance(first, slice) and not others else None
+        if part is not None:
+            return part
     return lower_subtensor(ctx, ctx.made(x), *scalars)

@@ -13,6 +13,7 @@ import aesara
 import numpy as np
 from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
+from aesara.ifelse import IfElse
 from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarType
 from aesara.tensor.type import DenseTensorType, TensorType
@@ -26,6 +27,7 @@ from jaxprgen.errors import (
     LinearAlgebraError,
     ParameterError,
 )
+from jaxprgen.frontend.aesara.branches import Branches
 from jaxprgen.frontend.aesara.order import toposort
 
 
@@ -43,7 +45,13 @@ class AesaraLibrary:
         are ``wanted``, and the others are None.
         """
         if isinstance(node.op, OpFromGraph):
-            return self._evaluate_inside(node, inputs, wanted)
+            return self._evaluate_inside(node.op.fgraph, inputs, wanted)[: len(node.outputs)]
+        if isinstance(node.op, Branches):
+            which = 0 if inputs[0] else 1
+            given = [inputs[i] for i in node.op.positions[which]]
+            return self._evaluate_inside(node.op.regions[which], given, wanted)
+        if isinstance(node.op, IfElse):
+            return list(inputs[1 : node.op.n_outs + 1] if inputs[0] else inputs[node.op.n_outs + 1 :])
         node = node.clone()
         # The Op is told of each node: `Elemwise` notes in which dtype NumPy is to compute.
         node.op.prepare_node(node, None, None, "py")
@@ -72,16 +80,14 @@ class AesaraLibrary:
         ]
 
     def _evaluate_inside(
-        self, node: Apply, inputs: Sequence[Any], wanted: Sequence[int] | None
+        self, graph: Any, inputs: Sequence[Any], wanted: Sequence[int] | None
     ) -> list[Any]:
-        graph, count = node.op.fgraph, len(node.outputs)  # type: ignore[union-attr]
-        outputs = [graph.outputs[i] for i in (range(count) if wanted is None else wanted)]
+        outputs = graph.outputs if wanted is None else [graph.outputs[i] for i in wanted]
         values = dict(zip(graph.inputs, inputs, strict=True))
         for inner in toposort(outputs, set(graph.inputs)):
             given = [v.data if isinstance(v, Constant) else values[v] for v in inner.inputs]
             values.update(zip(inner.outputs, self.evaluate(inner, given), strict=True))
-        results = [v.data if isinstance(v, Constant) else values.get(v) for v in graph.outputs]
-        return results[:count]
+        return [v.data if isinstance(v, Constant) else values.get(v) for v in graph.outputs]
 
     def describe(self, node: Apply, inputs: Sequence[Any]) -> str:
         """The node, its inputs with their types and shapes, and the user's line."""

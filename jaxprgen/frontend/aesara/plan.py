@@ -20,8 +20,10 @@ from aesara.tensor.subtensor import AdvancedSubtensor
 
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.frontend.aesara.advanced_subtensor import lone_mask
+from jaxprgen.frontend.aesara.branches import gather
 from jaxprgen.frontend.aesara.builders import inner_nodes
 from jaxprgen.frontend.aesara.callback import can_be_called_back, lower_by_callback
+from jaxprgen.frontend.aesara.ifelse import lower_if_else
 from jaxprgen.frontend.aesara.library import (
     LIBRARY,
     describe_op,
@@ -144,8 +146,10 @@ def _plan(
     for variable in inputs:
         numbering.add_leaf(variable)
     declared = tuple(_input(v) for v in inputs)
-    nodes = toposort(outputs, {*inputs, *states})
-    rules = _rules_of(nodes, callbacks)
+    nodes: list[Any] = toposort(outputs, {*inputs, *states})
+    found = _rules_of(nodes, callbacks)
+    nodes = gather(nodes, outputs)
+    rules = [found[n] if n in found else lower_if_else for n in nodes]
     ends = [numbering.add_node(node) for node in nodes]
     output_places = tuple([numbering.place_of(v) for v in outputs])
     if numbering.missing:
@@ -265,9 +269,9 @@ class _Numbering:
         return place
 
 
-def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> list[Rule]:
+def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
     """The rule of each node."""
-    rules: list[Rule] = []
+    rules: dict[Apply, Rule] = {}
     unsupported: list[Apply] = []
     rows: list[str] = []
     for node, holder in inner_nodes(nodes):
@@ -279,7 +283,7 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> list[Rule]:
                 rows.append(f"  {describe_op(node)}\n    {origin(node)}")
                 rows += [f"    inside of {describe_op(holder)}"] if holder else []
         if holder is None:
-            rules.append(rule)
+            rules[node] = rule
     if unsupported:
         raise UnsupportedOpError(
             f"{len(unsupported)} node(s) of this graph have no rule:\n"

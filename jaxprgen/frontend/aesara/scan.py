@@ -46,24 +46,20 @@ def _next(places: Iterator[int], count: int) -> list[int]:
     return list(itertools.islice(places, count))
 
 
-def _bound(node: Apply) -> Sequence[int]:
-    """The number of steps, how many rows are kept, and what the graph asks for of constants."""
-    return [0, *(i for i, _, _ in layout_of(node).stacks), *_inside(node, "bound")]
-
-
 def _static(node: Apply) -> Sequence[int]:
-    return [0, *(i for i, _, _ in layout_of(node).stacks), *_inside(node, "static")]
-
-
-def _inside(node: Apply, how: str) -> list[int]:
+    """The number of steps, how many rows are kept, and what the graph asks for of constants."""
     layout = layout_of(node)
+    return [0, *(i for i, _, _ in layout.stacks), *_inside(layout, "static")]
+
+
+def _inside(layout: Layout, how: str) -> list[int]:
     positions = layout.positions
     found = [positions[i] for i in positions_inside(layout.graph, how)]
     return [i for i in found if i is not None]
 
 
 @lowers_deferred(Scan)
-@lowers(Scan, folds=False, static=_static, bound=_bound)
+@lowers(Scan, folds=False, static=_static, bound=lambda node: _inside(layout_of(node), "bound"))
 def lower_scan(ctx: RuleContext, *xs: Any) -> list[Any]:
     """A loop; what of its traces is used decides what it stacks."""
     return lower_loop(ctx, layout_of(ctx.node), xs)

@@ -10,8 +10,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.elementwise import convert_element_type
-from jaxprgen.ir.primitives.kinds import INT32, NUMBER, Dtype, Shape, are_axes
+from jaxprgen.ir.primitives.kinds import NUMBER, Dtype, Shape, are_axes
 
 
 def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int]) -> Var:
@@ -148,11 +147,10 @@ def while_loop(
 
 
 def cond(
-    b: Builder, predicate: Atom, otherwise: ClosedJaxpr, then: ClosedJaxpr, operands: Sequence[Atom]
+    b: Builder, index: Atom, branches: Sequence[ClosedJaxpr], operands: Sequence[Atom]
 ) -> list[Var]:
-    """What one of two programs gives of the operands: ``then`` where a boolean scalar is true."""
-    index = convert_element_type(b, predicate, INT32)
-    params = {"branches": (otherwise, then)}
+    """What one of several programs gives of the operands, by its number, which is an int32."""
+    params = {"branches": tuple(branches)}
     return b.bind_multiple(_jax.primitive("cond"), [index, *operands], params)
 
 

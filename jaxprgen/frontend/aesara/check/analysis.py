@@ -25,11 +25,11 @@ from jaxprgen.frontend.aesara.check.findings import (
 )
 from jaxprgen.frontend.aesara.check.selections import uncounted
 from jaxprgen.frontend.aesara.check.stages import largest_subset
+from jaxprgen.frontend.aesara.check.traces import ends_alone
 from jaxprgen.frontend.aesara.check.unruled import (
     Bound,
     bound_of,
     remedy_of,
-    replacement_of,
     static_of,
 )
 from jaxprgen.frontend.aesara.library import frame_of, is_array, name_of
@@ -71,7 +71,11 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
     nodes = toposort(wanted, set(given))
     facts = _facts(nodes, set(given))
     flow = _Flow(nodes, given, facts)
-    unknown = {n for n in nodes if facts[n].bound and flow.sources(n, facts[n].sizes)}
+    for node, static in ends_alone(nodes, wanted).items():
+        facts[node] = facts[node]._replace(
+            static=[i for i in facts[node].static if i not in static]
+        )
+    unknown = {n for n in nodes if facts[n].bound and _is_unknown(n, facts[n], flow)}
     deciding = [*flow.routes(lambda f: f.static), *flow.routes(lambda f: f.sizes)]
     for node in uncounted(nodes, unknown, wanted, deciding):
         facts[node] = facts[node]._replace(sizes=(), bound=None)
@@ -87,6 +91,11 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
         tuple(_odd(v, role) for v, role in ends if _is_odd(v, role)),
         largest_subset(nodes, blocked, (*given, *missing), wanted),
     )
+
+
+def _is_unknown(node: Apply, facts: _Facts, flow: _Flow) -> bool:
+    """Whether values decide sizes of its results: those of inputs, or what it finds itself."""
+    return not facts.sizes or bool(flow.sources(node, facts.sizes))
 
 
 def _odd(variable: Variable, role: str) -> Odd:
@@ -154,7 +163,8 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
                 found = _no_rule(inner, f"inside of it, {inner.op} has no rule")
                 return found._replace(static=static, needs=needs)
         sizes = bound_inputs(op_type, node)
-        return _Facts("jit", static, needs, sizes=sizes, bound=remedy_of(node) if sizes else None)
+        bound = bound_of(node) or (remedy_of(node) if sizes else None)
+        return _Facts("jit", static, needs, sizes=() if bound_of(node) else sizes, bound=bound)
     bound = bound_of(node)
     sizes = (bound.sizes(node) or ()) if bound else ()
     found = _no_rule(node, "no rule")
@@ -176,8 +186,7 @@ def _no_rule(node: Apply, reason: str) -> _Facts:
         remedy = f'jaxprgen.compile(..., fallback="callback"), or {_register(op)}'
         return _Facts("callback", (), (), f"{reason}; its `perform` can run instead", remedy)
     reason = f"{reason}, and no Python implementation that could be called back"
-    remedy = "; or ".join(filter(None, (replacement_of(node), _register(op))))
-    return _Facts("refused", (), (), reason, remedy)
+    return _Facts("refused", (), (), reason, _register(op))
 
 
 def _register(op: Any) -> str:

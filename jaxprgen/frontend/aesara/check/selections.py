@@ -1,4 +1,4 @@
-"""Which of what masks select needs not be counted before the program runs.
+"""Which of what masks select, and of what loops stack, needs not be counted before the program runs.
 
 It mirrors `jaxprgen.frontend.aesara.selection`, by types alone.
 """
@@ -12,6 +12,7 @@ from aesara.compile.ops import DeepCopyOp, ViewOp
 from aesara.graph.basic import Apply, Variable
 from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarMaximum, ScalarMinimum
+from aesara.scan.op import Scan
 from aesara.tensor.basic import Nonzero
 from aesara.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from aesara.tensor.math import Argmax, MaxAndArgmax, Mean
@@ -21,9 +22,11 @@ from aesara.tensor.subtensor import (
     AdvancedIncSubtensor1,
     AdvancedSubtensor,
     AdvancedSubtensor1,
+    Subtensor,
 )
 
 from jaxprgen.frontend.aesara.advanced_subtensor import indices_of_one, lone_mask
+from jaxprgen.frontend.aesara.check.traces import part_of_rows
 from jaxprgen.frontend.aesara.reduction import axes_of
 
 
@@ -53,7 +56,11 @@ def uncounted(
         mask = 0 if isinstance(node.op, Nonzero) else lone_mask(node, 1) if is_indexed else None
         given = {i: found[v] for i, v in enumerate(node.inputs) if v in found}
         makers = frozenset[Apply]().union(*(s.makers for s in given.values()))
-        if not given and node in unknown and mask is not None:
+        if not given and node in unknown and isinstance(node.op, Scan):
+            free.add(node)
+            own = _Selection(frozenset([node]), node.inputs[0], 0)
+            found.update(dict.fromkeys(node.outputs, own))
+        elif not given and node in unknown and mask is not None:
             free.add(node)
             own = _Selection(frozenset([node]), node.inputs[mask], max(mask - 1, 0))
             found.update(dict.fromkeys(node.outputs, own))
@@ -97,6 +104,8 @@ def _axis_of_results(node: Apply, given: dict[int, _Selection]) -> int | None:
         return op.new_order.index(axis) if axis in op.new_order else None
     if isinstance(op, (Shape, Shape_i)):
         return -1
+    if isinstance(op, Subtensor) and all(isinstance(n.op, Scan) for n in first.makers):
+        return {"end": -1, "rest": axis}.get(part_of_rows(node))
     if isinstance(op, AdvancedIncSubtensor):
         mask = lone_mask(node, 2)
         if mask is None or list(given) != [1] or node.inputs[mask] is not first.mask:

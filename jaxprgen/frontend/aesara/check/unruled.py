@@ -1,4 +1,4 @@
-"""What is known of Ops that have no rule: which of their inputs decide sizes by their values.
+"""What is known of Ops beside their rules, if they have one: which of their inputs decide sizes by their values.
 
 By the qualified names of classes, so that nothing is imported for it; subclasses are included.
 """
@@ -16,15 +16,10 @@ from jaxprgen.frontend.registry import Positions
 T = TypeVar("T")
 
 _COUNTED = "give the graph what it finds as an input, of a size that is fixed"
-_STEPPED = "let a fixed number of steps run, and keep the last value by switch"
-_BRANCHED = "aesara.tensor.switch, which computes both branches, if they have one shape"
-
-
-def _trace_lengths(node: Apply) -> Sequence[int]:
-    """The number of steps, where a Scan stacks what it computes, and the lengths of its traces."""
-    op = node.op
-    traces = range(op.nit_sot_arg_offset, op.nit_sot_arg_offset + op.info.n_nit_sot)
-    return (0, *traces) if op.n_outs or traces else ()
+_STEPPED = (
+    "take the last value of what it stacks, or a sum, mean or extremum; or let a fixed number of "
+    "steps run, and keep the last value by switch"
+)
 
 
 class Bound(NamedTuple):
@@ -56,12 +51,8 @@ DECLARED: dict[str, Bound] = {
 }
 
 STATIC: dict[str, Positions] = {
-    "aesara.scan.op.Scan": _trace_lengths,
     "aesara.tensor.random.op.RandomVariable": (1,),
 }
-
-NO_PYTHON: dict[str, str] = {"aesara.ifelse.IfElse": _BRANCHED}
-"""Ops that Aesara's own virtual machine runs, with what can stand for them."""
 
 
 def bound_of(node: Apply) -> Bound | None:
@@ -79,11 +70,6 @@ def static_of(node: Apply) -> Sequence[int]:
     """The inputs of the node whose values decide the sizes of its results."""
     found = _first(node, STATIC) or ()
     return found(node) if callable(found) else found
-
-
-def replacement_of(node: Apply) -> str | None:
-    """What can stand for a node that a callback cannot run."""
-    return _first(node, NO_PYTHON)
 
 
 def _first(node: Apply, table: dict[str, T]) -> T | None:

@@ -1,0 +1,101 @@
+"""What only one branch of an `IfElse` needs, gathered into a graph of its own.
+
+Aesara's graphs say which values an `IfElse` chooses from, not what is to be left undone if the
+other is chosen. That is what no other node and no output needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aesara.graph.basic import Apply, Constant, Variable
+from aesara.ifelse import IfElse
+
+
+class Region:
+    """A part of a graph as a graph: what it takes from around it, and what it gives."""
+
+    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+
+
+class Branches:
+    """An `IfElse` and all that only its branches need, in place of its Op.
+
+    ``regions`` are what is computed if the condition holds, and if not; ``positions`` says which
+    inputs of the node the inputs of each of them are.
+    """
+
+    def __init__(self, op: IfElse, regions: Sequence[Region], places: dict[Variable, int]) -> None:
+        self.op = op
+        self.regions = tuple(regions)
+        self.positions = tuple([places[v] for v in region.inputs] for region in self.regions)
+
+    def __str__(self) -> str:
+        return str(self.op)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """A node with `Branches` for an Op: its inputs are the condition and what regions take."""
+
+    op: Branches
+    inputs: list[Variable]
+    outputs: list[Variable]
+
+
+_Branch = tuple[Apply, bool]
+
+
+def gather(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> list[Any]:
+    """The nodes of a graph in the order of computing, each `IfElse` with what is its own."""
+    if not any(isinstance(node.op, IfElse) for node in nodes):
+        return list(nodes)
+    owners = _owners(nodes, outputs)
+    own: dict[_Branch, list[Apply]] = {}
+    for node in nodes:
+        branch = owners.get(node)
+        if branch is not None:
+            own.setdefault(branch, []).append(node)
+    left = [node for node in nodes if owners.get(node) is None]
+    return [_gathered(n, own) if isinstance(n.op, IfElse) else n for n in left]
+
+
+def _owners(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> dict[Apply, _Branch | None]:
+    """For each node the branch of an outermost `IfElse` that alone needs it, or None."""
+    users: dict[Apply, set[_Branch | None]] = {}
+    for variable in outputs:
+        if variable.owner is not None:
+            users.setdefault(variable.owner, set()).add(None)
+    owners: dict[Apply, _Branch | None] = {}
+    for node in reversed(nodes):
+        found = users.get(node, {None})
+        owner = owners[node] = next(iter(found)) if len(found) == 1 else None
+        is_outermost = owner is None and isinstance(node.op, IfElse)
+        for i, variable in enumerate(node.inputs):
+            if variable.owner is not None:
+                branch = (node, i <= node.op.n_outs) if is_outermost and i else owner  # type: ignore[union-attr]
+                users.setdefault(variable.owner, set()).add(branch)
+    return owners
+
+
+def _gathered(node: Apply, own: dict[_Branch, list[Apply]]) -> Gathered:
+    count = node.op.n_outs  # type: ignore[union-attr]
+    ends = node.inputs[1 : count + 1], node.inputs[count + 1 :]
+    regions = [
+        _region(own.get((node, is_then), ()), outputs)
+        for is_then, outputs in zip((True, False), ends, strict=True)
+    ]
+    taken = dict.fromkeys([node.inputs[0], *(v for r in regions for v in r.inputs)])
+    places = {v: i for i, v in enumerate(taken)}
+    return Gathered(Branches(node.op, regions, places), list(taken), node.outputs)  # type: ignore[arg-type]
+
+
+def _region(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> Region:
+    made = {v for node in nodes for v in node.outputs}
+    read = [*(v for node in nodes for v in node.inputs), *outputs]
+    inputs = [v for v in dict.fromkeys(read) if v not in made and not isinstance(v, Constant)]
+    return Region(inputs, outputs)

@@ -1,0 +1,64 @@
+"""Nodes that choose between two graphs: each becomes a ``cond`` equation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprgen.emit import control, random
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.values import Value, known, shape_of
+from jaxprgen.errors import StaticShapeError
+from jaxprgen.frontend import nested
+from jaxprgen.frontend.context import RuleContext
+from jaxprgen.ir import Builder
+
+
+def lower_branches(
+    ctx: RuleContext, graphs: Sequence[Any], positions: Sequence[Sequence[int]], xs: Sequence[Any]
+) -> list[Any]:
+    """What the first graph gives if the first input holds, else what the second gives.
+
+    ``positions`` says which inputs of the node each graph takes. Where it is known which one it
+    is, it is emitted as if it stood there alone.
+
+    Raises
+    ------
+    StaticShapeError
+        Only the program knows which, and they give arrays of different shapes.
+    """
+    b, choice = ctx.builder, known(xs[0])
+    if choice is not None:
+        which = 0 if choice.any() else 1
+        taken = [xs[i] for i in positions[which]]
+        return nested.lower(ctx, graphs[which], b, taken, positions[which])[0]
+    leaves: list[Value] = []
+    for x in xs[1:]:
+        nested.rebuilt(x, lambda leaf: leaves.append(leaf))
+    found: list[list[Any]] = []
+
+    def branch(which: int) -> Any:
+        def emit(inner: Builder, *operands: Value) -> list[Value]:
+            rest = iter(operands)
+            values = [xs[0], *(nested.rebuilt(x, lambda _: next(rest)) for x in xs[1:])]
+            given = [values[i] for i in positions[which]]
+            found.append(nested.lower(ctx, graphs[which], inner, given, positions[which])[0])
+            _compare(found)
+            return [x for value in found[-1] for x in random.leaves(inner, value)]
+
+        return emit
+
+    results = iter(control.cond(b, ew.truth(b, xs[0]), branch(0), branch(1), leaves))
+    return [random.rebuilt(x, results) for x in found[-1]]
+
+
+def _compare(found: Sequence[Sequence[Any]]) -> None:
+    """Refuse branches that give different shapes."""
+    shapes = [[None if type(x) is Stream else shape_of(x) for x in xs] for xs in found]
+    if shapes[0] != shapes[-1]:
+        a, c = next((a, c) for a, c in zip(shapes[-1], shapes[0], strict=True) if a != c)
+        raise StaticShapeError(
+            f"One branch gives shape {a} and the other {c}, and only the program that runs knows "
+            "which is taken.\nMake them of one shape, by padding, or choose outside of the graph."
+        )

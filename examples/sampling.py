@@ -4,16 +4,18 @@ import blackjax
 import jax
 
 
-def nuts(logdensity, starts, key, warmup, draws):
+def nuts(logdensity, starts, key, warmup, draws, acceptance=0.8):
     """The draws, with axes for chains and draws in front, and which of them diverged.
 
     A chain starts at its place of the first axis of `starts`, and finds its own step size and
-    mass matrix in the warm-up.
+    mass matrix in the warm-up, so that proposals are accepted at the given rate.
     """
 
     def chain(key, start):
         adapting, sampling = jax.random.split(key)
-        adaptation = blackjax.window_adaptation(blackjax.nuts, logdensity)
+        adaptation = blackjax.window_adaptation(
+            blackjax.nuts, logdensity, target_acceptance_rate=acceptance
+        )
         (state, parameters), _ = adaptation.run(adapting, start, warmup)
         step = blackjax.nuts(logdensity, **parameters).step
 

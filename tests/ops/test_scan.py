@@ -1,21 +1,13 @@
 """`Scan`: values, dtypes and shapes are those of Aesara's Python linker; what is used is stacked."""
 
-import re
 
 import aesara
 import aesara.tensor as at
-import jax
 import numpy as np
-import pytest
-from aesara.compile.builders import OpFromGraph
-from aesara.ifelse import ifelse
-from aesara.scan.utils import until
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import assert_agrees, assert_same, equations, reference
+from laws import assert_agrees
 
-import jaxprgen
-from jaxprgen import errors
 from jaxprgen._jax import sub_jaxprs
 
 x, v0 = at.dvector("x"), at.dvector("v0")

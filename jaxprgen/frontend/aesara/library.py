@@ -107,10 +107,14 @@ class AesaraLibrary:
         return name_of(variable)
 
 
+def error_of(op: CheckAndRaise) -> type[FailedAssertionError]:
+    """What a check is told as that fails: a ValueError, too, if the Op's error is one."""
+    return ParameterError if issubclass(op.exc_type, ValueError) else FailedAssertionError
+
+
 def failed_check(op: CheckAndRaise) -> FailedAssertionError:
-    """The error of a condition that is known not to hold; a ValueError if the Op's is one."""
-    kind = ParameterError if issubclass(op.exc_type, ValueError) else FailedAssertionError
-    return kind(f"{op.exc_type.__name__}: {op.msg.removesuffix('.')}. The condition is false.")
+    """The error of a condition that is known not to hold."""
+    return error_of(op)(f"{op.exc_type.__name__}: {op.msg.removesuffix('.')}. The condition is false.")
 
 
 def _own(variable: Variable, value: Any) -> Any:

@@ -8,7 +8,7 @@ from aesara.raise_op import CheckAndRaise
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, known
-from jaxprgen.frontend.aesara.library import failed_check
+from jaxprgen.frontend.aesara.library import error_of, failed_check
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers, lowers_selected
 
@@ -23,5 +23,5 @@ def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     open_ = [t for t in truths if known(t) is None]
     if open_:
         holds = functools.reduce(lambda p, q: ew.bitwise_and(ctx.builder, p, q), open_)
-        ctx.require(lambda b: holds, FailedAssertionError, f"{ctx.op}: {ctx.op.msg}")
+        ctx.require(lambda b: holds, error_of(ctx.op), f"{ctx.op}: {ctx.op.msg}")
     return x

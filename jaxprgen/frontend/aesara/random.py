@@ -252,6 +252,7 @@ def _require_none(ctx: RuleContext, failed: Value, need: str, result: Any) -> No
     axes = range(len(shape_of(failed)))
     ctx.require(
         lambda b: ew.invert(b, reduce.bitwise_or(b, failed, axes)),
+        ParameterError,
         f"{need}. Aesara raises ValueError there; the emitted program gives {result}",
         announced=False,
     )

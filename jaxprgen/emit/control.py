@@ -11,7 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.shape import expand_dims, squeeze
-from jaxprgen.emit.values import INT32, INT64, Value, atom, atoms, like, splat
+from jaxprgen.emit.values import INT32, INT64, Value, atom, atoms, like, splat, value_of
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
@@ -80,11 +80,7 @@ class _Inside(NamedTuple):
     def ends(self, out: Sequence[Atom]) -> list[Value]:
         """Every carry after the loop, of those that change."""
         found = {**self.carried, **dict(zip(self.moving, out, strict=False))}
-        return [_value(x) for x in found.values()]
-
-
-def _value(x: Atom) -> Value:
-    return x if type(x) is Var else np.asarray(x.val)
+        return [value_of(x) for x in found.values()]
 
 
 def _settle(
@@ -223,7 +219,7 @@ def _row(b: Builder, x: Var, i: Var) -> Value:
 
 def _with_row(b: Builder, x: Var, row: Atom, i: Var) -> Value:
     """``x`` with ``x[i]`` replaced, for an ``i`` that is inside."""
-    block = atom(b, expand_dims(b, _value(row), [0]))
+    block = atom(b, expand_dims(b, value_of(row), [0]))
     return lax.dynamic_update_slice(b, x, block, _starts(b, i, len(x.aval.shape)))
 
 

@@ -164,9 +164,7 @@ class Trace(Deferred):
         if self.backwards:
             front, behind = -behind, -front
         backwards = self.backwards != (step < 0)
-        return replace(
-            self, start=self.start + front, stop=self.stop + behind, backwards=backwards
-        )
+        return replace(self, start=self.start + front, stop=self.stop + behind, backwards=backwards)
 
     def take(self, b: Builder, index: int) -> Value | None:
         """``self[index]``, if it is known which row this is."""
@@ -216,4 +214,3 @@ class Trace(Deferred):
         assert self.count is not None
         place = lax.iota(b, dtype_of(self.count), (rows,), 0)
         return ew.less(b, place, self.rows(b))
-

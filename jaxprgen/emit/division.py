@@ -18,6 +18,7 @@ from jaxprgen.emit.values import (
     shape_of,
     splat,
     splat_value,
+    value_of,
 )
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
@@ -123,4 +124,5 @@ def _power_by_squaring(b: Builder, x: Atom, y: Atom) -> Var:
             elementwise(c, lax.shift_right_logical, exponent, one),
         ]
 
-    return while_loop(b, digits_left, step, [splat(1, dtype, x.aval.shape), x, y])[0]  # type: ignore[list-item,return-value]
+    carries = [splat(1, dtype, x.aval.shape), value_of(x), value_of(y)]
+    return while_loop(b, digits_left, step, carries)[0]  # type: ignore[return-value]

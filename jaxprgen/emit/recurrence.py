@@ -213,20 +213,18 @@ class _Run:
                 b, self._step, loop.constants, self.carries, arrays, loop.steps, self.number
             )
         else:
-            ended = control.scan(
-                b, self._step, loop.constants, self.carries, arrays, self.number
-            )
+            ended = control.scan(b, self._step, loop.constants, self.carries, arrays, self.number)
         carries, last = iter(ended.carries), iter(ended.last)
         stacked = iter(ended.stacked) if ended.stacked else itertools.repeat(None)
-        windows = [self._window(w, _next(carries, w.width - 1), next(stacked)) for w in loop.windows]
+        windows = [
+            self._window(w, _next(carries, w.width - 1), next(stacked)) for w in loop.windows
+        ]
         _next(last, len(windows) + len(loop.states))
         states = [
             self._trace(slice_axis(b, s.rows, 0, 0, d), s.kept, _next(carries, d), ended, stacked)
             for s, d in zip(loop.states, self.depths, strict=True)
         ]
-        stacks = [
-            self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks
-        ]
+        stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]
         return Left(windows, states, stacks, list(carries))
 
     # --- One step ------------------------------------------------------------------------
@@ -254,7 +252,9 @@ class _Run:
         for view, window, written in zip(views, loop.windows, found.windows, strict=True):
             for tap, x in zip(window.writes, written, strict=True):
                 view[tap - window.low] = _fitted(inner, x, view[tap - window.low])
-        new = [_fitted(inner, x, known[0]) for (x,), known in zip(found.states, states, strict=True)]
+        new = [
+            _fitted(inner, x, known[0]) for (x,), known in zip(found.states, states, strict=True)
+        ]
         after = [x for view in views for x in view[1:]]
         after += [x for known, y in zip(states, new, strict=True) for x in [*known[1:], y]]
         results = [*(view[0] for view in views), *new, *found.stacks]

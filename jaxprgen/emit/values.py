@@ -197,6 +197,11 @@ def full_rank(b: Builder, construct: Any, *operands: Value) -> Value:
     return broadcast_to(b, out, target)
 
 
+def value_of(x: Atom) -> Value:
+    """An operand of an equation as a value: a literal is known."""
+    return x if type(x) is Var else np.asarray(x.val)
+
+
 def atoms(b: Builder, xs: Sequence[Value]) -> list[Atom]:
     """Every value as an operand of an equation."""
     return [atom(b, x) for x in xs]

@@ -355,6 +355,25 @@ def test_scalar_graphs(dtype):
         assert_same(mine, np.asarray(yours, out.dtype), 1e-3, where=str(out.owner))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float64"])
+def test_a_known_scalar_beside_one_that_is_not(dtype):
+    x, two, three = (
+        at.scalar("x", dtype=dtype),
+        *(at.constant(np.asarray(n, dtype)) for n in (2, 3)),
+    )
+    outputs = []
+    for op in [*BINARY, aes.pow, aem.jv, aem.iv]:
+        for operands in [(two, x), (x, three)]:
+            try:
+                outputs.append(Elemwise(op)(*operands))
+            except (TypeError, NotImplementedError):
+                continue
+    args = [np.asarray(5, dtype)]
+    ours = run_by_equation(jaxprgen.compile([x], outputs), *args)
+    for mine, yours, out in zip(ours, reference([x], outputs, args), outputs, strict=True):
+        assert_same(mine, yours, where=str(out.owner))
+
+
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if "int" in d])
 def test_known_integers_are_folded_in_the_declared_precision(dtype):
     """NumPy alone would compute ``1 / 2`` as 0 of integers, and functions of small ones roughly."""

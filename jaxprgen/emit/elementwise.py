@@ -23,6 +23,7 @@ from jaxprgen.emit.values import (
     dtype_of,
     elementwise,
     full_rank,
+    known,
     like,
     shape_of,
     splat,
@@ -100,7 +101,12 @@ def multiply(b: Builder, x: Value, y: Value) -> Value:
     return _multiply(b, x, y)
 
 
-divide = _direct(lax.div)
+def divide(b: Builder, x: Value, y: Value) -> Value:
+    """``x / y``; a complex zero divides as one whose parts are not negative, as in NumPy."""
+    divisor = known(y)
+    if dtype_of(y).kind == "c" and (divisor is None or not divisor.all()):
+        y = where(b, equal(b, y, like(y, 0)), like(y, 0), y)
+    return elementwise(b, lax.div, x, y)
 
 
 def exp2(b: Builder, x: Value) -> Value:
@@ -152,13 +158,14 @@ def absolute(b: Builder, x: Value) -> Value:
 
 
 def sign(b: Builder, x: Value) -> Value:
-    """-1, 0 or 1; NaN stays NaN."""
-    return elementwise(b, lax.sign, x)
+    """-1, 0 or 1; NaN stays NaN. That of -0 is 0, as in NumPy, where XLA's is -0."""
+    y = elementwise(b, lax.sign, x)
+    return where(b, equal(b, x, like(x, 0)), like(x, 0), y) if dtype_of(x).kind == "f" else y
 
 
 def reciprocal(b: Builder, x: Value) -> Value:
     """``1 / x``."""
-    return elementwise(b, lax.div, like(x, 1), x)
+    return divide(b, like(x, 1), x)
 
 
 # --- Comparison: complex numbers are ordered by real, then imaginary part -----------------

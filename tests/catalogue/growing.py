@@ -317,7 +317,7 @@ def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):
         return not np.all(arrays[-1])
     declared = (*_dtypes(node.outputs), np.dtype(bool))[0]
-    if declared == bool and "IncSubtensor" in kind and arrays[1].dtype != bool:
+    if declared.kind == "b" and "IncSubtensor" in kind and arrays[1].dtype.kind != "b":
         return True  # True or false after each of several terms, not after all.
     if declared.kind not in "iu" or kind.startswith("Arg"):
         return False
@@ -376,7 +376,8 @@ def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
     """Where results of a graph, computed by one program of XLA's, are not those of Aesara.
 
     XLA simplifies whole programs in ways of its own: ``0 / x`` is 0 to it where x is 0 as well, and
-    ``log(x ** y)`` is ``y * log(abs(x))``. So what differs then must do so as well if each equation is computed by itself.
+    ``log(x ** y)`` is ``y * log(abs(x))``. So what differs then must do so as well if each equation
+    is computed by itself.
     """
     if not wanted:
         return []

@@ -11,6 +11,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
+import scipy.special
 from aesara.scalar import math as aem
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.xlogx import XlogY0
@@ -124,13 +125,13 @@ def expected(op, xs, out, args):
     return reference(xs, [out], args)[0]
 
 
-# Libraries differ: the sign of zero, larger and smaller of two zeros, whole numbers as factors.
+# NumPy takes the second of two zeros for the larger and the smaller one where it has vectors of
+# x86 (float32, float64), the first where it has none (float16); Arm's and XLA's go by their signs.
+# Aesara rounds 0 away from zero to -0 in Python, to 0 in C. SciPy's special functions vary.
 SIGN_OF_ZERO_IS_OPEN = (
-    aes.Sgn,
-    aes.RoundHalfAwayFromZero,
     aes.ScalarMaximum,
     aes.ScalarMinimum,
-    aes.Mul,
+    aes.RoundHalfAwayFromZero,
     aem.Erfinv,
     aem.Erfcinv,
     aem.I1,
@@ -144,14 +145,14 @@ def undefined(op, args):
     x, y = args[0], args[-1]
     if isinstance(op, aes.FloorDivide | aes.Mod) and kinds <= set("biu"):
         return y == 0
-    if isinstance(op, aes.TrueDivide) and (x.dtype.kind, y.dtype.kind) == ("c", "f"):
-        return y == 0  # The signs of the infinities, by that of a real zero.
     if isinstance(op, aes.Pow) and "c" in kinds:
+        # NumPy multiplies repeatedly by integral exponents, and so makes NaN of infinities.
         return ~(np.isfinite(x) & np.isfinite(y))
     if isinstance(op, aem.GammaLn):
         return np.isneginf(x)  # -inf in SciPy; inf in C and JAX, as everywhere on the way there.
     if isinstance(op, aem.Gamma):
-        return (x <= 0) & (x == np.floor(x))  # Poles: inf in older SciPy, NaN in newer.
+        older = np.isinf(scipy.special.gamma(-1.0))  # Newer has those of C at poles.
+        return older & (x <= 0) & (x == np.floor(x))
     if isinstance(op, aem.J0 | aem.J1 | aem.Jv):
         # SciPy rounds the difference of y and pi/4, and has no orders so large.
         return (np.abs(x.astype(float)) > 1e6) | (np.abs(y.astype(float)) > 1e6)
@@ -237,9 +238,7 @@ def test_bessel(op):
 
 
 def test_power():
-    # Each pair of integers is a loop to compile, so of their widths the extremes must do.
-    between = {f"{sign}int{bits}" for sign in ("", "u") for bits in (16, 32)}
-    compare(*cases_of(aes.pow, [pair for pair in PAIRS if between.isdisjoint(pair)]))
+    compare(*cases_of(aes.pow, PAIRS))
 
 
 # A third dtype for each pair, so that every pair of positions sees every pair of dtypes.

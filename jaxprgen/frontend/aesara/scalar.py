@@ -95,6 +95,14 @@ def _folded(emit: Callable[..., Value]) -> ScalarRule:
     return rule
 
 
+def _product(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+    """Of three integers or more Aesara makes the float only in the end, and so no negative zero."""
+    y = _folded(ew.multiply)(b, dtype, op, *xs)
+    if len(xs) < 3 or dtype.kind != "f" or any(dtype_of(x).kind in "fc" for x in xs):
+        return y
+    return ew.where(b, ew.equal(b, y, like(y, 0)), like(y, 0), y)
+
+
 def _whole(emit: Callable[..., Value]) -> ScalarRule:
     """In the declared dtype, but booleans as small integers."""
 
@@ -288,7 +296,6 @@ RULES: dict[type, ScalarRule] = {
         op_type: _folded(emit)
         for op_type, emit in {
             aes.Add: ew.add,
-            aes.Mul: ew.multiply,
             aes.ScalarMaximum: ew.maximum,
             aes.ScalarMinimum: ew.minimum,
             aes.OR: ew.bitwise_or,
@@ -320,6 +327,7 @@ RULES: dict[type, ScalarRule] = {
     },
     aes.FloorDivide: _whole(division.floor_divide),
     aes.Mod: _whole(division.remainder),
+    aes.Mul: _product,
     aes.Mean: _mean,
     aes.Second: _second,
     aes.Switch: _switch,

@@ -421,7 +421,9 @@ def test_checked_run_time_index(dtype):
         ours, reference([x, i], outputs, [ramp(3), np.array(inside, dtype)]), strict=True
     ):
         assert_same(mine, yours)
-    outside = [3, np.iinfo(dtype).max] if dtype.startswith("u") else [3, -4, np.iinfo(dtype).min]
+    # Beyond those of int64, unsigned numbers count from the end.
+    largest = min(np.iinfo(dtype).max, np.iinfo("int64").max)
+    outside = [3, largest] if dtype.startswith("u") else [3, -4, np.iinfo(dtype).min]
     for n in outside:
         error, _ = checked(ramp(3), np.array([0, n, 1], dtype))
         assert "out of bounds for axis 0 of size 3" in error.get()
@@ -618,3 +620,10 @@ def test_numbers_are_added_to_booleans_as_such(dtype):
     b = np.array([0, 1, -1]).astype(dtype)
     outputs = [at.inc_subtensor(x[i], y), at.inc_subtensor(x[:, i], y[: i.size])]
     assert_agrees([x, y, i], outputs, [a, b, np.array([1, 0])])
+
+
+def test_large_unsigned_indices_wrap():
+    x, i = at.dmatrix("x"), at.vector("i", dtype="uint64")
+    a, b = np.arange(6.0).reshape(3, 2), np.array([2**64 - 1, 0, 2**64 - 3], "uint64")
+    outputs = [x[:, i[:2]], at.inc_subtensor(x.T[:, i], 1), x.T[:, at.constant(b)]]
+    assert_agrees([x, i], outputs, [a, b])

@@ -25,6 +25,7 @@ from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.values import (
     BOOL,
+    INT64,
     Array,
     Value,
     broadcast_shapes,
@@ -181,7 +182,10 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
 
 
 def _integers(ctx: RuleContext, entry: Value, position: int) -> Value:
-    if dtype_of(entry) != BOOL:
+    dtype = dtype_of(entry)
+    if dtype == np.uint64 and shape_of(entry):  # As in NumPy: 2**64 - 1 is -1, but in a scalar.
+        return ew.convert(ctx.builder, entry, INT64)
+    if dtype != BOOL:
         return entry
     value = known(entry)
     return _known(ctx, position) if value is None else value

@@ -18,7 +18,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce, special
 from jaxprgen.emit import softmax as sm
-from jaxprgen.emit.shape import concatenate
+from jaxprgen.emit.shape import concatenate, slice_axis
 from jaxprgen.emit.values import (
     BOOL,
     INT32,
@@ -85,6 +85,11 @@ def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
     return targets
 
 
+def _of_rows(b: Builder, targets: Value, count: int) -> Value:
+    """The targets that are read: those of the first rows. Too few are refused further down."""
+    return slice_axis(b, targets, 0, 0, min(count, *shape_of(targets)))
+
+
 def _all_are_classes(b: Builder, targets: Value, count: int) -> Value:
     natural = ew.greater_equal(b, targets, np.zeros((), dtype_of(targets)))
     inside = ew.bitwise_and(b, natural, ix.in_bounds(b, targets, count))
@@ -111,7 +116,7 @@ def lower_softmax_loss(ctx: RuleContext, x: Value, bias: Value, targets: Value) 
 def lower_softmax_loss_grad(ctx: RuleContext, y: Value, softmax: Value, targets: Value) -> Value:
     """What `aesara.grad` makes of that loss; one cotangent for all rows, or one each."""
     b = ctx.builder
-    classes = _classes(ctx, softmax, targets)
+    classes = _classes(ctx, softmax, _of_rows(b, targets, shape_of(softmax)[0]))
     y, wide = (ew.convert(b, x, _common(y, softmax)) for x in (y, softmax))
     return ew.convert(b, sm.softmax_loss_vjp(b, y, wide, classes), ctx.dtype)
 
@@ -125,6 +130,7 @@ def _number(x: Value) -> Dtype:
 def lower_negative_log(ctx: RuleContext, x: Value, targets: Value) -> Value:
     """Of each row, minus the logarithm of its target's element."""
     b = ctx.builder
+    targets = _of_rows(b, targets, shape_of(x)[0])
     check_bounds(ctx, shape_of(x), [(1, targets)])
     return ew.convert(b, sm.negative_log(b, ew.convert(b, x, _number(x)), targets), ctx.dtype)
 
@@ -133,6 +139,7 @@ def lower_negative_log(ctx: RuleContext, x: Value, targets: Value) -> Value:
 def lower_negative_log_grad(ctx: RuleContext, y: Value, x: Value, targets: Value) -> Value:
     """What `aesara.grad` makes of that."""
     b = ctx.builder
+    targets = _of_rows(b, targets, shape_of(y)[0])
     check_bounds(ctx, shape_of(x), [(1, targets)])
     dtype = ew.canonical(np.result_type(_number(x), _number(y)))
     y, wide = (ew.convert(b, v, dtype) for v in (y, x))

@@ -254,7 +254,7 @@ def test_an_assertion_that_fails_for_the_value_that_decides_a_shape():
         np.testing.assert_array_equal(f(2), [0, 1])
     text = message(errors.FailedAssertionError, f, -1, also=AssertionError)
     assert text.splitlines()[:3] == [
-        "n is positive.",
+        "AssertionError: n is positive. The condition is false.",
         "  in Assert{msg=n is positive}(n, result of Elemwise{gt,no_inplace})",
         "    n: int64[] = -1",
     ]

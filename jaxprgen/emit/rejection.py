@@ -32,7 +32,7 @@ from jaxprgen.emit.values import (
 from jaxprgen.ir import Builder
 
 
-def _until_accepted(
+def until_accepted(
     b: Builder,
     key: Var,
     shape: Shape,
@@ -87,7 +87,7 @@ def zipf(b: Builder, key: Var, shape: Shape, exponent: Value) -> Value:
         accepted = ew.greater_equal(c, left, rest_b)
         return x, ew.bitwise_and(c, accepted, ew.less(c, x, like(x, largest)))
 
-    return _until_accepted(b, key, shape, dtype, propose, (exponent,))
+    return until_accepted(b, key, shape, dtype, propose, (exponent,))
 
 
 def vonmises(b: Builder, key: Var, shape: Shape, mu: Value, kappa: Value) -> Value:
@@ -117,7 +117,7 @@ def vonmises(b: Builder, key: Var, shape: Shape, mu: Value, kappa: Value) -> Val
         bound = ew.subtract(c, ew.add(c, ew.log(c, gap), one), gap)
         return w, ew.less_equal(c, ew.log(c, u), bound)
 
-    w = _until_accepted(b, key_angle, shape, dtype, propose, (kappa,))
+    w = until_accepted(b, key_angle, shape, dtype, propose, (kappa,))
     half = ew.arcsin(b, ew.sqrt(b, ew.divide(b, w, like(w, 2))))
     angle = ew.multiply(b, like(half, 2), half)
     positive = ew.less(b, random.uniform(b, key_sign, shape, dtype), like(half, 0.5))

@@ -11,16 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit.values import Value, atoms
 from jaxprgen.ir import Builder
 
 
-def staged(b: Builder, routine: Callable[..., Any], *operands: Value) -> list[Var]:
+def staged(b: Builder, routine: Callable[..., Any], *operands: Value) -> list[Value]:
     """The outputs of a JAX routine. Equal routines on equal types are traced once."""
     arguments = atoms(b, operands)
-    return b.inline(_trace(routine, tuple(x.aval for x in arguments), b.settings), arguments)
+    outputs = b.inline(_trace(routine, tuple(x.aval for x in arguments), b.settings), arguments)
+    return [x if type(x) is Var else np.asarray(x.val, x.aval.dtype) for x in outputs]
 
 
 class Sampler(NamedTuple):

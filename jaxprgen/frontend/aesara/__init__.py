@@ -29,6 +29,7 @@ from jaxprgen.frontend.aesara import (
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.frontend.registry import defer
 
+defer("aemcmc", "jaxprgen.frontend.aesara.aemcmc")
 defer("aesara.sandbox.fourier", "jaxprgen.frontend.aesara.fourier")
 defer("aesara.tensor.nnet", "jaxprgen.frontend.aesara.nnet")
 defer("aesara.tensor.signal", "jaxprgen.frontend.aesara.pool")

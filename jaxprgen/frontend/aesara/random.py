@@ -39,7 +39,7 @@ from jaxprgen.errors import (
     UnsupportedOpError,
 )
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import lowers
+from jaxprgen.frontend.registry import import_rules, lowers
 from jaxprgen.ir import Builder
 
 Draw = Callable[..., Value]
@@ -166,6 +166,12 @@ parameter for whole numbers, and gives NaN otherwise.
 """
 
 
+def define(op_type: type, draw: Draw, domain: tuple[Condition, ...] = ()) -> None:
+    """Draw from a `RandomVariable` by what emits equations, of floats, within a domain."""
+    SAMPLERS[op_type] = _of_floats(draw)
+    DOMAINS[op_type] = domain
+
+
 def samples(
     *op_types: type[RandomVariable], override: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -193,6 +199,7 @@ def samples(
             return staged(b, Sampler(draw, shape, dtype), key, *parameters)[0]
 
         for op_type in op_types:
+            import_rules(op_type)
             if op_type in SAMPLERS and not override:
                 raise DuplicateRuleError(
                     f"Draws from {op_type.__name__} are defined already; "
@@ -238,8 +245,7 @@ def _within(
         failed = domains.fails(b, condition, parameters, is_whole)
         i, value = condition.position, known(failed)
         if value is None:
-            text = f"A draw of {op.name} needs {condition.text}"
-            _require_none(ctx, failed, text, -1 if is_whole else "NaN")
+            _require_none(ctx, failed, condition, -1 if is_whole else "NaN")
             xs[i] = domains.marked(b, failed, xs[i])
             last = range(len(shape_of(failed)))[len(shape_of(failed)) - op.ndims_params[i] :]
             wrong.append(reduce.bitwise_or(b, failed, last) if last else failed)
@@ -248,12 +254,15 @@ def _within(
     return xs, wrong
 
 
-def _require_none(ctx: RuleContext, failed: Value, need: str, result: Any) -> None:
+def _require_none(
+    ctx: RuleContext, failed: Value, condition: Condition, result: float | str
+) -> None:
     axes = range(len(shape_of(failed)))
     ctx.require(
         lambda b: ew.invert(b, reduce.bitwise_or(b, failed, axes)),
         ParameterError,
-        f"{need}. Aesara raises ValueError there; the emitted program gives {result}",
+        f"A draw of {ctx.op.name} needs {condition.text}, and the emitted program gives {result} "
+        "where that does not hold",
         announced=False,
     )
 

@@ -166,7 +166,9 @@ def reduced_scan_params(
         params["num_carry"] = sum(inputs[first : first + params["num_carry"]])
         params["num_consts"] = sum(inputs[:first])
     if "linear" in params:
-        params["linear"] = tuple(x for x, keep in zip(params["linear"], inputs, strict=True) if keep)
+        params["linear"] = tuple(
+            x for x, keep in zip(params["linear"], inputs, strict=True) if keep
+        )
     return params
 
 

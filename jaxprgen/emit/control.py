@@ -138,7 +138,7 @@ def scan(
     body = inner.build([*inside.after, *results], name="body", inputs=inputs)
     out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
     ends = inside.ends(out)
-    stacked = list(out[len(inside.moving) :])
+    stacked: list[Value] = [*out[len(inside.moving) :]]
     return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked)
 
 
@@ -243,9 +243,7 @@ def cond(
         _varying(inner, branch(inner, *inner.inputs), inner.inputs)
         for inner, branch in zip(inners, (otherwise, then), strict=True)
     ]
-    fixed: list[dict[Var, Atom]] = []
-    for inner in inners:
-        fixed.append(inner.constants_outside(b))
+    fixed = [inner.constants_outside(b) for inner in inners]
     extra = [v for f in fixed for v in f]
     outside = [x for f in fixed for x in f.values()]
     for inner, found, own in zip(inners, outs, fixed, strict=True):

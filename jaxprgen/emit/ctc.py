@@ -9,7 +9,7 @@ one, or leaves out a blank between different labels.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -105,6 +105,9 @@ def _count(b: Builder, truths: Value) -> Value:
     return reduce.sum(b, ew.convert(b, truths, INT32), [1])
 
 
+Rows: TypeAlias = list[Value]
+
+
 def _sweep(b: Builder, emitted: Value, states: Value) -> Value:
     """The probability of all beginnings of paths that end in a state, for each time and state."""
     times, _, count = shape_of(emitted)
@@ -113,7 +116,9 @@ def _sweep(b: Builder, emitted: Value, states: Value) -> Value:
     first = ew.where(b, entry, first, like(emitted, NEVER))
     skips = _may_skip(b, states)
 
-    def step(b: Builder, skips: Value, old: Value, new: Value) -> tuple[Any, Any, None]:
+    def step(
+        b: Builder, skips: Value, old: Value, new: Value
+    ) -> tuple[list[Value], list[Value], None]:
         two = ew.where(b, skips, _moved(b, old, 2, NEVER), like(old, NEVER))
         now = ew.add(b, _log_sum(b, [old, _moved(b, old, 1, NEVER), two]), new)
         return [now], [now], None

@@ -23,7 +23,6 @@ from jaxprgen.emit.values import (
     Broadcast,
     Dtype,
     Value,
-    broadcast_shapes,
     broadcast_to,
     dtype_of,
     known,
@@ -136,10 +135,10 @@ class Loop(NamedTuple):
 class Left(NamedTuple):
     """What a loop leaves behind."""
 
-    windows: list[Value | Trace]
-    states: list[Value | Trace]
-    stacks: list[Value | Trace]
-    carried: list[Value]
+    windows: Sequence[Value | Trace]
+    states: Sequence[Value | Trace]
+    stacks: Sequence[Value | Trace]
+    carried: Sequence[Value]
 
 
 Body = Callable[[Builder, Sequence[Value], Step], Step]
@@ -161,7 +160,7 @@ def run(b: Builder, loop: Loop, body: Body) -> Left:
     if number == 0:
         blank = [np.zeros((0,) * s.rank, s.dtype) for s in loop.stacks]
         arrays = [w.rows for w in loop.windows], [s.rows for s in loop.states]
-        return Left(*map(list, arrays), blank, list(loop.carried))  # type: ignore[arg-type]
+        return Left(*arrays, blank, loop.carried)
     return _Run(b, loop, body).left()
 
 
@@ -319,7 +318,7 @@ def _repeated_row(x: Value) -> Value | None:
 def _fitted(b: Builder, x: Value, before: Value) -> Value:
     """What a step writes, in the shape and the dtype of what stood there."""
     own, shape = shape_of(x), shape_of(before)
-    if broadcast_shapes(own, shape) != shape:
+    if len(own) != len(shape) or any(k not in (1, n) for k, n in zip(own, shape, strict=True)):
         raise ShapeMismatchError(
             f"A step of the loop gives a row of shape {own} where there are rows of shape {shape}: "
             "what goes from step to step keeps its shape."

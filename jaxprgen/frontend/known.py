@@ -41,8 +41,8 @@ def known_or_ones(x: Any) -> Any:
     """`as_known`, or ones, where no more than the shape matters or that a check holds."""
     if type(x) is Selected:
         raise x.refuse()
-    if isinstance(x, Deferred) and None not in x.shape:
-        return np.broadcast_to(np.ones((), dtype_of(x)), x.shape)  # type: ignore[arg-type]
+    if isinstance(x, Deferred):
+        return np.broadcast_to(np.ones((), x.dtype), [n or 0 for n in x.shape])
     if known(x) is None and isinstance(x, (Var, Broadcast)):
         return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
     return as_known(x)

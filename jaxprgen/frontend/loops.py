@@ -57,8 +57,7 @@ class Layout(NamedTuple):
 
     @property
     def positions(self) -> list[int | None]:
-        """Which input of the node is which of the graph's: none of what changes from step to step.
-        """
+        """Which input of the node is which of the graph's: none of what changes from step to step."""
         changing = len(self.sequences) + len(self.carried)
         changing += sum(len(w[1]) for w in self.windows) + sum(len(s[1]) for s in self.states)
         return [*[None] * changing, *self.constants]
@@ -79,7 +78,7 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
     loop = Loop(
         ctx.made(xs[0]) if number is None else number,
         [ctx.made(xs[i]) for i in layout.sequences],
-        [Window(ctx.made(xs[i]), *rest) for i, *rest in layout.windows],
+        [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
         [_state(ctx, xs[i], taps, is_known) for i, taps in layout.states],
         [Stack(_kept(ctx, i, is_known), dtype, rank) for i, dtype, rank in layout.stacks],
         [x for stream in streams for x in random.leaves(b, stream)],
@@ -155,4 +154,3 @@ class _Body(NamedTuple):
         stacks = [next(rest) for _ in layout.stacks]
         after = [x for _ in layout.carried for x in random.leaves(b, next(rest))]
         return Step([], windows, states, stacks, after, next(rest) if layout.ends else None)
-

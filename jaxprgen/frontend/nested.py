@@ -77,7 +77,8 @@ def lower(
     """The outputs of a graph, emitted into a builder of its own.
 
     ``positions`` says which input of the node is which of the graph's, where they are not the
-    same or some are none. Also whether a value was asked for that decides a shape and that none of the inputs shows.
+    same or some are none. Also whether a value was asked for that decides a shape and that none
+    of the inputs shows.
     An error tells the node inside of the graph, then the one that holds the graph.
     """
     plan = ctx.driver.plan

@@ -7,7 +7,7 @@ making a fresh variable and appending; `Builder.build` is the only exit.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -162,23 +162,24 @@ class Builder:
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
         """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
         jaxpr = closed.jaxpr
-        atoms: dict[Var, Atom] = dict(zip(jaxpr.invars, operands, strict=True))
+        atoms: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
         for v, value in zip(jaxpr.constvars, closed.consts, strict=True):
             atoms[v] = self.constant(np.asarray(value))
-
-        def read(x: Atom) -> Atom:
-            return atoms[x] if type(x) is Var else x
-
         for eqn in jaxpr.eqns:
-            fresh = [Var(v.aval) for v in eqn.outvars]
-            atoms.update(zip(eqn.outvars, fresh, strict=True))
-            invars = [read(x) for x in eqn.invars]
-            source_info = _jax.within(self.source_info, eqn.source_info)
-            self._equations.append(
-                eqn.replace(invars=invars, outvars=fresh, source_info=source_info)
-            )
+            atoms.update(self._copy(eqn, atoms))
         self.inlined += 1
-        return [read(x) for x in jaxpr.outvars]
+        return [atoms[x] if type(x) is Var else x for x in jaxpr.outvars]
+
+    def _copy(self, eqn: JaxprEqn, atoms: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Append an equation of another program, with ``atoms`` for its variables.
+
+        What stands for its results.
+        """
+        fresh: list[Any] = [Var(v.aval) for v in eqn.outvars]
+        invars = [atoms[x] if type(x) is Var else x for x in eqn.invars]
+        source_info = _jax.within(self.source_info, eqn.source_info)
+        self._equations.append(eqn.replace(invars=invars, outvars=fresh, source_info=source_info))
+        return dict(zip(eqn.outvars, fresh, strict=True))
 
     def nested(self, input_types: Iterable[ShapedArray]) -> Builder:
         """A builder for a program inside an equation of this one, on the same line.
@@ -203,16 +204,10 @@ class Builder:
         fixed.update(self.constants_outside(outer))
         kept: list[JaxprEqn] = []
         for eqn in self._equations:
-            read = [x for x in eqn.invars if type(x) is Var]
+            read: list[Any] = [x for x in eqn.invars if type(x) is Var]
             is_fixed = not eqn.effects and all(x in fixed for x in read)
             if is_fixed:
-                fresh = [Var(v.aval) for v in eqn.outvars]
-                invars = [fixed[x] if type(x) is Var else x for x in eqn.invars]
-                source_info = _jax.within(outer.source_info, eqn.source_info)
-                outer._equations.append(
-                    eqn.replace(invars=invars, outvars=fresh, source_info=source_info)
-                )
-                fixed.update(zip(eqn.outvars, fresh, strict=True))
+                fixed.update(outer._copy(eqn, fixed))
             if not is_fixed or not read or eqn.primitive.name == "broadcast_in_dim":
                 kept.append(eqn)
         self._equations = kept

@@ -1,25 +1,32 @@
-"""`Scan`: values, dtypes and shapes are those of Aesara's Python linker; what is used is stacked."""
-
+"""`Scan`: values, dtypes and shapes are those of Aesara's Python linker; what is used is there."""
 
 import aesara
 import aesara.tensor as at
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
+from aesara.compile.builders import OpFromGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import assert_agrees
 
+import jaxprgen
 from jaxprgen._jax import sub_jaxprs
 
 x, v0 = at.dvector("x"), at.dvector("v0")
-X = at.dmatrix("X")
+X, T = at.dmatrix("X"), at.dtensor3("T")
 a, x0 = at.dscalar("a"), at.dscalar("x0")
-n = at.lscalar("n")
 numbers = np.array([0.5, -1.0, 2.0, 0.25, 3.0, -0.75])
 
 
-def all_equations(jaxpr):
+def scan(step, *args, **options):
+    return aesara.scan(step, *args, **options)[0]
+
+
+def equations(jaxpr):
     """The equations of a program and of all programs inside."""
-    inner = (e for eqn in jaxpr.eqns for _, sub in sub_jaxprs(eqn) for e in all_equations(sub))
+    inner = (e for eqn in jaxpr.eqns for _, sub in sub_jaxprs(eqn) for e in equations(sub))
     return [*jaxpr.eqns, *inner]
 
 
@@ -90,3 +97,221 @@ def loops(draw):
 @given(loops())
 def test_loops(case):
     assert_agrees(*case)
+
+
+# --- Models ---------------------------------------------------------------------------------
+
+
+def log_dot(log_p, log_matrix):
+    top = log_p.max()
+    return at.log(at.exp(log_p - top) @ at.exp(log_matrix)) + top
+
+
+def hidden_markov(emissions, transitions):
+    """The logarithm of the probability of what a hidden Markov chain emits."""
+    last = scan(lambda e, p, t: log_dot(p, t) + e, emissions[1:], emissions[0], transitions)[-1]
+    return at.log(at.exp(last).sum())
+
+
+def garch(returns, omega):
+    """Conditional variances of a GARCH(1,1) process, and its log-likelihood."""
+
+    def step(r, variance, omega):
+        variance = omega + 0.1 * r**2 + 0.8 * variance
+        return variance, -0.5 * (at.log(variance) + r**2 / variance)
+
+    variances, logs = scan(step, returns, [at.var(returns), None], [omega])
+    return [variances, logs.sum()]
+
+
+def three_deep(tensor, start):
+    """A loop in a loop in a loop, with what goes on from one to the next."""
+
+    def inner(x, c, s):
+        return c * s + x
+
+    def middle(row, c, s):
+        return scan(inner, row, c, [s])[-1]
+
+    def outer(matrix, c, s):
+        return scan(middle, matrix, c, [s])[-1] + s
+
+    return scan(outer, tensor, start, [at.tanh(start)])
+
+
+MODELS = {
+    "hidden Markov": (
+        [X, T[0].type("t")],
+        lambda e, t: hidden_markov(e, t),
+        [np.log(np.resize(numbers**2, (5, 3))), np.log(np.resize(numbers**2, (3, 3)))],
+    ),
+    "GARCH": ([x, a], garch, [numbers, 0.3]),
+    "three deep": ([T, x0], three_deep, [np.resize(numbers, (2, 3, 2)), 0.5]),
+    "Fibonacci": (
+        [v0],
+        lambda v: scan(lambda p, q: p + q, None, [{"initial": v, "taps": [-2, -1]}], n_steps=7),
+        [np.ones(2)],
+    ),
+    "powers of a matrix": (
+        [X],
+        lambda m: scan(lambda p, m: p @ m, None, [at.eye(2)], [m], n_steps=4)[-1],
+        [np.array([[0.5, 1.0], [-1.0, 0.25]])],
+    ),
+    "a map": ([X], lambda m: scan(lambda r: r / r.sum(), m), [np.resize(numbers, (3, 4))]),
+    "two at once": (
+        [x, X],
+        lambda u, m: scan(lambda p, r: p * r, [u, m]),
+        [numbers[:3], np.resize(numbers, (4, 2))],
+    ),
+    "in a graph": (
+        [x, x0],
+        lambda u, s: OpFromGraph([x, x0], [scan(lambda p, c: c * p, x, x0)])(u, s).sum(),
+        [numbers, 2.0],
+    ),
+    "a graph in it": (
+        [x, x0],
+        lambda u, s: scan(lambda p, c: OpFromGraph([a, x0], [a * x0 - a])(p, c), u, s),
+        [numbers, 2.0],
+    ),
+    "of shapes": (
+        [x, a],
+        lambda u, k: scan(lambda i, k: at.arange(4) * i + k, at.arange(u.shape[0]), None, [k]),
+        [numbers, 2.0],
+    ),
+    "rows that broadcast": (
+        [X],
+        lambda m: scan(lambda c: c[:1] * 2.0 + at.zeros((1, 1)), None, [m], n_steps=2),
+        [np.resize(numbers, (2, 3))],
+    ),
+    "nothing changes": ([a], lambda c: scan(lambda p: p, None, [c], n_steps=3), [2.0]),
+    "complex": (
+        [at.zscalar("z")],
+        lambda z: scan(lambda w, z: w * w + z, None, [at.zeros_like(z)], [z], n_steps=3),
+        [0.3 + 0.2j],
+    ),
+    "half precision": (
+        [at.vector("h", dtype="float16")],
+        lambda h: scan(lambda p, c: at.cast(c + p, "float16"), h, at.cast(0, "float16")),
+        [numbers.astype("float16")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name):
+    inputs, build, args = MODELS[name]
+    outputs = build(*inputs)
+    assert_agrees(inputs, outputs if isinstance(outputs, list) else [outputs], args, rtol=1e-11)
+
+
+def test_no_step():
+    """Nothing is computed; of what no step reads not even the size of a row is known."""
+    outputs = scan(lambda r, s: (s + r, r * 2.0), X, [T[0, 0], None])
+    args = np.zeros((0, 3)), np.ones((1, 1, 3))
+    found = assert_agrees([X, T], outputs, args)(*args)
+    assert [np.shape(y) for y in found] == [(0, 3), (0, 0)]
+
+
+# --- What is used ---------------------------------------------------------------------------
+
+cumulated = scan(lambda p, c, k: (c * at.exp(k) + p, c * p), x, [x0, None], [a])
+
+
+def test_what_is_used_is_all_there_is():
+    """Stacks that nobody reads, and what only they need, are no part of the program."""
+    args = numbers, 0.5, 2.0
+    inputs = [x, x0, a]
+    kinds = {
+        "last": ([cumulated[0][-1]], 1, []),
+        "last two": ([cumulated[0][-1], cumulated[1][-1]], 2, []),
+        "stack": ([cumulated[0]], 2, [(6,)]),
+        "a stack of two": ([cumulated[1]], 2, [(6,)]),
+        "two stacks": (list(cumulated), 3, [(6,), (6,)]),
+        "length": ([cumulated[1].shape[0]], None, []),
+    }
+    for outputs, count, stacks in kinds.values():
+        f = assert_agrees(inputs, outputs, args)
+        closed = f.jaxpr(*args)
+        if count is None:
+            assert not closed.jaxpr.eqns
+            continue
+        outvars = loop_of(f, *args).outvars
+        assert len(outvars) == count
+        assert [v.aval.shape for v in outvars if v.aval.shape] == stacks
+        assert [e.primitive.name for e in closed.jaxpr.eqns] == ["exp", "scan"]
+
+
+def test_the_last_value_takes_no_more_memory_for_more_steps(steps=100_000):
+    last = scan(lambda c, k: (c * k, c + k), None, [X, None], [a], n_steps=steps)
+    f = jaxprgen.compile([X, a], [last[0][-1], last[1][-1]])
+    memory = f.lower(np.ones((10, 10)), 0.5).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 10_000
+    whole = jaxprgen.compile([X, a], last[0]).lower(np.ones((10, 10)), 0.5).compile()
+    assert whole.memory_analysis().output_size_in_bytes == 800 * steps
+
+
+def test_what_does_not_change_is_computed_once():
+    """What follows from non-sequences is outside of the loop, and so is a carry that stays."""
+    inner = scan(
+        lambda p, c, k, m: (c + p * at.exp(k) + (m @ m).sum(), k * at.ones(())), x, [x0, a], [X]
+    )
+    f = jaxprgen.compile([x, x0, a, X], [inner[0][-1], inner[1][-1]])
+    args = numbers, 0.5, 2.0, np.eye(2)
+    closed = f.jaxpr(*args)
+    assert_agrees([x, x0, a, X], [inner[0][-1], inner[1][-1]], args)
+    body = loop_of(f, *args).params["jaxpr"].jaxpr
+    assert "exp" not in {e.primitive.name for e in body.eqns}
+    assert "dot_general" not in {e.primitive.name for e in body.eqns}
+    assert "dot_general" in {e.primitive.name for e in closed.jaxpr.eqns}
+
+
+def test_data_inside_of_a_loop_stays_out_of_the_program():
+    data = at.as_tensor(np.arange(5000.0))
+    f = jaxprgen.compile([x0], scan(lambda c: c + data.sum(), None, [x0], n_steps=3)[-1])
+    closed = f.jaxpr(0.0)
+    assert [np.shape(c) for c in closed.consts] == [(5000,)]
+    assert f(0.0) == 3 * np.arange(5000.0).sum()
+
+
+def test_buffers_that_are_shorter_than_the_loop_keep_the_last_rows():
+    """Aesara's own rewriting makes such. Rows that are never reached are zeros."""
+    t = scan(lambda p, c, d: c * 0.5 + d + p, x, [{"initial": v0, "taps": [-1, -3]}])
+    op, args = t.owner.inputs[0].owner.op, (numbers, np.ones(3))
+    outputs = [
+        op(at.constant(6), x, at.set_subtensor(at.empty((kept,))[:3], v0))
+        for kept in (3, 4, 8, 9, 11)
+    ]
+    assert_agrees([x, v0], outputs, args)
+    full = [op(at.constant(6), x, at.join(0, v0, at.ones(k))) for k in (0, 2, 8)]
+    assert_agrees([x, v0], full, args)
+
+
+# --- Transformations ------------------------------------------------------------------------
+
+
+def test_loops_under_transformations():
+    inputs, args = [x, x0, a], (jnp.asarray(numbers), 0.5, 0.1)
+    f = jaxprgen.compile(inputs, cumulated[0][-1])
+
+    def by_hand(x, x0, a):
+        return jax.lax.scan(lambda c, p: (c * jnp.exp(a) + p, None), x0, x)[0]
+
+    for transform in (
+        lambda f: jax.jit(f),
+        lambda f: jax.grad(f, (0, 1, 2)),
+        lambda f: jax.hessian(f),
+        lambda f: lambda *xs: jax.jvp(f, xs, xs),
+        lambda f: lambda *xs: jax.vmap(f, (None, 0, None))(xs[0], jnp.arange(3.0), xs[2]),
+        lambda f: (
+            lambda *xs: jax.vmap(jax.grad(f), (0, None, None))(jnp.stack([xs[0]] * 2), *xs[1:])
+        ),
+    ):
+        ours, theirs = transform(f)(*args), transform(by_hand)(*args)
+        jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-12), ours, theirs)
+
+
+def test_loops_without_x64():
+    f = jaxprgen.compile([x, x0, a], [cumulated[0], cumulated[1].shape[0]])
+    with jax.enable_x64(False), pytest.warns(jaxprgen.errors.PrecisionWarning):
+        y, length = f(numbers.astype("float32"), np.float32(1), np.float32(0))
+    assert (y.dtype, length) == (np.float32, 6)

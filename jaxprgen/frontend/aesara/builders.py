@@ -63,7 +63,7 @@ def _positions(bits: int) -> Sequence[int]:
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 
-def positions_inside(graph: FunctionGraph, how: str) -> Sequence[int]:
+def positions_inside(graph: Any, how: str) -> Sequence[int]:
     """The inputs of a graph that decide shapes inside of it, "static", or sizes, "bound"."""
     return _positions(getattr(_inside(graph), how))
 

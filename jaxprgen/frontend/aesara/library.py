@@ -51,7 +51,9 @@ class AesaraLibrary:
             given = [inputs[i] for i in node.op.positions[which]]
             return self._evaluate_inside(node.op.regions[which], given, wanted)
         if isinstance(node.op, IfElse):
-            return list(inputs[1 : node.op.n_outs + 1] if inputs[0] else inputs[node.op.n_outs + 1 :])
+            return list(
+                inputs[1 : node.op.n_outs + 1] if inputs[0] else inputs[node.op.n_outs + 1 :]
+            )
         node = node.clone()
         # The Op is told of each node: `Elemwise` notes in which dtype NumPy is to compute.
         node.op.prepare_node(node, None, None, "py")

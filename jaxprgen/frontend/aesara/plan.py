@@ -149,7 +149,7 @@ def _plan(
     nodes: list[Any] = toposort(outputs, {*inputs, *states})
     found = _rules_of(nodes, callbacks)
     nodes = gather(nodes, outputs)
-    rules = [found[n] if n in found else lower_if_else for n in nodes]
+    rules = [found.get(n, lower_if_else) for n in nodes]
     ends = [numbering.add_node(node) for node in nodes]
     output_places = tuple([numbering.place_of(v) for v in outputs])
     if numbering.missing:

@@ -1,4 +1,4 @@
-"""Which of what masks select, and of what loops stack, needs not be counted before the program runs.
+"""Which of what masks select and loops stack needs not be counted before the program runs.
 
 It mirrors `jaxprgen.frontend.aesara.selection`, by types alone.
 """

@@ -1,0 +1,188 @@
+"""`IfElse` is lazy: what only one branch needs is computed if it is taken."""
+
+import re
+
+import aesara
+import aesara.tensor as at
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from aesara.compile.builders import OpFromGraph
+from aesara.ifelse import ifelse
+from laws import DTYPES, assert_agrees, assert_same, reference
+
+import jaxprgen
+from jaxprgen import errors
+
+x, y, X = at.dvector("x"), at.dvector("y"), at.dmatrix("X")
+a, b = at.dscalar("a"), at.dscalar("b")
+n = at.lscalar("n")
+ONES = np.array([0.5, 1.0, 2.0])
+held = aesara.shared(3.0, name="held")
+
+
+def branches_of(closed):
+    """The primitives in the branches of the only branching of a program, and outside of it."""
+    (eqn,) = (e for e in closed.jaxpr.eqns if e.primitive.name == "cond")
+    inside = [[e.primitive.name for e in p.jaxpr.eqns] for p in eqn.params["branches"]]
+    return inside, [e.primitive.name for e in closed.jaxpr.eqns if e is not eqn]
+
+
+shared_part = at.tanh(x)
+GRAPHS = {
+    "two": ([x, a], ifelse(a > 0, at.exp(x), at.log(x) * a)),
+    "of what both need": ([x, a], ifelse(a > 0, shared_part * 2, at.sin(shared_part))),
+    "as it is": ([x, a], ifelse(a > 0, x, -x)),
+    "of constants": ([a], ifelse(a > 0, at.constant([1.0, 2.0]), at.zeros(2))),
+    "of a number": ([x, a], ifelse(a, x * 2, x)),
+    "of a shared variable": ([x, a], ifelse(a > 0, x * held, x)),
+    "several": ([x, a], ifelse(a > 0, [x + 1, x.sum()], [at.exp(x), x.prod()])),
+    "in a branch": (
+        [x, n],
+        ifelse(at.eq(n, 0), at.exp(x), ifelse(at.eq(n, 1), at.sin(at.exp(x)), at.cos(x))),
+    ),
+    "on a branch": ([x, a], at.sqrt(ifelse(a > 0, at.exp(x), x * x)) + ifelse(a > 1, x, x / 3)),
+    "in a graph": ([x, a], OpFromGraph([x, a], [ifelse(a > 0, at.exp(x), x) * 2])(x, a)),
+    "of graphs": ([x, a], ifelse(a > 0, OpFromGraph([y], [at.exp(y)])(x), x)),
+    "in a loop": (
+        [x, a],
+        aesara.scan(lambda p, c: ifelse(c > 1.5, c - p, at.exp(p) + c), x, [a])[0],
+    ),
+    "of loops": (
+        [x, a],
+        ifelse(
+            a > 0,
+            aesara.scan(lambda p, c: c * p, x, [a])[0][-1],
+            aesara.scan(lambda p: p * 2, x)[0].sum(),
+        ),
+    ),
+    "as a condition": ([x, a], ifelse(ifelse(a > 0, a, a + 2) > 1, x, x * 2)),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_branches(name):
+    inputs, outputs = GRAPHS[name]
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    f = jaxprgen.compile(inputs, outputs)
+    for choice in (0, 1, -1.5, 2):
+        args = [v.type.filter(np.asarray({x: ONES}.get(v, choice), v.dtype)) for v in inputs]
+        found = f(*args)
+        theirs = reference(inputs, outputs, args)
+        for p, q in zip(found if len(outputs) > 1 else [found], theirs, strict=True):
+            assert_same(p, q, where=name)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes(dtype):
+    v = at.vector("v", dtype=dtype)
+    arrays = [np.array([1, 0, 2]).astype(dtype), True]
+    c = at.scalar("c", dtype="bool")
+    assert_agrees([v, c], [ifelse(c, v, at.zeros_like(v))], arrays)
+
+
+def test_each_branch_holds_what_only_it_needs():
+    f = jaxprgen.compile(*GRAPHS["of what both need"])
+    inside, outside = branches_of(f.jaxpr(ONES, 1.0))
+    assert inside == [["sin"], ["mul"]]
+    assert sorted(outside) == ["convert_element_type", "gt", "tanh"]
+    f = jaxprgen.compile(*GRAPHS["in a branch"])
+    inside, outside = branches_of(f.jaxpr(ONES, 1))
+    assert [names[-1] for names in inside] == ["cond", "exp"]
+    assert outside == ["eq", "convert_element_type"]
+    # What an output needs as well is in no branch.
+    part = at.exp(x)
+    f = jaxprgen.compile([x, a], [ifelse(a > 0, part * 2, x), part])
+    inside, outside = branches_of(f.jaxpr(ONES, 1.0))
+    assert inside == [[], ["mul"]]
+    assert "exp" in outside
+
+
+def test_the_other_branch_is_not_run():
+    """It would take forever, and says so."""
+    endless = aesara.scan(lambda c: c + 1e-300, None, [b], n_steps=10**9)[0][-1]
+    f = jaxprgen.compile([a, b], ifelse(a > 0, b * 2, endless))
+    assert f(1.0, 3.0) == 6
+
+
+def test_a_condition_that_is_known_decides_while_emitting():
+    """Then the shapes of the branches may differ."""
+    outputs = [ifelse(at.gt(x.shape[0], 2), x[1:], x), ifelse(at.constant(0), at.exp(x), x + 1)]
+    f = assert_agrees([x], outputs, [ONES])
+    assert [e.primitive.name for e in f.jaxpr(ONES).jaxpr.eqns] == ["slice", "add"]
+    assert_agrees([x], outputs, [ONES[:2]])
+
+
+def test_a_shape_that_a_branch_decides():
+    size = ifelse(n > 2, n * 2, n + 1)
+    f = assert_agrees([n], [at.arange(size)], [3])
+    assert [np.shape(f(k)) for k in (1, 3)] == [(2,), (6,)]
+
+
+@pytest.mark.parametrize("choice", [1.0, -1.0])
+def test_gradients(choice):
+    inputs, cost = [x, a], ifelse(a > 0, at.exp(x).sum() * a, at.log(x).sum() * a**2)
+    gradients = aesara.grad(cost, inputs)
+    found = assert_agrees(inputs, gradients, [ONES, choice])(ONES, choice)
+    f = jaxprgen.compile(inputs, cost)
+    for p, q in zip(jax.grad(f, (0, 1))(ONES, choice), found, strict=True):
+        np.testing.assert_allclose(p, q, rtol=1e-12)
+    _, tangent = jax.jvp(f, (jnp.asarray(ONES), choice), (jnp.ones(3), 1.0))
+    np.testing.assert_allclose(tangent, found[0].sum() + found[1], rtol=1e-12)
+    batch = jax.vmap(f, (None, 0))(ONES, jnp.array([1.0, -1.0]))
+    np.testing.assert_allclose(batch, [f(ONES, 1.0), f(ONES, -1.0)])
+
+
+def test_gradients_through_branches_in_loops():
+    t = aesara.scan(lambda p, c: ifelse(c > 1.5, c * p, at.exp(p) + c), x, [a])[0]
+    args = [ONES, 0.5]
+    found = assert_agrees([x, a], aesara.grad((t**2).sum(), [x, a]), args)(*args)
+    f = jaxprgen.compile([x, a], (t**2).sum())
+    for p, q in zip(jax.grad(f, (0, 1))(*args), found, strict=True):
+        np.testing.assert_allclose(p, q, rtol=1e-10)
+
+
+def test_draws_in_branches():
+    rng = aesara.shared(np.random.default_rng(1), name="rng")
+    drawn = at.random.normal(size=3, rng=rng)
+    f = jaxprgen.compile([a], ifelse(a > 0, at.exp(drawn), at.zeros(3)))
+    key = jax.random.key(1)
+    expected = jaxprgen.compile([], at.exp(drawn))(key)
+    np.testing.assert_array_equal(f(key, 1.0), expected)
+    np.testing.assert_array_equal(f(key, -1.0), np.zeros(3))
+    names = [e.primitive.name for e in f.jaxpr(key, 1.0).jaxpr.eqns]
+    assert "random_bits" not in names
+
+
+def test_branches_of_different_shapes_are_refused():
+    f = jaxprgen.compile([x, a], ifelse(a > 0, x, x[1:]))
+    with pytest.raises(errors.StaticShapeError) as caught:
+        f(ONES, 1.0)
+    text = re.sub(r"at .*, in .*?: ", "at LINE: ", str(caught.value))
+    assert text.splitlines() == [
+        "One branch gives shape (3,) and the other (2,), and only the program that runs knows "
+        "which is taken.",
+        "Make them of one shape, by padding, or choose outside of the graph.",
+        "  in if{}(result of Elemwise{gt,no_inplace}, x)",
+        "    result of Elemwise{gt,no_inplace}: bool[]",
+        "    x: float64[3]",
+        "  built at LINE: f = jaxprgen.compile([x, a], ifelse(a > 0, x, x[1:]))",
+    ]
+
+
+def test_errors_in_a_branch_tell_the_node_and_the_branching():
+    f = jaxprgen.compile([x, y, a], ifelse(a > 0, x * y, x))
+    with pytest.raises(errors.ShapeMismatchError) as caught:
+        f(ONES, ONES[:2], 1.0)
+    lines = str(caught.value).splitlines()
+    assert any("Elemwise{mul" in line for line in lines)
+    assert any(line.startswith("  in if{}(") for line in lines)
+
+
+def test_reports_and_debugging_see_branches():
+    f = jaxprgen.compile([x, a], ifelse(a > 0, at.exp(x), at.log(x) * a), name="chosen")
+    nodes = {node.op: node for node in f.report(ONES, 1.0).nodes}
+    assert nodes["if{}"].how == "emitted"
+    assert nodes["if{}"].equations == 2
+    np.testing.assert_allclose(jaxprgen.debug(f)(ONES, -1.0), -np.log(ONES))

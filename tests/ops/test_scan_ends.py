@@ -1,0 +1,256 @@
+"""Loops whose number of steps is decided by values, draws inside of loops, and what is refused."""
+
+import re
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.ifelse import ifelse
+from aesara.scan.utils import until
+from laws import assert_agrees, assert_same, reference
+
+import jaxprgen
+from jaxprgen import errors
+
+x, v0, X = at.dvector("x"), at.dvector("v0"), at.dmatrix("X")
+a, x0 = at.dscalar("a"), at.dscalar("x0")
+n, m = at.lscalar("n"), at.lscalar("m")
+numbers = np.array([0.5, -1.0, 2.0, 0.25, 3.0, -0.75])
+quiet = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
+
+def scan(step, *args, **options):
+    return aesara.scan(step, *args, **options)[0]
+
+
+def loops(f, *args):
+    """The primitives of the loops of a program."""
+    names = (eqn.primitive.name for eqn in f.jaxpr(*args).jaxpr.eqns)
+    return [name for name in names if name in ("scan", "while")]
+
+
+# --- A number of steps that values decide -----------------------------------------------------
+
+doubled = scan(lambda c: c * 2, None, x0, n_steps=n)
+ended = scan(lambda c, k: ((c * 2, c), until(c > k)), None, [x0, None], [a], n_steps=20)
+newton = scan(
+    lambda c, k: (c - (c**2 - k) / (2 * c), until(abs(c**2 - k) < 1e-12)),
+    None,
+    at.ones(()),
+    [a],
+    n_steps=100,
+)
+
+
+def test_steps_that_an_argument_counts():
+    """One program does for all numbers of steps, if only the last value is used."""
+    f = assert_agrees([x0, n], [doubled[-1]], [1.0, 5])
+    assert loops(f, 1.0, 5) == ["while"]
+    assert [f(1.0, k) for k in (1, 3, 9)] == [2, 8, 512]
+    assert f.cache_info().misses == 1
+    np.testing.assert_array_equal(jax.vmap(f, (None, 0))(1.0, np.arange(1, 4)), [2, 4, 8])
+    whole = assert_agrees([x0, n], [doubled, doubled[-1]], [1.0, 5])
+    assert loops(whole, 1.0, 5) == ["scan"]
+
+
+def test_steps_that_a_loop_counts():
+    """The inner loop takes another number of steps in each step of the outer one."""
+    inner = scan(lambda k, c: scan(lambda d: d * 2, None, c, n_steps=k + 1)[-1], at.arange(4), x0)
+    f = assert_agrees([x0], [inner], [1.0])
+    assert loops(f, 1.0) == ["scan"]
+
+
+@pytest.mark.parametrize("bound", [50.0, 0.5, 1e9])
+@quiet
+def test_until(bound):
+    """Past some steps, past the first, and never."""
+    outputs = [ended[0][-1], ended[1][-1], newton[-1]]
+    f = assert_agrees([x0, a], outputs, [1.0, bound])
+    assert loops(f, 1.0, bound) == ["while", "while"]
+    lowered = f.lower(1.0, bound).compile()
+    assert lowered.memory_analysis().temp_size_in_bytes < 1000  # Nothing is stacked.
+    first, second = ended
+    reduced = [
+        first.sum(),
+        at.exp(-second).max(),
+        first.shape[0],
+        (first * second).mean(),
+        first[1:].sum() if bound > 1 else first.sum(),
+        second[-1],
+    ]
+    assert_agrees([x0, a], reduced, [1.0, bound])
+
+
+def test_until_with_taps_sequences_and_a_limit():
+    step = lambda p, c, d, k: (c + d * p, until(c > k))  # noqa: E731
+    t = scan(step, x, [{"initial": v0, "taps": [-1, -2]}], [a])
+    assert_agrees([x, v0, a], [t[-1], t.sum()], [numbers, np.ones(2), 1.2])
+    t = scan(lambda c, k: (c * 2, until(c > k)), None, x0, [a], n_steps=n)
+    f = assert_agrees([x0, a, n], [t[-1]], [1.0, 50.0, 4])
+    assert f(1.0, 50.0, 40) == 128
+    assert f.cache_info().misses == 1
+    assert_agrees([x0, a, n], [t.sum()], [1.0, 50.0, 40])
+
+
+def test_until_maps_over_batches():
+    f = jaxprgen.compile([a], newton[-1])
+    batch = np.array([2.0, 100.0, 1e-3])
+    np.testing.assert_allclose(jax.vmap(f)(batch), np.sqrt(batch), rtol=1e-12)
+    forward = jax.jvp(f, (2.0,), (1.0,))[1]
+    np.testing.assert_allclose(forward, 0.5 / np.sqrt(2), rtol=1e-8)
+
+
+def test_until_in_loops_and_branches():
+    root = lambda k: scan(  # noqa: E731
+        lambda c, k: (c - (c**2 - k) / (2 * c), until(abs(c**2 - k) < 1e-12)),
+        None,
+        at.ones(()),
+        [k],
+        n_steps=50,
+    )[-1]
+    t = scan(lambda k, c: c + ifelse(k > 0, root(k), k), x, at.zeros(()))
+    assert_agrees([x], [t], [numbers])
+
+
+# --- Draws ----------------------------------------------------------------------------------
+
+rng = aesara.shared(np.random.default_rng(1), name="rng")
+KEY = jax.random.key(3)
+
+
+def draw(state, of=at.random.normal, *parameters):
+    """The state behind a draw, and the draw."""
+    return of(*parameters, rng=state).owner.outputs
+
+
+def walk(c):
+    state, step = draw(rng)
+    state, scale = draw(state, at.random.uniform)
+    return c + step * scale, {rng: state}
+
+
+def test_loops_draw_what_their_steps_would_draw():
+    """Bit for bit, and what is drawn behind the loop, too."""
+    t, updates = aesara.scan(walk, outputs_info=[x0], n_steps=3)
+    state, c, rows = rng, x0, []
+    for _ in range(3):
+        state, step = draw(state)
+        state, scale = draw(state, at.random.uniform)
+        c = c + step * scale
+        rows.append(c)
+    both = [draw(updates[rng])[1], draw(state)[1]]
+    f = jaxprgen.compile([x0], [t, at.stack(rows), *both])
+    looped, unrolled, after, behind = f(KEY, 0.5)
+    np.testing.assert_array_equal(looped, unrolled)
+    assert after == behind
+    assert len(set(np.asarray(looped))) == 3
+    other = jax.vmap(f, (0, None))(jax.random.split(KEY, 2), 0.5)[0]
+    assert len(set(np.asarray(other).ravel())) == 6
+
+
+def test_loops_of_an_unknown_number_of_steps_draw_as_well():
+    t, updates = aesara.scan(walk, outputs_info=[x0], n_steps=n)
+    f = jaxprgen.compile([x0, n], [t[-1], draw(updates[rng])[1]])
+    g = jaxprgen.compile([x0], [v[-1] if v.ndim else v for v in _of_three()])
+    np.testing.assert_array_equal(f(KEY, 0.5, 3), g(KEY, 0.5))
+
+
+def _of_three():
+    t, updates = aesara.scan(walk, outputs_info=[x0], n_steps=3)
+    return t, draw(updates[rng])[1]
+
+
+def test_a_state_that_is_not_updated_draws_the_same_in_every_step():
+    t = scan(lambda c: draw(rng)[1] + 0 * c, None, x0, n_steps=3)
+    drawn = jaxprgen.compile([x0], t)(KEY, 0.5)
+    assert len(set(np.asarray(drawn))) == 1
+
+
+def test_functions_with_state_go_on_behind_loops():
+    t, updates = aesara.scan(walk, outputs_info=[x0], n_steps=3)
+    total = aesara.shared(0.0, name="total")
+    f = jaxprgen.function([x0], t[-1], updates={**updates, total: total + t[-1]})
+    first, second = f(0.5), f(0.5)
+    assert first != second
+    np.testing.assert_allclose(total.get_value(), first + second)
+
+
+# --- What is refused --------------------------------------------------------------------------
+
+
+def message(error, call, *args):
+    with pytest.raises(error) as caught:
+        call(*args)
+    return re.sub(r"at .*, in .*?: ", "at LINE: ", str(caught.value)).splitlines()
+
+
+def test_a_number_of_steps_that_is_not_known():
+    f = jaxprgen.compile([x0, n], doubled)
+    lines = message(errors.StaticShapeError, jax.jit(f), 1.0, 5)
+    assert lines[:3] == [
+        "A shape depends on the value of input 'n', which is a tracer (DynamicJaxprTracer) under a "
+        "JAX transformation.",
+        "Pass 'n' as a concrete number: mark it with jax.jit(..., static_argnums=1), close over "
+        "it, or give the array a size that does not depend on it.",
+        "  in for{cpu,scan_fn}(n, result of IncSubtensor{Set;:int64:})",
+    ]
+
+
+def test_the_length_of_a_trace_that_a_condition_decides():
+    f = jaxprgen.compile([x0, a], at.sort(ended[0]))
+    lines = message(errors.StaticShapeError, f, 1.0, 50.0)
+    assert lines[0] == (
+        "How many steps this loop takes is decided while it runs, by a condition, and so is the "
+        "size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
+        "means, extrema and elementwise functions of the whole are possible. Or give the loop a "
+        "number of steps and no condition, and mask what comes behind the end."
+    )
+    assert lines[1].startswith("  in do_while{cpu,scan_fn}(")
+    assert lines[-1] == "  built at LINE: return aesara.scan(step, *args, **options)[0]"
+
+
+def test_shapes_that_change_from_step_to_step():
+    t = scan(lambda c: at.join(0, c, c), None, v0, n_steps=3)
+    lines = message(errors.ShapeMismatchError, jaxprgen.compile([v0], t), np.ones(2))
+    assert lines[0] == (
+        "A step of the loop gives a row of shape (4,) where there are rows of shape (2,): what "
+        "goes from step to step keeps its shape."
+    )
+    sized = scan(lambda k: at.arange(k).sum(), at.arange(4))
+    lines = message(errors.StaticShapeError, jaxprgen.compile([], sized))
+    assert lines[:2] == [
+        "A shape depends on a value that changes from one step of a loop to the next, and is not "
+        "known while the program is emitted.",
+        "Make all that the loop gives of one shape: compute with as much as there can be, and mask "
+        "the rest.",
+    ]
+    assert lines[2].startswith("  in ARange")
+    assert any(line.startswith("  in for{cpu,scan_fn}(") for line in lines)
+
+
+def test_sequences_that_are_too_short_and_negative_numbers_of_steps():
+    """Aesara refuses both as well."""
+    t = scan(lambda p: p * 2, x, n_steps=9)
+    lines = message(errors.ShapeMismatchError, jaxprgen.compile([x], t), numbers)
+    assert lines[0] == "Sequence 0 has 6 rows, but the loop has 9 steps."
+    with pytest.raises(ValueError, match="required number of steps is 9"):
+        reference([x], [t], [numbers])
+    t = scan(lambda k: k * 2, None, None, [x0], n_steps=n)
+    f = jaxprgen.compile([x0, n], t)
+    lines = message(errors.ShapeMismatchError, f, 1.0, -2)
+    assert lines[0] == "A loop cannot have -2 steps: give none or more."
+    with pytest.raises(IndexError, match="negative number of step"):
+        reference([x0, n], [t], [1.0, -2])
+
+
+def test_too_few_rows_to_start_with():
+    t = scan(lambda c: c * 2, None, [{"initial": v0, "taps": [-3]}], n_steps=4)
+    lines = message(errors.ShapeMismatchError, jaxprgen.compile([v0], t), np.ones(2))
+    assert lines[0] == "A loop reads 3 rows before its own, but there are 2 to start with."
+
+
+def test_no_steps_by_an_argument():
+    f = jaxprgen.compile([x0, n], doubled)
+    assert_same(f(1.0, 0), reference([x0, n], [doubled], [1.0, 0])[0])

@@ -57,7 +57,7 @@ class Layout(NamedTuple):
 
     @property
     def positions(self) -> list[int | None]:
-        """Which input of the node is which of the graph's: none of what changes from step to step."""
+        """Which input of the node is which of the graph's, but for what changes by steps."""
         changing = len(self.sequences) + len(self.carried)
         changing += sum(len(w[1]) for w in self.windows) + sum(len(s[1]) for s in self.states)
         return [*[None] * changing, *self.constants]

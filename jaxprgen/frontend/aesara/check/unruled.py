@@ -1,4 +1,4 @@
-"""What is known of Ops beside their rules, if they have one: which of their inputs decide sizes by their values.
+"""What is known of Ops beside rules: which of their inputs decide sizes by their values.
 
 By the qualified names of classes, so that nothing is imported for it; subclasses are included.
 """

@@ -116,7 +116,8 @@ def error_of(op: CheckAndRaise) -> type[FailedAssertionError]:
 
 def failed_check(op: CheckAndRaise) -> FailedAssertionError:
     """The error of a condition that is known not to hold."""
-    return error_of(op)(f"{op.exc_type.__name__}: {op.msg.removesuffix('.')}. The condition is false.")
+    text = op.msg.removesuffix(".")
+    return error_of(op)(f"{op.exc_type.__name__}: {text}. The condition is false.")
 
 
 def _own(variable: Variable, value: Any) -> Any:

@@ -156,12 +156,19 @@ class _Watch:
         """Find the node of each equation that is kept. One that spells out an output that is a
         broadcast is of the output's node; one that converts an argument is of none.
         """
-        makers = {id(e): key for key, called in self._called.items() for e in called.equations}
+        makers = {
+            id(x): key  # Of a loop, no more than its results may be left as they were.
+            for key, called in self._called.items()
+            for e in called.equations
+            for x in (e, *e.outvars)
+        }
         by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
         outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
         ends = {id(x): by_place.get(place) for x, place in outputs}
         for eqn in closed.jaxpr.eqns:
-            maker = makers.get(id(eqn), ends.get(id(eqn.outvars[0])) if eqn.outvars else None)
+            known = next((id(x) for x in (eqn, *eqn.outvars) if id(x) in makers), None)
+            first = ends.get(id(eqn.outvars[0])) if eqn.outvars else None
+            maker = first if known is None else makers[known]
             if maker is not None:
                 self._equations.setdefault(maker, []).append(eqn)
 

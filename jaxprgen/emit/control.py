@@ -66,8 +66,8 @@ class _Inside(NamedTuple):
     """A step that is emitted, where what does not change from one to the next is outside.
 
     ``constants`` are the variables that stand for ``operands`` of the loop, and ``moving`` for
-    carries that change, from what they are ``before`` to what they are ``after``. ``carried`` has
-    all carries.
+    carries that change, from what they are ``before`` to what they are ``after``. ``results`` are
+    those of the step, and ``carried`` has all carries.
     """
 
     constants: list[Var]
@@ -75,6 +75,7 @@ class _Inside(NamedTuple):
     moving: list[Var]
     before: list[Atom]
     after: list[Atom]
+    results: list[Atom]
     carried: dict[Var, Atom]
 
     def ends(self, out: Sequence[Atom]) -> list[Value]:
@@ -88,10 +89,18 @@ def _settle(
     inner: Builder,
     fixed: dict[Var, Atom],
     carried: dict[Var, Atom],
-    after: Sequence[Atom],
-    results: Sequence[Atom],
+    arrays: dict[Var, Atom],
+    outs: Sequence[Atom],
 ) -> _Inside:
-    """Move out of a step what does not change: ``fixed``, and carries that it passes on."""
+    """Compute once what a step does twice, and outside what does not change from step to step.
+
+    That is ``fixed``, and carries that it passes on. It reads rows of ``arrays``; ``outs`` are
+    the carries behind it, then its results.
+    """
+    same = {**_repeated(fixed), **_repeated(arrays)}
+    inner.merge(same)
+    outs = [same.get(x, x) if type(x) is Var else x for x in outs]
+    after, results = outs[: len(carried)], outs[len(carried) :]
     changed = {v: x for v, x in zip(carried, after, strict=True) if v is not x}
     fixed |= {v: x for v, x in carried.items() if v not in changed}
     inner.hoist(b, fixed)
@@ -104,8 +113,16 @@ def _settle(
         list(changed),
         [carried[v] for v in changed],
         list(changed.values()),
+        results,
         carried,
     )
+
+
+def _repeated(given: dict[Var, Atom]) -> dict[Any, Any]:
+    """The variables that stand for what another one stands for, each with that one."""
+    first: dict[int, Var] = {}
+    pairs = {v: first.setdefault(id(x), v) for v, x in given.items()}
+    return {v: other for v, other in pairs.items() if v is not other}
 
 
 def scan(
@@ -133,9 +150,10 @@ def scan(
     carried = dict(zip(given[count:first], operands[count:first], strict=True))
     carried.update((inner.add_input(x.aval), x) for x in blank)
     fixed = dict(zip(given[:count], operands, strict=False))
-    inside = _settle(b, inner, fixed, carried, outs, results)
+    rows = dict(zip(given[first:], operands[first:], strict=True))
+    inside = _settle(b, inner, fixed, carried, rows, [*outs, *results])
     inputs = [*inside.constants, *inside.moving, *given[first:]]
-    body = inner.build([*inside.after, *results], name="body", inputs=inputs)
+    body = inner.build([*inside.after, *inside.results], name="body", inputs=inputs)
     out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
     ends = inside.ends(out)
     stacked: list[Value] = [*out[len(inside.moving) :]]
@@ -191,7 +209,7 @@ def until(
     fixed = dict(zip(given[: first + 1], operands, strict=False))
     carried = dict(zip(given[first + 1 :], operands[first + 1 :], strict=True))
     carried.update(zip(more, added, strict=True))
-    inside = _settle(b, inner, fixed, carried, outs, ())
+    inside = _settle(b, inner, fixed, carried, {}, outs)
     body = inner.build(inside.after, name="body", inputs=[*inside.constants, *inside.moving])
     limits = [] if isinstance(limit, np.ndarray) else [operands[first]]
     test = b.nested([x.aval for x in (*limits, *inside.moving)])

@@ -195,6 +195,23 @@ class Builder:
         self._inputs.append(Var(input_type))
         return self._inputs[-1]
 
+    def merge(self, same: dict[Any, Any]) -> None:
+        """Compute what is computed twice once.
+
+        ``same`` tells which variables are others; those that turn out to be are added to it.
+        """
+        seen: dict[Any, list[Any]] = {}
+        for i, eqn in enumerate(self._equations):
+            invars = [same.get(x, x) if type(x) is Var else x for x in eqn.invars]
+            self._equations[i] = eqn = eqn.replace(invars=invars)
+            key = eqn.primitive, tuple(map(_identity, invars)), tuple(eqn.params.items())
+            try:
+                first = seen.setdefault(key, eqn.outvars)
+            except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
+                continue
+            if first is not eqn.outvars and not eqn.effects:
+                same.update(zip(eqn.outvars, first, strict=True))
+
     def hoist(self, outer: Builder, fixed: dict[Var, Atom]) -> None:
         """Move to ``outer`` what follows from ``fixed`` variables, and the constants.
 
@@ -294,6 +311,11 @@ class Builder:
         )
         verify(closed)
         return closed
+
+
+def _identity(x: Any) -> Any:
+    """What tells operands apart: of a literal its type, and its bits, as -0.0 is not 0.0."""
+    return x if type(x) is Var else (x.aval, np.asarray(x.val).tobytes())
 
 
 @functools.lru_cache(maxsize=8192)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from laws import assert_agrees
 
 import jaxprgen
+from jaxprgen import inspect
 from jaxprgen._jax import sub_jaxprs
 
 x, v0 = at.dvector("x"), at.dvector("v0")
@@ -312,6 +313,29 @@ def test_loops_under_transformations():
 
 def test_loops_without_x64():
     f = jaxprgen.compile([x, x0, a], [cumulated[0], cumulated[1].shape[0]])
-    with jax.enable_x64(False), pytest.warns(jaxprgen.errors.PrecisionWarning):
+    home = jax if hasattr(jax, "enable_x64") else jax.experimental
+    with home.enable_x64(False), pytest.warns(jaxprgen.errors.PrecisionWarning):
         y, length = f(numbers.astype("float32"), np.float32(1), np.float32(0))
     assert (y.dtype, length) == (np.float32, 6)
+
+
+# --- Looking at it ----------------------------------------------------------------------------
+
+
+def test_reports_debugging_and_pages_see_loops():
+    f = jaxprgen.compile([x, x0, a], cumulated[0][-1], name="cumulated")
+    args = numbers, 0.5, 2.0
+    report = f.report(*args)
+    (node,) = (node for node in report.nodes if node.op.startswith("for{"))
+    assert (node.how, node.equations) == ("emitted", 2)  # One of them was moved out of the loop.
+    assert report.equations == 2
+    np.testing.assert_allclose(jaxprgen.debug(f)(*args), f(*args))
+    assert "for{cpu,scan_fn}" in inspect.html(f, *args)
+    assert jaxprgen.check([x, x0, a], cumulated[0][-1]).compiles
+
+
+def test_debugging_finds_the_step_of_a_loop():
+    logs = scan(lambda p, c: c + at.log(p), x, at.zeros(()))[-1]
+    f = jaxprgen.compile([x], logs)
+    with pytest.raises(jaxprgen.errors.NonFiniteValueError, match="log"):
+        jaxprgen.debug(f)(np.array([1.0, 2.0, -1.0]))

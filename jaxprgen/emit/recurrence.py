@@ -29,7 +29,7 @@ from jaxprgen.emit.values import (
     shape_of,
     splat,
 )
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 from jaxprgen.ir import Builder
 
 
@@ -153,10 +153,17 @@ def run(b: Builder, loop: Loop, body: Body) -> Left:
     ShapeMismatchError
         The number of steps is negative, a sequence is shorter, a window does not stay within its
         array, or a state changes its shape.
+    UnsupportedOpError
+        A loop that overwrites rows of an array ends by a condition.
     """
     number = loop.number
     if number is not None and number < 0:
         raise ShapeMismatchError(f"A loop cannot have {number} steps: give none or more.")
+    if loop.ends and loop.windows:
+        raise UnsupportedOpError(
+            "A loop that overwrites rows of an array, as that of a gradient does, cannot end by a "
+            "condition. Differentiate with jax.jvp, or give the loop a number of steps alone."
+        )
     if number == 0:
         blank = [np.zeros((0,) * s.rank, s.dtype) for s in loop.stacks]
         arrays = [w.rows for w in loop.windows], [s.rows for s in loop.states]

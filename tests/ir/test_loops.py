@@ -7,8 +7,9 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import jaxprgen
+from jaxprgen import errors
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.emit import control
+from jaxprgen.emit import control, recurrence, reduce
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import atoms
 from jaxprgen.ir import Builder
@@ -51,3 +52,70 @@ def test_what_is_the_same_on_every_device_is_carried_along_what_is_not():
     last, sums = jax.jit(jax.shard_map(running, **specs))(x, scale)
     np.testing.assert_allclose(last, x.sum(0))
     np.testing.assert_allclose(sums, 2 * x.cumsum(0))
+
+
+def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
+    b = Builder([jax.typeof(np.zeros(4))])
+    window = recurrence.Window(b.inputs[0], [0, 1], [1], 0)
+    refuse = NotImplementedError
+    loop = recurrence.Loop(np.asarray(3), [], [window], [], [], [], [], True, refuse)
+    with pytest.raises(errors.UnsupportedOpError) as caught:
+        recurrence.run(b, loop, lambda *_: None)
+    assert str(caught.value) == (
+        "A loop that overwrites rows of an array, as that of a gradient does, cannot end by a "
+        "condition. Differentiate with jax.jvp, or give the loop a number of steps alone."
+    )
+
+
+def repeated(x, limit):
+    """``x`` doubled until its sum is above a limit, the steps, and the sums of all steps."""
+    b = Builder([jax.typeof(x), jax.typeof(limit)])
+
+    def step(b, limit, x):
+        x = ew.add(b, x, x)
+        total = reduce.sum(b, x, [0])
+        return [x], [total], ew.greater(b, total, limit)
+
+    ended = control.until(b, step, b.inputs[1:], b.inputs[:1], [], np.asarray(9), 9)
+    results = [*ended.carries, ended.steps, *ended.last, *ended.stacked]
+    closed = b.build(atoms(b, results))
+    check_jaxpr(closed.jaxpr)
+    return tuple(jaxprgen.jaxpr_as_fun(closed)(x, limit))
+
+
+def test_until():
+    x = np.array([1.0, 2.0])
+    doubled, steps, last, sums = repeated(x, 20.0)
+    np.testing.assert_array_equal(doubled, 8 * x)
+    assert (steps, last) == (3, 24)
+    np.testing.assert_array_equal(sums, [6, 12, 24, *[0] * 6])
+    mapped = jax.vmap(repeated, (None, 0))(x, np.array([20.0, 5.0, 1e9]))
+    np.testing.assert_array_equal(mapped[1], [3, 1, 9])
+    mesh, split = Mesh(jax.devices()[:2], ("i",)), PartitionSpec("i")
+    rows = jax.shard_map(
+        lambda k: repeated(x, k[0])[0], mesh=mesh, in_specs=split, out_specs=split
+    )(np.array([20.0, 5.0]))
+    np.testing.assert_array_equal(rows, [*8 * x, *2 * x])
+
+
+def test_what_is_not_used_is_left_out_of_loops_in_loops():
+    """Of carries that only serve themselves, and of operands, in bodies of any depth."""
+    b = Builder([jax.typeof(np.ones(3)), jax.typeof(1.0)])
+
+    def inner(b, k, used, idle, row):
+        return [ew.add(b, used, row), ew.multiply(b, idle, k)], [ew.sin(b, idle)], None
+
+    def outer(b, x, k, used, idle):
+        ended = control.scan(b, inner, [k], [used, idle], [x], 3)
+        return ended.carries, ended.stacked, None
+
+    zero = np.asarray(0.0)
+    ended = control.scan(b, outer, b.inputs, [zero, zero], [], 2)
+    closed = b.build(atoms(b, ended.carries[:1]))
+    check_jaxpr(closed.jaxpr)
+    (eqn,) = closed.jaxpr.eqns
+    (nested,) = eqn.params["jaxpr"].jaxpr.eqns
+    assert [len(e.invars) for e in (eqn, nested)] == [2, 2]
+    assert [e.primitive.name for e in nested.params["jaxpr"].jaxpr.eqns] == ["add"]
+    (total,) = jaxprgen.jaxpr_as_fun(closed)(np.ones(3), 1.0)
+    assert total == 6

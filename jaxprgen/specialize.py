@@ -18,7 +18,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
-from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning, StaticShapeError
+from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering, ValueNeededError
 from jaxprgen.ir import Atom, Builder
@@ -133,14 +133,10 @@ def signature(names: Sequence[str]) -> inspect.Signature:
 
 
 class _Family(NamedTuple):
-    """The specializations for one list of types: by the values of inputs that decide shapes.
-
-    ``where`` describes the node that asked for these values.
-    """
+    """The specializations for one list of types: by the values of inputs that decide shapes."""
 
     deciding: tuple[int, ...]
     members: dict[Any, Specialization]
-    where: str = ""
 
 
 class Specializer:
@@ -201,10 +197,10 @@ class Specializer:
             if found is not None:  # Another thread was first.
                 return found
             try:
-                made = self._lower(types, self._values(family, arguments), shared)
+                made = self._lower(types, family.deciding, arguments, shared)
             except ValueNeededError as needed:
                 deciding = tuple(sorted({*family.deciding, *needed.inputs}))
-                family = _Family(deciding, {}, needed.where)
+                family = _Family(deciding, {})
                 continue
             self.misses += 1
             family.members[key] = made
@@ -213,16 +209,38 @@ class Specializer:
             return made
 
     def _lower(
-        self, types: Sequence[Any], values: dict[int, Array], shared: Sequence[Array]
+        self,
+        types: Sequence[Any],
+        deciding: Sequence[int],
+        arguments: Sequence[Any],
+        shared: Sequence[Array],
     ) -> Specialization:
         start = time.perf_counter()
         if not _jax.x64_enabled():
             self._announce_narrowing()
+        declared = [*self.plan.inputs, *self.plan.shared]
+
+        def hindrance(i: int) -> str:
+            kind = "input" if i < len(self.plan.inputs) else "shared variable"
+            return _hindrance(arguments[i], kind, declared[i].name, i)
+
+        # The arguments that decide shapes, in their inputs' dtypes.
+        values = {
+            i: np.asarray(arguments[i], declared[i].dtype) for i in deciding if not hindrance(i)
+        }
         # Views, because a constant of the program is known by the identity of its array, and
         # one array may be the value of two variables.
         shared = [array.view() for array in shared]
         builder = Builder(types)
-        lowering = Lowering(self.plan, builder, shared, values, self._checks, self._announce)
+        lowering = Lowering(
+            self.plan,
+            builder,
+            shared,
+            values,
+            self._checks,
+            self._announce,
+            hindrance=hindrance,
+        )
         outputs: list[Atom] = []
         for value, place in zip(lowering.run(), self.plan.output_places, strict=True):
             builder.source_info = self.plan.source_infos[place]
@@ -239,22 +257,6 @@ class Specializer:
         seconds = time.perf_counter() - start
         kept = lowering.values if self._observing else None
         return Specialization(closed, shared, kept, self.name, seconds, bool(values), self._donated)
-
-    def _values(self, family: _Family, arguments: Sequence[Any]) -> dict[int, Array]:
-        """The arguments that decide shapes, in their inputs' dtypes."""
-        values: dict[int, Array] = {}
-        declared = [*self.plan.inputs, *self.plan.shared]
-        for i in family.deciding:
-            x, name = arguments[i], declared[i].name
-            hindrance = _hindrance(x, name, i)
-            if hindrance:
-                what = "input" if i < len(self.plan.inputs) else "shared variable"
-                raise StaticShapeError(
-                    f"A shape depends on the value of {what} {name!r}, which is {hindrance}\n"
-                    f"{family.where}"
-                )
-            values[i] = np.asarray(x, declared[i].dtype)
-        return values
 
     def _announce(self, node: Any, message: str) -> None:
         self._warnings[node] = message, RuntimeCheckWarning
@@ -301,22 +303,24 @@ def _values_key(deciding: tuple[int, ...], arguments: Sequence[Any]) -> Any:
     )
 
 
-def _hindrance(x: Any, name: str, position: int) -> str:
+def _hindrance(x: Any, kind: str, name: str, position: int) -> str:
     """Why an argument cannot decide a shape, and what to do; nothing if it can."""
     if isinstance(x, Tracer):
-        return (
+        why = (
             f"a tracer ({type(x).__name__}) under a JAX transformation.\n"
             f"Pass {name!r} as a concrete number: mark it with jax.jit(..., static_argnums="
             f"{position}), close over it, or give the array a size that does not depend on it."
         )
-    if isinstance(x, jax.ShapeDtypeStruct):
-        return f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
-    if np.size(x) > DECIDING_LIMIT:
-        return (
+    elif isinstance(x, jax.ShapeDtypeStruct):
+        why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
+    elif np.size(x) > DECIDING_LIMIT:
+        why = (
             f"an array of {np.size(x)} elements.\nA program is compiled for each value that "
             f"decides a shape; {DECIDING_LIMIT} elements are the most that is done for."
         )
-    return ""
+    else:
+        return ""
+    return f"A shape depends on the value of {kind} {name!r}, which is {why}"
 
 
 def _first_wide(plan: Plan) -> str:

@@ -13,9 +13,10 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit.division import floor_divide
 from jaxprgen.emit.selection import Selected, select
 from jaxprgen.emit.shape import concatenate, slice_axis
-from jaxprgen.emit.values import Dtype, Shape, Value, atom, dtype_of, like, shape_of
+from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, atom, dtype_of, like, shape_of
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
@@ -90,6 +91,81 @@ class Begun(Deferred):
 
 
 @dataclass(frozen=True, eq=False)
+class Progression(Deferred):
+    """Integers at equal distances, as many as only the program knows: a loop can count them.
+
+    Attributes
+    ----------
+    first, by
+        The first one, and the distance.
+    count
+        How many there are, zero or more.
+    refuse
+        Gives the error of one who needs them all.
+    """
+
+    first: Value
+    by: Value
+    count: Value
+    refuse: Callable[[], Exception]
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The size, which is not known."""
+        return (None,)
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype."""
+        return dtype_of(self.first)
+
+    @property
+    def row(self) -> Shape:
+        """The shape of one."""
+        return ()
+
+    def rows(self, b: Builder) -> Value:
+        """How many there are."""
+        return self.count
+
+    def between(self, b: Builder, start: int, stop: Value | None) -> Progression:
+        """``self[start:stop]``, for a start that is not negative."""
+        zero = like(self.count, 0)
+        end = self.count
+        if stop is not None:
+            stop = ew.convert(b, stop, dtype_of(self.count))
+            behind = ew.where(b, ew.less(b, stop, zero), ew.add(b, stop, end), stop)
+            end = ew.minimum(b, behind, end)
+        if start == 0:
+            return replace(self, count=ew.maximum(b, end, zero)) if stop is not None else self
+        left = ew.maximum(b, ew.subtract(b, end, like(end, start)), zero)
+        moved = ew.multiply(b, self.by, like(self.by, start))
+        return replace(self, first=ew.add(b, self.first, moved), count=left)
+
+    def mapped(self, change: Callable[[Value], Value]) -> Progression:
+        """One with other values in place of these."""
+        return replace(self, first=change(self.first), count=change(self.count))
+
+    def make(self, b: Builder) -> Value:
+        """None of them."""
+        raise self.refuse()
+
+
+def progression(
+    b: Builder, start: Value, stop: Value, by: Array, dtype: Dtype, refuse: Callable[[], Exception]
+) -> Progression:
+    """``numpy.arange(start, stop, by)`` of integers, in a dtype; the last is known, not zero."""
+    long = ew.canonical(INT64)
+    length = ew.subtract(b, ew.convert(b, stop, long), ew.convert(b, start, long))
+    if abs(by) != 1:
+        length = ew.add(b, length, np.asarray(by - np.sign(by), long))
+    if by != 1:
+        length = floor_divide(b, length, np.asarray(by, long))
+    count = ew.maximum(b, length, like(length, 0))
+    return Progression(ew.convert(b, start, dtype), np.asarray(by, dtype), count, refuse)
+
+
+@dataclass(frozen=True, eq=False)
 class Trace(Deferred):
     """The rows that a loop leaves behind.
 
@@ -139,6 +215,15 @@ class Trace(Deferred):
     def shape(self) -> tuple[int | None, ...]:
         """The sizes."""
         return (self.length, *self.row)
+
+    def mapped(self, change: Callable[[Value], Value]) -> Trace:
+        """One with other values in place of these."""
+        return replace(
+            self,
+            ends={i: change(x) for i, x in self.ends.items()},
+            pieces=None if self.pieces is None else [change(x) for x in self.pieces],
+            count=None if self.count is None else change(self.count),
+        )
 
     def rows(self, b: Builder) -> Value:
         """How many rows there are."""

@@ -17,7 +17,7 @@ import numpy as np
 from jaxprgen.emit import control
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.deferred import Trace
+from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.shape import expand_dims, slice_axis
 from jaxprgen.emit.values import (
     Broadcast,
@@ -116,7 +116,7 @@ class Loop(NamedTuple):
     """
 
     steps: Value
-    sequences: Sequence[Value]
+    sequences: Sequence[Value | Progression]
     windows: Sequence[Window]
     states: Sequence[State]
     stacks: Sequence[Stack]
@@ -186,10 +186,13 @@ class _Run:
             self.carries += [ix.take(b, window.rows, [j]) for j in rows]
         for state, depth in zip(loop.states, self.depths, strict=True):
             self.carries += [ix.take(b, state.rows, [j]) for j in range(depth)]
-        self.carries += loop.carried
+        self.counted = [x for x in loop.sequences if isinstance(x, Progression)]
+        self.carries += [*loop.carried, *(x.first for x in self.counted)]
 
-    def _sequence(self, position: int, x: Value) -> Value:
+    def _sequence(self, position: int, x: Value | Progression) -> Value | Progression:
         """One row for each step."""
+        if isinstance(x, Progression):
+            return x
         rows = shape_of(x)[0]
         if self.number is None:
             return x
@@ -213,7 +216,8 @@ class _Run:
     def left(self) -> Left:
         """What the loop leaves behind."""
         b, loop = self.b, self.loop
-        arrays = [x for x in self.arrays if _repeated_row(x) is None]
+        given = [x for x in self.arrays if not isinstance(x, Progression)]
+        arrays = [x for x in given if _repeated_row(x) is None]
         if self.number is None or loop.ends:
             ended = control.until(
                 b, self._step, loop.constants, self.carries, arrays, loop.steps, self.number
@@ -231,7 +235,7 @@ class _Run:
             for s, d in zip(loop.states, self.depths, strict=True)
         ]
         stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]
-        return Left(windows, states, stacks, list(carries))
+        return Left(windows, states, stacks, _next(carries, len(loop.carried)))
 
     # --- One step ------------------------------------------------------------------------
 
@@ -244,8 +248,13 @@ class _Run:
         views = [_next(rest, w.width - 1) for w in loop.windows]
         states = [_next(rest, depth) for depth in self.depths]
         carried = _next(rest, len(loop.carried))
-        repeated = [_repeated_row(x) for x in self.arrays]
-        rows = [next(rest) if x is None else x for x in repeated]
+        numbers = _next(rest, len(self.counted))
+        number = iter(numbers)
+        rows: list[Value] = []
+        for x in self.arrays:
+            known = None if isinstance(x, Progression) else _repeated_row(x)
+            of = number if isinstance(x, Progression) else rest
+            rows.append(next(of) if known is None else known)
         for view, x in zip(views, rows[len(loop.sequences) :], strict=True):
             view.append(x)
         seen = [[v[t - w.low] for t in w.reads] for v, w in zip(views, loop.windows, strict=True)]
@@ -264,7 +273,9 @@ class _Run:
         after = [x for view in views for x in view[1:]]
         after += [x for known, y in zip(states, new, strict=True) for x in [*known[1:], y]]
         results = [*(view[0] for view in views), *new, *found.stacks]
-        return [*after, *found.carried], results, found.stop
+        after += found.carried
+        after += [ew.add(inner, n, x.by) for n, x in zip(numbers, self.counted, strict=True)]
+        return after, results, found.stop
 
     # --- What is left --------------------------------------------------------------------
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jaxprgen.emit import control, random
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.values import Value, known, shape_of
+from jaxprgen.emit.values import Value, dtype_of, known, shape_of
 from jaxprgen.errors import StaticShapeError
 from jaxprgen.frontend import nested
 from jaxprgen.frontend.context import RuleContext
@@ -28,20 +31,24 @@ def lower_branches(
     StaticShapeError
         Only the program knows which, and they give arrays of different shapes.
     """
-    b, choice = ctx.builder, known(xs[0])
+    b, choice = ctx.builder, known(ctx.made(xs[0]))
+    # What a loop leaves is not made for a branch that may read its last row.
+    xs = [x if isinstance(x, (Progression, Trace)) else ctx.made(x) for x in xs]
     if choice is not None:
         which = 0 if choice.any() else 1
         taken = [xs[i] for i in positions[which]]
         return nested.lower(ctx, graphs[which], b, taken, positions[which])[0]
     leaves: list[Value] = []
-    for x in xs[1:]:
+    for x in xs:
         nested.rebuilt(x, lambda leaf: leaves.append(leaf))
     found: list[list[Any]] = []
 
     def branch(which: int) -> Any:
         def emit(inner: Builder, *operands: Value) -> list[Value]:
             rest = iter(operands)
-            values = [xs[0], *(nested.rebuilt(x, lambda _: next(rest)) for x in xs[1:])]
+            values = [nested.rebuilt(x, lambda _: next(rest)) for x in xs]
+            if dtype_of(xs[0]).kind == "b":
+                values[0] = np.full(shape_of(xs[0]), which == 0)  # For that branch is taken.
             given = [values[i] for i in positions[which]]
             found.append(nested.lower(ctx, graphs[which], inner, given, positions[which])[0])
             _compare(found)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprgen.emit import random, recurrence
-from jaxprgen.emit.deferred import Begun
+from jaxprgen.emit.deferred import Begun, Progression
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
 from jaxprgen.emit.values import Dtype, Value, shape_of
@@ -77,7 +77,7 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
         nested.rebuilt(x, lambda leaf: fixed.append(leaf))
     loop = Loop(
         ctx.made(xs[0]) if number is None else number,
-        [ctx.made(xs[i]) for i in layout.sequences],
+        [x if type(x) is Progression else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
         [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
         [_state(ctx, xs[i], taps, is_known) for i, taps in layout.states],
         [Stack(_kept(ctx, i, is_known), dtype, rank) for i, dtype, rank in layout.stacks],

@@ -67,6 +67,8 @@ class Lowering:
         Whether outputs have the dtypes the graph declares, or 32 bits; by default as x64 says.
     ask
         For a plan inside of another one: gives the value of an input of which a shape depends.
+    hindrance
+        For a plan that is not: says why a shape cannot depend on an input's value, if it cannot.
 
     Attributes
     ----------
@@ -88,13 +90,16 @@ class Lowering:
         announce: Callable[[Any, str], None],
         wide: bool | None = None,
         ask: Callable[[int, str], Array] | None = None,
+        hindrance: Callable[[int], str] = lambda _: "",
     ) -> None:
         self.plan = plan
         self.builder = builder
         self._checks = checks
         self._announce = announce
         self._ask = ask
-        self.asked = self._special = False
+        self._hindrance = hindrance
+        self.asked = False
+        self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
@@ -267,6 +272,8 @@ class Lowering:
             ).at(where)
         positions = [leaves.index(place) for place in places]
         if self._ask is None:
+            for text in filter(None, map(self._hindrance, positions)):
+                raise StaticShapeError(text).at(where)
             raise ValueNeededError(positions, where)
         self.asked = True
         return {

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import Broadcast, atom
 from jaxprgen.errors import JaxprGenError
@@ -107,6 +108,8 @@ def rebuilt(x: Any, leaf: Callable[[Any], Any]) -> Any:
         return Broadcast(rebuilt(x.operand, leaf), x.shape)
     if type(x) is Stream:
         return Stream(leaf(x.key), x.taken, None if x.before is None else leaf(x.before))
+    if isinstance(x, (Progression, Trace)):
+        return x.mapped(lambda value: rebuilt(value, leaf))
     if isinstance(x, list):
         return [rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
     is_large = isinstance(x, np.ndarray) and x.size > FOLD_LIMIT

@@ -20,9 +20,9 @@ from aesara.tensor.basic import (
 from jaxprgen.emit import create
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.deferred import Unfilled
+from jaxprgen.emit.deferred import Unfilled, progression
 from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of, splat
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 
@@ -69,8 +69,15 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
 
 @lowers(ARange, folds=False, static=(0, 1, 2))
 def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
-    """A range whose length is known while emitting."""
-    first, last, by = (ctx.static(i).item() for i in range(3))
+    """A range whose length is known while emitting, or that a loop counts."""
+    try:
+        first, last, by = (ctx.static(i).item() for i in range(3))
+    except StaticShapeError as error:
+        by = ctx.known(2)
+        if by is None or by == 0 or np.dtype(ctx.dtype).kind not in "iu":
+            raise
+        located = ctx.located(error)
+        return progression(ctx.builder, start, stop, by, ctx.dtype, lambda: located)
     if by == 0:
         raise ShapeMismatchError("The step of arange cannot be zero.")
     length = create.arange_length(first, last, by)

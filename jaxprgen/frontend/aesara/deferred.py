@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from aesara.tensor.subtensor import IncSubtensor, Subtensor
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.deferred import Begun, Deferred, Trace, Unfilled
+from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
 from jaxprgen.emit.shape import stack
-from jaxprgen.emit.values import INT64, Value, shape_of
+from jaxprgen.emit.values import INT64, Value, known, shape_of
 from jaxprgen.frontend.aesara.shape import lower_shape, lower_shape_i
 from jaxprgen.frontend.aesara.subtensor import index_of, lower_inc_subtensor, lower_subtensor
 from jaxprgen.frontend.context import RuleContext
@@ -31,7 +32,7 @@ def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value:
     """The sizes, of which the first may be counted."""
     if None not in x.shape:
         return lower_shape(ctx, x)  # type: ignore[arg-type]
-    if not isinstance(x, Trace):
+    if not isinstance(x, (Progression, Trace)):
         return lower_shape(ctx, ctx.made(x))
     sizes = [x.rows(ctx.builder), *(np.asarray(n, np.int64) for n in x.row)]
     return stack(ctx.builder, [ew.convert(ctx.builder, n, ew.canonical(INT64)) for n in sizes])
@@ -42,7 +43,8 @@ def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value:
     """One size, which may be counted."""
     if x.shape[ctx.op.i] is not None:
         return lower_shape_i(ctx, x)  # type: ignore[arg-type]
-    return x.rows(ctx.builder) if isinstance(x, Trace) else lower_shape_i(ctx, ctx.made(x))
+    is_counted = isinstance(x, (Progression, Trace))
+    return x.rows(ctx.builder) if is_counted else lower_shape_i(ctx, ctx.made(x))
 
 
 @lowers_deferred(IncSubtensor)
@@ -71,4 +73,17 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
         part = x.part(first) if isinstance(first, slice) and not others else None
         if part is not None:
             return part
-    return lower_subtensor(ctx, ctx.made(x), *scalars)
+    part = _numbers_between(ctx, x, scalars) if type(x) is Progression else None
+    return lower_subtensor(ctx, ctx.made(x), *scalars) if part is None else part
+
+
+def _numbers_between(ctx: RuleContext, x: Progression, scalars: Sequence[Any]) -> Any:
+    """The part of a progression that a slice says, which starts at a known place."""
+    first, *others = ctx.op.idx_list
+    if others or not isinstance(first, slice) or first.step is not None:
+        return None
+    rest = iter(scalars)
+    start = 0 if first.start is None else known(next(rest))
+    if start is None or start < 0:
+        return None
+    return x.between(ctx.builder, int(start), None if first.stop is None else next(rest))

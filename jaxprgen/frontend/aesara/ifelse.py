@@ -12,7 +12,7 @@ from jaxprgen.frontend.aesara.branches import Branches
 from jaxprgen.frontend.aesara.builders import positions_inside
 from jaxprgen.frontend.branching import lower_branches
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import lowers
+from jaxprgen.frontend.registry import lowers, lowers_deferred
 
 
 def _inside(how: str) -> Callable[[Any], Sequence[int]]:
@@ -26,6 +26,7 @@ def _inside(how: str) -> Callable[[Any], Sequence[int]]:
     return positions
 
 
+@lowers_deferred(Branches)
 @lowers(IfElse, Branches, folds=False, static=_inside("static"), bound=_inside("bound"))
 def lower_if_else(ctx: RuleContext, *xs: Value) -> list[Any]:
     """The branch that is taken, and what only that needs; the other is not computed."""

@@ -59,7 +59,7 @@ def posterior(key, points, outcomes):
         return logdensity(points, *parameters(position), outcomes) + jacobian
 
     starting, sampling = jax.random.split(key)
-    # Near zero: far out the sigmoid rounds to zero, and the density with it.
+    # Near zero: far out the sigmoid rounds to one, and the logarithm of the rest is infinite.
     starts = 0.1 * jax.random.normal(starting, (CHAINS, 1 + 2 * points.shape[1]))
     positions = starts[:, 0], *jnp.split(starts[:, 1:], 2, axis=1)
     draws, diverged = nuts(log_posterior, positions, sampling, WARMUP, DRAWS, ACCEPTANCE)

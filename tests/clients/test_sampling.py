@@ -10,9 +10,7 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from reference import FILE, quantities
 
 # aeppl asserts that scales are positive and probabilities are between 0 and 1.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Check{(sigma > 0|0 <= p <= 1)}:jaxprgen.errors.RuntimeCheckWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 
 ERRORS = 5
 """How many standard errors a mean may be off: 6e-7 is the chance of more, for each mean."""
@@ -31,7 +29,7 @@ POSTERIORDB = {
 }
 """Posterior means and their Monte-Carlo errors, by a long run of Stan.
 
-posteriordb (Magnusson et al., 2025), reference_posteriors/summary_statistics/mean/mean,
+github.com/stan-dev/posteriordb, reference_posteriors/summary_statistics/mean/mean,
 eight_schools-eight_schools_noncentered.json.
 """
 

@@ -16,7 +16,10 @@ import numpy as np
 from jaxprgen._jax import Var
 from jaxprgen.emit import distributions, random, reduce, special
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import expression as fx
+from jaxprgen.emit import shape as sh
 from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.expression import Expression
 from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import (
     BOOL,
@@ -27,6 +30,7 @@ from jaxprgen.emit.values import (
     dtype_of,
     known,
     like,
+    shape_of,
     splat,
 )
 from jaxprgen.ir import Builder
@@ -186,8 +190,43 @@ def _log_binomial(b: Builder, n: Value, k: Value) -> Value:
 
 
 def poisson(b: Builder, key: Var, shape: Shape, rate: Value) -> Value:
-    """Integers of mean ``rate``, by `jax.random.poisson`."""
-    return staged(b, Sampler(jax.random.poisson, shape, ew.canonical(np.int64)), key, rate)[0]
+    """Integers of mean ``rate``, by `jax.random.poisson` for rates below 1000.
+
+    That computes in single precision; others are drawn by Hörmann's transformed rejection, PTRS
+    (Insurance: Mathematics and Economics 12, 1993), in the precision of the rate.
+    """
+    dtype = ew.canonical(np.int64)
+    drawn = staged(b, Sampler(jax.random.poisson, shape, dtype), key, rate)[0]
+    value = known(rate)
+    if value is not None and np.all(value < _LARGE_RATE):
+        return drawn
+    is_large = ew.greater_equal(b, rate, like(rate, _LARGE_RATE))
+    large = ew.where(b, is_large, rate, like(rate, np.nan))  # None of the others is drawn anew.
+    found = until_accepted(
+        b, key, shape, dtype_of(rate), lambda c, k, x: _large_poisson(c, k, shape, x), (large,)
+    )
+    return ew.where(b, is_large, ew.convert(b, found, dtype), drawn)
+
+
+_LARGE_RATE = 1000.0
+
+
+def _large_poisson(c: Builder, key: Var, shape: Shape, rate: Value) -> tuple[Value, Value]:
+    keys = random.split(c, key)
+    u, v = (Expression(c, random.uniform(c, k, shape, dtype_of(rate))) for k in keys)
+    rate_ = Expression(c, rate)
+    u = u - 0.5
+    width = 0.931 + 2.53 * fx.sqrt(rate_)
+    slope = 0.02483 * width - 0.059
+    rest = 0.5 - abs(u)
+    k = fx.floor((2 * slope / rest + width) * u + rate_ + 0.43)
+    bound = v * (1.1239 + 1.1328 / (width - 3.4)) / (slope / (rest * rest) + width)
+    # The logarithm of the probability, by the distance from the rate: nothing large cancels.
+    distance = (k - rate_) / rate_
+    size = fx.maximum(k, 1)
+    exponent = rate_ * ((1 + distance) * fx.log1p(distance) - distance) + 1 / (12 * size)
+    logarithm = -exponent - fx.log(2 * math.pi * size) / 2
+    return k.value, ((k > 0) & (fx.log(bound) <= logarithm)).value
 
 
 def binomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
@@ -196,7 +235,14 @@ def binomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
 
 
 def multinomial(b: Builder, key: Var, shape: Shape, n: Value, p: Value) -> Value:
-    """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`."""
+    """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`.
+
+    The last of ``p`` is what the others leave of 1, as in NumPy.
+    """
+    others = sh.slice_axis(b, p, -1 % len(shape_of(p)), 0, shape_of(p)[-1] - 1)
+    rest = ew.subtract(b, like(p, 1), reduce.sum(b, others, (len(shape_of(p)) - 1,)))
+    rest = sh.expand_dims(b, ew.maximum(b, rest, like(p, 0)), [len(shape_of(p)) - 1])
+    p = sh.concatenate(b, [others, rest], len(shape_of(p)) - 1)
     # JAX's ``shape`` is with the last axis or without, by version: the operands say it all.
     n, p = broadcast_to(b, n, shape[:-1]), broadcast_to(b, p, shape)
     return staged(b, Sampler(jax.random.multinomial, None, dtype_of(p)), key, n, p)[0]

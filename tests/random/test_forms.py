@@ -1,0 +1,320 @@
+"""Every form of parameters and sizes, and parameters far out, for every RandomVariable."""
+
+from __future__ import annotations
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+import scipy.stats as stats
+from aesara.tensor.random import basic as aer
+from catalogue.draws import generator
+from laws import assert_same
+from ops.operands import jit_quickly
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.errors import ShapeMismatchError
+
+KEY = jax.random.key(0)
+COUNT = 10_000
+ALARM = 1e-8
+"""The probability of a false alarm, for each set of parameters; keys are fixed."""
+
+
+def located(law):
+    return lambda loc, scale: law(loc, scale)
+
+
+def scaled(law):
+    return lambda scale: law(scale=scale)
+
+
+PLACES = [(0.0, 1.0), (5.0, 0.1), (-3e5, 1e3)]
+SCALES = [(1.0,), (1e-9,), (3e8,)]
+LAWS = {
+    # The distribution that an Op's parameters stand for, and some of them.
+    aer.uniform: (lambda a, b: stats.uniform(a, b - a), [(0.0, 1.0), (-1e6, 1e7), (3.0, 3.0001)]),
+    aer.triangular: (
+        lambda a, c, b: stats.triang((c - a) / (b - a), a, b - a),
+        [(0.0, 0.0, 1.0), (0.0, 1.0, 1.0), (-1.0, 0.2, 3.0)],
+    ),
+    aer.beta: (stats.beta, [(0.3, 0.5), (0.5, 5.0), (1.0, 1.0), (500.0, 300.0), (1e-2, 1e2)]),
+    aer.rayleigh: (scaled(stats.rayleigh), SCALES),
+    aer.power: (stats.powerlaw, [(0.1,), (1.0,), (200.0,)]),
+    aer.normal: (located(stats.norm), PLACES),
+    aer.halfnormal: (located(stats.halfnorm), PLACES),
+    aer.lognormal: (lambda m, s: stats.lognorm(s, scale=np.exp(m)), [(0.0, 1.0), (2.0, 5.0)]),
+    aer.gamma: (
+        lambda a, s: stats.gamma(a, scale=s),
+        [(0.05, 1.0), (0.5, 2.0), (1.0, 1.0), (50.0, 0.1), (1e6, 1.0), (2.0, 1e-9)],
+    ),
+    aer.chisquare: (stats.chi2, [(0.1,), (1.0,), (1e4,)]),
+    aer.pareto: (lambda b, s: stats.pareto(b, scale=s), [(0.2, 1.0), (5.0, 2.0), (1e3, 1e3)]),
+    aer.gumbel: (located(stats.gumbel_r), PLACES),
+    aer.exponential: (scaled(stats.expon), SCALES),
+    aer.weibull: (stats.weibull_min, [(0.3,), (1.0,), (50.0,)]),
+    aer.logistic: (located(stats.logistic), PLACES),
+    aer.vonmises: (
+        lambda mu, kappa: stats.vonmises(kappa, mu),
+        [(0.0, 1e-6), (0.0, 1.0), (0.5, 50.0), (-1.0, 1e5)],
+    ),
+    aer.cauchy: (located(stats.cauchy), PLACES),
+    aer.halfcauchy: (located(stats.halfcauchy), PLACES),
+    aer.invgamma: (lambda a, s: stats.invgamma(a, scale=s), [(0.2, 1.0), (3.0, 2.0), (1e4, 1.0)]),
+    aer.wald: (
+        lambda m, s: stats.invgauss(m / s, scale=s),
+        [(0.1, 1.0), (1.0, 1.0), (10.0, 1.0), (50.0, 0.5), (1.0, 1e4)],
+    ),
+    aer.truncexpon: (stats.truncexpon, [(0.01, 0.0, 1.0), (1.0, 2.0, 3.0), (50.0, 0.0, 1.0)]),
+    aer.t: (stats.t, [(0.5, 0.0, 1.0), (1.0, 2.0, 3.0), (30.0, 0.0, 1.0), (1e6, 0.0, 1.0)]),
+    aer.laplace: (located(stats.laplace), PLACES),
+    aer.gengamma: (
+        lambda a, p, s: stats.gengamma(a / p, p, scale=s),
+        [(0.2, 0.5, 1.0), (2.0, 3.0, 1.5), (1.0, 1.0, 1.0), (30.0, 0.5, 2.0)],
+    ),
+    aer.f: (stats.f, [(0.5, 0.5), (1.0, 10.0), (30.0, 4.0), (1e4, 1e4)]),
+    aer.zipf: (stats.zipf, [(4.0,), (10.0,), (300.0,), (2000.0,)]),
+    aer.geometric: (stats.geom, [(1.0,), (0.5,), (1e-3,), (1e-6,)]),
+    aer.hypergeometric: (
+        lambda good, bad, n: stats.hypergeom(good + bad, good, n),
+        [(0, 5, 3), (5, 0, 3), (5, 5, 0), (5, 5, 10), (10, 20, 15), (100_000, 200_000, 1000)],
+    ),
+    aer.bernoulli: (stats.bernoulli, [(0.0,), (1e-3,), (0.5,), (1.0,)]),
+    aer.binomial: (
+        stats.binom,
+        [(0, 0.5), (1, 0.3), (10, 0.0), (10, 1.0), (1000, 0.01), (10**6, 0.5), (10**9, 0.9)],
+    ),
+    aer.betabinom: (
+        stats.betabinom,
+        [(0, 1.0, 1.0), (1, 0.5, 0.5), (50, 0.1, 0.2), (1000, 5.0, 3.0)],
+    ),
+    aer.poisson: (stats.poisson, [(0.0,), (1e-2,), (1.0,), (12.0,), (1e3,), (1e6,), (1e13,)]),
+    aer.nbinom: (stats.nbinom, [(0.1, 0.5), (1.0, 0.1), (50.0, 0.9), (3.0, 1.0), (1e3, 1e-3)]),
+    aer.integers: (stats.randint, [(0, 1), (-5, 5), (0, 2**40)]),
+    aer.randint: (stats.randint, [(0, 1), (-5, 5), (0, 2**40)]),
+    aer.categorical: (
+        lambda p: stats.rv_discrete(values=(range(len(p)), p)),
+        [([0.2, 0.5, 0.3],), ([0.0, 1.0, 0.0],), ([0.0, 0.999, 0.001],)],
+    ),
+}
+VECTORS = {
+    aer.multivariate_normal: ([0.0, 1.0], [[2.0, 0.5], [0.5, 1.0]]),
+    aer.dirichlet: ([0.5, 1.5],),
+    aer.multinomial: (5, [0.25, 0.75]),
+}
+SCALARS = {op: sets[0] for op, (_, sets) in LAWS.items()}
+
+
+def uniforms(drawn, law):
+    """What is uniform on the unit interval if the draws are of this distribution."""
+    if not hasattr(getattr(law, "dist", law), "pmf"):
+        return law.cdf(drawn)
+    before = law.cdf(drawn - 1)
+    return before + np.random.default_rng(1).random(len(drawn)) * (law.cdf(drawn) - before)
+
+
+@pytest.fixture(scope="module")
+def draws():
+    """Of every set of parameters, as one array of parameters for each Op; by one program."""
+    inputs, outputs, arguments = [], [], []
+    for op, (_, sets) in LAWS.items():
+        arrays = [np.stack(column) for column in zip(*sets, strict=True)]
+        variables = [at.tensor(a.dtype, shape=(None,) * a.ndim) for a in arrays]
+        node = op.make_node(generator(op), (COUNT, len(sets)), "floatX", *variables)
+        inputs, arguments = inputs + variables, arguments + arrays
+        outputs.append(node.outputs[1])
+    f = jaxprgen.compile(inputs, outputs)
+    check_jaxpr(f.jaxpr(KEY, *arguments).jaxpr)
+    return dict(zip(LAWS, map(np.asarray, jit_quickly(f)(KEY, *arguments)), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:scipy")
+@pytest.mark.parametrize("op", LAWS, ids=lambda op: op.name)
+def test_distributions_of_many_parameters(draws, op):
+    law, sets = LAWS[op]
+    for i, parameters in enumerate(sets):
+        found = stats.kstest(uniforms(draws[op][:, i], law(*parameters)), "uniform")
+        assert found.pvalue > ALARM, parameters
+
+
+# --- Shapes and dtypes --------------------------------------------------------------------
+
+SIZES = (None, (3,), (2, 3), (1, 3), (0,), (2,), (3, 1), (1,), (0, 3), (2, 0))
+
+
+def repeated(op, parameters, *batches):
+    """Parameters as arrays of these batches, the last of which is for all that are left."""
+    ranks = op.ndims_params
+    batches = (*batches, *[batches[-1]] * len(ranks))
+    arrays = [np.asarray(p) for p in parameters]
+    return [
+        np.broadcast_to(a, batch + a.shape[a.ndim - rank :])
+        for a, rank, batch in zip(arrays, ranks, batches, strict=False)
+    ]
+
+
+def perform(op, parameters, size):
+    """What Aesara draws, or None where it refuses."""
+    node = op.make_node(generator(op), size, "floatX", *parameters)
+    outputs = [[None], [None]]
+    rng = generator(op).get_value()
+    try:
+        op.perform(node, [rng, np.asarray(size or [], int), None, *parameters], outputs)
+    except ValueError:
+        return node.outputs[1], None
+    return node.outputs[1], outputs[1][0]
+
+
+@pytest.mark.parametrize("op", [*SCALARS, *VECTORS], ids=lambda op: op.name)
+def test_shapes_of_batches(op):
+    """Sizes and arrays of parameters give the shapes they give in Aesara, or are refused."""
+    parameters = SCALARS.get(op) or VECTORS[op]
+    taken, shapes = [], []
+    for batch, *batches in [((),), ((3,), (3,), ()), ((3,), (3,)), ((1,), (1,)), ((0,), (0,), ())]:
+        arrays = repeated(op, parameters, *(batches or [()]))
+        for size in SIZES:
+            variable, theirs = perform(op, arrays, size)
+            ends = zip(reversed(batch), reversed(size or batch), strict=False)
+            if len(batch) <= len(size or batch) and all(n in (1, m) for n, m in ends):
+                taken.append(variable)
+                support = variable.type.ndim - len(size or batch)
+                assert theirs is not None or (op in VECTORS and 0 in (*batch, *(size or ())))
+                shapes.append((*(size or batch), *[2] * support))
+                assert theirs is None or theirs.shape == shapes[-1]
+                continue
+            # NumPy, for its integers, takes only as many parameters as there are numbers.
+            assert theirs is None or op in (aer.integers, aer.randint)
+            with pytest.raises(ShapeMismatchError, match="are asked for, but the parameters are"):
+                jaxprgen.compile([], variable).jaxpr(KEY)
+    found = jaxprgen.compile([], taken).jaxpr(KEY).out_avals
+    assert [x.shape for x in found] == shapes
+    assert {x.dtype.name for x in found} == {taken[0].dtype}
+
+
+def test_sizes_that_follow_from_arguments():
+    """From shapes, and from values that are asked for."""
+    x, n = at.dmatrix("x"), at.lvector("n")
+    sizes = [x.shape, (x.shape[0], 2), x[0].shape, (n[0], n[1]), (x.shape[1], 3), [n.shape[0]]]
+    outputs = [
+        drawn
+        for size in sizes
+        for drawn in (aer.normal(0, 1, size=size), aer.dirichlet([1.0, 2.0], size=size))
+    ]
+    outputs += [aer.normal(x), aer.poisson(x.sum(axis=0), size=(2, 3)), aer.gamma(1.5, x[:1].T)]
+    f = jaxprgen.compile([x, n], outputs)
+    shapes = [x.shape for x in f.jaxpr(KEY, np.ones((2, 3)), np.array([4, 5])).out_avals]
+    base = [(2, 3), (2, 2), (3,), (4, 5), (3, 3), (2,)]
+    expected = [shape for s in base for shape in (s, (*s, 2))]
+    assert shapes == [*expected, (2, 3), (2, 3), (3, 1)]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "float32"])
+def test_dtypes_of_parameters(dtype):
+    """Parameters of any dtype that holds them make draws of the declared dtype."""
+    inputs, outputs, arguments = [], [], []
+    for op, parameters in SCALARS.items():
+        for i, p in enumerate(parameters):
+            number = np.asarray(p).astype(dtype)
+            if np.array_equal(number.astype(float), np.asarray(p, float)):
+                v = at.tensor(dtype, shape=(None,) * number.ndim)
+                given = [v if j == i else np.asarray(q) for j, q in enumerate(parameters)]
+                inputs.append(v)
+                arguments.append(number)
+                outputs.append(op.make_node(generator(op), (2,), "floatX", *given).outputs[1])
+    f = jaxprgen.compile(inputs, outputs)
+    found = f.jaxpr(KEY, *arguments).out_avals
+    assert [x.dtype for x in found] == [v.dtype for v in outputs]
+    assert len(found) > 10
+
+
+# --- Permutations, choices, parameters by other names --------------------------------------
+
+
+def test_choice():
+    rows, p = np.array([5.0, 7.0, 9.0]), np.array([0.0, 0.5, 0.5])
+    a, w, r = at.dvector("a"), at.dvector("w"), at.scalar("r", dtype="bool")
+    outputs = [
+        aer.choice(a),
+        aer.choice(a, size=(2, 3)),
+        aer.choice(3, size=(4,)),
+        aer.choice(a, size=(50,), p=w),
+        aer.choice(a, size=(2,), replace=False, p=w),
+        aer.choice(a, size=(3, 1), replace=r),
+        aer.choice(at.constant(rows).astype("int8"), size=(0,)),
+        aer.choice(a.shape[0], size=a.shape),
+    ]
+    f = jaxprgen.compile([a, w, r], outputs)
+    found = [np.asarray(x) for x in f(KEY, rows, p, False)]
+    assert [x.shape for x in found] == [(), (2, 3), (4,), (50,), (2,), (3, 1), (0,), (3,)]
+    assert [x.dtype for x in found] == [v.dtype for v in outputs]
+    assert set(found[3]) == {7.0, 9.0}
+    assert set(found[4]) == {7.0, 9.0}
+    assert set(found[5][:, 0]) == {*rows}
+    assert all(np.isin(x, rows).all() for x in found[:2])
+
+
+def test_permutation():
+    n, rows = at.lscalar("n"), at.imatrix("rows")
+    f = jaxprgen.compile([n, rows], [aer.permutation(n), aer.permutation(rows)])
+    table = np.arange(12, dtype="int32").reshape(4, 3)
+    numbers, turned = (np.asarray(x) for x in f(KEY, 6, table))
+    np.testing.assert_array_equal(np.sort(numbers), np.arange(6))
+    np.testing.assert_array_equal(turned[np.argsort(turned[:, 0])], table)
+    assert turned.dtype == np.int32
+
+
+def test_vectors_of_batches():
+    """Means and covariances of batched vector distributions."""
+    mean = np.array([[0.0, 1.0], [5.0, -5.0]])
+    cov = np.array([[[2.0, 0.5], [0.5, 1.0]], [[1.0, -0.9], [-0.9, 1.0]]])
+    alphas, n = np.array([[0.5, 1.5], [20.0, 5.0]]), np.array([5, 1000])
+    p = np.array([[0.25, 0.75], [0.9, 0.1]])
+    inputs = [at.tensor(a.dtype, shape=(None,) * a.ndim) for a in (mean, cov, alphas, n, p)]
+    m, c, a, k, q = inputs
+    size = (COUNT, 2)
+    outputs = [
+        aer.multivariate_normal(m, c, size=size, rng=generator()),
+        aer.dirichlet(a, size=size, rng=generator()),
+        aer.multinomial(k, q, size=size, rng=generator()),
+    ]
+    found = jaxprgen.compile(inputs, outputs)(KEY, mean, cov, alphas, n, p)
+    normal, shares, counts = (np.asarray(x) for x in found)
+    for i in range(2):
+        white = np.linalg.solve(np.linalg.cholesky(cov[i]), (normal[:, i] - mean[i]).T)
+        assert all(stats.kstest(row, "norm").pvalue > ALARM for row in white)
+        assert abs(np.corrcoef(white)[0, 1]) < 6 / np.sqrt(COUNT)
+        for j, law in ((0, stats.beta(*alphas[i])), (1, stats.beta(*alphas[i][::-1]))):
+            assert stats.kstest(shares[:, i, j], law.cdf).pvalue > ALARM
+        law = stats.binom(n[i], p[i, 0])
+        assert stats.kstest(uniforms(counts[:, i, 0], law), "uniform").pvalue > ALARM
+    np.testing.assert_array_equal(counts.sum(axis=2), np.broadcast_to(n, size))
+
+
+def test_what_multinomial_probabilities_leave_is_the_last_ones():
+    """As in NumPy: the last probability is what the others leave."""
+    counts = jaxprgen.compile([], aer.multinomial(100, [0.5, 0.5, 0.25], rng=generator()))(KEY)
+    assert counts[2] == 0
+    assert counts[:2].sum() == 100
+
+
+def test_other_names_of_parameters():
+    """The standard distributions, and gamma by its rate."""
+    pairs = [
+        (aer.standard_normal, (), aer.normal, (0.0, 1.0)),
+        (aer.standard_gamma, (2.0,), aer.gamma, (2.0, 1.0)),
+        (aer.gamma, (2.0, 4.0), aer.gamma, (2.0, 4.0)),
+        (aer.negative_binomial, (2.0, 0.5), aer.nbinom, (2.0, 0.5)),
+        (aer.random, (), aer.uniform, (0.0, 1.0)),
+        (aer.integers, (5,), aer.integers, (0, 5)),
+    ]
+    f, g = (
+        jaxprgen.compile([], [op(*ps, size=(4,), rng=generator()) for op, ps in each])
+        for each in ([pair[:2] for pair in pairs], [pair[2:] for pair in pairs])
+    )
+    for mine, yours in zip(jit_quickly(f)(KEY), jit_quickly(g)(KEY), strict=True):
+        assert_same(mine, yours)
+    with aesara.config.change_flags(floatX="float32"):
+        (drawn,) = jaxprgen.compile([], aer.normal(0.0, 1.0)).jaxpr(KEY).out_avals
+    assert drawn.dtype == "float32"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
+from jaxprgen.emit.deferred import Trace
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import Plan, Step
@@ -181,7 +182,8 @@ class _Watch:
         elif equations:
             how = "staged" if called.inlined else "emitted"
         else:
-            computed = any(type(operand_of(values[place])) is Var for place in step.outputs)
+            made = [operand_of(values[place]) for place in step.outputs]
+            computed = any(type(x) in (Var, Trace) for x in made)
             how = "free" if computed else "folded"
         return Node(
             str(step.node.op),

@@ -94,7 +94,7 @@ def loops(draw):
     return [*sequences, *starts, c], used, [*args[0], *args[1], array(1)[0]]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(loops())
 def test_loops(case):
     assert_agrees(*case)

@@ -111,6 +111,8 @@ class RuleContext(NamedTuple):
 
     def located(self, error: JaxprGenError) -> JaxprGenError:
         """The error with the node and the user's line: for one that is raised elsewhere."""
+        if error.located:
+            return error
         values = [self.driver.values[place] for place in self.step.inputs]
         return error.at(self.driver.plan.library.describe(self.node, values))
 

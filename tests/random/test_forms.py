@@ -10,6 +10,7 @@ import pytest
 import scipy.stats as stats
 from aesara.tensor.random import basic as aer
 from catalogue.draws import generator
+from catalogue.parameters import TABLE, rows
 from laws import assert_same
 from ops.operands import jit_quickly
 
@@ -117,9 +118,15 @@ def uniforms(drawn, law):
 
 @pytest.fixture(scope="module")
 def draws():
-    """Of every set of parameters, as one array of parameters for each Op; by one program."""
+    """Of every set of parameters, as one array of parameters for each Op; by one program.
+
+    Behind those of `LAWS` there are those that are refused, then those on the edge.
+    """
     inputs, outputs, arguments = [], [], []
-    for op, (_, sets) in LAWS.items():
+    for op in TABLE | LAWS:
+        sets = [*LAWS.get(op, (None, []))[1]]
+        for more in rows(op) if op in TABLE else []:
+            sets += more
         arrays = [np.stack(column) for column in zip(*sets, strict=True)]
         variables = [at.tensor(a.dtype, shape=(None,) * a.ndim) for a in arrays]
         node = op.make_node(generator(op), (COUNT, len(sets)), "floatX", *variables)
@@ -127,7 +134,19 @@ def draws():
         outputs.append(node.outputs[1])
     f = jaxprgen.compile(inputs, outputs)
     check_jaxpr(f.jaxpr(KEY, *arguments).jaxpr)
-    return dict(zip(LAWS, map(np.asarray, jit_quickly(f)(KEY, *arguments)), strict=True))
+    found = map(np.asarray, jit_quickly(f)(KEY, *arguments))
+    return dict(zip(TABLE | LAWS, found, strict=True))
+
+
+@pytest.mark.parametrize("op", TABLE, ids=lambda op: op.name)
+def test_draws_of_bad_parameters_are_no_numbers_of_the_distribution(draws, op):
+    """Nor do they touch the draws of others."""
+    bad, edge = rows(op)
+    found = draws[op][:, -len(bad) - len(edge) :]
+    missing = np.isnan(found) if found.dtype.kind == "f" else found == -1
+    missing = missing.all(axis=-1) if op.ndim_supp else missing
+    assert missing[:, : len(bad)].all()
+    assert not missing[:, len(bad) :].any()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:scipy")

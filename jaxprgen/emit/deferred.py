@@ -273,6 +273,21 @@ class Trace(Deferred):
             place -= size
         raise AssertionError
 
+    def take_counted(self, b: Builder, index: Value) -> tuple[Value, Value] | None:
+        """``self[index]`` and whether there is such a row, where the program counts rows.
+
+        None if they are not in pieces that hold as many as there can be.
+        """
+        if self.count is None or self.pieces is None:
+            return None
+        rows = self.rows(b)
+        index = ew.convert(b, index, dtype_of(rows))
+        place = ew.where(b, ew.less(b, index, like(index, 0)), ew.add(b, index, rows), index)
+        above = ew.greater_equal(b, place, like(place, 0))
+        inside = ew.bitwise_and(b, above, ew.less(b, place, rows))
+        place = atom(b, ew.add(b, place, like(place, self.start)))
+        return ix.take(b, concatenate(b, self.pieces, 0), [place]), inside  # type: ignore[list-item]
+
     def make(self, b: Builder) -> Value | Selected:
         """All rows; of a number that only the program knows, those that a mask selects."""
         if self.pieces is None:

@@ -7,8 +7,10 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
+from aesara.compile.mode import Mode
 from aesara.ifelse import ifelse
 from aesara.scan.utils import until
+from jax.experimental import checkify
 from laws import assert_agrees, assert_same, reference
 
 import jaxprgen
@@ -92,6 +94,21 @@ def test_until_with_taps_sequences_and_a_limit():
     assert f(1.0, 50.0, 40) == 128
     assert f.cache_info().misses == 1
     assert_agrees([x0, a, n], [t.sum()], [1.0, 50.0, 40])
+
+
+@quiet
+def test_rows_of_a_trace_that_the_program_counts():
+    """By an index that is known as late; so what Aesara's rewriting makes of the last row works."""
+    outputs = [ended[0][n], ended[1][1:][n], ended[0][n + 1] * 0.5]
+    for k in (0, -1, 2, -3):
+        assert_agrees([x0, a, n], outputs, [1.0, 50.0, k])
+    f = jaxprgen.compile([x0, a, n], ended[0][n], checks=True)
+    error, _ = checkify.checkify(f)(1.0, 50.0, 7)
+    assert "Aesara raises IndexError there" in error.get()
+    assert checkify.checkify(f)(1.0, 50.0, 6)[0].get() is None
+    function = aesara.function([a], newton[-1], mode=Mode("py", "fast_run"))
+    rewritten = jaxprgen.compile(function.maker.fgraph)
+    np.testing.assert_allclose(rewritten(2.0), np.sqrt(2), rtol=1e-12)
 
 
 def test_until_maps_over_batches():

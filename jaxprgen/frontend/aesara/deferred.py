@@ -10,6 +10,7 @@ from aesara.compile.ops import DeepCopyOp, ViewOp
 from aesara.tensor.shape import Shape, Shape_i, Unbroadcast
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 
+from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
@@ -68,6 +69,15 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     if type(x) is Trace and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
         row = x.take(b, first) if isinstance(first, int) else None
+        counted = x.take_counted(b, first) if isinstance(first, Var) else None
+        if counted is not None:
+            row = counted[0]
+            ctx.require(
+                lambda _: counted[1],
+                f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises "
+                "IndexError there; the emitted program uses the nearest row of as many as there "
+                "can be",
+            )
         if row is not None:
             return ix.take(b, row, others)
         part = x.part(first) if isinstance(first, slice) and not others else None

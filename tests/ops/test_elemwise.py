@@ -397,3 +397,10 @@ def test_gradients(data):
     theirs = jax.grad(jaxprgen.compile(inputs, cost), (0, 1, 2))(*args)
     for mine, yours in zip(f(*args), theirs, strict=True):
         assert_same(mine, yours, 1e-9)
+
+
+def test_whole_powers_of_a_known_scalar():
+    n = at.lscalar("n")
+    assert_agrees(
+        [n], [at.constant(2, dtype="int64") ** n, n ** at.constant(3, dtype="int64")], [5]
+    )

@@ -19,7 +19,7 @@ from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import ShapeMismatchError
 
 KEY = jax.random.key(0)
-COUNT = 10_000
+COUNT = 4_000
 ALARM = 1e-8
 """The probability of a false alarm, for each set of parameters; keys are fixed."""
 

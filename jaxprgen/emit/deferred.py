@@ -39,6 +39,10 @@ class Deferred:
         """The array."""
         raise NotImplementedError
 
+    def known_shape(self) -> Shape:
+        """The sizes, which are asked for if they are not known."""
+        raise NotImplementedError
+
     def made(self, b: Builder) -> Value | Selected:
         """The array, made once."""
         return b.once(("deferred", id(self)), lambda: (self.make(b), self))[0]
@@ -66,6 +70,10 @@ class Unfilled(Deferred):
         """The array."""
         return self.fill()
 
+    def known_shape(self) -> Shape:
+        """The sizes."""
+        return shape_of(self.fill())
+
 
 @dataclass(frozen=True, eq=False)
 class Begun(Deferred):
@@ -88,6 +96,10 @@ class Begun(Deferred):
         """The array."""
         first = slice(0, shape_of(self.rows)[0])
         return ix.put(b, self.rest.fill(), self.rows, [first], add=False)
+
+    def known_shape(self) -> Shape:
+        """The sizes."""
+        return self.rest.known_shape()
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +157,10 @@ class Progression(Deferred):
     def mapped(self, change: Callable[[Value], Value]) -> Progression:
         """One with other values in place of these."""
         return replace(self, first=change(self.first), count=change(self.count))
+
+    def known_shape(self) -> Shape:
+        """The size."""
+        raise self.refuse()
 
     def make(self, b: Builder) -> Value:
         """None of them."""
@@ -224,6 +240,12 @@ class Trace(Deferred):
             pieces=None if self.pieces is None else [change(x) for x in self.pieces],
             count=None if self.count is None else change(self.count),
         )
+
+    def known_shape(self) -> Shape:
+        """The sizes."""
+        if self.length is None:
+            raise self.refuse()
+        return (self.length, *self.row)
 
     def rows(self, b: Builder) -> Value:
         """How many rows there are."""

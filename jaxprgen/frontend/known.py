@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import Var
-from jaxprgen.emit.deferred import Deferred, Progression, Trace
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Broadcast, dtype_of, known, shape_of
@@ -42,9 +42,7 @@ def known_or_ones(x: Any) -> Any:
     if type(x) is Selected:
         raise x.refuse()
     if isinstance(x, Deferred):
-        if isinstance(x, (Progression, Trace)) and x.shape[0] is None:
-            raise x.refuse()
-        return np.broadcast_to(np.ones((), x.dtype), [n or 0 for n in x.shape])
+        return np.broadcast_to(np.ones((), x.dtype), x.known_shape())
     if known(x) is None and isinstance(x, (Var, Broadcast)):
         return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
     return as_known(x)

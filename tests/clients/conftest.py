@@ -30,3 +30,8 @@ def eight_schools():
 @pytest.fixture
 def map_estimate():
     return example("map_estimate")
+
+
+@pytest.fixture
+def kernels():
+    return example("kernels")

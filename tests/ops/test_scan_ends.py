@@ -228,6 +228,15 @@ def test_the_length_of_a_trace_that_a_condition_decides():
     assert lines[-1] == "  built at LINE: return aesara.scan(step, *args, **options)[0]"
 
 
+def test_shapes_that_the_length_of_a_trace_decides():
+    """An argument that counts the steps is asked for; what a condition decides cannot be."""
+    f = assert_agrees([x0, n], [at.arange(doubled.shape[0]), doubled[-1]], [1.0, 4])
+    assert loops(f, 1.0, 4) == ["scan"]
+    f = jaxprgen.compile([x0, a], at.arange(ended[0].shape[0]))
+    with pytest.raises(errors.StaticShapeError, match="How many steps this loop takes"):
+        f(1.0, 50.0)
+
+
 def test_shapes_that_change_from_step_to_step():
     t = scan(lambda c: at.join(0, c, c), None, v0, n_steps=3)
     lines = message(errors.ShapeMismatchError, jaxprgen.compile([v0], t), np.ones(2))

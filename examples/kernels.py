@@ -1,0 +1,73 @@
+"""Samplers that are graphs: aehmc's HMC and NUTS kernels, each compiled to one JAX program.
+
+aehmc writes a transition of the sampler, its trajectories with their loops and random draws
+included, as an Aesara graph. Compiled it is a JAX function of a key and a state: chains are
+`jax.lax.scan` over keys, and many of them `jax.vmap`. The model is that of `eight_schools.py`, whose
+posterior means are known.
+"""
+
+import jaxprgen  # noqa: I001  # First: it makes Aesara importable on current NumPy and Python.
+import aehmc.hmc
+import aehmc.nuts
+import aesara.tensor as at
+import jax
+import numpy as np
+
+from eight_schools import EFFECTS, ERRORS, NAMES, exact_means, quantities
+
+jax.config.update("jax_enable_x64", True)
+
+CHAINS, WARMUP, DRAWS = 8, 200, 800
+
+
+def log_density(q):
+    """Of mu / 5, log(tau) and z, up to a constant."""
+    mu, log_tau, z = 5 * q[0], q[1], q[2:]
+    scaled = at.exp(log_tau) / 5
+    prior = log_tau - at.log1p(scaled**2) - (at.sum(z**2) + q[0] ** 2) / 2
+    return prior - at.sum(((EFFECTS - mu - 5 * scaled * z) / ERRORS) ** 2) / 2
+
+
+def transition(module, *settings):
+    """A transition as a function of a key, a position and the size of steps."""
+    q, size = at.dvector("q"), at.dscalar("size")
+    stream = at.random.RandomStream()
+    kernel = module.new_kernel(stream, log_density)
+    mass = at.ones(q.shape[0])
+    results, _ = kernel(*module.new_state(q, log_density), size, mass, *settings)
+    return jaxprgen.compile([q, size], results[0])
+
+
+def sample(step, size, key):
+    """Chains of draws of mu, log(tau) and z."""
+    starting, running = jax.random.split(key)
+
+    def chain(key, start):
+        def move(q, key):
+            q = step(key, q, size)
+            return q, q
+
+        return jax.lax.scan(move, start, jax.random.split(key, WARMUP + DRAWS))[1]
+
+    starts = jax.random.normal(starting, (CHAINS, 10))
+    draws = jax.jit(jax.vmap(chain))(jax.random.split(running, CHAINS), starts)[:, WARMUP:]
+    return 5 * draws[..., 0], draws[..., 1], draws[..., 2:]
+
+
+def main():
+    kernels = {"HMC": (transition(aehmc.hmc, 12), 0.25), "NUTS": (transition(aehmc.nuts), 0.35)}
+    exact = exact_means()
+    found = {}
+    for number, (name, (step, size)) in enumerate(kernels.items()):
+        program = step.jaxpr(jax.random.key(0), np.zeros(10), size)
+        found[name] = quantities(sample(step, size, jax.random.key(number)))
+        print(f"{name}: one program of {len(program.jaxpr.eqns)} equations and what is inside")
+    print("mean of     exact   " + "   ".join(f"{name:>8}" for name in found))
+    for i, name in enumerate(NAMES):
+        row = "   ".join(f"{draws[..., i].mean():8.3f}" for draws in found.values())
+        print(f"{name:9} {exact[i]:7.3f}   {row}")
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -69,9 +69,13 @@ FITTING: dict[type, Callable[..., bool]] = {
     ),
     pool.MaxPoolRop: lambda op, x, y, *rest: x.shape == y.shape,
     nlinalg.EighGrad: lambda _, x, w, v, gw, gv: _of_eigenvalues(x, gw) and _are_square(x, v, gv),
+    slinalg.Eigvalsh: lambda _, *xs: _are_square(*(x for x in xs if x is not None)),
     slinalg.EigvalshGrad: lambda _, x, y, gw: _of_eigenvalues(x, gw) and _are_square(x, y),
     slinalg.BilinearSolveDiscreteLyapunov: lambda _, x, y: _are_square(x, y),
     slinalg.SolveContinuousLyapunov: lambda _, x, y: _are_square(x, y),
-    slinalg.Solve: lambda _, x, y: _are_square(x) and len(x) == len(y),
+    **{
+        op: lambda _, x, y: _are_square(x) and len(x) == len(y)
+        for op in (slinalg.Solve, slinalg.SolveTriangular, slinalg.CholeskySolve)
+    },
 }
 """Whether the values of an Op's inputs are of shapes that fit, by the Op's class."""

@@ -25,12 +25,12 @@ from laws import DTYPES
 import jaxprgen
 from catalogue import FAMILIES
 from catalogue.example import Example, outputs_of, variable_of
-from catalogue.fitting import FITTING
 from catalogue.steps import STEPS
+from catalogue.undefined import dtypes_of, is_undefined, kind_of
 from jaxprgen import _jax
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import JaxprGenError
-from jaxprgen.frontend.aesara.library import LIBRARY, is_array
+from jaxprgen.frontend.aesara.library import LIBRARY
 from jaxprgen.frontend.aesara.order import toposort
 
 EXAMPLES = [
@@ -42,8 +42,6 @@ EXAMPLES = [
 ]
 UNSTABLE = {id(each) for name in FAMILIES if "algebra" in name for each in FAMILIES[name]}
 """Examples of Ops of which even exact operands may have no unique result, as equal eigenvalues."""
-DECOMPOSING = ("aesara.tensor.nlinalg", "aesara.tensor.slinalg")
-"""Modules of Ops by whose algorithms it is decided which elements infinities and NaN reach."""
 ROUGH = {slinalg.Expm: 128, slinalg.ExpmGrad: 128}
 """Ops that Aesara's libraries compute with larger errors, and how many times those of others.
 
@@ -195,6 +193,8 @@ class Graph:
         # Some Ops print.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
+            # NumPy 1.26 takes those where there is nothing to take, and says that it will not.
+            warnings.filterwarnings("error", "out of bound index", DeprecationWarning)
             try:
                 outputs = [v for v in outputs_of(build, variables) if v not in variables]
                 nodes = toposort(tuple(outputs), set(variables))
@@ -202,7 +202,7 @@ class Graph:
                 shadows = self._shadows(key, nodes, operands)
             except Exception:  # What Aesara's Ops raise of operands that they do not take.
                 return
-        near_zero = any(_kind(node).__module__ == "aesara.scalar.math" for node in nodes)
+        near_zero = any(kind_of(node).__module__ == "aesara.scalar.math" for node in nodes)
         rough = max(ROUGH.get(type(node.op), 0) for node in nodes) if nodes else 0
         unit = max([_unit(nodes), *(x.unit for x in operands)])
         for output in outputs:
@@ -234,7 +234,7 @@ class Graph:
         found = dict(zip(variables, values, strict=True))
         for node in nodes:
             inputs = [found[v] if v in found else _data(v) for v in node.inputs]
-            if _is_undefined(node, inputs):
+            if is_undefined(node, inputs):
                 raise ValueError("There is no one result.")
             found.update(zip(node.outputs, LIBRARY.evaluate(node, inputs), strict=True))
         return found
@@ -275,57 +275,16 @@ def _unit(nodes: Sequence[Any]) -> float:
     """The unit in the last place of what nodes compute with, floats of small integers included."""
     units = [0.0]
     for node in nodes:
-        if any(dtype.kind in "fc" for dtype in _dtypes(node.outputs)):
-            taking_part = map(_computed_in, _dtypes([*node.inputs, *node.outputs]))
+        if any(dtype.kind in "fc" for dtype in dtypes_of(node.outputs)):
+            taking_part = map(_computed_in, dtypes_of([*node.inputs, *node.outputs]))
             units += [float(np.finfo(dtype).eps) for dtype in taking_part]
     return max(units)
-
-
-def _dtypes(variables: Sequence[Variable]) -> list[np.dtype[Any]]:
-    return [np.dtype(v.type.dtype) for v in variables if is_array(v)]
 
 
 def _computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind in "fc":
         return dtype
     return np.dtype({1: "float16", 2: "float32"}.get(dtype.itemsize, "float64"))
-
-
-def _kind(node: Any) -> type:
-    return type(getattr(node.op, "scalar_op", node.op))
-
-
-def _is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
-    """Whether hardware or libraries choose the result, or operands do not fit each other."""
-    kind = _kind(node).__name__
-    if type(node.op) in FITTING and not FITTING[type(node.op)](node.op, *inputs):
-        return True
-    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
-    infinite = [x for x in arrays if x.dtype.kind in "fc" and not np.isfinite(x).all()]
-    if infinite and type(node.op).__module__ in DECOMPOSING:
-        return True
-    if infinite and any(x.dtype.kind == "c" for x in arrays):
-        parts = any(x.dtype.kind == "c" for x in infinite)  # What is one only as a whole.
-        if parts or any(dtype.kind != "c" for dtype in _dtypes(node.outputs)):
-            return True
-    if kind == "BetaIncDer" and np.any((arrays[2] == 0) | (arrays[2] == 1)):
-        return True  # Aesara's series has no logarithm there; the limit is 0.
-    if _kind(node).__module__ == "aesara.scalar.math" and len(arrays) > 1:
-        return any(np.isinf(x).any() for x in arrays)  # Where several are, there is no limit.
-    if kind == "ArgSortOp" and len(np.unique(arrays[0])) < arrays[0].size:
-        return True  # NumPy's quicksort takes equal elements in any order.
-    if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):
-        return not np.all(arrays[-1])
-    declared = (*_dtypes(node.outputs), np.dtype(bool))[0]
-    if declared.kind == "b" and "IncSubtensor" in kind and arrays[1].dtype.kind != "b":
-        return True  # True or false after each of several terms, not after all.
-    if declared.kind not in "iu" or kind.startswith("Arg"):
-        return False
-    if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.
-        return any(x.dtype.kind in "fc" for x in arrays)
-    limits = np.iinfo(declared)
-    floats = [x for x in arrays if x.dtype.kind == "f"]
-    return not all(np.all((x > limits.min - 1) & (x < limits.max)) for x in floats)
 
 
 def _is_kept(grown: Grown) -> bool:

@@ -1,0 +1,83 @@
+"""What of an Op's operands decides whether there is one result: where libraries do not differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.graph.basic import Variable
+from aesara.tensor.math import Convolve
+
+from catalogue.fitting import FITTING
+from jaxprgen.frontend.aesara.library import is_array
+
+SPREADING = ("tensor.nlinalg", "tensor.slinalg", "tensor.nnet.abstract_conv", "tensor.nnet.conv")
+"""Modules of Ops by whose algorithms it is decided which elements infinities and NaN reach.
+
+Those of matrices, and convolutions: XLA multiplies by the zeros around an operand.
+"""
+
+
+def kind_of(node: Any) -> type:
+    """The class of the Op, of `Elemwise` that of the scalar Op."""
+    return type(getattr(node.op, "scalar_op", node.op))
+
+
+def dtypes_of(variables: Sequence[Variable]) -> list[np.dtype[Any]]:
+    """Those of arrays."""
+    return [np.dtype(v.type.dtype) for v in variables if is_array(v)]
+
+
+def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
+    """Whether hardware or libraries choose the result, or operands do not fit each other."""
+    if type(node.op) in FITTING and not FITTING[type(node.op)](node.op, *inputs):
+        return True
+    kind = kind_of(node)
+    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    if kind.__name__ == "ArgSortOp" and len(np.unique(arrays[0])) < arrays[0].size:
+        return True  # NumPy's quicksort takes equal elements in any order.
+    if kind.__module__ == "aesara.scalar.math" and _is_singular(kind.__name__, arrays):
+        return True
+    outputs = dtypes_of(node.outputs)
+    return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
+
+
+def _spreads(node: Any, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -> bool:
+    """Whether it is open where infinities and NaN among the operands are seen."""
+    infinite = [x for x in arrays if x.dtype.kind in "fc" and not np.isfinite(x).all()]
+    if not infinite:
+        return False
+    if isinstance(node.op, Convolve) or type(node.op).__module__[7:] in SPREADING:
+        return True
+    if all(x.dtype.kind != "c" for x in arrays):
+        return False
+    # Complex numbers that are not finite are so as a whole: their parts do not matter.
+    return any(x.dtype.kind == "c" for x in infinite) or any(d.kind != "c" for d in outputs)
+
+
+def _is_singular(kind: str, arrays: Sequence[Any]) -> bool:
+    """Whether a special function has no limit there, or versions of SciPy differ."""
+    if kind == "Gamma":
+        return bool(np.any((arrays[0] <= 0) & (arrays[0] == np.floor(arrays[0].real))))
+    if kind in ("BetaInc", "BetaIncDer") and any(np.any(x <= 0) for x in arrays[:2]):
+        return True
+    if kind == "BetaIncDer" and np.any((arrays[2] == 0) | (arrays[2] == 1)):
+        return True  # Aesara's series has no logarithm there; the limit is 0.
+    return len(arrays) > 1 and any(np.isinf(x).any() for x in arrays)
+
+
+def _wraps(kind: str, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -> bool:
+    """Whether integers are divided by zero, or made of floats that are none of them."""
+    if kind in ("FloorDivide", "Mod") and all(x.dtype.kind in "biu" for x in arrays):
+        return not np.all(arrays[-1])
+    declared = (*outputs, np.dtype(bool))[0]
+    if declared.kind == "b" and "IncSubtensor" in kind:
+        return arrays[1].dtype.kind != "b"  # They are true or false after each of several terms.
+    if declared.kind not in "iu" or kind.startswith("Arg"):
+        return False
+    if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.
+        return any(x.dtype.kind in "fc" for x in arrays)
+    limits = np.iinfo(declared)
+    floats = [x for x in arrays if x.dtype.kind == "f"]
+    return not all(np.all((x > limits.min - 1) & (x < limits.max)) for x in floats)

@@ -74,6 +74,8 @@ def _wraps(kind: str, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -
     declared = (*outputs, np.dtype(bool))[0]
     if declared.kind == "b" and "IncSubtensor" in kind:
         return arrays[1].dtype.kind != "b"  # They are true or false after each of several terms.
+    if declared.kind == "u" and kind.startswith("AbstractBatchNorm"):
+        return True  # What is normalized is negative as well.
     if declared.kind not in "iu" or kind.startswith("Arg"):
         return False
     if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.

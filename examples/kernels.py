@@ -2,8 +2,8 @@
 
 aehmc writes a transition of the sampler, its trajectories with their loops and random draws
 included, as an Aesara graph. Compiled it is a JAX function of a key and a state: chains are
-`jax.lax.scan` over keys, and many of them `jax.vmap`. The model is that of `eight_schools.py`, whose
-posterior means are known.
+`jax.lax.scan` over keys, and many of them `jax.vmap`. The model is that of `eight_schools.py`,
+whose posterior means are known.
 """
 
 import jaxprgen  # noqa: I001  # First: it makes Aesara importable on current NumPy and Python.

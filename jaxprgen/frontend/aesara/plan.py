@@ -53,8 +53,8 @@ def plan_of(
     those of generators are inputs and outputs as others are, each a key.
     """
     inputs, outputs = ends_of(graph, outputs)
-    ends = (inputs, (), outputs) if states else _with_key(inputs, outputs)
-    plan = _Planner(callbacks).plan(*ends)
+    nodes = toposort(outputs, set(inputs))
+    plan = _Planner(callbacks).plan(inputs if states else _with_key(inputs, nodes), outputs, nodes)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_no_array(variable)}")
@@ -104,24 +104,23 @@ class _Planner:
         """The plan of a graph inside of an Op."""
         found = self._inner.get(id(graph))
         if found is None:
-            plan = self.plan(tuple(graph.inputs), (), tuple(graph.outputs))
+            nodes = toposort(graph.outputs, set(graph.inputs))
+            plan = self.plan(tuple(graph.inputs), tuple(graph.outputs), nodes)
             found = self._inner[id(graph)] = graph, plan
         return found[1]
 
     def plan(
         self,
         inputs: Sequence[Variable],
-        states: Sequence[Variable],
         outputs: Sequence[Variable],
+        nodes: Sequence[Apply],
     ) -> Plan:
-        """The plan of a graph from inputs and states of generators, which a key is for."""
-        return fold_constants(_plan(inputs, states, outputs, self._callbacks, self.inner))
+        """The plan of a graph of these nodes, which are in the order of computing."""
+        return fold_constants(_plan(inputs, outputs, nodes, self._callbacks, self.inner))
 
 
-def _with_key(
-    inputs: Sequence[Variable], outputs: Sequence[Variable]
-) -> tuple[Sequence[Variable], Sequence[Variable], Sequence[Variable]]:
-    """The inputs that are arrays, behind a key if there are draws; the other ones; the outputs.
+def _with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Variable]:
+    """The inputs that are arrays, behind a key if there are draws.
 
     Of generators none is an argument: a key stands for the states of all.
     """
@@ -129,16 +128,16 @@ def _with_key(
     states = [v for v in inputs if isinstance(v.type, RandomType)]
     draws = any(
         isinstance(v.type, RandomType) and (v.owner is None or v in states)
-        for node in toposort(outputs, set(inputs))
+        for node in nodes
         for v in node.inputs
     )
-    return [*([random_generator_type("key")] if draws else []), *arrays], states, outputs
+    return [*([random_generator_type("key")] if draws else []), *arrays]
 
 
 def _plan(
     inputs: Sequence[Variable],
-    states: Sequence[Variable],
     outputs: Sequence[Variable],
+    given: Sequence[Apply],
     callbacks: bool,
     inner: Callable[[Any], Plan],
 ) -> Plan:
@@ -146,9 +145,8 @@ def _plan(
     for variable in inputs:
         numbering.add_leaf(variable)
     declared = tuple(_input(v) for v in inputs)
-    nodes: list[Any] = toposort(outputs, {*inputs, *states})
-    found = _rules_of(nodes, callbacks)
-    nodes = gather(nodes, outputs)
+    found = _rules_of(given, callbacks)
+    nodes = gather(given, outputs)
     rules = [found.get(n, lower_if_else) for n in nodes]
     ends = [numbering.add_node(node) for node in nodes]
     output_places = tuple([numbering.place_of(v) for v in outputs])

@@ -260,7 +260,7 @@ def test_a_rule_may_ask_for_what_follows_from_shapes():
 
 
 def test_a_rule_declares_what_it_asks_for_of_shapes():
-    jaxprgen.lowers(Repeated, static=(1,))(repeat_or_not)
+    jaxprgen.lowers(Repeated, static=(0,))(repeat_or_not)
     with pytest.raises(LoweringError, match=r"register it by @lowers\(Repeated, bound=\(1,\)\)"):
         jaxprgen.compile([x, n], Repeated()(x[0], n)).jaxpr(ONES, 2)
 

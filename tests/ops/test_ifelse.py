@@ -30,9 +30,11 @@ def branches_of(closed):
 
 
 shared_part = at.tanh(x)
+chosen = a > 0
 GRAPHS = {
     "two": ([x, a], ifelse(a > 0, at.exp(x), at.log(x) * a)),
     "of what both need": ([x, a], ifelse(a > 0, shared_part * 2, at.sin(shared_part))),
+    "of its condition": ([x, a], ifelse(chosen, x * chosen, at.exp(x) + chosen)),
     "as it is": ([x, a], ifelse(a > 0, x, -x)),
     "of constants": ([a], ifelse(a > 0, at.constant([1.0, 2.0]), at.zeros(2))),
     "of a number": ([x, a], ifelse(a, x * 2, x)),

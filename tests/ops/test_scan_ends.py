@@ -64,6 +64,21 @@ def test_steps_that_a_loop_counts():
     assert loops(f, 1.0) == ["scan"]
 
 
+def test_loops_over_a_range_that_a_loop_counts():
+    """The sequence is no array then: its numbers are counted."""
+
+    def triangle(k, c):
+        return c + scan(lambda i, d, k: d + i * k, at.arange(1, k + 1), at.zeros_like(k), [k])[-1]
+
+    total = scan(triangle, at.arange(1, 6), at.constant(0, dtype="int64"))
+    (f,) = (assert_agrees([], [total], []),)
+    assert loops(f) == ["scan"]
+    last = scan(lambda i, d: d * 2 + i, at.arange(n), at.constant(0, dtype="int64"))[-1]
+    f = assert_agrees([n], [last], [4])
+    assert [f(k) for k in (1, 2, 6)] == [0, 1, 57]
+    assert jax.jit(f)(6) == 57
+
+
 @pytest.mark.parametrize("bound", [50.0, 0.5, 1e9])
 @quiet
 def test_until(bound):

@@ -16,6 +16,7 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
 from jaxprgen.emit.shape import stack
 from jaxprgen.emit.values import INT64, Value, known, shape_of
+from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.frontend.aesara.shape import lower_shape, lower_shape_i
 from jaxprgen.frontend.aesara.subtensor import index_of, lower_inc_subtensor, lower_subtensor
 from jaxprgen.frontend.context import RuleContext
@@ -74,6 +75,7 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
             row = counted[0]
             ctx.require(
                 lambda _: counted[1],
+                IndexOutOfBoundsError,
                 f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises "
                 "IndexError there; the emitted program uses the nearest row of as many as there "
                 "can be",
@@ -93,7 +95,9 @@ def _numbers_between(ctx: RuleContext, x: Progression, scalars: Sequence[Any]) -
     if others or not isinstance(first, slice) or first.step is not None:
         return None
     rest = iter(scalars)
-    start = 0 if first.start is None else known(next(rest))
-    if start is None or start < 0:
-        return None
-    return x.between(ctx.builder, int(start), None if first.stop is None else next(rest))
+    start, stop = (
+        np.asarray(part) if isinstance(part, int) else None if part is None else next(rest)
+        for part in (first.start, first.stop)
+    )
+    begin = 0 if start is None else known(start)
+    return None if begin is None or begin < 0 else x.between(ctx.builder, int(begin), stop)

@@ -48,9 +48,6 @@ FILES = (
 LINKERS = ("python", "jaxprgen")
 # Aesara's tests set some of these themselves, which comes too late once Aesara is imported.
 FLAGS = "cxx=,blas__ldflags=,warn__ignore_bug_before=all,on_opt_error=raise,on_shape_error=raise"
-LATER = re.compile(r"\b(for\{|if\{|\w+_rv\b|Random\w*Type)")
-"""What no rule exists for yet: a test that needs it is not counted."""
-
 
 REFUSALS = (
     errors.ArgumentTypeError,
@@ -278,8 +275,6 @@ def classify(reference: Outcome, outcome: Outcome | None) -> str:
         return "failed"
     if not reference.called or (outcome.result == "passed" and not outcome.called):
         return "no call"
-    if outcome.result == "failed" and LATER.search(outcome.cause):
-        return "later"
     return "passed" if outcome.result == "passed" else "failed"
 
 
@@ -289,7 +284,6 @@ COLUMNS = {
     "graph": "fail with the Python linker: look at the rewritten graph",
     "broken": "fail with the Python linker otherwise",
     "no call": "call no compiled function",
-    "later": "need Scan, IfElse or random variables",
     "counted": "counted",
     "passed": "pass",
     "failed": "fail",

@@ -124,3 +124,11 @@ class RuntimeCheckWarning(UserWarning):
 
 class PrecisionWarning(UserWarning):
     """A graph declares 64-bit numbers, which JAX computes with 32 bits while x64 is off."""
+
+
+def of_check(message: str) -> JaxprGenError:
+    """The error that a failed check tells by its message, which begins with the error's name."""
+    name, _, text = message.partition(": ")
+    kind = globals().get(name)
+    is_ours = isinstance(kind, type) and issubclass(kind, JaxprGenError)
+    return kind(text) if is_ours else FailedAssertionError(message)

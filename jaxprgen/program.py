@@ -11,10 +11,10 @@ import jax
 from aesara.graph.basic import Variable
 from jax.experimental import checkify
 
-from jaxprgen import _jax, errors
+from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.cells import Cell
-from jaxprgen.errors import StateError
+from jaxprgen.errors import StateError, of_check
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.function import CompiledFunction, jaxpr_as_fun
 
@@ -103,8 +103,7 @@ class StatefulProgram:
         error, results = run(*self.compiled.accepted(operands))
         found = error.get()
         if found is not None:
-            kind, _, text = found.partition(": ")
-            raise getattr(errors, kind)(text)
+            raise of_check(found)
         return results
 
     def pure(

@@ -9,7 +9,6 @@ import pytest
 from aesara.compile.sharedvalue import generic
 from aesara.graph.basic import Apply
 from aesara.graph.op import Op
-from aesara.ifelse import ifelse
 from aesara.scalar.basic import UnaryScalarOp, same_out
 from aesara.tensor.elemwise import Elemwise
 from hypothesis import given
@@ -185,8 +184,8 @@ def refused(inputs, outputs, error):
 
 
 def test_what_cannot_be_called_back_is_refused():
-    branch = ifelse(x.sum() > 0, x, -x)
-    text = refused([x], branch, errors.UnsupportedOpError)
+    by_list = Apply(Own(np.asarray, at.dvector), [Own(list, generic)(x)], [at.dvector()]).out
+    text = refused([x], by_list, errors.UnsupportedOpError)
     assert "; these cannot be called back: they take or give what is no array." in text
     text = refused([x], [Own(list, generic)(x), x], errors.JaxprGenError)
     assert "no array" in text

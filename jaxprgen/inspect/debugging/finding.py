@@ -15,6 +15,7 @@ from jaxprgen.errors import (
     IndexOutOfBoundsError,
     JaxprGenError,
     NonFiniteValueError,
+    of_check,
 )
 from jaxprgen.inspect.debugging.evaluate import Evaluated, OutOfBounds, holds, offenders
 from jaxprgen.inspect.equations import atom_text, parameters, type_text
@@ -168,7 +169,7 @@ def bad_index(
 
 def failed_check(message: str, name: str, where: Where) -> Finding:
     """A check that fails. Its equation and its operand, "failed", say less than its message."""
-    return Finding("check", name, *where._replace(equation=""), (), (), f"{message}.")
+    return Finding("check", name, *where._replace(equation=""), (), (), f"{of_check(message)}.")
 
 
 _ERRORS = {

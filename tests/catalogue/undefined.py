@@ -74,10 +74,10 @@ def _wraps(kind: str, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -
     declared = (*outputs, np.dtype(bool))[0]
     if declared.kind == "b" and "IncSubtensor" in kind:
         return arrays[1].dtype.kind != "b"  # They are true or false after each of several terms.
-    if declared.kind == "u" and kind.startswith("AbstractBatchNorm"):
-        return True  # What is normalized is negative as well.
     if declared.kind not in "iu" or kind.startswith("Arg"):
         return False
+    if kind.startswith("AbstractBatchNorm"):  # Computes with floats, NaN among them, of integers.
+        return True
     if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.
         return any(x.dtype.kind in "fc" for x in arrays)
     limits = np.iinfo(declared)

@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Variable
-from aesara.tensor.math import Convolve
+from aesara.tensor.math import Convolve, Dot, MatMul
 
 from catalogue.fitting import FITTING
 from jaxprgen.frontend.aesara.library import is_array
 
-SPREADING = ("tensor.nlinalg", "tensor.slinalg", "tensor.nnet.abstract_conv", "tensor.nnet.conv")
+SPREADING = (
+    *("tensor.nlinalg", "tensor.slinalg", "tensor.nnet.abstract_conv", "tensor.nnet.conv"),
+    *("tensor.blas", "tensor.blas_c", "tensor.blas_scipy"),
+)
 """Modules of Ops by whose algorithms it is decided which elements infinities and NaN reach.
 
-Those of matrices, and convolutions: XLA multiplies by the zeros around an operand.
+Those of matrices; products, of which BLAS leaves out some zero factors; and convolutions: XLA
+multiplies by the zeros around an operand.
 """
 
 
@@ -48,7 +52,7 @@ def _spreads(node: Any, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]])
     infinite = [x for x in arrays if x.dtype.kind in "fc" and not np.isfinite(x).all()]
     if not infinite:
         return False
-    if isinstance(node.op, Convolve) or type(node.op).__module__[7:] in SPREADING:
+    if isinstance(node.op, (Convolve, Dot, MatMul)) or type(node.op).__module__[7:] in SPREADING:
         return True
     if all(x.dtype.kind != "c" for x in arrays):
         return False

@@ -9,12 +9,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 from aesara.compile.function.types import Function, FunctionMaker
-from aesara.compile.mode import (
-    Mode,
-    predefined_modes,
-    register_linker,
-    register_mode,
-)
+from aesara.compile.mode import Mode, predefined_modes, register_linker, register_mode
 from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Variable
 from aesara.link.basic import Container
@@ -154,6 +149,7 @@ class JaxprFunction(Function):
             and all(c.implicit for c in self.input_storage[len(given) :])
             and not any(c.strict or c.allow_downcast for c in given)
             and not self.vm.generators
+            and self.vm.program
         )
         self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None
 

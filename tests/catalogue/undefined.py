@@ -43,8 +43,23 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
         return True  # NumPy's quicksort takes equal elements in any order.
     if kind.__module__ == "aesara.scalar.math" and _is_singular(kind.__name__, arrays):
         return True
+    if "Lyapunov" in kind.__name__ and _is_degenerate(kind.__name__, arrays[0]):
+        return True
     outputs = dtypes_of(node.outputs)
     return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
+
+
+def _is_degenerate(kind: str, matrix: Any) -> bool:
+    """Whether Lyapunov's equation with this matrix has none or several solutions.
+
+    LAPACK then solves that of a matrix nearby.
+    """
+    if not np.isfinite(matrix).all():
+        return False
+    values = np.linalg.eigvals(matrix.astype(complex))
+    others = values.conj()[:, None]
+    gaps = values + others if "Continuous" in kind else values * others - 1
+    return bool(np.any(np.abs(gaps) <= 1e-6 * np.max(np.abs(values), initial=1)))
 
 
 def _spreads(node: Any, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -> bool:

@@ -130,5 +130,6 @@ def of_check(message: str) -> JaxprGenError:
     """The error that a failed check tells by its message, which begins with the error's name."""
     name, _, text = message.partition(": ")
     kind = globals().get(name)
-    is_ours = isinstance(kind, type) and issubclass(kind, JaxprGenError)
-    return kind(text) if is_ours else FailedAssertionError(message)
+    if isinstance(kind, type) and issubclass(kind, JaxprGenError):
+        return kind(text)
+    return FailedAssertionError(message)

@@ -190,9 +190,10 @@ def _log_binomial(b: Builder, n: Value, k: Value) -> Value:
 
 
 def poisson(b: Builder, key: Var, shape: Shape, rate: Value) -> Value:
-    """Integers of mean ``rate``, by `jax.random.poisson` for rates below 1000.
+    """Integers of mean ``rate``, by `jax.random.poisson` for rates below 100,000.
 
-    That computes in single precision; others are drawn by Hörmann's transformed rejection, PTRS
+    That computes in single precision: 400,000 of its draws have a standard deviation that is off
+    by 0.5 % at 3e5, by 5 % at 3e6 and by 21 % at 1e8 (JAX 0.10.2). Others are drawn by Hörmann's transformed rejection, PTRS
     (Insurance: Mathematics and Economics 12, 1993), in the precision of the rate.
     """
     dtype = ew.canonical(np.int64)
@@ -208,7 +209,7 @@ def poisson(b: Builder, key: Var, shape: Shape, rate: Value) -> Value:
     return ew.where(b, is_large, ew.convert(b, found, dtype), drawn)
 
 
-_LARGE_RATE = 1000.0
+_LARGE_RATE = 1e5
 
 
 def _large_poisson(c: Builder, key: Var, shape: Shape, rate: Value) -> tuple[Value, Value]:

@@ -193,8 +193,9 @@ def poisson(b: Builder, key: Var, shape: Shape, rate: Value) -> Value:
     """Integers of mean ``rate``, by `jax.random.poisson` for rates below 100,000.
 
     That computes in single precision: 400,000 of its draws have a standard deviation that is off
-    by 0.5 % at 3e5, by 5 % at 3e6 and by 21 % at 1e8 (JAX 0.10.2). Others are drawn by Hörmann's transformed rejection, PTRS
-    (Insurance: Mathematics and Economics 12, 1993), in the precision of the rate.
+    by 0.5 % at 3e5, by 5 % at 3e6 and by 21 % at 1e8 (JAX 0.10.2). Others are drawn by Hörmann's
+    transformed rejection, PTRS (Insurance: Mathematics and Economics 12, 1993), in the precision
+    of the rate.
     """
     dtype = ew.canonical(np.int64)
     drawn = staged(b, Sampler(jax.random.poisson, shape, dtype), key, rate)[0]

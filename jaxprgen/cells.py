@@ -30,7 +30,7 @@ class Cell:
     def read(self) -> Any:
         """The value for a program: an array, or the key of a generator."""
         value = self._container.storage[0]
-        if isinstance(value, jax.Array):
+        if value is None or isinstance(value, jax.Array):
             return value
         if isinstance(value, (np.random.Generator, np.random.RandomState)):
             key = key_of(value)

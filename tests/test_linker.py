@@ -16,7 +16,7 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen.cells import key_of, with_key
-from jaxprgen.errors import ArgumentShapeError, StateError, UnsupportedOpError
+from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError, StateError, UnsupportedOpError
 
 PYTHON = Mode("py", None)
 MODES = {
@@ -221,6 +221,13 @@ def test_errors_are_ours():
     with pytest.raises(UnsupportedOpError, match="Unknown"):
         aesara.function([x], Unknown()(x), mode="JAXPR")
     assert_same(aesara.function([x], Unknown()(x), mode=MODES["called back"])(ONES), ONES + 1)
+
+
+def test_a_state_that_is_none():
+    f = aesara.function([In(s, value=1.0, update=s + 1)], s, mode="JAXPR")
+    f[s] = None
+    with pytest.raises(ArgumentTypeError, match="Input 's' got a NoneType"):
+        f()
 
 
 def test_as_the_default_mode():

@@ -166,7 +166,8 @@ class Lowering:
                     )
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
                     values[place] = value if declared is None else _checked(value, declared)
-                if results and isinstance(results[0], (Selected, Deferred)):
+                first = results[0] if results else None
+                if type(first) is not Var and isinstance(first, (Selected, Deferred)):
                     self._special = True
             except ValueNeededError:
                 raise

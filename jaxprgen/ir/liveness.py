@@ -26,7 +26,9 @@ def live_equations(
         prune = _PRUNED.get(eqn.primitive.name)
         if prune is not None:
             eqn = prune(eqn, [v in live for v in eqn.outvars])
-        live.update(x for x in eqn.invars if type(x) is Var)
+        for x in eqn.invars:
+            if type(x) is Var:
+                live.add(x)
         kept.append(eqn)
     kept.reverse()
     return kept, live

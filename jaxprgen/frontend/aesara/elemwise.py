@@ -61,7 +61,7 @@ def _lower(ctx: RuleContext, scalar_op: Any, xs: Sequence[Value]) -> Any:
         folded = _fold(ctx, xs)
         if folded is not None:
             return folded
-    rule = _rule_of(scalar_op)
+    rule = _rule_by_type(type(scalar_op))
     if rule is not None:
         return rule(ctx.builder, ctx.dtype, scalar_op, *xs)
     if isinstance(scalar_op, Composite):
@@ -89,10 +89,6 @@ def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
     return next((scalar.RULES[base] for base in op_type.__mro__ if base in scalar.RULES), None)
 
 
-def _rule_of(op: Any) -> scalar.ScalarRule | None:
-    return _rule_by_type(type(op))
-
-
 def _lower_composite(b: Builder, op: Composite, xs: Sequence[Value]) -> list[Value]:
     """The scalar graph inside a `Composite`, in place."""
     values: dict[Any, Value] = dict(zip(op.inputs, xs, strict=True))
@@ -100,7 +96,7 @@ def _lower_composite(b: Builder, op: Composite, xs: Sequence[Value]) -> list[Val
         operands = [
             np.asarray(v.data) if isinstance(v, Constant) else values[v] for v in node.inputs
         ]
-        rule = _rule_of(node.op)
+        rule = _rule_by_type(type(node.op))
         if rule is None:
             results = _lower_composite(b, node.op, operands)
         else:
@@ -132,7 +128,7 @@ def _is_in_tables(scalar_op: Any) -> bool:
     """Whether a scalar Op, or every one inside a `Composite`, has a scalar rule."""
     if isinstance(scalar_op, Composite):
         return all(_is_in_tables(node.op) for node in _inner_nodes(scalar_op))
-    return _rule_of(scalar_op) is not None
+    return _rule_by_type(type(scalar_op)) is not None
 
 
 def _supports(op: Any) -> bool:

@@ -13,7 +13,7 @@ demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
 
 test: $(VENV)/with-test
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 lint: $(VENV)/with-lint
 	$(BIN)/ruff check

@@ -54,11 +54,11 @@ class AxisOutOfBoundsError(ShapeMismatchError, IndexError):
 
 
 class LinearAlgebraError(JaxprGenError, np.linalg.LinAlgError):
-    """A matrix is not square, or is known, while emitting, to be singular."""
+    """A matrix is not square, or is known, while emitting or by a check, to be singular."""
 
 
 class IndexOutOfBoundsError(JaxprGenError, IndexError):
-    """An index that is known while emitting, or seen by `jaxprgen.debug`, lies outside its axis."""
+    """An index is known, while emitting, by a check or by `debug`, to lie outside its axis."""
 
 
 class PositionOutOfBoundsError(IndexOutOfBoundsError, ValueError):
@@ -66,7 +66,7 @@ class PositionOutOfBoundsError(IndexOutOfBoundsError, ValueError):
 
 
 class FailedAssertionError(JaxprGenError, AssertionError):
-    """An assertion in the graph is known, while emitting or debugging, not to hold."""
+    """An assertion in the graph is known, while emitting, by a check or by `debug`, not to hold."""
 
 
 class ParameterError(FailedAssertionError, ValueError):

@@ -99,7 +99,9 @@ class StatefulProgram:
         if self._checked is None:
             return self._donating.results(*operands)
         closed = self.compiled.jaxpr(*operands)
-        _, run = self._checked.setdefault(id(closed), (closed, _checking(closed)))
+        if id(closed) not in self._checked:
+            self._checked[id(closed)] = closed, _checking(closed)
+        _, run = self._checked[id(closed)]
         error, results = run(*self.compiled.accepted(operands))
         found = error.get()
         if found is not None:

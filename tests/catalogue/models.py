@@ -12,9 +12,7 @@ import scipy.stats as stats
 from aeppl import joint_logprob
 from aeppl.dists import discrete_markov_chain
 from aeppl.transforms import DEFAULT_TRANSFORM, TransformValuesRewrite
-from aesara.ifelse import IfElse
 from aesara.scalar.basic import autocast_float_as
-from aesara.scan.op import Scan
 from scipy.special import expit, softmax
 
 GENERATOR = np.random.default_rng(5)
@@ -410,6 +408,6 @@ MODELS = (
     dirichlet_multinomial,
     hidden_markov,
     autoregression,
+    autoregression_by_scan,
+    mixture_by_one_label,
 )
-AWAITING = {autoregression_by_scan: Scan, mixture_by_one_label: IfElse}
-"""Models of Ops that there may be no rule for."""

@@ -17,21 +17,10 @@ def example(name):
         return importlib.import_module(name)
 
 
-@pytest.fixture
-def horseshoe():
-    return example("horseshoe")
+def fixture_of(name):
+    return pytest.fixture(lambda: example(name), name=name)
 
 
-@pytest.fixture
-def eight_schools():
-    return example("eight_schools")
-
-
-@pytest.fixture
-def map_estimate():
-    return example("map_estimate")
-
-
-@pytest.fixture
-def kernels():
-    return example("kernels")
+horseshoe, eight_schools, map_estimate, kernels = map(
+    fixture_of, ["horseshoe", "eight_schools", "map_estimate", "kernels"]
+)

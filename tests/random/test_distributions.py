@@ -18,6 +18,8 @@ from jaxprgen.frontend.aesara.random import SAMPLERS
 from jaxprgen.frontend.registry import find_rule
 
 CASES = [*CONTINUOUS, *DISCRETE]
+# Draws are made once: by one of the processes that share the tests.
+pytestmark = pytest.mark.xdist_group("distributions")
 COUNT = 100_000
 ALARM = 1e-7
 """The probability of a false alarm, for each case; keys are fixed, so it is once and for all."""

@@ -19,7 +19,9 @@ from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import ShapeMismatchError
 
 KEY = jax.random.key(0)
-COUNT = 4_000
+# Draws are made once: by one of the processes that share the tests.
+pytestmark = pytest.mark.xdist_group("forms")
+COUNT = 100_000
 ALARM = 1e-8
 """The probability of a false alarm, for each set of parameters; keys are fixed."""
 

@@ -230,21 +230,3 @@ def test_samples():
     assert "staged" in str(f.report(KEY))
     with pytest.raises(DuplicateRuleError, match="LogitNormalRV are defined already"):
         jaxprgen.samples(LogitNormalRV)(draw)
-
-
-def test_the_workflow_of_three_functions():
-    """Prior, log-density and posterior predictive of one model, as plain JAX functions."""
-    srng = at.random.RandomStream(0)
-    X = at.matrix("X")
-    tau = srng.halfcauchy(0, 1, name="tau")
-    scale = srng.halfcauchy(0, 1, size=X.shape[1], name="lambda")
-    beta = srng.normal(0, tau * scale, name="beta")
-    y = srng.bernoulli(at.sigmoid(-X @ beta), name="y")
-    prior = jaxprgen.compile([X], [tau, scale, beta, y])
-    predictive = jaxprgen.compile([X, beta], y)
-    points = np.random.default_rng(0).normal(size=(5, 3))
-    keys = jax.random.split(KEY, 7)
-    shapes = [x.shape for x in jax.vmap(prior, in_axes=(0, None))(keys, points)]
-    assert shapes == [(7,), (7, 3), (7, 3), (7, 5)]
-    betas = np.zeros((7, 3))
-    assert jax.vmap(predictive, in_axes=(0, None, 0))(keys, points, betas).shape == (7, 5)

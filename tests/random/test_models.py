@@ -8,23 +8,15 @@ import numpy as np
 import pytest
 from aesara.compile.mode import Mode
 from aesara.scalar.basic import autocast_float_as
-from catalogue.models import AWAITING, MODELS, built
+from catalogue.models import MODELS, built
 from ops.operands import jit_quickly
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.errors import UnsupportedOpError
-from jaxprgen.frontend.registry import find_rule
-
-
-def awaiting(build):
-    is_missing, reason = find_rule(AWAITING[build]) is None, f"awaits {AWAITING[build].__name__}"
-    mark = pytest.mark.xfail(is_missing, reason=reason, raises=UnsupportedOpError, strict=True)
-    return pytest.param(build, marks=mark)
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-@pytest.mark.parametrize("build", [*MODELS, *map(awaiting, AWAITING)], ids=lambda b: b.__name__)
+@pytest.mark.parametrize("build", MODELS, ids=lambda b: b.__name__)
 def test_log_densities(build):
     """At three points: by itself, then together by ``jit`` of ``vmap`` of ``grad``."""
     inputs, log_density, arguments, free, scipy = built(build)

@@ -18,7 +18,9 @@ from jaxprgen.errors import DuplicateRuleError, ParameterError
 from jaxprgen.frontend.aesara.random import SAMPLERS
 
 KEY = jax.random.key(1)
-COUNT = 20_000
+# Draws are made once: by one of the processes that share the tests.
+pytestmark = pytest.mark.xdist_group("polya_gamma")
+COUNT = 100_000
 ALARM = 1e-7
 """The probability of a false alarm, for each case; keys are fixed, so it is once and for all."""
 # Sums, single draws, and both bounds with and without the tilt: of z on either side of 2 h / t.

@@ -19,8 +19,9 @@ from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
 from jaxprgen.frontend.graph import KEY, Input, Plan
 from jaxprgen.observe import Observation, observe
+from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.report import Report, report_of
-from jaxprgen.specialize import Specialization, Specializer, signature, to_device
+from jaxprgen.specialize import Options, Specialization, Specializer, signature, to_device
 
 _ABSTRACT = (_jax.Tracer, jax.ShapeDtypeStruct)
 """What has no value."""
@@ -55,17 +56,16 @@ class CompiledFunction:
     def __init__(
         self,
         plan: Plan,
-        name: str,
-        checks: bool,
+        options: Options,
         seconds: float = 0.0,
         donated: Sequence[int] = (),
     ) -> None:
         self._plan_seconds = seconds
-        self.__name__ = self.__qualname__ = name
+        self.__name__ = self.__qualname__ = options.name
         self._plan = plan
-        self._checks = checks
+        self._options = options
         self._dtypes = [i.dtype for i in plan.inputs]
-        self._specializer = Specializer(plan, name, checks, donated=donated)
+        self._specializer = Specializer(plan, options, donated=donated)
         self._donated = donated
         self._dispatcher: Dispatcher | None = None
         self._dispatches = True  # Until a program needs more than types.
@@ -173,7 +173,7 @@ class CompiledFunction:
         return self._observe(self.accepted(args), [s.read() for s in self._plan.shared])
 
     def _observe(self, operands: Sequence[Any], shared: Sequence[Any]) -> Observation:
-        return observe(self._plan, self.__name__, operands, shared, self._checks)
+        return observe(self._plan, self._options, operands, shared)
 
     def report(self, *args: Any) -> Report:
         """What became of every node, for arguments of these types, and what the program costs.
@@ -249,6 +249,7 @@ def compile(
     checks: bool = False,
     fallback: Literal["error", "callback"] = "error",
     sizes: Mapping[Any, int] | None = None,
+    passes: Sequence[Pass] = DEFAULT,
 ) -> CompiledFunction:
     """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
 
@@ -280,6 +281,9 @@ def compile(
         not known while emitting, the result has that size, padded or cut as `jax.numpy` does with
         ``size=``: ``nonzero`` and ``x[mask]`` (as ``extract``) are padded with 0, ``unique`` with
         its smallest element, the counts with 0.
+    passes
+        What rewrites the program that was emitted, see `jaxprgen.passes`. Without any it is what
+        the graph says, equation by equation.
 
     Raises
     ------
@@ -294,7 +298,7 @@ def compile(
     callbacks = calls_back(fallback)
     start = time.perf_counter()
     plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
-    return CompiledFunction(plan, name, checks, time.perf_counter() - start)
+    return CompiledFunction(plan, Options(name, checks, tuple(passes)), time.perf_counter() - start)
 
 
 def calls_back(fallback: str) -> bool:

@@ -21,7 +21,9 @@ from jaxprgen.arguments import are_plain
 from jaxprgen.cells import Cell, key_of, with_key
 from jaxprgen.frontend.aesara.state import names_of
 from jaxprgen.function import CompiledFunction, calls_back
+from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.program import StatefulProgram
+from jaxprgen.specialize import Options
 
 
 class JaxprLinker(JAXLinker):
@@ -37,9 +39,11 @@ class JaxprLinker(JAXLinker):
         allow_gc: bool | None = None,
         checks: bool = False,
         fallback: Literal["error", "callback"] = "error",
+        passes: Sequence[Pass] = DEFAULT,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
-        self._options = {"checks": checks, "callbacks": calls_back(fallback)}
+        self._options = Options("main", checks, tuple(passes))
+        self._callbacks = calls_back(fallback)
 
     def make_thunk(
         self,
@@ -60,7 +64,10 @@ class JaxprLinker(JAXLinker):
                 storages.setdefault(variable, [None] if storage is None else storage)
         inputs = [Container(v, storages[v]) for v in graph.inputs]
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
-        return LinkedProgram(graph, inputs, storages, self._options), inputs, outputs
+        name = graph.name if (graph.name or "").isidentifier() else "main"
+        asked = self._options._replace(name=name)
+        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks)
+        return program, inputs, outputs
 
 
 class LinkedProgram:
@@ -82,7 +89,8 @@ class LinkedProgram:
         graph: Any,
         containers: Sequence[Container],
         storage_map: Any,
-        options: Mapping[str, bool],
+        options: Options,
+        callbacks: bool,
     ) -> None:
         self.storage_map = storage_map
         new = {i: graph.outputs[o] for o, i in graph.update_mapping.items()}
@@ -104,8 +112,8 @@ class LinkedProgram:
             outputs,
             {n: (v, Cell(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)},
             {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new},
-            graph.name if (graph.name or "").isidentifier() else "main",
-            **options,
+            options,
+            callbacks,
         )
 
     def __call__(self, output_subset: Any = None) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.registry import Rule
-from jaxprgen.specialize import Specialization, Specializer
+from jaxprgen.specialize import Options, Specialization, Specializer
 
 CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
 """The primitives that call Python while the program runs."""
@@ -96,18 +95,18 @@ class Observation(NamedTuple):
 
 
 def observe(
-    plan: Plan, name: str, operands: Sequence[Any], shared: Sequence[Any], checks: bool
+    plan: Plan, options: Options, operands: Sequence[Any], shared: Sequence[Any]
 ) -> Observation:
     """Emit a plan anew for these arguments, and watch."""
     watch = _Watch()
     steps = tuple(step._replace(rule=watch.rule(step.rule)) for step in plan.steps)
     watched = replace(plan, steps=steps)
-    program = Specializer(watched, name, checks, observing=True)(operands, shared)
+    program = Specializer(watched, options, observing=True)(operands, shared)
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
     assert values is not None
-    watch.finish(plan, closed)
+    watch.finish(plan, closed, values)
     return Observation(
-        name,
+        options.name,
         closed,
         tuple(watch.node(step, values) for step in (*plan.folded, *plan.steps)),
         tuple(plan.library.label(v) for v in variables),
@@ -153,9 +152,10 @@ class _Watch:
         watched.watch = self.rule  # type: ignore[attr-defined]
         return watched
 
-    def finish(self, plan: Plan, closed: ClosedJaxpr) -> None:
+    def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
         """Find the node of each equation that is kept. One that spells out an output that is a
-        broadcast is of the output's node; one that converts an argument is of none.
+        broadcast is of the output's node, and one that a pass made of the node that reads it; one
+        that converts an argument is of none.
         """
         makers = {
             id(x): key  # Of a loop, no more than its results may be left as they were.
@@ -165,13 +165,17 @@ class _Watch:
         }
         by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
         outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
-        ends = {id(x): by_place.get(place) for x, place in outputs}
-        for eqn in closed.jaxpr.eqns:
+        ends = dict.fromkeys(id(values[place]) for place in plan.input_places)
+        ends.update((id(x), by_place.get(place)) for x, place in outputs)
+        for eqn in reversed(closed.jaxpr.eqns):
             known = next((id(x) for x in (eqn, *eqn.outvars) if id(x) in makers), None)
-            first = ends.get(id(eqn.outvars[0])) if eqn.outvars else None
+            first = next((ends[id(v)] for v in eqn.outvars if id(v) in ends), None)
             maker = first if known is None else makers[known]
-            if maker is not None:
-                self._equations.setdefault(maker, []).append(eqn)
+            if maker is None:
+                continue
+            self._equations.setdefault(maker, []).insert(0, eqn)
+            for x in eqn.invars:
+                ends.setdefault(id(x), maker)
 
     def node(self, step: Step, values: Sequence[Any]) -> Node:
         """What became of a step."""
@@ -193,7 +197,7 @@ class _Watch:
             equations,
             step.inputs,
             step.outputs,
-            sum(nbytes(v.aval) for eqn in equations for v in eqn.outvars),
+            sum(_jax.nbytes(v.aval) for eqn in equations for v in eqn.outvars),
             called.seconds,
         )
 
@@ -205,18 +209,12 @@ def _calls_back(eqn: JaxprEqn) -> bool:
 
 def constant_bytes(closed: ClosedJaxpr) -> int:
     """The size of the data beside a program, in bytes."""
-    return sum(nbytes(v.aval) for v in closed.jaxpr.constvars)
+    return sum(_jax.nbytes(v.aval) for v in closed.jaxpr.constvars)
 
 
 def operand_of(value: Any) -> Any:
     """The value, or what it repeats."""
     return value.operand if type(value) is Broadcast else value
-
-
-def nbytes(aval: Any) -> int:
-    """The size of a value of this type, in bytes; types without a size have none."""
-    dtype = getattr(aval, "dtype", None)
-    return math.prod(aval.shape) * dtype.itemsize if dtype is not None else 0
 
 
 def _type(value: Any) -> str:

@@ -17,6 +17,7 @@ from jaxprgen.cells import Cell
 from jaxprgen.errors import StateError, of_check
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.function import CompiledFunction, jaxpr_as_fun
+from jaxprgen.specialize import Options
 
 
 class StatefulProgram:
@@ -43,12 +44,11 @@ class StatefulProgram:
         outputs: Sequence[Variable],
         kept: Mapping[str, tuple[Variable, Cell]],
         updates: Mapping[str, Variable],
-        name: str,
-        checks: bool,
+        options: Options,
         callbacks: bool,
     ) -> None:
         start = time.perf_counter()
-        self._name = name
+        self._name = options.name
         self._cells = {n: cell for n, (_, cell) in kept.items()}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
@@ -60,11 +60,11 @@ class StatefulProgram:
         )
         seconds = time.perf_counter() - start
         donated = [i for i, n in enumerate(kept) if n in updates]
-        self.compiled = CompiledFunction(plan, name, checks, seconds)
-        self._checked: dict[int, tuple[ClosedJaxpr, Any]] | None = {} if checks else None
+        self.compiled = CompiledFunction(plan, options, seconds)
+        self._checked: dict[int, tuple[ClosedJaxpr, Any]] | None = {} if options.checks else None
         self._donating = (
-            CompiledFunction(plan, name, checks, seconds, donated)
-            if donated and not checks
+            CompiledFunction(plan, options, seconds, donated)
+            if donated and not options.checks
             else self.compiled
         )
         self._lock = threading.Lock()

@@ -22,6 +22,25 @@ from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering, ValueNeededError
 from jaxprgen.ir import Atom, Builder
+from jaxprgen.passes import Pass
+
+
+class Options(NamedTuple):
+    """What is asked of programs, whatever the arguments.
+
+    Attributes
+    ----------
+    name
+        The function's name.
+    checks
+        Whether run-time checks are part of them.
+    passes
+        What rewrites them, one after the other.
+    """
+
+    name: str
+    checks: bool
+    passes: tuple[Pass, ...]
 
 
 class Specialization:
@@ -150,8 +169,7 @@ class Specializer:
     def __init__(
         self,
         plan: Plan,
-        name: str,
-        checks: bool,
+        options: Options,
         *,
         observing: bool = False,
         donated: Sequence[int] = (),
@@ -159,8 +177,7 @@ class Specializer:
         self._observing = observing
         self._donated = donated
         self.plan = plan
-        self.name = name
-        self._checks = checks
+        self._options = options
         self._families: dict[Any, _Family] = {}
         self._lock = threading.RLock()
         self.misses = 0
@@ -237,7 +254,7 @@ class Specializer:
             builder,
             shared,
             values,
-            self._checks,
+            self._options.checks,
             self._announce,
             hindrance=hindrance,
         )
@@ -247,16 +264,19 @@ class Specializer:
             outputs.append(end_of(builder, value))
         closed = builder.build(
             outputs,
-            name=self.name,
+            name=self._options.name,
             arg_names=[
                 self.plan.library.name(self.plan.variables[place])
                 for place in self.plan.input_places
             ],
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
+        for rewrite in self._options.passes:
+            closed = rewrite(closed)
         seconds = time.perf_counter() - start
         kept = lowering.values if self._observing else None
-        return Specialization(closed, shared, kept, self.name, seconds, bool(values), self._donated)
+        name = self._options.name
+        return Specialization(closed, shared, kept, name, seconds, bool(values), self._donated)
 
     def _announce(self, node: Any, message: str) -> None:
         self._warnings[node] = message, RuntimeCheckWarning

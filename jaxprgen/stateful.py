@@ -10,8 +10,9 @@ from jaxprgen.cells import Cell
 from jaxprgen.errors import ArgumentCountError
 from jaxprgen.frontend.aesara.state import Pairs, StatefulGraph, stateful_graph
 from jaxprgen.function import CompiledFunction, calls_back
+from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.program import StatefulProgram
-from jaxprgen.specialize import signature
+from jaxprgen.specialize import Options, signature
 
 
 class StatefulFunction:
@@ -32,17 +33,16 @@ class StatefulFunction:
         self,
         graph: StatefulGraph,
         rebuild: Callable[[list[Any]], Any],
-        name: str,
-        checks: bool,
+        options: Options,
         callbacks: bool,
     ) -> None:
-        self.__name__ = self.__qualname__ = name
+        self.__name__ = self.__qualname__ = options.name
         self._names, self._defaults = graph.names, graph.defaults
         self._rebuild = rebuild
         kept = {n: (v, Cell(v.container)) for n, v in graph.shared.items()}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
-            graph.inputs, graph.outputs, kept, updates, name, checks, callbacks
+            graph.inputs, graph.outputs, kept, updates, options, callbacks
         )
         self.__signature__ = _signature(graph.names, self._defaults)
 
@@ -103,6 +103,7 @@ def function(
     no_default_updates: bool | Sequence[Any] = False,
     checks: bool = False,
     fallback: Literal["error", "callback"] = "error",
+    passes: Sequence[Pass] = DEFAULT,
 ) -> StatefulFunction:
     """Make a function of an Aesara graph that keeps state, as `aesara.function` does.
 
@@ -125,7 +126,7 @@ def function(
     checks
         Make Aesara's run-time checks: what fails one raises, and updates nothing. For `pure`, as
         for `jaxprgen.compile`.
-    fallback
+    fallback, passes
         As for `jaxprgen.compile`.
 
     Raises
@@ -138,7 +139,8 @@ def function(
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
     flat, rebuild = _flattened(outputs)
     graph = stateful_graph(inputs, flat, updates, givens, no_default_updates)
-    return StatefulFunction(graph, rebuild, name, checks, calls_back(fallback))
+    options = Options(name, checks, tuple(passes))
+    return StatefulFunction(graph, rebuild, options, calls_back(fallback))
 
 
 def _flattened(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:

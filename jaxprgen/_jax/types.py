@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -54,6 +55,12 @@ checks_enabled = _config.enable_checks
 def slice_type(aval: ShapedArray) -> ShapedArray:
     """The type of one slice along the first axis."""
     return _core.mapped_aval(aval.shape[0], 0, aval)  # type: ignore[return-value]
+
+
+def nbytes(aval: Any) -> int:
+    """The size of a value of this type, in bytes; types without a size have none."""
+    dtype = getattr(aval, "dtype", None)
+    return math.prod(aval.shape) * dtype.itemsize if dtype is not None else 0
 
 
 NARROW = {

@@ -8,12 +8,11 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn
-from jaxprgen.observe import nbytes
 
 
 def result_bytes(eqn: JaxprEqn) -> int:
     """The size of an equation's results, in bytes."""
-    return sum(nbytes(v.aval) for v in eqn.outvars)
+    return sum(_jax.nbytes(v.aval) for v in eqn.outvars)
 
 
 def flops(eqn: JaxprEqn) -> int | None:

@@ -22,6 +22,13 @@ from jaxprgen.ir.primitives.kinds import (
     Dtype,
 )
 
+ELEMENTWISE = {
+    *("complex", "conj", "integer_pow", "round", "convert_element_type", "bitcast_convert_type"),
+    *("copy", "reduce_precision", "nextafter", "population_count", "clz"),
+    *("shift_left", "shift_right_arithmetic"),
+}
+"""The names of primitives in which sizes of one and scalars broadcast: these, and those below."""
+
 
 def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
     """The common type of operands whose sizes are equal, one, or left out (a scalar)."""
@@ -49,6 +56,7 @@ def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> Sha
 def _elementwise(name: str, kinds: str = ANY) -> Callable[..., Var]:
     """A constructor for an n-ary primitive whose result has its operands' dtype."""
     primitive, params = _jax.primitive(name), _jax.default_params(name)
+    ELEMENTWISE.add(name)
 
     def construct(b: Builder, *operands: Atom) -> Var:
         if not b.plain:
@@ -63,6 +71,7 @@ def _elementwise(name: str, kinds: str = ANY) -> Callable[..., Var]:
 def _predicate(name: str, kinds: str = ANY) -> Callable[..., Var]:
     """A constructor for an n-ary primitive whose result is boolean."""
     primitive, params = _jax.primitive(name), _jax.default_params(name)
+    ELEMENTWISE.add(name)
 
     def construct(b: Builder, *operands: Atom) -> Var:
         if not b.plain:
@@ -147,6 +156,7 @@ _REAL_PART = {
 def _real_valued(name: str, kinds: str) -> Callable[[Builder, Atom], Var]:
     """A constructor for a unary primitive that takes complex numbers to reals."""
     primitive, params = _jax.primitive(name), _jax.default_params(name)
+    ELEMENTWISE.add(name)
 
     def construct(b: Builder, x: Atom) -> Var:
         dtype = x.aval.dtype

@@ -1,0 +1,258 @@
+"""Equations on one row as equations on all rows at once, which lie along a new first axis.
+
+What `jax.vmap` does by tracing, done on equations. A rule is
+``rule(builder, eqn, operands, n) -> outputs``: each of the operands says whether it is *batched*,
+that is, has the ``n`` rows, or is the same for all of them, as at least one is not; the outputs
+are all batched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from jax.lax import GatherDimensionNumbers, GatherScatterMode
+
+from jaxprgen import _jax
+from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+
+
+class NotBatchableError(Exception):
+    """No equation is known that does for all rows what one does for a row."""
+
+
+class Operand(NamedTuple):
+    """What stands for a variable, and whether it has all rows."""
+
+    atom: Atom
+    is_batched: bool
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of a row."""
+        return len(self.atom.aval.shape) - self.is_batched
+
+
+Rule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[Operand], int], Sequence[Atom]]
+
+
+def batch(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Operand]:
+    """Emit what gives all rows of an equation's results, or those that all rows share.
+
+    Raises
+    ------
+    NotBatchableError
+        The primitive has no rule, or an effect; or the rule does not take these operands.
+    """
+    name = eqn.primitive.name
+    if eqn.effects:
+        raise NotBatchableError(f"{name} has an effect.")
+    if not any(x.is_batched for x in operands):
+        return [Operand(x, False) for x in _bind(b, eqn, [x.atom for x in operands])]
+    rule = _elementwise if name in lax.ELEMENTWISE else _RULES.get(name)
+    if rule is None:
+        raise NotBatchableError(f"{name} has no rule.")
+    return [Operand(x, True) for x in rule(b, eqn, operands, n)]
+
+
+def all_rows(b: Builder, x: Operand, n: int) -> Atom:
+    """The operand with all rows, which may be repetitions of one."""
+    return _of_shape(b, x, (n, *x.atom.aval.shape[x.is_batched :]))
+
+
+def _of_shape(b: Builder, x: Operand, shape: tuple[int, ...]) -> Atom:
+    """The operand with all rows, where that of a scalar repeats it."""
+    if x.atom.aval.shape == shape and x.is_batched:
+        return x.atom
+    axes = range(1 - x.is_batched, x.rank + 1)
+    return lax.broadcast_in_dim(b, x.atom, shape, axes)
+
+
+def _bind(b: Builder, eqn: JaxprEqn, operands: Sequence[Atom], **params: Any) -> list[Atom]:
+    """The equation on other operands, with some parameters changed."""
+    return [*b.bind_multiple(eqn.primitive, operands, {**eqn.params, **params})]
+
+
+def _elementwise(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    out: Any = eqn.outvars[0].aval
+    rank = len(out.shape)
+    return _bind(b, eqn, [_aligned(b, x, rank) for x in operands])
+
+
+def _aligned(b: Builder, x: Operand, rank: int) -> Atom:
+    """The operand in a shape that broadcasts along the rows, and as a scalar along all axes."""
+    shape = x.atom.aval.shape
+    if not shape or (x.is_batched and x.rank == rank):
+        return x.atom
+    return lax.reshape(b, x.atom, (*shape, *[1] * rank) if x.is_batched else (1, *shape))
+
+
+def _full(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    """Of elementwise primitives that do not broadcast, but may take scalars."""
+    out: Any = eqn.outvars[0].aval
+    shape = n, *out.shape
+    return _bind(b, eqn, [_of_shape(b, x, shape) for x in operands])
+
+
+def _leading(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    """Of primitives that take any number of axes before those they are about."""
+    return _bind(b, eqn, [all_rows(b, x, n) for x in operands])
+
+
+def _along(*names: str) -> Rule:
+    """Of primitives whose parameters of these names are axes, or one axis."""
+
+    def rule(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+        moved: dict[str, Any] = {}
+        for name in names:
+            value = eqn.params[name]
+            moved[name] = value + 1 if isinstance(value, int) else tuple(d + 1 for d in value)
+        return _bind(b, eqn, [all_rows(b, x, n) for x in operands], **moved)
+
+    return rule
+
+
+def _broadcast_in_dim(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    moved = 0, *(d + 1 for d in axes)
+    return _bind(b, eqn, [operands[0].atom], shape=(n, *shape), broadcast_dimensions=moved)
+
+
+def _reshape(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    if eqn.params["dimensions"] is not None:
+        raise NotBatchableError("A reshape that transposes has no rule.")
+    return _bind(b, eqn, [operands[0].atom], new_sizes=(n, *eqn.params["new_sizes"]))
+
+
+def _transpose(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    moved = 0, *(d + 1 for d in eqn.params["permutation"])
+    return _bind(b, eqn, [operands[0].atom], permutation=moved)
+
+
+def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    params = eqn.params
+    moved: dict[str, Any] = {
+        "start_indices": (0, *params["start_indices"]),
+        "limit_indices": (n, *params["limit_indices"]),
+        "strides": None if params["strides"] is None else (1, *params["strides"]),
+    }
+    return _bind(b, eqn, [operands[0].atom], **moved)
+
+
+def _pad(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    x, value = operands
+    if value.is_batched:
+        raise NotBatchableError("A pad whose value changes from row to row has no rule.")
+    config = (0, 0, 0), *eqn.params["padding_config"]
+    return _bind(b, eqn, [all_rows(b, x, n), value.atom], padding_config=config)
+
+
+def _dot_general(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    x, y = operands
+    contract, together = eqn.params["dimension_numbers"]
+    moved = [
+        [
+            tuple(d + side.is_batched for d in axes)
+            for axes, side in zip(pair, operands, strict=True)
+        ]
+        for pair in (contract, together)
+    ]
+    if x.is_batched and y.is_batched:
+        moved[1] = [(0, *axes) for axes in moved[1]]
+    (out,) = _bind(b, eqn, [x.atom, y.atom], dimension_numbers=tuple(map(tuple, moved)))
+    before = len(together[0])
+    if y.is_batched and not x.is_batched:
+        before = x.rank - len(contract[0])
+    if before == 0 or (x.is_batched and y.is_batched):
+        return [out]
+    rest = (d for d in range(len(out.aval.shape)) if d != before)
+    return [lax.transpose(b, out, [before, *rest])]
+
+
+def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    x, indices = operands
+    numbers: GatherDimensionNumbers = eqn.params["dimension_numbers"]
+    sizes = eqn.params["slice_sizes"]
+    by, along = x.is_batched, indices.is_batched
+    kept = tuple(d + 1 for d in numbers.offset_dims)
+    pairs = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    paired = [tuple(d + s for d in axes) for axes, s in zip(pairs, (by, along), strict=True)]
+    if by and along:
+        paired = [(0, *axes) for axes in paired]
+    moved = GatherDimensionNumbers(
+        offset_dims=(0, *kept) if by and not along else kept,
+        collapsed_slice_dims=tuple(d + by for d in numbers.collapsed_slice_dims),
+        start_index_map=tuple(d + by for d in numbers.start_index_map),
+        operand_batching_dims=paired[0],
+        start_indices_batching_dims=paired[1],
+    )
+    sizes = sizes if not by else (1 if along else n, *sizes)
+    return _bind(b, eqn, [x.atom, indices.atom], dimension_numbers=moved, slice_sizes=sizes)
+
+
+def _dynamic_slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    """Blocks at places of their own are gathered, from the nearest places that are inside."""
+    x, *start = operands
+    sizes = eqn.params["slice_sizes"]
+    if not any(s.is_batched for s in start):
+        zero = b.literal(np.asarray(0, start[0].atom.aval.dtype))
+        return _bind(b, eqn, [x.atom, zero, *(s.atom for s in start)], slice_sizes=(n, *sizes))
+    columns = [lax.reshape(b, all_rows(b, s, n), (n, 1)) for s in start]
+    axes = tuple(range(len(sizes)))
+    params = {
+        "dimension_numbers": GatherDimensionNumbers(axes, (), axes),
+        "slice_sizes": sizes,
+        "unique_indices": False,
+        "indices_are_sorted": False,
+        "mode": GatherScatterMode.CLIP,
+        "fill_value": None,
+    }
+    places = Operand(lax.concatenate(b, columns, 1), True)
+    blocks = eqn.replace(primitive=_jax.primitive("gather"), params=params)
+    return _gather(b, blocks, [x, places], n)
+
+
+def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    """The equations of a program that is called."""
+    closed = _jax.close(eqn.params["jaxpr"])
+    jaxpr = closed.jaxpr
+    known: dict[Any, Operand] = dict(zip(jaxpr.invars, operands, strict=True))
+    if jaxpr.constvars:
+        raise NotBatchableError("A program that has data of its own has no rule.")
+    for inner in jaxpr.eqns:
+        found = batch(b, inner, [operand_of(known, x) for x in inner.invars], n)
+        known.update(zip(inner.outvars, found, strict=True))
+    return [all_rows(b, operand_of(known, x), n) for x in jaxpr.outvars]
+
+
+def operand_of(known: dict[Any, Operand], x: Atom) -> Operand:
+    """What stands for an atom, of which literals stand for themselves."""
+    return known[x] if type(x) is Var else Operand(x, False)
+
+
+_REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(["select_n", "clamp", "add_any"], _full),
+    **dict.fromkeys(["squeeze", "rev"], _along("dimensions")),
+    **dict.fromkeys(["concatenate", "sort"], _along("dimension")),
+    **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"], _along("axis")),
+    **dict.fromkeys(["split", "stack"], _along("axis")),
+    **{
+        f"reduce_{name}": _along("axes")
+        for name in ["sum", "prod", "max", "min", "and", "or", "xor"]
+    },
+    **dict.fromkeys(["argmax", "argmin"], _along("axes")),
+    **dict.fromkeys(["cholesky", "lu", "eigh", "triangular_solve", "fft"], _leading),
+    **dict.fromkeys(["jit", "pjit", "closed_call"], _call),
+    "broadcast_in_dim": _broadcast_in_dim,
+    "dot_general": _dot_general,
+    "dynamic_slice": _dynamic_slice,
+    "gather": _gather,
+    "pad": _pad,
+    "reshape": _reshape,
+    "slice": _slice,
+    "transpose": _transpose,
+}

@@ -1,0 +1,243 @@
+"""Loops without a recurrence become equations on all steps: any program of JAX's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+from jaxprgen._jax import check_jaxpr, sub_jaxprs
+from jaxprgen.function import jaxpr_as_fun
+from jaxprgen.passes import MapToVmap
+
+xs = np.random.default_rng(0).normal(size=(5, 3))
+w = np.random.default_rng(1).normal(size=(3, 3))
+indices = np.array([2, 0, 1, 1, 9])
+batched = MapToVmap()
+summed = MapToVmap(reassociate=True)
+
+
+def primitives(jaxpr):
+    """The names of the primitives of a program and of all programs inside."""
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        for _, inner in sub_jaxprs(eqn):
+            yield from primitives(inner)
+
+
+def each(step, *arrays, reverse=False):
+    """A loop without carries."""
+    return lax.scan(lambda c, row: (c, step(*row)), (), arrays, reverse=reverse)[1]
+
+
+MAPS = {
+    "elementwise": lambda x, w: each(lambda r: jnp.sin(r) * w[0] + 2, x),
+    "scalars": lambda x, w: each(lambda s: (s * 2, w @ jnp.ones(3) * s, 1 / s), x[:, 0]),
+    "backwards": lambda x, w: each(lambda r: r + 1, x, reverse=True),
+    "select": lambda x, w: each(lambda r: jnp.where(r[0] > 0, r, w[0]), x),
+    "select rows": lambda x, w: each(lambda r: jnp.where(w[0] > 0, r, 2 * r), x),
+    "clamp": lambda x, w: each(lambda r: lax.clamp(-0.5, r, 1.0), x),
+    "clamp between rows": lambda x, w: each(lambda r: lax.clamp(-jnp.abs(r), w[0], r + 9), x),
+    "broadcast": lambda x, w: each(lambda r: jnp.broadcast_to(r[:, None], (3, 2)), x),
+    "reshape": lambda x, w: each(lambda r: (r[None] * w).reshape(9), x),
+    "transpose": lambda x, w: each(lambda r: jnp.outer(r, w[1] + r).T, x),
+    "rev": lambda x, w: each(lambda r: r[::-1], x),
+    "slices": lambda x, w: each(lambda r: (r[1:], r[::2], r[2]), x),
+    "pad": lambda x, w: each(lambda r: jnp.pad(r, (1, 2)), x),
+    "concatenate": lambda x, w: each(lambda r: jnp.concatenate([r, w[0], r]), x),
+    "reduce": lambda x, w: each(lambda r: (r.sum(), (r > 0).any(), r.prod(), r.max()), x),
+    "argmax": lambda x, w: each(lambda r: (jnp.argmax(r), jnp.argmin(w * r, 1)), x),
+    "cumulate": lambda x, w: each(lambda r: (jnp.cumsum(r), lax.cummax(w * r, 1)), x),
+    "sort": lambda x, w: each(lambda r: jnp.sort(r * w, axis=0), x),
+    "sort by": lambda x, w: each(lambda r: lax.sort((r, w[0]), num_keys=1)[1], x),
+    "product with a matrix": lambda x, w: each(lambda r: r @ w, x),
+    "product from the right": lambda x, w: each(lambda r: w @ r, x),
+    "product of the row": lambda x, w: each(lambda r: jnp.vdot(r, jnp.sin(r)), x),
+    "batches": lambda x, w: each(lambda r: jnp.einsum("bi,bij->bj", w * r, jnp.stack([w] * 3)), x),
+    "batches of the other": lambda x, w: each(lambda r: jnp.einsum("bi,bi->b", w, w * r), x),
+    "batches of one": lambda x, w: each(lambda r: jnp.einsum("bi,bij->bj", w, r * w[None] * w), x),
+    "outer": lambda x, w: each(lambda r: jnp.einsum("ij,k->ikj", w, r), x),
+    "rows of a table": lambda x, w: each(lambda i: jnp.asarray(w)[i], indices),
+    "a place in the row": lambda x, w: each(lambda r, i: r[i], x, indices),
+    "places in the row": lambda x, w: each(lambda r: r[jnp.array([2, 0, 2, 7])], x),
+    "places": lambda x, w: each(lambda r, i: (r * w)[jnp.stack([i, 0 * i]), :2], x, indices),
+    "a block at one place": lambda x, w: each(
+        lambda r: lax.dynamic_slice(r, [jnp.argmax(w[0])], [2]), x
+    ),
+    "a block": lambda x, w: each(lambda r, i: lax.dynamic_slice(r * w, [i, 1], [1, 2]), x, indices),
+    "cholesky": lambda x, w: each(lambda r: jnp.linalg.cholesky(w @ w.T + jnp.diag(r**2)), x),
+    "solve": lambda x, w: each(
+        lambda r: lax.linalg.triangular_solve(w + 5 * jnp.eye(3), r[:, None], left_side=True), x
+    ),
+    "a program that is called": lambda x, w: each(jax.jit(lambda r: r @ w + 1), x),
+    "a row as it is": lambda x, w: each(lambda r: (r, r, w[0], 3.0), x),
+    "bits": lambda x, w: each(lambda i: (i & 3, lax.population_count(i), i << 2), indices),
+    "loops in loops": lambda x, w: each(lambda r: each(lambda s: s * r[0], r), x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_maps(name):
+    """No loop is left; values are JAX's, and so are derivatives."""
+    f = MAPS[name]
+    closed = jax.make_jaxpr(f)(xs, w)
+    found = batched(closed)
+    assert "scan" not in primitives(found.jaxpr)
+    check_jaxpr(found.jaxpr)
+    run = jaxpr_as_fun(found)
+    wanted = jax.tree.leaves(f(xs, w))
+    for x, y in zip(run(xs, w), wanted, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+
+    def total(values):
+        floats = [jnp.sum(jnp.sin(v)) for v in values if jnp.issubdtype(v.dtype, jnp.floating)]
+        return sum(floats, jnp.zeros(()))
+
+    wanted = jax.grad(lambda *a: total(jax.tree.leaves(f(*a))), (0, 1))(xs, w)
+    for x, y in zip(jax.grad(lambda *a: total(run(*a)), (0, 1))(xs, w), wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
+
+
+def loop(step, start, reverse=False):
+    return lambda x, w: lax.scan(step, start, x, reverse=reverse)
+
+
+CARRIES = {
+    "handed over": loop(lambda c, r: (r, c * r), np.ones(3)),
+    "handed over twice": loop(lambda c, r: ((r + 1, c[0]), c[1] - c[0]), (np.ones(3), np.zeros(3))),
+    "kept": loop(lambda c, r: (c, c * r), np.ones(3)),
+    "a constant": loop(lambda c, r: (np.zeros(3), c), np.ones(3)),
+    "not used": loop(lambda c, r: (r, ()), np.ones(3)),
+    "a count": loop(lambda c, r: ((c[0] + 1, c[1] | (r[0] > 0)), r), (0, False)),
+    "a product of integers": loop(lambda c, r: (c * (1 + (r[0] > 0)), r), 1),
+    "the largest integer": loop(lambda c, r: (jnp.maximum(jnp.argmax(r), c), ()), np.int64(0)),
+}
+SUMS = {
+    "a sum": loop(lambda c, r: (c + r * r, r), np.ones(3)),
+    "a sum in parts": loop(lambda c, r: (r[0] + (c + r.sum()) + 1.0, ()), np.float64(0.5)),
+    "extrema": loop(
+        lambda c, r: ((jnp.minimum(c[0], r), jnp.maximum(r, c[1])), ()), (xs[0], xs[0])
+    ),
+    "a sum of what was handed over": loop(
+        lambda c, r: ((r, c[1] + c[0] * r), ()), (np.ones(3), np.zeros(3))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("name", [*CARRIES, *SUMS])
+def test_carries(name, backwards):
+    f = {**CARRIES, **SUMS}[name]
+    if backwards:
+        f = lambda x, w, f=f: jax.tree.map(lambda y: y, f(x[::-1], w))  # noqa: E731
+    closed = jax.make_jaxpr(f)(xs, w)
+    found = (summed if name in SUMS else batched)(closed)
+    assert "scan" not in primitives(found.jaxpr)
+    check_jaxpr(found.jaxpr)
+    for x, y in zip(jaxpr_as_fun(found)(xs, w), jax.tree.leaves(f(xs, w)), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+custom = jax.custom_jvp(lambda x: x)
+custom.defjvps(lambda t, y, x: t)
+
+
+def printing(c, r):
+    jax.debug.print("{}", r)
+    return c, r
+
+
+LEFT = {
+    "a recurrence": (summed, loop(lambda c, r: (jnp.sin(c) + r, c), np.ones(3))),
+    "two that feed each other": (summed, loop(lambda c, r: ((c[1] + r, c[0]), r), (xs[0], xs[1]))),
+    "a sum that is read": (summed, loop(lambda c, r: (c + r, c), np.ones(3))),
+    "a sum that is stacked": (summed, loop(lambda c, r: (c + r, c + r), np.ones(3))),
+    "a sum of itself": (summed, loop(lambda c, r: (c + c, r), np.ones(3))),
+    "a sum and a product": (summed, loop(lambda c, r: ((c + r) * r, r), np.ones(3))),
+    "a product": (summed, loop(lambda c, r: (c * r, r), np.ones(3))),
+    "a sum in order": (batched, loop(lambda c, r: (c + r, r), np.ones(3))),
+    "memory": (MapToVmap(memory=5 * 24 - 1), lambda x, w: each(lambda r: r + 1, x)),
+    "an effect": (summed, loop(printing, ())),
+    "a branch": (summed, lambda x, w: each(lambda r: lax.cond(r[0] > 0, jnp.sin, jnp.cos, r), x)),
+    "a rule of the user's": (summed, lambda x, w: each(custom, x)),
+    "no step": (summed, lambda x, w: each(jnp.sin, x[:0])),
+    "a value to pad with": (summed, lambda x, w: each(lambda r: lax.pad(r, r[0], [(1, 0, 0)]), x)),
+    "no loop": (summed, lambda x, w: x @ w),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_stays_a_loop(name):
+    """The program itself is given back."""
+    rewrite, f = LEFT[name]
+    closed = jax.make_jaxpr(f)(xs, w)
+    assert rewrite(closed) is closed
+    assert name == "no loop" or "scan" in primitives(closed.jaxpr)
+
+
+def test_memory_that_is_enough():
+    closed = jax.make_jaxpr(lambda x: each(lambda r: r + 1, x))(xs)
+    assert "scan" not in primitives(MapToVmap(memory=5 * 24)(closed).jaxpr)
+
+
+@pytest.mark.parametrize("around", ["jit", "cond", "while", "scan"])
+def test_programs_inside(around):
+    """Of two equal ones one is made; what is around them stays."""
+
+    def inner(x):
+        return each(lambda r: r * 2, x)
+
+    wraps = {
+        "jit": lambda x: jax.jit(inner)(x) + jax.jit(inner)(2 * x),
+        "cond": lambda x: lax.cond(x[0, 0] > 0, inner, lambda x: x, x),
+        "while": lambda x: lax.while_loop(lambda x: x.max() < 100, lambda x: inner(jnp.abs(x)), x),
+        "scan": lambda x: lax.scan(lambda c, _: (jnp.sin(inner(c)), ()), x, None, 3)[0],
+    }
+    f = wraps[around]
+    closed = jax.make_jaxpr(f)(xs)
+    found = summed(closed)
+    assert [*primitives(found.jaxpr)].count("scan") == (around == "scan")
+    np.testing.assert_allclose(jaxpr_as_fun(found)(xs)[0], f(xs), rtol=1e-12)
+    if around == "jit":
+        called = {id(s) for e in found.jaxpr.eqns for _, s in sub_jaxprs(e)}
+        before = {id(s) for e in closed.jaxpr.eqns for _, s in sub_jaxprs(e)}
+        assert len(called) == len(before)
+
+
+UNARY = [jnp.sin, jnp.exp, lambda v: v * 2.0, jnp.cumsum, jnp.sort, lambda v: v[::-1], jnp.abs]
+BINARY = [jnp.add, jnp.multiply, lambda a, b: jnp.where(a > 0, a, b), lambda a, b: a * b.sum()]
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data(), n=st.integers(1, 4), k=st.integers(0, 3), backwards=st.booleans())
+def test_random_bodies(data, n, k, backwards):
+    """Bodies of any equations, with carries that hand over and sums: what JAX computes."""
+    choices = data.draw(
+        st.lists(
+            st.tuples(st.sampled_from(range(11)), st.integers(0, 9), st.integers(0, 9)), max_size=6
+        )
+    )
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    x, c = generator.normal(size=(n, k)), generator.normal(size=k)
+
+    def step(carry, row):
+        before, total = carry
+        values = [row, c, before]
+        for which, i, j in choices:
+            a, b = values[i % len(values)], values[j % len(values)]
+            values.append(UNARY[which](a) if which < 7 else BINARY[which - 7](a, b))
+        return (row + c, total + values[-1]), (values[-1], values[len(values) // 2])
+
+    def f(x):
+        return lax.scan(step, (c, np.zeros(k)), x, reverse=backwards)
+
+    closed = jax.make_jaxpr(f)(x)
+    found = summed(closed)
+    assert "scan" not in primitives(found.jaxpr)
+    check_jaxpr(found.jaxpr)
+    for got, wanted in zip(jaxpr_as_fun(found)(x), jax.tree.leaves(f(x)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)

@@ -14,12 +14,12 @@ from jaxprgen.frontend.aesara.library import is_array
 
 SPREADING = (
     *("tensor.nlinalg", "tensor.slinalg", "tensor.nnet.abstract_conv", "tensor.nnet.conv"),
-    *("tensor.blas", "tensor.blas_c", "tensor.blas_scipy"),
+    *("tensor.blas", "tensor.blas_c", "tensor.blas_scipy", "tensor.fft"),
 )
 """Modules of Ops by whose algorithms it is decided which elements infinities and NaN reach.
 
-Those of matrices; products, of which BLAS leaves out some zero factors; and convolutions: XLA
-multiplies by the zeros around an operand.
+Those of matrices; products, of which BLAS leaves out some zero factors; convolutions: XLA
+multiplies by the zeros around an operand; and Fourier transforms.
 """
 
 
@@ -38,6 +38,8 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     if type(node.op) in FITTING and not FITTING[type(node.op)](node.op, *inputs):
         return True
     kind = kind_of(node)
+    if kind.__name__ in ("Index", "Count", "Remove") and any(map(_has_nan, inputs)):
+        return True  # Aesara takes for equal what has its NaN in the same places.
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     if kind.__name__ == "ArgSortOp" and len(np.unique(arrays[0])) < arrays[0].size:
         return True  # NumPy's quicksort takes equal elements in any order.
@@ -47,6 +49,12 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
         return True
     outputs = dtypes_of(node.outputs)
     return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
+
+
+def _has_nan(x: Any) -> bool:
+    if isinstance(x, list):
+        return any(map(_has_nan, x))
+    return isinstance(x, np.ndarray) and x.dtype.kind in "fc" and bool(np.isnan(x).any())
 
 
 def _is_degenerate(kind: str, matrix: Any) -> bool:
@@ -77,6 +85,8 @@ def _spreads(node: Any, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]])
 
 def _is_singular(kind: str, arrays: Sequence[Any]) -> bool:
     """Whether a special function has no limit there, or versions of SciPy differ."""
+    if kind == "GammaLn":
+        return bool(np.any(np.isneginf(arrays[0])))  # -inf in SciPy, inf in C: there is no limit.
     if kind == "Gamma":
         return bool(np.any((arrays[0] <= 0) & (arrays[0] == np.floor(arrays[0].real))))
     if kind in ("BetaInc", "BetaIncDer") and any(np.any(x <= 0) for x in arrays[:2]):
@@ -100,5 +110,5 @@ def _wraps(kind: str, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -
     if "Advanced" in kind:  # Sums are cut off after each of several terms, not after all.
         return any(x.dtype.kind in "fc" for x in arrays)
     limits = np.iinfo(declared)
-    floats = [x for x in arrays if x.dtype.kind == "f"]
+    floats = [x.real for x in arrays if x.dtype.kind in "fc"]
     return not all(np.all((x > limits.min - 1) & (x < limits.max)) for x in floats)

@@ -76,11 +76,14 @@ def test_matmul_broadcasts_leading_axes(dtype):
     assert_agrees(inputs, outputs, args)
 
 
-def test_matmul_of_complex_numbers_without_a_dtype_is_the_real_part():
-    """Aesara declares float64, whatever the operands."""
-    args = [draw((2, 3), "complex128"), draw((3, 2), "complex128", 1)]
+@pytest.mark.parametrize(
+    "dtypes", [("complex128",) * 2, ("bool",) * 2, ("uint8", "int8"), ("uint8",) * 2]
+)
+def test_matmul_without_a_dtype(dtypes):
+    """NumPy's result, wrapped around and all, in the float64 that Aesara declares."""
+    args = [100 * draw((2, 3), dtypes[0]), 100 * draw((3, 2), dtypes[1], 1)]
+    args = [a.astype(dtype) for a, dtype in zip(args, dtypes, strict=True)]
     x, y = map(tensor, args)
-    assert x.type.dtype == y.type.dtype == "complex128"
     out = at.math.MatMul(None)(x, y)
     ours = jaxprgen.compile([x, y], out)(*args)
     np.testing.assert_array_equal(ours, np.matmul(*args).real)

@@ -21,11 +21,15 @@ def lower_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
 
 @lowers(MatMul)
 def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
-    """`numpy.matmul`, in the declared dtype; of complex numbers, if that is real, its real part."""
+    """`numpy.matmul`, in the Op's dtype. Without one, Aesara declares ``floatX`` whatever NumPy's
+    result is, which is converted: of complex numbers that gives the real part.
+    """
     b = ctx.builder
-    common = np.result_type(dtype_of(x), dtype_of(y))
-    working = common if common.kind == "c" else ctx.dtype
+    natural = np.result_type(dtype_of(x), dtype_of(y)) if ctx.op.dtype is None else ctx.dtype
+    working = np.dtype(np.int32) if natural.kind == "b" else natural
     product = linalg.matmul(b, ew.convert(b, x, working), ew.convert(b, y, working))
+    if natural.kind == "b":  # True wherever any product is.
+        product = ew.truth(b, product)
     return ew.convert(b, product, ctx.dtype)
 
 

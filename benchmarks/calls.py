@@ -35,9 +35,7 @@ def by_hand(X: Any, tau: Any, lam: Any, beta: Any, y: Any) -> Any:
     )
 
 
-def cost(
-    functions: dict[str, Callable[..., Any]], args: Any, rounds: int = 400
-) -> dict[str, float]:
+def cost(functions: dict[str, Callable[..., Any]], args: Any) -> dict[str, float]:
     """Microseconds of a call of each: the median over 400 rounds of ten calls in a row."""
     taken: dict[str, list[float]] = {name: [] for name in functions}
     for f in functions.values():

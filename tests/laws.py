@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import aesara
@@ -10,7 +10,7 @@ import numpy as np
 from aesara.compile.mode import Mode
 
 import jaxprgen
-from jaxprgen._jax import check_jaxpr
+from jaxprgen._jax import check_jaxpr, sub_jaxprs
 
 DTYPES = (
     "bool",
@@ -75,3 +75,11 @@ def assert_agrees(
 def equations(f: Any, *args: Any) -> list[str]:
     """The names of the primitives of a compiled function's program, in order."""
     return [eqn.primitive.name for eqn in f.jaxpr(*args).jaxpr.eqns]
+
+
+def all_equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a program and of all programs inside."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for _, inner in sub_jaxprs(eqn):
+            yield from all_equations(inner)

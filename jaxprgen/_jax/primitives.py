@@ -136,9 +136,11 @@ def top_k_params(k: int, axis: int) -> dict[str, Any]:
 _SCAN = inspect.signature(_loops._scan_impl).parameters  # type: ignore[attr-defined]
 
 
-def scan_params(jaxpr: Any, length: int, constants: int, carries: int, arrays: int) -> Any:
-    """The parameters of a ``scan`` with this body over so many steps, in order."""
-    params: dict[str, Any] = {"reverse": False, "length": length, "jaxpr": jaxpr}
+def scan_params(
+    jaxpr: Any, length: int, constants: int, carries: int, arrays: int, *, reverse: bool
+) -> dict[str, Any]:
+    """The parameters of a ``scan`` with this body over so many steps, or from the last one on."""
+    params: dict[str, Any] = {"reverse": reverse, "length": length, "jaxpr": jaxpr}
     if "ft_in" in _SCAN:
         of = _flattree.nones
         results = len(jaxpr.jaxpr.outvars) - carries

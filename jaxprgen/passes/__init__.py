@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.passes.map_to_vmap import MapToVmap
+from jaxprgen.passes.loops import DistributeScan, MapToVmap
 
 Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
-DEFAULT: tuple[Pass, ...] = (MapToVmap(reassociate=True),)
+DEFAULT: tuple[Pass, ...] = (MapToVmap(reassociate=True), DistributeScan(reassociate=True))
 """What `jaxprgen.compile` does to the program it emitted."""
 
-__all__ = ["DEFAULT", "MapToVmap", "Pass"]
+__all__ = ["DEFAULT", "DistributeScan", "MapToVmap", "Pass"]

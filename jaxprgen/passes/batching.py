@@ -39,6 +39,14 @@ class Operand(NamedTuple):
 Rule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[Operand], int], Sequence[Atom]]
 
 
+def has_rule(eqn: JaxprEqn) -> bool:
+    """Whether there may be equations that do for all rows what this one does for a row."""
+    name = eqn.primitive.name
+    if name in _CALLS:
+        return all(map(has_rule, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
+    return not eqn.effects and (not eqn.invars or name in lax.ELEMENTWISE or name in _RULES)
+
+
 def batch(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Operand]:
     """Emit what gives all rows of an equation's results, or those that all rows share.
 
@@ -47,14 +55,11 @@ def batch(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> lis
     NotBatchableError
         The primitive has no rule, or an effect; or the rule does not take these operands.
     """
-    name = eqn.primitive.name
-    if eqn.effects:
-        raise NotBatchableError(f"{name} has an effect.")
     if not any(x.is_batched for x in operands):
         return [Operand(x, False) for x in _bind(b, eqn, [x.atom for x in operands])]
-    rule = _elementwise if name in lax.ELEMENTWISE else _RULES.get(name)
-    if rule is None:
-        raise NotBatchableError(f"{name} has no rule.")
+    if not has_rule(eqn):
+        raise NotBatchableError(f"{eqn.primitive} has an effect, or no rule.")
+    rule = _RULES.get(eqn.primitive.name, _elementwise)
     return [Operand(x, True) for x in rule(b, eqn, operands, n)]
 
 
@@ -233,6 +238,7 @@ def operand_of(known: dict[Any, Operand], x: Atom) -> Operand:
     return known[x] if type(x) is Var else Operand(x, False)
 
 
+_CALLS = ("jit", "pjit", "closed_call")
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(["select_n", "clamp", "add_any"], _full),
@@ -246,7 +252,7 @@ _RULES: dict[str, Rule] = {
     },
     **dict.fromkeys(["argmax", "argmin"], _along("axes")),
     **dict.fromkeys(["cholesky", "lu", "eigh", "triangular_solve", "fft"], _leading),
-    **dict.fromkeys(["jit", "pjit", "closed_call"], _call),
+    **dict.fromkeys(_CALLS, _call),
     "broadcast_in_dim": _broadcast_in_dim,
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,

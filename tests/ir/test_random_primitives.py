@@ -7,9 +7,10 @@ import inspect
 import jax
 import numpy as np
 import pytest
+from laws import all_equations
 
 from jaxprgen import _jax
-from jaxprgen._jax import check_jaxpr, sub_jaxprs
+from jaxprgen._jax import check_jaxpr
 from jaxprgen.ir import Builder, primitives
 from jaxprgen.ir.primitives import random
 
@@ -36,13 +37,6 @@ ROWS = {
 }
 
 
-def equations(jaxpr):
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for _, inner in sub_jaxprs(eqn):
-            yield from equations(inner)
-
-
 def test_every_constructor_is_in_the_table():
     assert sorted(ROWS) == sorted(n for n, f in vars(random).items() if inspect.isfunction(f))
 
@@ -51,7 +45,7 @@ def test_every_constructor_is_in_the_table():
 def test_equations_and_types_are_those_of_jax(name):
     function, operands, options = ROWS[name]
     theirs = jax.make_jaxpr(function)(*operands).jaxpr
-    (wanted,) = (eqn for eqn in equations(theirs) if eqn.primitive.name == name)
+    (wanted,) = (eqn for eqn in all_equations(theirs) if eqn.primitive.name == name)
     b = Builder([_jax.type_of(x) for x in operands])
     closed = b.build([getattr(primitives, name)(b, *b.inputs, **options)])
     check_jaxpr(closed.jaxpr)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from laws import all_equations
 
 from jaxprgen._jax import check_jaxpr, sub_jaxprs
 from jaxprgen.function import jaxpr_as_fun
@@ -21,10 +22,7 @@ summed = MapToVmap(reassociate=True)
 
 def primitives(jaxpr):
     """The names of the primitives of a program and of all programs inside."""
-    for eqn in jaxpr.eqns:
-        yield eqn.primitive.name
-        for _, inner in sub_jaxprs(eqn):
-            yield from primitives(inner)
+    return [e.primitive.name for e in all_equations(jaxpr)]
 
 
 def each(step, *arrays, reverse=False):
@@ -200,7 +198,7 @@ def test_programs_inside(around):
     f = wraps[around]
     closed = jax.make_jaxpr(f)(xs)
     found = summed(closed)
-    assert [*primitives(found.jaxpr)].count("scan") == (around == "scan")
+    assert primitives(found.jaxpr).count("scan") == (around == "scan")
     np.testing.assert_allclose(jaxpr_as_fun(found)(xs)[0], f(xs), rtol=1e-12)
     if around == "jit":
         called = {id(s) for e in found.jaxpr.eqns for _, s in sub_jaxprs(e)}

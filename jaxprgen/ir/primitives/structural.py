@@ -161,11 +161,14 @@ def scan(
     carries: Sequence[Atom],
     arrays: Sequence[Atom],
     length: int,
+    *,
+    reverse: bool = False,
 ) -> list[Var]:
     """The carries after ``length`` steps, and what these give besides, one behind the other.
 
     ``body`` takes constants, carries and one slice of each array along its first axis, and gives
-    carries and results.
+    carries and results. With ``reverse`` the step of the last slices is the first.
     """
-    params = _jax.scan_params(body, length, len(constants), len(carries), len(arrays))
+    counts = len(constants), len(carries), len(arrays)
+    params = _jax.scan_params(body, length, *counts, reverse=reverse)
     return b.bind_multiple(_jax.primitive("scan"), [*constants, *carries, *arrays], params)

@@ -1,0 +1,207 @@
+"""What a step does not need of the one before leaves the loop: of any program of JAX's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+from jaxprgen._jax import check_jaxpr, open_jaxpr
+from jaxprgen.function import jaxpr_as_fun
+from jaxprgen.passes import DistributeScan
+
+xs = np.random.default_rng(0).normal(size=(6, 3))
+w = np.random.default_rng(1).normal(size=(3, 3))
+exact = DistributeScan()
+summing = DistributeScan(reassociate=True)
+
+
+def loop(step, start, reverse=False):
+    return lambda x, w: lax.scan(lambda c, r: step(c, r, w), start, x, reverse=reverse)
+
+
+def body_of(closed):
+    """The body of a program's only loop, and how many arrays it reads and stacks."""
+    (eqn,) = (e for e in closed.jaxpr.eqns if e.primitive.name == "scan")
+    return [e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns]
+
+
+one = np.ones(3)
+LOOPS = {
+    "before": (exact, loop(lambda c, r, w: (jnp.tanh(c + r @ w), c), one), {"add", "tanh"}),
+    "behind": (exact, loop(lambda c, r, w: (c * r, jnp.sin(c @ w) ** 2), one), {"mul"}),
+    "both": (
+        exact,
+        loop(lambda c, r, w: (c * jnp.exp(r), (jnp.log(c * c) @ w, c + r, 2 * r)), one),
+        {"mul"},
+    ),
+    "what is handed over before": (
+        exact,
+        loop(lambda c, r, w: ((jnp.sin(c[0]) + c[1], jnp.exp(r)), c[0]), (one, one)),
+        {"sin", "add"},
+    ),
+    "what is handed over behind": (
+        exact,
+        loop(lambda c, r, w: ((jnp.sin(c[0]) + r, c[0] * 2), jnp.cos(c[1])), (one, one)),
+        {"sin", "add"},
+    ),
+    "a recurrence that another one needs": (
+        exact,
+        loop(
+            lambda c, r, w: (
+                (jnp.sin(c[0]), c[1] * c[2], jnp.cos(c[0])),
+                c[1] @ w,
+            ),
+            (one, one, one),
+        ),
+        {"sin", "cos", "mul"},
+    ),
+    "a sum behind": (
+        summing,
+        loop(lambda c, r, w: ((jnp.sin(c[0]) + r, c[1] + c[0] @ w), None), (one, one)),
+        {"sin", "add"},
+    ),
+    "a sum of products": (
+        summing,
+        loop(
+            lambda c, r, w: ((jnp.sin(c[0]) + r, c[1] + jnp.outer(c[0], r), c[2] + 1), None),
+            (one, w, np.int32(0)),
+        ),
+        {"sin", "add"},
+    ),
+    "a sum in order": (
+        exact,
+        loop(lambda c, r, w: (c + jnp.sin(r), jnp.cos(c)), one),
+        {"add"},
+    ),
+}
+
+
+def same_and_gradients(f, found, rtol=1e-12):
+    """A program gives what a function does, and has its derivatives."""
+    check_jaxpr(found.jaxpr)
+    run = jaxpr_as_fun(found)
+
+    def total(values):
+        return sum(jnp.sum(jnp.sin(v)) for v in values)
+
+    for x, y in zip(run(xs, w), jax.tree.leaves(f(xs, w)), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=rtol)
+    wanted = jax.grad(lambda *a: total(jax.tree.leaves(f(*a))), (0, 1))(xs, w)
+    for x, y in zip(jax.grad(lambda *a: total(run(*a)), (0, 1))(xs, w), wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_only_the_recurrence_stays(name):
+    rewrite, f, inside = LOOPS[name]
+    found = rewrite(jax.make_jaxpr(f)(xs, w))
+    assert set(body_of(found)) == inside
+    same_and_gradients(f, found)
+    assert rewrite(found) is found
+
+
+@pytest.mark.parametrize("name", ["both", "what is handed over behind", "a sum behind"])
+def test_backwards(name):
+    """What JAX makes of a gradient runs backwards: ``reverse`` of the loop."""
+    f = LOOPS[name][1]
+
+    def backwards(x, w):
+        return jax.vjp(lambda x: jax.tree.leaves(f(x, w)), x)[1](
+            [jnp.ones_like(y) for y in jax.tree.leaves(f(x, w))]
+        )
+
+    closed = jax.make_jaxpr(backwards)(xs, w)
+    assert any(e.params.get("reverse") for e in closed.jaxpr.eqns)
+    found = DistributeScan(reassociate=True)(closed)
+    assert found is not closed
+    for x, y in zip(jaxpr_as_fun(found)(xs, w), backwards(xs, w), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10)
+
+
+def branching(c, r, w):
+    return lax.cond(r[0] > 0, jnp.sin, jnp.cos, c), r
+
+
+LEFT = {
+    "nothing to move": loop(lambda c, r, w: (jnp.sin(c) + r, None), one),
+    "no more to win than to hand over": loop(
+        lambda c, r, w: ((jnp.sin(c[0]), jnp.cos(c[1])), c[0] * c[1]), (one, one)
+    ),
+    "a sum whose order matters": loop(lambda c, r, w: (c + r, c), one),
+    "no recurrence": loop(lambda c, r, w: (r, c), one),
+    "no step": lambda x, w: loop(lambda c, r, w: (jnp.sin(c), jnp.exp(r)), one)(x[:0], w),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_stays(name):
+    closed = jax.make_jaxpr(LEFT[name])(xs, w)
+    assert summing(closed) is closed
+
+
+STUCK = {
+    "in the recurrence": lambda c, r, w: (branching(c, r, w)[0], jnp.exp(c) @ w),
+    "behind it": lambda c, r, w: (jnp.sin(c), jnp.exp(branching(c, r, w)[0]) @ w),
+    "without any": lambda c, r, w: (c, jnp.exp(branching(one, r, w)[0]) @ w),
+    "of what is handed over": lambda c, r, w: (r @ w, jnp.exp(branching(c, r, w)[0]) @ w),
+}
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_a_branch_stays_alone(name):
+    """What has no rule does not keep the rest from leaving."""
+    f = loop(STUCK[name], one)
+    found = exact(jax.make_jaxpr(f)(xs, w))
+    assert "cond" in body_of(found)
+    assert not {"exp", "dot_general"}.intersection(body_of(found))
+    same_and_gradients(f, found)
+
+
+def test_memory():
+    f = loop(lambda c, r, w: (c * r, jnp.sin(c)), one)
+    closed = jax.make_jaxpr(f)(xs, w)
+    rows = 6 * 3 * 8
+    assert DistributeScan(memory=2 * rows)(closed) is not closed
+    assert DistributeScan(memory=2 * rows - 1)(closed) is closed
+
+
+OPERATIONS = [
+    jnp.sin,
+    jnp.tanh,
+    lambda v: v[::-1],
+    jnp.add,
+    jnp.multiply,
+    lambda a, b: jnp.where(a > 0, a, b),
+    lambda a, b: a * b.sum(),
+]
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), n=st.integers(1, 4), k=st.integers(0, 3), backwards=st.booleans())
+def test_random_loops(data, n, k, backwards):
+    """Three carries that any equations change, and what is stacked: as JAX runs them."""
+    places = st.integers(0, 9)
+    choices = data.draw(st.lists(st.tuples(st.integers(0, 6), places, places), max_size=8))
+    ends = data.draw(st.lists(places, min_size=6, max_size=6))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    x, start = generator.normal(size=(n, k)), tuple(generator.normal(size=(3, k)))
+
+    def step(carry, row):
+        values = [row, *carry]
+        for which, i, j in choices:
+            a, b = values[i % len(values)], values[j % len(values)]
+            values.append(OPERATIONS[which](a) if which < 3 else OPERATIONS[which](a, b))
+        found = [values[i % len(values)] for i in ends]
+        return (found[0], found[1], carry[2] + found[2]), found[3:]
+
+    def f(x):
+        return lax.scan(step, start, x, reverse=backwards)
+
+    found = summing(jax.make_jaxpr(f)(x))
+    check_jaxpr(found.jaxpr)
+    for got, wanted in zip(jaxpr_as_fun(found)(x), jax.tree.leaves(f(x)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)

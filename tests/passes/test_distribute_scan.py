@@ -128,8 +128,8 @@ def branching(c, r, w):
 
 LEFT = {
     "nothing to move": loop(lambda c, r, w: (jnp.sin(c) + r, None), one),
-    "no more to win than to hand over": loop(
-        lambda c, r, w: ((jnp.sin(c[0]), jnp.cos(c[1])), c[0] * c[1]), (one, one)
+    "no more to win than to hand over": lambda x, w: lax.scan(
+        lambda c, _: ((jnp.sin(c[0]), jnp.cos(c[1])), c[0] * c[1]), (one, one), None, 6
     ),
     "a sum whose order matters": loop(lambda c, r, w: (c + r, c), one),
     "no recurrence": loop(lambda c, r, w: (r, c), one),

@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
+import numpy as np
+
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
@@ -156,7 +159,7 @@ class Steps:
                 readers.setdefault(x, []).append(e)
         found: dict[Any, _Reduction] = {}
         for v in self.afters:
-            is_exact = v.aval.dtype.kind not in "fc"
+            is_exact = not jax.dtypes.issubdtype(v.aval.dtype, np.inexact)
             allowed = _REDUCTIONS.keys() - (set() if is_exact else {"mul"})
             reduction = self._reduction(v, readers, allowed) if is_exact or reassociate else None
             if reduction is not None:

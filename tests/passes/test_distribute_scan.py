@@ -205,3 +205,31 @@ def test_random_loops(data, n, k, backwards):
     check_jaxpr(found.jaxpr)
     for got, wanted in zip(jaxpr_as_fun(found)(x), jax.tree.leaves(f(x)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
+def test_keys(make):
+    """Draws are those of the loop; keys that are handed over are not numbers to add up."""
+
+    def f(keys, x):
+        def step(carry, row):
+            key, before = carry
+            key, own = jax.random.split(key)
+            return (key, row[0]), (jax.random.normal(own) + jnp.exp(row[1]), before)
+
+        return lax.scan(step, (keys[0], keys[0]), (keys, x))
+
+    args = jax.random.split(make(0), 6), xs
+    found = summing(jax.make_jaxpr(f)(*args))
+    assert "exp" not in body_of(found)
+    check_jaxpr(found.jaxpr)
+    for x, y in zip(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)), strict=True):
+        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x, y = map(jax.random.key_data, (x, y))
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+def test_sums_of_bfloat16_are_not_exact():
+    f = loop(lambda c, r, w: (c + r, jnp.sin(r)), jnp.ones(3, jnp.bfloat16))
+    closed = jax.make_jaxpr(f)(xs.astype(jnp.bfloat16), w)
+    assert "add" in body_of(exact(closed))

@@ -18,6 +18,7 @@ from eight_schools import EFFECTS, ERRORS, NAMES, exact_means, quantities
 jax.config.update("jax_enable_x64", True)
 
 CHAINS, WARMUP, DRAWS = 8, 200, 800
+SIZES = {"HMC": 0.25, "NUTS": 0.35}
 
 
 def log_density(q):
@@ -55,12 +56,12 @@ def sample(step, size, key):
 
 
 def main():
-    kernels = {"HMC": (transition(aehmc.hmc, 12), 0.25), "NUTS": (transition(aehmc.nuts), 0.35)}
+    kernels = {"HMC": transition(aehmc.hmc, 12), "NUTS": transition(aehmc.nuts)}
     exact = exact_means()
     found = {}
-    for number, (name, (step, size)) in enumerate(kernels.items()):
-        program = step.jaxpr(jax.random.key(0), np.zeros(10), size)
-        found[name] = quantities(sample(step, size, jax.random.key(number)))
+    for number, (name, step) in enumerate(kernels.items()):
+        program = step.jaxpr(jax.random.key(0), np.zeros(10), SIZES[name])
+        found[name] = quantities(sample(step, SIZES[name], jax.random.key(number)))
         print(f"{name}: one program of {len(program.jaxpr.eqns)} equations and what is inside")
     print("mean of     exact   " + "   ".join(f"{name:>8}" for name in found))
     for i, name in enumerate(NAMES):

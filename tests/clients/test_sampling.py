@@ -38,10 +38,24 @@ def assert_means(draws, mean, error=0.0):
     """Draws, by chain, have this mean, itself known up to an error."""
     draws = np.asarray(draws)
     assert split_gelman_rubin(draws) < 1.02
-    error = np.hypot(draws.std() / np.sqrt(effective_sample_size(draws)), error)
+    error = np.hypot(error_of_mean(draws), error)
     assert abs(draws.mean() - mean) < ERRORS * error
     # A mean that is off by more than this would not have passed.
     assert ERRORS * error < 0.25 * draws.std()
+
+
+def error_of_mean(draws):
+    """The Monte-Carlo standard error of a mean of draws, by chain."""
+    return draws.std() / np.sqrt(effective_sample_size(draws))
+
+
+def assert_alike(draws, others):
+    """Draws, by chain, have the mean and the variance of others."""
+    draws, others = np.asarray(draws), np.asarray(others)
+    center = (draws.mean() + others.mean()) / 2
+    for power in (1, 2):
+        a, b = (draws - center) ** power, (others - center) ** power
+        assert_means(a, b.mean(), error_of_mean(b))
 
 
 def test_eight_schools_by_blackjax_and_numpyro(eight_schools, capsys):

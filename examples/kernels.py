@@ -30,13 +30,13 @@ def log_density(q):
 
 
 def transition(module, *settings):
-    """A transition as a function of a key, a position and the size of steps."""
+    """A transition as a graph: of a position and the size of steps, to a position; and updates."""
     q, size = at.dvector("q"), at.dscalar("size")
     stream = at.random.RandomStream()
     kernel = module.new_kernel(stream, log_density)
     mass = at.ones(q.shape[0])
-    results, _ = kernel(*module.new_state(q, log_density), size, mass, *settings)
-    return jaxprgen.compile([q, size], results[0])
+    results, updates = kernel(*module.new_state(q, log_density), size, mass, *settings)
+    return [q, size], results[0], updates
 
 
 def sample(step, size, key):
@@ -59,7 +59,8 @@ def main():
     kernels = {"HMC": transition(aehmc.hmc, 12), "NUTS": transition(aehmc.nuts)}
     exact = exact_means()
     found = {}
-    for number, (name, step) in enumerate(kernels.items()):
+    for number, (name, (inputs, output, _)) in enumerate(kernels.items()):
+        step = jaxprgen.compile(inputs, output)  # A function of a key, a position and the size.
         program = step.jaxpr(jax.random.key(0), np.zeros(10), SIZES[name])
         found[name] = quantities(sample(step, SIZES[name], jax.random.key(number)))
         print(f"{name}: one program of {len(program.jaxpr.eqns)} equations and what is inside")

@@ -1,0 +1,135 @@
+"""What a draw by NUTS costs, and how good draws are: ``python benchmarks/samplers.py``.
+
+Eight schools, as in examples/kernels.py, by aehmc's NUTS as one JAX program, by the same graph as
+an Aesara function of the default mode, and by BlackJAX's NUTS of the same log-density. All move in
+steps of one size, with a unit mass matrix, and at most ten doublings. Each chain makes 1,000
+transitions that do not count, then 1,000 draws, of which the time is the median of five such runs,
+one after the other; Aesara, one chain, makes 20 and 200. Aesara compiles to C where it finds a
+compiler that works: not on NumPy 2, nor with ``AESARA_FLAGS=cxx=``. The R-hat of a quantity is the
+split one of four chains, not rank-normalised.
+"""
+
+import statistics  # noqa: I001
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jaxprgen  # First: it makes Aesara importable.
+import aehmc.nuts
+import aesara
+import aesara.tensor as at
+import blackjax
+import jax
+import numpy as np
+from numpyro.diagnostics import split_gelman_rubin
+
+from jaxprgen import _jax
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+import kernels
+
+CHAINS, DRAWS, RUNS = 4, 1_000, 5
+SIZE = kernels.SIZES["NUTS"]
+Move = Callable[[Any, Any], tuple[Any, Any]]
+"""From a state and a key to the next state and its position."""
+
+
+def equations(jaxpr: Any) -> int:
+    """How many equations there are, with those inside of others."""
+    inside = (inner for eqn in jaxpr.eqns for _, inner in _jax.sub_jaxprs(eqn))
+    return len(jaxpr.eqns) + sum(map(equations, inside))
+
+
+def run(name: str, move: Move, starts: Any) -> tuple[float, Any]:
+    """Seconds per draw of chains that start at these states, and the positions by chain."""
+
+    def chain(state: Any, key: Any) -> Any:
+        return jax.lax.scan(move, state, jax.random.split(key, DRAWS))
+
+    chains = len(jax.tree.leaves(starts)[0])
+    keys = [jax.random.split(key, chains) for key in jax.random.split(jax.random.key(1), RUNS + 1)]
+    start = time.perf_counter()
+    program = jax.jit(jax.vmap(chain)).lower(starts, keys[0]).compile()
+    compiling = time.perf_counter() - start
+    states, _ = program(starts, keys[0])
+    taken, found = [], []
+    for key in keys[1:]:
+        start = time.perf_counter()
+        states, positions = jax.block_until_ready(program(states, key))
+        taken.append((time.perf_counter() - start) / (chains * DRAWS))
+        found.append(np.asarray(positions))
+    print_row(name, chains, compiling, statistics.median(taken))
+    return statistics.median(taken), found[0]
+
+
+def run_aesara(graph: Any, start: Any) -> float:
+    """Seconds per draw of a chain of the Aesara function of the default mode."""
+    inputs, output, updates = graph
+    began = time.perf_counter()
+    step = aesara.function(inputs, output, updates=updates)
+    compiling = time.perf_counter() - began
+    position = start
+    for count in (20, 200):
+        began = time.perf_counter()
+        for _ in range(count):
+            position = step(position, SIZE)
+        seconds = (time.perf_counter() - began) / count
+    compiler = aesara.config.cxx or "no C compiler"
+    print_row(f"aehmc, Aesara ({compiler})", 1, compiling, seconds)
+    return seconds
+
+
+def print_row(name: str, chains: int, compiling: float, seconds: float) -> None:
+    """A line of the table."""
+    print(f"{name:36}{chains:8}{compiling:14.1f}{seconds * 1e6:18.1f}", flush=True)
+
+
+def diagnose(positions: Any) -> dict[str, float]:
+    """The split R-hat of each quantity, of chains of positions."""
+    parts = 5 * positions[..., 0], positions[..., 1], positions[..., 2:]
+    draws = kernels.quantities(parts)
+    rows = enumerate(kernels.NAMES)
+    return {name: float(split_gelman_rubin(draws[..., i])) for i, name in rows}
+
+
+def main() -> None:
+    """Print a line for each sampler, the ratios, and the diagnostics of each quantity."""
+    warnings.simplefilter("ignore")
+    starts = jax.random.normal(jax.random.key(0), (CHAINS, 10))
+    graph = kernels.transition(aehmc.nuts)
+    step = jaxprgen.compile(*graph[:2])
+    program = step.jaxpr(jax.random.key(0), starts[0], SIZE).jaxpr
+    print(f"aehmc's NUTS is one program of {len(program.eqns)} equations,", end=" ")
+    print(f"{equations(program)} with those of its loops and branches.\n")
+
+    q = at.dvector("q")
+    logdensity = jaxprgen.compile([q], kernels.log_density(q))
+    other = blackjax.nuts(logdensity, SIZE, np.ones(10))
+
+    def by_aehmc(q: Any, key: Any) -> tuple[Any, Any]:
+        q = step(key, q, SIZE)
+        return q, q
+
+    def by_blackjax(state: Any, key: Any) -> tuple[Any, Any]:
+        state, _ = other.step(key, state)
+        return state, state.position
+
+    print(f"{'':36}{'chains':>8}{'s to compile':>14}{'µs per draw':>18}")
+    states = jax.vmap(other.init)(starts)
+    _, theirs = run("BlackJAX", by_blackjax, states)
+    four, ours = run("aehmc, jaxprgen", by_aehmc, starts)
+    one, _ = run("aehmc, jaxprgen", by_aehmc, starts[:1])
+    aesara_seconds = run_aesara(graph, np.asarray(starts[0]))
+    print(f"\nAesara's time is {aesara_seconds / one:.0f} times that of one chain, and", end=" ")
+    print(f"{aesara_seconds / four:.0f} times that of a draw of four.")
+    rows = zip(diagnose(ours).items(), diagnose(theirs).values(), strict=True)
+    print(f"\n{'split R-hat of':16}{'aehmc':>10}{'BlackJAX':>10}")
+    for (name, value), reference in rows:
+        print(f"{name:16}{value:10.4f}{reference:10.4f}")
+
+
+if __name__ == "__main__":
+    main()

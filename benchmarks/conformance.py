@@ -8,6 +8,10 @@ no rewriting of graphs, which says what the tests ask for that is neither about 
 broken by newer versions of NumPy or SciPy; then with programs. A test is *counted* if it passes
 the first time and calls a compiled function. Only how a graph is run is replaced, by a linker:
 names of inputs, defaults, updates, givens and shared variables remain Aesara's own.
+
+Draws are JAX's, not NumPy's. Where a test fails that draws, its file is run a third time, with the
+Python linker and generators in other states. A test that then fails too looks at the very numbers
+that NumPy draws; it is not counted, unless what it needs is refused.
 """
 
 from __future__ import annotations  # noqa: I001
@@ -34,8 +38,9 @@ import pytest
 import scipy.linalg
 from aesara.compile.function.types import Function
 from aesara.compile.mode import Mode
-from aesara.link.basic import PerformLinker
+from aesara.link.vm import VMLinker
 from aesara.scalar.basic import ScalarType
+from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
 
@@ -45,7 +50,7 @@ FILES = (
     *(f"tests/tensor/test_{name}.py" for name in _TENSOR.split()),
     *(f"tests/scalar/test_{name}.py" for name in ("basic", "basic_sympy", "math", "type")),
 )
-LINKERS = ("python", "jaxprgen")
+LINKERS = ("python", "jaxprgen", "redrawn")
 # Aesara's tests set some of these themselves, which comes too late once Aesara is imported.
 FLAGS = "cxx=,blas__ldflags=,warn__ignore_bug_before=all,on_opt_error=raise,on_shape_error=raise"
 
@@ -64,13 +69,15 @@ class Outcome(NamedTuple):
     """What became of one test with one linker.
 
     ``result`` is "passed", "failed" or "skipped"; ``called`` whether a compiled function was
-    called, ``looked`` whether the test asked for its graph; ``cause`` says why it failed.
+    called, ``looked`` whether the test asked for its graph; ``cause`` says why it failed, and
+    ``drew`` whether Aesara drew random numbers.
     """
 
     result: str
     called: bool
     looked: bool
     cause: str
+    drew: bool = False
 
 
 # --- In a process that runs tests ---------------------------------------------------------
@@ -86,15 +93,17 @@ class Recorder:
     def __init__(self, linker: str, limit: float, root: Path) -> None:
         self.outcomes: dict[str, Outcome] = {}
         self._limit = limit
-        self._called = self._looked = False
+        self._called = self._looked = self._drew = False
         self._refusals: list[BaseException] = []
         _restore_names()
         self._replace_linker(linker)
-        kind = PerformLinker if linker == "python" else ProgramLinker
+        kind = ProgramLinker if linker == "jaxprgen" else VMLinker
         self._watch_functions(kind, str(root / "tests") + os.sep)
+        self._watch_draws(linker == "redrawn")
 
     def _replace_linker(self, name: str) -> None:
-        linker = PerformLinker() if name == "python" else ProgramLinker(self._refusals)
+        ours = name == "jaxprgen"
+        linker = ProgramLinker(self._refusals) if ours else VMLinker(use_cloop=False)
         mode = Mode(linker=linker, optimizer=None)
         # By names of modules: `aesara.compile.function` is a function too.
         modules = [
@@ -123,9 +132,19 @@ class Recorder:
         Function.__call__ = watched
         Function.maker = property(maker, lambda f, value: f.__dict__.update(maker=value))
 
+    def _watch_draws(self, differently: bool) -> None:
+        perform = RandomVariable.perform
+
+        def watched(op: Any, node: Any, inputs: Any, outputs: Any) -> None:
+            self._drew = True
+            generator, *rest = inputs
+            perform(op, node, [_jumped(generator) if differently else generator, *rest], outputs)
+
+        RandomVariable.perform = watched
+
     def pytest_runtest_setup(self) -> None:
         """Forget what the test before did."""
-        self._called = self._looked = False
+        self._called = self._looked = self._drew = False
         self._refusals.clear()
 
     @pytest.hookimpl(wrapper=True)
@@ -153,7 +172,8 @@ class Recorder:
             result = "failed" if error else report.outcome
             cause = _cause(error) if error else ""
             called = self._called or bool(self._refusals)
-            self.outcomes[item.nodeid] = Outcome(result, called, self._looked, cause)
+            found = Outcome(result, called, self._looked, cause, self._drew)
+            self.outcomes[item.nodeid] = found
         return report
 
 
@@ -166,6 +186,12 @@ def _restore_names() -> None:
     ):
         if not hasattr(module, name):
             setattr(module, name, value)
+
+
+def _jumped(generator: Any) -> Any:
+    """A generator of other numbers, in a state that follows from this one's."""
+    bits = getattr(generator, "bit_generator", None) or generator._bit_generator
+    return type(generator)(bits.jumped())
 
 
 def _cause(error: BaseException) -> str:
@@ -265,8 +291,8 @@ def outcomes_of(
     return {test: Outcome(*row) for test, row in json.loads(results.read_text()).items()}
 
 
-def classify(reference: Outcome, outcome: Outcome | None) -> str:
-    """What a test counts as, by its outcomes with the Python linker and with programs."""
+def classify(reference: Outcome, outcome: Outcome | None, redrawn: Outcome | None) -> str:
+    """What a test counts as, by its outcomes with the Python linker, programs, and other draws."""
     if reference.result == "skipped":
         return "skipped"
     if reference.result == "failed":
@@ -275,7 +301,11 @@ def classify(reference: Outcome, outcome: Outcome | None) -> str:
         return "failed"
     if not reference.called or (outcome.result == "passed" and not outcome.called):
         return "no call"
-    return "passed" if outcome.result == "passed" else "failed"
+    if outcome.result == "passed":
+        return "passed"
+    differs = redrawn is not None and redrawn.result == "failed"
+    refused = outcome.cause.startswith(tuple(f"{error.__name__}:" for error in REFUSALS))
+    return "draws" if differs and not refused else "failed"
 
 
 COLUMNS = {
@@ -284,23 +314,27 @@ COLUMNS = {
     "graph": "fail with the Python linker: look at the rewritten graph",
     "broken": "fail with the Python linker otherwise",
     "no call": "call no compiled function",
+    "draws": "look at the very numbers that NumPy draws",
     "counted": "counted",
     "passed": "pass",
     "failed": "fail",
 }
 
 
-def report(rows: Iterable[tuple[str, dict[str, Outcome], dict[str, Outcome]]]) -> int:
+Outcomes = dict[str, Outcome]
+
+
+def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]]) -> int:
     """Print a line per file, then causes, then tests that fail; how many do."""
     causes: dict[str, list[str]] = collections.defaultdict(list)
     total: collections.Counter[str] = collections.Counter()
     for name, meaning in COLUMNS.items():
         print(f"{name:>9}: {meaning}")
     print(f"\n{'':32}" + "".join(f"{name:>9}" for name in COLUMNS))
-    for file, reference, ours in rows:
+    for file, reference, ours, redrawn in rows:
         counts: collections.Counter[str] = collections.Counter()
         for test, outcome in reference.items():
-            kind = classify(outcome, ours.get(test))
+            kind = classify(outcome, ours.get(test), redrawn.get(test))
             counts[kind] += 1
             if kind == "failed":
                 causes[ours[test].cause if test in ours else "did not run"].append(test)
@@ -331,16 +365,18 @@ def main() -> int:
     options = [x for x in rest if not x.startswith("tests/")]
     folder = Path(given.results or tempfile.mkdtemp()).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    failed = report(
-        (
-            file.removeprefix("tests/"),
-            *(
-                outcomes_of(given.source.resolve(), file, linker, given.limit, folder, options)
-                for linker in LINKERS
-            ),
-        )
-        for file in files
-    )
+
+    def row(file: str) -> tuple[str, Outcomes, Outcomes, Outcomes]:
+        def run(linker: str) -> Outcomes:
+            return outcomes_of(source, file, linker, given.limit, folder, options)
+
+        reference, ours = run("python"), run("jaxprgen")
+        drew = (ours[t] for t, o in reference.items() if o.drew and t in ours)
+        redrawn = run("redrawn") if any(o.result == "failed" for o in drew) else {}
+        return file.removeprefix("tests/"), reference, ours, redrawn
+
+    source = given.source.resolve()
+    failed = report(map(row, files))
     print(f"\nOutcomes and logs are in {folder}")
     return int(failed > 0)
 

@@ -1,7 +1,6 @@
 """aehmc's samplers, as one program each, find what is known, and what BlackJAX finds."""
 
 import aesara.tensor as at
-import blackjax
 import jax
 import numpy as np
 import pytest
@@ -28,6 +27,8 @@ def test_eight_schools_by_kernels_of_aehmc(kernels, capsys):
 
 def by_blackjax(kernels):
     """As many draws of the same model, by BlackJAX's NUTS with the same size of steps."""
+    import blackjax  # By now; what else it warns of is ignored where the examples are imported.
+
     q = at.dvector("q")
     logdensity = jaxprgen.compile([q], kernels.log_density(q))
     kernel = blackjax.nuts.build_kernel()

@@ -10,8 +10,21 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.shape import expand_dims, squeeze
-from jaxprgen.emit.values import INT32, INT64, Value, atom, atoms, like, splat, value_of
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.shape import expand_dims, squeeze, stack
+from jaxprgen.emit.values import (
+    INT32,
+    INT64,
+    Value,
+    atom,
+    atoms,
+    known,
+    like,
+    shape_of,
+    splat,
+    value_of,
+)
+from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
@@ -158,6 +171,41 @@ def scan(
     ends = inside.ends(out)
     stacked: list[Value] = [*out[len(inside.moving) :]]
     return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked)
+
+
+def unrolled(
+    b: Builder,
+    step: Step,
+    constants: Sequence[Value],
+    carries: Sequence[Value],
+    arrays: Sequence[Value],
+    length: int,
+) -> Ended:
+    """`scan` of one step or more, each emitted for itself: what it reads of known rows is known.
+
+    Raises
+    ------
+    ShapeMismatchError
+        Steps give results of different shapes.
+    """
+    sources = [(x, known(x)) for x in arrays]
+    found: list[Sequence[Value]] = []
+    for i in range(length):
+        rows = [ix.take(b, x, [i]) if v is None else np.asarray(v[i]) for x, v in sources]
+        carries, results, _ = step(b, *constants, *carries, *rows)
+        found.append(results)
+    stacked = [_stacked(b, column) for column in zip(*found, strict=True)]
+    return Ended(np.asarray(length), list(carries), list(found[-1]), stacked)
+
+
+def _stacked(b: Builder, rows: Sequence[Value]) -> Value:
+    shapes = dict.fromkeys(shape_of(x) for x in rows)
+    if len(shapes) > 1:
+        raise ShapeMismatchError(
+            f"Steps of the loop give rows of shapes {', '.join(map(str, shapes))}: all that a loop "
+            "stacks has one shape."
+        )
+    return stack(b, rows)
 
 
 def _blanks(

@@ -29,8 +29,11 @@ from jaxprgen.emit.values import (
     shape_of,
     splat,
 )
-from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpError
 from jaxprgen.ir import Builder
+
+MOST_UNROLLED = 100
+"""Steps that are emitted one by one, if rows that are known decide shapes in them."""
 
 
 class Window(NamedTuple):
@@ -223,7 +226,7 @@ class _Run:
                 b, self._step, loop.constants, self.carries, arrays, loop.steps, self.number
             )
         else:
-            ended = control.scan(b, self._step, loop.constants, self.carries, arrays, self.number)
+            ended = self._counted(arrays, self.number)
         carries, last = iter(ended.carries), iter(ended.last)
         stacked = iter(ended.stacked) if ended.stacked else itertools.repeat(None)
         windows = [
@@ -236,6 +239,16 @@ class _Run:
         ]
         stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]
         return Left(windows, states, stacks, _next(carries, len(loop.carried)))
+
+    def _counted(self, arrays: list[Value], number: int) -> control.Ended:
+        """So many steps, in a loop; or each for itself, where one needs values that rows tell."""
+        args = self.b, self._step, self.loop.constants, self.carries, arrays, number
+        try:
+            return control.scan(*args)
+        except StaticShapeError:
+            if number > MOST_UNROLLED or all(known(x) is None for x in arrays):
+                raise
+        return control.unrolled(*args)
 
     # --- One step ------------------------------------------------------------------------
 

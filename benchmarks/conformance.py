@@ -2,6 +2,7 @@
 
 Run as ``python benchmarks/conformance.py AESARA [FILE ...] [pytest's options]``, where
 ``AESARA`` is the source of the release of Aesara that is installed, and files are relative to it.
+Three of the tests of loops need pytest-benchmark.
 
 Every file is run twice, each time in a process of its own. First with Aesara's Python linker and
 no rewriting of graphs, which says what the tests ask for that is neither about rewriting nor
@@ -49,6 +50,7 @@ _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math 
 FILES = (
     *(f"tests/tensor/test_{name}.py" for name in _TENSOR.split()),
     *(f"tests/scalar/test_{name}.py" for name in ("basic", "basic_sympy", "math", "type")),
+    *("tests/scan/test_basic.py", "tests/test_ifelse.py"),
 )
 LINKERS = ("python", "jaxprgen", "redrawn")
 # Aesara's tests set some of these themselves, which comes too late once Aesara is imported.

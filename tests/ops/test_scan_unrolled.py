@@ -61,7 +61,7 @@ def test_values():
 
 def test_gradients():
     """Aesara's is a graph with such loops in it, which overwrite rows; JAX's is of the program."""
-    cost = sum((loop**2).sum() for loop in [prefixes, padded, products, taps, nested, *both])
+    cost = sum((loop**2).sum() for loop in [products, taps, nested])
     f = assert_agrees([x, h0], aesara.grad(cost, [x, h0]), [numbers, 3.0])
     expected = f(numbers, 3.0)
     found = jax.grad(jaxprgen.compile([x, h0], cost), argnums=(0, 1))(numbers, 3.0)

@@ -13,6 +13,7 @@ from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
 from jaxprgen.inspect import debug, pretty
 from jaxprgen.linker import JaxprLinker, JaxprMode
 from jaxprgen.stateful import StatefulFunction, function
+from jaxprgen.transform import transform
 
 __version__ = "0.1.0"
 
@@ -31,4 +32,5 @@ __all__ = [
     "lowers",
     "pretty",
     "samples",
+    "transform",
 ]

@@ -1,0 +1,75 @@
+"""`jaxprgen.transform`: passes on any function of JAX's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from laws import all_equations
+
+import jaxprgen
+from jaxprgen.passes import DEFAULT, DistributeScan, MapToVmap
+
+xs = np.random.default_rng(0).normal(size=(4, 3))
+
+
+def model(parameters, x, *, scale=1.0, start=None):
+    """Of pytrees to a pytree, with arguments by name."""
+    start = jnp.zeros(3) if start is None else start
+
+    def step(h, row):
+        h = jnp.tanh(parameters["W"] @ row + h) * scale
+        return h, (jnp.sin(h), row * 2)
+
+    last, (whole, _) = lax.scan(step, start, x)
+    return {"last": last, "sum": whole.sum(), "none": None}
+
+
+parameters = {"W": np.eye(3) / 2, "unused": np.ones(2)}
+
+
+def total(f):
+    return lambda p, x: f(p, x, scale=0.5)["sum"]
+
+
+@pytest.mark.parametrize("passes", [(), DEFAULT, (DistributeScan(), MapToVmap())])
+def test_the_same_with_other_transformations(passes):
+    f = jaxprgen.transform(model, *passes)
+    assert f.__name__ == "model" and "pytrees" in f.__doc__
+    for keywords in ({}, {"scale": 0.5}, {"start": xs[0], "scale": np.float32(2)}):
+        wanted = model(parameters, xs, **keywords)
+        for got in (f(parameters, xs, **keywords), jax.jit(f)(parameters, xs, **keywords)):
+            assert jax.tree.structure(got) == jax.tree.structure(wanted)
+            for x, y in zip(*map(jax.tree.leaves, (got, wanted)), strict=True):
+                assert x.dtype == y.dtype and x.weak_type == y.weak_type
+                np.testing.assert_allclose(x, y, rtol=1e-12)
+    for change in (jax.grad, jax.hessian, lambda g: jax.vmap(g, (None, 0))):
+        x = np.stack([xs, xs]) if change not in (jax.grad, jax.hessian) else xs
+        theirs, ours = (change(total(g))(parameters, x) for g in (model, f))
+        for got, wanted in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+    inside = jaxprgen.transform(jax.grad(total(model)), *passes)(parameters, xs)
+    np.testing.assert_allclose(inside["W"], jax.grad(total(model))(parameters, xs)["W"], rtol=1e-10)
+
+
+def test_passes_run_one_after_the_other():
+    seen = []
+
+    def noting(closed):
+        seen.append(sum(e.primitive.name == "scan" for e in all_equations(closed.jaxpr)))
+        return closed
+
+    jaxprgen.transform(lambda x: lax.map(jnp.sin, x), noting, MapToVmap(), noting)(xs)
+    assert seen == [1, 0]
+
+
+def test_effects_and_errors_come_through(capsys):
+    def f(x):
+        jax.debug.print("x is {}", x)
+        return lax.map(jnp.sin, x)
+
+    jaxprgen.transform(f, *DEFAULT)(xs[:1, :1])
+    jax.effects_barrier()
+    assert capsys.readouterr().out.startswith("x is ")
+    with pytest.raises(TypeError):
+        jaxprgen.transform(f, *DEFAULT)("text")

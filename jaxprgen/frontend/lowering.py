@@ -24,15 +24,15 @@ from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.decisions import Decisions, ValueNeededError
+from jaxprgen.frontend.derived import derived
 from jaxprgen.frontend.graph import KEY, OutputType, Plan, Step
-from jaxprgen.frontend.known import known_and_small, known_or_ones
+from jaxprgen.frontend.known import known_and_small
 from jaxprgen.frontend.registry import (
     Rule,
     bound_inputs,
     find_deferred_rule,
     find_rule,
     find_selected_rule,
-    needed_inputs,
     static_inputs,
 )
 from jaxprgen.ir import Builder
@@ -104,7 +104,6 @@ class Lowering:
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
         self._steps = plan.steps if wide else plan.narrow_steps
-        self._producers: dict[int, tuple[Step, int]] | None = None
         self.values: list[Any] = plan.values.copy()
         for position, (declared, place) in enumerate(
             zip(plan.inputs, plan.input_places, strict=True)
@@ -265,43 +264,14 @@ class Lowering:
         found: dict[int, Any] = {place: known(self.values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
-            found.update(self._derive(targets, where + self._describe(step), given))
+            where += self._describe(step)
+            found |= derived(
+                self.plan,
+                self.values,
+                targets,
+                lambda missing: self._arguments(missing, where, given),
+            )
         return [found[place] for place in places]
-
-    def _derive(
-        self, targets: Sequence[int], where: str, given: Mapping[int, Any]
-    ) -> dict[int, Any]:
-        """Evaluate variables that were emitted, not folded, from what is known before them."""
-        if self._producers is None:
-            self._producers = {
-                place: (step, i) for step in self.plan.steps for i, place in enumerate(step.outputs)
-            }
-        steps: set[int] = set()
-        missing: list[int] = []
-        seen: set[int] = set()
-        pending = list(targets)
-        while pending:
-            place = pending.pop()
-            if place in seen or known(self.values[place]) is not None:
-                continue
-            seen.add(place)
-            if place not in self._producers:
-                missing.append(place)
-                continue
-            step, output = self._producers[place]
-            steps.add(id(step))
-            needed = needed_inputs(type(step.node.op), step.node, output)
-            pending.extend(step.inputs[i] for i in needed)
-        found: dict[int, Any] = self._arguments(sorted(missing), where, given) if missing else {}
-        for step in self.plan.steps:
-            if id(step) in steps:
-                inputs = [
-                    found[p] if p in found else known_or_ones(self.values[p]) for p in step.inputs
-                ]
-                wanted = [i for i, place in enumerate(step.outputs) if place in seen]
-                results = self.plan.library.evaluate(step.node, inputs, wanted)
-                found.update({step.outputs[i]: results[i] for i in wanted})
-        return found
 
     def _arguments(
         self, places: Sequence[int], where: str, given: Mapping[int, Any]

@@ -239,7 +239,7 @@ class Lowering:
         needed: Sequence[int] = ()
         where = self._describe(step)
         try:
-            self._values(step, positions)
+            self._values(step, positions, "", self._decisions.values)
         except ValueNeededError as error:
             needed, where = error.inputs, error.where
         except StaticShapeError as error:
@@ -318,7 +318,7 @@ class Lowering:
                     "A shape depends on a value that changes from one step of a loop to the next, "
                     "and is not known while the program is emitted.\nMake all that the loop gives "
                     "of one shape: compute with as much as there can be, and mask the rest."
-                ).at(where)
+                ).at(where.removesuffix("\n"))
             return self._values(step, [outer], where, values)[0]
 
         given = dict(enumerate(inputs))

@@ -10,7 +10,6 @@ from aesara.compile.ops import DeepCopyOp, ViewOp
 from aesara.tensor.shape import Shape, Shape_i, Unbroadcast
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
@@ -65,21 +64,16 @@ def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: 
 
 @lowers_deferred(Subtensor)
 def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
-    """Rows of a trace that are at hand, or a part of it."""
+    """Rows of a trace that are at hand, or a part of it.
+
+    The last row of a loop that takes no step, if only the program knows that, is the last one
+    that it starts with: as with Aesara's rewriting, which lets such a loop keep no more. Without,
+    and with checks here, that is an IndexError.
+    """
     b = ctx.builder
     if type(x) is Trace and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
-        row = x.take(b, first) if isinstance(first, int) else None
-        counted = x.take_counted(b, first) if isinstance(first, Var) else None
-        if counted is not None:
-            row = counted[0]
-            ctx.require(
-                lambda _: counted[1],
-                IndexOutOfBoundsError,
-                f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises "
-                "IndexError there; the emitted program uses the nearest row of as many as there "
-                "can be",
-            )
+        row = None if isinstance(first, slice) else _row(ctx, x, first)
         if row is not None:
             return ix.take(b, row, others)
         part = x.part(first) if isinstance(first, slice) and not others else None
@@ -87,6 +81,25 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
             return part
     part = _numbers_between(ctx, x, scalars) if type(x) is Progression else None
     return lower_subtensor(ctx, ctx.made(x), *scalars) if part is None else part
+
+
+def _row(ctx: RuleContext, x: Trace, index: int | Value) -> Value | None:
+    """A row of a trace that is at hand, or that the program finds among as many as there can be."""
+    b = ctx.builder
+    at_hand = x.take(b, index) if isinstance(index, int) else None
+    found = x.take_counted(b, index) if at_hand is None else (at_hand, x.has(b, index))  # type: ignore[arg-type]
+    if found is None:
+        return None
+    row, inside = found
+    if inside is not None:
+        ctx.require(
+            lambda _: inside,
+            IndexOutOfBoundsError,
+            f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises IndexError "
+            "there; the emitted program uses the nearest row of as many as there can be",
+            announced=at_hand is None,
+        )
+    return row
 
 
 def _numbers_between(ctx: RuleContext, x: Progression, scalars: Sequence[Any]) -> Any:

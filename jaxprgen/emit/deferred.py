@@ -315,7 +315,8 @@ class Trace(Deferred):
         if isinstance(index, int) and index >= 0:
             return ix.take(b, whole, [self.start + index]), self.has(b, index)
         rows = self.rows(b)
-        index = like(rows, index) if isinstance(index, int) else ew.convert(b, index, dtype_of(rows))
+        index = np.asarray(index) if isinstance(index, int) else index
+        index = ew.convert(b, index, dtype_of(rows))
         place = ew.where(b, ew.less(b, index, like(index, 0)), ew.add(b, index, rows), index)
         above = ew.greater_equal(b, place, like(place, 0))
         inside = ew.bitwise_and(b, above, ew.less(b, place, rows))

@@ -113,9 +113,7 @@ class RuleContext(NamedTuple):
         """The value of an input, if it follows from shapes and constants; else None."""
         return self.driver.known(self.step, position)
 
-    def decided(
-        self, positions: Sequence[int], decide: Callable[[list[Any]], int]
-    ) -> int | None:
+    def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], int]) -> int | None:
         """What ``decide`` makes of the values of inputs, where a program depends on it.
 
         That is where `undecided` was called for the node before. The inputs stay arguments of the

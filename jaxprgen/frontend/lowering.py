@@ -37,7 +37,6 @@ from jaxprgen.frontend.registry import (
 )
 from jaxprgen.ir import Builder
 
-
 NONE: Mapping[int, Any] = MappingProxyType({})
 
 

@@ -10,6 +10,7 @@ from aesara.compile.ops import DeepCopyOp, ViewOp
 from aesara.tensor.shape import Shape, Shape_i, Unbroadcast
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 
+from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
@@ -73,7 +74,7 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     b = ctx.builder
     if type(x) is Trace and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
-        row = None if isinstance(first, slice) else _row(ctx, x, first)
+        row = _row(ctx, x, first) if isinstance(first, (int, Var)) else None
         if row is not None:
             return ix.take(b, row, others)
         part = x.part(first) if isinstance(first, slice) and not others else None
@@ -83,11 +84,11 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     return lower_subtensor(ctx, ctx.made(x), *scalars) if part is None else part
 
 
-def _row(ctx: RuleContext, x: Trace, index: int | Value) -> Value | None:
+def _row(ctx: RuleContext, x: Trace, index: int | Var) -> Value | None:
     """A row of a trace that is at hand, or that the program finds among as many as there can be."""
     b = ctx.builder
-    at_hand = x.take(b, index) if isinstance(index, int) else None
-    found = x.take_counted(b, index) if at_hand is None else (at_hand, x.has(b, index))  # type: ignore[arg-type]
+    at_hand = (x.take(b, index), x.has(b, index)) if isinstance(index, int) else (None, None)
+    found = x.take_counted(b, index) if at_hand[0] is None else at_hand
     if found is None:
         return None
     row, inside = found
@@ -97,7 +98,7 @@ def _row(ctx: RuleContext, x: Trace, index: int | Value) -> Value | None:
             IndexOutOfBoundsError,
             f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises IndexError "
             "there; the emitted program uses the nearest row of as many as there can be",
-            announced=at_hand is None,
+            announced=at_hand[0] is None,
         )
     return row
 

@@ -230,26 +230,12 @@ def test_a_number_of_steps_that_is_not_known():
     ]
 
 
-def test_the_length_of_a_trace_that_a_condition_decides():
-    f = jaxprgen.compile([x0, a], at.sort(ended[0]))
-    lines = message(errors.StaticShapeError, f, 1.0, 50.0)
-    assert lines[0] == (
-        "How many steps this loop takes is decided while it runs, by a condition, and so is the "
-        "size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
-        "means, extrema and elementwise functions of the whole are possible. Or give the loop a "
-        "number of steps and no condition, and mask what comes behind the end."
-    )
-    assert lines[1].startswith("  in do_while{cpu,scan_fn}(")
-    assert lines[-1] == "  built at LINE: return aesara.scan(step, *args, **options)[0]"
-
-
 def test_shapes_that_the_length_of_a_trace_decides():
-    """An argument that counts the steps is asked for; what a condition decides cannot be."""
+    """An argument that counts the steps is asked for, or those that decide a condition are."""
     f = assert_agrees([x0, n], [at.arange(doubled.shape[0]), doubled[-1]], [1.0, 4])
     assert loops(f, 1.0, 4) == ["scan"]
-    f = jaxprgen.compile([x0, a], at.arange(ended[0].shape[0]))
-    with pytest.raises(errors.StaticShapeError, match="How many steps this loop takes"):
-        f(1.0, 50.0)
+    f = assert_agrees([x0, a], [at.arange(ended[0].shape[0]), ended[0][-1]], [1.0, 50.0])
+    assert loops(f, 1.0, 50.0) == ["scan"]
 
 
 def test_shapes_that_change_from_step_to_step():

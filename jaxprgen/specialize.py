@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import keyword
 import re
@@ -249,14 +250,18 @@ class Specializer:
             self._announce_narrowing()
         declared = [*self.plan.inputs, *self.plan.shared]
 
-        def hindrance(i: int) -> str:
+        def hindrance(i: int, decides: bool) -> str:
             kind = "input" if i < len(self.plan.inputs) else "shared variable"
-            return _hindrance(arguments[i], kind, declared[i].name, i)
+            return _hindrance(arguments[i], kind, declared[i].name, i, decides)
 
         # The arguments that decide, in their inputs' dtypes.
         values, asked = (
-            {i: np.asarray(arguments[i], declared[i].dtype) for i in which if not hindrance(i)}
-            for which in (family.deciding, family.asked)
+            {
+                i: np.asarray(arguments[i], declared[i].dtype)
+                for i in which
+                if not hindrance(i, decides)
+            }
+            for which, decides in ((family.deciding, False), (family.asked, True))
         )
         decisions = Decisions(family.nodes, asked, [])
         # Views, because a constant of the program is known by the identity of its array, and
@@ -327,19 +332,26 @@ class Specializer:
 
 
 DECIDING_LIMIT = 64
-"""Elements up to which an argument may decide a shape by its value."""
+"""Elements up to which a program is of the value of an argument that decides a shape."""
+ASKING_LIMIT = 1 << 16
+"""Elements up to which it is of no more than what a loop or a branching decides by the value."""
 
 
 def _values_key(deciding: tuple[int, ...], arguments: Sequence[Any]) -> Any:
     return tuple(
         None
         if isinstance(arguments[i], (Tracer, jax.ShapeDtypeStruct))
-        else np.asarray(arguments[i]).tobytes()
+        else _digest(np.asarray(arguments[i]))
         for i in deciding
     )
 
 
-def _hindrance(x: Any, kind: str, name: str, position: int) -> str:
+def _digest(x: Array) -> bytes:
+    """The same for equal arrays of one type, and short."""
+    return x.tobytes() if x.size <= DECIDING_LIMIT else hashlib.sha256(x.tobytes()).digest()
+
+
+def _hindrance(x: Any, kind: str, name: str, position: int, decides: bool) -> str:
     """Why an argument cannot decide a shape, and what to do; nothing if it can."""
     if isinstance(x, Tracer):
         why = (
@@ -349,7 +361,12 @@ def _hindrance(x: Any, kind: str, name: str, position: int) -> str:
         )
     elif isinstance(x, jax.ShapeDtypeStruct):
         why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
-    elif np.size(x) > DECIDING_LIMIT:
+    elif decides and np.size(x) > ASKING_LIMIT:
+        why = (
+            f"an array of {np.size(x)} elements.\nA loop or a branching decides by up to "
+            f"{ASKING_LIMIT} elements how many steps it takes, or which way."
+        )
+    elif not decides and np.size(x) > DECIDING_LIMIT:
         why = (
             f"an array of {np.size(x)} elements.\nA program is compiled for each value that "
             f"decides a shape; {DECIDING_LIMIT} elements are the most that is done for."

@@ -63,7 +63,8 @@ class Lowering:
     ask
         For a plan inside of another one: gives the value of an input of which a shape depends.
     hindrance
-        For a plan that is not: says why a shape cannot depend on an input's value, if it cannot.
+        For a plan that is not: says why a program cannot be of an input's value, or, if that is
+        asked for, of what a node decides by it; nothing if it can.
     decisions
         What nodes are to decide, by which values.
 
@@ -87,7 +88,7 @@ class Lowering:
         announce: Callable[[Any, str], None],
         wide: bool | None = None,
         ask: Callable[[int, str, Mapping[int, Any]], Array] | None = None,
-        hindrance: Callable[[int], str] = lambda _: "",
+        hindrance: Callable[[int, bool], str] = lambda *_: "",
         decisions: Decisions | None = None,
     ) -> None:
         self.plan = plan
@@ -96,7 +97,7 @@ class Lowering:
         self._announce = announce
         self._ask = ask
         self._hindrance = hindrance
-        self._decisions = decisions or Decisions(frozenset(), NONE, [])
+        self._decisions = decisions or Decisions(frozenset(), {}, [])
         self.asked = False
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
@@ -284,7 +285,8 @@ class Lowering:
             ).at(where)
         positions = [leaves.index(place) for place in places]
         if self._ask is None:
-            for text in filter(None, map(self._hindrance, positions)):
+            decides = given is self._decisions.values
+            for text in filter(None, (self._hindrance(i, decides) for i in positions)):
                 raise StaticShapeError(text).at(where)
             if not given.keys() >= set(positions):
                 raise ValueNeededError(positions, where)

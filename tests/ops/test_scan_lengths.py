@@ -16,7 +16,7 @@ from jax.experimental import checkify
 from laws import assert_agrees, assert_same
 
 import jaxprgen
-from jaxprgen import errors
+from jaxprgen import errors, specialize
 from jaxprgen.function import CacheInfo
 
 x, v0, X = at.dvector("x"), at.dvector("v0"), at.dmatrix("X")
@@ -274,15 +274,19 @@ def test_tracers_do_not_tell_a_length():
     assert jax.grad(lambda k: f(1.0, 3.0, k).sum())(2.0) == 14
 
 
-def test_a_length_is_not_decided_by_many_numbers():
-    f = jaxprgen.compile(
-        [x, a], scan(lambda c, k: (c * 2, until(c.sum() > k)), None, x, [a], n_steps=9)
-    )
-    assert f(np.ones(64), 100.0).shape == (2, 64)
-    lines = message(f, np.ones(65), 100.0)
-    assert lines[:2] == [
+def test_a_length_is_decided_by_many_numbers_but_not_by_any_number_of_them():
+    t = scan(lambda c, k: (c * 2, until(c.sum() > k)), None, x, [a], n_steps=9)
+    f = jaxprgen.compile([x, a], t)
+    for value, length in ((np.ones(100), 1), (3 * np.ones(100), 1), (np.ones(100) / 4, 3)):
+        assert f(value, 99.0).shape == (length, 100)
+    assert f.cache_info().misses == 2
+    count = specialize.ASKING_LIMIT
+    lines = message(f, np.ones(count + 1), 100.0)
+    assert lines[:3] == [
         UNKNOWN,
-        "A shape depends on the value of input 'x', which is an array of 65 elements.",
+        f"A shape depends on the value of input 'x', which is an array of {count + 1} elements.",
+        f"A loop or a branching decides by up to {count} elements how many steps it takes, or "
+        "which way.",
     ]
 
 

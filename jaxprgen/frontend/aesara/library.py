@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 import aesara
 import numpy as np
 from aesara.compile.builders import OpFromGraph
+from aesara.compile.function.types import FunctionMaker
+from aesara.compile.mode import Mode
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
 from aesara.ifelse import IfElse
 from aesara.raise_op import CheckAndRaise
@@ -124,10 +126,27 @@ _copies: WeakKeyDictionary[Scan, Scan] = WeakKeyDictionary()
 
 
 def _apart(op: Scan) -> Scan:
-    """The same loop with a graph of its own: Aesara rewrites that in place before it runs."""
+    """The same loop with a graph of its own: Aesara changes that in place where it compiles it.
+
+    It is compiled without rewriting, and by the Python linker whatever Aesara's mode is.
+    """
     if op not in _copies:
-        _copies[op] = op.clone()
-        _copies[op].fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
+        copy = op.clone()
+        copy.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
+        for node in copy.fgraph.apply_nodes:
+            if isinstance(node.op, Scan):
+                node.op = _apart(node.op)
+        inputs, outputs = copy.prepare_fgraph(copy.fgraph)
+        maker = FunctionMaker(
+            inputs,
+            [FunctionMaker.wrap_out(v) for v in outputs],
+            Mode(linker="vm", optimizer=None),
+            accept_inplace=False,
+            fgraph=copy.fgraph,
+            on_unused_input="ignore",
+        )
+        copy._fn = maker.create([x.value for x in inputs])
+        _copies[op] = copy
     return _copies[op]
 
 

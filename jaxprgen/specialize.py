@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import keyword
 import re
@@ -17,6 +16,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
+from jaxprgen.deciding import hindrance_of, values_key
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
@@ -165,7 +165,7 @@ class _Family(NamedTuple):
 
     def key(self, arguments: Sequence[Any]) -> Any:
         """What members are found by."""
-        return _values_key((*self.deciding, *self.asked), arguments)
+        return values_key((*self.deciding, *self.asked), arguments)
 
 
 class Specializer:
@@ -230,7 +230,7 @@ class Specializer:
             except ValueNeededError as needed:
                 family = family.with_need(needed)
                 continue
-            alike = _values_key(family.deciding, arguments), decided
+            alike = values_key(family.deciding, arguments), decided
             self.misses += alike not in family.programs
             family.members[key] = family.programs.setdefault(alike, made)
             self._families[kind] = family
@@ -252,7 +252,7 @@ class Specializer:
 
         def hindrance(i: int, decides: bool) -> str:
             kind = "input" if i < len(self.plan.inputs) else "shared variable"
-            return _hindrance(arguments[i], kind, declared[i].name, i, decides)
+            return hindrance_of(arguments[i], kind, declared[i].name, i, decides)
 
         # The arguments that decide, in their inputs' dtypes.
         values, asked = (
@@ -329,51 +329,6 @@ class Specializer:
         with self._lock:
             self._families = {}
             self.misses = 0
-
-
-DECIDING_LIMIT = 64
-"""Elements up to which a program is of the value of an argument that decides a shape."""
-ASKING_LIMIT = 1 << 16
-"""Elements up to which it is of no more than what a loop or a branching decides by the value."""
-
-
-def _values_key(deciding: tuple[int, ...], arguments: Sequence[Any]) -> Any:
-    return tuple(
-        None
-        if isinstance(arguments[i], (Tracer, jax.ShapeDtypeStruct))
-        else _digest(np.asarray(arguments[i]))
-        for i in deciding
-    )
-
-
-def _digest(x: Array) -> bytes:
-    """The same for equal arrays of one type, and short."""
-    return x.tobytes() if x.size <= DECIDING_LIMIT else hashlib.sha256(x.tobytes()).digest()
-
-
-def _hindrance(x: Any, kind: str, name: str, position: int, decides: bool) -> str:
-    """Why an argument cannot decide a shape, and what to do; nothing if it can."""
-    if isinstance(x, Tracer):
-        why = (
-            f"a tracer ({type(x).__name__}) under a JAX transformation.\n"
-            f"Pass {name!r} as a concrete number: mark it with jax.jit(..., static_argnums="
-            f"{position}), close over it, or give the array a size that does not depend on it."
-        )
-    elif isinstance(x, jax.ShapeDtypeStruct):
-        why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
-    elif decides and np.size(x) > ASKING_LIMIT:
-        why = (
-            f"an array of {np.size(x)} elements.\nA loop or a branching decides by up to "
-            f"{ASKING_LIMIT} elements how many steps it takes, or which way."
-        )
-    elif not decides and np.size(x) > DECIDING_LIMIT:
-        why = (
-            f"an array of {np.size(x)} elements.\nA program is compiled for each value that "
-            f"decides a shape; {DECIDING_LIMIT} elements are the most that is done for."
-        )
-    else:
-        return ""
-    return f"A shape depends on the value of {kind} {name!r}, which is {why}"
 
 
 def _first_wide(plan: Plan) -> str:

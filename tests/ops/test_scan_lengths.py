@@ -16,7 +16,7 @@ from jax.experimental import checkify
 from laws import assert_agrees, assert_same
 
 import jaxprgen
-from jaxprgen import errors, specialize
+from jaxprgen import deciding, errors
 from jaxprgen.function import CacheInfo
 
 x, v0, X = at.dvector("x"), at.dvector("v0"), at.dmatrix("X")
@@ -280,7 +280,7 @@ def test_a_length_is_decided_by_many_numbers_but_not_by_any_number_of_them():
     for value, length in ((np.ones(100), 1), (3 * np.ones(100), 1), (np.ones(100) / 4, 3)):
         assert f(value, 99.0).shape == (length, 100)
     assert f.cache_info().misses == 2
-    count = specialize.ASKING_LIMIT
+    count = deciding.ASKING_LIMIT
     lines = message(f, np.ones(count + 1), 100.0)
     assert lines[:3] == [
         UNKNOWN,

@@ -128,7 +128,7 @@ _copies: WeakKeyDictionary[Scan, Scan] = WeakKeyDictionary()
 def _apart(op: Scan) -> Scan:
     """The same loop with a graph of its own: Aesara changes that in place where it compiles it.
 
-    It is compiled without rewriting, and by the Python linker whatever Aesara's mode is.
+    It is compiled without rewriting, and by a Python linker whatever Aesara's mode is.
     """
     if op not in _copies:
         copy = op.clone()
@@ -140,12 +140,12 @@ def _apart(op: Scan) -> Scan:
         maker = FunctionMaker(
             inputs,
             [FunctionMaker.wrap_out(v) for v in outputs],
-            Mode(linker="vm", optimizer=None),
+            Mode(linker="vm", optimizer="None"),
             accept_inplace=False,
             fgraph=copy.fgraph,
             on_unused_input="ignore",
         )
-        copy._fn = maker.create([x.value for x in inputs])
+        copy._fn = maker.create([x.value for x in inputs])  # pyright: ignore[reportPrivateUsage]
         _copies[op] = copy
     return _copies[op]
 

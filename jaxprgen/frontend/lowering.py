@@ -246,6 +246,8 @@ class Lowering:
             found = StaticShapeError(f"{text}\n{error}")
             found.located = True
             return found
+        if not needed and step.node in self._decisions.nodes:
+            raise LoweringError("The rule asks for a decision, and does not take it.")
         raise ValueNeededError(needed, where, step.node)
 
     def _describe(self, step: Step) -> str:

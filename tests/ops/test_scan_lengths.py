@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
+from aesara.graph.op import Op
 from aesara.scan.utils import until
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from laws import assert_agrees, assert_same
 
 import jaxprgen
 from jaxprgen import deciding, errors
+from jaxprgen.frontend import registry
 from jaxprgen.function import CacheInfo
 
 x, v0, X = at.dvector("x"), at.dvector("v0"), at.dmatrix("X")
@@ -272,6 +274,36 @@ def test_tracers_do_not_tell_a_length():
     assert message(jax.jit(f), *map(np.float64, (1.0, 50.0, 1.0))) == expected
     assert_same(jax.jit(lambda k: f(1.0, 3.0, k))(2.0), np.array([4.0, 8.0, 16.0]))
     assert jax.grad(lambda k: f(1.0, 3.0, k).sum())(2.0) == 14
+
+
+def test_each_graph_around_a_loop_is_told_once():
+    inside = OpFromGraph([x0, a], [OpFromGraph([x0, a], [doubled()])(x0, a)])
+    lines = message(jax.jit(jaxprgen.compile([x0, a], inside(x0, a))), 1.0, 50.0)
+    assert [line.split("(")[0] for line in lines if line.startswith("  in ")] == [
+        "  in do_while{cpu,scan_fn}",
+        "  in OpFromGraph{inline=False}",
+        "  in OpFromGraph{inline=False}",
+    ]
+
+
+def test_a_rule_that_asks_for_a_decision_takes_it(monkeypatch):
+    """Else it would ask forever."""
+
+    class Undecided(Op):
+        __props__ = ()
+        itypes = otypes = [at.dscalar]  # noqa: RUF012
+
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = inputs[0]
+
+    def rule(ctx, value):
+        raise ctx.undecided([0], "It depends on a value.")
+
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+    jaxprgen.lowers(Undecided)(rule)
+    f = jaxprgen.compile([x0], Undecided()(x0))
+    with pytest.raises(errors.LoweringError, match="asks for a decision, and does not take it"):
+        f(1.0)
 
 
 def test_a_length_is_decided_by_many_numbers_but_not_by_any_number_of_them():

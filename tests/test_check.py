@@ -209,6 +209,12 @@ GRAPHS = {
     "until": Row(
         [x], scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5)[-1], [ONES]
     ),
+    "row until": Row(
+        [x, n],
+        scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5)[1:][n]
+        + scan(lambda a: (a * 2, until(a > 8)), outputs_info=[x[0]], n_steps=5)[3],
+        [ONES, 1],
+    ),
     "sum until": Row(
         [x], scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5).sum(), [ONES]
     ),

@@ -7,7 +7,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from aesara.compile.mode import Mode
+from aesara.compile.mode import Mode, get_mode
 from aesara.ifelse import ifelse
 from aesara.scan.utils import until
 from jax.experimental import checkify
@@ -236,6 +236,22 @@ def test_shapes_that_the_length_of_a_trace_decides():
     assert loops(f, 1.0, 4) == ["scan"]
     f = assert_agrees([x0, a], [at.arange(ended[0].shape[0]), ended[0][-1]], [1.0, 50.0])
     assert loops(f, 1.0, 50.0) == ["scan"]
+
+
+def test_sizes_that_loops_compute():
+    """By a gradient, which overwrites rows; by loops in loops; whatever Aesara's mode is."""
+    product = scan(lambda p, c: c * p, x, x0)
+    gradient = aesara.grad((product**2).sum(), x0)
+    size = at.cast(abs(gradient), "int64") % 7
+    f = assert_agrees([x, x0], [at.arange(size)], [numbers[:3], 1.5])
+    assert len({f(numbers[:3], v).shape for v in (1.5, 1.7, 2.5)}) > 1
+    with aesara.config.change_flags(mode=get_mode("JAXPR")):
+        squares = scan(
+            lambda k, c: c + scan(lambda i, d: d + i, at.arange(k), k * 0)[-1], at.arange(1, n), n
+        )[-1]
+        powers = scan(lambda c, k: (c * 2, until(c > k)), None, x0, [a], n_steps=20)
+    assert jaxprgen.compile([n], at.zeros(squares))(5).shape == (5 + 0 + 1 + 3 + 6,)
+    assert jaxprgen.compile([x0, a], powers)(1.0, 50.0).shape == (7,)
 
 
 def test_shapes_that_change_from_step_to_step():

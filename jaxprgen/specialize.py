@@ -243,7 +243,7 @@ class Specializer:
         family: _Family,
         arguments: Sequence[Any],
         shared: Sequence[Array],
-    ) -> tuple[Specialization, tuple[int, ...]]:
+    ) -> tuple[Specialization, tuple[int | None, ...]]:
         """A program, and what nodes decided of it."""
         start = time.perf_counter()
         if not _jax.x64_enabled():
@@ -254,15 +254,13 @@ class Specializer:
             kind = "input" if i < len(self.plan.inputs) else "shared variable"
             return hindrance_of(arguments[i], kind, declared[i].name, i, decides)
 
-        # The arguments that decide, in their inputs' dtypes.
-        values, asked = (
-            {
-                i: np.asarray(arguments[i], declared[i].dtype)
-                for i in which
-                if not hindrance(i, decides)
-            }
-            for which, decides in ((family.deciding, False), (family.asked, True))
-        )
+        def values_of(positions: Sequence[int], decides: bool) -> dict[int, Array]:
+            """The arguments there, in their inputs' dtypes, as far as they can decide."""
+            found = (i for i in positions if not hindrance(i, decides))
+            return {i: np.asarray(arguments[i], declared[i].dtype) for i in found}
+
+        values = values_of(family.deciding, False)
+        asked = values_of(family.asked, True)
         decisions = Decisions(family.nodes, asked, [])
         # Views, because a constant of the program is known by the identity of its array, and
         # one array may be the value of two variables.

@@ -31,9 +31,9 @@ class Decisions(NamedTuple):
     values
         The values of arguments that they may ask for, by position.
     found
-        What they decided, in the order of lowering.
+        What they decided, in the order of lowering; None where arguments do not tell.
     """
 
     nodes: frozenset[Any]
     values: Mapping[int, Any]
-    found: list[int]
+    found: list[int | None]

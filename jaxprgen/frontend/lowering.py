@@ -228,11 +228,11 @@ class Lowering:
         if step.node not in self._decisions.nodes:
             return None
         try:
-            values = self._values(step, positions, "", self._decisions.values)
+            found = decide(self._values(step, positions, "", self._decisions.values))
         except (ValueNeededError, StaticShapeError):
-            return None
-        self._decisions.found.append(decide(values))
-        return self._decisions.found[-1]
+            found = None
+        self._decisions.found.append(found)
+        return found
 
     def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
         """The error of what is not decided, or asks for it; see `RuleContext.undecided`."""

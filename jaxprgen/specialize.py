@@ -16,11 +16,13 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
+from jaxprgen.deciding import hindrance_of, values_key
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
+from jaxprgen.frontend.decisions import Decisions, ValueNeededError
 from jaxprgen.frontend.graph import Plan
-from jaxprgen.frontend.lowering import Lowering, ValueNeededError
+from jaxprgen.frontend.lowering import Lowering
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.passes import Pass
 
@@ -152,10 +154,37 @@ def signature(names: Sequence[str]) -> inspect.Signature:
 
 
 class _Family(NamedTuple):
-    """The specializations for one list of types: by the values of inputs that decide shapes."""
+    """The specializations for one list of types: by values of inputs.
+
+    Attributes
+    ----------
+    deciding
+        The inputs that decide shapes, whose values are part of programs.
+    asked, nodes
+        The inputs of whose values no more matters than what these nodes decide by them.
+    members
+        The programs by the values of all these inputs.
+    programs
+        The same by the values of the first and by what was decided.
+    """
 
     deciding: tuple[int, ...]
+    asked: tuple[int, ...]
+    nodes: frozenset[Any]
     members: dict[Any, Specialization]
+    programs: dict[Any, Specialization]
+
+    def with_need(self, needed: ValueNeededError) -> _Family:
+        """A family, without programs yet, that also depends on what is needed."""
+        if needed.node is None:
+            deciding = tuple(sorted({*self.deciding, *needed.inputs}))
+            return _Family(deciding, self.asked, self.nodes, {}, {})
+        asked = tuple(sorted({*self.asked, *needed.inputs}))
+        return _Family(self.deciding, asked, self.nodes | {needed.node}, {}, {})
+
+    def key(self, arguments: Sequence[Any]) -> Any:
+        """What members are found by."""
+        return values_key((*self.deciding, *self.asked), arguments)
 
 
 class Specializer:
@@ -198,7 +227,7 @@ class Specializer:
         arguments = [*operands, *shared]
         family = self._families.get(kind)
         if family is not None:
-            found = family.members.get(_values_key(family.deciding, arguments))
+            found = family.members.get(family.key(arguments))
             if found is not None:
                 return found
         with self._lock:
@@ -207,44 +236,49 @@ class Specializer:
     def _emit(
         self, kind: Any, types: Sequence[Any], arguments: Sequence[Any], shared: Sequence[Array]
     ) -> Specialization:
-        family = self._families.get(kind, _Family((), {}))
+        family = self._families.get(kind, _Family((), (), frozenset(), {}, {}))
         while True:
-            key = _values_key(family.deciding, arguments)
+            key = family.key(arguments)
             found = family.members.get(key)
             if found is not None:  # Another thread was first.
                 return found
             try:
-                made = self._lower(types, family.deciding, arguments, shared)
+                made, decided = self._lower(types, family, arguments, shared)
             except ValueNeededError as needed:
-                deciding = tuple(sorted({*family.deciding, *needed.inputs}))
-                family = _Family(deciding, {})
+                family = family.with_need(needed)
                 continue
-            self.misses += 1
-            family.members[key] = made
+            alike = values_key(family.deciding, arguments), decided
+            self.misses += alike not in family.programs
+            family.members[key] = family.programs.setdefault(alike, made)
             self._families[kind] = family
             self._warn()
-            return made
+            return family.members[key]
 
     def _lower(
         self,
         types: Sequence[Any],
-        deciding: Sequence[int],
+        family: _Family,
         arguments: Sequence[Any],
         shared: Sequence[Array],
-    ) -> Specialization:
+    ) -> tuple[Specialization, tuple[int | None, ...]]:
+        """A program, and what nodes decided of it."""
         start = time.perf_counter()
         if not _jax.x64_enabled():
             self._announce_narrowing()
         declared = [*self.plan.inputs, *self.plan.shared]
 
-        def hindrance(i: int) -> str:
+        def hindrance(i: int, decides: bool) -> str:
             kind = "input" if i < len(self.plan.inputs) else "shared variable"
-            return _hindrance(arguments[i], kind, declared[i].name, i)
+            return hindrance_of(arguments[i], kind, declared[i].name, i, decides)
 
-        # The arguments that decide shapes, in their inputs' dtypes.
-        values = {
-            i: np.asarray(arguments[i], declared[i].dtype) for i in deciding if not hindrance(i)
-        }
+        def values_of(positions: Sequence[int], decides: bool) -> dict[int, Array]:
+            """The arguments there, in their inputs' dtypes, as far as they can decide."""
+            found = (i for i in positions if not hindrance(i, decides))
+            return {i: np.asarray(arguments[i], declared[i].dtype) for i in found}
+
+        values = values_of(family.deciding, False)
+        asked = values_of(family.asked, True)
+        decisions = Decisions(family.nodes, asked, [])
         # Views, because a constant of the program is known by the identity of its array, and
         # one array may be the value of two variables.
         shared = [array.view() for array in shared]
@@ -257,6 +291,7 @@ class Specializer:
             self._options.checks,
             self._announce,
             hindrance=hindrance,
+            decisions=decisions,
         )
         outputs: list[Atom] = []
         for value, place in zip(lowering.run(), self.plan.output_places, strict=True):
@@ -275,8 +310,11 @@ class Specializer:
             closed = rewrite(closed)
         seconds = time.perf_counter() - start
         kept = lowering.values if self._observing else None
-        name = self._options.name
-        return Specialization(closed, shared, kept, name, seconds, bool(values), self._donated)
+        decided = tuple(decisions.found)
+        asked.clear()  # Derivatives that are made later are those of all that decide alike.
+        of_values, name = bool(values or decided), self._options.name
+        made = Specialization(closed, shared, kept, name, seconds, of_values, self._donated)
+        return made, decided
 
     def _announce(self, node: Any, message: str) -> None:
         self._warnings[node] = message, RuntimeCheckWarning
@@ -301,46 +339,13 @@ class Specializer:
 
     def __len__(self) -> int:
         """How many programs there are."""
-        return sum(len(family.members) for family in self._families.values())
+        return sum(len(family.programs) for family in self._families.values())
 
     def clear(self) -> None:
         """Forget all programs."""
         with self._lock:
             self._families = {}
             self.misses = 0
-
-
-DECIDING_LIMIT = 64
-"""Elements up to which an argument may decide a shape by its value."""
-
-
-def _values_key(deciding: tuple[int, ...], arguments: Sequence[Any]) -> Any:
-    return tuple(
-        None
-        if isinstance(arguments[i], (Tracer, jax.ShapeDtypeStruct))
-        else np.asarray(arguments[i]).tobytes()
-        for i in deciding
-    )
-
-
-def _hindrance(x: Any, kind: str, name: str, position: int) -> str:
-    """Why an argument cannot decide a shape, and what to do; nothing if it can."""
-    if isinstance(x, Tracer):
-        why = (
-            f"a tracer ({type(x).__name__}) under a JAX transformation.\n"
-            f"Pass {name!r} as a concrete number: mark it with jax.jit(..., static_argnums="
-            f"{position}), close over it, or give the array a size that does not depend on it."
-        )
-    elif isinstance(x, jax.ShapeDtypeStruct):
-        why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
-    elif np.size(x) > DECIDING_LIMIT:
-        why = (
-            f"an array of {np.size(x)} elements.\nA program is compiled for each value that "
-            f"decides a shape; {DECIDING_LIMIT} elements are the most that is done for."
-        )
-    else:
-        return ""
-    return f"A shape depends on the value of {kind} {name!r}, which is {why}"
 
 
 def _first_wide(plan: Plan) -> str:

@@ -195,7 +195,7 @@ class Trace(Deferred):
         All of them, in pieces to be joined; None if their number is not known, nor a bound.
     count, extra
         If only the program knows how many there are: that is ``count`` and so many more, and the
-        pieces may have more.
+        pieces may have more. The count is ``least`` or more.
     refuse
         Gives the error of one who needs to know how many there are.
     start, stop
@@ -211,6 +211,7 @@ class Trace(Deferred):
     count: Value | None
     refuse: Callable[[], Exception]
     extra: int = 0
+    least: int = 0
     start: int = 0
     stop: int = 0
     backwards: bool = False
@@ -256,6 +257,14 @@ class Trace(Deferred):
         more = self.extra + self.stop - self.start
         return ew.add(b, self.count, like(self.count, more)) if more else self.count
 
+    def has(self, b: Builder, index: int) -> Value | None:
+        """Whether there is a row at an index; None if there is, however few steps a loop takes."""
+        wanted = index + 1 if index >= 0 else -index
+        if self.count is None or self.least + self.extra + self.stop - self.start >= wanted:
+            return None
+        rows = self.rows(b)
+        return ew.greater_equal(b, rows, like(rows, wanted))
+
     def part(self, where: slice) -> Trace | None:
         """``self[where]``, if it is known which rows these are, and none between them left out."""
         length = self.length
@@ -295,20 +304,24 @@ class Trace(Deferred):
             place -= size
         raise AssertionError
 
-    def take_counted(self, b: Builder, index: Value) -> tuple[Value, Value] | None:
+    def take_counted(self, b: Builder, index: int | Value) -> tuple[Value, Value | None] | None:
         """``self[index]`` and whether there is such a row, where the program counts rows.
 
         None if they are not in pieces that hold as many as there can be.
         """
         if self.count is None or self.pieces is None:
             return None
+        whole = concatenate(b, self.pieces, 0)
+        if isinstance(index, int) and index >= 0:
+            return ix.take(b, whole, [self.start + index]), self.has(b, index)
         rows = self.rows(b)
+        index = np.asarray(index) if isinstance(index, int) else index
         index = ew.convert(b, index, dtype_of(rows))
         place = ew.where(b, ew.less(b, index, like(index, 0)), ew.add(b, index, rows), index)
         above = ew.greater_equal(b, place, like(place, 0))
         inside = ew.bitwise_and(b, above, ew.less(b, place, rows))
         place = atom(b, ew.add(b, place, like(place, self.start)))
-        return ix.take(b, concatenate(b, self.pieces, 0), [place]), inside  # type: ignore[list-item]
+        return ix.take(b, whole, [place]), inside  # type: ignore[list-item]
 
     def make(self, b: Builder) -> Value | Selected:
         """All rows; of a number that only the program knows, those that a mask selects."""

@@ -323,7 +323,8 @@ class _Run:
         if self.number is None or self.loop.ends:
             is_whole = self.number is not None and (kept is None or kept >= total)
             pieces = pieces if is_whole else None
-            return replace(trace, count=ended.steps, extra=depth, pieces=pieces)
+            least = 0 if self.number is None else 1
+            return replace(trace, count=ended.steps, extra=depth, least=least, pieces=pieces)
         if kept is None or kept <= total:
             return replace(trace, start=0 if kept is None else total - kept)
         behind = kept - total

@@ -11,8 +11,7 @@ from jaxprgen.emit import control, random
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.values import Value, dtype_of, known, shape_of
-from jaxprgen.errors import StaticShapeError
+from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
 from jaxprgen.frontend import nested
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.ir import Builder
@@ -24,18 +23,19 @@ def lower_branches(
     """What the first graph gives if the first input holds, else what the second gives.
 
     ``positions`` says which inputs of the node each graph takes. Where it is known which one it
-    is, it is emitted as if it stood there alone.
+    is, it is emitted as if it stood there alone. So it is where they give arrays of different
+    shapes, and concrete arguments decide.
 
     Raises
     ------
     StaticShapeError
-        Only the program knows which, and they give arrays of different shapes.
+        Their shapes are different, and only the program knows which it is.
     """
     b, choice = ctx.builder, known(ctx.made(xs[0]))
+    which = ctx.decided([0], _which) if choice is None else _which([choice])
     # What a loop leaves is not made for a branch that may read its last row.
     xs = [x if isinstance(x, (Progression, Trace)) else ctx.made(x) for x in xs]
-    if choice is not None:
-        which = 0 if choice.any() else 1
+    if which is not None:
         taken = [xs[i] for i in positions[which]]
         return nested.lower(ctx, graphs[which], b, taken, positions[which])[0]
     leaves: list[Value] = []
@@ -51,7 +51,7 @@ def lower_branches(
                 values[0] = np.full(shape_of(xs[0]), which == 0)  # For that branch is taken.
             given = [values[i] for i in positions[which]]
             found.append(nested.lower(ctx, graphs[which], inner, given, positions[which])[0])
-            _compare(found)
+            _compare(ctx, found)
             return [x for value in found[-1] for x in random.leaves(inner, value)]
 
         return emit
@@ -60,12 +60,18 @@ def lower_branches(
     return [random.rebuilt(x, results) for x in found[-1]]
 
 
-def _compare(found: Sequence[Sequence[Any]]) -> None:
-    """Refuse branches that give different shapes."""
+def _which(values: Sequence[Array]) -> int:
+    """The branch that is taken for the value of a condition."""
+    return 0 if values[0].any() else 1
+
+
+def _compare(ctx: RuleContext, found: Sequence[Sequence[Any]]) -> None:
+    """Let the condition decide, or refuse, where branches give different shapes."""
     shapes = [[None if type(x) is Stream else shape_of(x) for x in xs] for xs in found]
     if shapes[0] != shapes[-1]:
         a, c = next((a, c) for a, c in zip(shapes[-1], shapes[0], strict=True) if a != c)
-        raise StaticShapeError(
+        raise ctx.undecided(
+            [0],
             f"One branch gives shape {a} and the other {c}, and only the program that runs knows "
-            "which is taken.\nMake them of one shape, by padding, or choose outside of the graph."
+            "which is taken.\nMake them of one shape, by padding, or choose outside of the graph.",
         )

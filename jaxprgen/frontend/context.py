@@ -31,6 +31,16 @@ class Driver(Protocol):
         """The value of a step's input, if no argument's is needed for it."""
         ...
 
+    def decided(
+        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], int]
+    ) -> int | None:
+        """What a step decides by values of its inputs, if it is to."""
+        ...
+
+    def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
+        """The error of what is not decided; none if it can be asked for."""
+        ...
+
     def require(
         self,
         ctx: RuleContext,
@@ -102,6 +112,22 @@ class RuleContext(NamedTuple):
     def known(self, position: int) -> Array | None:
         """The value of an input, if it follows from shapes and constants; else None."""
         return self.driver.known(self.step, position)
+
+    def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], int]) -> int | None:
+        """What ``decide`` makes of the values of inputs, where a program depends on it.
+
+        That is where `undecided` was called for the node before. The inputs stay arguments of the
+        program, which does for all values of which the same is decided.
+        """
+        return self.driver.decided(self.step, positions, decide)
+
+    def undecided(self, positions: Sequence[int], text: str) -> JaxprGenError:
+        """The error of a program that depends on what values of inputs decide.
+
+        There is none where arguments tell them: then the graph is lowered anew, and this node
+        finds it `decided`. ``text`` says what depends on it, and what else to do.
+        """
+        return self.driver.undecided(self.step, positions, text)
 
     @property
     def size(self) -> int | None:

@@ -17,7 +17,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, atom, atoms, dtype_of, known, shape_of, splat
 from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientError
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.lowering import ValueNeededError
+from jaxprgen.frontend.decisions import ValueNeededError
 from jaxprgen.frontend.nested import lower
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax

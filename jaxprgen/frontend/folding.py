@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from jaxprgen.errors import JaxprGenError
+from jaxprgen.frontend.decisions import ValueNeededError
 from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.known import is_known
-from jaxprgen.frontend.lowering import Lowering, ValueNeededError
+from jaxprgen.frontend.lowering import Lowering
 from jaxprgen.ir import Builder
 
 

@@ -111,6 +111,11 @@ class Plan:
     generators: tuple[int, ...] = ()
 
     @functools.cached_property
+    def producers(self) -> Mapping[int, tuple[Step, int]]:
+        """The step that computes a variable, and which of its outputs that is, by place."""
+        return {place: (step, i) for step in self.steps for i, place in enumerate(step.outputs)}
+
+    @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:
         """The steps with the dtypes that JAX computes in where x64 is off."""
         return tuple(

@@ -6,12 +6,14 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxprgen.emit import random, recurrence
 from jaxprgen.emit.deferred import Begun, Progression
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
 from jaxprgen.emit.values import Dtype, Value, shape_of
-from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.frontend import nested
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.ir import Builder
@@ -56,6 +58,12 @@ class Layout(NamedTuple):
     ends: bool
 
     @property
+    def read(self) -> list[int]:
+        """The positions of all that decides what the steps of a loop without windows give."""
+        states = (i for i, _ in self.states)
+        return [0, *self.sequences, *states, *self.carried, *self.constants]
+
+    @property
     def positions(self) -> list[int | None]:
         """Which input of the node is which of the graph's, but for what changes by steps."""
         changing = len(self.sequences) + len(self.carried)
@@ -66,10 +74,12 @@ class Layout(NamedTuple):
 def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]:
     """What a loop gives: windows, states, stacks, then what is carried."""
     b = ctx.builder
-    number = ctx.known(0)
-    if number is None and layout.windows:
-        number = ctx.static(0)
-    is_known = number is not None
+    limit = ctx.known(0)
+    if limit is None and layout.windows:
+        limit = ctx.static(0)
+    is_known = limit is not None
+    taken = _steps_taken(ctx, layout) if layout.ends else None
+    number = limit if taken is None else np.asarray(taken)
     streams = [xs[i] for i in layout.carried]
     fixed: list[Value] = []
     given = [xs[i] if type(xs[i]) is Stream else ctx.made(xs[i]) for i in layout.constants]
@@ -79,11 +89,14 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
         ctx.made(xs[0]) if number is None else number,
         [x if type(x) is Progression else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
         [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
-        [_state(ctx, xs[i], taps, is_known) for i, taps in layout.states],
-        [Stack(_kept(ctx, i, is_known), dtype, rank) for i, dtype, rank in layout.stacks],
+        [_state(ctx, xs[i], taps, is_known, taken) for i, taps in layout.states],
+        [
+            Stack(_at_most(_kept(ctx, i, is_known), taken), dtype, rank)
+            for i, dtype, rank in layout.stacks
+        ],
         [x for stream in streams for x in random.leaves(b, stream)],
         fixed,
-        layout.ends,
+        layout.ends and taken is None,
         functools.partial(_refuse, ctx, layout),
     )
     body = _Body(ctx, layout, given, streams)
@@ -97,17 +110,43 @@ def _refuse(ctx: RuleContext, layout: Layout) -> Exception:
     """The error of one who needs to know the number of steps, which may be asked for."""
     if ctx.known(0) is None:
         ctx.static(0)
-    return ctx.located(
-        StaticShapeError(
-            "How many steps this loop takes is decided while it runs, by a condition, and so is "
-            "the size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: "
-            "sums, means, extrema and elementwise functions of the whole are possible. Or give "
-            "the loop a number of steps and no condition, and mask what comes behind the end."
-        )
+    return ctx.undecided(
+        layout.read,
+        "How many steps this loop takes is decided while it runs, by a condition, and so is the "
+        "size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
+        "means, extrema and elementwise functions of the whole are possible. Or give the loop a "
+        "number of steps and no condition, and mask what comes behind the end.",
     )
 
 
-def _state(ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool) -> State:
+def _steps_taken(ctx: RuleContext, layout: Layout) -> int | None:
+    """How many steps a loop takes that ends by a condition, where that has to be known.
+
+    The graph library's own implementation takes them, with room for as many as there can be.
+    """
+    depths = {i: -min(taps) for i, taps in layout.states}
+
+    def count(values: Sequence[Any]) -> int:
+        given = dict(zip(layout.read, values, strict=True))
+        limit = int(given[0])
+        for i, depth in depths.items():
+            rows = given[i][:depth]
+            given[i] = np.concatenate([rows, np.zeros((limit, *rows.shape[1:]), rows.dtype)])
+        given.update({i: np.asarray(limit) for i, _, _ in layout.stacks})
+        first = ctx.evaluate(*(given[i] for i in sorted(given)))[0]
+        return len(first) - next(iter(depths.values()), 0)
+
+    return ctx.decided(layout.read, count)
+
+
+def _at_most(kept: int | None, rows: int | None) -> int | None:
+    """How many rows are kept where there are so many at most; None for all of them."""
+    return None if kept is None or (rows is not None and kept > rows) else kept
+
+
+def _state(
+    ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool, taken: int | None
+) -> State:
     """What a state starts with; memory that is merely allocated for it is none of it."""
     if isinstance(x, Begun) and (x.shape[0] is not None or not is_known):
         rows, kept = x.rows, x.shape[0]
@@ -120,7 +159,7 @@ def _state(ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool) -> Sta
             f"A loop reads {depth} rows before its own, but there are {shape_of(rows)[0]} to start "
             "with."
         )
-    return State(rows, taps, kept)
+    return State(rows, taps, _at_most(kept, None if taken is None else depth + taken))
 
 
 def _kept(ctx: RuleContext, position: int, is_known: bool) -> int | None:

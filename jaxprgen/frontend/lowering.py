@@ -7,6 +7,7 @@ returns, putting the place in the graph on an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,21 @@ from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.decisions import Decisions, ValueNeededError
+from jaxprgen.frontend.derived import derived
 from jaxprgen.frontend.graph import KEY, OutputType, Plan, Step
-from jaxprgen.frontend.known import known_and_small, known_or_ones
+from jaxprgen.frontend.known import known_and_small
 from jaxprgen.frontend.registry import (
     Rule,
     bound_inputs,
     find_deferred_rule,
     find_rule,
     find_selected_rule,
-    needed_inputs,
     static_inputs,
 )
 from jaxprgen.ir import Builder
 
-
-class ValueNeededError(Exception):
-    """Lowering cannot go on without the values of some inputs; caught by the specializer."""
-
-    def __init__(self, inputs: Sequence[int], where: str) -> None:
-        super().__init__(where)
-        self.inputs = tuple(inputs)
-        self.where = where
+NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 class Lowering:
@@ -68,7 +63,10 @@ class Lowering:
     ask
         For a plan inside of another one: gives the value of an input of which a shape depends.
     hindrance
-        For a plan that is not: says why a shape cannot depend on an input's value, if it cannot.
+        For a plan that is not: says why a program cannot be of an input's value, or, if that is
+        asked for, of what a node decides by it; nothing if it can.
+    decisions
+        What nodes are to decide, by which values.
 
     Attributes
     ----------
@@ -89,8 +87,9 @@ class Lowering:
         checks: bool,
         announce: Callable[[Any, str], None],
         wide: bool | None = None,
-        ask: Callable[[int, str], Array] | None = None,
-        hindrance: Callable[[int], str] = lambda _: "",
+        ask: Callable[[int, str, Mapping[int, Any]], Array] | None = None,
+        hindrance: Callable[[int, bool], str] = lambda *_: "",
+        decisions: Decisions | None = None,
     ) -> None:
         self.plan = plan
         self.builder = builder
@@ -98,13 +97,13 @@ class Lowering:
         self._announce = announce
         self._ask = ask
         self._hindrance = hindrance
+        self._decisions = decisions or Decisions(frozenset(), {}, [])
         self.asked = False
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
         self._steps = plan.steps if wide else plan.narrow_steps
-        self._producers: dict[int, tuple[Step, int]] | None = None
         self.values: list[Any] = plan.values.copy()
         for position, (declared, place) in enumerate(
             zip(plan.inputs, plan.input_places, strict=True)
@@ -211,59 +210,74 @@ class Lowering:
     def static(self, step: Step, position: int) -> Array:
         """The value of a step's input; see `RuleContext.static`."""
         _declared(step, position, "static", static_inputs)
-        return self._value(step, position)
+        return self._values(step, [position])[0]
 
     def known(self, step: Step, position: int) -> Array | None:
         """The value of a step's input, or None; see `RuleContext.known`."""
         if position not in static_inputs(type(step.node.op), step.node):
             _declared(step, position, "bound", bound_inputs)
         try:
-            return self._value(step, position)
+            return self._values(step, [position])[0]
         except (ValueNeededError, StaticShapeError):
             return None
 
-    def _value(self, step: Step, position: int, where: str = "") -> Array:
-        place = step.inputs[position]
-        value = known(self.values[place])
-        if value is not None:
-            return value
+    def decided(
+        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], int]
+    ) -> int | None:
+        """What a step decides by values of its inputs; see `RuleContext.decided`."""
+        if step.node not in self._decisions.nodes:
+            return None
+        try:
+            found = decide(self._values(step, positions, "", self._decisions.values))
+        except (ValueNeededError, StaticShapeError):
+            found = None
+        self._decisions.found.append(found)
+        return found
+
+    def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
+        """The error of what is not decided, or asks for it; see `RuleContext.undecided`."""
+        needed: Sequence[int] = ()
+        where = self._describe(step)
+        try:
+            self._values(step, positions, "", self._decisions.values)
+        except ValueNeededError as error:
+            needed, where = error.inputs, error.where
+        except StaticShapeError as error:
+            found = StaticShapeError(f"{text}\n{error}")
+            found.located = True
+            return found
+        if not needed and step.node in self._decisions.nodes:
+            raise LoweringError("The rule asks for a decision, and does not take it.")
+        raise ValueNeededError(needed, where, step.node)
+
+    def _describe(self, step: Step) -> str:
         inputs = [self.values[place] for place in step.inputs]
-        return self._derive(place, where + self.plan.library.describe(step.node, inputs))
+        return self.plan.library.describe(step.node, inputs)
 
-    def _derive(self, target: int, where: str) -> Array:
-        """Evaluate a variable that was emitted, not folded, from what is known before it."""
-        if self._producers is None:
-            self._producers = {
-                place: (step, i) for step in self.plan.steps for i, place in enumerate(step.outputs)
-            }
-        steps: set[int] = set()
-        missing: list[int] = []
-        seen: set[int] = set()
-        pending = [target]
-        while pending:
-            place = pending.pop()
-            if place in seen or known(self.values[place]) is not None:
-                continue
-            seen.add(place)
-            if place not in self._producers:
-                missing.append(place)
-                continue
-            step, output = self._producers[place]
-            steps.add(id(step))
-            needed = needed_inputs(type(step.node.op), step.node, output)
-            pending.extend(step.inputs[i] for i in needed)
-        found: dict[int, Any] = self._arguments(sorted(missing), where) if missing else {}
-        for step in self.plan.steps:
-            if id(step) in steps:
-                inputs = [
-                    found[p] if p in found else known_or_ones(self.values[p]) for p in step.inputs
-                ]
-                wanted = [i for i, place in enumerate(step.outputs) if place in seen]
-                results = self.plan.library.evaluate(step.node, inputs, wanted)
-                found.update({step.outputs[i]: results[i] for i in wanted})
-        return found[target]
+    def _values(
+        self,
+        step: Step,
+        positions: Sequence[int],
+        where: str = "",
+        given: Mapping[int, Any] = NONE,
+    ) -> list[Any]:
+        """The values of a step's inputs, for which those of the arguments may be ``given``."""
+        places = [step.inputs[i] for i in positions]
+        found: dict[int, Any] = {place: known(self.values[place]) for place in places}
+        targets = [place for place, value in found.items() if value is None]
+        if targets:
+            where += self._describe(step)
+            found |= derived(
+                self.plan,
+                self.values,
+                targets,
+                lambda missing: self._arguments(missing, where, given),
+            )
+        return [found[place] for place in places]
 
-    def _arguments(self, places: Sequence[int], where: str) -> dict[int, Any]:
+    def _arguments(
+        self, places: Sequence[int], where: str, given: Mapping[int, Any]
+    ) -> dict[int, Any]:
         """The values of inputs, from what is around this plan; else those of arguments."""
         leaves = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
         if not set(places) <= set(leaves):
@@ -273,12 +287,16 @@ class Lowering:
             ).at(where)
         positions = [leaves.index(place) for place in places]
         if self._ask is None:
-            for text in filter(None, map(self._hindrance, positions)):
+            decides = given is self._decisions.values
+            for text in filter(None, (self._hindrance(i, decides) for i in positions)):
                 raise StaticShapeError(text).at(where)
-            raise ValueNeededError(positions, where)
+            if not given.keys() >= set(positions):
+                raise ValueNeededError(positions, where)
+            return {place: given[i] for place, i in zip(places, positions, strict=True)}
         self.asked = True
         return {
-            place: self._ask(i, where + "\n") for place, i in zip(places, positions, strict=True)
+            place: self._ask(i, where + "\n", given)
+            for place, i in zip(places, positions, strict=True)
         }
 
     # --- Plans inside of this one ----------------------------------------------------------
@@ -296,18 +314,28 @@ class Lowering:
         ``positions`` says which input of the step is which of the plan's, where it is one.
         """
 
-        def ask(position: int, where: str) -> Array:
+        def ask(position: int, where: str, values: Mapping[int, Any]) -> Array:
             outer = position if positions is None else positions[position]
             if outer is None:
                 raise StaticShapeError(
                     "A shape depends on a value that changes from one step of a loop to the next, "
                     "and is not known while the program is emitted.\nMake all that the loop gives "
                     "of one shape: compute with as much as there can be, and mask the rest."
-                ).at(where)
-            return self._value(step, outer, where)
+                ).at(where.removesuffix("\n"))
+            return self._values(step, [outer], where, values)[0]
 
         given = dict(enumerate(inputs))
-        inner = Lowering(plan, builder, (), given, self._checks, self._announce, self._wide, ask)
+        inner = Lowering(
+            plan,
+            builder,
+            (),
+            given,
+            self._checks,
+            self._announce,
+            self._wide,
+            ask,
+            decisions=self._decisions,
+        )
         inner.programs = self.programs
         return inner
 

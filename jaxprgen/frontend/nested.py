@@ -89,7 +89,10 @@ def lower(
         return driver.run(), driver.asked
     except JaxprGenError as error:
         values = [ctx.driver.values[place] for place in ctx.step.inputs]
-        raise error.at(plan.library.describe(ctx.node, values)) from error
+        where = plan.library.describe(ctx.node, values)
+        if where in str(error):  # A value was asked for from inside.
+            raise
+        raise error.at(where) from error
 
 
 def _close(b: Builder, outputs: list[Any], name: str) -> _Program:

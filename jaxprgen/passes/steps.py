@@ -159,7 +159,7 @@ class Steps:
                 readers.setdefault(x, []).append(e)
         found: dict[Any, _Reduction] = {}
         for v in self.afters:
-            is_exact = not jax.dtypes.issubdtype(v.aval.dtype, np.inexact)
+            is_exact = not jax.numpy.issubdtype(v.aval.dtype, np.inexact)
             allowed = _REDUCTIONS.keys() - (set() if is_exact else {"mul"})
             reduction = self._reduction(v, readers, allowed) if is_exact or reassociate else None
             if reduction is not None:

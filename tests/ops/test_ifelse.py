@@ -9,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
+from aesara.compile.mode import Mode
 from aesara.ifelse import ifelse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees, assert_same, reference
 
 import jaxprgen
 from jaxprgen import errors
+from jaxprgen.function import CacheInfo
 
 x, y, X = at.dvector("x"), at.dvector("y"), at.dmatrix("X")
 a, b = at.dscalar("a"), at.dscalar("b")
@@ -157,15 +161,84 @@ def test_draws_in_branches():
     assert "random_bits" not in names
 
 
-def test_branches_of_different_shapes_are_refused():
+# --- Branches of different shapes -------------------------------------------------------------
+
+differing = ifelse(a > 0, x, x[1:] * 2)
+several = ifelse(x.sum() > a, [x, x.sum(), X], [x[::2], x.prod(), X.T])
+nested = ifelse(a > 0, ifelse(n > 0, x, x[1:]), at.concatenate([x, x]))
+in_loops = aesara.scan(lambda p, k, y: p * ifelse(k > 0, y, y[1:]).sum(), x, None, [a, x])[0]
+DIFFERING = {
+    "two": ([x, a], [differing]),
+    "several": ([x, X, a], several),
+    "nested": ([x, a, n], [nested]),
+    "of reductions": ([x, a, n], [ifelse(a > 0, ifelse(n > 0, x, x[1:]).sum(), x.sum())]),
+    "in a graph": ([x, a], [OpFromGraph([x, a], [differing])(y, a) for y in (x, x + 1)]),
+    "in a loop": ([x, a], [in_loops]),
+    "of what decides shapes": ([x, a], [at.zeros(differing.shape), at.arange(differing.shape[0])]),
+    "gradient": ([x, a], [aesara.grad((differing**2).sum(), x)]),
+}
+sizes = st.integers(1, 3).map(lambda size: np.arange(size) - 0.5)
+
+
+@pytest.mark.parametrize("name", DIFFERING)
+def test_arguments_decide_between_branches_of_different_shapes(name):
+    """There is one program for each size and each way that is taken."""
+    inputs, outputs = DIFFERING[name]
+    f = jaxprgen.compile(inputs, outputs)
+    theirs = aesara.function(inputs, outputs, mode=Mode(linker="py", optimizer=None))
+    drawn = {x: sizes, X: st.just(np.ones((2, 3))), n: st.integers(-1, 1)}
+    choices = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 2.0, np.nan, np.inf])
+
+    @given(st.tuples(*(drawn.get(v, choices) for v in inputs)))
+    @settings(max_examples=15)
+    def law(args):
+        found = f(*args)
+        for p, q in zip(found if len(outputs) > 1 else [found], theirs(*args), strict=True):
+            assert_same(p, q, where=name)
+
+    law()
+    assert f.cache_info().currsize <= 3 * (3 if n in inputs else 2)
+
+
+def test_a_program_for_each_branch_that_is_taken():
+    f = jaxprgen.compile([x, a], differing)
+    for choice in (1.0, 2.0, -1.0, np.nan, 3.0):
+        assert_same(f(ONES, choice), ONES if choice > 0 else 2 * ONES[1:])
+    assert f.cache_info() == CacheInfo(hits=3, misses=2, currsize=2)
+    assert [e.primitive.name for e in f.jaxpr(ONES, 1.0).jaxpr.eqns] == []
+    which = aesara.shared(3.0, name="which")
+    f = jaxprgen.compile([x], ifelse(which > 2, x, x[1:]))
+    for value, size in ((3.0, 3), (1.0, 2), (4.0, 3)):
+        which.set_value(value)
+        assert f(ONES).shape == (size,)
+
+
+def test_branches_of_one_shape_depend_on_no_value():
+    """Beside others that do, of the same condition, the program chooses from them."""
+    f = jaxprgen.compile([x, a], [ifelse(a > 0, x, -x), differing])
+    assert [e.primitive.name for e in f.jaxpr(ONES, -1.0).jaxpr.eqns].count("cond") == 1
+    f = jaxprgen.compile([x, a], ifelse(a > 0, x, -x))
+    for choice in (1.0, -1.0):
+        f(ONES, choice)
+    assert f.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_tracers_do_not_decide_between_shapes(before):
     f = jaxprgen.compile([x, a], ifelse(a > 0, x, x[1:]))
+    if before:
+        f(ONES, np.float64(1.0))
     with pytest.raises(errors.StaticShapeError) as caught:
-        f(ONES, 1.0)
+        jax.jit(f)(ONES, np.float64(1.0))
     text = re.sub(r"at .*, in .*?: ", "at LINE: ", str(caught.value))
     assert text.splitlines() == [
         "One branch gives shape (3,) and the other (2,), and only the program that runs knows "
         "which is taken.",
         "Make them of one shape, by padding, or choose outside of the graph.",
+        "A shape depends on the value of input 'a', which is a tracer (DynamicJaxprTracer) under a "
+        "JAX transformation.",
+        "Pass 'a' as a concrete number: mark it with jax.jit(..., static_argnums=1), close over "
+        "it, or give the array a size that does not depend on it.",
         "  in if{}(result of Elemwise{gt,no_inplace}, x)",
         "    result of Elemwise{gt,no_inplace}: bool[]",
         "    x: float64[3]",

@@ -7,7 +7,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from aesara.compile.mode import Mode
+from aesara.compile.mode import Mode, get_mode
 from aesara.ifelse import ifelse
 from aesara.scan.utils import until
 from jax.experimental import checkify
@@ -230,26 +230,28 @@ def test_a_number_of_steps_that_is_not_known():
     ]
 
 
-def test_the_length_of_a_trace_that_a_condition_decides():
-    f = jaxprgen.compile([x0, a], at.sort(ended[0]))
-    lines = message(errors.StaticShapeError, f, 1.0, 50.0)
-    assert lines[0] == (
-        "How many steps this loop takes is decided while it runs, by a condition, and so is the "
-        "size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
-        "means, extrema and elementwise functions of the whole are possible. Or give the loop a "
-        "number of steps and no condition, and mask what comes behind the end."
-    )
-    assert lines[1].startswith("  in do_while{cpu,scan_fn}(")
-    assert lines[-1] == "  built at LINE: return aesara.scan(step, *args, **options)[0]"
-
-
 def test_shapes_that_the_length_of_a_trace_decides():
-    """An argument that counts the steps is asked for; what a condition decides cannot be."""
+    """An argument that counts the steps is asked for, or those that decide a condition are."""
     f = assert_agrees([x0, n], [at.arange(doubled.shape[0]), doubled[-1]], [1.0, 4])
     assert loops(f, 1.0, 4) == ["scan"]
-    f = jaxprgen.compile([x0, a], at.arange(ended[0].shape[0]))
-    with pytest.raises(errors.StaticShapeError, match="How many steps this loop takes"):
-        f(1.0, 50.0)
+    f = assert_agrees([x0, a], [at.arange(ended[0].shape[0]), ended[0][-1]], [1.0, 50.0])
+    assert loops(f, 1.0, 50.0) == ["scan"]
+
+
+def test_sizes_that_loops_compute():
+    """By a gradient, which overwrites rows; by loops in loops; whatever Aesara's mode is."""
+    product = scan(lambda p, c: c * p, x, x0)
+    gradient = aesara.grad((product**2).sum(), x0)
+    size = at.cast(abs(gradient), "int64") % 7
+    f = assert_agrees([x, x0], [at.arange(size)], [numbers[:3], 1.5])
+    assert len({f(numbers[:3], v).shape for v in (1.5, 1.7, 2.5)}) > 1
+    with aesara.config.change_flags(mode=get_mode("JAXPR")):
+        squares = scan(
+            lambda k, c: c + scan(lambda i, d: d + i, at.arange(k), k * 0)[-1], at.arange(1, n), n
+        )[-1]
+        powers = scan(lambda c, k: (c * 2, until(c > k)), None, x0, [a], n_steps=20)
+    assert jaxprgen.compile([n], at.zeros(squares))(5).shape == (5 + 0 + 1 + 3 + 6,)
+    assert jaxprgen.compile([x0, a], powers)(1.0, 50.0).shape == (7,)
 
 
 def test_shapes_that_change_from_step_to_step():

@@ -65,21 +65,16 @@ def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: 
 
 @lowers_deferred(Subtensor)
 def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
-    """Rows of a trace that are at hand, or a part of it."""
+    """Rows of a trace that are at hand, or a part of it.
+
+    The last row of a loop that takes no step, if only the program knows that, is the last one
+    that it starts with: as with Aesara's rewriting, which lets such a loop keep no more. Without,
+    and with checks here, that is an IndexError.
+    """
     b = ctx.builder
     if type(x) is Trace and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
-        row = x.take(b, first) if isinstance(first, int) else None
-        counted = x.take_counted(b, first) if isinstance(first, Var) else None
-        if counted is not None:
-            row = counted[0]
-            ctx.require(
-                lambda _: counted[1],
-                IndexOutOfBoundsError,
-                f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises "
-                "IndexError there; the emitted program uses the nearest row of as many as there "
-                "can be",
-            )
+        row = _row(ctx, x, first) if isinstance(first, (int, Var)) else None
         if row is not None:
             return ix.take(b, row, others)
         part = x.part(first) if isinstance(first, slice) and not others else None
@@ -87,6 +82,25 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
             return part
     part = _numbers_between(ctx, x, scalars) if type(x) is Progression else None
     return lower_subtensor(ctx, ctx.made(x), *scalars) if part is None else part
+
+
+def _row(ctx: RuleContext, x: Trace, index: int | Var) -> Value | None:
+    """A row of a trace that is at hand, or that the program finds among as many as there can be."""
+    b = ctx.builder
+    at_hand = (x.take(b, index), x.has(b, index)) if isinstance(index, int) else (None, None)
+    found = x.take_counted(b, index) if at_hand[0] is None else at_hand
+    if found is None:
+        return None
+    row, inside = found
+    if inside is not None:
+        ctx.require(
+            lambda _: inside,
+            IndexOutOfBoundsError,
+            f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises IndexError "
+            "there; the emitted program uses the nearest row of as many as there can be",
+            announced=at_hand[0] is None,
+        )
+    return row
 
 
 def _numbers_between(ctx: RuleContext, x: Progression, scalars: Sequence[Any]) -> Any:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
+from weakref import WeakKeyDictionary
 
 import aesara
 import numpy as np
 from aesara.compile.builders import OpFromGraph
+from aesara.compile.function.types import FunctionMaker
+from aesara.compile.mode import Mode
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
 from aesara.ifelse import IfElse
 from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarType
+from aesara.scan.op import Scan
 from aesara.tensor.type import DenseTensorType, TensorType
 
 from jaxprgen._jax import Frame, Var
@@ -54,7 +59,14 @@ class AesaraLibrary:
             return list(
                 inputs[1 : node.op.n_outs + 1] if inputs[0] else inputs[node.op.n_outs + 1 :]
             )
+        if isinstance(node.op, Scan):
+            with _RUNNING:
+                return self._perform(node, _apart(node.op), inputs)
+        return self._perform(node, node.op, inputs)
+
+    def _perform(self, node: Apply, op: Any, inputs: Sequence[Any]) -> list[Any]:
         node = node.clone()
+        node.op = op
         # The Op is told of each node: `Elemwise` notes in which dtype NumPy is to compute.
         node.op.prepare_node(node, None, None, "py")
         arrays = [_own(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
@@ -107,6 +119,35 @@ class AesaraLibrary:
     def label(self, variable: Variable) -> str:
         """The user's name of a variable, or what computes it, or its value."""
         return name_of(variable)
+
+
+_RUNNING = threading.RLock()
+_copies: WeakKeyDictionary[Scan, Scan] = WeakKeyDictionary()
+
+
+def _apart(op: Scan) -> Scan:
+    """The same loop with a graph of its own: Aesara changes that in place where it compiles it.
+
+    It is compiled without rewriting, and by a Python linker whatever Aesara's mode is.
+    """
+    if op not in _copies:
+        copy = op.clone()
+        copy.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
+        for node in copy.fgraph.apply_nodes:
+            if isinstance(node.op, Scan):
+                node.op = _apart(node.op)
+        inputs, outputs = copy.prepare_fgraph(copy.fgraph)
+        maker = FunctionMaker(
+            inputs,
+            [FunctionMaker.wrap_out(v) for v in outputs],
+            Mode(linker="vm", optimizer="None"),
+            accept_inplace=False,
+            fgraph=copy.fgraph,
+            on_unused_input="ignore",
+        )
+        copy._fn = maker.create([x.value for x in inputs])  # pyright: ignore[reportPrivateUsage]
+        _copies[op] = copy
+    return _copies[op]
 
 
 def error_of(op: CheckAndRaise) -> type[FailedAssertionError]:

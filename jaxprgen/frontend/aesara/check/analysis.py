@@ -25,13 +25,8 @@ from jaxprgen.frontend.aesara.check.findings import (
 )
 from jaxprgen.frontend.aesara.check.selections import uncounted
 from jaxprgen.frontend.aesara.check.stages import largest_subset
-from jaxprgen.frontend.aesara.check.traces import ends_alone
-from jaxprgen.frontend.aesara.check.unruled import (
-    Bound,
-    bound_of,
-    remedy_of,
-    static_of,
-)
+from jaxprgen.frontend.aesara.check.traces import deciding_steps, ends_alone
+from jaxprgen.frontend.aesara.check.unruled import remedy_of, static_of
 from jaxprgen.frontend.aesara.library import frame_of, is_array, name_of
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.aesara.plan import ends_of
@@ -75,10 +70,15 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
         facts[node] = facts[node]._replace(
             static=[i for i in facts[node].static if i not in static]
         )
-    unknown = {n for n in nodes if facts[n].bound and _is_unknown(n, facts[n], flow)}
+    open_ended = {n: steps for n in nodes if (steps := deciding_steps(n))}
+    unknown = {n for n in nodes if n in open_ended or flow.sources(n, facts[n].sizes)}
     deciding = [*flow.routes(lambda f: f.static), *flow.routes(lambda f: f.sizes)]
-    for node in uncounted(nodes, unknown, wanted, deciding):
-        facts[node] = facts[node]._replace(sizes=(), bound=None)
+    free = uncounted(nodes, unknown, wanted, deciding)
+    for node in free:
+        facts[node] = facts[node]._replace(sizes=())
+    for node in open_ended.keys() - free:
+        static = sorted({*facts[node].static, *open_ended[node]})
+        facts[node] = facts[node]._replace(static=static)
     checks = {node: _checked(node, facts[node], flow) for node in nodes}
     blocked = {node for node in nodes if checks[node].verdict in BLOCKED}
     leaves = dict.fromkeys([*given, *flow.leaves, *filter(flow.is_leaf, wanted)])
@@ -93,11 +93,6 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
     )
 
 
-def _is_unknown(node: Apply, facts: _Facts, flow: _Flow) -> bool:
-    """Whether values decide sizes of its results: those of inputs, or what it finds itself."""
-    return not facts.sizes or bool(flow.sources(node, facts.sizes))
-
-
 def _odd(variable: Variable, role: str) -> Odd:
     return Odd(name_of(variable), str(variable.type), role)
 
@@ -109,7 +104,8 @@ class _Facts(NamedTuple):
     """A node's verdict by itself, and what its inputs are to it.
 
     ``static`` are the inputs whose values decide shapes, ``needs`` those whose values matter to
-    each output. ``bound`` says that other values decide sizes, those at ``sizes``.
+    each output. By the values of those at ``sizes``, too, it has sizes, which no argument is
+    asked for.
     """
 
     verdict: str
@@ -118,7 +114,6 @@ class _Facts(NamedTuple):
     reason: str = ""
     remedy: str = ""
     sizes: Sequence[int] = ()
-    bound: Bound | None = None
 
 
 def _facts(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, _Facts]:
@@ -162,13 +157,8 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
             if not is_supported(inner.op):
                 found = _no_rule(inner, f"inside of it, {inner.op} has no rule")
                 return found._replace(static=static, needs=needs)
-        sizes = bound_inputs(op_type, node)
-        bound = bound_of(node) or (remedy_of(node) if sizes else None)
-        return _Facts("jit", static, needs, sizes=() if bound_of(node) else sizes, bound=bound)
-    bound = bound_of(node)
-    sizes = (bound.sizes(node) or ()) if bound else ()
-    found = _no_rule(node, "no rule")
-    return found._replace(static=static, needs=needs, sizes=sizes, bound=bound)
+        return _Facts("jit", static, needs, sizes=bound_inputs(op_type, node))
+    return _no_rule(node, "no rule")._replace(static=static, needs=needs)
 
 
 def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
@@ -304,8 +294,8 @@ def _checked(node: Apply, facts: _Facts, flow: _Flow) -> NodeCheck:
     if deciding:
         names = ", ".join(map(name_of, deciding))
         verdict, reason = "static", f"its shape is decided by the value of {names}"
-    elif facts.bound and (sizing or not facts.sizes):  # Else constants decide the size.
+    elif sizing:  # Else constants decide the size.
         names = ", ".join(map(name_of, sizing))
-        reason = facts.bound.reason or f"the size of its result is decided by the values of {names}"
-        verdict, remedy = "bound", facts.bound.remedy
+        reason = f"the size of its result is decided by the values of {names}"
+        verdict, remedy = "bound", remedy_of(node)
     return NodeCheck(str(node.op), name, line, verdict, reason, remedy)

@@ -105,7 +105,8 @@ def _axis_of_results(node: Apply, given: dict[int, _Selection]) -> int | None:
     if isinstance(op, (Shape, Shape_i)):
         return -1
     if isinstance(op, Subtensor) and all(isinstance(n.op, Scan) for n in first.makers):
-        return {"end": -1, "rest": axis}.get(part_of_rows(node))
+        is_row = bool(op.idx_list) and not isinstance(op.idx_list[0], slice)
+        return -1 if is_row else axis if part_of_rows(node) == "rest" else None
     if isinstance(op, AdvancedIncSubtensor):
         mask = lone_mask(node, 2)
         if mask is None or list(given) != [1] or node.inputs[mask] is not first.mask:

@@ -16,6 +16,12 @@ from aesara.tensor.subtensor import IncSubtensor, Subtensor, get_idx_list
 from jaxprgen.frontend.aesara.scan import layout_of
 
 
+def deciding_steps(node: Apply) -> list[int]:
+    """The inputs that decide how many steps a loop takes, if it ends by a condition."""
+    is_open = isinstance(node.op, Scan) and node.op.info.as_while
+    return layout_of(node).read if is_open else []
+
+
 def part_of_rows(node: Apply) -> str:
     """What of the rows of a trace a node takes: "end", the "rest" behind some, or "" otherwise."""
     if not isinstance(node.op, Subtensor) or not node.op.idx_list:

@@ -5,8 +5,8 @@ By the qualified names of classes, so that nothing is imported for it; subclasse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from aesara.graph.basic import Apply
 
@@ -16,54 +16,20 @@ from jaxprgen.frontend.registry import Positions
 T = TypeVar("T")
 
 _COUNTED = "give the graph what it finds as an input, of a size that is fixed"
-_STEPPED = (
-    "take the last value of what it stacks, or a sum, mean or extremum; or let a fixed number of "
-    "steps run, and keep the last value by switch"
-)
-
-
-class Bound(NamedTuple):
-    """An Op whose results have sizes that only running it tells.
-
-    ``sizes`` gives the inputs whose values decide them: none if that is more than inputs, None
-    if this node has no such results.
-    """
-
-    sizes: Callable[[Apply], Sequence[int] | None]
-    reason: str
-    remedy: str
-
-
-BOUND: dict[str, Bound] = {
-    "aesara.scan.op.Scan": Bound(
-        lambda node: () if node.op.info.as_while else None,
-        "the number of its steps is decided while it runs, by `until`",
-        _STEPPED,
-    ),
+DECLARED: dict[str, str] = {
+    "aesara.tensor.extra_ops.Unique": _COUNTED,
+    "aesara.typed_list.basic.Remove": _COUNTED,
 }
-
-# Of Ops whose rules declare what must be known.
-_BY_MASK = Bound(lambda node: (), "", MASKED)
-_BY_COUNT = Bound(lambda node: (), "", _COUNTED)
-DECLARED: dict[str, Bound] = {
-    "aesara.tensor.extra_ops.Unique": _BY_COUNT,
-    "aesara.typed_list.basic.Remove": _BY_COUNT,
-}
+"""What to do about Ops whose rules declare what must be known."""
 
 STATIC: dict[str, Positions] = {
     "aesara.tensor.random.op.RandomVariable": (1,),
 }
 
 
-def bound_of(node: Apply) -> Bound | None:
-    """The entry of `BOUND`, if there is one and it says that results of the node need it."""
-    found = _first(node, BOUND)
-    return found if found and found.sizes(node) is not None else None
-
-
-def remedy_of(node: Apply) -> Bound:
+def remedy_of(node: Apply) -> str:
     """What to do about a node whose rule takes known inputs only; mostly these are masks."""
-    return _first(node, DECLARED) or _BY_MASK
+    return _first(node, DECLARED) or MASKED
 
 
 def static_of(node: Apply) -> Sequence[int]:

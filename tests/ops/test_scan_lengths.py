@@ -209,7 +209,8 @@ def test_in_graphs_and_loops_of_known_inputs():
     known = OpFromGraph([a], [doubled_from(a)])
     assert_agrees([x0], [known(at.constant(50.0, dtype="float64")) + x0], [1.0])
     outer = scan(lambda p, k: at.sort(doubled_from(k)).sum() + p, x, None, [a])
-    f = assert_agrees([x, a], [outer], [numbers, 50.0])
+    assert_agrees([x, a], [outer], [numbers, 50.0])
+    f = jaxprgen.compile([x, a], outer, passes=())
     assert loops(f, numbers, 50.0) == ["scan", "scan"]  # The inner one does not change.
 
 
@@ -347,6 +348,13 @@ def test_a_length_that_draws_decide():
     assert lines[1:3] == [
         "A shape depends on a random draw, which has no value while the program is emitted.",
         "Draw in a function of its own, and pass what it returns.",
+    ]
+    # There the generator is an argument, of which the value is a key.
+    lines = message(jaxprgen.function([x0], t), 0.0)
+    assert lines[1:3] == [
+        "A shape depends on the value of input 'rng', which is a PRNG key.",
+        "Draw in a function of its own, and pass what it returns; or use no more of what the loop "
+        "leaves than single rows and reductions.",
     ]
 
 

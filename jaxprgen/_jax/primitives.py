@@ -137,7 +137,14 @@ _SCAN = inspect.signature(_loops._scan_impl).parameters  # type: ignore[attr-def
 
 
 def scan_params(
-    jaxpr: Any, length: int, constants: int, carries: int, arrays: int, *, reverse: bool
+    jaxpr: Any,
+    length: int,
+    constants: int,
+    carries: int,
+    arrays: int,
+    *,
+    reverse: bool,
+    unroll: int,
 ) -> dict[str, Any]:
     """The parameters of a ``scan`` with this body over so many steps, or from the last one on."""
     params: dict[str, Any] = {"reverse": reverse, "length": length, "jaxpr": jaxpr}
@@ -151,7 +158,7 @@ def scan_params(
         params |= {"num_consts": constants, "num_carry": carries}
     if "linear" in _SCAN:
         params["linear"] = (False,) * (constants + carries + arrays)
-    params["unroll"] = 1
+    params["unroll"] = unroll
     return {**params, "_split_transpose": False} if "_split_transpose" in _SCAN else params
 
 

@@ -212,8 +212,7 @@ class Steps:
         needed = [*(self.afters[v] for v in carries), *(v for e in self.stuck for v in e.outvars)]
         inside, read = live_equations(self.waiting, needed)
         made = {*carries, *(v for e in inside for v in e.outvars)}
-        inner = {id(e) for e in inside}
-        self.waiting = [e for e in self.waiting if id(e) not in inner]
+        self.waiting = [e for e in self.waiting if made.isdisjoint(e.outvars)]
         self.left = [v for v in self.left if v not in carries]
         wanted = [x for e in self.waiting for x in e.invars]
         wanted += [x for r in self.reductions.values() for x in r.terms]
@@ -275,6 +274,7 @@ class Steps:
             [self.known[v].atom for v in arrays],
             self.n,
             reverse=self.eqn.params["reverse"],
+            unroll=self.eqn.params["unroll"],
         )
 
     # --- Results -------------------------------------------------------------------------

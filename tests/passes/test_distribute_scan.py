@@ -161,6 +161,30 @@ def test_a_branch_stays_alone(name):
     same_and_gradients(f, found)
 
 
+def test_a_loop_inside_with_something_that_nobody_reads():
+    def f(x, w):
+        def inner(c, _):
+            return (jnp.sin(c[0]), jnp.cos(c[1]) + c[0]), c[0]
+
+        def step(c, r):
+            (last, _), _ = lax.scan(inner, (c, r), None, 3)
+            return last, jnp.exp(c) @ w
+
+        return lax.scan(step, one, x)
+
+    found = exact(jax.make_jaxpr(f)(xs, w))
+    assert "scan" in body_of(found)
+    assert "dot_general" not in body_of(found)
+    same_and_gradients(f, found)
+
+
+def test_unrolling_is_kept():
+    f = lambda x: lax.scan(lambda c, r: (jnp.sin(c), c * r), one, x, unroll=3)  # noqa: E731
+    found = exact(jax.make_jaxpr(f)(xs))
+    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
+    assert eqn.params["unroll"] == 3
+
+
 def test_memory():
     f = loop(lambda c, r, w: (c * r, jnp.sin(c)), one)
     closed = jax.make_jaxpr(f)(xs, w)

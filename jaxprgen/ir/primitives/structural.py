@@ -163,12 +163,14 @@ def scan(
     length: int,
     *,
     reverse: bool = False,
+    unroll: int = 1,
 ) -> list[Var]:
     """The carries after ``length`` steps, and what these give besides, one behind the other.
 
     ``body`` takes constants, carries and one slice of each array along its first axis, and gives
-    carries and results. With ``reverse`` the step of the last slices is the first.
+    carries and results. With ``reverse`` the step of the last slices is the first. So many steps
+    are compiled as one as ``unroll`` says.
     """
     counts = len(constants), len(carries), len(arrays)
-    params = _jax.scan_params(body, length, *counts, reverse=reverse)
+    params = _jax.scan_params(body, length, *counts, reverse=reverse, unroll=unroll)
     return b.bind_multiple(_jax.primitive("scan"), [*constants, *carries, *arrays], params)

@@ -17,6 +17,9 @@ DECIDING_LIMIT = 64
 ASKING_LIMIT = 1 << 16
 """Elements up to which it is of no more than what a loop or a branching decides by the value."""
 
+MOST_VALUES = 4096
+"""Values of arguments for which is kept what they decide; others are asked anew."""
+
 
 def values_key(deciding: Sequence[int], arguments: Sequence[Any]) -> Any:
     """What tells the values of these arguments from others of the same types."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
-from jaxprgen.deciding import hindrance_of, values_key
+from jaxprgen.deciding import MOST_VALUES, hindrance_of, values_key
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
@@ -249,6 +249,8 @@ class Specializer:
                 continue
             alike = values_key(family.deciding, arguments), decided
             self.misses += alike not in family.programs
+            if len(family.members) >= MOST_VALUES:
+                family.members.clear()  # The programs stay.
             family.members[key] = family.programs.setdefault(alike, made)
             self._families[kind] = family
             self._warn()

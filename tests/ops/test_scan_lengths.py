@@ -198,6 +198,14 @@ def test_gradients_of_a_map():
 # --- Loops inside of graphs -------------------------------------------------------------------
 
 
+def test_values_are_forgotten_but_programs_are_not(monkeypatch):
+    monkeypatch.setattr("jaxprgen.specialize.MOST_VALUES", 3)
+    f = jaxprgen.compile([x0, a], doubled())
+    for start in np.linspace(1.0, 1.7, 8):
+        np.testing.assert_allclose(f(start, 7.0), start * 2.0 ** np.arange(1, 5))
+    assert f.cache_info().misses == f.cache_info().currsize == 1
+
+
 def test_in_graphs_and_loops_of_known_inputs():
     """A graph that is used twice, for other arguments; and a loop whose steps read the same."""
     inside = OpFromGraph([x0, a], [doubled()])

@@ -166,11 +166,11 @@ class Builder:
         for v, value in zip(jaxpr.constvars, closed.consts, strict=True):
             atoms[v] = self.constant(np.asarray(value))
         for eqn in jaxpr.eqns:
-            atoms.update(self._copy(eqn, atoms))
+            atoms.update(self.copy(eqn, atoms))
         self.inlined += 1
         return [atoms[x] if type(x) is Var else x for x in jaxpr.outvars]
 
-    def _copy(self, eqn: JaxprEqn, atoms: Mapping[Any, Any]) -> dict[Any, Any]:
+    def copy(self, eqn: JaxprEqn, atoms: Mapping[Any, Any]) -> dict[Any, Any]:
         """Append an equation of another program, with ``atoms`` for its variables.
 
         What stands for its results.
@@ -224,7 +224,7 @@ class Builder:
             read: list[Any] = [x for x in eqn.invars if type(x) is Var]
             is_fixed = not eqn.effects and all(x in fixed for x in read)
             if is_fixed:
-                fixed.update(outer._copy(eqn, fixed))
+                fixed.update(outer.copy(eqn, fixed))
             if not is_fixed or not read or eqn.primitive.name == "broadcast_in_dim":
                 kept.append(eqn)
         self._equations = kept

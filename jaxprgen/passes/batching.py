@@ -43,7 +43,8 @@ def has_rule(eqn: JaxprEqn) -> bool:
     """Whether there may be equations that do for all rows what this one does for a row."""
     name = eqn.primitive.name
     if name in _CALLS:
-        return all(map(has_rule, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
+        jaxpr = _jax.open_jaxpr(eqn.params["jaxpr"])
+        return not jaxpr.constvars and all(map(has_rule, jaxpr.eqns))
     return not eqn.effects and (not eqn.invars or name in lax.ELEMENTWISE or name in _RULES)
 
 
@@ -56,11 +57,18 @@ def batch(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> lis
         The primitive has no rule, or an effect; or the rule does not take these operands.
     """
     if not any(x.is_batched for x in operands):
-        return [Operand(x, False) for x in _bind(b, eqn, [x.atom for x in operands])]
+        if eqn.primitive.name == "rng_uniform":
+            raise NotBatchableError("Draws by a state of the device's differ from row to row.")
+        atoms = {x: o.atom for x, o in zip(eqn.invars, operands, strict=True) if type(x) is Var}
+        return [Operand(v, False) for v in b.copy(eqn, atoms).values()]
     if not has_rule(eqn):
         raise NotBatchableError(f"{eqn.primitive} has an effect, or no rule.")
     rule = _RULES.get(eqn.primitive.name, _elementwise)
-    return [Operand(x, True) for x in rule(b, eqn, operands, n)]
+    around = b.source_info
+    b.source_info = _jax.within(around, eqn.source_info)
+    found = [Operand(x, True) for x in rule(b, eqn, operands, n)]
+    b.source_info = around
+    return found
 
 
 def all_rows(b: Builder, x: Operand, n: int) -> Atom:
@@ -95,7 +103,7 @@ def _aligned(b: Builder, x: Operand, rank: int) -> Atom:
     return lax.reshape(b, x.atom, (*shape, *[1] * rank) if x.is_batched else (1, *shape))
 
 
-def _full(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _same_shapes(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
     """Of elementwise primitives that do not broadcast, but may take scalars."""
     out: Any = eqn.outvars[0].aval
     shape = n, *out.shape
@@ -105,6 +113,21 @@ def _full(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> lis
 def _leading(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
     """Of primitives that take any number of axes before those they are about."""
     return _bind(b, eqn, [all_rows(b, x, n) for x in operands])
+
+
+def _triangular_solve(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    """The sides of all rows beside each other, if all have one matrix."""
+    matrix, sides = operands
+    if matrix.is_batched or matrix.rank > 2:
+        return _leading(b, eqn, operands, n)
+    _, rows, columns = sides.atom.aval.shape
+    if not eqn.params["left_side"]:
+        flat = lax.reshape(b, sides.atom, (n * rows, columns))
+        (found,) = _bind(b, eqn, [matrix.atom, flat])
+        return [lax.reshape(b, found, (n, rows, columns))]
+    flat = lax.reshape(b, lax.transpose(b, sides.atom, (1, 0, 2)), (rows, n * columns))
+    (found,) = _bind(b, eqn, [matrix.atom, flat])
+    return [lax.transpose(b, lax.reshape(b, found, (rows, n, columns)), (1, 0, 2))]
 
 
 def _along(*names: str) -> Rule:
@@ -194,8 +217,11 @@ def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> l
         operand_batching_dims=paired[0],
         start_indices_batching_dims=paired[1],
     )
-    sizes = sizes if not by else (1 if along else n, *sizes)
-    return _bind(b, eqn, [x.atom, indices.atom], dimension_numbers=moved, slice_sizes=sizes)
+    changed: dict[str, Any] = {"dimension_numbers": moved}
+    changed["slice_sizes"] = sizes if not by else (1 if along else n, *sizes)
+    if along and not by:  # Rows may read the same.
+        changed |= {"unique_indices": False, "indices_are_sorted": False}
+    return _bind(b, eqn, [x.atom, indices.atom], **changed)
 
 
 def _dynamic_slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
@@ -225,8 +251,6 @@ def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> lis
     closed = _jax.close(eqn.params["jaxpr"])
     jaxpr = closed.jaxpr
     known: dict[Any, Operand] = dict(zip(jaxpr.invars, operands, strict=True))
-    if jaxpr.constvars:
-        raise NotBatchableError("A program that has data of its own has no rule.")
     for inner in jaxpr.eqns:
         found = batch(b, inner, [operand_of(known, x) for x in inner.invars], n)
         known.update(zip(inner.outvars, found, strict=True))
@@ -238,20 +262,17 @@ def operand_of(known: dict[Any, Operand], x: Atom) -> Operand:
     return known[x] if type(x) is Var else Operand(x, False)
 
 
-_CALLS = ("jit", "pjit", "closed_call")
+_CALLS = ("jit", "closed_call")
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(["select_n", "clamp", "add_any"], _full),
+    **dict.fromkeys(["select_n", "clamp", "add_any"], _same_shapes),
     **dict.fromkeys(["squeeze", "rev"], _along("dimensions")),
     **dict.fromkeys(["concatenate", "sort"], _along("dimension")),
     **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"], _along("axis")),
     **dict.fromkeys(["split", "stack"], _along("axis")),
-    **{
-        f"reduce_{name}": _along("axes")
-        for name in ["sum", "prod", "max", "min", "and", "or", "xor"]
-    },
+    **{f"reduce_{name}": _along("axes") for name in _REDUCED},
     **dict.fromkeys(["argmax", "argmin"], _along("axes")),
-    **dict.fromkeys(["cholesky", "lu", "eigh", "triangular_solve", "fft"], _leading),
+    **dict.fromkeys(["cholesky", "lu", "eigh", "fft", "bitcast_convert_type"], _leading),
     **dict.fromkeys(_CALLS, _call),
     "broadcast_in_dim": _broadcast_in_dim,
     "dot_general": _dot_general,
@@ -261,4 +282,5 @@ _RULES: dict[str, Rule] = {
     "reshape": _reshape,
     "slice": _slice,
     "transpose": _transpose,
+    "triangular_solve": _triangular_solve,
 }

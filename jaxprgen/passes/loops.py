@@ -96,4 +96,5 @@ def _around_a_loop(steps: Steps) -> list[JaxprEqn]:
         raise NotBatchableError("No step waits for another one.")
     steps.recur()
     steps.advance()
+    assert not steps.left and not steps.waiting
     return steps.finish()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -76,11 +76,12 @@ class Steps:
         self.afters: dict[Any, Any] = dict(zip(self.starts, self.body.outvars, strict=False))
         self.results: list[Any] = self.body.outvars[carries:]
         self.ends: dict[Any, Atom] = {}
+        self.counted = 0
+        self.readers: dict[Any, list[Any]] = {}
         self.reductions = self._reductions(reassociate)
         reducing = {id(e) for r in self.reductions.values() for e in r.equations}
         self.waiting = [e for e in self.body.eqns if id(e) not in reducing]
         self.left = [v for v in self.afters if v not in self.reductions]
-        self.stuck: list[Any] = []
 
     def advance(self) -> None:
         """Emit for all steps what does not wait for a carry that depends on itself.
@@ -99,6 +100,7 @@ class Steps:
         for v, reduction in self.reductions.items():
             self._reduce(v, reduction)
         rows = [all_rows(self.b, operand_of(self.known, x), self.n) for x in self.results]
+        self._spend()
         return self._named([*(self.ends[v] for v in self.afters), *rows])
 
     def _is_known(self, x: Any) -> bool:
@@ -112,15 +114,15 @@ class Steps:
         operands = [operand_of(known, x) for x in eqn.invars]
         if any(x.is_batched for x in operands) and not has_rule(eqn):
             return False
-        b.source_info = _jax.within(self.eqn.source_info, eqn.source_info)
-        found = batch(b, eqn, operands, self.n)
-        b.source_info = self.eqn.source_info
-        known.update(zip(eqn.outvars, found, strict=True))
-        self._spend(found)
+        known.update(zip(eqn.outvars, batch(b, eqn, operands, self.n), strict=True))
+        self._spend()
         return True
 
-    def _spend(self, found: Iterable[Operand]) -> None:
-        self.memory -= sum(_jax.nbytes(x.atom.aval) for x in found)
+    def _spend(self) -> None:
+        """Count the memory of what was emitted since it was counted before."""
+        new = self.b.equations_from(self.counted)
+        self.counted += len(new)
+        self.memory -= sum(_jax.nbytes(v.aval) for e in new for v in e.outvars)
         if self.memory < 0:
             raise NotBatchableError("That would take too much memory.")
 
@@ -134,14 +136,20 @@ class Steps:
             return True
         if not self._is_known(after):
             return False
-        rows = all_rows(b, operand_of(self.known, after), n)
+        end = operand_of(self.known, after)
+        is_read = v in self.readers or v in self.body.outvars
+        if not is_read and not end.is_batched:
+            self.ends[v] = end.atom
+            return True
+        rows = all_rows(b, end, n)
         first = lax.reshape(b, start, (1, *v.aval.shape))
         backwards = self.eqn.params["reverse"]
         others = self._rows(rows, 1, n) if backwards else self._rows(rows, 0, n - 1)
         last = self._rows(rows, 0, 1) if backwards else self._rows(rows, n - 1, n)
         before = lax.concatenate(b, [others, first] if backwards else [first, others], 0)
         self.known[v] = Operand(before, True)
-        self.ends[v] = lax.squeeze(b, last, [0])
+        self.ends[v] = lax.squeeze(b, last, [0]) if end.is_batched else end.atom
+        self._spend()
         return True
 
     def _rows(self, x: Atom, start: int, stop: int) -> Var:
@@ -153,25 +161,22 @@ class Steps:
 
     def _reductions(self, reassociate: bool) -> dict[Any, _Reduction]:
         """The carries that are reductions, which may be done in any order."""
-        readers: dict[Any, list[Any]] = {}
         for e in self.body.eqns:
             for x in {x for x in e.invars if type(x) is Var}:
-                readers.setdefault(x, []).append(e)
+                self.readers.setdefault(x, []).append(e)
         found: dict[Any, _Reduction] = {}
         for v in self.afters:
             is_exact = not jax.numpy.issubdtype(v.aval.dtype, np.inexact)
             allowed = _REDUCTIONS.keys() - (set() if is_exact else {"mul"})
-            reduction = self._reduction(v, readers, allowed) if is_exact or reassociate else None
+            reduction = self._reduction(v, allowed) if is_exact or reassociate else None
             if reduction is not None:
                 found[v] = reduction
         return found
 
-    def _reduction(
-        self, v: Any, readers: dict[Any, list[Any]], allowed: Collection[str]
-    ) -> _Reduction | None:
+    def _reduction(self, v: Any, allowed: Collection[str]) -> _Reduction | None:
         """How steps change a carry, if by nothing but primitives that are allowed."""
         found = _Reduction([], [])
-        outputs, after, x = self.body.outvars, self.afters[v], v
+        outputs, after, readers, x = self.body.outvars, self.afters[v], self.readers, v
         while x is not after:
             if len(readers.get(x, ())) != 1 or x in outputs:
                 return None
@@ -207,9 +212,9 @@ class Steps:
         NotBatchableError
             That would move less than it takes to hand values from one part to the other.
         """
-        self.stuck = [e for e in self.waiting if not has_rule(e)]
-        carries = self._recurrent()
-        needed = [*(self.afters[v] for v in carries), *(v for e in self.stuck for v in e.outvars)]
+        stuck = [e for e in self.waiting if not has_rule(e)]
+        carries = self._recurrent(stuck)
+        needed = [*(self.afters[v] for v in carries), *(v for e in stuck for v in e.outvars)]
         inside, read = live_equations(self.waiting, needed)
         made = {*carries, *(v for e in inside for v in e.outvars)}
         self.waiting = [e for e in self.waiting if made.isdisjoint(e.outvars)]
@@ -226,26 +231,33 @@ class Steps:
         self.ends.update(zip(carries, out, strict=False))
         rows = [Operand(x, True) for x in out[len(carries) :]]
         self.known.update(zip(stacked, rows, strict=True))
-        self._spend(rows)
+        self._spend()
 
-    def _recurrent(self) -> list[Any]:
-        """The carries that depend on themselves or are read by what stays, and what these read."""
-        on = {v: self._carries_of([self.afters[v]]) for v in self.left}
-        changed = True
-        while changed:
-            changed = False
-            for v, others in on.items():
-                further = others.union(*(on[u] for u in others))
-                changed |= further != others
-                on[v] = further
-        first = self._carries_of([v for e in self.stuck for v in e.outvars])
-        kept = {u for v in on if v in on[v] or v in first for u in {v, *on[v]}}
-        return [v for v in self.left if v in kept]
+    def _recurrent(self, stuck: Sequence[Any]) -> list[Any]:
+        """The carries that depend on themselves or are read by what stays, and what these read.
 
-    def _carries_of(self, outputs: Sequence[Any]) -> set[Any]:
-        """The carries that are read for these in one step."""
-        _, read = live_equations(self.waiting, outputs)
-        return read.intersection(self.left)
+        Sets of carries are integers, of a bit for each.
+        """
+        bits = {v: 1 << i for i, v in enumerate(self.left)}
+        on = dict(bits)
+        for e in self.waiting:
+            read = 0
+            for x in e.invars:
+                read |= on.get(x, 0) if type(x) is Var else 0
+            on.update(dict.fromkeys(e.outvars, read))
+        further = {v: on.get(self.afters[v], 0) for v in self.left}
+        for u, bit in bits.items():  # Warshall's algorithm.
+            for v in self.left:
+                if further[v] & bit:
+                    further[v] |= further[u]
+        first = 0
+        for e in stuck:
+            first |= functools.reduce(lambda a, v: a | on[v], e.outvars, 0)
+        kept = first
+        for v, bit in bits.items():
+            if (first | further[v]) & bit:
+                kept |= bit | further[v]
+        return [v for v, bit in bits.items() if kept & bit]
 
     def _weigh(self, inside: int, crossing: int) -> None:
         moved = len(self.body.eqns) - inside
@@ -285,6 +297,8 @@ class Steps:
         names: dict[Any, Var] = {}
         made = {v for e in b.equations_from(0) for v in e.outvars}
         for x, v in zip(results, self.eqn.outvars, strict=True):
+            if type(v) is not Var:  # Nobody reads it.
+                continue
             is_new = type(x) is Var and x in made and x not in names
             names[x if is_new else b.bind_multiple(_jax.primitive("copy"), [x], {})[0]] = v
         return [

@@ -189,8 +189,9 @@ def test_memory():
     f = loop(lambda c, r, w: (c * r, jnp.sin(c)), one)
     closed = jax.make_jaxpr(f)(xs, w)
     rows = 6 * 3 * 8
-    assert DistributeScan(memory=2 * rows)(closed) is not closed
-    assert DistributeScan(memory=2 * rows - 1)(closed) is closed
+    last = 3 * 8
+    assert DistributeScan(memory=2 * rows + last)(closed) is not closed
+    assert DistributeScan(memory=2 * rows + last - 1)(closed) is closed
 
 
 OPERATIONS = [

@@ -25,6 +25,10 @@ def primitives(jaxpr):
     return [e.primitive.name for e in all_equations(jaxpr)]
 
 
+custom = jax.custom_jvp(lambda x: x)
+custom.defjvps(lambda t, y, x: t)
+
+
 def each(step, *arrays, reverse=False):
     """A loop without carries."""
     return lax.scan(lambda c, row: (c, step(*row)), (), arrays, reverse=reverse)[1]
@@ -68,6 +72,20 @@ MAPS = {
     "cholesky": lambda x, w: each(lambda r: jnp.linalg.cholesky(w @ w.T + jnp.diag(r**2)), x),
     "solve": lambda x, w: each(
         lambda r: lax.linalg.triangular_solve(w + 5 * jnp.eye(3), r[:, None], left_side=True), x
+    ),
+    "solve from the right": lambda x, w: each(
+        lambda r: lax.linalg.triangular_solve(w + 5 * jnp.eye(3), r[None] * w), x
+    ),
+    "solve by other matrices": lambda x, w: each(
+        lambda r: lax.linalg.triangular_solve(w * r + 5 * jnp.eye(3), w, left_side=True), x
+    ),
+    "a rule of the user's on what all rows share": lambda x, w: each(lambda r: r * custom(w[0]), x),
+    "indices that are unique to each row": lambda x, w: each(
+        lambda i: jnp.asarray(w).at[i + jnp.arange(2)].get(unique_indices=True, mode="clip"),
+        indices,
+    ),
+    "bits of another width": lambda x, w: each(
+        lambda r: lax.bitcast_convert_type(r, jnp.uint32).astype(float), x
     ),
     "a program that is called": lambda x, w: each(jax.jit(lambda r: r @ w + 1), x),
     "a row as it is": lambda x, w: each(lambda r: (r, r, w[0], 3.0), x),
@@ -140,10 +158,6 @@ def test_carries(name, backwards):
         np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
-custom = jax.custom_jvp(lambda x: x)
-custom.defjvps(lambda t, y, x: t)
-
-
 def printing(c, r):
     jax.debug.print("{}", r)
     return c, r
@@ -175,6 +189,27 @@ def test_what_stays_a_loop(name):
     closed = jax.make_jaxpr(f)(xs, w)
     assert rewrite(closed) is closed
     assert name == "no loop" or "scan" in primitives(closed.jaxpr)
+
+
+def test_results_that_nobody_reads():
+    """JAX 0.7 names them ``_``; what else reads their values does not read that."""
+
+    def f(x, w):
+        return loop(lambda c, r: (lambda s: (c + s, s))(jnp.sin(r)), np.zeros(3))(x, w)[0]
+
+    found = summed(jax.make_jaxpr(f)(xs, w))
+    np.testing.assert_allclose(jaxpr_as_fun(found)(xs, w)[0], f(xs, w), rtol=1e-12)
+
+
+@pytest.mark.parametrize("step", [lambda c, r: (c[1], c[0][0] @ r), lambda c, r: (c[0], r @ c[1])])
+def test_memory_that_repetitions_take(step):
+    """A value that all steps share has no rows, but what is handed over has."""
+    matrix = np.ones((64, 64))
+    f = lambda x: lax.scan(lambda c, r: ((step(c, r)[0], matrix), r * 2), (matrix, matrix), x)  # noqa: E731
+    closed = jax.make_jaxpr(f)(np.ones((100, 64)))
+    found = MapToVmap(memory=10 * 64 * 64 * 8)(closed)
+    largest = max(v.aval.size for e in all_equations(found.jaxpr) for v in e.outvars)
+    assert largest <= 100 * 64
 
 
 def test_memory_that_is_enough():

@@ -10,6 +10,7 @@ from aesara.compile.builders import OpFromGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import assert_agrees
+from ops.looping import scan
 
 import jaxprgen
 from jaxprgen import inspect
@@ -18,10 +19,6 @@ x, v0 = at.dvector("x"), at.dvector("v0")
 X, T = at.dmatrix("X"), at.dtensor3("T")
 a, x0 = at.dscalar("a"), at.dscalar("x0")
 numbers = np.array([0.5, -1.0, 2.0, 0.25, 3.0, -0.75])
-
-
-def scan(step, *args, **options):
-    return aesara.scan(step, *args, **options)[0]
 
 
 def loop_of(f, *args):

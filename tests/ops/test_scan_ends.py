@@ -12,6 +12,7 @@ from aesara.ifelse import ifelse
 from aesara.scan.utils import until
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same, reference
+from ops.looping import loops, scan
 
 import jaxprgen
 from jaxprgen import errors
@@ -21,16 +22,6 @@ a, x0 = at.dscalar("a"), at.dscalar("x0")
 n, m = at.lscalar("n"), at.lscalar("m")
 numbers = np.array([0.5, -1.0, 2.0, 0.25, 3.0, -0.75])
 quiet = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-
-
-def scan(step, *args, **options):
-    return aesara.scan(step, *args, **options)[0]
-
-
-def loops(f, *args):
-    """The primitives of the loops of a program."""
-    names = (eqn.primitive.name for eqn in f.jaxpr(*args).jaxpr.eqns)
-    return [name for name in names if name in ("scan", "while")]
 
 
 # --- A number of steps that values decide -----------------------------------------------------

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from laws import all_equations, assert_agrees
+from ops.looping import scan
 
 import jaxprgen
 from jaxprgen import errors
@@ -14,10 +15,6 @@ from jaxprgen import errors
 x, v0, X = at.dvector("x"), at.dvector("v0"), at.dmatrix("X")
 a, b, x0 = at.dscalar("a"), at.dscalar("b"), at.dscalar("x0")
 numbers = np.array([0.5, -1.0, 2.0, 0.25, 3.0, -0.75]) / 2
-
-
-def scan(step, *args, **options):
-    return aesara.scan(step, *args, **options)[0]
 
 
 def inner(row, c, k):

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same
+from ops.looping import loops, scan
 
 import jaxprgen
 from jaxprgen import deciding, errors
@@ -26,16 +27,6 @@ a, x0, low = at.dscalar("a"), at.dscalar("x0"), at.dscalar("low")
 n, s = at.lscalar("n"), at.lscalar("s")
 numbers = np.array([0.5, -1.0, 2.0, 0.25, 3.0, -0.75])
 quiet = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-
-
-def scan(step, *args, **options):
-    return aesara.scan(step, *args, **options)[0]
-
-
-def loops(f, *args):
-    """The primitives of the loops of a program."""
-    names = (eqn.primitive.name for eqn in f.jaxpr(*args).jaxpr.eqns)
-    return [name for name in names if name in ("scan", "while")]
 
 
 def compiled(inputs, outputs):

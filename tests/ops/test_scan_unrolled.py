@@ -8,6 +8,7 @@ import pytest
 from aesara.raise_op import Assert
 from aesara.scan.utils import until
 from laws import assert_agrees, assert_same, equations
+from ops.looping import scan
 
 import jaxprgen
 from jaxprgen import errors
@@ -15,10 +16,6 @@ from jaxprgen.emit import recurrence
 
 x, h0 = at.dvector("x"), at.dscalar("h0")
 numbers = np.array([0.5, -1.5, 2.0, 3.0])
-
-
-def scan(step, *args, **options):
-    return aesara.scan(step, *args, **options)[0]
 
 
 def counted(n):

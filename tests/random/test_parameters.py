@@ -23,7 +23,8 @@ KEY = jax.random.key(0)
 
 
 def test_the_table_has_every_domain():
-    assert {type(op) for op in TABLE} == {*DOMAINS}
+    own = {op_type for op_type in DOMAINS if op_type.__module__.startswith("aesara.")}
+    assert {type(op) for op in TABLE} == own  # Other libraries bring others, and their tests.
 
 
 @pytest.mark.parametrize("op", TABLE, ids=lambda op: op.name)

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxprgen._jax import sub_jaxprs
+
 jax.config.update("jax_enable_x64", True)
 
 
@@ -48,6 +50,11 @@ def cost(functions: dict[str, Callable[..., Any]], args: Any) -> dict[str, float
             taken[name].append((time.thread_time() - start) * 1e5)
             jax.block_until_ready(result)
     return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def count(jaxpr: Any) -> int:
+    """The equations of a program and of the programs inside."""
+    return sum(1 + sum(count(inner) for _, inner in sub_jaxprs(eqn)) for eqn in jaxpr.eqns)
 
 
 def main() -> None:

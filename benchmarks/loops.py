@@ -16,9 +16,7 @@ import aesara.tensor as at
 import jax
 import jax.numpy as jnp
 import numpy as np
-from calls import cost
-
-from jaxprgen._jax import sub_jaxprs
+from calls import cost, count
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_cpu_enable_async_dispatch", False)
@@ -135,11 +133,6 @@ MODELS = {
     "GARCH(1, 1)": Model(garch, garch_by_hand),
     "hidden Markov": Model(hidden, hidden_by_hand),
 }
-
-
-def count(jaxpr: Any) -> int:
-    """The equations of a program and of the programs inside."""
-    return sum(1 + sum(count(inner) for _, inner in sub_jaxprs(eqn)) for eqn in jaxpr.eqns)
 
 
 def main() -> None:

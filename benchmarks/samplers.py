@@ -24,9 +24,8 @@ import aesara.tensor as at
 import blackjax
 import jax
 import numpy as np
+from calls import count
 from numpyro.diagnostics import split_gelman_rubin
-
-from jaxprgen import _jax
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 import kernels
@@ -35,12 +34,6 @@ CHAINS, DRAWS, RUNS = 4, 1_000, 5
 SIZE = kernels.SIZES["NUTS"]
 Move = Callable[[Any, Any], tuple[Any, Any]]
 """From a state and a key to the next state and its position."""
-
-
-def equations(jaxpr: Any) -> int:
-    """How many equations there are, with those inside of others."""
-    inside = (inner for eqn in jaxpr.eqns for _, inner in _jax.sub_jaxprs(eqn))
-    return len(jaxpr.eqns) + sum(map(equations, inside))
 
 
 def run(name: str, move: Move, starts: Any) -> tuple[float, Any]:
@@ -72,11 +65,11 @@ def run_aesara(graph: Any, start: Any) -> float:
     step = aesara.function(inputs, output, updates=updates)
     compiling = time.perf_counter() - began
     position = start
-    for count in (20, 200):
+    for draws in (20, 200):
         began = time.perf_counter()
-        for _ in range(count):
+        for _ in range(draws):
             position = step(position, SIZE)
-        seconds = (time.perf_counter() - began) / count
+        seconds = (time.perf_counter() - began) / draws
     compiler = aesara.config.cxx or "no C compiler"
     print_row(f"aehmc, Aesara ({compiler})", 1, compiling, seconds)
     return seconds
@@ -103,7 +96,7 @@ def main() -> None:
     step = jaxprgen.compile(*graph[:2])
     program = step.jaxpr(jax.random.key(0), starts[0], SIZE).jaxpr
     print(f"aehmc's NUTS is one program of {len(program.eqns)} equations,", end=" ")
-    print(f"{equations(program)} with those of its loops and branches.\n")
+    print(f"{count(program)} with those of its loops and branches.\n")
 
     q = at.dvector("q")
     logdensity = jaxprgen.compile([q], kernels.log_density(q))

@@ -18,12 +18,12 @@ exact = DistributeScan()
 summing = DistributeScan(reassociate=True)
 
 
-def loop(step, start, reverse=False):
-    return lambda x, w: lax.scan(lambda c, r: step(c, r, w), start, x, reverse=reverse)
+def loop(step, start):
+    return lambda x, w: lax.scan(lambda c, r: step(c, r, w), start, x)
 
 
 def body_of(closed):
-    """The body of a program's only loop, and how many arrays it reads and stacks."""
+    """The primitives of the body of a program's only loop."""
     (eqn,) = (e for e in closed.jaxpr.eqns if e.primitive.name == "scan")
     return [e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns]
 

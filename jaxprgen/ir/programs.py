@@ -1,0 +1,125 @@
+"""Rewriting a program and the programs inside of it, as data: nothing is changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.verify import verify
+
+Change: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
+
+ENTERED = {
+    "jit": ("jaxpr",),
+    "scan": ("jaxpr",),
+    "while": ("body_jaxpr", "cond_jaxpr"),
+    "cond": ("branches",),
+    "custom_jvp_call": ("call_jaxpr",),
+    "custom_vjp_call": ("call_jaxpr",),
+    "checkpoint": ("jaxpr",),
+    "remat2": ("jaxpr",),
+}
+"""The primitives whose programs are rewritten as well, and the parameters that hold these.
+
+Of a function with a derivative of its own the program is rewritten that gives its value.
+"""
+
+
+def each_program(closed: ClosedJaxpr, change: Change) -> ClosedJaxpr:
+    """A program after a change of it and of those inside of its equations, the innermost first.
+
+    ``change`` gives a program of the same inputs and of outputs of the same types, or the one it
+    was given. Each program is changed once, however often it is called. The program itself where
+    nothing changes.
+    """
+    found = _Changing(change).program(closed)
+    if found is not closed:
+        verify(found)
+    return found
+
+
+def rewritten(
+    closed: ClosedJaxpr, rule: Callable[[JaxprEqn], Sequence[JaxprEqn] | None]
+) -> ClosedJaxpr:
+    """A program with equations in the place of those for which a rule gives any.
+
+    These give the same variables. Programs inside of an equation are rewritten before the rule
+    sees it; what nobody reads any more is left out. The program itself where there is nothing to
+    rewrite.
+    """
+
+    def change(program: ClosedJaxpr) -> ClosedJaxpr:
+        found = [(eqn, rule(eqn)) for eqn in program.jaxpr.eqns]
+        if all(new is None for _, new in found):
+            return program
+        equations = [e for old, new in found for e in ([old] if new is None else new)]
+        return with_equations(program, equations)
+
+    return each_program(closed, change)
+
+
+def with_equations(
+    closed: ClosedJaxpr, equations: Sequence[JaxprEqn], outputs: Sequence[Any] | None = None
+) -> ClosedJaxpr:
+    """The program with other equations, of which those that nobody reads are left out.
+
+    Its outputs may be other atoms, of the same types.
+    """
+    jaxpr = closed.jaxpr
+    outputs = jaxpr.outvars if outputs is None else outputs
+    kept, live = live_equations(equations, outputs)
+    constants = [(v, x) for v, x in zip(jaxpr.constvars, closed.consts, strict=True) if v in live]
+    debug = jaxpr.debug_info
+    return _jax.closed_jaxpr(
+        [v for v, _ in constants],
+        jaxpr.invars,
+        outputs,
+        kept,
+        frozenset[Any]().union(*(eqn.effects for eqn in kept if eqn.effects)),
+        [x for _, x in constants],
+        debug.func_src_info,
+        debug.arg_names or [""] * len(jaxpr.invars),
+        debug.result_paths or [""] * len(jaxpr.outvars),  # type: ignore[arg-type]
+    )
+
+
+class _Changing:
+    """Every program is changed once."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._programs: dict[int, tuple[Any, Any]] = {}
+
+    def program(self, program: Any) -> Any:
+        """A program, which is given back if nothing changes."""
+        known = self._programs.get(id(program))
+        if known is None:
+            known = self._programs[id(program)] = program, self._changed(program)
+        return known[1]
+
+    def _changed(self, program: Any) -> Any:
+        closed = _jax.close(program)
+        equations = [self._inside(eqn) for eqn in closed.jaxpr.eqns]
+        pairs = zip(equations, closed.jaxpr.eqns, strict=True)
+        if any(new is not old for new, old in pairs):
+            closed = with_equations(closed, equations)
+        found = self._change(closed)
+        if found.jaxpr is _jax.open_jaxpr(program):
+            return program
+        return found if isinstance(program, ClosedJaxpr) else found.jaxpr
+
+    def _inside(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The equation with its programs changed."""
+        names = ENTERED.get(eqn.primitive.name, ())
+        params: dict[str, Any] = {}
+        for name in names:
+            value = eqn.params[name]
+            several = isinstance(value, tuple)
+            found = [self.program(x) for x in (value if several else (value,))]
+            params[name] = tuple(found) if several else found[0]
+        if all(params[k] is eqn.params[k] or params[k] == eqn.params[k] for k in params):
+            return eqn
+        return eqn.replace(params={**eqn.params, **params})

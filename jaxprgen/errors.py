@@ -106,6 +106,14 @@ class DuplicateRuleError(JaxprGenError, ValueError):
     """A rule is already registered for this Op; pass ``override=True`` to replace it."""
 
 
+class InvalidRuleError(JaxprGenError, ValueError):
+    """What is given as a rule of rewriting cannot be one."""
+
+
+class RewriteCycleError(JaxprGenError, RuntimeError):
+    """Rules of rewriting undo each other, or go on without end."""
+
+
 class StateError(JaxprGenError, RuntimeError):
     """A function that keeps state is called where it cannot, or with a state of something else."""
 

@@ -92,6 +92,11 @@ def within(outer: SourceInfo, inner: SourceInfo) -> SourceInfo:
     return SourceInfo(outer.traceback, outer.name_stack + inner.name_stack)
 
 
+def marked(source_info: SourceInfo, name: str) -> SourceInfo:
+    """The name of a transformation behind the names of an equation, on its line."""
+    return SourceInfo(source_info.traceback, source_info.name_stack.transform(name))
+
+
 def unnamed(source_info: SourceInfo) -> SourceInfo:
     """The line alone."""
     return SourceInfo(source_info.traceback, NO_SOURCE.name_stack)

@@ -50,6 +50,7 @@ _ACCURACY = {"exp", "exp2", "log", "expm1", "log1p", "tanh", "sin", "cos", "tan"
     *("sqrt", "rsqrt", "cbrt", "logistic"),
     *(("erfc",) if VERSION >= (0, 12) else ()),
 }
+_SHARDING = frozenset({"broadcast_in_dim", "convert_element_type", "iota", "reshape"})
 _OUT_SHARDING = (
     frozenset({"reduce_sum", "reduce_max", "reduce_min"})
     if VERSION >= (0, 12)
@@ -78,6 +79,8 @@ def default_params(name: str) -> dict[str, Any]:
         params["out_dtype"] = None
     if name in _OUT_SHARDING:
         params["out_sharding"] = None
+    if name in _SHARDING:
+        params["sharding"] = None
     return params
 
 

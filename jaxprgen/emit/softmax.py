@@ -25,12 +25,19 @@ def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 def log_softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """The logarithm of `softmax`, also where that is too small for a number."""
-    largest = _largest(b, x, axes)
-    size = ew.absolute(b, largest)
-    finite = ew.less(b, size, like(size, np.inf))
-    shifted = ew.subtract(b, x, ew.where(b, finite, largest, like(x, 0)))
+    shifted = ew.subtract(b, x, _kept(b, centre(b, x, axes), axes))
     total = _kept(b, reduce.sum(b, ew.exp(b, shifted), axes), axes)
     return ew.subtract(b, shifted, ew.log(b, total))
+
+
+def centre(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+    """What to subtract lest powers overflow: the largest, or zero where that is infinite.
+
+    It does not matter to derivatives.
+    """
+    largest = _constant(b, reduce.max(b, x, axes))
+    size = ew.absolute(b, largest)
+    return ew.where(b, ew.less(b, size, like(size, np.inf)), largest, like(x, 0))
 
 
 def softmax_vjp(b: Builder, cotangent: Value, y: Value, axes: Sequence[int]) -> Value:
@@ -102,10 +109,11 @@ def _too_few(x: Value, targets: Value) -> ShapeMismatchError:
 
 def _largest(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """What is subtracted so that no power overflows. It does not matter to derivatives."""
-    largest = reduce.max(b, x, axes)
-    if type(largest) is Var:
-        largest = lax.stop_gradient(b, largest)
-    return _kept(b, largest, axes)
+    return _kept(b, _constant(b, reduce.max(b, x, axes)), axes)
+
+
+def _constant(b: Builder, x: Value) -> Value:
+    return lax.stop_gradient(b, x) if type(x) is Var else x
 
 
 def _kept(b: Builder, reduced: Value, axes: Sequence[int]) -> Value:

@@ -87,10 +87,11 @@ def log1mexp(b: Builder, x: Value) -> Value:
 
     M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
     """
-    # Held away from 0, where it is not chosen, lest its infinite derivative there spoil the other.
+    # Each is held where it is chosen, lest its infinite derivative elsewhere spoil the other.
     distant = ew.minimum(b, x, like(x, -0.5)) if dtype_of(x).kind == "f" else x
     far = ew.log1p(b, ew.negative(b, ew.exp(b, distant)))
-    near = ew.log(b, ew.negative(b, ew.expm1(b, x)))
+    close = ew.maximum(b, x, like(x, -1)) if dtype_of(x).kind == "f" else x
+    near = ew.log(b, ew.negative(b, ew.expm1(b, close)))
     return ew.where(b, ew.less(b, x, like(x, math.log(0.5))), far, near)
 
 

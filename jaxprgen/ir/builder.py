@@ -103,6 +103,11 @@ class Builder:
             return _jax.array_type(shape, dtype)
         return ShapedArray(shape, dtype, sharding=_jax.replicated(len(shape)))
 
+    @property
+    def constants(self) -> list[tuple[Var, Any]]:
+        """The arrays that travel beside the program, with their variables."""
+        return list(self._constants.values())
+
     # --- Equations -----------------------------------------------------------------------
 
     def bind(
@@ -204,7 +209,7 @@ class Builder:
         for i, eqn in enumerate(self._equations):
             invars = [same.get(x, x) if type(x) is Var else x for x in eqn.invars]
             self._equations[i] = eqn = eqn.replace(invars=invars)
-            key = eqn.primitive, tuple(map(_identity, invars)), tuple(eqn.params.items())
+            key = eqn.primitive, tuple(map(identity, invars)), tuple(eqn.params.items())
             try:
                 first = seen.setdefault(key, eqn.outvars)
             except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
@@ -313,7 +318,7 @@ class Builder:
         return closed
 
 
-def _identity(x: Any) -> Any:
+def identity(x: Any) -> Any:
     """What tells operands apart: of a literal its type, and its bits, as -0.0 is not 0.0."""
     return x if type(x) is Var else (x.aval, np.asarray(x.val).tobytes())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
@@ -62,24 +62,29 @@ def rewritten(
 
 
 def with_equations(
-    closed: ClosedJaxpr, equations: Sequence[JaxprEqn], outputs: Sequence[Any] | None = None
+    closed: ClosedJaxpr,
+    equations: Sequence[JaxprEqn],
+    outputs: Sequence[Any] | None = None,
+    constants: Mapping[Any, Any] | None = None,
 ) -> ClosedJaxpr:
     """The program with other equations, of which those that nobody reads are left out.
 
-    Its outputs may be other atoms, of the same types.
+    Its outputs may be other atoms, of the same types, and its constants others.
     """
     jaxpr = closed.jaxpr
     outputs = jaxpr.outvars if outputs is None else outputs
     kept, live = live_equations(equations, outputs)
-    constants = [(v, x) for v, x in zip(jaxpr.constvars, closed.consts, strict=True) if v in live]
+    if constants is None:
+        constants = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    held = [(v, x) for v, x in constants.items() if v in live]
     debug = jaxpr.debug_info
     return _jax.closed_jaxpr(
-        [v for v, _ in constants],
+        [v for v, _ in held],
         jaxpr.invars,
         outputs,
         kept,
         frozenset[Any]().union(*(eqn.effects for eqn in kept if eqn.effects)),
-        [x for _, x in constants],
+        [x for _, x in held],
         debug.func_src_info,
         debug.arg_names or [""] * len(jaxpr.invars),
         debug.result_paths or [""] * len(jaxpr.outvars),  # type: ignore[arg-type]

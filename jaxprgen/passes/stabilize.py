@@ -1,0 +1,186 @@
+"""Formulas that overflow, or cancel, as ones that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jax.dtypes import issubdtype
+
+from jaxprgen import rewrite
+from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.emit import special, stable
+from jaxprgen.passes.simplify import EXACT
+from jaxprgen.rewrite import Operand, table
+from jaxprgen.rewrite.terms import (
+    Call,
+    Param,
+    Product,
+    Term,
+    abs_,
+    broadcast,
+    emitted,
+    erf,
+    erfc,
+    exp,
+    expm1,
+    integer_pow,
+    log,
+    log1p,
+    logistic,
+    mul,
+    neg,
+    reduce_sum,
+    sqrt,
+    square,
+    variables,
+)
+
+x, y = variables("x y")
+axes, shape, kept = Param("axes"), Param("shape"), Param("kept")
+
+softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
+log_erfc, logaddexp = emitted(stable.log_erfc), emitted(stable.logaddexp)
+logsumexp, softmax_times = emitted(stable.logsumexp), emitted(stable.softmax_times)
+exp_over_erfc = emitted(stable.exp_over_erfc)
+
+
+def _real(x: Operand) -> str | None:
+    return None if issubdtype(x.dtype, np.floating) else "it holds for real numbers alone"
+
+
+def _unheld(x: Operand) -> str | None:
+    """That it is not held where the formula is accurate: stable ones consist of such parts."""
+    is_held = x.primitive in ("select_n", "max", "min", "clamp")
+    is_negative = x.primitive == "neg" and x.operands[0].primitive == "abs"
+    return "it is held where this is accurate" if is_held or is_negative else _real(x)
+
+
+def _positive(x: Operand) -> str | None:
+    return _real(x) if _is_positive(x, 6) else "it may be zero"
+
+
+def _is_positive(x: Operand, depth: int) -> bool:
+    if x.primitive in ("exp", "logistic", "erfc"):
+        return True
+    through = ("broadcast_in_dim", "reshape", "reduce_sum", "add", "mul", "div")
+    if x.primitive not in through or not depth:
+        return x.number is not None and bool(x.number > 0)
+    return all(_is_positive(y, depth - 1) for y in x.operands)
+
+
+def _unshifted(x: Operand) -> str | None:
+    """That the largest is not subtracted already."""
+    if x.primitive == "sub" and _is_maximum(x.operands[1], 6):
+        return "the largest is subtracted already"
+    return _real(x)
+
+
+def _is_maximum(x: Operand, depth: int) -> bool:
+    if x.primitive == "reduce_max":
+        return True
+    through = ("broadcast_in_dim", "stop_gradient", "reshape", "squeeze", "select_n", "max")
+    return (
+        x.primitive in through and depth > 0 and any(_is_maximum(y, depth - 1) for y in x.operands)
+    )
+
+
+def _along(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
+    """That what was reduced is repeated along the axes over which it was."""
+    rest = tuple(d for d in range(len(x.shape)) if d not in axes)
+    return _unshifted(x) if tuple(kept) == rest else "it is repeated along other axes"
+
+
+def _shifted(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
+    rest = tuple(d for d in range(len(x.shape)) if d not in axes)
+    return _real(x) if tuple(kept) == rest else "it is repeated along other axes"
+
+
+def _reduced(y: Operand, x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
+    if y.shape and len(y.shape) != len(x.shape) - len(axes):
+        return "the factor has other axes"
+    return _along(x, axes, kept)
+
+
+def _total(x: Term) -> Call:
+    return reduce_sum(exp(x), axes=axes)
+
+
+def _repeated(x: Term) -> Call:
+    return broadcast(x, shape=shape, broadcast_dimensions=kept)
+
+
+STABLE = table(
+    # Differences from one.
+    (log(1 + x), log1p(x)),
+    (log(1 - x), log1p(-x)),
+    (exp(x) - 1, expm1(x)),
+    (1 - exp(x), -expm1(x)),
+    (1 + erf(-x), erfc(x)),
+    (1 + erf(x), erfc(-x)),
+    (1 - erf(x), erfc(x)),
+    (erf(x) - 1, -erfc(x)),
+    (1 - erfc(x), erf(x)),
+    (erfc(x) - 1, -erf(x)),
+    (1 - logistic(x), logistic(-x)),
+    # Functions that undo each other.
+    (log(exp(x)), x),
+    (log1p(expm1(x)), x),
+    (sqrt(square(x)), abs_(x)),
+    (sqrt(mul(x, x)), abs_(x)),
+    (sqrt(integer_pow(x, y=2)), abs_(x)),
+    (log(logistic(x) / logistic(-x)), x),
+    # The logistic function, and its logarithm.
+    (1 / (1 + exp(x)), logistic(-x)),
+    (log1p(exp(x)), softplus(x), _unheld),
+    (log(logistic(x)), -softplus(-x)),
+    (log1p(-logistic(x)), -softplus(x)),
+    # Logarithms of small numbers, and of sums of large ones.
+    (log1p(-exp(x)), log1mexp(x), _unheld),
+    (log(-expm1(x)), log1mexp(x), _unheld),
+    (log(erfc(x)), log_erfc(x)),
+    (log(exp(x) + exp(y)), logaddexp(x, y)),
+    (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
+    (log(_repeated(x)), _repeated(log(x))),
+    (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _shifted),
+    check=_real,
+)
+"""What is computed otherwise in the program itself."""
+
+
+GRADIENTS = table(
+    # What cancels, and cannot be zero but by underflow.
+    (Product((x,), (x,)), 1, _positive),
+    # The logistic function.
+    (Product((exp(x),), (1 + exp(x),)), logistic(x)),
+    (Product((exp(x), logistic(-x))), logistic(x)),
+    (Product((exp(-x), logistic(x))), logistic(-x)),
+    # Others of which the ratio is finite, and each alone too large or too small.
+    (Product((exp(x),), (expm1(x),)), 1 / -expm1(-x)),
+    (Product((exp(-square(x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
+    (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
+    (Product((exp(mul(neg(x), x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
+    (Product((exp(x),), (_repeated(_total(x)),)), softmax_times(x, 1, axes=axes), _along),
+    (mul(exp(x), _repeated(y / _total(x))), softmax_times(x, y, axes=axes), _reduced),
+    check=_real,
+)
+"""What derivatives of these formulas are written as."""
+
+
+@dataclass(frozen=True)
+class Stabilize:
+    """Formulas that overflow, or lose all digits by cancellation, by equal ones that do not.
+
+    What the *stabilize* and *specialize* rewrites of Aesara do for values, on any program:
+    ``log(1 + exp(x))``, ``log(sum(exp(x)))``, ``log(erfc(x))`` and the like, and what is written
+    as their derivatives. Real numbers only. A result that was infinite, or NaN, may be finite
+    afterwards; others change by rounding. Exact algebra (`Simplify`) comes with it.
+    """
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """The program with stable formulas."""
+        return rewrite.apply(closed, _RULES)
+
+
+_RULES = EXACT + STABLE + GRADIENTS

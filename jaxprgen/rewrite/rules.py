@@ -1,0 +1,151 @@
+"""Rules: a pattern, what replaces it, and a check that says why it may not."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from jaxprgen.emit.values import Value
+from jaxprgen.ir import Builder
+from jaxprgen.rewrite.matching import Graph, Operand
+from jaxprgen.rewrite.terms import (
+    Call,
+    Match,
+    Number,
+    Product,
+    Term,
+    Variable,
+    div,
+    mul,
+    neg,
+)
+from jaxprgen.rewrite.traced import Traced, traced_pattern
+
+Check: TypeAlias = Callable[..., "str | None"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where a pattern is found and a check has nothing against it, something else computes it.
+
+    Attributes
+    ----------
+    pattern
+        The term.
+    replacement
+        The term that has the same value, of the pattern's variables.
+    check
+        A function of some of the pattern's names, or none: of variables it gets an `Operand`, of
+        parameters and constants the values. It returns why not, or None.
+    name
+        What the rule is called in reports and in the names of the equations it makes.
+    place
+        Where it was written, as ``file:line``.
+    """
+
+    pattern: Call | Product
+    replacement: Term
+    check: Check | None = None
+    name: str = ""
+    place: str = ""
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The primitives that may give what the pattern is."""
+        return ("mul", "div") if type(self.pattern) is Product else (self.pattern.function.name,)
+
+    def refusal(self, graph: Graph, match: Match) -> str | None:
+        """Why the check is against a match."""
+        if self.check is None:
+            return None
+        given = {
+            name: [Operand(graph, y) for y in x] if isinstance(x, tuple) else Operand(graph, x)
+            for name, x in match.atoms.items()
+        }
+        names = inspect.signature(self.check).parameters
+        return self.check(**{k: v for k, v in {**given, **match.params}.items() if k in names})
+
+    def emit(self, b: Builder, match: Match) -> Value:
+        """What stands for a match."""
+        if type(self.pattern) is not Product:
+            return self.replacement.emit(b, match)
+        factors, divisors, is_negative = match.others
+        parts = [Variable(f"*{i}") for i in range(len(factors))]
+        under = [Variable(f"/{i}") for i in range(len(divisors))]
+        atoms = {v.name: x for v, x in zip([*parts, *under], [*factors, *divisors], strict=True)}
+        term = self.replacement
+        for part in parts:
+            term = part if _is_one(term) else mul(part, term)
+        for part in under:
+            term = div(term, part)
+        term = neg(term) if is_negative else term
+        return term.emit(b, match._replace(atoms={**match.atoms, **atoms}))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.place})" if self.place else self.name
+
+
+def rule(
+    pattern: Call | Product | Callable[..., Any],
+    replacement: Term | float | Callable[..., Any],
+    check: Check | None = None,
+    *,
+    name: str = "",
+    examples: Sequence[Any] | None = None,
+    place: str = "",
+) -> Rule:
+    """A rule of terms, or of functions of arrays.
+
+    Functions are any that JAX can trace. That of the pattern is traced now, on examples: the
+    primitives found are the pattern, and numbers in it numbers; sizes and dtypes do not matter
+    unless they are parameters. Arguments by name are parameters: their defaults are examples, and
+    each parameter that is equal to one may be anything. An argument ``*xs`` is all operands that
+    are left. That of the replacement is traced where it is used.
+
+    Parameters
+    ----------
+    pattern
+        A term, or a function of arrays.
+    replacement
+        A term or a number of the same variables, or a function of the same arguments.
+    check
+        See `Rule`.
+    name
+        See `Rule`; the pattern's text, or the name of the function it is, unless given.
+    examples
+        What the function of the pattern is traced on: vectors of three float32, unless given.
+    place
+        See `Rule`; the caller's line, unless given.
+
+    Raises
+    ------
+    InvalidRuleError
+        The pattern is not the one result of an equation.
+    """
+    if not isinstance(pattern, Term):
+        name = name or getattr(pattern, "__name__", "")
+        pattern = traced_pattern(pattern, examples)
+    if callable(replacement):
+        replacement = Traced(replacement)
+    if not isinstance(replacement, Term):
+        replacement = Number(replacement)
+    return Rule(pattern, replacement, check, name or str(pattern), place or _place())
+
+
+def table(*lines: tuple[Any, ...], check: Check | None = None) -> tuple[Rule, ...]:
+    """Rules of which each is a line: a pattern, a replacement, and a check if it has its own."""
+    place = _place()
+    return tuple(rule(*line[:2], *(line[2:] or (check,)), place=place) for line in lines)
+
+
+def _place() -> str:
+    """The line that calls the caller."""
+    frame = sys._getframe(2)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_one(term: Term) -> bool:
+    return type(term) is Number and term.value == 1

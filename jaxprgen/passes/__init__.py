@@ -9,10 +9,16 @@ from typing import TypeAlias
 
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.passes.loops import DistributeScan, MapToVmap
+from jaxprgen.passes.simplify import Simplify
+from jaxprgen.passes.stabilize import Stabilize
 
 Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
-DEFAULT: tuple[Pass, ...] = (MapToVmap(reassociate=True), DistributeScan(reassociate=True))
+DEFAULT: tuple[Pass, ...] = (
+    Stabilize(),
+    MapToVmap(reassociate=True),
+    DistributeScan(reassociate=True),
+)
 """What `jaxprgen.compile` does to the program it emitted."""
 
-__all__ = ["DEFAULT", "DistributeScan", "MapToVmap", "Pass"]
+__all__ = ["DEFAULT", "DistributeScan", "MapToVmap", "Pass", "Simplify", "Stabilize"]

@@ -61,6 +61,10 @@ def _positive(x: Operand) -> str | None:
     return _real(x) if _is_positive(x, 6) else "it may be zero"
 
 
+def _all_positive(x: Operand, y: Operand) -> str | None:
+    return _positive(x) or _positive(y)
+
+
 def _is_positive(x: Operand, depth: int) -> bool:
     if x.primitive in ("exp", "logistic", "erfc"):
         return True
@@ -116,7 +120,7 @@ STABLE = table(
     (log(1 + x), log1p(x)),
     (log(1 - x), log1p(-x)),
     (exp(x) - 1, expm1(x)),
-    (1 - exp(x), -expm1(x)),
+    (1 - exp(x), 0 - expm1(x)),  # Not -0 where x is 0.
     (1 + erf(-x), erfc(x)),
     (1 + erf(x), erfc(-x)),
     (1 - erf(x), erfc(x)),
@@ -138,7 +142,7 @@ STABLE = table(
     (log1p(-logistic(x)), -softplus(x)),
     # Logarithms of small numbers, and of sums of large ones.
     (log1p(-exp(x)), log1mexp(x), _unheld),
-    (log(-expm1(x)), log1mexp(x), _unheld),
+    (log(0 - expm1(x)), log1mexp(x), _unheld),
     (log(erfc(x)), log_erfc(x)),
     (log(exp(x) + exp(y)), logaddexp(x, y)),
     (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
@@ -152,12 +156,13 @@ STABLE = table(
 GRADIENTS = table(
     # What cancels, and cannot be zero but by underflow.
     (Product((x,), (x,)), 1, _positive),
+    (Product((1 / x + 1 / y, x, y)), x + y, _all_positive),
     # The logistic function.
     (Product((exp(x),), (1 + exp(x),)), logistic(x)),
     (Product((exp(x), logistic(-x))), logistic(x)),
     (Product((exp(-x), logistic(x))), logistic(-x)),
     # Others of which the ratio is finite, and each alone too large or too small.
-    (Product((exp(x),), (expm1(x),)), 1 / -expm1(-x)),
+    (Product((exp(x),), (0 - expm1(x),)), 1 / expm1(0 - x)),
     (Product((exp(-square(x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
     (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
     (Product((exp(mul(neg(x), x)),), (erfc(x),)), exp_over_erfc(x), _unheld),

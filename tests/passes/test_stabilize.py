@@ -1,0 +1,97 @@
+"""`Stabilize`, against Aesara's own rewriting and mpmath."""
+
+import collections
+from pathlib import Path
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+
+import jaxprgen
+
+# Computed with mpmath and 400 digits; at the infinities limits. Of rows it is that of (x, 0), and
+# what is looked at is the first element.
+VALUES = collections.defaultdict(list)
+for line in Path(__file__).with_name("stable_values.csv").read_text().splitlines()[1:]:
+    name, *numbers = line.rsplit(",", 3)
+    VALUES[name].append([float(x) for x in numbers])
+
+x = at.dvector("x")
+rows = at.stack([x, x * 0], axis=1)
+row = at.dmatrix("row")
+sigmoid = at.sigmoid(x)
+exp, log = at.exp, at.log
+SCALAR = {
+    "log1p(exp(x))": at.log1p(exp(x)),
+    "log(1+exp(x))": log(1 + exp(x)),
+    "log(sigmoid(x))": log(sigmoid),
+    "log(1-sigmoid(x))": log(1 - sigmoid),
+    "log(1-exp(x))": log(1 - exp(x)),
+    "exp(x)-1": exp(x) - 1,
+    "log(1+x)": log(1 + x),
+    "1-erf(x)": 1 - at.erf(x),
+    "1-erfc(x)": 1 - at.erfc(x),
+    "1+erf(x)": 1 + at.erf(x),
+    "log(erfc(x))": log(at.erfc(x)),
+    "sqrt(x**2)": at.sqrt(x**2),
+    "log(exp(x)+exp(0))": log(exp(x) + exp(at.zeros_like(x))),
+    "1/(1+exp(-x))": 1 / (1 + exp(-x)),
+    "exp(x)/(1+exp(x))": exp(x) / (1 + exp(x)),
+    "log(exp(x))": log(exp(x)),
+    "log(sigmoid(x)/(1-sigmoid(x)))": log(sigmoid / (1 - sigmoid)),
+}
+ROWS = {
+    "log(softmax(x))": log(at.special.softmax(row, axis=-1))[:, 0],
+    "log(exp(x)/sum(exp(x)))": log(exp(row) / exp(row).sum(axis=-1, keepdims=True))[:, 0],
+    "log(sum(exp(x)))": log(exp(row).sum(axis=-1)),
+}
+
+
+def errors(found, wanted, floor):
+    """Relative ones, below ``floor`` to that; infinite where one is NaN."""
+    with np.errstate(all="ignore"):
+        error = np.abs(found - wanted) / np.maximum(np.abs(wanted), floor)
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    return np.where(same, 0, np.where(np.isnan(error), np.inf, error))
+
+
+def graph(name):
+    """The input, the outputs, and what picks numbers."""
+    if name in SCALAR:
+        y = SCALAR[name]
+        return x, [y, aesara.grad(y.sum(), x)], lambda points: points
+    y = ROWS[name]
+    outputs = [y, aesara.grad(y.sum(), row)[:, 0]]
+    return row, outputs, lambda points: np.stack([points, 0 * np.nan_to_num(points)], 1)
+
+
+@pytest.mark.parametrize("name", [*SCALAR, *ROWS])
+def test_as_accurate_as_aesara_after_its_rewriting(name):
+    """At zero, tiny, large and infinite numbers: the value, `aesara.grad` and `jax.grad`."""
+    points, *wanted = np.array(VALUES[name]).T
+    variable, outputs, argument = graph(name)
+    f = jaxprgen.compile([variable], outputs)
+    theirs = aesara.function([variable], outputs, mode="FAST_RUN")
+    with np.errstate(all="ignore"):
+        known = theirs(argument(points))
+    ours = f(argument(points))
+    slopes = jax.grad(lambda x: f(x)[0].sum())(argument(points))
+    inside = ~np.isnan(wanted[0]) & ~np.isnan(wanted[1])
+    check("value", points, ours[0], known[0], wanted[0])
+    # The slopes of rows are differences of numbers about 1.
+    floor = 1e-307 if name in SCALAR else 1e-3
+    check("aesara.grad", points, ours[1], known[1], wanted[1], inside, floor)
+    # JAX's own rules for derivatives are accurate to the last place of 1, and not at infinity.
+    finite = inside & np.isfinite(wanted[1])
+    slopes = slopes if name in SCALAR else slopes[:, 0]
+    check("jax.grad", points, slopes, known[1], wanted[1], finite, floor=1.0)
+
+
+def check(label, points, ours, theirs, true, where=..., floor=1e-307):
+    """No error is larger than theirs, but by rounding."""
+    columns = [np.asarray(column)[where] for column in (points, ours, theirs, true)]
+    mine, other = (errors(column, columns[3], floor) for column in columns[1:3])
+    worse = mine > np.maximum(1.01 * other, 1e-12)
+    assert not worse.any(), f"{label} at x, ours, theirs, true:\n{np.array(columns).T[worse]}"

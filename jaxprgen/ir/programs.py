@@ -72,7 +72,7 @@ def with_equations(
     Its outputs may be other atoms, of the same types, and its constants others.
     """
     jaxpr = closed.jaxpr
-    outputs = jaxpr.outvars if outputs is None else outputs
+    outputs = list(jaxpr.outvars if outputs is None else outputs)
     kept, live = live_equations(equations, outputs)
     if constants is None:
         constants = dict(zip(jaxpr.constvars, closed.consts, strict=True))

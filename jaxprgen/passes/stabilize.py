@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax
 import numpy as np
-from jax.dtypes import issubdtype
 
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
@@ -47,7 +47,7 @@ exp_over_erfc = emitted(stable.exp_over_erfc)
 
 
 def _real(x: Operand) -> str | None:
-    return None if issubdtype(x.dtype, np.floating) else "it holds for real numbers alone"
+    return None if jax.numpy.issubdtype(x.dtype, np.floating) else "it holds for real numbers alone"
 
 
 def _unheld(x: Operand) -> str | None:

@@ -1,9 +1,20 @@
 """Rules on programs: patterns of equations, and what replaces them."""
 
 from jaxprgen.rewrite.driver import apply
+from jaxprgen.rewrite.explain import Explanation, explain
 from jaxprgen.rewrite.matching import Operand
 from jaxprgen.rewrite.rules import Rule, rule, table
 from jaxprgen.rewrite.statistics import Statistics
 from jaxprgen.rewrite.traced import Constant
 
-__all__ = ["Constant", "Operand", "Rule", "Statistics", "apply", "rule", "table"]
+__all__ = [
+    "Constant",
+    "Explanation",
+    "Operand",
+    "Rule",
+    "Statistics",
+    "apply",
+    "explain",
+    "rule",
+    "table",
+]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,14 @@ from jaxprgen.ir.programs import each_program, with_equations
 from jaxprgen.rewrite.matching import Graph
 from jaxprgen.rewrite.rules import Rule
 from jaxprgen.rewrite.statistics import Statistics
-from jaxprgen.rewrite.terms import NOTHING, Call, Once, Product, Term
+from jaxprgen.rewrite.terms import (
+    NOTHING,
+    Call,
+    Number,
+    Once,
+    Product,
+    Term,
+)
 
 _LONGEST = 32
 """The most rules that fire one upon the other. Those of no set that ends come near."""
@@ -47,7 +54,7 @@ def apply(
     RewriteCycleError
         Rules undo each other, or one undoes itself.
     """
-    index = _index(tuple(rules))
+    index = index_of(tuple(rules))
     return each_program(closed, lambda program: _settled(program, index, statistics))
 
 
@@ -56,7 +63,7 @@ def _settled(
 ) -> ClosedJaxpr:
     while True:
         run = Rewriting(program, index, statistics)
-        if not run.hits:
+        if not run.fired:
             return program
         program = run.program()
         if not any(entry.is_on_condition for entries in index.values() for entry in entries):
@@ -64,19 +71,38 @@ def _settled(
 
 
 class _Entry:
-    """A rule, with what must be there for it to fire."""
+    """A rule, with what must be there for it to fire.
+
+    Of operands, or factors, these are the names of the primitives that give them, numbers that
+    they are known to be, and `_TWICE` where two are the same, or a factor is a divisor.
+    """
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        pattern = rule.pattern
-        parts = pattern.operands if type(pattern) is Call else (*pattern.factors, *pattern.divisors)  # type: ignore[union-attr]
-        self.needed = frozenset(_name(x) for x in parts) - {""}
-        self.is_on_condition = _has_condition(pattern)
+        self.of_factors = isinstance(rule.pattern, Product)
+        self.needed = frozenset(_needed(rule.pattern)) - {""}
+        self.is_on_condition = _has_condition(rule.pattern)
 
 
-def _name(term: Term) -> str:
-    term = term.call if type(term) is Once else term
-    return term.function.name if type(term) is Call else ""
+_TWICE = "twice"
+
+
+def _needed(pattern: Call | Product) -> Iterator[str | float]:
+    if isinstance(pattern, Product):
+        yield from map(_name, (*pattern.factors, *pattern.divisors))
+        if set(pattern.factors) & set(pattern.divisors):
+            yield _TWICE
+    else:
+        yield from map(_name, pattern.operands)
+        if len(pattern.operands) == 2 and len(set(pattern.operands)) == 1:
+            yield _TWICE
+
+
+def _name(term: Term) -> str | float:
+    term = term.call if isinstance(term, Once) else term
+    if isinstance(term, Number):
+        return term.value
+    return term.function.name if isinstance(term, Call) else ""
 
 
 def _has_condition(term: Any) -> bool:
@@ -88,7 +114,7 @@ def _has_condition(term: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _index(rules: tuple[Rule, ...]) -> dict[str, list[_Entry]]:
+def index_of(rules: tuple[Rule, ...]) -> dict[str, list[_Entry]]:
     """The rules by the primitives whose equations they may replace, the first one first."""
     found: dict[str, list[_Entry]] = {}
     for rule in rules:
@@ -98,20 +124,25 @@ def _index(rules: tuple[Rule, ...]) -> dict[str, list[_Entry]]:
 
 
 class Rewriting:
-    """One way through a program."""
+    """One way through a program.
+
+    ``fired`` are the equations that were replaced.
+    """
 
     def __init__(
         self,
         closed: ClosedJaxpr,
         index: Mapping[str, Sequence[_Entry]],
         statistics: Statistics | None = None,
+        *,
+        explaining: bool = False,
     ) -> None:
         self.closed = closed
         self.index = index
         self.statistics = statistics
-        self.hits = 0
+        self.fired: list[JaxprEqn] = []
         self._constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        self.graph = Graph(self._constants, _readers(closed))
+        self.graph = Graph(self._constants, _readers(closed), explaining)
         self._equations: list[JaxprEqn] = []
         self._same: dict[Any, Any] = {}
         self._seen: dict[Any, list[Any]] = {}
@@ -170,35 +201,48 @@ class Rewriting:
     def _is_replaced(
         self, eqn: JaxprEqn, entries: Sequence[_Entry], chain: tuple[Rule, ...]
     ) -> bool:
-        graph = self.graph
+        graph, statistics = self.graph, self.statistics
         graph.definitions.update(dict.fromkeys(eqn.outvars, eqn))
-        (root, *_) = eqn.outvars
-        names = {graph.name(x) for x in eqn.invars}
+        operands = self._names(eqn.invars[:1], eqn.invars[1:])
+        factors = None
         for entry in entries:
-            if type(entry.rule.pattern) is Product:
-                up, down, _ = graph.factors(root)
-                there = {graph.name(x) for x in (*up, *down)}
-            else:
-                there = names
-            if not entry.needed <= there:
-                if self.statistics is not None:
-                    self.statistics.missed(entry.rule, 0.0)
+            if entry.of_factors and factors is None:
+                up, down, _ = graph.factors(eqn.outvars[0])
+                factors = self._names(up, down) if len(up) + len(down) > 1 else set()
+            there = factors if entry.of_factors else operands
+            if not (entry.needed <= there or graph.explaining):  # type: ignore[operator]
+                if statistics is not None:
+                    statistics.missed(entry.rule, 0.0)
                 continue
-            start = time.perf_counter() if self.statistics is not None else 0.0
+            start = time.perf_counter() if statistics is not None else 0.0
             fired = self._fires(entry.rule, eqn, chain)
-            if self.statistics is not None:
+            if statistics is not None:
                 seconds = time.perf_counter() - start
-                (self.statistics.hit if fired else self.statistics.missed)(entry.rule, seconds)
+                (statistics.hit if fired else statistics.missed)(entry.rule, seconds)
             if fired:
                 return True
         return False
+
+    def _names(self, some: Sequence[Any], others: Sequence[Any]) -> set[Any]:
+        """What a rule may need of operands, or of factors and divisors."""
+        graph = self.graph
+        found: set[Any] = set()
+        for x in (*some, *others):
+            found.add(graph.name(x))
+            number = graph.number(x)
+            if number is not None:
+                found.add(number.item())
+        if not {id(x) for x in some}.isdisjoint(map(id, others)):
+            found.add(_TWICE)
+        return found
 
     def _fires(self, rule: Rule, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
         (root,) = eqn.outvars
         for match in self.graph.matches(rule.pattern, root, NOTHING):
             reason = rule.refusal(self.graph, match)
             if reason is None:
-                b = Builder([x.aval for x in (root, *eqn.invars)])
+                operands: list[Any] = [root, *eqn.invars]
+                b = Builder([x.aval for x in operands])
                 b.source_info = _jax.marked(eqn.source_info, rule.name)
                 found = fitted(b, rule.emit(b, match), root.aval)
                 if found is not None:
@@ -216,7 +260,7 @@ class Rewriting:
         (root,) = eqn.outvars
         if found is root or len(chain) > _LONGEST:
             raise _cycle(eqn, chain)
-        self.hits += 1
+        self.fired.append(eqn)
         self._constants.update(b.constants)
         self._pending.add(root)
         for new in b.equations_from(0):

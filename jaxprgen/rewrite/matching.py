@@ -56,7 +56,7 @@ class Operand(NamedTuple):
         return self.atom.aval.dtype
 
     @property
-    def number(self) -> np.generic[Any] | None:
+    def number(self) -> Any:
         """The number that it is everywhere, if that is known."""
         return self.graph.number(self.atom)
 
@@ -81,14 +81,18 @@ class Graph:
         The equations by the variables they give.
     readers
         How many operands and results each variable is.
+    explaining
+        Whether misses are remembered.
     miss
-        The nearest miss, if misses are `wanted`.
+        The nearest of them.
     """
 
-    def __init__(self, constants: Mapping[Var, Any], readers: Counter[Any]) -> None:
+    def __init__(
+        self, constants: Mapping[Var, Any], readers: Counter[Any], explaining: bool = False
+    ) -> None:
         self.definitions: dict[Any, JaxprEqn] = {}
         self.readers = readers
-        self.wanted = False
+        self.explaining = explaining
         self.miss: Miss | None = None
         self._numbers: dict[Any, Any] = {}
         self._factors: dict[Any, Factors] = {}
@@ -99,7 +103,7 @@ class Graph:
         eqn = self.definitions.get(x) if type(x) is Var else None
         return eqn.primitive.name if eqn is not None else ""
 
-    def number(self, x: Any) -> np.generic[Any] | None:
+    def number(self, x: Any) -> Any:
         """The number that an atom is everywhere, if it is known to be one."""
         if type(x) is not Var:
             return np.asarray(x.val)[()] if np.ndim(x.val) == 0 else None
@@ -254,10 +258,10 @@ class Graph:
         if not terms:
             yield match
             return
-        atoms: tuple[Any, ...] = match.others[place]
-        names = ("factors", "divisors")
+        name = ("factors", "divisors")[place]
+        atoms: tuple[Any, ...] = getattr(match.others, name)
         for i, x in enumerate(atoms):
-            left = match.others._replace(**{names[place]: (*atoms[:i], *atoms[i + 1 :])})
+            left = match.others._replace(**{name: (*atoms[:i], *atoms[i + 1 :])})
             for found in self.matches(terms[0], x, match._replace(others=left)):
                 yield from self._chosen(terms[1:], found, place)
 
@@ -265,12 +269,12 @@ class Graph:
 
     def _missed(self, match: Match, reason: Any) -> None:
         """Remember a miss if it is nearer than those before."""
-        if self.wanted and (self.miss is None or len(match.equations) > len(self.miss.found)):
+        if self.explaining and (self.miss is None or len(match.equations) > len(self.miss.found)):
             self.miss = Miss(match.equations, reason())
 
     def refuse(self, match: Match, reason: str) -> None:
         """A match that a check, or the type of what would replace it, refuses."""
-        if self.wanted:
+        if self.explaining:
             self.miss = Miss(match.equations, reason)
 
     def said(self, x: Any) -> str:
@@ -305,13 +309,9 @@ def same(x: Any, y: Any) -> bool:
 
 def _is(number: Any, wanted: float) -> bool:
     """Whether a number is one that is written, in its own dtype; zeros have signs."""
-    if number.dtype.kind == "V" or number != wanted:
-        return False
-    return bool(number != 0 or number.dtype.kind in "biuV" or _sign(number) == _sign(wanted))
-
-
-def _sign(zero: Any) -> bool:
-    return bool(np.signbit(np.real(zero)))
+    if wanted or number != wanted:
+        return bool(number == wanted)
+    return number.dtype.kind in "biu" or np.signbit(number.real) == np.signbit(wanted)
 
 
 def _equal(x: Any, y: Any) -> bool:

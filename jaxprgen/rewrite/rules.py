@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -55,7 +54,8 @@ class Rule:
     @property
     def roots(self) -> tuple[str, ...]:
         """The primitives that may give what the pattern is."""
-        return ("mul", "div") if type(self.pattern) is Product else (self.pattern.function.name,)
+        pattern = self.pattern
+        return ("mul", "div") if isinstance(pattern, Product) else (pattern.function.name,)
 
     def refusal(self, graph: Graph, match: Match) -> str | None:
         """Why the check is against a match."""
@@ -70,7 +70,7 @@ class Rule:
 
     def emit(self, b: Builder, match: Match) -> Value:
         """What stands for a match."""
-        if type(self.pattern) is not Product:
+        if not isinstance(self.pattern, Product):
             return self.replacement.emit(b, match)
         factors, divisors, is_negative = match.others
         parts = [Variable(f"*{i}") for i in range(len(factors))]
@@ -125,7 +125,7 @@ def rule(
     InvalidRuleError
         The pattern is not the one result of an equation.
     """
-    if not isinstance(pattern, Term):
+    if not isinstance(pattern, (Call, Product)):
         name = name or getattr(pattern, "__name__", "")
         pattern = traced_pattern(pattern, examples)
     if callable(replacement):
@@ -143,8 +143,9 @@ def table(*lines: tuple[Any, ...], check: Check | None = None) -> tuple[Rule, ..
 
 def _place() -> str:
     """The line that calls the caller."""
-    frame = sys._getframe(2)
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    frame: Any = inspect.currentframe()
+    caller = frame.f_back.f_back
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
 def _is_one(term: Term) -> bool:

@@ -27,9 +27,9 @@ class Constant:
     """Annotates arguments of a pattern that are known numbers, whose values are told."""
 
 
-def _arguments(function: Callable[..., Any]) -> tuple[list[Term], dict[str, Any]]:
+def _arguments(function: Callable[..., Any]) -> tuple[list[Variable | Rest], dict[str, Any]]:
     """The terms that a function is of, and its parameters with their examples."""
-    terms: list[Term] = []
+    terms: list[Variable | Rest] = []
     params: dict[str, Any] = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY:
@@ -117,23 +117,24 @@ class Traced(Term):
 
     def emit(self, b: Builder, match: Match) -> Value:
         """The equations of the function."""
+        operands: list[Any] = []
+        arguments: list[Any] = []  # Numbers; of operands how many there are.
         terms, names = _arguments(self.function)
-        params = {name: match.params[name] for name in names}
-        arguments: list[Any] = []  # Each is a list of operands, or a number.
         for term in terms:
-            if isinstance(term, Rest):
-                arguments.append([*match.atoms[term.name]])
-            elif isinstance(term, Variable) and not term.constant:
-                arguments.append([match.atoms[term.name]])
-            else:
-                arguments.append(match.params[term.name])  # type: ignore[attr-defined]
+            if term.name in match.params:
+                arguments.append(match.params[term.name])
+                continue
+            found = match.atoms[term.name]
+            several = list(found) if isinstance(term, Rest) else [found]
+            operands += several
+            arguments.append(range(len(several)))
+        params = {name: match.params[name] for name in names}
 
         def function(*operands: Any) -> Any:
             left = iter(operands)
-            given = ([next(left) for _ in x] if type(x) is list else [x] for x in arguments)
+            given = ([next(left) for _ in x] if type(x) is range else [x] for x in arguments)
             return self.function(*itertools.chain.from_iterable(given), **params)
 
-        operands = [x for several in arguments if type(several) is list for x in several]
         closed = jax.make_jaxpr(function)(*[x.aval for x in operands])
         (out,) = b.inline(closed, operands)
         return value_of(out)

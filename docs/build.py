@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGES = ("README.md", "docs/reading.md")
+PAGES = ("README.md", "docs/reading.md", "docs/rewriting.md")
 BLOCKS = re.compile(r"^```(python|sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SETS_UP = re.compile(r"^make ", re.MULTILINE)

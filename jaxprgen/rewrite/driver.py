@@ -61,13 +61,15 @@ def apply(
 def _settled(
     program: ClosedJaxpr, index: Mapping[str, Sequence[_Entry]], statistics: Statistics | None
 ) -> ClosedJaxpr:
-    while True:
+    conditions = any(entry.is_on_condition for entries in index.values() for entry in entries)
+    for _ in range(_LONGEST if conditions else 1):
         run = Rewriting(program, index, statistics)
         if not run.fired:
             return program
         program = run.program()
-        if not any(entry.is_on_condition for entries in index.values() for entry in entries):
-            return program
+    if conditions:
+        raise _cycle(*run.fired[-1])
+    return program
 
 
 class _Entry:
@@ -126,7 +128,7 @@ def index_of(rules: tuple[Rule, ...]) -> dict[str, list[_Entry]]:
 class Rewriting:
     """One way through a program.
 
-    ``fired`` are the equations that were replaced.
+    ``fired`` are the equations that were replaced, each with the rules that led there.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class Rewriting:
         self.closed = closed
         self.index = index
         self.statistics = statistics
-        self.fired: list[JaxprEqn] = []
+        self.fired: list[tuple[JaxprEqn, tuple[Rule, ...]]] = []
         self._constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         self.graph = Graph(self._constants, _readers(closed), explaining)
         self._equations: list[JaxprEqn] = []
@@ -169,7 +171,7 @@ class Rewriting:
             if entries and self._is_replaced(eqn, entries, chain):
                 return
         self._equations.append(eqn)
-        self.graph.definitions.update(dict.fromkeys(eqn.outvars, eqn))
+        self.graph.define(eqn)
 
     def _is_repeated(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
         """Whether an equation computes what another one does."""
@@ -202,7 +204,7 @@ class Rewriting:
         self, eqn: JaxprEqn, entries: Sequence[_Entry], chain: tuple[Rule, ...]
     ) -> bool:
         graph, statistics = self.graph, self.statistics
-        graph.definitions.update(dict.fromkeys(eqn.outvars, eqn))
+        graph.define(eqn)
         operands = self._names(eqn.invars[:1], eqn.invars[1:])
         factors = None
         for entry in entries:
@@ -260,7 +262,7 @@ class Rewriting:
         (root,) = eqn.outvars
         if found is root or len(chain) > _LONGEST:
             raise _cycle(eqn, chain)
-        self.fired.append(eqn)
+        self.fired.append((eqn, chain))
         self._constants.update(b.constants)
         self._pending.add(root)
         for new in b.equations_from(0):

@@ -65,7 +65,7 @@ def explain(
         miss = run.graph.miss
         if found.miss is not None and (miss is None or len(miss.found) <= len(found.miss.found)):
             miss = found.miss
-        found = Explanation(rule, [*found.fired, *run.fired], miss)
+        found = Explanation(rule, [*found.fired, *(eqn for eqn, _ in run.fired)], miss)
         return program
 
     each_program(closed, look)

@@ -28,6 +28,9 @@ from jaxprgen.rewrite.terms import (
 _PASSED_ON = frozenset({"broadcast_in_dim", "reshape", "squeeze", "copy", "stop_gradient"})
 """Of one number everywhere these make that number everywhere."""
 
+_PRODUCTS = frozenset({"mul", "div", "neg"})
+_FEW = 8  # The most factors of a product that are looked at.
+
 
 class Miss(NamedTuple):
     """Where a pattern was not found, and why not.
@@ -98,6 +101,13 @@ class Graph:
         self._factors: dict[Any, Factors] = {}
         self._constants = constants
 
+    def define(self, eqn: JaxprEqn) -> None:
+        """Know an equation, which reads nothing that is unknown."""
+        self.definitions.update(dict.fromkeys(eqn.outvars, eqn))
+        name = eqn.primitive.name
+        if name in _PASSED_ON or name == "convert_element_type":
+            self._numbers[eqn.outvars[0]] = self._passed_on(eqn)
+
     def name(self, x: Any) -> str:
         """The primitive that gives an atom; nothing for inputs and literals."""
         eqn = self.definitions.get(x) if type(x) is Var else None
@@ -107,17 +117,18 @@ class Graph:
         """The number that an atom is everywhere, if it is known to be one."""
         if type(x) is not Var:
             return np.asarray(x.val)[()] if np.ndim(x.val) == 0 else None
-        if x not in self._numbers:
-            self._numbers[x] = self._number(x)
-        return self._numbers[x]
+        if x in self._constants and x not in self._numbers:
+            self._numbers[x] = self._constant(x)
+        return self._numbers.get(x)
 
-    def _number(self, x: Var) -> Any:
-        eqn = self.definitions.get(x)
-        if eqn is not None:
-            inner = self.number(eqn.invars[0]) if eqn.invars else None
-            if inner is not None and eqn.primitive.name == "convert_element_type":
-                return np.asarray(inner).astype(x.aval.dtype)[()]
-            return inner if eqn.primitive.name in _PASSED_ON else None
+    def _passed_on(self, eqn: JaxprEqn) -> Any:
+        """The number that an equation gives everywhere, of one."""
+        number = self.number(eqn.invars[0])
+        if number is None or eqn.primitive.name != "convert_element_type":
+            return number
+        return np.asarray(number).astype(eqn.params["new_dtype"])[()]
+
+    def _constant(self, x: Var) -> Any:
         value = self._constants.get(x)
         if value is None or _jax.is_key(value) or not 0 < np.size(value) <= _SMALL:
             return None
@@ -222,16 +233,19 @@ class Graph:
 
     # --- Products, however they are nested --------------------------------------------------
 
-    def factors(self, x: Any) -> Factors:
-        """What a product is of, down to where there are `_FEW` factors."""
-        if self.name(x) not in _PRODUCTS:
+    def factors(self, x: Any, depth: int = _FEW) -> Factors:
+        """What a product is of: `_FEW` factors at most, and so many operations deep."""
+        if not depth or self.name(x) not in _PRODUCTS:
+            return Factors((x,))
+        eqn = self.definitions[x]
+        if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its factors.
             return Factors((x,))
         if x not in self._factors:
-            self._factors[x] = self._expanded(self.definitions[x])
+            self._factors[x] = self._expanded(eqn, depth - 1)
         return self._factors[x]
 
-    def _expanded(self, eqn: JaxprEqn) -> Factors:
-        first, *others = map(self.factors, eqn.invars)
+    def _expanded(self, eqn: JaxprEqn, depth: int) -> Factors:
+        first, *others = (self.factors(x, depth) for x in eqn.invars)
         if eqn.primitive.name == "neg":
             return first._replace(is_negative=not first.is_negative)
         (other,) = others
@@ -285,8 +299,6 @@ class Graph:
         return f"the result of {name} ({x.aval})" if name else f"an input ({x.aval})"
 
 
-_PRODUCTS = frozenset({"mul", "div", "neg"})
-_FEW = 8  # The most factors of a product that are looked at.
 _SMALL = 4096  # The most elements of a constant that are looked at.
 
 

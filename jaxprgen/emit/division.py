@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jaxprgen._jax import Var
+from jaxprgen.emit import complex_numbers
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.values import (
@@ -22,6 +25,16 @@ from jaxprgen.emit.values import (
 )
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+
+
+def divide(b: Builder, x: Value, y: Value) -> Value:
+    """`numpy.true_divide` of floats or complex numbers."""
+    return (complex_numbers if dtype_of(x).kind == "c" else ew).divide(b, x, y)
+
+
+def reciprocal(b: Builder, x: Value) -> Value:
+    """`numpy.reciprocal` of floats or complex numbers."""
+    return (complex_numbers if dtype_of(x).kind == "c" else ew).reciprocal(b, x)
 
 
 def remainder(b: Builder, x: Value, y: Value) -> Value:
@@ -74,29 +87,26 @@ def power(b: Builder, x: Value, y: Value) -> Value:
 
     A negative integer to an integer (an error in NumPy) is 1 here.
     """
-    exponent = splat_value(y)
     kind = dtype_of(x).kind
-    if exponent is not None and kind in "iufc" and _is_small_integer(exponent, signed=kind in "fc"):
-        raised = _integer_power(b, x, int(exponent.real))
+    if kind == "c":
+        return complex_numbers.power(b, x, y)
+    exponent = splat_value(y)
+    if exponent is not None and kind in "iuf" and _is_small_integer(exponent, signed=kind == "f"):
+        raised = _integer_power(b, x, int(exponent))
         return broadcast_to(b, raised, broadcast_shapes(shape_of(x), shape_of(y)))
     if kind == "f":
         return elementwise(b, lax.pow, x, y)
-    if kind == "c":  # XLA goes through the logarithm, which makes NaN of a base of zero.
-        zero = ew.equal(b, x, like(x, 0))
-        vanishes = ew.greater(b, ew.real(b, y), like(ew.real(b, y), 0))
-        raised = full_rank(b, lax.pow, x, y)
-        return ew.where(b, ew.bitwise_and(b, zero, vanishes), like(x, 0), raised)
     return full_rank(b, _power_by_squaring, x, y)
 
 
-def _is_small_integer(exponent: np.generic, signed: bool) -> bool:
+def _is_small_integer(exponent: Any, signed: bool) -> bool:
     """Up to 32 repeated multiplication is as exact as ``pow`` to a few units in the last place."""
-    return bool(exponent == int_or_nan(exponent)) and (-32 if signed else 0) <= exponent.real <= 32
+    return bool(exponent == int_or_nan(exponent)) and (-32 if signed else 0) <= exponent <= 32
 
 
-def int_or_nan(x: np.generic) -> float:
+def int_or_nan(x: Any) -> float:
     """A finite number rounded to an integer; NaN for all others."""
-    return float(np.rint(x.real)) if np.isfinite(x) else float("nan")
+    return float(np.rint(x)) if np.isfinite(x) else float("nan")
 
 
 def _integer_power(b: Builder, x: Value, exponent: int) -> Value:

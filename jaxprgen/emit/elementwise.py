@@ -23,7 +23,6 @@ from jaxprgen.emit.values import (
     dtype_of,
     elementwise,
     full_rank,
-    known,
     like,
     shape_of,
     splat,
@@ -87,6 +86,7 @@ def _arithmetic(number: Any, boolean: Any) -> Emit:
 
 add = _arithmetic(lax.add, lax.bitwise_or)
 subtract = _direct(lax.sub)
+divide = _direct(lax.div)
 _multiply = _arithmetic(lax.mul, lax.bitwise_and)
 
 
@@ -99,14 +99,6 @@ def multiply(b: Builder, x: Value, y: Value) -> Value:
         if type(factor) is not Var and splat_value(factor) == 1:
             return broadcast_to(b, other, broadcast_shapes(shape_of(x), shape_of(y)))
     return _multiply(b, x, y)
-
-
-def divide(b: Builder, x: Value, y: Value) -> Value:
-    """``x / y``; a complex zero divides as one whose parts are not negative, as in NumPy."""
-    divisor = known(y)
-    if dtype_of(y).kind == "c" and (divisor is None or not divisor.all()):
-        y = where(b, equal(b, y, like(y, 0)), like(y, 0), y)
-    return elementwise(b, lax.div, x, y)
 
 
 def exp2(b: Builder, x: Value) -> Value:
@@ -153,8 +145,12 @@ def square(b: Builder, x: Value) -> Value:
 
 
 def absolute(b: Builder, x: Value) -> Value:
-    """The absolute value; of complex numbers the modulus, a float."""
-    return x if dtype_of(x).kind in "bu" else elementwise(b, lax.abs, x)
+    """The absolute value; of complex numbers the modulus, a float, infinite where a part is."""
+    kind = dtype_of(x).kind
+    if kind in "bu":
+        return x
+    size = elementwise(b, lax.abs, x)
+    return where(b, isinf(b, x), like(size, np.inf), size) if kind == "c" else size
 
 
 def sign(b: Builder, x: Value) -> Value:

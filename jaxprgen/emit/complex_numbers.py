@@ -2,7 +2,8 @@
 
 What becomes of infinities, NaN and zeros follows from the formulas: XLA's, which are others, differ
 there. Divisions are those of R. L. Smith, *Algorithm 116: Complex division*, CACM 5 (1962), as in
-``loops.c.src``; powers those of ``npy_cpow`` in ``npy_math_complex.c.src``, with the C library's
+``loops.c.src``, but for factors that are not made of divisors, which would be too small for large
+ones; powers those of ``npy_cpow`` in ``npy_math_complex.c.src``, with the C library's
 ``cexp(y * clog(x))`` at last.
 """
 
@@ -23,6 +24,7 @@ from jaxprgen.emit.values import (
     broadcast_shapes,
     broadcast_to,
     dtype_of,
+    known,
     like,
     shape_of,
     splat,
@@ -39,6 +41,14 @@ def _parts(x: Expression) -> tuple[Expression, Expression]:
     return tuple(Expression(x.builder, np.asarray(part)) for part in (number.real, number.imag))  # type: ignore[return-value]
 
 
+def _splat(x: Value) -> Value:
+    """A known array of one number as that number, repeated."""
+    array = known(x)
+    if array is None or array.size != 1:
+        return x
+    return splat(array.reshape(()), array.dtype, array.shape)
+
+
 def _is_infinite(x: Expression) -> Expression:
     return abs(x).equals(math.inf)
 
@@ -48,7 +58,7 @@ def _is_infinite(x: Expression) -> Expression:
 
 def divide(b: Builder, x: Value, y: Value) -> Value:
     """``x / y`` of complex numbers; over zero the quotients of the parts and 0."""
-    divisor = splat_value(y)
+    divisor = splat_value(_splat(y))
     if divisor is None:
         return _quotient(b, x, y)
     shape = broadcast_shapes(shape_of(x), shape_of(y))
@@ -61,13 +71,13 @@ def _divide(b: Builder, x: Value, y: Value) -> Value:
     zero, by_real = divisor.equals(0), abs(c) >= abs(d)
     large, small = where(by_real, c, d), where(by_real, d, c)
     ratio = small / large
-    scale = 1 / where(zero, 0, large + small * ratio)
+    denominator = where(zero, 0, large + small * ratio)
     first, second = where(by_real, real, imag), where(by_real, imag, real)
     product = first * ratio
     # Not one the other's negative: both are +0 where the terms are equal.
     difference = where(by_real, second - product, product - second)
     real, imag = where(zero, real, first + second * ratio), where(zero, imag, difference)
-    return call(ew.complex_, real * scale, imag * scale).value
+    return call(ew.complex_, real / denominator, imag / denominator).value
 
 
 def _divide_by_known(x: Expression, y: np.generic) -> Value:
@@ -78,12 +88,12 @@ def _divide_by_known(x: Expression, y: np.generic) -> Value:
             return call(ew.complex_, real / abs(c), imag / abs(c)).value
         by_real = abs(c) >= abs(d)
         ratio = d / c if by_real else c / d
-        scale = 1 / (c + d * ratio if by_real else d + c * ratio)
+        denominator = c + d * ratio if by_real else d + c * ratio
     if by_real:
         real, imag = real + imag * ratio, imag - real * ratio
     else:
         real, imag = real * ratio + imag, imag * ratio - real
-    return call(ew.complex_, real * scale, imag * scale).value
+    return call(ew.complex_, real / denominator, imag / denominator).value
 
 
 def _divide_one(b: Builder, x: Value) -> Value:
@@ -120,6 +130,7 @@ def power(b: Builder, x: Value, y: Value) -> Value:
 
     A known integral exponent between -100 and 100 takes only the products that it stands for.
     """
+    y = _splat(y)
     if splat_value(y) == 0:
         return splat(1, dtype_of(x), broadcast_shapes(shape_of(x), shape_of(y)))
     return _power(b, x, y)
@@ -206,9 +217,9 @@ def _endless(
     That of C99, annex G.5.1, which counts where both parts would be NaN: by the signs of infinities
     alone, with zeros for NaN. ``infinite`` says where the logarithm is, in its real part ``size``.
     """
-    known = [splat_value(part.value) for part in (c, d)]
-    if None not in known and np.isfinite(known).all():
-        return infinite, *(size.like(math.inf * float(part)) for part in known)  # type: ignore[return-value]
+    numbers = [splat_value(part.value) for part in (c, d)]
+    if None not in numbers and np.isfinite(numbers).all():
+        return infinite, *(size.like(math.inf * float(part)) for part in numbers)  # type: ignore[return-value]
     unbounded = _is_infinite(c) | _is_infinite(d)
     c, d = _sign(c, unbounded), _sign(d, unbounded)
     size = where(infinite, 1, where(fx.isnan(size), 0, size))

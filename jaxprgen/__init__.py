@@ -11,6 +11,7 @@ from jaxprgen.frontend.aesara.random import samples
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.function import CompiledFunction, compile, jaxpr_as_fun
 from jaxprgen.inspect import debug, pretty
+from jaxprgen.interpreters import Interpreter
 from jaxprgen.linker import JaxprLinker, JaxprMode
 from jaxprgen.stateful import StatefulFunction, function
 from jaxprgen.transform import transform
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CompiledFunction",
+    "Interpreter",
     "JaxprGenError",
     "JaxprLinker",
     "JaxprMode",

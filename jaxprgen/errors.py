@@ -94,6 +94,14 @@ class LoweringError(JaxprGenError, RuntimeError):
     """A rule failed, or returned values that contradict the node's declared outputs."""
 
 
+class MissingRuleError(JaxprGenError, NotImplementedError):
+    """An interpreter has no rule for a primitive."""
+
+
+class InterpretationError(JaxprGenError, RuntimeError):
+    """An interpreter's rule failed, or returned what the equation does not."""
+
+
 class EquationError(JaxprGenError, TypeError):
     """An equation was about to be built from operands its primitive does not take."""
 
@@ -103,7 +111,7 @@ class CallbackError(JaxprGenError, RuntimeError):
 
 
 class DuplicateRuleError(JaxprGenError, ValueError):
-    """A rule is already registered for this Op; pass ``override=True`` to replace it."""
+    """There is a rule for this Op, or primitive; pass ``override=True`` to replace it."""
 
 
 class InvalidRuleError(JaxprGenError, ValueError):

@@ -18,13 +18,14 @@ LAYERS = [
     ["frontend.aesara"],
     ["compiling"],  # the modules of the top folder that are named nowhere here
     ["export", "inspect", "linker", "stateful"],
+    ["interpreters"],
     ["__main__"],
     ["__init__"],
 ]
 RANK = {group: rank for rank, groups in enumerate(LAYERS) for group in groups}
 INTERNALS_OF_JAX = ("jax._src", "jax.extend", "jaxlib")
 GRAPH_LIBRARIES = ("aesara", "pytensor", "theano")
-KNOW_GRAPH_LIBRARIES = {"_aesara", "frontend.aesara", *LAYERS[-4], *LAYERS[-3], *LAYERS[-2]}
+KNOW_GRAPH_LIBRARIES = {"_aesara", "frontend.aesara", "compiling", *LAYERS[-4], "__main__"}
 
 
 def is_within(name: str, packages) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax._src import api_util as _api_util
 from jax._src import core as _core
 from jax._src import mesh as _mesh
 from jax._src import pjit as _pjit
+from jax._src import source_info_util as _source_info_util
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
@@ -142,6 +144,22 @@ def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     alone = closed_jaxpr((), invars, eqn.outvars, [eqn], eqn.effects, (), "equation", *names)  # type: ignore[arg-type]
     with _core.eval_context(), jax.debug_nans(False), jax.debug_infs(False):
         return eval_jaxpr(alone, values)
+
+
+@contextlib.contextmanager
+def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
+    """What is emitted inside has the line, the names and the settings of an equation."""
+    info = eqn.source_info
+    stack = _source_info_util.current_name_stack() + info.name_stack
+    with _source_info_util.user_context(info.traceback, name_stack=stack), eqn.ctx.manager:
+        yield
+
+
+def bind_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+    """The result of an equation on values, or all of them, by its primitive as it is now."""
+    found: Any = eqn.primitive.get_bind_params(eqn.params)
+    functions, params = found if isinstance(found, tuple) else ((), found)  # A pair in JAX 0.7.
+    return eqn.primitive.bind(*functions, *operands, **params)
 
 
 def close(jaxpr: Any) -> ClosedJaxpr:

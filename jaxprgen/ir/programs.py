@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -26,6 +27,20 @@ ENTERED = {
 
 Of a function with a derivative of its own the program is rewritten that gives its value.
 """
+
+CALLED = {
+    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat", "remat2"), "jaxpr"),
+    **dict.fromkeys(
+        ("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"
+    ),
+}
+"""The parameter that holds the program of an equation that runs it once."""
+
+
+def parts(xs: list[Any], *counts: int) -> list[list[Any]]:
+    """Consecutive parts of these lengths, and the rest."""
+    ends = [0, *itertools.accumulate(counts), len(xs)]
+    return [xs[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def each_program(closed: ClosedJaxpr, change: Change) -> ClosedJaxpr:

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir.programs import CALLED, parts
 
 
 class Inside(NamedTuple):
@@ -73,19 +74,11 @@ def evaluate(
 
 # --- Equations with programs inside ------------------------------------------------------
 
-_CALLED = {
-    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat", "remat2"), "jaxpr"),
-    **dict.fromkeys(
-        ("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"
-    ),
-}
-"""The parameter that holds the program of an equation that runs it once."""
-
 
 def _entrance(eqn: JaxprEqn) -> Enter | None:
     """How to evaluate the programs inside an equation; None if its primitive does."""
     name = eqn.primitive.name
-    if name in _CALLED:
+    if name in CALLED:
         return _call
     if name == "cond":
         return _cond
@@ -96,7 +89,7 @@ def _entrance(eqn: JaxprEqn) -> Enter | None:
 
 
 def _call(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
-    program = _jax.close(eqn.params[_CALLED[eqn.primitive.name]])
+    program = _jax.close(eqn.params[CALLED[eqn.primitive.name]])
     return (yield from evaluate(program, operands, (*within, Inside(eqn, None))))
 
 
@@ -111,7 +104,7 @@ def _while(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Ev
     params = eqn.params
     test, body = _jax.close(params["cond_jaxpr"]), _jax.close(params["body_jaxpr"])
     counts = params["cond_nconsts"], params["body_nconsts"]
-    of_test, of_body, carry = _split(operands, *counts)
+    of_test, of_body, carry = parts(operands, *counts)
     for i in itertools.count():
         here = (*within, Inside(eqn, i))
         (go_on,) = yield from evaluate(test, [*of_test, *carry], here)
@@ -123,7 +116,7 @@ def _while(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Ev
 
 def _scan(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
     constant_count, carry_count = _jax.scan_counts(eqn)
-    constants, carry, arrays = _split(operands, constant_count, carry_count)
+    constants, carry, arrays = parts(operands, constant_count, carry_count)
     body, length = _jax.close(eqn.params["jaxpr"]), eqn.params["length"]
     rows: list[Any] = [None] * length
     for i in range(length):
@@ -136,12 +129,6 @@ def _scan(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Eva
         carry, rows[place] = outputs[:carry_count], outputs[carry_count:]
     with _jax.eval_context():
         return [*carry, *(jax.numpy.stack(column) for column in zip(*rows, strict=True))]
-
-
-def _split(xs: list[Any], *counts: int) -> list[list[Any]]:
-    """Consecutive parts of these lengths, and the rest."""
-    ends = [0, *itertools.accumulate(counts), len(xs)]
-    return [xs[start:end] for start, end in itertools.pairwise(ends)]
 
 
 # --- What can be wrong -------------------------------------------------------------------

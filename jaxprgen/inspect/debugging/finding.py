@@ -58,10 +58,12 @@ def where_is(done: Evaluated, node: Node | None, names: Mapping[Var, str]) -> Wh
     applied = [eqn.primitive.name, *(atom_text(x, names) for x in eqn.invars)]
     if params := parameters(eqn):
         applied[0] += f"[{params}]"
+    # Equations of a function of JAX's own may have no line of the user's, but its call has.
+    frames = (_jax.frame_of(e.source_info) for e in (eqn, *(o.eqn for o in done.within[::-1])))
     loops = [(o.eqn.primitive.name, o.iteration) for o in done.within if o.iteration is not None]
     return Where(
         node.op if node else eqn.primitive.name,
-        node.frame if node else _jax.frame_of(eqn.source_info),
+        node.frame if node else next(filter(None, frames), None),
         f"{' '.join(binders)} = {' '.join(applied)}".strip(),
         tuple(loops),
     )

@@ -1,0 +1,217 @@
+"""The inverse of a JAX function, by an interpreter.
+
+A program is run forwards, on a value that stands for its argument and knows but one thing: how to
+get back to it. An equation that can be undone makes a longer way back of that; one that reads
+constants only is computed; any other is refused, with its line. JAX's "Writing custom Jaxpr
+interpreters" does the same for chains of ``exp`` and ``tanh``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import erf_inv
+from jax.scipy.special import logit
+
+from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, evaluate
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What follows from the argument of this number; ``back`` makes that of it."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    argument: int
+    back: Callable[[Any], Any] = lambda y: y
+
+    def then(self, context, undo):
+        """What an equation makes of this, if ``undo`` makes this of its result."""
+        (aval,) = context.avals_out
+
+        def back(y):
+            x = undo(y)
+            for axis in range(jnp.ndim(x) - len(self.shape)):  # It was a scalar before.
+                x = jnp.take(x, 0, axis)
+            return self.back(x.astype(self.dtype))
+
+        return Unknown(aval.shape, aval.dtype, self.argument, back)
+
+
+class Invertible(Domain):
+    value_type = Unknown
+
+
+def known(context, *operands, **params):
+    """The default: what does not depend on an argument is computed."""
+    if any(isinstance(x, Unknown) for x in operands):
+        raise ValueError(f"{context.primitive} cannot be undone.")
+    if any(isinstance(x, jax.core.Tracer) for x in operands):
+        return evaluate(context, *operands, **params)
+    with jax.ensure_compile_time_eval():  # Loops need to know how they go on.
+        return evaluate(context, *operands, **params)
+
+
+undone = Interpreter("undone", Invertible(), default=known, programs=STEPWISE)
+
+
+def inverse(f, *like):
+    """The function that gives the arguments of ``f`` for its results.
+
+    ``f`` takes arrays and returns as many, each made of one of them by steps that can be undone.
+    ``like`` are arrays, or ``jax.ShapeDtypeStruct``, of the arguments' shapes and dtypes, if these
+    are not those of the results. What is returned lies where that is one: of ``pow`` and even
+    roots, above zero.
+    """
+
+    def inverted(*results):
+        types = [jax.typeof(x) for x in like or results]
+        arguments = [Unknown(t.shape, t.dtype, i) for i, t in enumerate(types)]
+        made = jax.tree.leaves(undone(f)(*arguments), is_leaf=undone.domain.is_value)
+        found = {x.argument: x.back(jnp.asarray(y)) for x, y in zip(made, results, strict=True)}
+        if len(found) == 1 and len(types) == 1:
+            return found[0]
+        return tuple(found[i] for i in range(len(types)))
+
+    return inverted
+
+
+# --- Rules -------------------------------------------------------------------------------
+
+
+def of_one(undo):
+    """The rule of what ``undo(result, shape of the operand, **params)`` undoes."""
+
+    def rule(context, x, *others, **params):
+        if not isinstance(x, Unknown) or any(isinstance(other, Unknown) for other in others):
+            return known(context, x, *others, **params)
+        return x.then(context, lambda y: undo(y, x.shape, **params))
+
+    return rule
+
+
+def of_two(undo_first, undo_second):
+    """The rule of what these undo if the other operand is known: ``undo(result, known)``."""
+
+    def rule(context, x, y, **params):
+        if isinstance(x, Unknown) == isinstance(y, Unknown):
+            return known(context, x, y, **params)
+        if isinstance(x, Unknown):
+            return x.then(context, lambda z: undo_first(z, y))
+        return y.then(context, lambda z: undo_second(z, x))
+
+    return rule
+
+
+def cumulative(subtract, start):
+    """The rule of a cumulative operation: what it took in is each element less the one before."""
+
+    def undo(y, _, axis, reverse, **params):
+        y = jnp.flip(y, axis) if reverse else y
+        before = jnp.roll(y, 1, axis)
+        first = jax.lax.broadcasted_iota(int, y.shape, axis) == 0
+        x = subtract(y, jnp.where(first, jnp.asarray(start, y.dtype), before))
+        return jnp.flip(x, axis) if reverse else x
+
+    return of_one(undo)
+
+
+def one_of_each(y, shape, broadcast_dimensions, **params):
+    """What was repeated."""
+    sizes = dict(zip(broadcast_dimensions, shape, strict=True))
+    return y[tuple(slice(sizes[d]) if d in sizes else 0 for d in range(y.ndim))]
+
+
+def quotient(z, y):
+    return z // y if jnp.issubdtype(z.dtype, jnp.integer) else z / y
+
+
+UNARY = {
+    "neg": jnp.negative, "not": jnp.invert, "conj": jnp.conj, "copy": jnp.copy,
+    "copy_p": jnp.copy, "reduce_precision": jnp.copy, "exp": jnp.log, "log": jnp.exp,
+    "exp2": jnp.log2, "expm1": jnp.log1p, "log1p": jnp.expm1, "sqrt": jnp.square,
+    "rsqrt": lambda y: 1 / y**2, "cbrt": lambda y: y**3, "logistic": logit, "erf": erf_inv,
+    "erf_inv": jax.lax.erf, "erfc": lambda y: erf_inv(1 - y), "tanh": jnp.arctanh,
+    "atanh": jnp.tanh, "sinh": jnp.arcsinh, "asinh": jnp.sinh, "acosh": jnp.cosh,
+    "asin": jnp.sin, "acos": jnp.cos, "atan": jnp.tan,
+}  # fmt: skip
+SHAPES = {
+    "reshape": lambda y, shape, **params: y.reshape(shape),
+    "squeeze": lambda y, shape, **params: y.reshape(shape),
+    "transpose": lambda y, _, permutation: jnp.transpose(y, np.argsort(permutation)),
+    "rev": lambda y, _, dimensions: jnp.flip(y, dimensions),
+    "broadcast_in_dim": one_of_each,
+}
+BINARY = {
+    "add": (jnp.subtract, jnp.subtract),
+    "add_any": (jnp.subtract, jnp.subtract),
+    "sub": (jnp.add, lambda z, x: x - z),
+    "mul": (quotient, quotient),
+    "xor": (jnp.bitwise_xor, jnp.bitwise_xor),
+    "pow": (lambda z, y: z ** (1 / y), lambda z, x: jnp.log(z) / jnp.log(x)),
+}
+CUMULATIVE = {
+    "cumsum": cumulative(jnp.subtract, 0),
+    "cumprod": cumulative(jnp.divide, 1),
+    "cumlogsumexp": cumulative(lambda y, before: y + jnp.log(-jnp.expm1(before - y)), -jnp.inf),
+}
+
+undone.rules({name: of_one(lambda y, *_, g=g, **params: g(y)) for name, g in UNARY.items()})
+undone.rules({name: of_one(undo) for name, undo in SHAPES.items()})
+undone.rules({name: of_two(*undo) for name, undo in BINARY.items()})
+undone.rules(CUMULATIVE)
+
+
+@undone.rule("div")
+def divide(context, x, y, **params):
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return known(context, x, y, **params)  # It drops the remainder.
+    return of_two(jnp.multiply, lambda z, x: x / z)(context, x, y, **params)
+
+
+@undone.rule("integer_pow")
+def power(context, x, *, y):
+    if y % 2 == 0:  # Of two numbers.
+        return known(context, x, y=y)
+    return of_one(lambda z, _, y: jnp.sign(z) * jnp.abs(z) ** (1 / y))(context, x, y=y)
+
+
+@undone.rule("convert_element_type")
+def convert(context, x, *, new_dtype, **params):
+    """Between floats, if only up to rounding, and to a dtype that holds all values."""
+    floats = all(jnp.issubdtype(dtype, jnp.floating) for dtype in (x.dtype, new_dtype))
+    if not floats and not np.can_cast(x.dtype, new_dtype):
+        return known(context, x, new_dtype=new_dtype, **params)
+    return of_one(lambda y, _, **params: y)(context, x, new_dtype=new_dtype, **params)
+
+
+@undone.rule("concatenate")
+def join(context, *operands, dimension):
+    unknown = [i for i, x in enumerate(operands) if isinstance(x, Unknown)]
+    if len(unknown) != 1:
+        return known(context, *operands, dimension=dimension)
+    start = sum(x.shape[dimension] for x in operands[: unknown[0]])
+    x = operands[unknown[0]]
+    places = np.arange(start, start + x.shape[dimension])
+    return x.then(context, lambda y: jnp.take(y, places, dimension))
+
+
+def main():
+    def f(x):
+        return 2 * jnp.tanh(x.T[::-1] / 3) + 1
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    undo = jax.jit(inverse(f, x))
+    print("inverse(f)(f(x)) - x is at most", float(jnp.abs(undo(f(x)) - x).max()))
+    try:
+        inverse(lambda x: jnp.sin(x) + 1)(x)
+    except RuntimeError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    main()

@@ -1,0 +1,278 @@
+"""Rules for each element by itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+
+from intervals.values import INF, ULPS, Interval, between, hull, interval, known, made
+
+# --- Functions of one number -------------------------------------------------------------
+
+
+def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0):
+    """The rule of a function that rises, or falls, on its domain."""
+
+    def rule(context, x, **params):
+        nan = (x.low < domain[0]) | (x.high > domain[1])
+        low, high = hull(f(np.clip(x.low, *domain)), f(np.clip(x.high, *domain)))
+        error = absolute * ULPS * float(jnp.finfo(x.dtype).eps) if absolute else 0
+        y = made(context, low, high, x, nan=nan, ulps=ulps, error=error)
+        return Interval(np.clip(y.low, *image), np.clip(y.high, *image), y.dtype, y.nan)
+
+    return rule
+
+
+def even(f):
+    """The rule of an even function that rises from zero on."""
+
+    def rule(context, x, **params):
+        nearest = np.where(x.has_zero, 0, np.minimum(np.abs(x.low), np.abs(x.high)))
+        y = made(context, f(nearest), f(x.magnitude), x)
+        return Interval(np.maximum(y.low, 0), y.high, y.dtype, y.nan)
+
+    return rule
+
+
+def wave(f, top):
+    """The rule of a function of period two pi that is 1 at ``top`` and -1 in between."""
+
+    def passes(x, place):
+        first, last = (x.low - place) / (2 * np.pi), (x.high - place) / (2 * np.pi)
+        return np.floor(last + 1e-6) >= np.ceil(first - 1e-6)
+
+    def rule(context, x, **params):
+        low, high = hull(f(x.low), f(x.high))
+        far = x.magnitude > 1e6
+        low = np.where(far | passes(x, top + np.pi), -1, low)
+        high = np.where(far | passes(x, top), 1, high)
+        error = ULPS * float(jnp.finfo(x.dtype).eps)
+        return made(context, low, high, x, nan=np.isinf(x.magnitude), ulps=0, error=error)
+
+    return rule
+
+
+def away_from_zero(x):
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+UNIT, POSITIVE = (-1, 1), (0, INF)
+interval.rules(
+    {
+        "exp": monotone(np.exp, image=POSITIVE),
+        "exp2": monotone(np.exp2, image=POSITIVE),
+        "expm1": monotone(np.expm1, image=(-1, INF)),
+        "log": monotone(np.log, POSITIVE, absolute=1),
+        "log1p": monotone(np.log1p, (-1, INF)),
+        "sqrt": monotone(np.sqrt, POSITIVE, POSITIVE),
+        "rsqrt": monotone(lambda x: 1 / np.sqrt(x), POSITIVE, POSITIVE),
+        "cbrt": monotone(np.cbrt),
+        "logistic": monotone(scipy.special.expit, image=(0, 1)),
+        "tanh": monotone(np.tanh, image=UNIT),
+        "sinh": monotone(np.sinh),
+        "cosh": even(np.cosh),
+        "asinh": monotone(np.arcsinh),
+        "acosh": monotone(np.arccosh, (1, INF), POSITIVE, absolute=1),
+        "atanh": monotone(np.arctanh, UNIT),
+        "asin": monotone(np.arcsin, UNIT),
+        "acos": monotone(np.arccos, UNIT, absolute=1),
+        "atan": monotone(np.arctan),
+        "erf": monotone(scipy.special.erf, image=UNIT),
+        "erfc": monotone(scipy.special.erfc, image=(0, 2), absolute=1),
+        "erf_inv": monotone(scipy.special.erfinv, UNIT),
+        "sin": wave(np.sin, np.pi / 2),
+        "cos": wave(np.cos, 0),
+        "abs": even(np.abs),
+        "square": even(np.square),
+        "neg": monotone(np.negative, ulps=0),
+        "sign": monotone(np.sign, ulps=0),
+        "floor": monotone(np.floor, ulps=0),
+        "ceil": monotone(np.ceil, ulps=0),
+    }
+)
+
+
+@interval.rule("round")
+def _(context, x, *, rounding_method):
+    f = away_from_zero if rounding_method == jax.lax.RoundingMethod.AWAY_FROM_ZERO else np.rint
+    return monotone(f, ulps=0)(context, x)
+
+
+@interval.rule("tan")
+def _(context, x, **params):
+    low, high = np.tan(x.low), np.tan(x.high)
+    first = np.floor(x.low / np.pi + 0.5 - 1e-6)
+    last = np.floor(x.high / np.pi + 0.5 + 1e-6)
+    pole = (first != last) | (x.magnitude > 1e6)
+    low, high = np.where(pole, -INF, low), np.where(pole, INF, high)
+    error = ULPS * float(jnp.finfo(x.dtype).eps)
+    return made(context, low, high, x, nan=np.isinf(x.magnitude), error=error)
+
+
+@interval.rule("is_finite")
+def _(context, x):
+    sure = np.isfinite(x.low) & np.isfinite(x.high) & ~x.nan
+    return made(context, sure, (x.low < INF) & (x.high > -INF))
+
+
+@interval.rule("convert_element_type")
+def _(context, x, *, new_dtype, **params):
+    low, high, nan = x.low, x.high, x.nan
+    if np.dtype(new_dtype).kind == "b":
+        return made(context, ~x.has_zero & ~nan, ((low != 0) | (high != 0)) | nan)
+    if not jnp.issubdtype(new_dtype, jnp.floating):
+        info = jnp.iinfo(new_dtype)
+        wild = nan | (low < float(info.min)) | (high > float(info.max))
+        ends = np.where(wild, float(info.min), low), np.where(wild, float(info.max), high)
+        return made(context, *map(np.trunc, ends))
+    is_exact = x.dtype.kind == "b" or (
+        jnp.promote_types(x.dtype, new_dtype) == new_dtype
+        and (x.dtype.kind not in "iu" or new_dtype == np.float64)
+    )
+    return made(context, low, high, x, ulps=0 if is_exact else 1)
+
+
+# --- Arithmetic --------------------------------------------------------------------------
+
+
+def product(x, y):
+    """Bounds of products, and where one is of zero and infinity."""
+    ends = [np.nan_to_num(a * b, nan=0, posinf=INF, neginf=-INF) for a, b in corners(x, y)]
+    nan = (x.has_zero & np.isinf(y.magnitude)) | (y.has_zero & np.isinf(x.magnitude))
+    return *hull(*ends), nan
+
+
+def corners(x, y):
+    return [(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
+
+
+@interval.rule("add", "add_any")
+def _(context, x, y):
+    nan = (x.high == INF) & (y.low == -INF) | (x.low == -INF) & (y.high == INF)
+    return made(context, x.low + y.low, x.high + y.high, x, y, nan=nan)
+
+
+@interval.rule("sub")
+def _(context, x, y):
+    nan = (x.high == INF) & (y.high == INF) | (x.low == -INF) & (y.low == -INF)
+    return made(context, x.low - y.high, x.high - y.low, x, y, nan=nan)
+
+
+@interval.rule("mul")
+def _(context, x, y, **params):
+    if context.eqn.invars[0] is context.eqn.invars[1]:
+        return even(np.square)(context, x)
+    low, high, nan = product(x, y)
+    return made(context, low, high, x, y, nan=nan)
+
+
+@interval.rule("div")
+def _(context, x, y):
+    whole = not jnp.issubdtype(x.dtype, jnp.floating)
+    ends = [np.nan_to_num(a / b, nan=0, posinf=INF, neginf=-INF) for a, b in corners(x, y)]
+    low, high = hull(*(np.trunc(end) if whole else end for end in ends))
+    low, high = np.where(y.has_zero, -INF, low), np.where(y.has_zero, INF, high)
+    nan = x.has_zero & y.has_zero | np.isinf(x.magnitude) & np.isinf(y.magnitude)
+    return made(context, low, high, x, y, nan=nan)
+
+
+@interval.rule("rem")
+def _(context, x, y):
+    """As large as both at most, and of the dividend's sign."""
+    most = np.where(y.has_zero & (x.dtype.kind in "iu"), INF, y.magnitude)
+    low, high = np.maximum(np.minimum(x.low, 0), -most), np.minimum(np.maximum(x.high, 0), most)
+    return made(context, low, high, x, y, nan=y.has_zero | np.isinf(x.magnitude))
+
+
+@interval.rule("pow")
+def _(context, x, y):
+    whole = (y.low == y.high) & (np.rint(y.low) == y.low)
+    low, high = hull(*(np.power(a, b) for a, b in corners(x, y)))
+    low = np.where(whole & (y.low % 2 == 0) & (y.low > 0) & x.has_zero, 0, low)
+    unknown = (x.low < 0) & (~whole | x.has_zero & (y.low < 0))
+    low, high = np.where(unknown, -INF, low), np.where(unknown, INF, high)
+    # XLA takes the exponential of a product, or multiplies as often as an exponent says.
+    ulps = ULPS + np.where(whole, y.magnitude, 1000)
+    return made(context, low, high, x, y, nan=(x.low < 0) & ~whole, ulps=ulps)
+
+
+@interval.rule("integer_pow")
+def _(context, x, *, y):
+    return interval.table["pow"](context, x, between(np.array(y), np.array(y)))
+
+
+@interval.rule("max", "min")
+def _(context, x, y):
+    f = getattr(np, f"{context.primitive}imum")
+    return made(context, f(x.low, y.low), f(x.high, y.high), x, y, ulps=0)
+
+
+@interval.rule("clamp")
+def _(context, least, x, most):
+    ends = [
+        np.minimum(np.maximum(a, b), c)
+        for a, b, c in ((least.low, x.low, most.low), (least.high, x.high, most.high))
+    ]
+    return made(context, *ends, least, x, most, ulps=0)
+
+
+# --- Truth, of which 0 is false and 1 is true ---------------------------------------------
+
+
+def compared(surely, maybe):
+    """The rule of what holds surely, or may hold; of NaN nothing does."""
+
+    def rule(context, x, y):
+        return made(context, surely(x, y) & ~x.nan & ~y.nan, maybe(x, y))
+
+    return rule
+
+
+def same(x, y):
+    return (x.low == x.high) & (y.low == y.high) & (x.low == y.low)
+
+
+def meet(x, y):
+    return (x.low <= y.high) & (y.low <= x.high)
+
+
+interval.rules(
+    {
+        "lt": compared(lambda x, y: x.high < y.low, lambda x, y: x.low < y.high),
+        "le": compared(lambda x, y: x.high <= y.low, lambda x, y: x.low <= y.high),
+        "gt": compared(lambda x, y: x.low > y.high, lambda x, y: x.high > y.low),
+        "ge": compared(lambda x, y: x.low >= y.high, lambda x, y: x.high >= y.low),
+        "eq": compared(same, meet),
+    }
+)
+
+
+@interval.rule("ne")
+def _(context, x, y):
+    return made(context, ~meet(x, y), ~same(x, y) | x.nan | y.nan)
+
+
+@interval.rule("and", "or", "xor", "not")
+def _(context, *operands):
+    if any(x.dtype != bool for x in operands):
+        return known(context, *operands)
+    lows, highs = [x.low for x in operands], [x.high for x in operands]
+    if context.primitive == "not":
+        return made(context, 1 - highs[0], 1 - lows[0])
+    if context.primitive == "xor":
+        decided = (lows[0] == highs[0]) & (lows[1] == highs[1])
+        differ = lows[0] != lows[1]
+        return made(context, decided & differ, ~decided | differ)
+    f = np.minimum if context.primitive == "and" else np.maximum
+    return made(context, f(*lows), f(*highs))
+
+
+@interval.rule("select_n")
+def _(context, which, *cases):
+    low, high, nan = np.full(cases[0].shape, INF), np.full(cases[0].shape, -INF), False
+    for i, case in enumerate(cases):
+        possible = (which.low <= i) & (i <= which.high)
+        low = np.where(possible, np.minimum(low, case.low), low)
+        high = np.where(possible, np.maximum(high, case.high), high)
+        nan = nan | possible & case.nan
+    return made(context, low, high, nan=nan, ulps=0)

@@ -1,0 +1,125 @@
+"""What an interval is, how it is rounded, and the interpreter without its rules."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, evaluate, refuse
+
+ULPS = 16
+"""More than what XLA's elementary functions are off by on a CPU."""
+INF = np.inf
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bounds, as doubles, of an array of a dtype, and where it may be NaN."""
+
+    low: Any
+    high: Any
+    dtype: Any
+    nan: Any
+
+    @property
+    def shape(self):
+        return np.shape(self.low)
+
+    @property
+    def magnitude(self):
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def has_zero(self):
+        return (self.low <= 0) & (self.high >= 0)
+
+    @property
+    def is_exact(self):
+        return bool(np.all((self.low == self.high) & ~self.nan))
+
+    def __contains__(self, x):
+        x = np.asarray(x)
+        within = (self.low <= x) & (x <= self.high)
+        return bool(np.all(within | (np.isnan(x.astype(float)) & self.nan)))
+
+
+def rounded(low, high, dtype, nan=False, ulps=0, error=0):
+    """Bounds that are off by an error, moved outwards to what a dtype makes of them."""
+    low, high = np.asarray(low, float), np.asarray(high, float)
+    unknown = np.isnan(low) | np.isnan(high)
+    low, high = np.where(unknown, -INF, low), np.where(unknown, INF, high)
+    if jnp.issubdtype(dtype, jnp.floating):
+        info = jnp.finfo(dtype)
+        eps, tiny, largest = (float(x) for x in (info.eps, info.tiny, info.max))
+        error = error + (tiny if ulps else 0)
+        low = np.where(np.isfinite(low), low - ulps * eps * np.abs(low) - error, low)
+        high = np.where(np.isfinite(high), high + ulps * eps * np.abs(high) + error, high)
+        low = np.where((low > 0) & (low < tiny), 0, np.where(low < -largest, -INF, low))
+        high = np.where((high < 0) & (high > -tiny), 0, np.where(high > largest, INF, high))
+        low = np.where(np.isfinite(low), np.minimum(low, largest), low)
+        high = np.where(np.isfinite(high), np.maximum(high, -largest), high)
+    elif np.dtype(dtype).kind != "b":
+        info, wide = jnp.iinfo(dtype), np.maximum(np.abs(low), np.abs(high)) >= 2.0**53
+        low, high = low - wide * np.abs(low) * 1e-15, high + wide * np.abs(high) * 1e-15
+        wraps = unknown | (low < float(info.min)) | (high > float(info.max))
+        low, high = np.where(wraps, float(info.min), low), np.where(wraps, float(info.max), high)
+    nan = np.broadcast_to(nan | unknown & jnp.issubdtype(dtype, jnp.floating), low.shape)
+    return Interval(low, high, np.dtype(dtype), nan)
+
+
+def between(low, high):
+    """Every array from one to another of the same dtype."""
+    low, high = np.broadcast_arrays(low, high)
+    if not jnp.issubdtype(low.dtype, jnp.floating) and low.dtype.kind not in "biu":
+        raise TypeError(f"there are no intervals of {low.dtype}.")
+    numbers = low.astype(float), high.astype(float)
+    return rounded(*numbers, low.dtype, np.isnan(numbers[0]) | np.isnan(numbers[1]))
+
+
+class Intervals(Domain):
+    value_type = Interval
+
+    def lift(self, x, aval):
+        x = np.asarray(x, None if jnp.issubdtype(aval.dtype, jax.dtypes.extended) else aval.dtype)
+        return between(x, x)
+
+    def choices(self, value):
+        return range(int(value.low), int(value.high) + 1)
+
+    def join(self, first, second):
+        low, high = np.minimum(first.low, second.low), np.maximum(first.high, second.high)
+        return Interval(low, high, first.dtype, first.nan | second.nan)
+
+
+def exact(x):
+    if not x.is_exact:
+        raise ValueError("it is not known exactly.")
+    return x.low.astype(x.dtype)
+
+
+def known(context, *operands, **params):
+    """The default: of what is known exactly, what XLA computes."""
+    if not all(x.is_exact for x in operands):
+        refuse(context)
+    found = evaluate(context, *map(exact, operands), **params)
+    found = [between(x, x) for x in (found if isinstance(found, list) else [found])]
+    found = [rounded(x.low, x.high, x.dtype, x.nan, ULPS) for x in found]
+    return found if context.eqn.primitive.multiple_results else found[0]
+
+
+interval = Interpreter("interval", Intervals(), default=known, programs=STEPWISE)
+
+
+def made(context, low, high, *operands, nan=False, ulps=ULPS, error=0):
+    """The result of an equation; NaN makes NaN."""
+    (aval,) = context.avals_out
+    low, high = (np.broadcast_to(x, aval.shape) for x in (low, high))
+    nan = functools.reduce(np.logical_or, [x.nan for x in operands], nan)
+    return rounded(low, high, aval.dtype, np.broadcast_to(nan, aval.shape), ulps, error)
+
+
+def hull(*xs):
+    return functools.reduce(np.minimum, xs), functools.reduce(np.maximum, xs)

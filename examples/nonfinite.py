@@ -1,0 +1,51 @@
+"""Where a number first stops being finite, by an interpreter of one rule.
+
+Every equation is computed as usual, one after the other; the first that makes a NaN or an infinity
+of finite numbers is an error. What errors of rules say anyway is what one wants to know: the
+equation, the iterations of the loops that it is in, and the user's line. (`jaxprgen.debug` does
+more: it knows the graph of a compiled function, and watches indices.)
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxprgen
+from jaxprgen.errors import NonFiniteValueError
+from jaxprgen.interpreters import STEPWISE, evaluate
+
+
+def is_finite(x):
+    x = np.asarray(x) if jnp.issubdtype(jnp.result_type(x), np.inexact) else np.zeros(())
+    return bool(np.isfinite(x).all())
+
+
+def watched(context, *operands, **params):
+    results = evaluate(context, *operands, **params)
+    if all(map(is_finite, operands)) and not all(map(is_finite, jax.tree.leaves(results))):
+        values = "\n".join(f"  operand {i}: {np.asarray(x)}" for i, x in enumerate(operands))
+        raise NonFiniteValueError(f"{context.primitive} gives {results} of\n{values}")
+    return results
+
+
+finite = jaxprgen.Interpreter("finite", default=watched, programs=STEPWISE)
+"""``finite(f)(x)`` is ``f(x)``, or an error; ``x`` is concrete."""
+
+
+def main():
+    def newton(f, x, steps):
+        """A root of f, if it converges."""
+        return jax.lax.fori_loop(0, steps, lambda _, x: x - f(x) / jax.grad(f)(x), x)
+
+    def cube(x):
+        return x**3 - 2 * x + 2
+
+    print("a root at", finite(lambda x: newton(cube, x, 9))(-2.0))
+    try:
+        finite(lambda x: newton(lambda x: x**2 + 1, x, 9))(1.0)
+    except NonFiniteValueError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    main()

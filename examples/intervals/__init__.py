@@ -4,12 +4,11 @@ A value is an `Interval`: an array of lower bounds, one of upper ones, and where
 law: for arguments within theirs, results are within the bounds found, or are a NaN that was
 announced, in exact numbers and as XLA computes them. So bounds are moved outwards by `ULPS` units
 in the last place of the program's dtype, and by its smallest normal number, below which XLA rounds
-to zero. They are not tight where a variable is read more than once: of ``x - x`` they are not zero.
+to zero; a subnormal number of the program may be off by that much. They are not tight where a
+variable is read more than once: of ``x - x`` they are not zero.
 
 R. E. Moore, R. B. Kearfott, M. J. Cloud: Introduction to Interval Analysis, SIAM 2009.
 """
-
-import functools
 
 import numpy as np
 
@@ -22,11 +21,4 @@ __all__ = ["Interval", "between", "bounds", "interval"]
 
 def bounds(f):
     """The function of intervals that gives those of ``f``; arrays stand for themselves."""
-    bounded = interval(f)
-
-    @functools.wraps(f)
-    def quiet(*args, **kwargs):
-        with np.errstate(all="ignore"):
-            return bounded(*args, **kwargs)
-
-    return quiet
+    return np.errstate(all="ignore")(interval(f))

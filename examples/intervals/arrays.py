@@ -37,6 +37,20 @@ def _(context, x, *, axes, **params):
     return summed(context, x.low, x.high, np.any(x.nan, axes), lambda a: a.sum(axes), count)
 
 
+@interval.rule("reduce_prod")
+def _(context, x, *, axes, **params):
+    def rows(a):
+        kept = [axis for axis in range(a.ndim) if axis not in axes]
+        return np.transpose(a, (*axes, *kept)).reshape(-1, *(a.shape[axis] for axis in kept))
+
+    ones = np.ones(context.avals_out[0].shape)
+    found = Interval(ones, ones, x.dtype, False)
+    for low, high, nan in zip(rows(x.low), rows(x.high), rows(x.nan), strict=True):
+        row = Interval(low, high, x.dtype, nan)
+        found = made(context, *product(found, row)[:2], found, row, nan=product(found, row)[2])
+    return found
+
+
 @interval.rule("cumsum")
 def _(context, x, *, axis, reverse):
     def f(a):
@@ -144,4 +158,6 @@ def moved(count):
 ONE = """broadcast_in_dim copy copy_p dynamic_slice expand_dims gather reshape rev slice squeeze
 transpose"""
 interval.rules({name: moved(1) for name in ONE.split()})
+interval.rule("stop_gradient")(lambda context, x: x)
+interval.rule("optimization_barrier")(lambda context, *operands: operands)
 interval.rules({"dynamic_update_slice": moved(2), "pad": moved(2), "concatenate": moved(None)})

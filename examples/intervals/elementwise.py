@@ -10,14 +10,19 @@ from intervals.values import INF, ULPS, Interval, between, hull, interval, known
 # --- Functions of one number -------------------------------------------------------------
 
 
-def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0):
-    """The rule of a function that rises, or falls, on its domain."""
+def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0, given=0):
+    """The rule of a function that rises, or falls, on its domain.
+
+    As XLA computes some, results are ``absolute`` times `ULPS` off near zero, or are those of an
+    argument that is ``given`` times that off.
+    """
 
     def rule(context, x, **params):
         nan = (x.low < domain[0]) | (x.high > domain[1])
-        low, high = hull(f(np.clip(x.low, *domain)), f(np.clip(x.high, *domain)))
-        error = absolute * ULPS * float(jnp.finfo(x.dtype).eps) if absolute else 0
-        y = made(context, low, high, x, nan=nan, ulps=ulps, error=error)
+        eps = ULPS * float(jnp.finfo(x.dtype).eps) if absolute or given else 0
+        ends = x.low - given * eps * np.abs(x.low), x.high + given * eps * np.abs(x.high)
+        low, high = hull(*(f(np.clip(end, *domain)) for end in ends))
+        y = made(context, low, high, x, nan=nan, ulps=ulps, error=absolute * eps)
         return Interval(np.clip(y.low, *image), np.clip(y.high, *image), y.dtype, y.nan)
 
     return rule
@@ -65,8 +70,7 @@ interval.rules(
         "log": monotone(np.log, POSITIVE, absolute=1),
         "log1p": monotone(np.log1p, (-1, INF)),
         "sqrt": monotone(np.sqrt, POSITIVE, POSITIVE),
-        "rsqrt": monotone(lambda x: 1 / np.sqrt(x), POSITIVE, POSITIVE),
-        "cbrt": monotone(np.cbrt),
+        "cbrt": monotone(np.cbrt, absolute=1),
         "logistic": monotone(scipy.special.expit, image=(0, 1)),
         "tanh": monotone(np.tanh, image=UNIT),
         "sinh": monotone(np.sinh),
@@ -79,7 +83,7 @@ interval.rules(
         "atan": monotone(np.arctan),
         "erf": monotone(scipy.special.erf, image=UNIT),
         "erfc": monotone(scipy.special.erfc, image=(0, 2), absolute=1),
-        "erf_inv": monotone(scipy.special.erfinv, UNIT),
+        "erf_inv": monotone(scipy.special.erfinv, UNIT, given=1),
         "sin": wave(np.sin, np.pi / 2),
         "cos": wave(np.cos, 0),
         "abs": even(np.abs),
@@ -90,6 +94,12 @@ interval.rules(
         "ceil": monotone(np.ceil, ulps=0),
     }
 )
+
+
+@interval.rule("rsqrt")
+def _(context, x, **params):
+    y = monotone(lambda x: 1 / np.sqrt(x), POSITIVE, POSITIVE)(context, x)
+    return Interval(np.where(x.has_zero, -INF, y.low), y.high, y.dtype, y.nan)  # At -0.0.
 
 
 @interval.rule("round")
@@ -189,7 +199,7 @@ def _(context, x, y):
     whole = (y.low == y.high) & (np.rint(y.low) == y.low)
     low, high = hull(*(np.power(a, b) for a, b in corners(x, y)))
     low = np.where(whole & (y.low % 2 == 0) & (y.low > 0) & x.has_zero, 0, low)
-    unknown = (x.low < 0) & (~whole | x.has_zero & (y.low < 0))
+    unknown = (x.low < 0) & ~whole | x.has_zero & (y.low < 0)
     low, high = np.where(unknown, -INF, low), np.where(unknown, INF, high)
     # XLA takes the exponential of a product, or multiplies as often as an exponent says.
     ulps = ULPS + np.where(whole, y.magnitude, 1000)

@@ -46,6 +46,7 @@ class Interval:
         return bool(np.all(within | (np.isnan(x.astype(float)) & self.nan)))
 
 
+@np.errstate(all="ignore")
 def rounded(low, high, dtype, nan=False, ulps=0, error=0):
     """Bounds that are off by an error, moved outwards to what a dtype makes of them."""
     low, high = np.asarray(low, float), np.asarray(high, float)
@@ -54,7 +55,7 @@ def rounded(low, high, dtype, nan=False, ulps=0, error=0):
     if jnp.issubdtype(dtype, jnp.floating):
         info = jnp.finfo(dtype)
         eps, tiny, largest = (float(x) for x in (info.eps, info.tiny, info.max))
-        error = error + (tiny if ulps else 0)
+        error = error + (tiny if np.any(ulps) else 0)
         low = np.where(np.isfinite(low), low - ulps * eps * np.abs(low) - error, low)
         high = np.where(np.isfinite(high), high + ulps * eps * np.abs(high) + error, high)
         low = np.where((low > 0) & (low < tiny), 0, np.where(low < -largest, -INF, low))

@@ -1,0 +1,6 @@
+"""The examples of interpreters can be imported."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))

@@ -1,0 +1,129 @@
+"""Results lie within the bounds that intervals give: the law, over boxes and points in them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from intervals import between, bounds
+from jax import lax
+
+import jaxprgen
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.pi / 2, -np.pi, 3.0, 1e-300, -1e-40, 1e38, -1e300]
+NUMBERS = st.one_of(
+    st.sampled_from([*SPECIAL, np.inf, -np.inf]),
+    st.floats(-5, 5),
+    st.floats(-1e-3, 1e-3),
+    st.floats(allow_nan=False),
+)
+SIZE = 4
+TINY = np.finfo(np.float32).tiny
+
+
+@st.composite
+def boxes(draw):
+    """Arrays of lower and upper bounds, and some arrays between them."""
+    ends = np.array(draw(st.lists(NUMBERS, min_size=2 * SIZE, max_size=2 * SIZE)))
+    thin = draw(st.lists(st.booleans(), min_size=SIZE, max_size=SIZE))
+    first, second = ends[:SIZE], np.where(thin, ends[:SIZE], ends[SIZE:])
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    shares = draw(st.lists(st.floats(0, 1), min_size=2 * SIZE, max_size=2 * SIZE))
+    return low, high, np.reshape(shares, (2, SIZE))
+
+
+def points(low, high, shares):
+    """The ends, points in between, and what is special between them."""
+    largest = np.finfo(low.dtype).max
+    finite = np.clip(low, -largest, largest), np.clip(high, -largest, largest)
+    yield low
+    yield high
+    for share in shares:
+        yield np.clip(finite[0] * (1 - share) + finite[1] * share, low, high).astype(low.dtype)
+    for x in (0.0, 1.0, -np.pi / 2):
+        yield np.clip(np.asarray(x, low.dtype), low, high)
+
+
+def narrowed(x, dtype):
+    """Of a dtype, and not subnormal: XLA may take such numbers for zero, or not."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.where(np.abs(x) < np.finfo(dtype).tiny, 0, x).astype(dtype)
+
+
+NAMES = """abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh exp exp2 expm1 floor
+isfinite isnan log log1p negative rint round sign sin sinh sqrt square tan tanh sort argmax argmin
+cumsum sum prod max min flip mean"""
+FUNCTIONS = {name: getattr(jnp, name) for name in NAMES.split()} | {
+    "erf": lax.erf,
+    "erfc": lax.erfc,
+    "erf_inv": lax.erf_inv,
+    "rsqrt": lax.rsqrt,
+    "away from zero": lax.round,
+    "logistic": jax.nn.sigmoid,
+    "relu": jax.nn.relu,
+    "softplus": lambda x: jnp.log1p(jnp.exp(x)),
+    "logsumexp": jax.nn.logsumexp,
+    "softmax": jax.nn.softmax,
+    "power of 3": lambda x: x**3,
+    "power of -2": lambda x: x**-2,
+    "power of -3": lambda x: x**-3,
+    "power of 1.5": lambda x: x**1.5,
+    "power of 2": lambda x: 2.0**x,
+    "x * x": lambda x: x * x,
+    "x * (1 - x)": lambda x: x * (1 - x),
+    "1 / x": lambda x: 1 / x,
+    "clip": lambda x: jnp.clip(x, -1, 2),
+    "where": lambda x: jnp.where(x > 0, jnp.log(x), x),
+    "where not": lambda x: jnp.where(~(x <= 1) & (x != 2) | (x == 3), x, -x),
+    "where one": lambda x: jnp.where((x >= 1) ^ (x < 2), 1.0, x[::-1]),
+    "outer": lambda x: jnp.outer(x, x + 1) @ jnp.arange(SIZE) / 4,
+    "matmul": lambda x: x.reshape(2, 2) @ x.reshape(2, 2).T,
+    "batched": lambda x: jnp.einsum("bi,bj->b", x.reshape(2, 2), x.reshape(2, 2) + 1),
+    "join": lambda x: jnp.concatenate([x[1:], jnp.pad(x, 1)[None][0], x[jnp.array([3, 0])]]),
+    "roll": lambda x: jnp.roll(x, 1) - lax.dynamic_slice(x, (1,), (1,)),
+    "any": lambda x: (jnp.any(x > 1), jnp.all(x > 1), jnp.max(x) > 1),
+    "cumulative": lambda x: [f(x, reverse=True) for f in (lax.cummax, lax.cummin, lax.cumsum)],
+    "whole": lambda x: (jnp.clip(x, -99, 99).astype(np.int32) // 3, x.astype(bool)),
+    "whole numbers": lambda x: x.astype(np.int8) * np.int8(5) % np.int8(7) - x.astype(np.int8),
+    "single": lambda x: x.astype(np.float32) + np.float32(1),
+    "remainder": lambda x: lax.rem(x, x[::-1] - 0.5),
+    "norm": lambda x: x / jnp.sqrt(jnp.sum(x**2) + 1),
+    "custom": lambda x: jax.nn.silu(x) + jax.nn.gelu(x, approximate=True),
+    "gradient": jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)),
+    "scan": lambda x: lax.scan(lambda c, r: (jnp.sin(c) + r, c * r), 0.5 * x[0], x[1:]),
+    "map": lambda x: lax.map(jnp.exp, x, batch_size=2),
+    "fori": lambda x: lax.fori_loop(0, 4, lambda i, y: y * 0.5 + i, x),
+    "while": lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, -s[1] / 2), (0, x)),
+    "cond": lambda x: lax.cond(x[0] > 0, jnp.sin, lambda y: y - 1, x),
+    "switch": lambda x: lax.switch(jnp.int32(jnp.clip(x[0], -3, 3)), [jnp.cos, jnp.tanh], x),
+}  # fmt: skip
+
+
+def everything(x):
+    return {name: f(x) for name, f in FUNCTIONS.items()}
+
+
+def assert_within(names, found, results):
+    for name, bound, y in zip(names, found, results, strict=True):
+        assert bound.shape == y.shape and bound.dtype == y.dtype, name
+        y = np.where(np.abs(y) < TINY, 0, y) if y.dtype.kind == "f" else y
+        assert y in bound, (name, np.asarray(y), bound)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_results_lie_within_bounds(dtype):
+    closed, shapes = jax.make_jaxpr(everything, return_shape=True)(np.ones(SIZE, dtype))
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(shapes)]
+    program = jax.jit(jaxprgen.jaxpr_as_fun(closed))
+    bounded = bounds(closed)
+
+    @settings(max_examples=15)
+    @given(boxes())
+    def check(box):
+        low, high, shares = (narrowed(x, dtype) for x in box)
+        found = bounded(between(low, high))
+        for x in points(low, high, shares):
+            assert_within(names, found, program(x))
+
+    check()

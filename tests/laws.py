@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import aesara
+import jax
 import numpy as np
 from aesara.compile.mode import Mode
 
@@ -83,3 +84,9 @@ def all_equations(jaxpr: Any) -> Iterator[Any]:
         yield eqn
         for _, inner in sub_jaxprs(eqn):
             yield from all_equations(inner)
+
+
+def quickly(f: Callable[..., Any], *args: Any) -> Any:
+    """A function for arguments of these types, compiled in less time, to what runs slower."""
+    options = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
+    return jax.jit(f).lower(*args).compile(compiler_options=options)

@@ -81,7 +81,7 @@ interval.rules(
         "asin": monotone(np.arcsin, UNIT),
         "acos": monotone(np.arccos, UNIT, absolute=1),
         "atan": monotone(np.arctan),
-        "erf": monotone(scipy.special.erf, image=UNIT),
+        "erf": monotone(scipy.special.erf),
         "erfc": monotone(scipy.special.erfc, image=(0, 2), absolute=1),
         "erf_inv": monotone(scipy.special.erfinv, UNIT, given=1),
         "sin": wave(np.sin, np.pi / 2),

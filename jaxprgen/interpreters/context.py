@@ -46,7 +46,14 @@ class Domain:
 
         False and true are 0 and 1. If there are several, results are joined.
         """
-        return (int(self.array(value)),)
+        array = self.array(value)
+        if isinstance(array, _jax.Tracer):
+            raise InterpretationError(
+                "Which way the program goes is decided by a value that is not known while JAX "
+                "traces.\nCall it outside of JAX's transformations, or interpret with "
+                "programs=TRACED."
+            )
+        return (int(array),)
 
     def join(self, first: Any, second: Any) -> Any:
         """A value for what may be either of two: needed where there are several choices."""

@@ -119,9 +119,9 @@ def cumulative(subtract, start):
     return of_one(undo)
 
 
-def one_of_each(y, shape, broadcast_dimensions, **params):
+def one_of_each(y, before, broadcast_dimensions, **params):
     """What was repeated."""
-    sizes = dict(zip(broadcast_dimensions, shape, strict=True))
+    sizes = dict(zip(broadcast_dimensions, before, strict=True))
     return y[tuple(slice(sizes[d]) if d in sizes else 0 for d in range(y.ndim))]
 
 

@@ -20,8 +20,8 @@ def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0,
     def rule(context, x, **params):
         nan = (x.low < domain[0]) | (x.high > domain[1])
         eps = ULPS * float(jnp.finfo(x.dtype).eps) if absolute or given else 0
-        ends = x.low - given * eps * np.abs(x.low), x.high + given * eps * np.abs(x.high)
-        low, high = hull(*(f(np.clip(end, *domain)) for end in ends))
+        near = given * eps * np.minimum(x.magnitude, 1e300)
+        low, high = hull(*(f(np.clip(end, *domain)) for end in (x.low - near, x.high + near)))
         y = made(context, low, high, x, nan=nan, ulps=ulps, error=absolute * eps)
         return Interval(np.clip(y.low, *image), np.clip(y.high, *image), y.dtype, y.nan)
 
@@ -196,13 +196,13 @@ def _(context, x, y):
 
 @interval.rule("pow")
 def _(context, x, y):
-    whole = (y.low == y.high) & (np.rint(y.low) == y.low)
+    whole = (y.low == y.high) & (np.rint(y.low) == y.low) & np.isfinite(y.low)
     low, high = hull(*(np.power(a, b) for a, b in corners(x, y)))
     low = np.where(whole & (y.low % 2 == 0) & (y.low > 0) & x.has_zero, 0, low)
     unknown = (x.low < 0) & ~whole | x.has_zero & (y.low < 0)
     low, high = np.where(unknown, -INF, low), np.where(unknown, INF, high)
     # XLA takes the exponential of a product, or multiplies as often as an exponent says.
-    ulps = ULPS + np.where(whole, y.magnitude, 1000)
+    ulps = ULPS + np.where(whole, np.minimum(y.magnitude, 1e9), 1000)
     return made(context, low, high, x, y, nan=(x.low < 0) & ~whole, ulps=ulps)
 
 

@@ -1,5 +1,8 @@
 """Results lie within the bounds that intervals give: the law, over boxes and points in them."""
 
+import itertools
+
+import aesara.tensor as at
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +14,7 @@ from jax import lax
 from laws import quickly
 
 import jaxprgen
+from jaxprgen.errors import InterpretationError, MissingRuleError
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.pi / 2, -np.pi, 3.0, 1e-300, -1e-40, 1e38, -1e300]
 NUMBERS = st.one_of(
@@ -127,3 +131,66 @@ def test_results_lie_within_bounds(dtype):
             assert_within(names, found, program(x))
 
     check()
+
+
+def test_bounds_are_tight_where_they_can_be():
+    """Within some units in the last place, so that the law is not one of the widest bounds."""
+    x = between(np.array([-1.0, 0.5]), np.array([2.0, 0.5]))
+    wanted = {
+        "square": (lambda x: x**2, [0, 0.25], [4, 0.25]),
+        "product": (lambda x: x * x, [0, 0.25], [4, 0.25]),
+        "exp": (jnp.exp, np.exp([-1, 0.5]), np.exp([2, 0.5])),
+        "cos": (jnp.cos, [np.cos(2), np.cos(0.5)], [1, np.cos(0.5)]),
+        "matmul": (lambda x: x @ np.array([2.0, -3.0]), -3.5, 2.5),
+        "cond": (lambda x: lax.cond(x[0] > -5, lambda y: y, lambda y: 9 * y, x)[1], 0.5, 0.5),
+        "either": (lambda x: lax.cond(x[0] > 0, lambda y: y, lambda y: 9 * y, x)[1], 0.5, 4.5),
+        # Each case is of all numbers, also of those for which it is not taken.
+        "where": (lambda x: jnp.where(x > 0, x, 7.0), [-1, 0.5], [7, 0.5]),
+        "truth": (lambda x: x > 0, [0, 1], [1, 1]),
+        "argmax": (jnp.argmax, 0, 1),
+        "scan": (lambda x: lax.scan(lambda c, r: (c + r, c), 0.0, x)[0], -0.5, 2.5),
+        "sort": (jnp.sort, [-1, 0.5], [0.5, 2]),
+    }
+    for name, (f, low, high) in wanted.items():
+        found = bounds(f)(x)
+        np.testing.assert_allclose(found.low, low, rtol=1e-13, atol=1e-13, err_msg=name)
+        np.testing.assert_allclose(found.high, high, rtol=1e-13, atol=1e-13, err_msg=name)
+        assert not found.nan.any()
+
+
+def test_where_numbers_may_be_nan():
+    x = between(np.array([-1.0, 0.0, 2.0, 1.0]), np.array([1.0, np.inf, 3.0, np.inf]))
+    assert bounds(jnp.log)(x).nan.tolist() == [True, False, False, False]
+    assert bounds(lambda x: x / x)(x).nan.tolist() == [True, True, False, True]
+    assert bounds(lambda x: x - x)(x).nan.tolist() == [False, True, False, True]
+    assert bounds(lambda x: x * 0)(x).nan.tolist() == [False, True, False, True]
+    assert bounds(jnp.sin)(x).nan.tolist() == [False, True, False, True]
+    assert bounds(lambda x: jnp.where(x > 0, jnp.log(x), 0.0))(x).nan[0]
+    assert bounds(lambda x: jnp.log(x) > 0)(x).low.tolist() == [0, 0, 1, 0]
+
+
+def test_functions_compiled_from_graphs():
+    v, w = at.dvector("v"), at.dscalar("w")
+    f = jaxprgen.compile([v, w], [at.exp(-at.sqr(v) * w).sum(), at.tanh(v)[1:] / (1 + w**2)])
+    low, high = np.array([-1.0, 0.0, 2.0]), np.array([1.0, 0.5, 2.0])
+    found = bounds(f)(between(low, high), between(0.0, 2.0))
+    for share, w_at in itertools.product((0.0, 0.3, 1.0), (0.0, 1.0, 2.0)):
+        for bound, y in zip(found, f(low + share * (high - low), w_at), strict=True):
+            assert y in bound
+
+
+def test_what_intervals_refuse():
+    x = between(np.zeros(3), np.ones(3))
+    for f, kind, text in [
+        (jax.scipy.special.gammaln, MissingRuleError, "has no rule for lgamma"),
+        (lambda x: x.at[jnp.int32(x[0])].set(1.0), MissingRuleError, "has no rule for scatter"),
+        (
+            lambda x: lax.dynamic_index_in_dim(x, jnp.int32(2 * x[0])),
+            InterpretationError,
+            "exactly",
+        ),
+        (lambda x: x + 1j, InterpretationError, "no intervals of complex128"),
+        (lambda x: lax.while_loop(lambda y: y[0] < 5, jnp.sin, x), InterpretationError, "decided"),
+    ]:
+        with pytest.raises(kind, match=text):
+            bounds(f)(x)

@@ -62,13 +62,16 @@ def _settled(
     program: ClosedJaxpr, index: Mapping[str, Sequence[_Entry]], statistics: Statistics | None
 ) -> ClosedJaxpr:
     conditions = any(entry.is_on_condition for entries in index.values() for entry in entries)
-    for _ in range(_LONGEST if conditions else 1):
-        run = Rewriting(program, index, statistics)
-        if not run.fired:
-            return program
+    run = Rewriting(program, index, statistics)
+    rounds = 1
+    while run.fired:
         program = run.program()
-    if conditions:
-        raise _cycle(*run.fired[-1])
+        if not conditions:
+            break
+        if rounds == _LONGEST:
+            raise _cycle(*run.fired[-1])
+        run = Rewriting(program, index, statistics)
+        rounds += 1
     return program
 
 

@@ -237,7 +237,7 @@ class Graph:
         """What a product is of: `_FEW` factors at most, and so many operations deep."""
         if not depth or self.name(x) not in _PRODUCTS:
             return Factors((x,))
-        eqn = self.definitions[x]
+        eqn: Any = self.definitions[x]
         if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its factors.
             return Factors((x,))
         if x not in self._factors:

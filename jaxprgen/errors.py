@@ -106,6 +106,10 @@ class EquationError(JaxprGenError, TypeError):
     """An equation was about to be built from operands its primitive does not take."""
 
 
+class PassError(JaxprGenError, RuntimeError):
+    """A pass gave a program that is not well typed, or not of the types of the one before."""
+
+
 class CallbackError(JaxprGenError, RuntimeError):
     """The shape of what a called back Op gives is not known, or not the one that was told."""
 

@@ -184,6 +184,22 @@ def reduced_scan_params(
     return params
 
 
+def scan_params_of_constants(eqn: JaxprEqn, jaxpr: Any, constants: int) -> dict[str, Any]:
+    """The parameters of a ``scan`` that keeps this body, of so many constants."""
+    params = {**eqn.params, "jaxpr": jaxpr}
+    if "ft_in" in params:
+        _, carries, arrays = params["ft_in"].unpack()
+        params["ft_in"] = _flattree.pack((_flattree.nones(constants), carries, arrays))
+        return params
+    before = params["num_consts"]
+    params["num_consts"] = constants
+    if "linear" in params:
+        linear = params["linear"]
+        more = (False,) * (constants - before)
+        params["linear"] = (*linear[:before], *more, *linear[before:])
+    return params
+
+
 # --- Callbacks ---------------------------------------------------------------------------
 
 debug_callback_p = _debugging.debug_callback_p

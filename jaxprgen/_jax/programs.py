@@ -13,6 +13,7 @@ from jax._src import core as _core
 from jax._src import mesh as _mesh
 from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source_info_util
+from jax._src import util as _util
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
@@ -69,6 +70,21 @@ def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
     return found
 
 
+weakref_cache = _util.weakref_lru_cache
+"""Remembers what a function gave for a program, its first argument, as long as that lives."""
+
+
+@weakref_cache
+def _primitives_in(jaxpr: Jaxpr) -> frozenset[str]:
+    return frozenset[str]().union(*map(primitives_of, jaxpr.eqns))
+
+
+def primitives_of(eqn: JaxprEqn) -> frozenset[str]:
+    """The names of an equation's primitive, and of those in the programs inside of it."""
+    inner = (_primitives_in(jaxpr) for _, jaxpr in sub_jaxprs(eqn))
+    return frozenset((eqn.primitive.name,)).union(*inner)
+
+
 def open_jaxpr(jaxpr: Any) -> Jaxpr:
     """The jaxpr without its constants' values."""
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
@@ -83,6 +99,13 @@ def pretty_jaxpr(
         context.var_names[v] = name
     settings = _core.JaxprPpSettings(print_shapes=shapes, source_info=source)
     return _core.pp_jaxpr(jaxpr, context, settings).format(width=width, use_color=color)
+
+
+def texts(jaxprs: Sequence[Jaxpr]) -> list[list[str]]:
+    """Jaxprs as JAX writes them, in lines; a variable that is in several has one name in all."""
+    context = _core.JaxprPpContext()
+    settings = _core.JaxprPpSettings()
+    return [_core.pp_jaxpr(j, context, settings).format().splitlines() for j in jaxprs]
 
 
 NonFiniteError = _api_util.InternalFloatingPointError
@@ -128,6 +151,21 @@ def jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
         "compiler_options_kvs": (),
         **_INLINE,
     }
+
+
+def reduced_jit_params(
+    eqn: JaxprEqn, closed: ClosedJaxpr, inputs: Sequence[bool], outputs: Sequence[bool]
+) -> dict[str, Any]:
+    """The parameters of a ``jit`` that calls this program, of these operands and results."""
+    params: dict[str, Any] = {**eqn.params, "jaxpr": closed}
+    for names, kept in (
+        (("in_shardings", "in_layouts", "donated_invars"), inputs),
+        (("out_shardings", "out_layouts"), outputs),
+    ):
+        for name in names:
+            pairs = zip(params[name], kept, strict=True)
+            params[name] = tuple(x for x, keep in pairs if keep)
+    return params
 
 
 # --- One equation after the other --------------------------------------------------------

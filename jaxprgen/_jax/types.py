@@ -90,6 +90,13 @@ def array_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
     return ShapedArray(shape, dtype)
 
 
+def is_readable(x: Any) -> bool:
+    """Whether something is an array of numbers whose values are at hand, here and now."""
+    if isinstance(x, ArrayImpl):
+        return x.is_fully_addressable and not x.is_deleted()
+    return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+
+
 def is_key(x: Any) -> bool:
     """Whether something is a typed PRNG key, or an array of them."""
     return jax.numpy.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)

@@ -15,7 +15,9 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var
 from jaxprgen.errors import EquationError
+from jaxprgen.ir.invariance import split_invariant
 from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.sharing import Identities, merged
 from jaxprgen.ir.verify import verify
 
 Atom: TypeAlias = Var | Literal
@@ -205,17 +207,7 @@ class Builder:
 
         ``same`` tells which variables are others; those that turn out to be are added to it.
         """
-        seen: dict[Any, list[Any]] = {}
-        for i, eqn in enumerate(self._equations):
-            invars = [same.get(x, x) if type(x) is Var else x for x in eqn.invars]
-            self._equations[i] = eqn = eqn.replace(invars=invars)
-            key = eqn.primitive, tuple(map(identity, invars)), tuple(eqn.params.items())
-            try:
-                first = seen.setdefault(key, eqn.outvars)
-            except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
-                continue
-            if first is not eqn.outvars and not eqn.effects:
-                same.update(zip(eqn.outvars, first, strict=True))
+        self._equations = merged(self._equations, same, Identities())
 
     def hoist(self, outer: Builder, fixed: dict[Var, Atom]) -> None:
         """Move to ``outer`` what follows from ``fixed`` variables, and the constants.
@@ -224,15 +216,9 @@ class Builder:
         Repetition stays, where it costs no memory, and what has an effect.
         """
         fixed.update(self.constants_outside(outer))
-        kept: list[JaxprEqn] = []
-        for eqn in self._equations:
-            read: list[Any] = [x for x in eqn.invars if type(x) is Var]
-            is_fixed = not eqn.effects and all(x in fixed for x in read)
-            if is_fixed:
-                fixed.update(outer.copy(eqn, fixed))
-            if not is_fixed or not read or eqn.primitive.name == "broadcast_in_dim":
-                kept.append(eqn)
-        self._equations = kept
+        moved, self._equations = split_invariant(self._equations, fixed)
+        for eqn in moved:
+            fixed.update(outer.copy(eqn, fixed))
 
     def constants_outside(self, outer: Builder) -> dict[Var, Atom]:
         """The constants, which are none any more, with what stands for them in ``outer``."""
@@ -316,11 +302,6 @@ class Builder:
         )
         verify(closed)
         return closed
-
-
-def identity(x: Any) -> Any:
-    """What tells operands apart: of a literal its type, and its bits, as -0.0 is not 0.0."""
-    return x if type(x) is Var else (x.aval, np.asarray(x.val).tobytes())
 
 
 @functools.lru_cache(maxsize=8192)

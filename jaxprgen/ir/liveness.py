@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ def _scan(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
     outs = [*kept, *used[carries:]]
     read = [v in live for v in body.invars]
     read[constants:first] = kept
-    if all(outs) and all(read) and len(equations) == len(body.eqns):
+    if all(outs) and all(read) and _are(equations, body.eqns):
         return eqn
     program = _reduced(closed, read, outs, equations)
     return _replaced(eqn, _jax.reduced_scan_params(eqn, program, read, outs), read, outs)
@@ -76,15 +77,18 @@ def _while(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
     wanted = [u or a for u, a in zip(used, asked, strict=True)]
     kept, equations, needed = _carried(body, carries, wanted, ())
     read = [v in needed for v in body.invars[:second]]
-    if all(kept) and all(read) and len(equations) == len(body.eqns):
+    given = [v in live for v in test.jaxpr.invars[:first]]
+    pairs = ((equations, body.eqns), (tested, test.jaxpr.eqns))
+    if all(kept) and all(read) and all(given) and all(_are(*pair) for pair in pairs):
         return eqn
     params = {
         **eqn.params,
-        "cond_jaxpr": _reduced(test, [True] * first + kept, [True], tested),
+        "cond_jaxpr": _reduced(test, given + kept, [True], tested),
+        "cond_nconsts": sum(given),
         "body_jaxpr": _reduced(closed, read + kept, kept, equations),
         "body_nconsts": sum(read),
     }
-    return _replaced(eqn, params, [True] * first + read + kept, kept)
+    return _replaced(eqn, params, given + read + kept, kept)
 
 
 def _cond(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
@@ -95,13 +99,41 @@ def _cond(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
         for i in range(len(eqn.invars) - 1)
     ]
     pairs = list(zip(branches, found, strict=True))
-    if all(used) and all(read) and all(len(b.jaxpr.eqns) == len(e) for b, (e, _) in pairs):
+    if all(used) and all(read) and all(_are(e, b.jaxpr.eqns) for b, (e, _) in pairs):
         return eqn
     programs = tuple(_reduced(b, read, used, equations) for b, (equations, _) in pairs)
     return _replaced(eqn, {**eqn.params, "branches": programs}, [True, *read], used)
 
 
-_PRUNED = {"scan": _scan, "while": _while, "cond": _cond}
+@_jax.weakref_cache
+def _called(closed: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+    """A program of these outputs, and which inputs it has; the program itself if it is all used.
+
+    Remembered, for that one program that is called twice stays one.
+    """
+    jaxpr = closed.jaxpr
+    equations, live = live_equations(jaxpr.eqns, _where(jaxpr.outvars, used))
+    read = [v in live for v in jaxpr.invars]
+    if all(used) and all(read) and _are(equations, jaxpr.eqns):
+        return closed, read
+    return _reduced(closed, read, used, equations), read
+
+
+def _jit(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
+    closed = eqn.params["jaxpr"]
+    if eqn.effects:  # Some of which tell inputs by their places.
+        return eqn
+    program, read = _called(closed, tuple(used))
+    if program is closed:
+        return eqn
+    return _replaced(eqn, _jax.reduced_jit_params(eqn, program, read, used), read, used)
+
+
+_PRUNED = {"scan": _scan, "while": _while, "cond": _cond, "jit": _jit, "pjit": _jit}
+
+
+def _are(equations: Sequence[JaxprEqn], others: Sequence[JaxprEqn]) -> bool:
+    return len(equations) == len(others) and all(map(operator.is_, equations, others))
 
 
 def _where(xs: Iterable[Any], kept: Iterable[bool]) -> list[Any]:
@@ -109,7 +141,10 @@ def _where(xs: Iterable[Any], kept: Iterable[bool]) -> list[Any]:
 
 
 def _reduced(
-    closed: ClosedJaxpr, inputs: list[bool], outputs: list[bool], equations: list[JaxprEqn]
+    closed: ClosedJaxpr,
+    inputs: Sequence[bool],
+    outputs: Sequence[bool],
+    equations: list[JaxprEqn],
 ) -> ClosedJaxpr:
     """A program of these equations, with some of the inputs and outputs."""
     jaxpr = closed.jaxpr

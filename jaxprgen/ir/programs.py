@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
@@ -80,26 +81,25 @@ def with_equations(
     closed: ClosedJaxpr,
     equations: Sequence[JaxprEqn],
     outputs: Sequence[Any] | None = None,
-    constants: Mapping[Any, Any] | None = None,
+    more: Mapping[Any, Any] = MappingProxyType({}),
 ) -> ClosedJaxpr:
     """The program with other equations, of which those that nobody reads are left out.
 
-    Its outputs may be other atoms, of the same types, and its constants others.
+    Its outputs may be other atoms, of the same types, and it may have ``more`` constants.
     """
     jaxpr = closed.jaxpr
     outputs = list(jaxpr.outvars if outputs is None else outputs)
     kept, live = live_equations(equations, outputs)
-    if constants is None:
-        constants = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    held = [(v, x) for v, x in constants.items() if v in live]
+    constants = [*zip(jaxpr.constvars, closed.consts, strict=True), *more.items()]
+    constants = [(v, x) for v, x in constants if v in live]
     debug = jaxpr.debug_info
     return _jax.closed_jaxpr(
-        [v for v, _ in held],
+        [v for v, _ in constants],
         jaxpr.invars,
         outputs,
         kept,
         frozenset[Any]().union(*(eqn.effects for eqn in kept if eqn.effects)),
-        [x for _, x in held],
+        [x for _, x in constants],
         debug.func_src_info,
         debug.arg_names or [""] * len(jaxpr.invars),
         debug.result_paths or [""] * len(jaxpr.outvars),  # type: ignore[arg-type]

@@ -4,15 +4,14 @@ A pass is a frozen dataclass of options, and a function of a `ClosedJaxpr` that 
 given is never changed. They work on any program of JAX's.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
-
-from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.passes.common_subexpressions import EliminateCommonSubexpressions
+from jaxprgen.passes.constants import FoldConstants
+from jaxprgen.passes.dead_code import EliminateDeadCode
+from jaxprgen.passes.hoisting import Hoist
 from jaxprgen.passes.loops import DistributeScan, MapToVmap
+from jaxprgen.passes.pipeline import Pass, Pipeline, Record
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.stabilize import Stabilize
-
-Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
 DEFAULT: tuple[Pass, ...] = (
     Stabilize(),
@@ -21,4 +20,17 @@ DEFAULT: tuple[Pass, ...] = (
 )
 """What `jaxprgen.compile` does to the program it emitted."""
 
-__all__ = ["DEFAULT", "DistributeScan", "MapToVmap", "Pass", "Simplify", "Stabilize"]
+__all__ = [
+    "DEFAULT",
+    "DistributeScan",
+    "EliminateCommonSubexpressions",
+    "EliminateDeadCode",
+    "FoldConstants",
+    "Hoist",
+    "MapToVmap",
+    "Pass",
+    "Pipeline",
+    "Record",
+    "Simplify",
+    "Stabilize",
+]

@@ -20,8 +20,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Value, atom, broadcast_shapes, broadcast_to, shape_of
 from jaxprgen.errors import RewriteCycleError, ShapeMismatchError
-from jaxprgen.ir import Builder
-from jaxprgen.ir.builder import identity
+from jaxprgen.ir import Builder, sharing
 from jaxprgen.ir.programs import each_program, with_equations
 from jaxprgen.rewrite.matching import Graph
 from jaxprgen.rewrite.rules import Rule
@@ -146,11 +145,13 @@ class Rewriting:
         self.index = index
         self.statistics = statistics
         self.fired: list[tuple[JaxprEqn, tuple[Rule, ...]]] = []
-        self._constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        self.graph = Graph(self._constants, _readers(closed), explaining)
+        constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        self.graph = Graph(constants, _readers(closed), explaining)
+        self._more: dict[Any, Any] = {}
         self._equations: list[JaxprEqn] = []
         self._same: dict[Any, Any] = {}
-        self._seen: dict[Any, list[Any]] = {}
+        self._seen: dict[Any, JaxprEqn] = {}
+        self._identities = sharing.Identities()
         self._pending: set[Any] = set()
         for eqn in closed.jaxpr.eqns:
             self._add(eqn, ())
@@ -158,7 +159,7 @@ class Rewriting:
     def program(self) -> ClosedJaxpr:
         """The program as it is afterwards."""
         outputs = [self._settled(x) for x in self.closed.jaxpr.outvars]
-        return with_equations(self.closed, self._equations, outputs, self._constants)
+        return with_equations(self.closed, self._equations, outputs, self._more)
 
     def _settled(self, x: Any) -> Any:
         return self._same.get(x, x) if type(x) is Var else x
@@ -178,18 +179,14 @@ class Rewriting:
 
     def _is_repeated(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
         """Whether an equation computes what another one does."""
-        if eqn.primitive.name == "rng_uniform" or any(type(v) is not Var for v in eqn.outvars):
+        if any(type(v) is not Var for v in eqn.outvars):
             return False
-        key = eqn.primitive, tuple(map(identity, eqn.invars)), frozenset(eqn.params.items())
-        try:
-            first = self._seen.setdefault(key, eqn.outvars)
-        except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
+        first = self._seen.setdefault(self._identities.equation(eqn, sharing.atom), eqn)
+        if first is eqn or not sharing.may_move(eqn) or not sharing.alike(first, eqn):
             return False
-        if first is eqn.outvars:
-            return False
-        if not self._pending.isdisjoint(first):
+        if not self._pending.isdisjoint(first.outvars):
             raise _cycle(eqn, chain)
-        self._replace(eqn, first)
+        self._replace(eqn, first.outvars)
         return True
 
     def _replace(self, eqn: JaxprEqn, new: Sequence[Any]) -> None:
@@ -266,7 +263,7 @@ class Rewriting:
         if found is root or len(chain) > _LONGEST:
             raise _cycle(eqn, chain)
         self.fired.append((eqn, chain))
-        self._constants.update(b.constants)
+        self._more.update(b.constants)
         self._pending.add(root)
         for new in b.equations_from(0):
             self.graph.readers.update(x for x in new.invars if type(x) is Var)

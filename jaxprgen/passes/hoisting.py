@@ -1,0 +1,132 @@
+"""What loops compute anew in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir.invariance import split_invariant
+from jaxprgen.ir.programs import rewritten
+
+
+@dataclass(frozen=True)
+class Hoist:
+    """What is the same in every step of a ``scan`` or a ``while`` is computed before the loop.
+
+    That is what follows from a loop's constants, and from carries that its steps pass on; of a
+    ``while`` also in its condition. Inner loops come first, so that what no loop changes leaves
+    them all. Effects stay, and so does repetition (``broadcast_in_dim``, ``iota``), which costs no
+    memory inside. A loop that takes no step at all computes this in vain: every primitive gives
+    some value for any operands, except for loops that may not end and callbacks that may raise,
+    which leave only what is known to take a step.
+    """
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """The program with less inside of its loops."""
+        return rewritten(closed, _before)
+
+
+def _before(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+    """What stands for an equation, if it is a loop of which something leaves."""
+    if eqn.primitive.name == "scan" and eqn.params["length"]:
+        return _of_scan(eqn)
+    return _of_while(eqn) if eqn.primitive.name == "while" else None
+
+
+class _Part(NamedTuple):
+    """A program of which something left: what it gets for that, and what these stand for."""
+
+    program: ClosedJaxpr
+    constants: list[Var]
+    operands: list[Atom]
+
+
+def _of_scan(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+    count, carries = _jax.scan_counts(eqn)
+    closed, end = _jax.close(eqn.params["jaxpr"]), count + carries
+    given, after = closed.jaxpr.invars, closed.jaxpr.outvars
+    b = Builder()
+    passed = [v is x for v, x in zip(given[count:end], after, strict=False)]
+    fixed = _fixed(given[:end], eqn.invars[:end], [True] * count + passed)
+    part = _without(b, closed, fixed, count)
+    if not part.constants:
+        return None
+    params = _jax.scan_params_of_constants(eqn, part.program, count + len(part.constants))
+    invars: list[Any] = [*eqn.invars[:count], *part.operands, *eqn.invars[count:]]
+    return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
+
+
+def _of_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+    first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    test, body = (_jax.close(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
+    end = first + second
+    asking, giving, carried = eqn.invars[:first], eqn.invars[first:end], eqn.invars[end:]
+    pairs = zip(body.jaxpr.invars[second:], body.jaxpr.outvars, strict=True)
+    passed = [v is x for v, x in pairs]
+    b = Builder()
+    asked, given = (
+        _without(
+            b,
+            closed,
+            _fixed(closed.jaxpr.invars, [*constants, *carried], [True] * count + passed),
+            count,
+            runs=closed is test,
+        )
+        for closed, constants, count in ((test, asking, first), (body, giving, second))
+    )
+    if not asked.constants and not given.constants:
+        return None
+    params = {
+        **eqn.params,
+        "cond_jaxpr": asked.program,
+        "cond_nconsts": first + len(asked.constants),
+        "body_jaxpr": given.program,
+        "body_nconsts": second + len(given.constants),
+    }
+    invars: list[Any] = [*asking, *asked.operands, *giving, *given.operands, *carried]
+    return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
+
+
+def _fixed(
+    variables: Sequence[Any], operands: Sequence[Any], kept: Iterable[bool]
+) -> dict[Any, Any]:
+    """The variables that are the same in every step, with what stands for them outside.
+
+    That is of the very same type, down to whether it is weak.
+    """
+    found = zip(variables, operands, kept, strict=True)
+    return {v: x for v, x, keep in found if keep and v.aval == x.aval}
+
+
+def _without(
+    b: Builder, closed: ClosedJaxpr, fixed: dict[Any, Any], place: int, *, runs: bool = True
+) -> _Part:
+    """A program without what follows from ``fixed`` variables, which goes to ``b``.
+
+    What it reads of that, it gets as inputs, from this place on.
+    """
+    jaxpr = closed.jaxpr
+    moved, kept = split_invariant(jaxpr.eqns, fixed, runs=runs)
+    for eqn in moved:
+        fixed.update(b.copy(eqn, fixed))
+    bound = {v for eqn in kept for v in eqn.outvars}
+    read = {x for eqn in kept for x in eqn.invars if type(x) is Var}
+    read.update(x for x in jaxpr.outvars if type(x) is Var)
+    new: list[Any] = [v for eqn in moved for v in eqn.outvars if v in read and v not in bound]
+    inputs: list[Any] = [*jaxpr.invars[:place], *new, *jaxpr.invars[place:]]
+    program = _jax.closed_jaxpr(
+        jaxpr.constvars,
+        inputs,
+        jaxpr.outvars,
+        kept,
+        jaxpr.effects,  # type: ignore[arg-type]
+        closed.consts,
+        jaxpr.debug_info.func_src_info,
+        [""] * len(inputs),
+        [""] * len(jaxpr.outvars),
+    )
+    return _Part(program, new, [fixed[v] for v in new])

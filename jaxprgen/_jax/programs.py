@@ -168,6 +168,14 @@ def reduced_jit_params(
     return params
 
 
+def is_bare_call(eqn: JaxprEqn) -> bool:
+    """Whether a ``jit`` equation asks for nothing but to run its program, which has no constants."""
+    params = eqn.params
+    placed = *params["in_shardings"], *params["out_shardings"]
+    is_free = all(x is _UNSPECIFIED for x in placed) and not any(params["donated_invars"])
+    return is_free and not params["jaxpr"].consts and not params["compiler_options_kvs"]
+
+
 # --- One equation after the other --------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from jaxprgen.passes.dead_code import EliminateDeadCode
 from jaxprgen.passes.hoisting import Hoist
 from jaxprgen.passes.loops import DistributeScan, MapToVmap
 from jaxprgen.passes.pipeline import Pass, Pipeline, Record
+from jaxprgen.passes.reduce_in_scan import ReduceInScan
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.stabilize import Stabilize
 
@@ -31,6 +32,7 @@ __all__ = [
     "Pass",
     "Pipeline",
     "Record",
+    "ReduceInScan",
     "Simplify",
     "Stabilize",
 ]

@@ -101,7 +101,8 @@ class Steps:
             self._reduce(v, reduction)
         rows = [all_rows(self.b, operand_of(self.known, x), self.n) for x in self.results]
         self._spend()
-        return self._named([*(self.ends[v] for v in self.afters), *rows])
+        results = [*(self.ends[v] for v in self.afters), *rows]
+        return named(self.b, results, self.eqn.outvars)
 
     def _is_known(self, x: Any) -> bool:
         return type(x) is not Var or x in self.known
@@ -289,22 +290,20 @@ class Steps:
             unroll=self.eqn.params["unroll"],
         )
 
-    # --- Results -------------------------------------------------------------------------
 
-    def _named(self, results: Sequence[Atom]) -> list[JaxprEqn]:
-        """The equations, which give the results in the variables of the loop."""
-        b = self.b
-        names: dict[Any, Var] = {}
-        made = {v for e in b.equations_from(0) for v in e.outvars}
-        for x, v in zip(results, self.eqn.outvars, strict=True):
-            if type(v) is not Var:  # Nobody reads it.
-                continue
-            is_new = type(x) is Var and x in made and x not in names
-            names[x if is_new else b.bind_multiple(_jax.primitive("copy"), [x], {})[0]] = v
-        return [
-            e.replace(
-                invars=[names.get(x, x) if type(x) is Var else x for x in e.invars],
-                outvars=[names.get(v, v) for v in e.outvars],
-            )
-            for e in b.equations_from(0)
-        ]
+def named(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> list[JaxprEqn]:
+    """The equations of a builder, which give these results in variables of another program."""
+    names: dict[Var, Any] = {}
+    made = {v for e in b.equations_from(0) for v in e.outvars}
+    for x, v in zip(results, variables, strict=True):
+        if type(v) is not Var:  # Nobody reads it.
+            continue
+        is_new = type(x) is Var and x in made and x not in names
+        names[x if is_new else b.bind_multiple(_jax.primitive("copy"), [x], {})[0]] = v
+    return [
+        e.replace(
+            invars=[names.get(x, x) if type(x) is Var else x for x in e.invars],
+            outvars=[names.get(v, v) for v in e.outvars],
+        )
+        for e in b.equations_from(0)
+    ]

@@ -1,0 +1,264 @@
+"""Reductions of what a loop stacks, and what its sequences are made of, done in the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.passes.region import MONOIDS, Region, Softened
+from jaxprgen.passes.steps import named
+
+
+@dataclass(frozen=True)
+class ReduceInScan:
+    """What a ``scan`` stacks only to be reduced is reduced in the loop, and is never stacked.
+
+    A compiler would call it *loop fusion*. Between the loop and the reductions over its steps may
+    stand whatever treats rows alike: elementwise equations, also on other arrays with a row for
+    each step; what broadcasts, reshapes, slices or reduces along other axes. All of that moves into
+    the body, and the reductions become carries. A sum of exponentials less their maximum, as in
+    log-sum-exp, is carried beside the maximum so far, and rescaled where that grows (Milakov and
+    Gimelshein, *Online normalizer calculation for softmax*, arXiv:1805.02867).
+
+    In the same way what makes the sequences of a loop moves into it, if nobody else reads it: so
+    the gradient of a mean of squares holds no array of residuals beside what was stacked.
+
+    What is stacked, reduced, and read otherwise as well, stays; nor is anything moved if the results
+    of the reductions take more memory than they save. Programs that are called are opened where a
+    loop is in them or beside them. Of numbers in 16 bits nothing is summed: a carry of these would
+    forget small terms.
+
+    Attributes
+    ----------
+    reassociate
+        Whether floating-point numbers may be summed and multiplied one step after the other, and
+        maxima found so: this rounds otherwise, and the gradient of a maximum that several rows
+        share is divided otherwise among them. Without it only integers, maxima, minima and bits
+        are reduced in the loop.
+    """
+
+    reassociate: bool = False
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """The program with these loops fused with what is around them."""
+        return each_program(closed, self._change)
+
+    def _change(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        outputs: Any = closed.jaxpr.outvars
+        if not any(map(_holds_loop, closed.jaxpr.eqns)):
+            return closed
+        equations = [x for e in closed.jaxpr.eqns for x in _opened(e)]
+        equations, _ = live_equations(equations, outputs)
+        found = self._fused(equations, outputs)
+        if found is None:
+            return closed
+        while found is not None:
+            equations, _ = live_equations(found, outputs)
+            found = self._fused(equations, outputs)
+        return with_equations(closed, equations)
+
+    def _fused(
+        self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]
+    ) -> list[JaxprEqn] | None:
+        """The equations with one loop fused with what is around it, if there is one to fuse."""
+        for i, e in enumerate(equations):
+            if e.primitive.name != "scan" or e.effects or e.params["length"] < 2:
+                continue
+            is_plain = Builder([x.aval for x in e.invars]).plain  # type: ignore[misc]
+            if not is_plain or _jax.close(e.params["jaxpr"]).consts:
+                continue
+            region = Region(equations, outputs, i, self.reassociate)
+            if region.is_worth_it:
+                return _Fusion(region).equations()
+        return None
+
+
+def _holds_loop(eqn: JaxprEqn) -> bool:
+    is_call = eqn.primitive.name == "jit"
+    return eqn.primitive.name == "scan" or (
+        is_call and any(map(_holds_loop, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
+    )
+
+
+def _opened(eqn: JaxprEqn) -> list[JaxprEqn]:
+    """The equations of a program that is called, if it is nothing but that."""
+    if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
+        return [eqn]
+    b = Builder([])
+    b.source_info = eqn.source_info
+    results = b.inline(_jax.close(eqn.params["jaxpr"]), eqn.invars)
+    return [x for e in named(b, results, eqn.outvars) for x in _opened(e)]
+
+
+class _Fusion:
+    """A loop and what is fused with it.
+
+    Rows stand in the body as ``blocks``, of size one along the axis of the rows; ``shared`` is
+    what all rows share. ``before`` and ``after`` are the carries of the reductions in a step.
+    """
+
+    def __init__(self, region: Region) -> None:
+        self.region, self.loop = region, region.loop
+        self.constants, carries = _jax.scan_counts(self.loop)
+        self.starts = self.loop.invars[self.constants : region.first]
+        self.stacked = self.loop.outvars[carries:]
+        self.sequences = self.loop.invars[region.first :]
+        self.fixed = [x for x, axes in region.outside.items() if None in axes]
+        self.arrays = [x for x, axes in region.outside.items() if 0 in axes]
+        self.results = [e.outvars[0] for e in region.ends]
+        self.blocks: dict[Any, Atom] = {}
+        self.shared: dict[Any, Atom] = {}
+        self.before: dict[Any, Atom] = {}
+        self.after: dict[Any, Atom] = {}
+
+    def equations(self) -> list[JaxprEqn]:
+        """All equations of the program; those that have moved are still there, for nobody."""
+        region, loop = self.region, self.loop
+        ahead, behind = region.parted()
+        b = Builder([x.aval for x in loop.invars])  # type: ignore[misc]
+        b.source_info = loop.source_info
+        constants = [*loop.invars[: self.constants], *self.fixed]
+        starts = [*self.starts, *(_nothing(b, e) for e in region.ends)]
+        options = {k: loop.params[k] for k in ("reverse", "unroll")}
+        program = self._program()
+        out = lax.scan(b, program, constants, starts, self.arrays, region.n, **options)
+        first, last = len(self.starts), len(starts)
+        self.after = dict(zip(self.results, out[first:last], strict=True))
+        self.shared = {x: x for x in self.fixed}
+        results = [*out[:first], *out[last:], *(self._finished(b, e) for e in region.ends)]
+        new = named(b, results, [*loop.outvars, *self.results])
+        return [*ahead, *new, *behind]
+
+    # --- The body ------------------------------------------------------------------------
+
+    def _program(self) -> ClosedJaxpr:
+        """The body of the loop: its carries, then those of the reductions, then what it stacks."""
+        region, loop = self.region, self.loop
+        kinds = [loop.invars[: self.constants], self.fixed, self.starts, self.results]
+        types: list[Any] = [x.aval for xs in kinds for x in xs]
+        b = Builder([*types, *(_jax.slice_type(x.aval) for x in self.arrays)])
+        inputs = iter(b.inputs)
+        constants, fixed, carries, sums = ([next(inputs) for _ in xs] for xs in kinds)
+        self.shared = dict(zip(self.fixed, fixed, strict=True))
+        self.before = dict(zip(self.results, sums, strict=True))
+        rows = dict(zip(self.arrays, inputs, strict=True))
+        read = {
+            x for e in region.inside.values() if e is not loop for x in e.invars if type(x) is Var
+        }
+        self.blocks = {x: _block(b, row) for x, row in rows.items() if x in read}
+        for e in region.produced:
+            self._bind(b, e)
+        given = [
+            rows[x] if x in rows else lax.reshape(b, self.blocks[x], x.aval.shape[1:])
+            for x in self.sequences
+        ]
+        out = b.inline(_jax.close(loop.params["jaxpr"]), [*constants, *carries, *given])
+        first = len(carries)
+        pairs = zip(self.stacked, out[first:], strict=True)
+        self.blocks |= {v: _block(b, x) for v, x in pairs if v in read}
+        for e in region.steps():
+            self._bind(b, e)
+        name = _jax.open_jaxpr(loop.params["jaxpr"]).debug_info.func_src_info
+        after = [self.after[v] for v in self.results]
+        return b.build([*out[:first], *after, *out[first:]], name=name)
+
+    def _bind(self, b: Builder, eqn: JaxprEqn) -> None:
+        """Do for a row what an equation does for all."""
+        region, (v,) = self.region, eqn.outvars
+        b.source_info = eqn.source_info
+        found = region.softened.get(id(eqn))
+        if found is not None and eqn is found.less:
+            self.blocks[v] = self._exponent(b, found)
+            return
+        operands = [
+            x if type(x) is not Var else (self.shared if axis is None else self.blocks)[x]
+            for x, axis in zip(eqn.invars, region.axes(eqn), strict=True)
+        ]
+        plan = region.plans.get(id(eqn))
+        (value,) = b.bind_multiple(eqn.primitive, operands, plan.params if plan else eqn.params)
+        if plan:
+            self.blocks[v] = value
+            return
+        before = self.before[v]
+        if found is not None:
+            before = lax.mul(b, before, self._factor(b, found))
+        self.after[v] = MONOIDS[eqn.primitive.name].combine(b, before, value)
+
+    # --- Sums of exponentials --------------------------------------------------------------
+
+    # With m the maximum so far and g what the program takes from rows, a function of m, the sum so
+    # far is that of exp(x - g(m)). Before the first row that is not minus infinity it is zero, for
+    # g(m) may be anything; whatever the program gives if there is none is put in its place at last.
+
+    def _shade(self, b: Builder, found: Softened, maxima: dict[Any, Atom]) -> Atom:
+        """What is taken from rows below this maximum."""
+        (v,) = found.largest.outvars
+
+        def emit() -> Atom:
+            atoms = {**self.shared, v: maxima[v]}
+            for e in self.region.shading(found):
+                atoms.update(b.copy(e, atoms))
+            return atoms[found.less.invars[1]]
+
+        return b.once((id(found.less), maxima[v]), emit)
+
+    def _exponent(self, b: Builder, found: Softened) -> Atom:
+        """A row, less what follows from the maximum so far."""
+        row: Any = self.blocks[found.less.invars[0]]
+        (v,) = found.largest.outvars
+        below = lax.sub(b, row, self._shade(b, found, self.after))
+        kept = [d for d in range(len(row.aval.shape)) if d not in found.largest.params["axes"]]
+        is_none = lax.broadcast_in_dim(b, _is_lowest(b, self.after[v]), row.aval.shape, kept)
+        return lax.select_n(b, is_none, below, _filled(b, -np.inf, row.aval))
+
+    def _factor(self, b: Builder, found: Softened) -> Atom:
+        """What the sum of the rows before shrinks by, as the maximum grows."""
+        (v,) = found.largest.outvars
+        old, new = (self._shade(b, found, maxima) for maxima in (self.before, self.after))
+        change = lax.sub(b, old, new)
+        if change.aval.shape != v.aval.shape:  # type: ignore[attr-defined]
+            change = lax.reshape(b, change, v.aval.shape)  # type: ignore[attr-defined]
+        none = _filled(b, -np.inf, v.aval)
+        return lax.exp(b, lax.select_n(b, _is_lowest(b, self.before[v]), change, none))
+
+    def _finished(self, b: Builder, eqn: JaxprEqn) -> Atom:
+        """The result of a reduction."""
+        (result,) = eqn.outvars
+        found = self.region.softened.get(id(eqn))
+        if found is None:
+            return self.after[result]
+        (v,) = found.largest.outvars
+        shade = self._shade(b, found, self.after)
+        if shade.aval.shape != v.aval.shape:  # type: ignore[attr-defined]
+            shade = lax.reshape(b, shade, v.aval.shape)  # type: ignore[attr-defined]
+        alone = lax.exp(b, lax.sub(b, self.after[v], shade))
+        return lax.select_n(b, _is_lowest(b, self.after[v]), self.after[result], alone)
+
+
+def _block(b: Builder, row: Atom) -> Atom:
+    """A row as an array of one row."""
+    return lax.reshape(b, row, (1, *row.aval.shape))
+
+
+def _filled(b: Builder, value: Any, aval: Any) -> Atom:
+    literal = b.literal(np.asarray(value, aval.dtype))
+    return lax.broadcast_in_dim(b, literal, aval.shape, ()) if aval.shape else literal
+
+
+def _nothing(b: Builder, eqn: JaxprEqn) -> Atom:
+    """What a reduction gives of no rows."""
+    aval: Any = eqn.outvars[0].aval
+    return _filled(b, MONOIDS[eqn.primitive.name].identity(aval.dtype), aval)
+
+
+def _is_lowest(b: Builder, x: Atom) -> Atom:
+    return lax.eq(b, x, b.literal(np.asarray(-np.inf, x.aval.dtype)))

@@ -1,0 +1,141 @@
+"""Equations on all rows as equations on one: the reverse of `jaxprgen.passes.batching`.
+
+An array of which a step of a loop sees a row has the rows along one of its axes. In the body of the
+loop the row stands as an array of the same rank, of size one along that axis. So an equation that
+treats rows alike stays as it is, but for parameters that are sizes; and one that reduces over all
+rows gives, unchanged, what a row contributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxprgen._jax import JaxprEqn
+from jaxprgen.ir import primitives as lax
+
+
+class Row(NamedTuple):
+    """How an equation does for a row what it does for all.
+
+    ``axes`` are those along which its operands have the rows, or None if all rows share one;
+    ``params`` its parameters for one row.
+    """
+
+    axes: Sequence[int | None]
+    params: dict[str, Any]
+
+
+Rule: TypeAlias = Callable[[JaxprEqn, int, int], Row | None]
+
+
+def one_row(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    """How an equation gives a row of its result, which has ``n > 1`` of them along an axis.
+
+    None if it does not treat rows alike, or has no rule. What rows share is a scalar, or of size
+    one along the axis.
+    """
+    rule = RULES.get(eqn.primitive.name)
+    aval: Any = eqn.outvars[0].aval if len(eqn.outvars) == 1 else None
+    if rule is None or aval is None or eqn.effects or not isinstance(aval.dtype, np.dtype):
+        return None
+    return rule(eqn, axis, n)
+
+
+def _shapes(eqn: JaxprEqn) -> list[tuple[int, ...]]:
+    avals: list[Any] = [x.aval for x in eqn.invars]
+    return [aval.shape for aval in avals]
+
+
+def _elementwise(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    out: Any = eqn.outvars[0].aval
+    shapes = _shapes(eqn)
+    if any(shape and len(shape) != len(out.shape) for shape in shapes):
+        return None  # Bits of another width.
+    return Row([axis if shape and shape[axis] == n else None for shape in shapes], eqn.params)
+
+
+def _broadcast_in_dim(eqn: JaxprEqn, axis: int, n: int) -> Row:
+    shape, kept = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    own = kept.index(axis) if axis in kept else None
+    if own is not None and _shapes(eqn)[0][own] != n:
+        own = None
+    return Row([own], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
+
+
+def _reshape(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    old, new = _shapes(eqn)[0], eqn.params["new_sizes"]
+    before = math.prod(new[:axis])
+    if eqn.params["dimensions"] is not None or not math.prod(new):
+        return None
+    for i, size in enumerate(old):
+        if size == n and math.prod(old[:i]) == before:
+            return Row([i], {**eqn.params, "new_sizes": (*new[:axis], 1, *new[axis + 1 :])})
+    return None
+
+
+def _transpose(eqn: JaxprEqn, axis: int, n: int) -> Row:
+    return Row([eqn.params["permutation"][axis]], eqn.params)
+
+
+def _slice(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
+    if _shapes(eqn)[0][axis] != n or (strides is not None and strides[axis] != 1):
+        return None
+    assert starts[axis] == 0
+    return Row([axis], {**eqn.params, "limit_indices": (*limits[:axis], 1, *limits[axis + 1 :])})
+
+
+def _pad(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    is_row = eqn.params["padding_config"][axis] == (0, 0, 0)
+    return Row([axis, None], eqn.params) if is_row else None
+
+
+def _without(name: str) -> Rule:
+    """Of primitives that leave their axes of this name out."""
+
+    def rule(eqn: JaxprEqn, axis: int, n: int) -> Row:
+        gone = eqn.params[name]
+        kept = [d for d in range(len(_shapes(eqn)[0])) if d not in gone]
+        return Row([kept[axis]], eqn.params)
+
+    return rule
+
+
+def _along(name: str) -> Rule:
+    """Of primitives that treat all axes alike but those of this name."""
+
+    def rule(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+        value = eqn.params[name]
+        is_row = axis not in ((value,) if isinstance(value, int) else value)
+        return Row([axis] * len(eqn.invars), eqn.params) if is_row else None
+
+    return rule
+
+
+def _iota(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    shape = eqn.params["shape"]
+    if axis == eqn.params["dimension"] or eqn.invars:
+        return None
+    return Row([], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
+
+
+_REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(lax.ELEMENTWISE, _elementwise),
+    **dict.fromkeys(["select_n", "clamp", "add_any", "stop_gradient"], _elementwise),
+    **{f"reduce_{name}": _without("axes") for name in _REDUCED},
+    "broadcast_in_dim": _broadcast_in_dim,
+    "concatenate": _along("dimension"),
+    "iota": _iota,
+    "pad": _pad,
+    "reshape": _reshape,
+    "rev": _along("dimensions"),
+    "slice": _slice,
+    "squeeze": _without("dimensions"),
+    "transpose": _transpose,
+}
+"""By the primitive: how it treats a row, if it treats rows alike."""

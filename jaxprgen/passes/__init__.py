@@ -4,6 +4,7 @@ A pass is a frozen dataclass of options, and a function of a `ClosedJaxpr` that 
 given is never changed. They work on any program of JAX's.
 """
 
+from jaxprgen.passes.associative import AssociativeScan
 from jaxprgen.passes.common_subexpressions import EliminateCommonSubexpressions
 from jaxprgen.passes.constants import FoldConstants
 from jaxprgen.passes.dead_code import EliminateDeadCode
@@ -23,6 +24,7 @@ DEFAULT: tuple[Pass, ...] = (
 
 __all__ = [
     "DEFAULT",
+    "AssociativeScan",
     "DistributeScan",
     "EliminateCommonSubexpressions",
     "EliminateDeadCode",

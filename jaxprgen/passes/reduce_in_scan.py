@@ -14,6 +14,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.passes.calls import holds_loop, opened
 from jaxprgen.passes.region import MONOIDS, Region, Softened
 from jaxprgen.passes.steps import named
 
@@ -54,9 +55,9 @@ class ReduceInScan:
 
     def _change(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         outputs: Any = closed.jaxpr.outvars
-        if not any(map(_holds_loop, closed.jaxpr.eqns)):
+        if not any(map(holds_loop, closed.jaxpr.eqns)):
             return closed
-        equations = [x for e in closed.jaxpr.eqns for x in _opened(e)]
+        equations = [x for e in closed.jaxpr.eqns for x in opened(e)]
         equations, _ = live_equations(equations, outputs)
         found = self._fused(equations, outputs)
         if found is None:
@@ -80,23 +81,6 @@ class ReduceInScan:
             if region.is_worth_it:
                 return _Fusion(region).equations()
         return None
-
-
-def _holds_loop(eqn: JaxprEqn) -> bool:
-    is_call = eqn.primitive.name == "jit"
-    return eqn.primitive.name == "scan" or (
-        is_call and any(map(_holds_loop, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
-    )
-
-
-def _opened(eqn: JaxprEqn) -> list[JaxprEqn]:
-    """The equations of a program that is called, if it is nothing but that."""
-    if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
-        return [eqn]
-    b = Builder([])
-    b.source_info = eqn.source_info
-    results = b.inline(_jax.close(eqn.params["jaxpr"]), eqn.invars)
-    return [x for e in named(b, results, eqn.outvars) for x in _opened(e)]
 
 
 class _Fusion:

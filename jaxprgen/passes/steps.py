@@ -131,7 +131,7 @@ class Steps:
 
     def _take_over(self, v: Any) -> bool:
         """Whether it is known what a carry is in every step: what it is after the one before."""
-        b, n, start, after = self.b, self.n, self.starts[v], self.afters[v]
+        start, after = self.starts[v], self.afters[v]
         if after is v:
             self.known[v], self.ends[v] = Operand(start, False), start
             return True
@@ -139,9 +139,15 @@ class Steps:
             return False
         end = operand_of(self.known, after)
         is_read = v in self.readers or v in self.body.outvars
-        if not is_read and not end.is_batched:
+        if is_read or end.is_batched:
+            self.hand_over(v, end)
+        else:
             self.ends[v] = end.atom
-            return True
+        return True
+
+    def hand_over(self, v: Any, end: Operand) -> None:
+        """Note what a carry is after every step; before it, it is that after the one before."""
+        b, n, start = self.b, self.n, self.starts[v]
         rows = all_rows(b, end, n)
         first = lax.reshape(b, start, (1, *v.aval.shape))
         backwards = self.eqn.params["reverse"]
@@ -151,7 +157,6 @@ class Steps:
         self.known[v] = Operand(before, True)
         self.ends[v] = lax.squeeze(b, last, [0]) if end.is_batched else end.atom
         self._spend()
-        return True
 
     def _rows(self, x: Atom, start: int, stop: int) -> Var:
         shape = x.aval.shape

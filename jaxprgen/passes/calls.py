@@ -1,0 +1,33 @@
+"""Programs that are called as a part of the program that calls them."""
+
+from __future__ import annotations
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen.ir import Builder
+from jaxprgen.ir.programs import with_equations
+from jaxprgen.passes.steps import named
+
+
+def holds_loop(eqn: JaxprEqn) -> bool:
+    """Whether an equation is a ``scan``, or calls a program with one."""
+    if eqn.primitive.name != "jit":
+        return eqn.primitive.name == "scan"
+    return any(map(holds_loop, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
+
+
+def opened(eqn: JaxprEqn) -> list[JaxprEqn]:
+    """The equations of the program that one calls, if it does nothing else."""
+    if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
+        return [eqn]
+    b = Builder([])
+    b.source_info = eqn.source_info
+    results = b.inline(_jax.close(eqn.params["jaxpr"]), eqn.invars)
+    return [x for e in named(b, results, eqn.outvars) for x in opened(e)]
+
+
+def with_calls_opened(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program that calls no other one, or only such as have to stay apart."""
+    found = [x for e in closed.jaxpr.eqns for x in opened(e)]
+    pairs = zip(found, closed.jaxpr.eqns, strict=False)
+    return closed if all(x is e for x, e in pairs) else with_equations(closed, found)

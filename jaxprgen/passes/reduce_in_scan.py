@@ -200,7 +200,7 @@ class _Fusion:
         row: Any = self.blocks[found.less.invars[0]]
         (v,) = found.largest.outvars
         below = lax.sub(b, row, self._shade(b, found, self.after))
-        kept = [d for d in range(len(row.aval.shape)) if d not in found.largest.params["axes"]]
+        kept = [d for d in range(len(row.aval.shape)) if d not in found.axes]
         is_none = lax.broadcast_in_dim(b, _is_lowest(b, self.after[v]), row.aval.shape, kept)
         return lax.select_n(b, is_none, below, _filled(b, -np.inf, row.aval))
 
@@ -224,8 +224,10 @@ class _Fusion:
         shade = self._shade(b, found, self.after)
         if shade.aval.shape != v.aval.shape:  # type: ignore[attr-defined]
             shade = lax.reshape(b, shade, v.aval.shape)  # type: ignore[attr-defined]
-        alone = lax.exp(b, lax.sub(b, self.after[v], shade))
-        return lax.select_n(b, _is_lowest(b, self.after[v]), self.after[result], alone)
+        is_none = _is_lowest(b, self.after[v])
+        below = lax.sub(b, self.after[v], shade)
+        alone = lax.exp(b, lax.select_n(b, is_none, _filled(b, 0, v.aval), below))
+        return lax.select_n(b, is_none, self.after[result], alone)
 
 
 def _block(b: Builder, row: Atom) -> Atom:

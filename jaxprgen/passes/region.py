@@ -59,11 +59,13 @@ _SHADING = {
 class Softened(NamedTuple):
     """The exponentials of rows, less something that follows from their maximum, as a sum.
 
-    ``largest`` is the equation of the maximum, ``less`` that of the difference.
+    ``largest`` is the equation of the maximum, ``less`` that of the difference, ``axes`` are those
+    over which the latter's exponentials are summed.
     """
 
     largest: JaxprEqn
     less: JaxprEqn
+    axes: Sequence[int]
 
 
 class Region:
@@ -232,14 +234,27 @@ class Region:
         """Take the difference of rows and what follows from their maximum in."""
         x, shade = eqn.invars
         largest = self._maximum(shade)
-        if largest is None or x is not largest.invars[0] or not self.reassociate:
+        axes = self._axes_below(x, largest) if largest is not None and self.reassociate else None
+        if largest is None or axes is None:
             return
         low: Any = shade.aval
         top: Any = largest.outvars[0].aval
-        is_aligned = not low.shape or all(low.shape[d] == 1 for d in largest.params["axes"])
-        if is_aligned and low.size == top.size and jax.numpy.issubdtype(top.dtype, np.floating):
+        is_aligned = not low.shape or all(low.shape[d] == 1 for d in axes)
+        if is_aligned and low.size == top.size and top.dtype.kind == "f":
             self._take(eqn, self.rows[x], Row([self.rows[x], None], eqn.params))
-            self.softened[id(eqn)] = Softened(largest, eqn)
+            self.softened[id(eqn)] = Softened(largest, eqn, axes)
+
+    def _axes_below(self, x: Any, largest: JaxprEqn) -> Sequence[int] | None:
+        """The axes of rows over which a maximum of these was taken, or of these transposed."""
+        (source,), axes = largest.invars, largest.params["axes"]
+        if x is source:
+            return sorted(axes)
+        made = self.made.get(x)
+        if made is None or made.primitive.name != "transpose" or made.invars[0] is not source:
+            return None
+        order = made.params["permutation"]
+        kept = [d for d in order if d not in axes]
+        return [i for i, d in enumerate(order) if d in axes] if kept == sorted(kept) else None
 
     def shading(self, found: Softened) -> list[JaxprEqn]:
         """The equations from a maximum to what is taken from rows."""
@@ -254,8 +269,7 @@ class Region:
         made = self.made[before]
         if made.primitive.name == "sub":
             return name == "exp"
-        axes = self.softened[id(made)].largest.params["axes"]
-        return name == "reduce_sum" and eqn.params["axes"] == axes
+        return name == "reduce_sum" and sorted(eqn.params["axes"]) == self.softened[id(made)].axes
 
     # --- What may stay -------------------------------------------------------------------
 
@@ -368,13 +382,13 @@ class Region:
     def _misplaced(self) -> set[int]:
         """Equations whose rows do not lie along the first axis, or that are moved for nothing."""
         wrong: set[int] = set()
-        moved = {id(e) for e in self.produced}
+        idle = {id(e) for e in self.produced if e.primitive.name in _LAYOUT}
         for e in self.inside.values():
             if e is self.loop:
                 continue
             for x, axis in zip(e.invars, self.axes(e), strict=True):
                 if type(x) is not Var or x not in self.outside or axis is None:
                     continue
-                if axis != 0 or (id(e) in moved and e.primitive.name in _LAYOUT):
+                if axis != 0 or (id(e) in idle and self.rows[e.outvars[0]] == 0):
                     wrong.add(id(e))
         return wrong

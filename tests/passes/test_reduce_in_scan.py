@@ -1,0 +1,371 @@
+"""What loops stack only to be reduced is never stacked: of any program of JAX's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from laws import all_equations
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr, open_jaxpr
+from jaxprgen.function import jaxpr_as_fun
+from jaxprgen.passes import ReduceInScan
+
+N = 101
+xs = np.random.default_rng(0).normal(size=(N, 3))
+w = np.random.default_rng(1).normal(size=(3, 3))
+exact = ReduceInScan()
+free = ReduceInScan(reassociate=True)
+
+
+def states(x, w, **options):
+    """The states of a recurrence, one behind the other."""
+    return lax.scan(lambda c, r: (jnp.tanh(c @ w + r),) * 2, jnp.ones(3), x, **options)[1]
+
+
+def stacked(closed):
+    """The types of all intermediate values that have the steps of the loop."""
+    results = set(map(id, closed.jaxpr.outvars))
+    found = (v for e in all_equations(closed.jaxpr) for v in e.outvars)
+    return [v.aval for v in found if N in v.aval.shape and id(v) not in results]
+
+
+def both(x, w):
+    carry = jnp.ones(3), jnp.zeros(3)
+    step = lambda c, r: ((jnp.sin(c[0] + r), c[1] + r), (c[0], 2 * c[1], r[0]))  # noqa: E731
+    first, second, third = lax.scan(step, carry, x)[1]
+    return (first * second - x).sum(0), (second[:, 0] * third).sum(), third.max()
+
+
+def by_maximum(h, axis):
+    top = h.max(axis, keepdims=True)
+    return jnp.log(jnp.exp(h - top).sum(axis)) + jnp.squeeze(top)
+
+
+PUSHED = {
+    "sum": lambda h, x, w: h.sum(),
+    "mean of squares": lambda h, x, w: ((h - x) ** 2).mean(),
+    "squares of one row": lambda h, x, w: jnp.square(h - w[0]).sum(0),
+    "weights": lambda h, x, w: (h * jnp.exp(x)).sum(1).sum(),
+    "sums of sums": lambda h, x, w: (h.sum(1, keepdims=True) * h).sum(0),
+    "extrema": lambda h, x, w: (h.max(), h.min(0), (h * x).max(1).min()),
+    "product": lambda h, x, w: (h.prod(0), (1 + h).prod()),
+    "bits": lambda h, x, w: ((h > 0).any(), (h > x).all(0), (h > x).sum()),
+    "transposed": lambda h, x, w: (h.T * x.T).sum(1),
+    "reshaped": lambda h, x, w: (h.reshape(N, 1, 3) * w).sum((0, 2)),
+    "rows of squares": lambda h, x, w: (h[:, :, None] * h[:, None]).sum(0),
+    "slices": lambda h, x, w: (h[:, 1:] * x[:, :2]).sum(),
+    "backwards along a row": lambda h, x, w: (h[:, ::-1] - x).max(0),
+    "select": lambda h, x, w: jnp.where(x > 0, h, w[1]).sum(0),
+    "clamp": lambda h, x, w: jnp.clip(h, -0.5, 0.25).sum(),
+    "pad": lambda h, x, w: jnp.pad(h, ((0, 0), (1, 0))).sum(0),
+    "concatenate": lambda h, x, w: jnp.concatenate([h, 2 * x], 1).sum(0),
+    "product of matrices": lambda h, x, w: (h.T @ x, jnp.einsum("ti,tj->ji", x, jnp.sin(h))),
+    "of narrow numbers": lambda h, x, w: h.astype(np.float32).max(0),
+    "of a program that is called": lambda h, x, w: jax.jit(lambda v: jnp.abs(v - x).sum())(h),
+    "log-sum-exp": lambda h, x, w: (
+        jax.nn.logsumexp(h, 0),
+        jax.nn.logsumexp(3 * h + x),
+        jax.nn.logsumexp(h, (0, 1), keepdims=True),
+    ),
+    "log-sum-exp by hand": lambda h, x, w: (by_maximum(h, 0), by_maximum(h * x, (0, 1))),
+}
+
+
+def of_states(name, **options):
+    return lambda x, w: PUSHED[name](states(x, w, **options), x, w)
+
+
+def total(values):
+    return sum(jnp.sum(jnp.sin(v)) for v in jax.tree.leaves(values) if v.dtype == float)
+
+
+def same(found, wanted, rtol=1e-12):
+    for x, y in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+        assert x.dtype == y.dtype and x.weak_type == y.weak_type
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", [*PUSHED, "two arrays of one loop"])
+def test_nothing_is_stacked(name):
+    f = of_states(name) if name in PUSHED else both
+    closed = jax.make_jaxpr(f)(xs, w)
+    found = free(closed)
+    assert stacked(closed) and not stacked(found)
+    check_jaxpr(found.jaxpr)
+    assert free(found) is found
+
+
+def everything(x, w, **options):
+    h = states(x, w, **options)
+    return [f(h, x, w) for f in PUSHED.values()]
+
+
+@pytest.mark.parametrize("options", [{}, {"reverse": True, "unroll": 2}])
+def test_values(options):
+    """Of all of these in one loop, which runs as the one before does."""
+
+    def f(x, w):
+        return everything(x, w, **options)
+
+    found = free(jax.make_jaxpr(f)(xs, w))
+    assert not stacked(found)
+    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
+    assert {k: eqn.params[k] for k in options} == options
+    same(jax.jit(jaxprgen.transform(f, free))(xs, w), jax.jit(f)(xs, w))
+
+
+def test_derivatives():
+    names = "mean of squares", "select", "extrema", "product of matrices", "log-sum-exp by hand"
+
+    def f(x, w):
+        h = states(x, w)
+        return total([PUSHED[name](h, x, w) for name in names])
+
+    wanted = jax.jit(jax.grad(f, (0, 1)))(xs, w)
+    same(jax.jit(jax.grad(jaxprgen.transform(f, free), (0, 1)))(xs, w), wanted, 1e-10)
+    same(jax.jit(jaxprgen.transform(jax.grad(f, (0, 1)), free))(xs, w), wanted, 1e-10)
+
+
+def test_batches():
+    """Of arrays whose first axis stays that of the steps."""
+    batches = np.stack([xs, 2 * xs, -xs], 1)
+
+    def f(x):
+        return [of_states(name)(x, w) for name in ("mean of squares", "log-sum-exp", "extrema")]
+
+    wanted = jax.jit(jax.vmap(f, 1))(batches)
+    same(jax.jit(jax.vmap(jaxprgen.transform(f, free), 1))(batches), wanted)
+    found = free(jax.make_jaxpr(jax.vmap(f, 1))(batches))
+    assert not stacked(found)
+    same(jax.jit(jaxpr_as_fun(found))(batches), jax.tree.leaves(wanted))
+
+
+def squares(x1, x2, y):
+    """Rows contracted with a fixed array, and how far they are from those that are seen."""
+    rows = lax.scan(lambda c, row: (c, jnp.einsum("ijk,lm->lm", x1, row)), 0.0, x2)[1]
+    return jnp.square(y - rows).mean()
+
+
+def test_a_mean_of_squares():
+    generator = np.random.default_rng(2)
+    args = [generator.normal(size=s) for s in [(10, 5, 8), (30, 15, 12), (30, 15, 12)]]
+    shapes = []
+    for f in (squares, jax.grad(squares)):
+        closed = jax.make_jaxpr(f)(*args)
+        found = free(closed)
+        shapes.append([v.aval.shape for e in all_equations(found.jaxpr) for v in e.outvars])
+        same(jaxpr_as_fun(found)(*args), [jax.jit(f)(*args)])
+    assert [sum(s[:1] == (30,) for s in each) for each in shapes] == [0, 1]
+
+
+@pytest.mark.parametrize("of", [lambda f: f, jax.grad])
+def test_memory(of):
+    """What XLA sets aside is a row instead of all, and half for the gradient."""
+
+    def f(x1, x2, y):
+        rows = lax.scan(lambda c, s: (0.9 * c + s, (0.9 * c + s) * x1), jnp.float32(0), x2)[1]
+        return jnp.square(y - rows).mean()
+
+    args = [jnp.ones(s, np.float32) for s in [(512,), (200,), (200, 512)]]
+    before, after = (
+        jax.jit(g).lower(*args).compile().memory_analysis().temp_size_in_bytes
+        for g in (of(f), jaxprgen.transform(of(f), free))
+    )
+    assert before / after > (1.9 if of is jax.grad else 100)
+
+
+LEFT = {
+    "read as it is": lambda h, x, w: (h.sum(), h),
+    "read otherwise": lambda h, x, w: h.sum() + jnp.cumsum(h, 0)[2, 0],
+    "after the last step": lambda h, x, w: (h * h[-1]).sum(),
+    "by its mean": lambda h, x, w: ((h - h.mean(0)) ** 2).sum(),
+    "running sums": lambda h, x, w: jnp.cumsum(h, 0).sum(),
+    "places": lambda h, x, w: jnp.argmax(h, 0),
+    "some steps": lambda h, x, w: h[1:].sum(),
+    "steps in another order": lambda h, x, w: (h[::-1] * x).sum(),
+    "rows of which some go together": lambda h, x, w: h.reshape(3 * N)[:N].sum(),
+    "steps along another axis": lambda h, x, w: (h[:3] * w).sum(),
+    "results that are larger": lambda h, x, w: (h[:, :, None] * jnp.ones(N)).sum(0),
+    "16 bits": lambda h, x, w: lax.reduce(h.astype(np.float16), np.float16(0), lax.add, (0,)),
+    "a shape that comes first": lambda h, x, w: (h @ h.T).sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_stays(name):
+    closed = jax.make_jaxpr(lambda x, w: LEFT[name](states(x, w), x, w))(xs, w)
+    assert free(closed) is closed
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_no_step_and_one(n):
+    closed = jax.make_jaxpr(lambda x, w: states(x, w).sum(0))(xs[:n], w)
+    assert free(closed) is closed
+
+
+def test_other_rows_along_another_axis():
+    """They would have to be transposed first."""
+    closed = jax.make_jaxpr(lambda x, y, w: (states(x, w).T * y).sum())(xs, xs.T, w)
+    assert free(closed) is closed
+
+
+def printing(c, r):
+    jax.debug.print("{}", r)
+    return c, r
+
+
+def test_effects_stay():
+    closed = jax.make_jaxpr(lambda x: lax.scan(printing, 0.0, x)[1].sum())(xs)
+    assert free(closed) is closed
+
+
+def test_without_another_order():
+    """Integers, extrema and bits are reduced in the loop, bit for bit; sums of floats are not."""
+
+    def integers(x):
+        h, k = lax.scan(lambda c, r: (c * 3 + 1, (c, jnp.sin(r))), np.int32(1), x)[1]
+        return h.sum(), (h * 5).prod(), k.max(), k.min(0), (h & 6).max(), (k > 0).all(0)
+
+    closed = jax.make_jaxpr(integers)(xs)
+    found = exact(closed)
+    assert stacked(closed) and not stacked(found)
+    for x, y in zip(jaxpr_as_fun(found)(xs), integers(xs), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+    for name in ("sum", "product", "log-sum-exp", "product of matrices", "sums of sums"):
+        closed = jax.make_jaxpr(of_states(name))(xs, w)
+        assert exact(closed) is closed
+
+
+INF, NAN = np.inf, np.nan
+ROWS = {
+    "finite": [1.0, -700.0, 800.0, 3.0],
+    "none": [-INF, -INF, -INF, -INF],
+    "none first": [-INF, -INF, 5.0, -INF],
+    "small behind none": [-INF, -800.0, -801.0, -INF],
+    "infinite": [0.0, INF, 1.0, -INF],
+    "infinite twice": [INF, -INF, INF, 2.0],
+    "not a number": [1.0, NAN, 2.0, -INF],
+    "not a number first": [NAN, -INF, INF, 2.0],
+}
+
+
+def test_log_sum_exp_of_infinities():
+    """As JAX's own, and as one by hand that gives NaN where there is nothing finite."""
+    x = np.array(list(ROWS.values())).T
+
+    def f(x):
+        h, k = lax.scan(lambda c, r: (c, (r + c, 2 * r)), 0.0, x)[1]
+        return jax.nn.logsumexp(h, 0), by_maximum(k, 0), h.max(0), k.min(0), h.sum(0)
+
+    found = free(jax.make_jaxpr(f)(x))
+    assert not [v for e in all_equations(found.jaxpr) for v in e.outvars if v.aval.shape == x.shape]
+    same(jaxpr_as_fun(found)(x), jax.jit(f)(x))
+
+    def slopes(g):
+        return jax.jit(jax.grad(lambda x: g(x)[0].sum()))(x)
+
+    finite = np.isfinite(slopes(f))
+    assert finite[:, [0, 2, 3]].all()
+    got = slopes(lambda x: jaxpr_as_fun(found)(x))
+    np.testing.assert_allclose(got[finite], slopes(f)[finite], rtol=1e-12)
+
+
+@pytest.mark.parametrize("around", ["jit", "jit of the loop", "cond", "scan"])
+def test_programs_inside(around):
+    def inner(x):
+        return jnp.square(states(x, w) - 1).mean()
+
+    wraps = {
+        "jit": jax.jit(inner),
+        "jit of the loop": lambda x: jax.jit(states)(x, w).sum(0),
+        "cond": lambda x: lax.cond(x[0, 0] > 0, inner, lambda x: x[0, 0], x),
+        "scan": lambda x: lax.scan(lambda c, _: (jnp.sin(inner(c * x)), None), 1.0, None, 3)[0],
+    }
+    found = free(jax.make_jaxpr(wraps[around])(xs))
+    assert not [t for t in stacked(found) if around != "scan" or t.shape[0] == N and t.ndim > 2]
+    same(jaxpr_as_fun(found)(xs), [wraps[around](xs)])
+
+
+def test_what_makes_sequences():
+    """It moves into the loop if nobody else reads it; a reshape alone does not."""
+
+    def f(x, y):
+        product = x * y
+        rows = jnp.exp(product) + product[:, ::-1] * w[0]
+        return lax.scan(lambda c, r: (jnp.tanh(c + r[0] + r[1]), None), jnp.ones(3), (rows, 2 * y))[
+            0
+        ]
+
+    found = free(jax.make_jaxpr(f)(xs, 2 * xs))
+    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
+    assert {"exp", "rev"} <= {e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns}
+    assert not stacked(found)
+    same(jaxpr_as_fun(found)(xs, 2 * xs), [f(xs, 2 * xs)])
+
+    def shared(x):
+        rows = jnp.exp(x)
+        return lax.scan(lambda c, r: (jnp.tanh(c + r), None), jnp.ones(3), rows)[0], rows
+
+    def flat(x):
+        return lax.scan(lambda c, r: (jnp.tanh(c + r), None), jnp.ones(3), x.reshape(N, 3))[0]
+
+    for g, x in ((shared, xs), (flat, xs.reshape(N, 1, 3))):
+        closed = jax.make_jaxpr(g)(x)
+        assert free(closed) is closed
+
+
+def test_keys_are_no_rows():
+    def f(x):
+        def step(c, r):
+            key, own = jax.random.split(c)
+            return key, (own, r * jax.random.normal(own))
+
+        keys, h = lax.scan(step, jax.random.key(0), x)[1]
+        return h.sum(), jax.random.key_data(keys).max()
+
+    found = free(jax.make_jaxpr(f)(xs))
+    same(jaxpr_as_fun(found)(xs), f(xs))
+
+
+UNARY = [
+    jnp.sin,
+    jnp.abs,
+    lambda v: v[:, ::-1],
+    lambda v: v - 1,
+    lambda v: v.astype("float32") * 1.5,
+]
+BINARY = [jnp.add, jnp.multiply, jnp.maximum, lambda a, b: jnp.where(a > 0, a, b)]
+REDUCTIONS = [jnp.sum, jnp.max, jnp.mean, jax.nn.logsumexp, lambda v, a: (v > 0).any(a)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(data=st.data(), n=st.integers(2, 4), k=st.integers(0, 3), backwards=st.booleans())
+def test_random_chains(data, n, k, backwards):
+    places = st.integers(0, 9)
+    choices = data.draw(st.lists(st.tuples(st.integers(0, 8), places, places), max_size=6))
+    ends = data.draw(
+        st.lists(st.tuples(st.integers(0, 4), places, st.sampled_from([0, (0, 1)])), min_size=1)
+    )[:3]
+    x = np.random.default_rng(data.draw(st.integers(0, 99))).normal(size=(n, k))
+
+    def f(x):
+        step = lambda c, r: (jnp.sin(c) + r, (c, c * r))  # noqa: E731
+        values = [x, *lax.scan(step, jnp.ones(k), x, reverse=backwards)[1]]
+        for which, i, j in choices:
+            a, b = values[i % len(values)], values[j % len(values)]
+            values.append(UNARY[which](a) if which < 5 else BINARY[which - 5](a, b))
+        if not k:
+            return [values[i % len(values)].sum(0) for _, i, _ in ends]
+        return [REDUCTIONS[which](values[i % len(values)], axis) for which, i, axis in ends]
+
+    found = free(jax.make_jaxpr(f)(x))
+    check_jaxpr(found.jaxpr)
+    for got, wanted in zip(jaxpr_as_fun(found)(x), jax.jit(f)(x), strict=True):
+        assert got.dtype == wanted.dtype
+        tolerance = 1e-5 if wanted.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)

@@ -169,7 +169,7 @@ def reduced_jit_params(
 
 
 def is_bare_call(eqn: JaxprEqn) -> bool:
-    """Whether a ``jit`` equation asks for nothing but to run its program, which has no constants."""
+    """Whether a ``jit`` equation asks for no more than to run its program, without constants."""
     params = eqn.params
     placed = *params["in_shardings"], *params["out_shardings"]
     is_free = all(x is _UNSPECIFIED for x in placed) and not any(params["donated_invars"])

@@ -91,19 +91,20 @@ def _dependence(
 ) -> set[Any] | None:
     """The carries of which the result of an equation is an affine function; None if it is not."""
     name, dependent = eqn.primitive.name, [not is_known(x) for x in eqn.invars]
-    if name not in _DEPENDENT or dependent not in _DEPENDENT[name]:
-        if name != "select_n" or dependent[0]:
-            return None
+    is_choice = name == "select_n" and not dependent[0]
+    if not is_choice and dependent not in _DEPENDENT.get(name, ()):
+        return None
     found: set[Any] = set()
     aval: Any = eqn.outvars[0].aval
     for x, is_dependent in zip(eqn.invars, dependent, strict=True):
         if is_dependent:
-            read, own = on.get(x), x.aval
-            if read is None or own.shape != aval.shape or own.dtype.kind not in "iufc":  # type: ignore[attr-defined]
+            read = on.get(x)
+            own: Any = x.aval
+            if read is None or own.shape != aval.shape or own.dtype.kind not in "iufc":
                 return None
             found |= read
     if name == "convert_element_type":
-        kinds = {x.aval.dtype for x in (*eqn.invars, *eqn.outvars)}  # type: ignore[attr-defined]
+        kinds = _dtypes(eqn)
         if len(kinds) > 1 and any(k.kind != "f" for k in kinds):
             return None
     if name == "div" and aval.dtype.kind not in "fc":
@@ -113,11 +114,16 @@ def _dependence(
 
 def _is_square(eqn: JaxprEqn, dependent: Sequence[bool], size: int) -> bool:
     """Whether an equation is a square matrix times a vector that carries decide."""
-    matrix, vector = (eqn.invars[dependent.index(x)].aval.shape for x in (False, True))  # type: ignore[attr-defined]
-    dtypes = {x.aval.dtype for x in (*eqn.invars, *eqn.outvars)}  # type: ignore[attr-defined]
+    operands: list[Any] = [eqn.invars[dependent.index(x)].aval for x in (False, True)]
+    matrix, vector = (aval.shape for aval in operands)
     (contracted, _), (batch, _) = eqn.params["dimension_numbers"]
-    is_product = len(contracted) == 1 and not batch and len(dtypes) == 1
+    is_product = len(contracted) == 1 and not batch and len(_dtypes(eqn)) == 1
     return is_product and len(matrix) == 2 and len(vector) == 1 and max(matrix) <= size
+
+
+def _dtypes(eqn: JaxprEqn) -> set[Any]:
+    avals: list[Any] = [x.aval for x in (*eqn.invars, *eqn.outvars)]
+    return {aval.dtype for aval in avals}
 
 
 _BOTH = [[True, True], [True, False], [False, True]]
@@ -132,9 +138,11 @@ _DEPENDENT: dict[str, list[list[bool]]] = {
     "neg": _ONE,
     "convert_element_type": _ONE,
     "copy": _ONE,
-    "select_n": [],
 }
-"""By the primitive, which operands may depend on carries for the result to be affine in them."""
+"""By the primitive, which operands may depend on carries for the result to be affine in them.
+
+Of a choice, it is the cases.
+"""
 
 
 class Functions:
@@ -205,7 +213,8 @@ class Functions:
             return lax.div(b, x, *others)
         if name == "neg":
             return lax.neg(b, x)
-        return lax.convert_element_type(b, x, eqn.outvars[0].aval.dtype)  # type: ignore[attr-defined]
+        aval: Any = eqn.outvars[0].aval
+        return lax.convert_element_type(b, x, aval.dtype)
 
     def _sum(self, eqn: JaxprEqn, read: Sequence[Affine | None]) -> Affine:
         b, minus = self.b, eqn.primitive.name == "sub"
@@ -252,20 +261,21 @@ class Functions:
     def _product(self, eqn: JaxprEqn, function: Affine) -> Affine:
         """A matrix that is known times a function."""
         b = self.b
-        first = type(eqn.invars[1]) is Var and eqn.invars[1] in self.found
+        operands: Any = eqn.invars
+        first = type(operands[1]) is Var and operands[1] in self.found
         pair = eqn.params["dimension_numbers"][0]
         own = pair[0 if first else 1][0]
-        operand = operand_of(self.known, eqn.invars[0 if first else 1])
+        operand = operand_of(self.known, operands[0 if first else 1])
         matrix = self._rows_of(operand)
         if own == 0:
             matrix = lax.transpose(b, matrix, (0, 2, 1))
         slopes = {
-            v: matrix if s is self.one else times(b, matrix, s, is_matrix=True)
+            v: matrix if s is self.one else product(b, matrix, s, is_matrix=True)
             for v, s in function.slopes.items()
         }
         offset = function.offset
         return Affine(
-            slopes, None if offset is None else applied(b, matrix, offset, is_matrix=True)
+            slopes, None if offset is None else product(b, matrix, offset, is_matrix=True)
         )
 
     def _rows(self, x: Any) -> Atom:
@@ -294,21 +304,10 @@ def repeated(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
     return lax.broadcast_in_dim(b, lax.reshape(b, x, narrow), shape, kept)
 
 
-def all_of(b: Builder, x: Atom, n: int) -> Atom:
-    return repeated(b, x, (n, *x.aval.shape[1:]))
-
-
-def times(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
-    """The slope of one function after another."""
+def product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
+    """Slopes times slopes or rows, row by row."""
     if not is_matrix:
         return lax.mul(b, x, y)
     n = max(x.aval.shape[0], y.aval.shape[0])
-    return lax.dot_general(b, all_of(b, x, n), all_of(b, y, n), ((2,), (1,)), ((0,), (0,)))
-
-
-def applied(b: Builder, slope: Atom, x: Atom, *, is_matrix: bool) -> Atom:
-    """A slope times a row."""
-    if not is_matrix:
-        return lax.mul(b, slope, x)
-    n = max(slope.aval.shape[0], x.aval.shape[0])
-    return lax.dot_general(b, all_of(b, slope, n), all_of(b, x, n), ((2,), (1,)), ((0,), (0,)))
+    x, y = (repeated(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
+    return lax.dot_general(b, x, y, ((2,), (1,)), ((0,), (0,)))

@@ -14,7 +14,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.programs import rewritten
-from jaxprgen.passes.affine import Functions, Group, applied, group_of, repeated, times
+from jaxprgen.passes.affine import Functions, Group, group_of, product, repeated
 from jaxprgen.passes.batching import NotBatchableError, Operand, all_rows, operand_of
 from jaxprgen.passes.calls import with_calls_opened
 from jaxprgen.passes.steps import Steps
@@ -30,7 +30,8 @@ class AssociativeScan:
     function, as ``h = a * h + b`` or ``h = A @ h + b``, whose slope and offset depend on the rows
     of the sequences, but not on the carry. Such functions compose to such functions, so all
     prefixes of the steps are found as Blelloch has it (*Prefix sums and their applications*, 1990),
-    in twice the work of the loop for numbers, and more for matrices, but in few large equations.
+    in twice the work of the loop for numbers, and more for matrices, but in few large equations:
+    where many of the same are cheap, that is faster; one core runs the loop in less.
     Running sums, products, maxima and minima are the primitives that JAX has for them. What else
     a step computes is then done for all of them at once. Carries that follow other recurrences
     stay in a loop, which reads the rows of those that do not.
@@ -141,9 +142,9 @@ def _terms(
         eqn = makers.get(after)
         if eqn is None or eqn.primitive.name != name or v.aval.dtype.kind not in "iuf":
             return []
-        own = [x for x in eqn.invars if type(x) is not Var or x in known]
+        own: list[Any] = [x for x in eqn.invars if type(x) is not Var or x in known]
         rest = [x for x in eqn.invars if type(x) is Var and x not in known]
-        if len(own) != 1 or own[0].aval.shape != v.aval.shape:  # type: ignore[attr-defined]
+        if len(own) != 1 or own[0].aval.shape != v.aval.shape:
             return []
         terms += own
         (after,) = rest
@@ -208,15 +209,14 @@ class _Prefixes:
     def _after(self, first: _Functions, second: _Functions) -> _Functions:
         """One function after another."""
         b, carries = self.b, self.carries
-        by = functools.partial(times, b, is_matrix=self.is_matrix)
-        at = functools.partial(applied, b, is_matrix=self.is_matrix)
+        by = functools.partial(product, b, is_matrix=self.is_matrix)
         add = functools.partial(lax.add, b)
         found: _Functions = {}
         for u in carries:
             for v in carries:
                 products = [by(second[u, w], first[w, v]) for w in carries]
                 found[u, v] = functools.reduce(add, products)
-            found[u] = functools.reduce(add, [at(second[u, w], first[w]) for w in carries])
+            found[u] = functools.reduce(add, [by(second[u, w], first[w]) for w in carries])
             found[u] = lax.add(b, found[u], second[u])
         return found
 
@@ -267,7 +267,7 @@ def _linear(steps: Steps, group: Group, functions: Functions) -> dict[Any, Atom]
     for u in group.carries:
         for v in group.carries:
             start = lax.reshape(b, steps.starts[v], (1, *v.aval.shape))
-            moved = applied(b, first[u, v], start, is_matrix=group.is_matrix)
+            moved = product(b, first[u, v], start, is_matrix=group.is_matrix)
             first[u] = lax.add(b, moved, first[u])
         rest = _rows(b, whole[u], 1, n, 1)
         whole[u] = lax.concatenate(b, [first[u], rest], 0)

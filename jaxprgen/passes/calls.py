@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir import Builder
@@ -22,7 +24,8 @@ def opened(eqn: JaxprEqn) -> list[JaxprEqn]:
         return [eqn]
     b = Builder([])
     b.source_info = eqn.source_info
-    results = b.inline(_jax.close(eqn.params["jaxpr"]), eqn.invars)
+    given: Any = eqn.invars
+    results = b.inline(_jax.close(eqn.params["jaxpr"]), given)
     return [x for e in named(b, results, eqn.outvars) for x in opened(e)]
 
 

@@ -33,18 +33,19 @@ class ReduceInScan:
     In the same way what makes the sequences of a loop moves into it, if nobody else reads it: so
     the gradient of a mean of squares holds no array of residuals beside what was stacked.
 
-    What is stacked, reduced, and read otherwise as well, stays; nor is anything moved if the results
-    of the reductions take more memory than they save. Programs that are called are opened where a
-    loop is in them or beside them. Of numbers in 16 bits nothing is summed: a carry of these would
-    forget small terms.
+    What is stacked, reduced, and read otherwise as well, stays; nor is anything moved if the
+    results of the reductions take more memory than they save, or if it would have to be transposed
+    first. Programs that are called are opened where a loop is in them or beside them, unless they
+    hold arrays. Numbers in 16 bits are not summed: a carry of these would forget small terms.
+
+    The derivative of a maximum that several rows share is divided among them otherwise.
 
     Attributes
     ----------
     reassociate
-        Whether floating-point numbers may be summed and multiplied one step after the other, and
-        maxima found so: this rounds otherwise, and the gradient of a maximum that several rows
-        share is divided otherwise among them. Without it only integers, maxima, minima and bits
-        are reduced in the loop.
+        Whether floating-point numbers may be summed and multiplied one step after the other,
+        which rounds otherwise. Without it only integers, maxima, minima and bits are reduced in
+        the loop.
     """
 
     reassociate: bool = False
@@ -74,8 +75,8 @@ class ReduceInScan:
         for i, e in enumerate(equations):
             if e.primitive.name != "scan" or e.effects or e.params["length"] < 2:
                 continue
-            is_plain = Builder([x.aval for x in e.invars]).plain  # type: ignore[misc]
-            if not is_plain or _jax.close(e.params["jaxpr"]).consts:
+            types: list[Any] = [x.aval for x in e.invars]
+            if not Builder(types).plain or _jax.close(e.params["jaxpr"]).consts:
                 continue
             region = Region(equations, outputs, i, self.reassociate)
             if region.is_worth_it:
@@ -108,7 +109,7 @@ class _Fusion:
         """All equations of the program; those that have moved are still there, for nobody."""
         region, loop = self.region, self.loop
         ahead, behind = region.parted()
-        b = Builder([x.aval for x in loop.invars])  # type: ignore[misc]
+        b = Builder([x.aval for x in loop.invars])
         b.source_info = loop.source_info
         constants = [*loop.invars[: self.constants], *self.fixed]
         starts = [*self.starts, *(_nothing(b, e) for e in region.ends)]
@@ -163,7 +164,7 @@ class _Fusion:
         if found is not None and eqn is found.less:
             self.blocks[v] = self._exponent(b, found)
             return
-        operands = [
+        operands: list[Any] = [
             x if type(x) is not Var else (self.shared if axis is None else self.blocks)[x]
             for x, axis in zip(eqn.invars, region.axes(eqn), strict=True)
         ]
@@ -206,33 +207,33 @@ class _Fusion:
 
     def _factor(self, b: Builder, found: Softened) -> Atom:
         """What the sum of the rows before shrinks by, as the maximum grows."""
-        (v,) = found.largest.outvars
-        old, new = (self._shade(b, found, maxima) for maxima in (self.before, self.after))
-        change = lax.sub(b, old, new)
-        if change.aval.shape != v.aval.shape:  # type: ignore[attr-defined]
-            change = lax.reshape(b, change, v.aval.shape)  # type: ignore[attr-defined]
-        none = _filled(b, -np.inf, v.aval)
-        return lax.exp(b, lax.select_n(b, _is_lowest(b, self.before[v]), change, none))
+        change = lax.sub(b, *(self._shade(b, found, m) for m in (self.before, self.after)))
+        top = self.before[found.largest.outvars[0]]
+        change = _reshaped(b, change, top.aval.shape)
+        none = _filled(b, -np.inf, top.aval)
+        return lax.exp(b, lax.select_n(b, _is_lowest(b, top), change, none))
 
     def _finished(self, b: Builder, eqn: JaxprEqn) -> Atom:
         """The result of a reduction."""
-        (result,) = eqn.outvars
+        result = self.after[eqn.outvars[0]]
         found = self.region.softened.get(id(eqn))
         if found is None:
-            return self.after[result]
-        (v,) = found.largest.outvars
-        shade = self._shade(b, found, self.after)
-        if shade.aval.shape != v.aval.shape:  # type: ignore[attr-defined]
-            shade = lax.reshape(b, shade, v.aval.shape)  # type: ignore[attr-defined]
-        is_none = _is_lowest(b, self.after[v])
-        below = lax.sub(b, self.after[v], shade)
-        alone = lax.exp(b, lax.select_n(b, is_none, _filled(b, 0, v.aval), below))
-        return lax.select_n(b, is_none, self.after[result], alone)
+            return result
+        top = self.after[found.largest.outvars[0]]
+        shade = _reshaped(b, self._shade(b, found, self.after), top.aval.shape)
+        is_none, zero = _is_lowest(b, top), _filled(b, 0, top.aval)
+        # The other exponents would be infinite where the maximum is, and so derivatives NaN.
+        alone = lax.exp(b, lax.select_n(b, is_none, zero, lax.sub(b, top, shade)))
+        return lax.select_n(b, is_none, result, alone)
 
 
 def _block(b: Builder, row: Atom) -> Atom:
     """A row as an array of one row."""
     return lax.reshape(b, row, (1, *row.aval.shape))
+
+
+def _reshaped(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
+    return x if x.aval.shape == shape else lax.reshape(b, x, shape)
 
 
 def _filled(b: Builder, value: Any, aval: Any) -> Atom:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxprgen import _jax
@@ -23,16 +22,13 @@ class Monoid(NamedTuple):
     is_exact: bool
 
 
-def _least(dtype: Any) -> Any:
-    if dtype == bool:
-        return False
-    return -np.inf if jax.numpy.issubdtype(dtype, np.inexact) else jax.numpy.iinfo(dtype).min
-
-
-def _largest(dtype: Any) -> Any:
-    if dtype == bool:
-        return True
-    return np.inf if jax.numpy.issubdtype(dtype, np.inexact) else jax.numpy.iinfo(dtype).max
+def _bound(dtype: Any, sign: int) -> Any:
+    """The largest value of a dtype, or the smallest."""
+    if dtype.kind == "b":
+        return sign > 0
+    if dtype.kind == "f":
+        return sign * np.inf
+    return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
 
 
 _SUM = Monoid(lax.add, lambda dtype: 0, False)
@@ -40,11 +36,9 @@ MONOIDS = {
     "reduce_sum": _SUM,
     "dot_general": _SUM,
     "reduce_prod": Monoid(lax.mul, lambda dtype: 1, False),
-    "reduce_max": Monoid(lax.max, _least, True),
-    "reduce_min": Monoid(lax.min, _largest, True),
-    "reduce_and": Monoid(
-        lax.bitwise_and, lambda dtype: True if dtype == bool else ~dtype.type(0), True
-    ),
+    "reduce_max": Monoid(lax.max, lambda dtype: _bound(dtype, -1), True),
+    "reduce_min": Monoid(lax.min, lambda dtype: _bound(dtype, 1), True),
+    "reduce_and": Monoid(lax.bitwise_and, lambda dtype: ~dtype.type(0), True),
     "reduce_or": Monoid(lax.bitwise_or, lambda dtype: dtype.type(0), True),
 }
 """By the primitive that reduces over rows."""
@@ -97,8 +91,8 @@ class Region:
         position: int,
         reassociate: bool,
     ) -> None:
-        self.loop = loop = equations[position]
-        self.n: int = loop.params["length"]
+        self.loop: Any = equations[position]
+        self.n: int = self.loop.params["length"]
         self.reassociate = reassociate
         self.equations = equations
         self.behind = equations[position + 1 :]
@@ -108,9 +102,9 @@ class Region:
                 self.readers.setdefault(x, []).append(e) if type(x) is Var else None
         for x in outputs:
             self.readers.setdefault(x, []).append(None) if type(x) is Var else None
-        constants, carries = _jax.scan_counts(loop)
+        constants, carries = _jax.scan_counts(self.loop)
         self.first = constants + carries
-        self.stacked = [v for v in loop.outvars[carries:] if type(v) is Var]
+        self.stacked = [v for v in self.loop.outvars[carries:] if type(v) is Var]
         refused: set[int] = set()
         while not self._found(refused):
             pass
@@ -194,13 +188,14 @@ class Region:
         monoid = MONOIDS.get(eqn.primitive.name)
         if monoid is None or monoid.is_exact:
             return True
-        dtype: Any = eqn.outvars[0].aval.dtype  # type: ignore[attr-defined]
-        return dtype.kind in "biu" or (self.reassociate and dtype.itemsize >= 4)
+        aval: Any = eqn.outvars[0].aval
+        return aval.dtype.kind in "biu" or (self.reassociate and aval.dtype.itemsize >= 4)
 
     def _is_end(self, eqn: JaxprEqn) -> bool:
         """Whether an equation reduces over all rows, and may in another order."""
-        name, aval = eqn.primitive.name, eqn.outvars[0].aval
-        if name not in MONOIDS or not self._is_free(eqn) or aval.dtype.kind not in "biufc":  # type: ignore[attr-defined]
+        name = eqn.primitive.name
+        aval: Any = eqn.outvars[0].aval
+        if name not in MONOIDS or not self._is_free(eqn) or aval.dtype.kind not in "biufc":
             return False
         if name != "dot_general":
             return self.rows[eqn.invars[0]] in eqn.params["axes"]
@@ -342,8 +337,10 @@ class Region:
             if v in self.dependent or v in fixed or len(axes) != 1 or id(e) in self.refused:
                 continue
             (axis,) = axes
-            row = one_row(e, axis, self.n) if axis is not None and self._is_inner(v) else None
-            if row is None or not self._is_free(e):
+            if axis is None or not self._is_inner(v) or not self._is_free(e):
+                continue
+            row = one_row(e, axis, self.n)
+            if row is None:
                 continue
             self.inside[id(e)], self.plans[id(e)] = e, row
             self.rows[v] = axis

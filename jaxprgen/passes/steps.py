@@ -298,7 +298,7 @@ class Steps:
 
 def named(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> list[JaxprEqn]:
     """The equations of a builder, which give these results in variables of another program."""
-    names: dict[Var, Any] = {}
+    names: dict[Any, Any] = {}
     made = {v for e in b.equations_from(0) for v in e.outvars}
     for x, v in zip(results, variables, strict=True):
         if type(v) is not Var:  # Nobody reads it.

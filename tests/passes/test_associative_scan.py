@@ -84,7 +84,7 @@ def everything(x, w, **options):
     return {name: f(x, w, **options) for name, f in {**RUNNING, **LINEAR}.items()}
 
 
-@pytest.mark.parametrize(("n", "backwards"), [(2, True), (7, False), (11, True)])
+@pytest.mark.parametrize(("n", "backwards"), [(2, False), (7, True)])
 def test_values(n, backwards):
     f = jax.jit(lambda x, w: everything(x, w, reverse=backwards))
     got, wanted = jaxprgen.transform(f, free)(xs[:n], w), f(xs[:n], w)

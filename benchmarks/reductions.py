@@ -1,0 +1,140 @@
+"""What loops cost whose results are only reduced: ``python benchmarks/reductions.py``.
+
+A mean of squares over 1,000 steps of 4,096 numbers in single precision, and its gradient: bytes
+that XLA sets aside for values between, and milliseconds, the median of runs that take turns, as
+JAX writes the program and with `ReduceInScan`. Then linear recurrences over as many steps as the
+line says, as loops and with `AssociativeScan`. Last, how many arrays of all steps are in a small
+program of the first kind and its gradient, before and after, and how far the values are apart.
+"""
+
+import statistics  # noqa: I001
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jaxprgen
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxprgen._jax import sub_jaxprs
+from jaxprgen.passes import AssociativeScan, ReduceInScan
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+STEPS, WIDTH, ROUNDS = 1000, 4096, 21
+REDUCED, ASSOCIATIVE = ReduceInScan(reassociate=True), AssociativeScan(reassociate=True)
+
+
+def squares(step: Callable[..., Any], start: Any) -> Callable[..., Any]:
+    """How far what a loop stacks is from what is seen, as a mean of squares."""
+
+    def f(x1: Any, x2: Any, y: Any) -> Any:
+        rows = lax.scan(lambda c, row: step(c, row, x1), start, x2)[1]
+        return jnp.square(y - rows).mean()
+
+    return f
+
+
+def amplitude(c: Any, row: Any, x1: Any) -> Any:
+    """A shape whose amplitude follows a recurrence."""
+    c = 0.9 * c + row
+    return c, c * x1
+
+
+def state(c: Any, row: Any, x1: Any) -> Any:
+    """A state of all numbers."""
+    c = 0.9 * c + row * x1
+    return c, c
+
+
+def contraction(c: Any, row: Any, x1: Any) -> Any:
+    """A matrix times each row, without a state."""
+    return c, x1 @ row
+
+
+def contracted(x1: Any, x2: Any, y: Any) -> Any:
+    """Rows contracted with a fixed array, then a mean of squares."""
+    rows = lax.scan(lambda c, row: (c, jnp.einsum("ijk,lm->lm", x1, row)), 0.0, x2)[1]
+    return jnp.square(y - rows).mean()
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> Any:
+    """Normal numbers."""
+    return jnp.asarray(np.random.default_rng(0).normal(size=shape).astype(dtype))
+
+
+def beside(f: Callable[..., Any], rewrite: Any, args: Any) -> list[tuple[int, float]]:
+    """Bytes and milliseconds of a function before and after a pass."""
+    functions = [jax.jit(g).lower(*args).compile() for g in (f, jaxprgen.transform(f, rewrite))]
+    first, second = (jax.tree.leaves(g(*args)) for g in functions)
+    for x, y in zip(first, second, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+    taken: list[list[float]] = [[], []]
+    for _ in range(ROUNDS):
+        for g, times in zip(functions, taken, strict=True):
+            start = time.perf_counter()
+            jax.block_until_ready(g(*args))
+            times.append(1e3 * (time.perf_counter() - start))
+    sizes = [g.memory_analysis().temp_size_in_bytes for g in functions]
+    return list(zip(sizes, map(statistics.median, taken), strict=True))
+
+
+def line(name: str, way: str, found: list[tuple[int, float]]) -> None:
+    """Print a program's figures."""
+    (size, slow), (less, fast) = found
+    print(
+        f"{name:24}{way:7}{size:>11,}{less:>11,}{size / max(less, 1):8.1f}"
+        f"{slow:9.2f}{fast:8.2f}{slow / fast:7.2f}"
+    )
+
+
+def recurrence(slope: Callable[..., Any]) -> Callable[..., Any]:
+    """The states of a linear recurrence."""
+
+    def f(x: Any, a: Any) -> Any:
+        return lax.scan(lambda c, r: (slope(a, c) + r,) * 2, jnp.zeros_like(x[0]), x)[1]
+
+    return f
+
+
+def whole(closed: Any, steps: int) -> list[Any]:
+    """The types of a program's values that have so many rows, of those inside as well."""
+    found = [v.aval for e in closed.jaxpr.eqns for v in e.outvars]
+    inner = [b for e in closed.jaxpr.eqns for _, b in sub_jaxprs(e)]
+    found += [v.aval for b in inner for e in b.eqns for v in e.outvars]
+    return [t for t in found if t.shape[:1] == (steps,)]
+
+
+def main() -> None:
+    """Print the figures."""
+    print(f"{'':31}{'bytes':>11}{'after':>11}{'ratio':>8}{'ms':>9}{'after':>8}{'ratio':>7}")
+    y = numbers(STEPS, WIDTH)
+    programs = {
+        "amplitude": (squares(amplitude, jnp.float32(0)), numbers(WIDTH), numbers(STEPS), y),
+        "state": (squares(state, jnp.zeros(WIDTH, "f4")), numbers(WIDTH), numbers(STEPS), y),
+        "contraction": (squares(contraction, 0.0), numbers(WIDTH, 8), numbers(STEPS, 8), y),
+    }
+    for name, (f, *args) in programs.items():
+        line(name, "value", beside(f, REDUCED, args))
+        line(name, "grad", beside(jax.grad(f), REDUCED, args))
+    matrix = 0.3 * numbers(3, 3)
+    decay, product = recurrence(lambda a, c: 0.9 * c), recurrence(lambda a, c: a @ c)
+    for n in (1_000, 100_000):
+        line(f"h = a h + b, {n:,}", "", beside(decay, ASSOCIATIVE, (numbers(n, 1), matrix)))
+    line("h = A h + b, 10,000", "", beside(product, ASSOCIATIVE, (numbers(10_000, 3), matrix)))
+    args = [numbers(*s, dtype=float) for s in [(10, 5, 8), (30, 15, 12), (30, 15, 12)]]
+    for f in (contracted, jax.grad(contracted)):
+        before = jax.make_jaxpr(f)(*args)
+        after = REDUCED(before)
+        got, due = (jax.jit(g)(*args) for g in (jaxprgen.transform(f, REDUCED), f))
+        error = float(np.max(np.abs(got - due) / np.abs(due)))
+        print(
+            f"arrays of 30 rows: {len(whole(before, 30))} and {len(whole(after, 30))}, {error:.0e}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -38,6 +38,11 @@ class Group(NamedTuple):
     is_matrix: bool
 
 
+def kind_of(aval: Any) -> str:
+    """The kind of a dtype: V for keys of random numbers and what else is not NumPy's."""
+    return getattr(aval.dtype, "kind", "V")
+
+
 def group_of(
     equations: Sequence[JaxprEqn],
     afters: dict[Any, Any],
@@ -100,7 +105,7 @@ def _dependence(
         if is_dependent:
             read = on.get(x)
             own: Any = x.aval
-            if read is None or own.shape != aval.shape or own.dtype.kind not in "iufc":
+            if read is None or own.shape != aval.shape or kind_of(own) not in "iufc":
                 return None
             found |= read
     if name == "convert_element_type":

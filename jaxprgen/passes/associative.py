@@ -14,7 +14,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.programs import rewritten
-from jaxprgen.passes.affine import Functions, Group, group_of, product, repeated
+from jaxprgen.passes.affine import Functions, Group, group_of, kind_of, product, repeated
 from jaxprgen.passes.batching import NotBatchableError, Operand, all_rows, operand_of
 from jaxprgen.passes.calls import with_calls_opened
 from jaxprgen.passes.steps import Steps
@@ -103,7 +103,7 @@ class AssociativeScan:
         afters = {
             v: steps.afters[v]
             for v in steps.left
-            if v.aval.dtype.kind in ("iufc" if self.reassociate else "iu")
+            if kind_of(v.aval) in ("iufc" if self.reassociate else "iu")
         }
 
         def is_known(x: Any) -> bool:
@@ -140,7 +140,7 @@ def _terms(
     terms: list[Any] = []
     while after is not v:
         eqn = makers.get(after)
-        if eqn is None or eqn.primitive.name != name or v.aval.dtype.kind not in "iuf":
+        if eqn is None or eqn.primitive.name != name or kind_of(v.aval) not in "iuf":
             return []
         own: list[Any] = [x for x in eqn.invars if type(x) is not Var or x in known]
         rest = [x for x in eqn.invars if type(x) is Var and x not in known]

@@ -174,7 +174,9 @@ class Steps:
         for v in self.afters:
             is_exact = not jax.numpy.issubdtype(v.aval.dtype, np.inexact)
             allowed = _REDUCTIONS.keys() - (set() if is_exact else {"mul"})
-            reduction = self._reduction(v, allowed) if is_exact or reassociate else None
+            is_number = getattr(v.aval.dtype, "kind", "V") in "biufc"  # Not bfloat16, nor keys.
+            is_free = is_number and (is_exact or reassociate)
+            reduction = self._reduction(v, allowed) if is_free else None
             if reduction is not None:
                 found[v] = reduction
         return found

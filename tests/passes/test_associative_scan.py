@@ -184,6 +184,26 @@ def test_other_recurrences_stay_in_a_loop():
         np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
+def test_keys_stay_in_a_loop():
+    """Draws are those of the loop; numbers whose kind NumPy does not know stay with them."""
+
+    def f(x):
+        def step(carry, row):
+            key, h, short, total = carry
+            key, own = jax.random.split(key)
+            short = short * jnp.bfloat16(0.5) + row[0].astype(jnp.bfloat16)
+            return (key, 0.5 * h + row, short, total + short), (h * jax.random.normal(own), short)
+
+        zero = jnp.bfloat16(0)
+        return lax.scan(step, (jax.random.key(0), one, zero, zero), x)
+
+    found = free(jax.make_jaxpr(f)(xs))
+    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
+    assert sum(v.aval.shape == (11, 3) for v in eqn.invars) == 0
+    for x, y in zip(jaxpr_as_fun(found)(xs)[1:], jax.tree.leaves(jax.jit(f)(xs))[1:], strict=True):
+        np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-12)
+
+
 def test_rows_that_are_not_finite():
     """What comes before them stays as it is; NaN stays from where it is."""
     f = LINEAR["a decay"]

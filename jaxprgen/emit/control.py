@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,12 +68,15 @@ class Ended(NamedTuple):
     stacked
         The results of all steps. If their number is not known there are zeros behind them, up to
         the bound, or nothing is stacked without one.
+    before
+        Of carries, by position, what they are before each step, as far as that is at hand.
     """
 
     steps: Value
     carries: list[Value]
     last: list[Value]
     stacked: list[Value]
+    before: Mapping[int, Value]
 
 
 class _Inside(NamedTuple):
@@ -166,11 +170,14 @@ def scan(
     rows = dict(zip(given[first:], operands[first:], strict=True))
     inside = _settle(b, inner, fixed, carried, rows, [*outs, *results])
     inputs = [*inside.constants, *inside.moving, *given[first:]]
-    body = inner.build([*inside.after, *inside.results], name="body", inputs=inputs)
+    entering = [v for v in given[count:first] if v in inside.moving]
+    outs = [*inside.after, *inside.results, *entering]
+    body = inner.build(outs, name="body", inputs=inputs)
     out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
-    ends = inside.ends(out)
-    stacked: list[Value] = [*out[len(inside.moving) :]]
-    return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked)
+    ends, rest = inside.ends(out), iter(out[len(inside.moving) :])
+    stacked: list[Value] = [*itertools.islice(rest, len(results))]
+    before: dict[int, Value] = {given.index(v) - count: x for v, x in zip(entering, rest, strict=True)}
+    return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
 
 
 def unrolled(
@@ -195,7 +202,7 @@ def unrolled(
         carries, results, _ = step(b, *constants, *carries, *rows)
         found.append(results)
     stacked = [_stacked(b, column) for column in zip(*found, strict=True)]
-    return Ended(np.asarray(length), list(carries), list(found[-1]), stacked)
+    return Ended(np.asarray(length), list(carries), list(found[-1]), stacked, {})
 
 
 def _stacked(b: Builder, rows: Sequence[Value]) -> Value:
@@ -269,7 +276,7 @@ def until(
     out = lax.while_loop(b, condition, body, inside.before, limits, inside.operands)
     steps, _, *ends = inside.ends(out)
     parts = len(carries), len(carries) + len(results)
-    return Ended(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :])
+    return Ended(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
 
 
 def _starts(b: Builder, i: Var, rank: int) -> list[Atom]:

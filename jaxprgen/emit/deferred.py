@@ -7,7 +7,7 @@ the whole is joined, from what the loop started with and what it stacked, where 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -202,6 +202,9 @@ class Trace(Deferred):
         How many are left out in front, and how many, below zero, behind.
     backwards
         Whether they are read from the last one to the first.
+    before
+        By place, of rows from there on, as many as the loop has steps, those that are at hand
+        without joining: what the steps had of them.
     """
 
     row: Shape
@@ -215,6 +218,7 @@ class Trace(Deferred):
     start: int = 0
     stop: int = 0
     backwards: bool = False
+    before: Mapping[int, Value] = field(default_factory=dict)
 
     @property
     def dtype(self) -> Dtype:
@@ -240,6 +244,7 @@ class Trace(Deferred):
             ends={i: change(x) for i, x in self.ends.items()},
             pieces=None if self.pieces is None else [change(x) for x in self.pieces],
             count=None if self.count is None else change(self.count),
+            before={i: change(x) for i, x in self.before.items()},
         )
 
     def known_shape(self) -> Shape:
@@ -327,6 +332,9 @@ class Trace(Deferred):
         """All rows; of a number that only the program knows, those that a mask selects."""
         if self.pieces is None:
             raise self.refuse()
+        rows = self.before.get(self.start)
+        if rows is not None and shape_of(rows)[0] == self.length:
+            return lax.rev(b, atom(b, rows), (0,)) if self.backwards else rows
         total = sum(shape_of(x)[0] for x in self.pieces)
         end = total + self.stop if self.count is None else total
         parts: list[Value] = []

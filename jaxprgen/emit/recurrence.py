@@ -233,10 +233,14 @@ class _Run:
             self._window(w, _next(carries, w.width - 1), next(stacked)) for w in loop.windows
         ]
         _next(last, len(windows) + len(loop.states))
-        states = [
-            self._trace(slice_axis(b, s.rows, 0, 0, d), s.kept, _next(carries, d), ended, stacked)
-            for s, d in zip(loop.states, self.depths, strict=True)
-        ]
+        place = sum(w.width - 1 for w in loop.windows)
+        states: list[Trace] = []
+        for s, d in zip(loop.states, self.depths, strict=True):
+            head = slice_axis(b, s.rows, 0, 0, d)
+            before = {j: ended.before[place + j] for j in range(d) if place + j in ended.before}
+            trace = self._trace(head, s.kept, _next(carries, d), ended, stacked)
+            states.append(replace(trace, before=before))
+            place += d
         stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]
         return Left(windows, states, stacks, _next(carries, len(loop.carried)))
 

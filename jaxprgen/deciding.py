@@ -14,8 +14,10 @@ from jaxprgen.emit.values import Array
 
 DECIDING_LIMIT = 64
 """Elements up to which a program is of the value of an argument that decides a shape."""
-ASKING_LIMIT = 1 << 16
-"""Elements up to which it is of no more than what a loop or a branching decides by the value."""
+ASKING_LIMIT = 1 << 20
+"""Elements up to which it is of no more than what is decided by the value, as a number of elements.
+
+What tells a million of them from others takes 10 ms."""
 
 MOST_VALUES = 4096
 """Values of arguments for which is kept what they decide; others are asked anew."""
@@ -41,23 +43,26 @@ def hindrance_of(x: Any, kind: str, name: str, position: int, decides: bool) -> 
 
     With ``decides``, it is to depend on no more than what a node decides by its value.
     """
+    what = "array" if np.ndim(x) else "number"
     if is_key(x):
         why = (
             "a PRNG key.\nDraw in a function of its own, and pass what it returns; or use no more "
             "of what the loop leaves than single rows and reductions."
         )
     elif isinstance(x, Tracer):
+        static = f"mark it with jax.jit(..., static_argnums={position})"
+        way = "call this outside of the transformation" if np.ndim(x) else static
         why = (
             f"a tracer ({type(x).__name__}) under a JAX transformation.\n"
-            f"Pass {name!r} as a concrete number: mark it with jax.jit(..., static_argnums="
-            f"{position}), close over it, or give the array a size that does not depend on it."
+            f"Pass {name!r} as a concrete {what}: {way}, close over it, or give the array a size "
+            "that does not depend on it."
         )
     elif isinstance(x, jax.ShapeDtypeStruct):
-        why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete number."
+        why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete {what}."
     elif decides and np.size(x) > ASKING_LIMIT:
         why = (
-            f"an array of {np.size(x)} elements.\nA loop or a branching decides by up to "
-            f"{ASKING_LIMIT} elements how many steps it takes, or which way."
+            f"an array of {np.size(x)} elements.\nUp to {ASKING_LIMIT} elements decide how many "
+            "elements there are, how many steps a loop takes, or which way a branching goes."
         )
     elif not decides and np.size(x) > DECIDING_LIMIT:
         why = (

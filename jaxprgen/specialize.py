@@ -262,7 +262,7 @@ class Specializer:
         family: _Family,
         arguments: Sequence[Any],
         shared: Sequence[Array],
-    ) -> tuple[Specialization, tuple[int | None, ...]]:
+    ) -> tuple[Specialization, tuple[Any, ...]]:
         """A program, and what nodes decided of it."""
         start = time.perf_counter()
         if not _jax.x64_enabled():

@@ -252,7 +252,7 @@ def repeat_or_not(ctx, value, size):
 
 def test_a_rule_may_ask_for_what_follows_from_shapes():
     """It is told where no argument is needed for it, and then what was emitted is computed."""
-    jaxprgen.lowers(Repeated, bound=(1,))(repeat_or_not)
+    jaxprgen.lowers(Repeated, decides=(1,))(repeat_or_not)
     f = jaxprgen.compile([x], Repeated()(x[0], at.arange(x.shape[0]).sum()))
     assert f(ONES).shape == (3,)
     assert f(np.ones(2000)).shape == (1999000,)
@@ -261,7 +261,7 @@ def test_a_rule_may_ask_for_what_follows_from_shapes():
 
 def test_a_rule_declares_what_it_asks_for_of_shapes():
     jaxprgen.lowers(Repeated, static=(0,))(repeat_or_not)
-    with pytest.raises(LoweringError, match=r"register it by @lowers\(Repeated, bound=\(1,\)\)"):
+    with pytest.raises(LoweringError, match=r"register it by @lowers\(Repeated, decides=\(1,\)\)"):
         jaxprgen.compile([x, n], Repeated()(x[0], n)).jaxpr(ONES, 2)
 
 

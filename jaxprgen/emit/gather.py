@@ -45,7 +45,15 @@ from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, Unsupport
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
-Entry: TypeAlias = int | slice | Value | None
+
+class Places(NamedTuple):
+    """Where a mask of this shape is true: positions on each of its axes, in an index."""
+
+    arrays: list[Value]
+    shape: Shape
+
+
+Entry: TypeAlias = int | slice | Value | Places | None
 
 
 class Points(NamedTuple):
@@ -83,8 +91,12 @@ def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, E
         if entry is None:
             found.append((None, None))
             continue
-        is_mask = not isinstance(entry, (int, slice)) and dtype_of(entry) == BOOL
-        entries = _where_true(shape, axis, entry) if is_mask else [entry]  # type: ignore[arg-type]
+        entries: list[Entry] = [entry]
+        if type(entry) is Places:
+            check_mask(shape, axis, entry.shape)
+            entries = [*entry.arrays]
+        elif not isinstance(entry, (int, slice)) and dtype_of(entry) == BOOL:  # type: ignore[arg-type]
+            entries = _where_true(shape, axis, entry)  # type: ignore[arg-type]
         if axis + len(entries) > len(shape):
             raise IndexOutOfBoundsError(f"Too many indices for an array of shape {shape}.")
         found += [(axis + i, e) for i, e in enumerate(entries)]
@@ -93,17 +105,17 @@ def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, E
 
 
 def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
-    check_mask(shape, axis, mask)
-    value = known(mask)
-    assert value is not None
-    if not value.ndim:
+    check_mask(shape, axis, shape_of(mask))
+    if not shape_of(mask):
         raise UnsupportedOpError(
             "A mask without axes makes an axis of its own in NumPy, which Aesara does not declare."
         )
+    value = known(mask)
+    assert value is not None
     return list(np.nonzero(value))
 
 
-def check_mask(shape: Shape, axis: int, mask: Value) -> None:
+def check_mask(shape: Shape, axis: int, own: Shape) -> None:
     """A mask has the sizes of the axes that it is for, from ``axis`` on.
 
     Raises
@@ -111,7 +123,6 @@ def check_mask(shape: Shape, axis: int, mask: Value) -> None:
     IndexOutOfBoundsError
         It has others. (NumPy's is an IndexError, too.)
     """
-    own = shape_of(mask)
     if own != shape[axis : axis + len(own)]:
         raise IndexOutOfBoundsError(
             f"A mask of shape {own} does not fit an array of shape {shape} from axis {axis} on."
@@ -296,7 +307,7 @@ def block_of(
     """
     axis = next(i for i, e in enumerate(index) if not isinstance(e, slice))
     mask: Value = index[axis]  # type: ignore[assignment]
-    check_mask(shape_of(x), axis, mask)
+    check_mask(shape_of(x), axis, shape_of(mask))
     every = [slice(None)] * len(shape_of(mask))
     slices: list[ix.Index] = [*index[:axis], *every, *index[axis + 1 :]]  # type: ignore[list-item]
     return ix.take(b, x, slices), mask, axis, slices

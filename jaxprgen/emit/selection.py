@@ -99,8 +99,18 @@ def _spread(b: Builder, mask: Value, axis: int, rank: int) -> Value:
 
 def count(b: Builder, mask: Value) -> Value:
     """How many elements a mask selects; int64 (int32 where x64 is off)."""
-    ones = ew.convert(b, mask, ew.canonical(INT64))
-    return reduce.sum(b, ones, range(len(shape_of(mask))))
+
+    def counted() -> tuple[Value, Value]:
+        ones = ew.convert(b, mask, ew.canonical(INT64))
+        return reduce.sum(b, ones, range(len(shape_of(mask)))), mask
+
+    return b.once(("count", id(mask)), counted)[0]
+
+
+def count_is(b: Builder, mask: Value, number: int) -> None:
+    """Take it as known how many elements a mask selects."""
+    found: Value = np.asarray(number, ew.canonical(INT64))
+    b.once(("count", id(mask)), lambda: (found, mask))
 
 
 def positions(b: Builder, mask: Value) -> Value:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.selection import Selected
@@ -13,6 +13,8 @@ from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.known import FOLD_LIMIT
 from jaxprgen.ir import Builder
+
+D = TypeVar("D", bound=Hashable)
 
 
 class Driver(Protocol):
@@ -32,8 +34,8 @@ class Driver(Protocol):
         ...
 
     def decided(
-        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], int]
-    ) -> int | None:
+        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
+    ) -> D | None:
         """What a step decides by values of its inputs, if it is to."""
         ...
 
@@ -113,7 +115,7 @@ class RuleContext(NamedTuple):
         """The value of an input, if it follows from shapes and constants; else None."""
         return self.driver.known(self.step, position)
 
-    def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], int]) -> int | None:
+    def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], D]) -> D | None:
         """What ``decide`` makes of the values of inputs, where a program depends on it.
 
         That is where `undecided` was called for the node before. The inputs stay arguments of the

@@ -26,8 +26,9 @@ class Decisions(NamedTuple):
     Attributes
     ----------
     nodes
-        Those that are to decide: loops of which it has to be known how many steps they take, and
-        branchings of which it has to be known which branch is taken.
+        Those that are to decide: loops of which it has to be known how many steps they take,
+        branchings of which it has to be known which branch is taken, and what has as many elements
+        as values say, such as what a mask selects.
     values
         The values of arguments that they may ask for, by position.
     found
@@ -36,4 +37,4 @@ class Decisions(NamedTuple):
 
     nodes: frozenset[Any]
     values: Mapping[int, Any]
-    found: list[int | None]
+    found: list[Any]

@@ -22,14 +22,14 @@ from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
-from jaxprgen.frontend.context import RuleContext
+from jaxprgen.frontend.context import D, RuleContext
 from jaxprgen.frontend.decisions import Decisions, ValueNeededError
 from jaxprgen.frontend.derived import derived
 from jaxprgen.frontend.graph import KEY, OutputType, Plan, Step
 from jaxprgen.frontend.known import known_and_small
 from jaxprgen.frontend.registry import (
     Rule,
-    bound_inputs,
+    deciding_inputs,
     find_deferred_rule,
     find_rule,
     find_selected_rule,
@@ -215,21 +215,25 @@ class Lowering:
     def known(self, step: Step, position: int) -> Array | None:
         """The value of a step's input, or None; see `RuleContext.known`."""
         if position not in static_inputs(type(step.node.op), step.node):
-            _declared(step, position, "bound", bound_inputs)
+            _declared(step, position, "decides", deciding_inputs)
         try:
             return self._values(step, [position])[0]
         except (ValueNeededError, StaticShapeError):
             return None
 
     def decided(
-        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], int]
-    ) -> int | None:
+        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
+    ) -> D | None:
         """What a step decides by values of its inputs; see `RuleContext.decided`."""
         if step.node not in self._decisions.nodes:
             return None
         try:
             found = decide(self._values(step, positions, "", self._decisions.values))
-        except (ValueNeededError, StaticShapeError):
+        except StaticShapeError:
+            found = None
+        except ValueNeededError as needed:
+            if needed.node is not None:  # Another node is to decide first.
+                raise
             found = None
         self._decisions.found.append(found)
         return found
@@ -241,6 +245,8 @@ class Lowering:
         try:
             self._values(step, positions, "", self._decisions.values)
         except ValueNeededError as error:
+            if error.node is not None:  # Another node is to decide first.
+                raise
             needed, where = error.inputs, error.where
         except StaticShapeError as error:
             found = StaticShapeError(f"{text}\n{error}")

@@ -20,7 +20,7 @@ class Registration(NamedTuple):
     rule: Rule
     static: Positions
     shape_only: Positions
-    bound: Positions
+    decides: Positions
     needs: Callable[[Any, int], Sequence[int]] | None
 
 
@@ -39,7 +39,7 @@ def lowers(
     folds: bool = True,
     static: Positions = (),
     shape_only: Positions = (),
-    bound: Positions = (),
+    decides: Positions = (),
     needs: Callable[[Any, int], Sequence[int]] | None = None,
 ) -> Callable[[R], R]:
     """Register a rule for Op classes and, unless they have their own, their subclasses.
@@ -63,10 +63,10 @@ def lowers(
         Positions, or a function that gives those of a node.
     shape_only
         The inputs that matter to the result by their shape at most, in the same form.
-    bound
-        The inputs whose values the rule asks for (`RuleContext.known`) as they follow from shapes
-        and constants: sizes depend on them that no argument is asked for. It may ask so for what
-        is ``static``, too.
+    decides
+        The inputs of which no more matters to shapes than what the rule decides by their values,
+        as a number of elements (`RuleContext.decided`). Where these follow from shapes and
+        constants, it takes them as they are (`RuleContext.known`), as it may what is ``static``.
     needs
         The inputs that matter to one output by their values, as a function of the node and the
         output's position; without it all but those of ``shape_only`` matter to every output.
@@ -86,7 +86,7 @@ def lowers(
                     f"{_rules[op_type].rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = Registration(rule, static, shape_only, bound, needs)
+            _rules[op_type] = Registration(rule, static, shape_only, decides, needs)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -179,10 +179,10 @@ def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:
     return [i for i in range(len(node.inputs)) if i not in idle]
 
 
-def bound_inputs(op_type: type, node: Any) -> Sequence[int]:
-    """The inputs of the node whose values must follow from shapes and constants."""
+def deciding_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node by whose values its rule decides something."""
     found = _find(op_type)
-    return _positions(found.bound, node) if found else ()
+    return _positions(found.decides, node) if found else ()
 
 
 def _find(op_type: type) -> Registration | None:

@@ -309,15 +309,17 @@ def test_a_run_time_mask():
     mask.name = "mask"
     two = at.set_subtensor(x[mask[:, 0], mask[0]], 0.0)
     for out in (x[mask], x[mask[:, 0], 1:], x[mask[:, 0], mask[0]], two, x[mask] * y):
+        f = assert_agrees([x, y], [out], [ramp(2, 3) + 1, ramp(5)])
         with pytest.raises(StaticShapeError) as caught:
-            jaxprgen.compile([x, y], out)(ramp(2, 3), ramp(6))
-        first, second, *_, last = str(caught.value).splitlines()
+            jax.jit(f)(ramp(2, 3), ramp(6))
+        first, second, _, third, *_, last = str(caught.value).splitlines()
         assert first.startswith("How many elements of ")
         assert "decides a shape, and is known only when the program runs; keep" in first
-        assert "Advanced" in second
+        assert second.startswith("A shape depends on the value of input 'x', which is a tracer")
+        assert "Advanced" in third
         assert "test_advanced_subtensor.py" in last
     with pytest.raises(StaticShapeError, match="elements of mask are true"):
-        jaxprgen.compile([x], x[mask])(ramp(2, 3))
+        jax.jit(jaxprgen.compile([x], x[mask]))(ramp(2, 3))
 
 
 def test_a_mask_of_other_sizes():
@@ -342,12 +344,19 @@ def test_nonzero_of_what_is_known(shape, dtype):
 
 def test_nonzero_of_an_argument():
     x = at.vector("x")
+    f = assert_agrees([x], [at.nonzero(x)[0]], [np.array([0.0, np.nan, -0.0, 2])])
+    assert f(np.array([1.0, 0, 3, 0])).tolist() == [0, 2]
+    assert f.cache_info().misses == 1
     with pytest.raises(StaticShapeError) as caught:
-        jaxprgen.compile([x], at.nonzero(x)[0])(ramp(3))
-    assert str(caught.value).splitlines()[:3] == [
+        jax.jit(f)(ramp(3))
+    assert str(caught.value).splitlines()[:5] == [
         "How many elements of x are true decides a shape, and is known only when the program "
         "runs; keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as "
         "weights. Or give the result a size: jaxprgen.compile(..., sizes={variable: n}).",
+        "A shape depends on the value of input 'x', which is a tracer (DynamicJaxprTracer) under "
+        "a JAX transformation.",
+        "Pass 'x' as a concrete array: call this outside of the transformation, close over it, or "
+        "give the array a size that does not depend on it.",
         "  in Nonzero(x)",
         "    x: float64[3]",
     ]

@@ -12,7 +12,7 @@ from laws import assert_agrees, assert_same, equations
 import jaxprgen
 from jaxprgen.errors import IndexOutOfBoundsError, InvalidGraphError, StaticShapeError
 
-x, y = at.dvectors("x", "y")
+x, y, v = at.dvectors("x", "y", "v")
 n = at.lscalar("n")
 A, B = np.array([1.0, 2.0]), np.array([3.0, np.nan, 5.0])
 both = tl.make_list([x, y])
@@ -85,14 +85,31 @@ def test_known_items_are_removed():
     left = tl.remove(known, x.shape)
     f = assert_agrees([x, y], [left[0], left[1], tl.length(left)], [A, B])
     assert equations(f, A, B) == []
+
+
+def test_arguments_decide_which_item_is_removed():
+    """One program for each item that is, and one where none is."""
+    left = tl.remove(tl.make_list([y, x, x * 2, x]), v)
+    f = jaxprgen.compile([x, y, v], [left[-1], left[1] + 1, tl.length(left)])
+    for a, b, c, number in ((A, B, A, 1), (A + 1, B, A + 1, 1), (A, A, A, 2), (A, B, B[:1], 3)):
+        theirs = [b, a, a * 2, a]
+        equal = (i for i, each in enumerate(theirs) if np.array_equal(each, c))
+        theirs.pop(next(equal, len(theirs))) if number < 3 else None
+        for mine, yours in zip(f(a, b, c), [theirs[-1], theirs[1] + 1, len(theirs)], strict=True):
+            assert_same(mine, np.asarray(yours))
+        assert f.cache_info().misses == number
+    found = jaxprgen.check([x, y, v], tl.length(left))
+    assert found.compiles
+    assert found.static == ("x", "y", "v")
     with pytest.raises(StaticShapeError) as caught:
-        jaxprgen.compile([x, y], tl.length(tl.remove(both, x)))(A, B)
-    assert str(caught.value).splitlines()[0] == (
+        jax.jit(f)(A, B, A)
+    assert str(caught.value).splitlines()[:2] == [
         "Which item is removed, and whether any is, is decided by values that are known only when "
         "the program runs, and with it what the list holds. Remove by position instead: join the "
-        "slices before and behind it."
-    )
-    assert not jaxprgen.check([x, y], tl.length(tl.remove(both, x))).compiles
+        "slices before and behind it.",
+        "A shape depends on the value of input 'x', which is a tracer (DynamicJaxprTracer) under "
+        "a JAX transformation.",
+    ]
 
 
 def test_lists_are_no_arrays():

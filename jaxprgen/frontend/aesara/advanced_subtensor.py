@@ -21,6 +21,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import selection as sel
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.values import (
@@ -40,7 +41,6 @@ from jaxprgen.errors import (
     JaxprGenError,
     PositionOutOfBoundsError,
     ShapeMismatchError,
-    StaticShapeError,
 )
 from jaxprgen.frontend.aesara.subtensor import check_bounds
 from jaxprgen.frontend.context import RuleContext
@@ -86,17 +86,21 @@ def _counted_masks(node: Apply) -> Sequence[int]:
     return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
 
 
-@lowers(AdvancedSubtensor, AdvancedSubtensor1, bound=_masks)
+@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks)
 def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
-    """``x[index]``. What masks select is known while emitting, integers need not be.
+    """``x[index]``. How much masks select is known while emitting, integers need not be.
 
-    If a single mask is not known, nobody may ask how much it selects.
+    If it is a single mask, nobody asks how much it selects but who needs to know it.
     """
     mask = lone_mask(ctx.node, 1)
     if mask is not None and ctx.known(mask) is None:
         if ctx.size is not None:
             return bounded.select(ctx.builder, x, index, ctx.size)
-        return ga.select(ctx.builder, x, index, lambda: _unknown(ctx, mask, located=True))
+        counts = ctx.decided([mask], _counts)
+        if counts is not None:
+            sel.count_is(ctx.builder, index[mask - 1], *counts)
+            return bounded.select(ctx.builder, x, index, *counts, exact=True)
+        return ga.select(ctx.builder, x, index, lambda: _unknown(ctx, [mask]))
     return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
 
 
@@ -105,6 +109,8 @@ def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) 
     """Rows by integers of which a mask selects some, such as those that `nonzero` gives."""
     b, first = ctx.builder, next(v for v in (x, *index) if type(v) is Selected)
     if any(type(i) is not Selected or i.mask is not first.mask or i.axis for i in index):
+        raise first.refuse()
+    if any(dtype_of(i.values) == BOOL for i in index):
         raise first.refuse()
     if type(x) is Selected:
         raise x.refuse()
@@ -142,7 +148,7 @@ def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
     return shape_of(mask) == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
 
 
-@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, bound=_counted_masks)
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks)
 def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
 
@@ -171,47 +177,76 @@ def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bo
 
 
 def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.Entry]:
-    """The index with the values of its masks; run-time integers are checked."""
+    """The index with the places where masks are true; run-time integers are checked."""
+    masks = _places(ctx, index, first)
     entries: list[ga.Entry] = [
-        entry if entry is None or isinstance(entry, slice) else _integers(ctx, entry, first + i)
-        for i, entry in enumerate(index)
+        entry
+        if entry is None or isinstance(entry, slice)
+        else masks.get(i, _integers(ctx.builder, entry))
+        for i, entry in enumerate(index, first)
     ]
-    shape = shape_of(x)
-    check_bounds(ctx, shape, ga.entries_by_axis(shape, entries))
+    shape, limits = shape_of(x), _limits(ctx, entries, first)
+    by_axis = ga.entries_by_axis(shape, entries)
+    unsure = [(axis, e) for axis, e in by_axis if limits.get(id(e), np.inf) > shape[axis]]
+    check_bounds(ctx, shape, unsure)
     return entries
 
 
-def _integers(ctx: RuleContext, entry: Value, position: int) -> Value:
-    dtype = dtype_of(entry)
-    if dtype == np.uint64 and shape_of(entry):  # As in NumPy: 2**64 - 1 is -1, but in a scalar.
-        return ew.convert(ctx.builder, entry, INT64)
-    if dtype != BOOL:
-        return entry
-    value = known(entry)
-    return _known(ctx, position) if value is None else value
+def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[int, int]:
+    """What is above all integers of an entry, where it says where a mask is true; by identity."""
+    found: dict[int, int] = {}
+    for entry, place in zip(entries, ctx.step.inputs[first:], strict=True):
+        if type(entry) is ga.Places:
+            found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
+        maker, output = ctx.driver.plan.producers.get(place, (None, 0))
+        if maker and isinstance(maker.node.op, Nonzero):
+            mask = ctx.driver.values[maker.inputs[0]]
+            size = (mask.shape if isinstance(mask, Deferred) else shape_of(mask))[output]
+            found.update({} if size is None else {id(entry): size})
+    return found
 
 
-def _known(ctx: RuleContext, position: int) -> Array:
-    """The value of an input that decides how many elements there are.
+def _integers(b: Builder, entry: Value) -> Value:
+    """As in NumPy, 2**64 - 1 is -1, but in a scalar."""
+    is_wide = dtype_of(entry) == np.uint64 and shape_of(entry)
+    return ew.convert(b, entry, INT64) if is_wide else entry
+
+
+def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.Entry]:
+    """Where masks are true, by the positions of these inputs.
 
     Raises
     ------
     StaticShapeError
-        It needs an argument's value.
+        How many places there are needs an argument's value.
     """
-    value = ctx.known(position)
-    if value is None:
-        raise _unknown(ctx, position)
-    return value
+    masks = [i for i in _masks(ctx.node) if i >= first and shape_of(index[i - first])]
+    found: dict[int, Any] = {i: known(index[i - first]) for i in masks}
+    found.update((i, ctx.known(i)) for i in masks if found[i] is None)
+    unknown = [i for i in masks if found[i] is None]
+    counts = ctx.decided(unknown, _counts) if unknown else ()
+    if counts is None:
+        raise _unknown(ctx, unknown)
+    for i, count in zip(unknown, counts, strict=True):
+        mask = index[i - first]
+        sel.count_is(ctx.builder, mask, count)
+        found[i] = ga.Places(bounded.nonzero(ctx.builder, mask, count), shape_of(mask))
+    return found
 
 
-def _unknown(ctx: RuleContext, position: int, *, located: bool = False) -> JaxprGenError:
-    """The error of a mask whose value is not known."""
-    error = StaticShapeError(
-        f"How many elements of {ctx.label(position)} are true decides a shape, and is known "
-        f"only when the program runs; {MASKED}. {SIZED}"
+def _counts(masks: Sequence[Array]) -> tuple[int, ...]:
+    """How many elements are not zero."""
+    return tuple(int(np.count_nonzero(mask)) for mask in masks)
+
+
+def _unknown(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
+    """The error of masks of which it is not known how much they select, which may be asked for."""
+    names = " and of ".join(map(ctx.label, positions))
+    return ctx.undecided(
+        positions,
+        f"How many elements of {names} are true decides a shape, and is known only when the "
+        f"program runs; {MASKED}. {SIZED}",
     )
-    return ctx.located(error) if located else error
 
 
 def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> None:
@@ -219,6 +254,8 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
         selected = sel.count(b, mask)
         return ew.equal(b, selected, like(selected, count))
 
+    if known(sel.count(ctx.builder, mask)) == count:
+        return
     ctx.require(
         holds,
         ShapeMismatchError,
@@ -228,19 +265,22 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
     )
 
 
-@lowers(Nonzero, bound=(0,))
+@lowers(Nonzero, decides=(0,))
 def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     """Where a value is not zero, as one array of indices for each of its axes.
 
-    It is known, or the arrays are given a size, or nobody may ask how long they are.
+    It is known, or the arrays are given a size, or nobody asks how long they are but who needs to
+    know it.
     """
     value = ctx.known(0)
     if value is not None:
         return list(np.nonzero(value))
     if ctx.size is not None:
         return bounded.nonzero(ctx.builder, x, ctx.size)
-    mask = ew.truth(ctx.builder, x)
-    return sel.places(ctx.builder, mask, lambda: _unknown(ctx, 0, located=True))
+    counts = ctx.decided([0], _counts)
+    if counts is not None:
+        return bounded.nonzero(ctx.builder, x, *counts)
+    return sel.places(ctx.builder, ew.truth(ctx.builder, x), lambda: _unknown(ctx, [0]))
 
 
 @lowers(PermuteRowElements, static=(2,))

@@ -17,19 +17,19 @@ from jaxprgen.emit.values import Value
 from jaxprgen.frontend import derivatives, nested
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import bound_inputs, lowers, needed_inputs, static_inputs
+from jaxprgen.frontend.registry import deciding_inputs, lowers, needed_inputs, static_inputs
 
 
 class _Inside(NamedTuple):
     """What the inputs of a graph are to what is inside, as bits of one number for each of them.
 
-    That is to each output those whose values it depends on; and those whose values decide shapes
-    and whose values decide sizes that no argument is asked for.
+    That is to each output those whose values it depends on; and those whose values are shapes,
+    and by whose values nodes decide shapes.
     """
 
     needs: list[int]
     static: int
-    bound: int
+    decides: int
 
 
 _found: WeakKeyDictionary[FunctionGraph, _Inside] = WeakKeyDictionary()
@@ -44,15 +44,15 @@ def _inside(graph: FunctionGraph) -> _Inside:
 
 def _look_inside(graph: FunctionGraph) -> _Inside:
     needs: dict[Variable, int] = {v: 1 << i for i, v in enumerate(graph.inputs)}
-    static = bound = 0
+    static = decides = 0
     for node in toposort(graph.outputs, set(graph.inputs)):
         op_type = type(node.op)
         own = [needs.get(v, 0) for v in node.inputs]
         static |= _union(own[i] for i in static_inputs(op_type, node))
-        bound |= _union(own[i] for i in bound_inputs(op_type, node))
+        decides |= _union(own[i] for i in deciding_inputs(op_type, node))
         for i, output in enumerate(node.outputs):
             needs.setdefault(output, _union(own[k] for k in needed_inputs(op_type, node, i)))
-    return _Inside([needs.get(v, 0) for v in graph.outputs], static, bound)
+    return _Inside([needs.get(v, 0) for v in graph.outputs], static, decides)
 
 
 def _union(parts: Any) -> int:
@@ -64,7 +64,7 @@ def _positions(bits: int) -> Sequence[int]:
 
 
 def positions_inside(graph: Any, how: str) -> Sequence[int]:
-    """The inputs of a graph that decide shapes inside of it, "static", or sizes, "bound"."""
+    """The inputs of a graph that are "static" to nodes inside of it, or what "decides" there."""
     return _positions(getattr(_inside(graph), how))
 
 
@@ -72,7 +72,7 @@ def positions_inside(graph: Any, how: str) -> Sequence[int]:
     OpFromGraph,
     folds=False,
     static=lambda node: positions_inside(node.op.fgraph, "static"),
-    bound=lambda node: positions_inside(node.op.fgraph, "bound"),
+    decides=lambda node: positions_inside(node.op.fgraph, "decides"),
     needs=lambda node, output: _positions(_inside(node.op.fgraph).needs[output]),
 )
 def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:

@@ -20,8 +20,8 @@ from jaxprgen.emit import bounded, create, cumulative, ravel
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
-from jaxprgen.emit.values import Value, dtype_of, known, shape_of
-from jaxprgen.errors import PositionOutOfBoundsError, StaticShapeError
+from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.errors import PositionOutOfBoundsError
 from jaxprgen.frontend.aesara.advanced_subtensor import SIZED
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
@@ -43,35 +43,55 @@ def lower_cumulative(ctx: RuleContext, x: Value) -> Value:
     return _CUMULATIVE[ctx.op.mode](ctx.builder, *_along(ctx.builder, x, ctx.op.axis))
 
 
-@lowers(Repeat, folds=False, static=(1,))
+@lowers(Repeat, folds=False, decides=(1,))
 def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
-    """Every slice as often as is known while emitting."""
-    rows, axis = _along(ctx.builder, x, ctx.op.axis)
-    shape = shape_of(rows)
-    each = sh.repeat_counts(ctx.static(1), shape[axis])
+    """Every slice as often as its count says; how many slices that makes is known."""
+    b, (rows, axis) = ctx.builder, _along(ctx.builder, x, ctx.op.axis)
+    shape, times = shape_of(rows), ctx.known(1)
+    length = shape[axis]
+    if times is None:
+        total = ctx.decided([1], lambda n: int(sh.repeat_counts(n[0], length).sum()))
+        if total is None:
+            raise ctx.undecided(
+                [1],
+                "How often slices are repeated decides a shape, and is known only when the program "
+                "runs. Give the result a size that does not depend on it: take as many slices as "
+                "there can be, by integers.",
+            )
+        if shape_of(counts) == (length,) != (1,):
+            return bounded.repeat(b, rows, counts, axis, total)
+        times = np.asarray([total // max(length, 1)])
+    each = sh.repeat_counts(times, length)
     size = math.prod(shape[:axis] + shape[axis + 1 :]) * int(each.sum())
     folded = ctx.fold((x, counts), (size,))
-    return list(folded) if folded else sh.repeat(ctx.builder, rows, each, axis)
+    return list(folded) if folded else sh.repeat(b, rows, each, axis)
 
 
-@lowers(Unique, folds=False, bound=(0,))
+@lowers(Unique, folds=False, decides=(0,))
 def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
-    """Of known values, or with a size: nothing else tells how many there are."""
+    """Of known values, or as many as there are known to be, or as a given size says."""
     values, op = known(x), ctx.op
-    if values is None and ctx.size is not None:
-        different = bounded.unique(ctx.builder, x, op.axis, ctx.size)
+    if values is None:
+        size = ctx.decided([0], lambda xs: _count(op, *xs)) if ctx.size is None else ctx.size
+        if size is None:
+            raise ctx.undecided(
+                [0],
+                "How many different values there are decides the shape of the result, and the "
+                "values are known only when the program runs. Compute what is unique outside of "
+                "the graph, and give it as an input; or keep the shape: sort, and mark what "
+                f"differs from the one before it. {SIZED}",
+            )
+        different = bounded.unique(ctx.builder, x, op.axis, size)
         asked = (True, op.return_index, op.return_inverse, op.return_counts)
         return [v for v, wanted in zip(different, asked, strict=True) if wanted]
-    if values is None:
-        raise StaticShapeError(
-            "How many different values there are decides the shape of the result, and the values "
-            "are known only when the program runs. Compute what is unique outside of the graph, "
-            "and give it as an input; or keep the shape: sort, and mark what differs from the one "
-            f"before it. {SIZED}"
-        )
     found = np.unique(values, op.return_index, op.return_inverse, op.return_counts, op.axis)
     first, *rest = found if isinstance(found, tuple) else (found,)
     return [first, *(v.reshape(-1) for v in rest)]  # In NumPy 2 the inverse has x's shape.
+
+
+def _count(op: Unique, x: Array) -> int:
+    """How many different elements there are, or slices along an axis."""
+    return np.unique(x, axis=op.axis).shape[op.axis or 0]
 
 
 @lowers(SearchsortedOp)

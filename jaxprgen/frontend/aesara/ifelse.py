@@ -27,7 +27,7 @@ def _inside(how: str) -> Callable[[Any], Sequence[int]]:
 
 
 @lowers_deferred(Branches)
-@lowers(IfElse, Branches, folds=False, static=_inside("static"), bound=_inside("bound"))
+@lowers(IfElse, Branches, folds=False, static=_inside("static"), decides=_inside("decides"))
 def lower_if_else(ctx: RuleContext, *xs: Value) -> list[Any]:
     """The branch that is taken, and what only that needs; the other is not computed."""
     op: Branches = ctx.op  # The plan has gathered what belongs to every `IfElse`.

@@ -59,7 +59,7 @@ def _inside(layout: Layout, how: str) -> list[int]:
 
 
 @lowers_deferred(Scan)
-@lowers(Scan, folds=False, static=_static, bound=lambda node: _inside(layout_of(node), "bound"))
+@lowers(Scan, folds=False, static=_static, decides=lambda node: _inside(layout_of(node), "decides"))
 def lower_scan(ctx: RuleContext, *xs: Any) -> list[Any]:
     """A loop; what of its traces is used decides what it stacks."""
     return lower_loop(ctx, layout_of(ctx.node), xs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from aesara.typed_list.basic import (
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
-from jaxprgen.errors import IndexOutOfBoundsError, StaticShapeError
+from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.registry import lowers
 from jaxprgen.ir import Builder
@@ -105,17 +106,25 @@ def _equal(b: Builder, x: Any, y: Any) -> Value:
     return reduce.bitwise_and(b, same, range(len(shape_of(x))))
 
 
-@lowers(Remove, folds=False, bound=(0, 1))
-def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> Any:
-    """The list without the first item that is equal to one: of known values only."""
+@lowers(Remove, folds=False, decides=(0, 1))
+def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
+    """The list without the first item that is equal to one; which it is, is known."""
     both = _known([items, item])
-    if both is None:
-        raise StaticShapeError(
+    are_equal = ctx.node.inputs[0].type.ttype.values_eq
+
+    def first_equal(values: Sequence[Any]) -> int:
+        found = (i for i, each in enumerate(values[0]) if are_equal(each, values[1]))
+        return next(found, len(values[0]))
+
+    where = ctx.decided([0, 1], first_equal) if both is None else first_equal(both)
+    if where is None:
+        raise ctx.undecided(
+            [0, 1],
             "Which item is removed, and whether any is, is decided by values that are known only "
             "when the program runs, and with it what the list holds. Remove by position instead: "
-            "join the slices before and behind it."
+            "join the slices before and behind it.",
         )
-    return ctx.evaluate(*both)
+    return [items[:where] + items[where + 1 :]]
 
 
 @lowers(Count, folds=False)

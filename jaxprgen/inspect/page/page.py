@@ -117,7 +117,7 @@ def _check(check: GraphCheck) -> str:
     """What decides shapes, and the nodes that are not simply compiled; then all of it as text."""
     deciding = (
         (
-            each.how,
+            "static",
             each.name,
             f"{each.role}, whose value decides a shape",
             " → ".join(map(str, each.chain)),

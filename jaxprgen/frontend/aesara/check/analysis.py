@@ -26,12 +26,12 @@ from jaxprgen.frontend.aesara.check.findings import (
 from jaxprgen.frontend.aesara.check.selections import uncounted
 from jaxprgen.frontend.aesara.check.stages import largest_subset
 from jaxprgen.frontend.aesara.check.traces import deciding_steps, ends_alone
-from jaxprgen.frontend.aesara.check.unruled import remedy_of, static_of
+from jaxprgen.frontend.aesara.check.unruled import static_of
 from jaxprgen.frontend.aesara.library import frame_of, is_array, name_of
 from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.aesara.plan import ends_of
 from jaxprgen.frontend.registry import (
-    bound_inputs,
+    deciding_inputs,
     find_rule,
     is_supported,
     needed_inputs,
@@ -73,12 +73,9 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
     open_ended = {n: steps for n in nodes if (steps := deciding_steps(n))}
     unknown = {n for n in nodes if n in open_ended or flow.sources(n, facts[n].sizes)}
     deciding = [*flow.routes(lambda f: f.static), *flow.routes(lambda f: f.sizes)]
-    free = uncounted(nodes, unknown, wanted, deciding)
-    for node in free:
-        facts[node] = facts[node]._replace(sizes=())
-    for node in open_ended.keys() - free:
-        static = sorted({*facts[node].static, *open_ended[node]})
-        facts[node] = facts[node]._replace(static=static)
+    for node in set(nodes) - uncounted(nodes, unknown, wanted, deciding):
+        own, steps = facts[node], open_ended.get(node, ())
+        facts[node] = own._replace(static=sorted({*own.static, *own.sizes, *steps}))
     checks = {node: _checked(node, facts[node], flow) for node in nodes}
     blocked = {node for node in nodes if checks[node].verdict in BLOCKED}
     leaves = dict.fromkeys([*given, *flow.leaves, *filter(flow.is_leaf, wanted)])
@@ -104,8 +101,7 @@ class _Facts(NamedTuple):
     """A node's verdict by itself, and what its inputs are to it.
 
     ``static`` are the inputs whose values decide shapes, ``needs`` those whose values matter to
-    each output. By the values of those at ``sizes``, too, it has sizes, which no argument is
-    asked for.
+    each output. Those at ``sizes`` decide some, too, if anyone needs to know them.
     """
 
     verdict: str
@@ -157,7 +153,7 @@ def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
             if not is_supported(inner.op):
                 found = _no_rule(inner, f"inside of it, {inner.op} has no rule")
                 return found._replace(static=static, needs=needs)
-        return _Facts("jit", static, needs, sizes=bound_inputs(op_type, node))
+        return _Facts("jit", static, needs, sizes=deciding_inputs(op_type, node))
     return _no_rule(node, "no rule")._replace(static=static, needs=needs)
 
 
@@ -258,23 +254,17 @@ class _Flow:
 def _deciding(
     leaves: Iterable[Variable], flow: _Flow, checks: dict[Apply, NodeCheck]
 ) -> Iterable[Deciding]:
-    ways: tuple[tuple[str, Callable[[_Facts], Sequence[int]]], ...] = (
-        ("static", lambda facts: facts.static),
-        ("bound", lambda facts: facts.sizes),
-    )
-    leaves = list(leaves)
-    for how, deciding in ways:
-        routes = flow.routes(deciding)
-        for leaf in leaves:
-            route = routes.get(leaf)
-            if route:
-                length, last, chain = route.length, route.last, [route.node]
-                while route.onward and len(chain) < CHAIN - 1:
-                    route = route.onward
-                    chain.append(route.node)
-                ends = chain if route.onward is None else [*chain, last]
-                found = tuple(checks[n] for n in ends)
-                yield Deciding(name_of(leaf), _role(leaf, flow.given), how, length, found)
+    routes = flow.routes(lambda facts: facts.static)
+    for leaf in leaves:
+        route = routes.get(leaf)
+        if route:
+            length, last, chain = route.length, route.last, [route.node]
+            while route.onward and len(chain) < CHAIN - 1:
+                route = route.onward
+                chain.append(route.node)
+            ends = chain if route.onward is None else [*chain, last]
+            found = tuple(checks[n] for n in ends)
+            yield Deciding(name_of(leaf), _role(leaf, flow.given), length, found)
 
 
 def _role(leaf: Variable, given: set[Variable]) -> str:
@@ -290,12 +280,7 @@ def _checked(node: Apply, facts: _Facts, flow: _Flow) -> NodeCheck:
     name = next((v.name for v in node.outputs if v.name), "")
     verdict, reason, remedy = facts.verdict, facts.reason, facts.remedy
     deciding = flow.sources(node, facts.static) if verdict == "jit" else ()
-    sizing = flow.sources(node, facts.sizes)
     if deciding:
         names = ", ".join(map(name_of, deciding))
         verdict, reason = "static", f"its shape is decided by the value of {names}"
-    elif sizing:  # Else constants decide the size.
-        names = ", ".join(map(name_of, sizing))
-        reason = f"the size of its result is decided by the values of {names}"
-        verdict, remedy = "bound", remedy_of(node)
     return NodeCheck(str(node.op), name, line, verdict, reason, remedy)

@@ -11,7 +11,7 @@ from aesara.graph.basic import Variable
 
 from jaxprgen.frontend.aesara.library import name_of
 
-BLOCKED = ("bound", "callback", "refused")
+BLOCKED = ("callback", "refused")
 """The verdicts of nodes that `jaxprgen.compile` does not take by itself."""
 CHAIN = 20
 """Nodes of a chain up to which all are kept, so that many long chains take no more than a few."""
@@ -26,7 +26,6 @@ class NodeCheck(NamedTuple):
 
     - "jit": it runs under `jax.jit`, given its inputs;
     - "static": so it does, once inputs that decide its shape by their values are static;
-    - "bound": the size of its result is known only when it ran, so it needs an upper bound;
     - "callback": no rule, but with ``compile(..., fallback="callback")`` its Python ``perform``
       runs on the host;
     - "refused": no rule, and nothing that would stand for one.
@@ -46,15 +45,13 @@ class NodeCheck(NamedTuple):
 class Deciding(NamedTuple):
     """A variable whose value decides a shape, and the nodes from it to the one whose shape it is.
 
-    ``role`` is "input", "shared variable" or "missing input". ``how`` is "static": its value
-    must be known while emitting; or "bound": no value of it gives the size before it ran. Of
-    several such chains this is a shortest one; of ``length`` nodes, more than `CHAIN` are the
-    first ones and the last.
+    ``role`` is "input", "shared variable" or "missing input". Its value must be known while
+    emitting. Of several such chains this is a shortest one; of ``length`` nodes, more than `CHAIN`
+    are the first ones and the last.
     """
 
     name: str
     role: str
-    how: str
     length: int
     chain: tuple[NodeCheck, ...]
 
@@ -108,7 +105,7 @@ class GraphCheck:
     @property
     def static(self) -> tuple[str, ...]:
         """The names of the inputs that must be static under `jax.jit`."""
-        return tuple(d.name for d in self.deciding if d.how == "static" and d.role == "input")
+        return tuple(d.name for d in self.deciding if d.role == "input")
 
     @property
     def verdict(self) -> str:
@@ -210,9 +207,7 @@ def _node_rows(nodes: Sequence[NodeCheck]) -> list[str]:
 
 
 def _deciding_rows(deciding: Deciding) -> list[str]:
-    if deciding.how == "bound":
-        what = "decides a size at run time"
-    elif deciding.role == "shared variable":
+    if deciding.role == "shared variable":
         what = "decides a shape, so each of its values gets a program"
     else:
         what = "must be static"

@@ -10,26 +10,13 @@ from typing import TypeVar
 
 from aesara.graph.basic import Apply
 
-from jaxprgen.frontend.aesara.advanced_subtensor import MASKED
 from jaxprgen.frontend.registry import Positions
 
 T = TypeVar("T")
 
-_COUNTED = "give the graph what it finds as an input, of a size that is fixed"
-DECLARED: dict[str, str] = {
-    "aesara.tensor.extra_ops.Unique": _COUNTED,
-    "aesara.typed_list.basic.Remove": _COUNTED,
-}
-"""What to do about Ops whose rules declare what must be known."""
-
 STATIC: dict[str, Positions] = {
     "aesara.tensor.random.op.RandomVariable": (1,),
 }
-
-
-def remedy_of(node: Apply) -> str:
-    """What to do about a node whose rule takes known inputs only; mostly these are masks."""
-    return _first(node, DECLARED) or MASKED
 
 
 def static_of(node: Apply) -> Sequence[int]:

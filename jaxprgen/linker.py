@@ -62,6 +62,8 @@ class JaxprLinker(JAXLinker):
         for variables, cells in given:
             for variable, storage in zip(variables, cells, strict=True):
                 storages.setdefault(variable, [None] if storage is None else storage)
+        for variable in graph.variables:  # Aesara's linkers have storage for all of them.
+            storages.setdefault(variable, [None])
         inputs = [Container(v, storages[v]) for v in graph.inputs]
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
         name = graph.name if (graph.name or "").isidentifier() else "main"

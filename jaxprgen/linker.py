@@ -19,6 +19,8 @@ from aesara.tensor.random.type import RandomType, random_state_type
 from jaxprgen import _jax
 from jaxprgen.arguments import are_plain
 from jaxprgen.cells import Cell, key_of, with_key
+from jaxprgen.frontend.aesara.library import is_array
+from jaxprgen.frontend.aesara.optional import is_no_array, may_be_no_array
 from jaxprgen.frontend.aesara.state import names_of
 from jaxprgen.function import CompiledFunction, calls_back
 from jaxprgen.passes import DEFAULT, Pass
@@ -79,8 +81,10 @@ class LinkedProgram:
     ----------
     program
         What is run; without outputs and updates there is none.
+    by_objects
+        Other programs, by the arguments that are no arrays.
     storage_map
-        The storage of inputs and outputs, where Aesara's functions look for it.
+        The storage of all variables, where Aesara's functions look for it.
     """
 
     need_update_inputs = False
@@ -109,14 +113,19 @@ class LinkedProgram:
         }
         self._written = [None] * len(new)
         names = names_of([v for _, v, _ in kept])
-        self.program: Any = graph.outputs and StatefulProgram(
-            [v for v, _ in others],
-            outputs,
-            {n: (v, Cell(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)},
-            {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new},
-            options,
-            callbacks,
-        )
+        arguments = [v for v, _ in others]
+        cells = {n: (v, Cell(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)}
+        updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
+
+        def program(held: dict[Variable, Any]) -> StatefulProgram:
+            inputs = [v for v in arguments if v not in held]
+            return StatefulProgram(inputs, outputs, cells, updates, options, callbacks, held)
+
+        self._program = program
+        self.by_objects: dict[Any, StatefulProgram] = {}
+        self._optional = [(v, c) for _, (v, c) in pairs if may_be_no_array(graph, v)]
+        strange = any(not is_array(v) for v, _ in self._optional)
+        self.program: Any = graph.outputs and not strange and program({})
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
         """Run on what is in storage; the outputs, and nothing for each update."""
@@ -124,15 +133,24 @@ class LinkedProgram:
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """The outputs for these arguments; what is updated is written."""
-        if not self.program:
+        held = {v: c.storage[0] for v, c in self._optional if is_no_array(c.storage[0])}
+        program = self._holding(held) if held else self.program
+        if not program:
             return []
         if self.generators:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
-        outputs = self.program(operands)
+        outputs = program([x for x in operands if not is_no_array(x)] if held else operands)
         for i, make in self._states.items():
             bits = np.asarray(jax.random.key_data(outputs[i]))
             outputs[i] = with_key(make(bits), outputs[i])
         return outputs
+
+    def _holding(self, held: dict[Variable, Any]) -> StatefulProgram:
+        """The program for arguments that are no arrays: of their values, as of static ones."""
+        key = tuple((v, repr(x)) for v, x in held.items())
+        if key not in self.by_objects:
+            self.by_objects[key] = self._program(held)
+        return self.by_objects[key]
 
 
 def _known(variable: Variable, container: Container) -> Container:

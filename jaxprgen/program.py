@@ -29,6 +29,8 @@ class StatefulProgram:
         The variables that cells hold the values of, with these, by name.
     updates
         The new values of some, by name.
+    held
+        Variables that have one value for all calls, among them those kept that are not read.
 
     Raises
     ------
@@ -46,20 +48,24 @@ class StatefulProgram:
         updates: Mapping[str, Variable],
         options: Options,
         callbacks: bool,
+        held: Mapping[Variable, Any] | None = None,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
         self._cells = {n: cell for n, (_, cell) in kept.items()}
+        read = {n: v for n, (v, _) in kept.items() if v not in (held or {})}
+        self._read = {n: self._cells[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
         plan = plan_of(
-            [*(v for v, _ in kept.values()), *inputs],
+            [*read.values(), *inputs],
             [*outputs, *(updates[n] for n in self._updated)],
             callbacks=callbacks,
             states=True,
+            held=held,
         )
         seconds = time.perf_counter() - start
-        donated = [i for i, n in enumerate(kept) if n in updates]
+        donated = [i for i, n in enumerate(read) if n in updates]
         self.compiled = CompiledFunction(plan, options, seconds)
         self._checked: dict[int, tuple[ClosedJaxpr, Any]] | None = {} if options.checks else None
         self._donating = (
@@ -88,7 +94,7 @@ class StatefulProgram:
         if not self._cells:
             return self._results(operands)
         with self._lock:
-            state = [cell.read() for cell in self._cells.values()]
+            state = [cell.read() for cell in self._read.values()]
             results = self._results([*state, *operands])
             for n, value in zip(self._updated, results[self._count :], strict=True):
                 self._cells[n].write(value)
@@ -112,10 +118,10 @@ class StatefulProgram:
         self, state: Mapping[str, Any], operands: Sequence[Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """The outputs for arguments and a state, and the new state; nothing is written."""
-        if set(state) != set(self._cells):
-            own, given = (", ".join(map(str, names)) or "nothing" for names in (self._cells, state))
+        if set(state) != set(self._read):
+            own, given = (", ".join(map(str, names)) or "nothing" for names in (self._read, state))
             raise StateError(f"The state of {self._name} is of {own}, not of {given}.")
-        results = self.compiled.results(*(state[n] for n in self._cells), *operands)
+        results = self.compiled.results(*(state[n] for n in self._read), *operands)
         new = dict(zip(self._updated, results[self._count :], strict=True))
         return results[: self._count], {**state, **new}
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from aesara.compile.io import In, Out
 from aesara.compile.mode import Mode, get_mode
+from aesara.tensor.basic import default
 from aesara.tensor.random.type import random_generator_type, random_state_type
 from aesara.tensor.random.utils import RandomStream
+from aesara.tensor.type_other import slicetype
 from laws import assert_same
 
 import jaxprgen
@@ -234,3 +236,39 @@ def test_as_the_default_mode():
     with aesara.config.change_flags(mode=get_mode("JAXPR")):
         f = aesara.function([x], x * 2)
     assert isinstance(f(ONES), jax.Array)
+
+
+def test_arguments_that_are_none():
+    """Where Aesara's Op takes None for a tensor: an argument, or a value from call to call."""
+
+    def script(mode):
+        t, u = at.dscalars("t", "u")
+        rows, columns = at.lscalars("rows", "columns")
+        either = aesara.function([t, u], default(t, u), mode=mode)
+        new = u + default(t, np.float64(3.4))
+        kept = aesara.function([u, In(t, update=new, value=12.0, name="t")], new, mode=mode)
+        ones = [at.eye(rows, columns), at.tri(rows, columns)]
+        made = aesara.function([rows, columns], ones, mode=mode)
+        results = [either(1.0, 2.0), either(None, 2.0), either(1.0, None), kept(3.0)]
+        kept["t"] = None
+        return [*results, kept(1.0), kept(2.0), *made(3, None), *made(2, 3)]
+
+    for theirs, ours in (both(script, mode) for mode in MODES.values()):
+        assert_all_same(ours, theirs)
+    with pytest.raises(ArgumentTypeError, match="Input 's' got a NoneType, not an array"):
+        aesara.function([s], s + default(s, np.float64(3.4)), mode="JAXPR")(None)
+
+
+def test_arguments_that_are_slices():
+    """Each makes a program, as numbers that decide shapes do."""
+    held, index = aesara.shared(np.arange(12.0).reshape(4, 3)), slicetype("index")
+    theirs, ours = both(lambda mode: aesara.function([index], held[index] * 2, mode=mode), "JAXPR")
+    for part in (slice(1, 3), slice(None, None, -1), slice(1, 3), slice(np.int64(3), None)):
+        assert_same(ours(part), theirs(part))
+    assert len(ours.vm.by_objects) == 3
+
+
+def test_storage_of_all_variables():
+    """Where Aesara's functions, and who looks into them, expect it."""
+    f = aesara.function([x], at.exp(x) + 1, mode="JAXPR")
+    assert set(f.vm.storage_map) >= set(f.maker.fgraph.variables)

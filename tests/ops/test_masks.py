@@ -403,7 +403,10 @@ def test_gradient_of_a_window():
     assert_same(ours, np.where([0, 1, 1, 0, 0, 0], 2 * A, 0))
 
 
-@pytest.mark.parametrize("out", [x[n : 2 * n], x[n : n + 3 : 2], x[n:], x[n : n - 1]], ids=str)
+NO_WINDOWS = [x[n : 2 * n], x[n : n + 3 : 2], x[n:], x[n : n - 1], at.roll(x[:, None], n)]
+
+
+@pytest.mark.parametrize("out", NO_WINDOWS, ids=str)
 def test_what_is_no_window_is_static(out):
     f = jaxprgen.compile([x, n], out)
     assert_agrees([x, n], [out], [A, 2])

@@ -96,10 +96,13 @@ def _dtypes(ctx: RuleContext) -> list[str]:
 
 
 @lowers(Eye, folds=False, static=(0, 1))
-def lower_eye(ctx: RuleContext, rows: Value, columns: Value, diagonal: Value) -> Any:
-    """Ones on a diagonal; the shape is known while emitting, the diagonal need not be."""
-    shape = _sizes(ctx, 0, 2)
-    folded = ctx.fold((rows, columns, diagonal), shape)
+def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Value) -> Any:
+    """Ones on a diagonal; the shape is known while emitting, the diagonal need not be.
+
+    None stands for as many columns as there are rows.
+    """
+    shape = _sizes(ctx, 0, 1) * 2 if columns is None else _sizes(ctx, 0, 2)
+    folded = ctx.fold((rows, rows if columns is None else columns, diagonal), shape)
     if folded is not None:
         return list(folded)
     return create.eye(ctx.builder, shape[0], shape[1], diagonal, ctx.dtype)

@@ -38,10 +38,13 @@ def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset:
 
 
 @lowers(Tri, folds=False, static=(0, 1))
-def lower_tri(ctx: RuleContext, rows: Value, columns: Value, offset: Value) -> Any:
-    """Ones on and below a diagonal; the shape is known while emitting."""
-    shape = ctx.static_int(0), ctx.static_int(1)
-    folded = ctx.fold((rows, columns, offset), shape)
+def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Value) -> Any:
+    """Ones on and below a diagonal; the shape is known while emitting.
+
+    None stands for as many columns as there are rows.
+    """
+    shape = ctx.static_int(0), ctx.static_int(0 if columns is None else 1)
+    folded = ctx.fold((rows, rows if columns is None else columns, offset), shape)
     if folded is not None:
         return list(folded)
     return diagonal.triangle(ctx.builder, *shape, offset, ctx.dtype)

@@ -33,10 +33,10 @@ def lower_identity(ctx: RuleContext, x: Value) -> Value:
     return x
 
 
-@lowers(Default, folds=False, shape_only=(1,))
-def lower_default(ctx: RuleContext, x: Value, default: Value) -> Value:
-    """The value: the default is for None, which no tensor of a graph is."""
-    return x
+@lowers(Default, folds=False)
+def lower_default(ctx: RuleContext, x: Value | None, default: Value | None) -> Value | None:
+    """The value, or another one in place of None: see `jaxprgen.frontend.aesara.optional`."""
+    return default if x is None else x
 
 
 def _mark(x: Value, mark: Callable[[Var], Var]) -> Value:

@@ -21,6 +21,8 @@ _SMALLEST = np.dtype(np.int32).itemsize
 
 def linear_form(variable: Variable, depth: int = _DEPTH) -> Form:
     """An integer scalar as a sum, as far as additions, subtractions and factors tell."""
+    if variable.type.ndim:  # type: ignore[attr-defined]
+        return {variable: 1}
     if isinstance(variable, Constant):
         return {None: int(variable.data)}
     node = variable.owner

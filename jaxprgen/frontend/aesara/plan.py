@@ -46,15 +46,18 @@ def plan_of(
     callbacks: bool = False,
     sizes: Mapping[Variable, int] | None = None,
     states: bool = False,
+    held: Mapping[Variable, Any] | None = None,
 ) -> Plan:
     """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`.
 
     With ``callbacks``, nodes without a rule call their Python implementation. With ``states``,
-    those of generators are inputs and outputs as others are, each a key.
+    those of generators are inputs and outputs as others are, each a key. Variables that are
+    ``held`` have one value for all calls, which may be no array.
     """
     inputs, outputs = ends_of(graph, outputs)
     nodes = toposort(outputs, set(inputs))
-    plan = _Planner(callbacks).plan(inputs if states else _with_key(inputs, nodes), outputs, nodes)
+    inputs = inputs if states else _with_key(inputs, nodes)
+    plan = _Planner(callbacks, held or {}).plan(inputs, outputs, nodes)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_no_array(variable)}")
@@ -96,8 +99,9 @@ def takes_size(node: Apply) -> bool:
 class _Planner:
     """Makes the plans of a graph and of those inside of it, each once."""
 
-    def __init__(self, callbacks: bool) -> None:
+    def __init__(self, callbacks: bool, held: Mapping[Variable, Any]) -> None:
         self._callbacks = callbacks
+        self._held = held
         self._inner: dict[int, tuple[Any, Plan]] = {}
 
     def inner(self, graph: FunctionGraph) -> Plan:
@@ -116,7 +120,8 @@ class _Planner:
         nodes: Sequence[Apply],
     ) -> Plan:
         """The plan of a graph of these nodes, which are in the order of computing."""
-        return fold_constants(_plan(inputs, outputs, nodes, self._callbacks, self.inner))
+        made = _plan(inputs, outputs, nodes, self._callbacks, self._held, self.inner)
+        return fold_constants(made)
 
 
 def _with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Variable]:
@@ -139,9 +144,10 @@ def _plan(
     outputs: Sequence[Variable],
     given: Sequence[Apply],
     callbacks: bool,
+    held: Mapping[Variable, Any],
     inner: Callable[[Any], Plan],
 ) -> Plan:
-    numbering = _Numbering()
+    numbering = _Numbering(held)
     for variable in inputs:
         numbering.add_leaf(variable)
     declared = tuple(_input(v) for v in inputs)
@@ -221,7 +227,8 @@ def _variables(given: Any, what: str) -> tuple[Variable, ...]:
 class _Numbering:
     """A place for every variable of a graph, in the order of computing."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Mapping[Variable, Any]) -> None:
+        self._held = held
         self.places: dict[Variable, int] = {}
         self.variables: list[Variable] = []
         self.values: list[Any] = []
@@ -258,6 +265,8 @@ class _Numbering:
         place = self.add_leaf(variable)
         if isinstance(variable.type, RandomType):
             self.generators.append(place)
+        elif variable in self._held:
+            self.values[place] = self._held[variable]
         elif isinstance(variable, Constant):
             self.values[place] = _constant(variable)
         elif isinstance(variable, SharedVariable):

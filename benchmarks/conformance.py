@@ -44,6 +44,7 @@ from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
+from jaxprgen.frontend.registry import is_supported
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
     inplace complex keepdims"""
@@ -209,7 +210,8 @@ def _cause(error: BaseException) -> str:
 class ProgramLinker(JaxprLinker):
     """The linker of the mode "JAXPR", with Aesara's run-time checks and NumPy's arrays as results.
 
-    Errors that are `REFUSALS` are put into the list of these.
+    Errors that are `REFUSALS` are put into the list of these. What tests define themselves is
+    called back; of Aesara's own Ops none is.
     """
 
     def __init__(self, refusals: list[BaseException]) -> None:
@@ -218,6 +220,7 @@ class ProgramLinker(JaxprLinker):
 
     def make_thunk(self, **storage: Any) -> Any:
         """What runs the program on what is stored as inputs, and stores its outputs."""
+        self._callbacks = _lacks_no_rule(self.fgraph)
         with _recorded(self._refusals):
             program, inputs, outputs = super().make_thunk(**storage)
         overwritten = _overwritten(self.fgraph)
@@ -236,6 +239,14 @@ class ProgramLinker(JaxprLinker):
 
         program.run = recorded
         return program, inputs, outputs
+
+
+def _lacks_no_rule(fgraph: Any) -> bool:
+    """Whether Aesara's own Ops all have rules."""
+    lacking = [n.op for n in fgraph.apply_nodes if not is_supported(n.op)]
+    scalars = [getattr(op, "scalar_op", op) for op in lacking]
+    parts = [[n.op for n in s.fgraph.apply_nodes] if hasattr(s, "fgraph") else [s] for s in scalars]
+    return not any(type(op).__module__.startswith("aesara.") for ops in parts for op in ops)
 
 
 def _array(variable: Any, x: Any) -> Any:

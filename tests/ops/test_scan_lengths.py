@@ -317,8 +317,8 @@ def test_a_length_is_decided_by_many_numbers_but_not_by_any_number_of_them():
     assert lines[:3] == [
         UNKNOWN,
         f"A shape depends on the value of input 'x', which is an array of {count + 1} elements.",
-        f"A loop or a branching decides by up to {count} elements how many steps it takes, or "
-        "which way.",
+        f"Up to {count} elements decide how many elements there are, how many steps a loop takes, "
+        "or which way a branching goes.",
     ]
 
 

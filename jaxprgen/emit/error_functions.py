@@ -90,13 +90,16 @@ def _quantile(q: Expression, tail: Expression) -> Expression:
 
 
 def _erfinv(x: Expression) -> Expression:
-    """The inverse of `erf` on [-1, 1], NaN outside; XLA's loses 1e-10 near the ends."""
-    return _quantile(0.5 * x, 0.5 * (1 - abs(x)))
+    """The inverse of `erf` on [-1, 1], NaN outside; XLA's loses 1e-10 near the ends.
+
+    That of zero of either sign is 0, as in SciPy.
+    """
+    return where(x.equals(0), 0, _quantile(0.5 * x, 0.5 * (1 - abs(x))))
 
 
 def _erfcinv(x: Expression) -> Expression:
-    """The inverse of `erfc` on [0, 2], NaN outside."""
-    return _quantile(0.5 * (1 - x), 0.5 * fx.minimum(x, 2 - x))
+    """The inverse of `erfc` on [0, 2], NaN outside; that of 1 is -0, as in SciPy."""
+    return where(x.equals(1), -0.0, _quantile(0.5 * (1 - x), 0.5 * fx.minimum(x, 2 - x)))
 
 
 def _slope(y: Expression) -> Expression:

@@ -101,6 +101,12 @@ def gamma_sign(x: Expression) -> Expression:
 
 
 @formula
+def gammaln(x: Expression) -> Expression:
+    """``log(|gamma(x)|)``; -inf at -inf, where there is no limit, as in SciPy."""
+    return where(x.equals(-math.inf), -math.inf, fx.lgamma(x))
+
+
+@formula
 def gamma(x: Expression) -> Expression:
     """The gamma function; NaN at negative integers, signed infinity at signed zeros."""
     value = gamma_sign(x) * fx.exp(fx.lgamma(x))

@@ -87,8 +87,6 @@ def _spreads(node: Any, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]])
 
 def _is_singular(kind: str, arrays: Sequence[Any]) -> bool:
     """Whether a special function has no limit there, or versions of SciPy differ."""
-    if kind == "GammaLn":
-        return bool(np.any(np.isneginf(arrays[0])))  # -inf in SciPy, inf in C: there is no limit.
     if kind == "Gamma":
         return bool(np.any((arrays[0] <= 0) & (arrays[0] == np.floor(arrays[0].real))))
     if kind in ("BetaInc", "BetaIncDer") and any(np.any(x <= 0) for x in arrays[:2]):

@@ -265,7 +265,7 @@ RULES: dict[type, ScalarRule] = {
             aem.Erfcx: error_functions.erfcx,
             aem.Erfcinv: error_functions.erfcinv,
             aem.Gamma: gamma_functions.gamma,
-            aem.GammaLn: special.gammaln,
+            aem.GammaLn: gamma_functions.gammaln,
             aem.Psi: gamma_functions.digamma,
             aem.TriGamma: gamma_functions.trigamma,
             aem.Chi2SF: incomplete_gamma.chi2sf,

@@ -19,7 +19,7 @@ from jaxprgen.passes.observers import Diff, Print, Time, Verify, every
 from jaxprgen.passes.pipeline import count_equations
 
 x = np.linspace(0, 1, 3)
-closed = jax.make_jaxpr(lambda x: jnp.sin(x) + jnp.sin(x))(x)
+closed = jax.make_jaxpr(lambda x: jnp.cos(jnp.exp(jnp.tanh(jnp.sin(x) + jnp.sin(x)))))(x)
 
 
 def untouched(closed):
@@ -62,24 +62,26 @@ def test_print_and_diff():
     observer = every(Print(printed), Diff(text))
     Pipeline((EliminateCommonSubexpressions(), untouched), observer)(closed)
     first, second = printed.getvalue().splitlines()
-    assert first.startswith("EliminateCommonSubexpressions: 3 → 2 equations, ")
-    assert second.startswith("untouched: 2 → 2 equations, ") and second.endswith(" ms")
+    assert first.startswith("EliminateCommonSubexpressions: 6 → 5 equations, ")
+    assert second.startswith("untouched: 5 → 5 equations, ") and second.endswith(" ms")
     assert text.getvalue() == (
         "--- before\n"
         "+++ after EliminateCommonSubexpressions\n"
-        "@@ -1,5 +1,4 @@\n"
+        "@@ -1,7 +1,6 @@\n"
         " { lambda ; a:f64[3]. let\n"
         "     b:f64[3] = sin a\n"
         "-    c:f64[3] = sin a\n"
         "-    d:f64[3] = add b c\n"
         "+    d:f64[3] = add b b\n"
-        "   in (d,) }\n"
+        "     e:f64[3] = tanh d\n"
+        "     f:f64[3] = exp e\n"
+        "     g:f64[3] = cos f\n"
     )
 
 
 def test_standard_output_is_the_default(capsys):
     Pipeline((untouched,), every(Print(), Diff()))(closed)
-    assert capsys.readouterr().out.startswith("untouched: 3 → 3 equations")
+    assert capsys.readouterr().out.startswith("untouched: 6 → 6 equations")
 
 
 def ill_typed(closed):
@@ -94,7 +96,7 @@ def one_result_less(closed):
 
 def test_verify_names_the_pass():
     good = Pipeline((EliminateCommonSubexpressions(),), Verify())
-    assert count_equations(good(closed)) == 2
+    assert count_equations(good(closed)) == 5
     with pytest.raises(PassError) as error:
         Pipeline((untouched, ill_typed), Verify())(closed)
     first, *_, last = str(error.value).splitlines()

@@ -106,8 +106,8 @@ def _cond(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
 
 
 @_jax.weakref_cache
-def _called(closed: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
-    """A program of these outputs, and which inputs it has; the program itself if it is all used.
+def _called(closed: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]] | None:
+    """A program of these outputs, and which inputs it has; none if all of it is used.
 
     Remembered, for that one program that is called twice stays one.
     """
@@ -115,7 +115,7 @@ def _called(closed: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, l
     equations, live = live_equations(jaxpr.eqns, _where(jaxpr.outvars, used))
     read = [v in live for v in jaxpr.invars]
     if all(used) and all(read) and _are(equations, jaxpr.eqns):
-        return closed, read
+        return None
     return _reduced(closed, read, used, equations), read
 
 
@@ -123,9 +123,10 @@ def _jit(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
     closed = eqn.params["jaxpr"]
     if eqn.effects:  # Some of which tell inputs by their places.
         return eqn
-    program, read = _called(closed, tuple(used))
-    if program is closed:
+    found = _called(closed, tuple(used))
+    if found is None:
         return eqn
+    program, read = found
     return _replaced(eqn, _jax.reduced_jit_params(eqn, program, read, used), read, used)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,8 +51,7 @@ def _of_scan(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     given, after = closed.jaxpr.invars, closed.jaxpr.outvars
     b = Builder()
     passed = [v is x for v, x in zip(given[count:end], after, strict=False)]
-    fixed = _fixed(given[:end], eqn.invars[:end], [True] * count + passed)
-    part = _without(b, closed, fixed, count)
+    part = _without(b, closed, eqn.invars[:end], count, passed)
     if not part.constants:
         return None
     params = _jax.scan_params_of_constants(eqn, part.program, count + len(part.constants))
@@ -68,16 +67,8 @@ def _of_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     pairs = zip(body.jaxpr.invars[second:], body.jaxpr.outvars, strict=True)
     passed = [v is x for v, x in pairs]
     b = Builder()
-    asked, given = (
-        _without(
-            b,
-            closed,
-            _fixed(closed.jaxpr.invars, [*constants, *carried], [True] * count + passed),
-            count,
-            runs=closed is test,
-        )
-        for closed, constants, count in ((test, asking, first), (body, giving, second))
-    )
+    asked = _without(b, test, [*asking, *carried], first, passed)
+    given = _without(b, body, [*giving, *carried], second, passed, runs=False)
     if not asked.constants and not given.constants:
         return None
     params = {
@@ -91,32 +82,50 @@ def _of_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
 
 
-def _fixed(
-    variables: Sequence[Any], operands: Sequence[Any], kept: Iterable[bool]
-) -> dict[Any, Any]:
-    """The variables that are the same in every step, with what stands for them outside.
-
-    That is of the very same type, down to whether it is weak.
-    """
-    found = zip(variables, operands, kept, strict=True)
-    return {v: x for v, x, keep in found if keep and v.aval == x.aval}
-
-
 def _without(
-    b: Builder, closed: ClosedJaxpr, fixed: dict[Any, Any], place: int, *, runs: bool = True
+    b: Builder,
+    closed: ClosedJaxpr,
+    operands: Sequence[Any],
+    count: int,
+    passed: Sequence[bool],
+    *,
+    runs: bool = True,
 ) -> _Part:
-    """A program without what follows from ``fixed`` variables, which goes to ``b``.
+    """A program without what is the same in every step, which goes to ``b``.
 
-    What it reads of that, it gets as inputs, from this place on.
+    That is what follows from the first ``count`` inputs, and from the next as far as they are
+    ``passed`` on; all of the very type of the operand, down to whether it is weak. What the program
+    reads of it, it gets as inputs behind the constants.
+    """
+    kept = zip(closed.jaxpr.invars, operands, [*[True] * count, *passed], strict=False)
+    fixed = tuple(keep and v.aval == x.aval for v, x, keep in kept)
+    split = _split(closed, fixed, count, runs)
+    if split is None:
+        return _Part(closed, [], [])
+    program, moved, new = split
+    atoms = dict[Any, Any](zip(closed.jaxpr.invars, operands, strict=False))
+    for eqn in moved:
+        atoms.update(b.copy(eqn, atoms))
+    return _Part(program, new, [atoms[v] for v in new])
+
+
+@_jax.weakref_cache
+def _split(
+    closed: ClosedJaxpr, fixed: tuple[bool, ...], place: int, runs: bool
+) -> tuple[ClosedJaxpr, list[JaxprEqn], list[Any]] | None:
+    """A program without the equations that follow from ``fixed`` inputs; these; what it reads.
+
+    Remembered, for that one program that several loops run stays one. None if nothing leaves.
     """
     jaxpr = closed.jaxpr
-    moved, kept = split_invariant(jaxpr.eqns, fixed, runs=runs)
-    for eqn in moved:
-        fixed.update(b.copy(eqn, fixed))
+    given = [v for v, is_fixed in zip(jaxpr.invars, fixed, strict=False) if is_fixed]
+    moved, kept = split_invariant(jaxpr.eqns, given, runs=runs)
     bound = {v for eqn in kept for v in eqn.outvars}
     read = {x for eqn in kept for x in eqn.invars if type(x) is Var}
     read.update(x for x in jaxpr.outvars if type(x) is Var)
     new: list[Any] = [v for eqn in moved for v in eqn.outvars if v in read and v not in bound]
+    if not new:
+        return None
     inputs: list[Any] = [*jaxpr.invars[:place], *new, *jaxpr.invars[place:]]
     program = _jax.closed_jaxpr(
         jaxpr.constvars,
@@ -129,4 +138,4 @@ def _without(
         [""] * len(inputs),
         [""] * len(jaxpr.outvars),
     )
-    return _Part(program, new, [fixed[v] for v in new])
+    return program, moved, new

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from intervals import between, bounds
 from jax import lax
@@ -122,7 +122,7 @@ def test_results_lie_within_bounds(dtype):
     program = quickly(jaxprgen.jaxpr_as_fun(closed), np.ones(SIZE, dtype))
     bounded = bounds(closed)
 
-    @settings(max_examples=15)
+    @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
     @given(boxes())
     def check(box):
         low, high, shares = (narrowed(x, dtype) for x in box)

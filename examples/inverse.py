@@ -167,7 +167,7 @@ undone.rules(CUMULATIVE)
 
 @undone.rule("div")
 def divide(context, x, y, **params):
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
+    if not jnp.issubdtype(context.avals_in[0].dtype, jnp.inexact):
         return known(context, x, y, **params)  # It drops the remainder.
     return of_two(jnp.multiply, lambda z, x: x / z)(context, x, y, **params)
 
@@ -182,8 +182,9 @@ def power(context, x, *, y):
 @undone.rule("convert_element_type")
 def convert(context, x, *, new_dtype, **params):
     """Between floats, if only up to rounding, and to a dtype that holds all values."""
-    floats = all(jnp.issubdtype(dtype, jnp.floating) for dtype in (x.dtype, new_dtype))
-    if not floats and not np.can_cast(x.dtype, new_dtype):
+    dtype = context.avals_in[0].dtype
+    floats = all(jnp.issubdtype(t, jnp.floating) for t in (dtype, new_dtype))
+    if not floats and not np.can_cast(dtype, new_dtype):
         return known(context, x, new_dtype=new_dtype, **params)
     return of_one(lambda y, _, **params: y)(context, x, new_dtype=new_dtype, **params)
 

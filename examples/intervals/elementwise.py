@@ -28,12 +28,16 @@ def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0,
     return rule
 
 
+def nearest(x):
+    """How near to zero numbers are."""
+    return np.where(x.has_zero, 0, np.minimum(np.abs(x.low), np.abs(x.high)))
+
+
 def even(f):
     """The rule of an even function that rises from zero on."""
 
     def rule(context, x, **params):
-        nearest = np.where(x.has_zero, 0, np.minimum(np.abs(x.low), np.abs(x.high)))
-        y = made(context, f(nearest), f(x.magnitude), x)
+        y = made(context, f(nearest(x)), f(x.magnitude), x)
         return Interval(np.maximum(y.low, 0), y.high, y.dtype, y.nan)
 
     return rule
@@ -100,6 +104,12 @@ interval.rules(
 def _(context, x, **params):
     y = monotone(lambda x: 1 / np.sqrt(x), POSITIVE, POSITIVE)(context, x)
     return Interval(np.where(x.has_zero, -INF, y.low), y.high, y.dtype, y.nan)  # At -0.0.
+
+
+@interval.rule("one_minus_square")
+def _(context, x):
+    error = ULPS * float(jnp.finfo(x.dtype).eps)
+    return made(context, 1 - x.magnitude**2, 1 - nearest(x) ** 2, x, error=error)
 
 
 @interval.rule("round")

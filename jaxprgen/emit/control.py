@@ -176,7 +176,9 @@ def scan(
     out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
     ends, rest = inside.ends(out), iter(out[len(inside.moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]
-    before: dict[int, Value] = {given.index(v) - count: x for v, x in zip(entering, rest, strict=True)}
+    before: dict[int, Value] = {
+        given.index(v) - count: x for v, x in zip(entering, rest, strict=True)
+    }
     return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
 
 

@@ -121,6 +121,7 @@ _quotient = with_derivatives(_divide, lambda b, x, y: reciprocal(b, y), _quotien
 
 # --- Powers -------------------------------------------------------------------------------
 
+_NAN = np.asarray(complex(math.nan, math.nan))
 _DIGITS = 7
 """Integral exponents that have no more binary digits, and are below 100, mean products."""
 
@@ -146,9 +147,6 @@ def _raise(b: Builder, x: Value, y: Value) -> Value:
     else:
         raised = _by_logarithm(base, *_parts(Expression(b, y)))
     return where(base.equals(0), 0 if exponent.real > 0 else _NAN, raised).value
-
-
-_NAN = np.asarray(complex(math.nan, math.nan))
 
 
 def _chosen(x: Expression, y: Expression) -> Expression:

@@ -24,6 +24,7 @@ from jaxprgen.frontend.decisions import Decisions, ValueNeededError
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering
 from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir.programs import without_values
 from jaxprgen.passes import Pass
 
 
@@ -308,8 +309,7 @@ class Specializer:
             ],
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
-        for rewrite in self._options.passes:
-            closed = rewrite(closed)
+        closed = without_values(closed, shared, self._options.passes)
         seconds = time.perf_counter() - start
         kept = lowering.values if self._observing else None
         decided = tuple(decisions.found)

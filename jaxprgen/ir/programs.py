@@ -106,6 +106,46 @@ def with_equations(
     )
 
 
+def without_values(
+    closed: ClosedJaxpr, variables: Sequence[Any], changes: Sequence[Change]
+) -> ClosedJaxpr:
+    """A program after changes, one after the other, that must not rely on some constants' values.
+
+    ``variables`` are these constants, by identity: their values are others each time the program
+    runs. To the changes they are inputs.
+    """
+    kept = {id(x) for x in variables}
+    pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    held = [(v, x) for v, x in pairs if id(x) in kept]
+    inputs = closed.jaxpr.invars
+    closed = _of(
+        closed, [*inputs, *(v for v, _ in held)], [p for p in pairs if id(p[1]) not in kept]
+    )
+    for change in changes:
+        closed = change(closed)
+    pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    inputs = closed.jaxpr.invars[: len(inputs)]
+    held = list(zip(closed.jaxpr.invars[len(inputs) :], (x for _, x in held), strict=True))
+    return _of(closed, inputs, [*held, *pairs])
+
+
+def _of(closed: ClosedJaxpr, inputs: Sequence[Any], constants: Sequence[tuple[Any, Any]]) -> Any:
+    """The program with these inputs and constants, which are the variables it had."""
+    jaxpr = closed.jaxpr
+    names = [*(jaxpr.debug_info.arg_names or ()), *[""] * len(inputs)][: len(inputs)]
+    return _jax.closed_jaxpr(
+        [v for v, _ in constants],
+        inputs,
+        jaxpr.outvars,
+        jaxpr.eqns,
+        jaxpr.effects,  # type: ignore[arg-type]
+        [x for _, x in constants],
+        jaxpr.debug_info.func_src_info,
+        names,
+        jaxpr.debug_info.result_paths or [""] * len(jaxpr.outvars),  # type: ignore[arg-type]
+    )
+
+
 class _Changing:
     """Every program is changed once."""
 

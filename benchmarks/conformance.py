@@ -44,6 +44,7 @@ from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
+from jaxprgen.frontend.aesara.builders import inner_nodes
 from jaxprgen.frontend.registry import is_supported
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
@@ -243,7 +244,8 @@ class ProgramLinker(JaxprLinker):
 
 def _lacks_no_rule(fgraph: Any) -> bool:
     """Whether Aesara's own Ops all have rules."""
-    lacking = [n.op for n in fgraph.apply_nodes if not is_supported(n.op)]
+    nodes = inner_nodes(list(fgraph.apply_nodes))
+    lacking = [node.op for node, _ in nodes if not is_supported(node.op)]
     scalars = [getattr(op, "scalar_op", op) for op in lacking]
     parts = [[n.op for n in s.fgraph.apply_nodes] if hasattr(s, "fgraph") else [s] for s in scalars]
     return not any(type(op).__module__.startswith("aesara.") for ops in parts for op in ops)

@@ -49,7 +49,8 @@ class FoldConstants:
         equations: list[JaxprEqn] = []
         for eqn in jaxpr.eqns:
             if values.evaluate(eqn):
-                found = ((v, _atom(v, values.of(v), arrays)) for v in eqn.outvars)
+                read = (v for v in eqn.outvars if type(v) is Var)
+                found = ((v, _atom(v, values.of(v), arrays)) for v in read)
                 atoms.update((v, x) for v, x in found if x is not None)
             if atoms and any(type(x) is Var and x in atoms for x in eqn.invars):
                 invars = [atoms.get(x, x) if type(x) is Var else x for x in eqn.invars]

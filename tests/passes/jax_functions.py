@@ -365,7 +365,6 @@ OTHER = {
 }
 OF_MANY_EQUATIONS = {
     "expm": lambda a: jsp.linalg.expm(a.m / 9),
-    "histogram": lambda a: jnp.histogram(a.x, bins=3),
     "convolved": convolved,
     "draws": draws,
     "categorical": lambda a: jax.random.categorical(a.key, a.x, shape=(3,)),

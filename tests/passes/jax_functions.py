@@ -364,7 +364,6 @@ OTHER = {
     "empty": lambda a: (a.x[:0] * 2, jnp.zeros((0, 3)).sum(), jnp.concatenate([a.x[:0], a.y])),
 }
 OF_MANY_EQUATIONS = {
-    "expm": lambda a: jsp.linalg.expm(a.m / 9),
     "convolved": convolved,
     "draws": draws,
     "categorical": lambda a: jax.random.categorical(a.key, a.x, shape=(3,)),

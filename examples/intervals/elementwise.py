@@ -69,7 +69,7 @@ UNIT, POSITIVE = (-1, 1), (0, INF)
 interval.rules(
     {
         "exp": monotone(np.exp, image=POSITIVE),
-        "exp2": monotone(np.exp2, image=POSITIVE),
+        "exp2": monotone(np.exp2, image=POSITIVE, given=1),
         "expm1": monotone(np.expm1, image=(-1, INF)),
         "log": monotone(np.log, POSITIVE, absolute=1),
         "log1p": monotone(np.log1p, (-1, INF)),
@@ -81,7 +81,7 @@ interval.rules(
         "cosh": even(np.cosh),
         "asinh": monotone(np.arcsinh),
         "acosh": monotone(np.arccosh, (1, INF), POSITIVE, absolute=1),
-        "atanh": monotone(np.arctanh, UNIT),
+        "atanh": monotone(np.arctanh, UNIT, absolute=1, given=1),
         "asin": monotone(np.arcsin, UNIT),
         "acos": monotone(np.arccos, UNIT, absolute=1),
         "atan": monotone(np.arctan),

@@ -74,7 +74,7 @@ interval.rules(
         "log": monotone(np.log, POSITIVE, absolute=1),
         "log1p": monotone(np.log1p, (-1, INF)),
         "sqrt": monotone(np.sqrt, POSITIVE, POSITIVE),
-        "cbrt": monotone(np.cbrt, absolute=1),
+        "cbrt": monotone(np.cbrt, ulps=1000, absolute=1),
         "logistic": monotone(scipy.special.expit, image=(0, 1)),
         "tanh": monotone(np.tanh, image=UNIT),
         "sinh": monotone(np.sinh),

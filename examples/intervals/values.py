@@ -11,7 +11,7 @@ import numpy as np
 from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, evaluate, refuse
 
 ULPS = 16
-"""More than what XLA's elementary functions are off by on a CPU."""
+"""More than what most of XLA's elementary functions are off by on a CPU; rules say which more."""
 INF = np.inf
 
 

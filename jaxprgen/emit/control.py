@@ -170,15 +170,14 @@ def scan(
     rows = dict(zip(given[first:], operands[first:], strict=True))
     inside = _settle(b, inner, fixed, carried, rows, [*outs, *results])
     inputs = [*inside.constants, *inside.moving, *given[first:]]
-    entering = [v for v in given[count:first] if v in inside.moving]
-    outs = [*inside.after, *inside.results, *entering]
+    moving = set(inside.moving)
+    entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
+    outs = [*inside.after, *inside.results, *entering.values()]
     body = inner.build(outs, name="body", inputs=inputs)
     out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
-    ends, rest = inside.ends(out), iter(out[len(inside.moving) :])
+    ends, rest = inside.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]
-    before: dict[int, Value] = {
-        given.index(v) - count: x for v, x in zip(entering, rest, strict=True)
-    }
+    before: dict[int, Value] = dict(zip(entering, rest, strict=True))
     return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
 
 

@@ -342,6 +342,10 @@ def _next(values: Iterator[Value], count: int) -> list[Value]:
 
 def _repeated_row(x: Value) -> Value | None:
     """The row of which an array consists, if that is known while emitting."""
+    if isinstance(x, np.ndarray):
+        row = x[:1].tobytes()
+        is_repeated = x[-1:].tobytes() == row and x.tobytes() == row * len(x)
+        return np.asarray(x[0]) if len(x) and is_repeated else None
     if type(x) is not Broadcast or not isinstance(x.operand, np.ndarray):
         return None
     own, row = x.operand.shape, x.shape[1:]

@@ -8,15 +8,19 @@ from jaxprgen.passes.associative import AssociativeScan
 from jaxprgen.passes.common_subexpressions import EliminateCommonSubexpressions
 from jaxprgen.passes.constants import FoldConstants
 from jaxprgen.passes.dead_code import EliminateDeadCode
+from jaxprgen.passes.directions import ReverseScan
 from jaxprgen.passes.hoisting import Hoist
 from jaxprgen.passes.loops import DistributeScan, MapToVmap
 from jaxprgen.passes.pipeline import Pass, Pipeline, Record
 from jaxprgen.passes.reduce_in_scan import ReduceInScan
+from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.stabilize import Stabilize
 
 DEFAULT: tuple[Pass, ...] = (
     Stabilize(),
+    ReverseScan(),
+    ShareScan(),
     MapToVmap(reassociate=True),
     DistributeScan(reassociate=True),
 )
@@ -35,6 +39,8 @@ __all__ = [
     "Pipeline",
     "Record",
     "ReduceInScan",
+    "ReverseScan",
+    "ShareScan",
     "Simplify",
     "Stabilize",
 ]

@@ -1,0 +1,133 @@
+"""Loops over rows that are read backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.passes.steps import named
+
+
+@dataclass(frozen=True)
+class ReverseScan:
+    """A ``scan`` over reversed rows becomes one that runs the other way, over the rows themselves.
+
+    As with the loops that `aesara.grad` writes, or those with ``go_backwards``. What it stacks is
+    reversed instead, unless that is read backwards. A loop stays as it is if no fewer arrays would
+    be reversed in the end.
+    """
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """The program with loops that run the other way."""
+        return each_program(closed, _turned)
+
+
+def _turned(program: ClosedJaxpr) -> ClosedJaxpr:
+    found = _Turning(program.jaxpr.eqns, program.jaxpr.outvars).program()
+    return program if found is None else with_equations(program, *found)
+
+
+class _Turning:
+    """The equations of one program.
+
+    ``rows`` are the variables of which loops read rows, ``others`` those that are read otherwise,
+    and not merely reversed. ``makers`` has the equation that makes each variable, so far.
+    """
+
+    def __init__(self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]) -> None:
+        self.equations, self.outputs = equations, outputs
+        self.makers: dict[Any, Any] = {}
+        self.same: dict[Any, Any] = {}
+        self.rows: set[Any] = set()
+        self.others = {x for x in outputs if type(x) is Var}
+        for eqn in equations:
+            first = _first_rows(eqn)
+            self.rows.update(x for x in eqn.invars[first:] if type(x) is Var)
+            if not _reverses_rows(eqn):
+                self.others.update(x for x in eqn.invars[:first] if type(x) is Var)
+
+    def program(self) -> tuple[list[JaxprEqn], list[Any]] | None:
+        """The equations and the outputs, if a loop is turned."""
+        found: list[JaxprEqn] = []
+        is_turned = False
+        for eqn in self.equations:
+            eqn = eqn.replace(invars=[self._known(x) for x in eqn.invars])
+            turned = self._turned(eqn) if eqn.primitive.name == "scan" else None
+            is_turned |= turned is not None
+            for new in [eqn] if turned is None else turned:
+                self.makers.update(dict.fromkeys(new.outvars, new))
+                if _reverses_rows(new) and _reverses_rows(self.makers.get(new.invars[0])):
+                    self.same[new.outvars[0]] = self.makers[new.invars[0]].invars[0]
+                else:
+                    found.append(new)
+        return (found, [self._known(x) for x in self.outputs]) if is_turned else None
+
+    def _known(self, x: Any) -> Any:
+        return self.same.get(x, x) if type(x) is Var else x
+
+    def _turned(self, eqn: Any) -> list[JaxprEqn] | None:
+        """What gives the results of a loop by one that runs the other way, if that is better."""
+        constants, carries = _jax.scan_counts(eqn)
+        first, params = _first_rows(eqn), eqn.params
+        b = Builder([x.aval for x in eqn.invars])
+        if eqn.effects or not b.plain:
+            return None
+        b.source_info = eqn.source_info
+        arrays, stacked = eqn.invars[first:], eqn.outvars[carries:]
+        rows = [self._reversed(b, x) for x in arrays]
+        pairs = [(x, y) for x, y in zip(arrays, rows, strict=True) if y is not None and y is not x]
+        won = sum(x not in self.others for x, _ in pairs)
+        if won <= rows.count(None) + sum(v in self.others or v in self.rows for v in stacked):
+            return None
+        found = lax.scan(
+            b,
+            params["jaxpr"],
+            eqn.invars[:constants],
+            eqn.invars[constants:first],
+            [lax.rev(b, x, (0,)) if y is None else y for x, y in zip(arrays, rows, strict=True)],
+            params["length"],
+            reverse=not params["reverse"],
+            unroll=params["unroll"],
+        )
+        stacked = [lax.rev(b, x, (0,)) for x in found[carries:]]
+        return named(b, [*found[:carries], *stacked], eqn.outvars)
+
+    def _reversed(self, b: Builder, x: Any) -> Any:
+        """The rows of an array in the other order, if nothing has to be reversed for that."""
+        maker = self.makers.get(x)
+        if maker is None:
+            return None
+        name = maker.primitive.name
+        if _reverses_rows(maker):
+            return maker.invars[0]
+        if name == "broadcast_in_dim":
+            axes = maker.params["broadcast_dimensions"]
+            is_alike = 0 not in axes or maker.invars[0].aval.shape[axes.index(0)] == 1
+            return x if is_alike else None
+        if name == "slice" and maker.params["strides"] is None:
+            whole = self._reversed(b, maker.invars[0])
+            return None if whole is None else _slice_from_behind(b, whole, maker.params)
+        return None
+
+
+def _slice_from_behind(b: Builder, x: Atom, params: dict[str, Any]) -> Atom:
+    """The slice that these parameters say, of rows that count from the last one."""
+    (start, *low), (stop, *high) = params["start_indices"], params["limit_indices"]
+    n = x.aval.shape[0]
+    return lax.slice(b, x, [n - stop, *low], [n - start, *high], [1] * len(x.aval.shape))
+
+
+def _first_rows(eqn: Any) -> int:
+    """The position of the first operand of which an equation, if it is a loop, reads rows."""
+    return sum(_jax.scan_counts(eqn)) if eqn.primitive.name == "scan" else len(eqn.invars)
+
+
+def _reverses_rows(eqn: Any) -> bool:
+    """Whether an equation reverses the first axis alone."""
+    return eqn is not None and eqn.primitive.name == "rev" and eqn.params["dimensions"] == (0,)

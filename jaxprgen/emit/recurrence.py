@@ -345,7 +345,7 @@ def _repeated_row(x: Value) -> Value | None:
     if isinstance(x, np.ndarray):
         row = x[:1].tobytes()
         is_repeated = x[-1:].tobytes() == row and x.tobytes() == row * len(x)
-        return np.asarray(x[0]) if len(x) and is_repeated else None
+        return np.asarray(x[0]) if len(x) > 1 and is_repeated else None
     if type(x) is not Broadcast or not isinstance(x.operand, np.ndarray):
         return None
     own, row = x.operand.shape, x.shape[1:]

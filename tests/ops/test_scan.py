@@ -310,6 +310,31 @@ def test_loops_without_x64():
     assert (y.dtype, length) == (np.float32, 6)
 
 
+@settings(max_examples=6, deadline=None)
+@given(taps=past, steps=st.sampled_from([0, 1, 4]))
+def test_what_steps_had_of_a_state_is_not_joined(taps, steps):
+    """As many rows as there are steps, from any of those to start with on, in either order."""
+    depth = -min(taps)
+    state = {"initial": v0, "taps": taps}
+    whole = scan(lambda *xs: sum(xs[:-1]) * xs[-1], x, state, [a]).owner.inputs[0]
+    parts = [whole[j : j + steps] for j in range(depth + 1)]
+    args = numbers[:steps], numbers[:depth], 0.5
+    f = assert_agrees([x, v0, a], [*parts, *(part[::-1] for part in parts)], args)
+    program = f.jaxpr(*args).jaxpr
+    assert "concatenate" not in {e.primitive.name for e in program.eqns}
+
+
+def test_rows_that_are_all_alike_are_none():
+    """No more than one is given, as a part of the program; zeros of both signs are not alike."""
+    alike, signs = np.full(4, 2.0), np.array([0.0, -0.0, 0.0])
+    step = lambda p, c: at.tanh(c) + 1 / p  # noqa: E731
+    f = assert_agrees([x0], [scan(step, at.as_tensor(alike), x0)], [0.5])
+    assert len(loop_of(f, 0.5).invars) == 1
+    f = assert_agrees([x0], [scan(step, at.as_tensor(signs), x0)], [0.5])
+    assert len(loop_of(f, 0.5).invars) == 2
+    assert_agrees([x0], [scan(step, at.as_tensor(np.full(3, np.nan)), x0)], [0.5])
+
+
 # --- Looking at it ----------------------------------------------------------------------------
 
 

@@ -54,6 +54,8 @@ class _Turning:
 
     def program(self) -> tuple[list[JaxprEqn], list[Any]] | None:
         """The equations and the outputs, if a loop is turned."""
+        if not self.rows:
+            return None
         found: list[JaxprEqn] = []
         is_turned = False
         for eqn in self.equations:

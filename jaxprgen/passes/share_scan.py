@@ -23,7 +23,7 @@ class ShareScan:
     gradient of has computed, of the same rows, where `jax.grad` keeps it. Both loops have as many
     steps. Only what costs more than to read it is stacked, and only what is read; what is cheap is
     computed again. Loops inside of steps always are, as by that `aesara.scan_checkpoints` saves
-    memory. Outside of loops too nothing is computed twice.
+    memory. Outside of such loops too nothing is computed twice.
 
     Attributes
     ----------
@@ -39,26 +39,36 @@ class ShareScan:
         return each_program(closed, self._shared)
 
     def _shared(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        if not _reading_each_other(program.jaxpr.eqns):
+            return program
         same: dict[Any, Any] = {}
         found = merged(program.jaxpr.eqns, same, Identities())
-        stacking: dict[Any, int] = {}
         is_changed = bool(same)
-        for place, eqn in enumerate(found):
-            if eqn.primitive.name != "scan":
-                continue
-            constants, carries = _jax.scan_counts(eqn)
-            rows = [x for x in eqn.invars[constants + carries :] if type(x) is Var]
-            for i in sorted({stacking[x] for x in rows if x in stacking}):
-                pair = _Pair(found[i], eqn).shared(self.memory) if _match(found[i], eqn) else None
+        for place, others in _reading_each_other(found):
+            for i in others:
+                loops = found[i], found[place]
+                pair = _Pair(*loops).shared(self.memory) if _match(*loops) else None
                 if pair is not None:
-                    found[i], eqn = pair
+                    found[i], found[place] = pair
                     is_changed = True
-            found[place] = eqn
-            stacking.update(dict.fromkeys(eqn.outvars[carries:], place))
         if not is_changed:
             return program
         outputs = [same.get(x, x) if type(x) is Var else x for x in program.jaxpr.outvars]
         return with_equations(program, found, outputs)
+
+
+def _reading_each_other(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[int]]]:
+    """The places of loops that read what others stacked, in order, with those of the others."""
+    stacking: dict[Any, int] = {}
+    found: list[tuple[int, list[int]]] = []
+    for place, eqn in enumerate(equations):
+        if eqn.primitive.name == "scan":
+            constants, carries = _jax.scan_counts(eqn)
+            rows = [x for x in eqn.invars[constants + carries :] if type(x) is Var]
+            others = sorted({stacking[x] for x in rows if x in stacking})
+            found += [(place, others)] if others else []
+            stacking.update(dict.fromkeys(eqn.outvars[carries:], place))
+    return found
 
 
 def _match(*loops: Any) -> bool:

@@ -30,10 +30,16 @@ def closed_jaxpr(
     name: str,
     arg_names: Sequence[str],
     result_names: Sequence[str],
+    of: Jaxpr | None = None,
 ) -> ClosedJaxpr:
-    """Close equations into a program; names serve JAX's messages and the StableHLO."""
+    """Close equations into a program; names serve JAX's messages and the StableHLO.
+
+    ``of`` is the program that they are from, if from one of JAX's: it says whether there are
+    primitives among them that JAX has yet to take apart.
+    """
     debug_info = _core.DebugInfo("jit", name, tuple(arg_names), tuple(result_names))
-    jaxpr = Jaxpr(constvars, invars, outvars, eqns, effects, debug_info)  # type: ignore[arg-type]
+    level = {"is_high": of.is_high} if of is not None and hasattr(of, "is_high") else {}
+    jaxpr = Jaxpr(constvars, invars, outvars, eqns, effects, debug_info, **level)  # type: ignore[arg-type]
     return ClosedJaxpr(jaxpr, list(consts))
 
 

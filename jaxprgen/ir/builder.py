@@ -202,12 +202,12 @@ class Builder:
         self._inputs.append(Var(input_type))
         return self._inputs[-1]
 
-    def merge(self, same: dict[Any, Any]) -> None:
-        """Compute what is computed twice once.
+    def merge(self, same: dict[Any, Any], inside: bool = True) -> None:
+        """Compute what is computed twice once; equations that hold equal programs if ``inside``.
 
         ``same`` tells which variables are others; those that turn out to be are added to it.
         """
-        self._equations = merged(self._equations, same, Identities())
+        self._equations = merged(self._equations, same, Identities(inside))
 
     def hoist(self, outer: Builder, fixed: dict[Var, Atom]) -> None:
         """Move to ``outer`` what follows from ``fixed`` variables, and the constants.

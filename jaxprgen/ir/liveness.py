@@ -160,6 +160,7 @@ def _reduced(
         jaxpr.debug_info.func_src_info,
         [""] * len(invars),
         [""] * len(outvars),
+        jaxpr,
     )
 
 

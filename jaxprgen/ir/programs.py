@@ -103,6 +103,7 @@ def with_equations(
         debug.func_src_info,
         debug.arg_names or [""] * len(jaxpr.invars),
         debug.result_paths or [""] * len(jaxpr.outvars),  # type: ignore[arg-type]
+        jaxpr,
     )
 
 
@@ -143,6 +144,7 @@ def _of(closed: ClosedJaxpr, inputs: Sequence[Any], constants: Sequence[tuple[An
         jaxpr.debug_info.func_src_info,
         names,
         jaxpr.debug_info.result_paths or [""] * len(jaxpr.outvars),  # type: ignore[arg-type]
+        jaxpr,
     )
 
 

@@ -53,9 +53,15 @@ class Identities:
     of equations are equal if their equations are, one by one; a function in a parameter, such as
     the derivative of a function that has its own, is equal to itself alone. Names and lines of the
     user's do not count.
+
+    Parameters
+    ----------
+    inside
+        Whether programs are compared; else each is equal to itself alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, inside: bool = True) -> None:
+        self._inside = inside
         self._programs: dict[int, tuple[Any, int]] = {}
         self._numbers: dict[Hashable, int] = {}
 
@@ -70,7 +76,7 @@ class Identities:
         """A number that equal programs share; each is read once."""
         known = self._programs.get(id(program))
         if known is None:
-            key = self._structure(program)
+            key = self._structure(program) if self._inside else id(program)
             number = self._numbers.setdefault(key, len(self._numbers))
             known = self._programs[id(program)] = program, number
         return known[1]

@@ -137,5 +137,6 @@ def _split(
         jaxpr.debug_info.func_src_info,
         [""] * len(inputs),
         [""] * len(jaxpr.outvars),
+        jaxpr,
     )
     return program, moved, new

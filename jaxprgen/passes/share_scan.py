@@ -94,13 +94,13 @@ class _Pair:
         self.own, self.others = b.inputs[: len(first.invars)], b.inputs[len(first.invars) :]
         self.same: dict[Any, Any] = {}
         outs = b.inline(bodies[0], self.own)
-        b.merge(self.same)
+        b.merge(self.same, inside=False)
         self.outs = [self._known(x) for x in outs]
         self.made = {v for e in b.equations_from(0) for v in e.outvars}
         results = b.inline(bodies[1], self.others)
         self.same.update(self._rows())
         known = len(self.same)
-        b.merge(self.same)
+        b.merge(self.same, inside=False)
         self.again = set(list(self.same.values())[known:])
         self.results = [self._known(x) for x in results]
         self.equations = b.equations_from(0)
@@ -185,7 +185,8 @@ def _rebuilt(
     inputs, params = [v for _, v, _ in given], eqn.params
     name = _jax.open_jaxpr(params["jaxpr"]).debug_info.func_src_info
     names = [""] * len(inputs), [""] * len(results)
-    program = _jax.closed_jaxpr((), inputs, results, equations, frozenset(), (), name, *names)
+    body = _jax.open_jaxpr(params["jaxpr"])
+    program = _jax.closed_jaxpr((), inputs, results, equations, frozenset(), (), name, *names, body)
     constants, carries, rows = ([x for k, _, x in given if k == kind] for kind in range(3))
     b = Builder([x.aval for _, _, x in given])
     unroll, reverse, n = params["unroll"], params["reverse"], params["length"]

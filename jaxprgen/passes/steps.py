@@ -285,7 +285,9 @@ class Steps:
         outputs = [*(self.afters[v] for v in carries), *stacked]
         name = self.body.debug_info.func_src_info
         names = [""] * len(inputs), [""] * len(outputs)
-        program = _jax.closed_jaxpr((), inputs, outputs, inside, frozenset(), (), name, *names)
+        program = _jax.closed_jaxpr(
+            (), inputs, outputs, inside, frozenset(), (), name, *names, self.body
+        )
         return lax.scan(
             self.b,
             program,

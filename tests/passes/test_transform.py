@@ -73,3 +73,16 @@ def test_effects_and_errors_come_through(capsys):
     assert capsys.readouterr().out.startswith("x is ")
     with pytest.raises(TypeError):
         jaxprgen.transform(f, *DEFAULT)("text")
+
+
+def test_what_jax_has_yet_to_take_apart():
+    """Newer JAX traces these to primitives that it lowers to others later, in loops as well."""
+
+    def f(x):
+        edges = jnp.sort(x, axis=None)
+        counts = lax.map(lambda row: jnp.searchsorted(edges, jnp.log(jnp.exp(row))), x)
+        return counts, jnp.histogram(x * 1, bins=3)[0]
+
+    ours, theirs = jax.jit(jaxprgen.transform(f, *DEFAULT))(xs), f(xs)
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(x, y)

@@ -50,15 +50,19 @@ def state(c: Any, row: Any, x1: Any) -> Any:
     return c, c
 
 
+def cosines(c: Any, row: Any, x1: Any) -> Any:
+    """The program of https://github.com/jax-ml/jax/issues/4968, whose carry nobody reads."""
+    return jnp.sin(c), jnp.cos(row)
+
+
 def contraction(c: Any, row: Any, x1: Any) -> Any:
     """A matrix times each row, without a state."""
     return c, x1 @ row
 
 
-def contracted(x1: Any, x2: Any, y: Any) -> Any:
-    """Rows contracted with a fixed array, then a mean of squares."""
-    rows = lax.scan(lambda c, row: (c, jnp.einsum("ijk,lm->lm", x1, row)), 0.0, x2)[1]
-    return jnp.square(y - rows).mean()
+def issue(x1: Any, x2: Any, y: Any) -> Any:
+    """The same, which starts with an array."""
+    return squares(cosines, x1)(x1, x2, y)
 
 
 def numbers(*shape: int, dtype: Any = np.float32) -> Any:
@@ -116,17 +120,19 @@ def main() -> None:
         "amplitude": (squares(amplitude, jnp.float32(0)), numbers(WIDTH), numbers(STEPS), y),
         "state": (squares(state, jnp.zeros(WIDTH, "f4")), numbers(WIDTH), numbers(STEPS), y),
         "contraction": (squares(contraction, 0.0), numbers(WIDTH, 8), numbers(STEPS, 8), y),
+        "cosines": (issue, numbers(10, 5, 8), numbers(STEPS, WIDTH), y),
     }
     for name, (f, *args) in programs.items():
         line(name, "value", beside(f, REDUCED, args))
-        line(name, "grad", beside(jax.grad(f), REDUCED, args))
+        which = 1 if f is issue else 0
+        line(name, "grad", beside(jax.grad(f, which), REDUCED, args))
     matrix = 0.3 * numbers(3, 3)
     decay, product = recurrence(lambda a, c: 0.9 * c), recurrence(lambda a, c: a @ c)
     for n in (1_000, 100_000):
         line(f"h = a h + b, {n:,}", "", beside(decay, ASSOCIATIVE, (numbers(n, 1), matrix)))
     line("h = A h + b, 10,000", "", beside(product, ASSOCIATIVE, (numbers(10_000, 3), matrix)))
     args = [numbers(*s, dtype=float) for s in [(10, 5, 8), (30, 15, 12), (30, 15, 12)]]
-    for f in (contracted, jax.grad(contracted)):
+    for f in (issue, jax.grad(issue, 1)):
         before = jax.make_jaxpr(f)(*args)
         after = REDUCED(before)
         got, due = (jax.jit(g)(*args) for g in (jaxprgen.transform(f, REDUCED), f))

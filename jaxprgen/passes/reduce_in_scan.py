@@ -100,6 +100,7 @@ class _Fusion:
         self.fixed = [x for x, axes in region.outside.items() if None in axes]
         self.arrays = [x for x, axes in region.outside.items() if 0 in axes]
         self.results = [e.outvars[0] for e in region.ends]
+        self.partial = dict(filter(None, map(self._partial, region.ends)))
         self.blocks: dict[Any, Atom] = {}
         self.shared: dict[Any, Atom] = {}
         self.before: dict[Any, Atom] = {}
@@ -112,7 +113,7 @@ class _Fusion:
         b = Builder([x.aval for x in loop.invars])
         b.source_info = loop.source_info
         constants = [*loop.invars[: self.constants], *self.fixed]
-        starts = [*self.starts, *(_nothing(b, e) for e in region.ends)]
+        starts = [*self.starts, *(self._nothing(b, e) for e in region.ends)]
         options = {k: loop.params[k] for k in ("reverse", "unroll")}
         program = self._program()
         out = lax.scan(b, program, constants, starts, self.arrays, region.n, **options)
@@ -123,13 +124,32 @@ class _Fusion:
         new = named(b, results, [*loop.outvars, *self.results])
         return [*ahead, *new, *behind]
 
+    def _partial(self, eqn: JaxprEqn) -> tuple[Any, Any] | None:
+        """The type of the carry of a reduction over axes of rows as well, by its result.
+
+        It has these axes: they are reduced behind the loop, for what XLA reduces it writes to
+        memory first, row by row, and a carry it changes in place.
+        """
+        reduced, (axis,) = eqn.params.get("axes", ()), self.region.axes(eqn)[:1]
+        if len(reduced) < 2 or axis is None or id(eqn) in self.region.softened:
+            return None
+        aval: Any = eqn.invars[0].aval
+        shape = (*aval.shape[:axis], 1, *aval.shape[axis + 1 :])
+        return eqn.outvars[0], aval.update(shape=shape)
+
+    def _nothing(self, b: Builder, eqn: JaxprEqn) -> Atom:
+        """What a reduction gives of no rows."""
+        (v,) = eqn.outvars
+        aval: Any = self.partial.get(v, v.aval)
+        return _filled(b, MONOIDS[eqn.primitive.name].identity(aval.dtype), aval)
+
     # --- The body ------------------------------------------------------------------------
 
     def _program(self) -> ClosedJaxpr:
         """The body of the loop: its carries, then those of the reductions, then what it stacks."""
         region, loop = self.region, self.loop
         kinds = [loop.invars[: self.constants], self.fixed, self.starts, self.results]
-        types: list[Any] = [x.aval for xs in kinds for x in xs]
+        types: list[Any] = [self.partial.get(x, x.aval) for xs in kinds for x in xs]
         b = Builder([*types, *(_jax.slice_type(x.aval) for x in self.arrays)])
         inputs = iter(b.inputs)
         constants, fixed, carries, sums = ([next(inputs) for _ in xs] for xs in kinds)
@@ -168,6 +188,9 @@ class _Fusion:
             x if type(x) is not Var else (self.shared if axis is None else self.blocks)[x]
             for x, axis in zip(eqn.invars, region.axes(eqn), strict=True)
         ]
+        if v in self.partial:
+            self.after[v] = MONOIDS[eqn.primitive.name].combine(b, self.before[v], *operands)
+            return
         plan = region.plans.get(id(eqn))
         (value,) = b.bind_multiple(eqn.primitive, operands, plan.params if plan else eqn.params)
         if plan:
@@ -217,6 +240,8 @@ class _Fusion:
         """The result of a reduction."""
         result = self.after[eqn.outvars[0]]
         found = self.region.softened.get(id(eqn))
+        if eqn.outvars[0] in self.partial:
+            return b.bind_multiple(eqn.primitive, [result], eqn.params)[0]
         if found is None:
             return result
         top = self.after[found.largest.outvars[0]]
@@ -239,12 +264,6 @@ def _reshaped(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
 def _filled(b: Builder, value: Any, aval: Any) -> Atom:
     literal = b.literal(np.asarray(value, aval.dtype))
     return lax.broadcast_in_dim(b, literal, aval.shape, ()) if aval.shape else literal
-
-
-def _nothing(b: Builder, eqn: JaxprEqn) -> Atom:
-    """What a reduction gives of no rows."""
-    aval: Any = eqn.outvars[0].aval
-    return _filled(b, MONOIDS[eqn.primitive.name].identity(aval.dtype), aval)
 
 
 def _is_lowest(b: Builder, x: Atom) -> Atom:

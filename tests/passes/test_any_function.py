@@ -24,11 +24,13 @@ from jaxprgen.passes import (
     FoldConstants,
     Hoist,
     Pipeline,
+    Simplify,
 )
 from jaxprgen.passes.observers import Verify
 from jaxprgen.passes.pipeline import count_equations
 
 EXACT = (
+    Simplify(),
     FoldConstants(),
     Hoist(),
     EliminateCommonSubexpressions(),

@@ -30,7 +30,7 @@ prior = jaxprgen.compile([X], [tau, lam, beta, Y])
 logdensity = jaxprgen.compile([X, *values], log_joint)
 predictive = jaxprgen.compile([X, beta], Y)
 
-CHAINS, WARMUP, DRAWS, ACCEPTANCE = 4, 1000, 1000, 0.95
+CHAINS, WARMUP, DRAWS, ACCEPTANCE = 4, 1000, 1000, 0.99
 COEFFICIENTS = np.array([2.0, -1.5, 1.0, 0, 0, 0, 0, 0])
 
 
@@ -59,7 +59,7 @@ def posterior(key, points, outcomes):
         return logdensity(points, *parameters(position), outcomes) + jacobian
 
     starting, sampling = jax.random.split(key)
-    # Near zero: far out the sigmoid rounds to one, and the logarithm of the rest is infinite.
+    # Near zero, where most of the posterior is.
     starts = 0.1 * jax.random.normal(starting, (CHAINS, 1 + 2 * points.shape[1]))
     positions = starts[:, 0], *jnp.split(starts[:, 1:], 2, axis=1)
     draws, diverged = nuts(log_posterior, positions, sampling, WARMUP, DRAWS, ACCEPTANCE)

@@ -120,7 +120,7 @@ def test_the_example_and_everything_that_can_be_asked(run, tmp_path):
     )
     assert (status, err) == (0, "")
     assert "HloModule jit_main" in out
-    assert "main: 36 equations" in out
+    assert "main: 34 equations" in out
     assert "log_posterior" in out
     assert page.read_text().lower().startswith("<!doctype html>")
     assert drawing.read_text().startswith("digraph")

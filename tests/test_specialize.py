@@ -229,7 +229,7 @@ def test_threads_set_shared_variables_and_call():
 
 
 def test_a_program_is_lowered_and_compiled_ahead():
-    f = jaxprgen.compile([x], at.tanh(x) * at.constant(ONES), name="model")
+    f = jaxprgen.compile([x], at.tanh(x) * at.constant(2 * ONES), name="model")
     for argument in (ONES, jnp.ones(3), jax.ShapeDtypeStruct((3,), np.float64)):
         lowered = f.lower(argument)
         text = lowered.as_text()

@@ -72,7 +72,7 @@ interval.rules(
         "exp2": monotone(np.exp2, image=POSITIVE, given=1),
         "expm1": monotone(np.expm1, image=(-1, INF)),
         "log": monotone(np.log, POSITIVE, absolute=1),
-        "log1p": monotone(np.log1p, (-1, INF)),
+        "log1p": monotone(np.log1p, (-1, INF), ulps=200),
         "sqrt": monotone(np.sqrt, POSITIVE, POSITIVE),
         "cbrt": monotone(np.cbrt, ulps=1000, absolute=1),
         "logistic": monotone(scipy.special.expit, image=(0, 1)),

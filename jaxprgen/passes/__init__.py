@@ -5,6 +5,7 @@ given is never changed. They work on any program of JAX's.
 """
 
 from jaxprgen.passes.associative import AssociativeScan
+from jaxprgen.passes.calls import Inline
 from jaxprgen.passes.common_subexpressions import EliminateCommonSubexpressions
 from jaxprgen.passes.constants import FoldConstants
 from jaxprgen.passes.dead_code import EliminateDeadCode
@@ -34,6 +35,7 @@ __all__ = [
     "EliminateDeadCode",
     "FoldConstants",
     "Hoist",
+    "Inline",
     "MapToVmap",
     "Pass",
     "Pipeline",

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir import Builder
-from jaxprgen.ir.programs import with_equations
+from jaxprgen.ir.programs import each_program, with_equations
 from jaxprgen.passes.steps import named
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Programs that ``jit`` calls become part of those that call them.
+
+    So that rules see across calls, which many functions of `jax.numpy` and `jax.nn` are. Calls
+    that ask for more than to be run, as for devices or donated arrays, stay, and so do functions
+    with derivatives of their own.
+    """
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """The program without these calls."""
+        return each_program(closed, with_calls_opened)
 
 
 def holds_loop(eqn: JaxprEqn) -> bool:

@@ -23,6 +23,7 @@ from jaxprgen.passes import (
     EliminateDeadCode,
     FoldConstants,
     Hoist,
+    Inline,
     Pipeline,
     Simplify,
 )
@@ -30,6 +31,7 @@ from jaxprgen.passes.observers import Verify
 from jaxprgen.passes.pipeline import count_equations
 
 EXACT = (
+    Inline(),
     Simplify(),
     FoldConstants(),
     Hoist(),

@@ -6,10 +6,13 @@ from pathlib import Path
 import aesara
 import aesara.tensor as at
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from laws import all_equations
 
 import jaxprgen
+from jaxprgen.passes import Inline, Stabilize
 
 # Computed with mpmath and 400 digits; at the infinities limits. Of rows it is that of (x, 0), and
 # what is looked at is the first element.
@@ -95,3 +98,19 @@ def check(label, points, ours, theirs, true, where=..., floor=1e-307):
     mine, other = (errors(column, columns[3], floor) for column in columns[1:3])
     worse = mine > np.maximum(1.01 * other, 1e-12)
     assert not worse.any(), f"{label} at x, ours, theirs, true:\n{np.array(columns).T[worse]}"
+
+
+def test_formulas_across_calls():
+    """As `jax.nn.sigmoid` is one: opened first, nested and within loops too."""
+
+    def f(x):
+        rows = jax.lax.map(lambda row: jnp.log(jax.nn.sigmoid(row)), x)
+        return rows, jax.jit(lambda x: jnp.log(1 - jax.nn.sigmoid(x)))(x)
+
+    points = np.array([-1e5, -800.0, 0.0, 800.0, 1e5])
+    found = jaxprgen.transform(f, Inline(), Stabilize())
+    for ours, sign in zip(found(points), (-1, 1), strict=True):
+        np.testing.assert_allclose(ours, -np.logaddexp(0, sign * points), rtol=1e-12)
+    closed = Inline()(jax.make_jaxpr(f)(points))
+    assert "jit" not in [e.primitive.name for e in all_equations(closed.jaxpr)]
+    assert Inline()(closed) is closed

@@ -49,6 +49,11 @@ def _reals(x: Operand) -> str | None:
     return None if x.dtype.kind in "biuf" else "it holds for real numbers alone"
 
 
+def _no_pair(x: Operand) -> str | None:
+    """That it is not complex: there parts meet the other's zero, and infinity times 0 is NaN."""
+    return "it holds for numbers of one part alone" if x.dtype.kind == "c" else None
+
+
 def _transpose(b: Builder, x: Value, first: Sequence[int], then: Sequence[int]) -> Value:
     return lax.transpose(b, atom(b, x), [first[d] for d in then])
 
@@ -75,10 +80,10 @@ EXACT = table(
     (rev(rev(x, dimensions=first), dimensions=first), x),
     (_reshaped(_reshaped(x, first), then), _reshaped(x, then)),
     # Neutral elements. Of the two zeros only one is: -0 + 0 is 0.
-    (x * 1, x),
-    (x / 1, x),
-    (x - 0.0, x),
-    (x + -0.0, x),
+    (x * 1, x, _no_pair),
+    (x / 1, x, _no_pair),
+    (x - 0.0, x, _no_pair),
+    (x + -0.0, x, _no_pair),
     (x + 0, x, _integers),
     (x * 0, 0, _integers),
     (integer_pow(x, y=1), x),
@@ -107,6 +112,9 @@ EXACT = table(
 
 REASSOCIATED = table(
     (x + 0, x),
+    (x - 0, x),
+    (x * 1, x),
+    (x / 1, x),
     (x * 0, 0),
     (x - x, 0),
     (x / x, 1),

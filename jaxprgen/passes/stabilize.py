@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax
-import numpy as np
-
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import special, stable
@@ -47,7 +44,7 @@ exp_over_erfc = emitted(stable.exp_over_erfc)
 
 
 def _real(x: Operand) -> str | None:
-    return None if jax.numpy.issubdtype(x.dtype, np.floating) else "it holds for real numbers alone"
+    return None if x.dtype.kind == "f" else "it holds for NumPy's real numbers alone"
 
 
 def _unheld(x: Operand) -> str | None:
@@ -66,6 +63,8 @@ def _all_positive(x: Operand, y: Operand) -> str | None:
 
 
 def _is_positive(x: Operand, depth: int) -> bool:
+    if 0 in x.shape:
+        return False  # The sum is zero.
     if x.primitive in ("exp", "logistic", "erfc"):
         return True
     through = ("broadcast_in_dim", "reshape", "reduce_sum", "add", "mul", "div")
@@ -75,7 +74,9 @@ def _is_positive(x: Operand, depth: int) -> bool:
 
 
 def _unshifted(x: Operand) -> str | None:
-    """That the largest is not subtracted already."""
+    """That there is a largest, and that it is not subtracted already."""
+    if 0 in x.shape:
+        return "it is empty"
     if x.primitive == "sub" and _is_maximum(x.operands[1], 6):
         return "the largest is subtracted already"
     return _real(x)

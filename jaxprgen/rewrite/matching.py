@@ -122,15 +122,19 @@ class Graph:
         return self._numbers.get(x)
 
     def _passed_on(self, eqn: JaxprEqn) -> Any:
-        """The number that an equation gives everywhere, of one."""
+        """The number that an equation gives everywhere, of one; none that a conversion changes."""
         number = self.number(eqn.invars[0])
         if number is None or eqn.primitive.name != "convert_element_type":
             return number
-        return np.asarray(number).astype(eqn.params["new_dtype"])[()]
+        if number.dtype.kind == "c":
+            return None
+        with np.errstate(all="ignore"):
+            converted = np.asarray(number).astype(eqn.params["new_dtype"])[()]
+        return converted if converted == number else None
 
     def _constant(self, x: Var) -> Any:
         value = self._constants.get(x)
-        if value is None or _jax.is_key(value) or not 0 < np.size(value) <= _SMALL:
+        if not _jax.is_readable(value) or not 0 < np.size(value) <= _SMALL:
             return None
         array = np.asarray(value)
         bits = {element.tobytes() for element in array.ravel()}

@@ -1,0 +1,100 @@
+"""`Stabilize` and `Simplify` of programs that are no usual ones: they are never made wrong."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.passes import Simplify, Stabilize
+
+NUMBERS = (0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 3.0, -30.0, 30.0)
+exp, log = jnp.exp, jnp.log
+
+
+def both(stage, fun, *args):
+    """What a program gives before and after a pass, equation by equation."""
+    closed = jax.make_jaxpr(fun)(*args)
+    after = stage(closed)
+    check_jaxpr(after.jaxpr)
+    assert [v.aval for v in after.jaxpr.outvars] == [v.aval for v in closed.jaxpr.outvars]
+    leaves = jax.tree.leaves(args)
+    with jax.disable_jit():
+        return [jax.core.eval_jaxpr(c.jaxpr, c.consts, *leaves) for c in (closed, after)]
+
+
+def bits(x):
+    """Real and imaginary parts, and their signs where they are numbers."""
+    x = np.asarray(x)
+    parts = np.stack([x.real, x.imag])
+    return parts, np.where(np.isnan(parts), False, np.signbit(parts))
+
+
+def every_formula(x):
+    sure = log(1 + exp(x)), log(1 - exp(-abs(x))), log(lax.erfc(x)), log(lax.logistic(x))
+    rows = log(lax.reduce_sum(exp(x), [0])), log(exp(x) + exp(-x)), 1 / (1 + exp(x))
+    ratios = exp(x) / (1 + exp(x)), exp(-x * x) / lax.erfc(x), exp(x) / (1 - exp(x))
+    return *sure, *rows, *ratios, lax.sqrt(x * x), log(1 + x), 1 - lax.erf(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_formulas_of_any_precision(dtype):
+    args = jnp.asarray(NUMBERS, dtype)
+    for before, after in zip(*both(Stabilize(), every_formula, args), strict=True):
+        before, after = np.asarray(before, float), np.asarray(after, float)
+        finite = np.isfinite(before)
+        rounding = 8 * float(jnp.finfo(dtype).eps)
+        np.testing.assert_allclose(after[finite], before[finite], rounding, rounding)
+
+
+def test_algebra_of_complex_numbers_is_exact():
+    """Parts of a product meet the other's zero: of infinity that makes NaN, of -0 makes 0."""
+    x = np.array([complex(a, b) for a in NUMBERS for b in NUMBERS])
+
+    def fun(x):
+        return x * 1, x / 1, x - 0.0, x + -0.0, x + (-0.0 - 0j), jnp.negative(-x), x - -x, abs(-x)
+
+    for before, after in zip(*both(Simplify(), fun, x), strict=True):
+        for wanted, found in zip(bits(before), bits(after), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    closed = jax.make_jaxpr(lambda x: (x * 1, x / 1, x - 0.0))(x)
+    assert not Simplify(reassociate=True)(closed).jaxpr.eqns
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+def test_sums_of_nothing(axis):
+    """There is no largest number to subtract."""
+
+    def fun(x):
+        total = exp(x).sum(axis, keepdims=True)
+        return log(exp(x).sum(axis)), exp(x) / total, log(exp(x) / total), total / total
+
+    for before, after in zip(*both(Stabilize(), fun, np.zeros((3, 0))), strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
+def test_constants_that_are_traced_have_no_values_yet():
+    def fun(x, y):
+        closed = Stabilize()(jax.make_jaxpr(lambda x: log(1 + exp(x)) * y)(x))
+        return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, x)[0]
+
+    x = np.linspace(-1, 1, 3)
+    wanted = np.logaddexp(0, x) * x
+    np.testing.assert_allclose(jax.jit(fun)(x, x), wanted, 1e-14)
+    np.testing.assert_allclose(jax.vmap(fun)(x, x), wanted, 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(257.0, "int8"), (256.0, "uint8"), (np.nan, "int32"), (np.inf, "int32"), (1e39, "float16")],
+)
+def test_numbers_that_are_converted(number, dtype):
+    """Compilers do not convert what is too large as NumPy does."""
+
+    def fun(x):
+        y = lax.convert_element_type(lax.broadcast(number, (3,)), dtype)
+        return x * y, x + y
+
+    for before, after in zip(*both(Simplify(), fun, np.arange(3).astype(dtype)), strict=True):
+        np.testing.assert_array_equal(after, before)

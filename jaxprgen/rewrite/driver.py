@@ -209,7 +209,7 @@ class Rewriting:
         factors = None
         for entry in entries:
             if entry.of_factors and factors is None:
-                up, down, _ = graph.factors(eqn.outvars[0])
+                up, down = graph.factors(eqn.outvars[0])[:2]
                 factors = self._names(up, down) if len(up) + len(down) > 1 else set()
             there = factors if entry.of_factors else operands
             if not (entry.needed <= there or graph.explaining):  # type: ignore[operator]

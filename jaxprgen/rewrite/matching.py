@@ -133,7 +133,7 @@ class Graph:
         return converted if converted == number else None
 
     def _constant(self, x: Var) -> Any:
-        value = self._constants.get(x)
+        value: Any = self._constants.get(x)
         if not _jax.is_readable(value) or not 0 < np.size(value) <= _SMALL:
             return None
         array = np.asarray(value)
@@ -240,10 +240,10 @@ class Graph:
     def factors(self, x: Any, depth: int = _FEW) -> Factors:
         """What a product is of: `_FEW` factors at most, and so many operations deep."""
         if not depth or self.name(x) not in _PRODUCTS:
-            return Factors((x,))
+            return Factors((x,), tree=x)
         eqn: Any = self.definitions[x]
         if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its factors.
-            return Factors((x,))
+            return Factors((x,), tree=x)
         if x not in self._factors:
             self._factors[x] = self._expanded(eqn, depth - 1)
         return self._factors[x]
@@ -253,14 +253,26 @@ class Graph:
         if eqn.primitive.name == "neg":
             return first._replace(is_negative=not first.is_negative)
         (other,) = others
-        if len([*first.factors, *first.divisors, *other.factors, *other.divisors]) > _FEW:
-            first, other = (Factors((x,)) for x in eqn.invars)
+        count = len([*first.factors, *first.divisors, *other.factors, *other.divisors])
+        if count > _FEW or max(_depth(first.tree), _depth(other.tree)) >= _FEW:
+            first, other = (Factors((x,), tree=x) for x in eqn.invars)
         up, down = other.factors, other.divisors
         if eqn.primitive.name == "div":
             up, down = down, up
         found = [x for x in (*first.factors, *up) if self.number(x) != 1]
         is_negative = first.is_negative != other.is_negative
-        return Factors(tuple(found), (*first.divisors, *down), is_negative)
+        tree = self._tree(eqn.primitive.name, first.tree, other.tree)
+        return Factors(tuple(found), (*first.divisors, *down), is_negative, tree)
+
+    def _tree(self, name: str, first: Any, other: Any) -> Any:
+        if self._is_one(other):
+            return first
+        if self._is_one(first):
+            return other if name == "mul" else (name, None, other)
+        return name, first, other
+
+    def _is_one(self, tree: Any) -> bool:
+        return type(tree) is not tuple and self.number(tree) == 1
 
     def _product(self, term: Product, x: Any, match: Match) -> Iterator[Match]:
         if self.name(x) not in _PRODUCTS or x.aval.dtype.kind != "f":
@@ -304,6 +316,10 @@ class Graph:
 
 
 _SMALL = 4096  # The most elements of a constant that are looked at.
+
+
+def _depth(tree: Any) -> int:
+    return 1 + max(map(_depth, tree[1:])) if type(tree) is tuple else 0
 
 
 def _each(step: Any, matches: Iterator[Match]) -> Iterator[Match]:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from jaxprgen.emit.values import Value
+from jaxprgen.emit.values import Value, value_of
 from jaxprgen.ir import Builder
 from jaxprgen.rewrite.matching import Graph, Operand
 from jaxprgen.rewrite.terms import (
     Call,
+    Factors,
     Match,
     Number,
     Product,
     Term,
-    Variable,
     div,
     mul,
     neg,
@@ -72,20 +72,61 @@ class Rule:
         """What stands for a match."""
         if not isinstance(self.pattern, Product):
             return self.replacement.emit(b, match)
-        factors, divisors, is_negative = match.others
-        parts = [Variable(f"*{i}") for i in range(len(factors))]
-        under = [Variable(f"/{i}") for i in range(len(divisors))]
-        atoms = {v.name: x for v, x in zip([*parts, *under], [*factors, *divisors], strict=True)}
-        term = self.replacement
-        for part in parts:
-            term = part if _is_one(term) else mul(part, term)
-        for part in under:
-            term = div(term, part)
-        term = neg(term) if is_negative else term
-        return term.emit(b, match._replace(atoms={**match.atoms, **atoms}))
+        return _Placing(match.others, self.replacement).term().emit(b, match)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.place})" if self.place else self.name
+
+
+class _Placing:
+    """A product with a replacement in the place of a factor found, and without the others found.
+
+    Parts are terms, each with whether it is a divisor; nothing stands for 1.
+    """
+
+    def __init__(self, others: Factors, replacement: Term) -> None:
+        self._others = others
+        self._left = list(others.factors), list(others.divisors)
+        self._new = None if _is_one(replacement) else replacement
+
+    def term(self) -> Term:
+        term, is_under = self._part(self._others.tree, 0) or (Number(1), False)
+        term = div(1, term) if is_under else term
+        return neg(term) if self._others.is_negative else term
+
+    def _part(self, tree: Any, place: int) -> tuple[Term, bool] | None:
+        if type(tree) is not tuple:
+            return None if tree is None else self._factor(tree, place)
+        name, *trees = tree
+        is_div = name == "div"
+        first, other = self._part(trees[0], place), self._part(trees[1], place ^ is_div)
+        if other is None:
+            return first
+        term, is_under = other[0], other[1] ^ is_div
+        if first is None:
+            return term, is_under
+        if first[1] == is_under:
+            return mul(first[0], term), is_under
+        return (div(first[0], term) if is_under else div(term, first[0])), False
+
+    def _factor(self, x: Any, place: int) -> tuple[Term, bool] | None:
+        left = self._left[place]
+        for i, y in enumerate(left):
+            if x is y:
+                del left[i]
+                return _Atom(x), False
+        if place or self._new is None:
+            return None
+        new, self._new = self._new, None
+        return new, False
+
+
+@dataclass(frozen=True)
+class _Atom(Term):
+    atom: Any
+
+    def emit(self, b: Builder, match: Match) -> Value:
+        return value_of(self.atom)
 
 
 def rule(

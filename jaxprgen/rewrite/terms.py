@@ -20,11 +20,16 @@ from jaxprgen.ir import primitives as lax
 
 
 class Factors(NamedTuple):
-    """What a product is of: factors, divisors, and whether its sign is changed besides."""
+    """What a product is of: factors, divisors, and whether its sign is changed besides.
+
+    ``tree`` tells how they are nested: it is a factor, or a primitive's name and two trees, of
+    which the first one of a quotient is None if that is 1.
+    """
 
     factors: tuple[Any, ...]
     divisors: tuple[Any, ...] = ()
     is_negative: bool = False
+    tree: Any = None
 
 
 class Match(NamedTuple):
@@ -147,7 +152,8 @@ class Product(Term):
     """A product of floating-point numbers that has these factors, and divisors, among others.
 
     However multiplications, divisions and changes of sign are nested and ordered. What replaces
-    it stands for these; the others are multiplied to it, which rounds otherwise.
+    it stands for these, in the place of one of them; the others stay where they are, as products
+    in another order may be too large, or too small, for a number.
     """
 
     factors: tuple[Term, ...]

@@ -98,3 +98,31 @@ def test_numbers_that_are_converted(number, dtype):
 
     for before, after in zip(*both(Simplify(), fun, np.arange(3).astype(dtype)), strict=True):
         np.testing.assert_array_equal(after, before)
+
+
+def test_other_factors_are_multiplied_in_the_order_they_were():
+    """Another one may be too large, or too small, for a number."""
+
+    def fun(x, a, b):
+        top, bottom = exp(x), 1 + exp(x)
+        first = (a / a) * top * ((a / a) / bottom), top * (b * (b * a)) / bottom
+        second = top * (b / (a * b)) / bottom, top * (b / (b / b)) / bottom
+        third = -(b * top * a * a) / -(bottom * a), 1 / (1 / (a * top) * bottom) / a
+        return *first, *second, *third, (a * (top / (bottom * a))) * a, (a * top) / (top * a)
+
+    args = np.linspace(0.5, 2, 3), np.full(3, 1e200), np.full(3, 1e-200)
+    for before, after in zip(*both(Stabilize(), fun, *args), strict=True):
+        np.testing.assert_allclose(after, before, 1e-14)
+    primitives = [e.primitive.name for e in Stabilize()(jax.make_jaxpr(fun)(*args)).jaxpr.eqns]
+    assert primitives.count("logistic") == 1 and "exp" not in primitives
+
+
+def test_products_of_thousands_of_divisions():
+    def fun(x):
+        y = exp(x)
+        for _ in range(3000):
+            y = 1 / y
+        return y / (1 + exp(x))
+
+    for before, after in zip(*both(Stabilize(), fun, np.ones(3)), strict=True):
+        np.testing.assert_allclose(after, before, 1e-14)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax
+
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import special, stable
@@ -44,6 +46,8 @@ exp_over_erfc = emitted(stable.exp_over_erfc)
 
 
 def _real(x: Operand) -> str | None:
+    if jax.sharding.AxisType.Explicit in x.atom.aval.sharding.mesh.axis_types:
+        return "numbers that the formula holds are not sharded as it is"
     return None if x.dtype.kind == "f" else "it holds for NumPy's real numbers alone"
 
 

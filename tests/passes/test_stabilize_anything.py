@@ -126,3 +126,11 @@ def test_products_of_thousands_of_divisions():
 
     for before, after in zip(*both(Stabilize(), fun, np.ones(3)), strict=True):
         np.testing.assert_allclose(after, before, 1e-14)
+
+
+def test_arrays_whose_types_say_how_they_are_sharded():
+    sharding = jax.sharding
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(sharding.AxisType.Explicit,))
+    placed = sharding.NamedSharding(mesh, sharding.PartitionSpec("i"))
+    closed = jax.make_jaxpr(every_formula)(jax.device_put(np.ones(3), placed))
+    check_jaxpr(Stabilize()(closed).jaxpr)

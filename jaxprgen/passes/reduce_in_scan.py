@@ -130,8 +130,12 @@ class _Fusion:
         It has these axes: they are reduced behind the loop, for what XLA reduces it writes to
         memory first, row by row, and a carry it changes in place.
         """
-        reduced, (axis,) = eqn.params.get("axes", ()), self.region.axes(eqn)[:1]
-        if len(reduced) < 2 or axis is None or id(eqn) in self.region.softened:
+        maxima = [found.largest for found in self.region.softened.values()]
+        is_whole = id(eqn) in self.region.softened or any(e is eqn for e in maxima)
+        if len(eqn.params.get("axes", ())) < 2 or is_whole:
+            return None
+        (axis,) = self.region.axes(eqn)
+        if axis is None:
             return None
         aval: Any = eqn.invars[0].aval
         shape = (*aval.shape[:axis], 1, *aval.shape[axis + 1 :])
@@ -149,7 +153,8 @@ class _Fusion:
         """The body of the loop: its carries, then those of the reductions, then what it stacks."""
         region, loop = self.region, self.loop
         kinds = [loop.invars[: self.constants], self.fixed, self.starts, self.results]
-        types: list[Any] = [self.partial.get(x, x.aval) for xs in kinds for x in xs]
+        given = [x.aval for xs in kinds[:-1] for x in xs]
+        types: list[Any] = [*given, *(self.partial.get(v, v.aval) for v in self.results)]
         b = Builder([*types, *(_jax.slice_type(x.aval) for x in self.arrays)])
         inputs = iter(b.inputs)
         constants, fixed, carries, sums = ([next(inputs) for _ in xs] for xs in kinds)

@@ -101,6 +101,11 @@ def _along(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
     return _unshifted(x) if tuple(kept) == rest else "it is repeated along other axes"
 
 
+def _whole(x: Operand, axes: Sequence[int]) -> str | None:
+    """That all axes are reduced, for a scalar is repeated without an equation."""
+    return _unshifted(x) if len(axes) == len(x.shape) else "some axes are left"
+
+
 def _shifted(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
     rest = tuple(d for d in range(len(x.shape)) if d not in axes)
     return _real(x) if tuple(kept) == rest else "it is repeated along other axes"
@@ -172,6 +177,7 @@ GRADIENTS = table(
     (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
     (Product((exp(mul(neg(x), x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
     (Product((exp(x),), (_repeated(_total(x)),)), softmax_times(x, 1, axes=axes), _along),
+    (Product((exp(x),), (_total(x),)), softmax_times(x, 1, axes=axes), _whole),
     (mul(exp(x), _repeated(y / _total(x))), softmax_times(x, y, axes=axes), _reduced),
     check=_real,
 )

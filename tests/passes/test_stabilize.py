@@ -114,3 +114,15 @@ def test_formulas_across_calls():
     closed = Inline()(jax.make_jaxpr(f)(points))
     assert "jit" not in [e.primitive.name for e in all_equations(closed.jaxpr)]
     assert Inline()(closed) is closed
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_sums_over_all_axes(shape):
+    """A scalar is repeated without an equation that says so."""
+    v = at.TensorType("float64", (None,) * len(shape))("v")
+    total = log(exp(v).sum())
+    points = np.linspace(-900, 900, np.prod(shape)).reshape(shape)
+    f = jaxprgen.compile([v], [total, aesara.grad(total, v)])
+    value, slope = f(points)
+    np.testing.assert_allclose(value, 900, rtol=1e-12)
+    np.testing.assert_allclose(slope, jax.nn.softmax(points, axis=None), rtol=1e-12, atol=1e-300)

@@ -27,7 +27,6 @@ if VERSION >= (0, 12):
 else:
     _flattree: Any = None
 
-_NOT_EXPORTED = {"igamma_grad_a": _special.igamma_grad_a_p, "geqrf": _linalg.geqrf_p}
 # A module beside `jax._src.random` before JAX 0.10, then one in it.
 _prng: Any = importlib.import_module(
     "jax._src.prng" if VERSION < (0, 10) else "jax._src.random.prng"

@@ -19,7 +19,9 @@ APART = frozenset({"rng_uniform", "optimization_barrier"})
 The one draws by a state of the device's; the other is there to keep computations apart.
 """
 
-_SWAPPED = {"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
+COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
+"""Primitives that give the same number for their two operands swapped; see also `commutes`."""
+
 _PLAIN = {str, int, bool, type(None), type}
 
 
@@ -31,7 +33,7 @@ def commutes(eqn: JaxprEqn) -> bool:
     Neither do maxima and minima of floating-point numbers, of zeros of either sign.
     """
     name = eqn.primitive.name
-    if name not in _SWAPPED or len(eqn.invars) != 2:
+    if name not in COMMUTATIVE or len(eqn.invars) != 2:
         return False
     if name not in ("mul", "max", "min"):
         return True

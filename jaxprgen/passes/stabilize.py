@@ -96,19 +96,18 @@ def _is_maximum(x: Operand, depth: int) -> bool:
 
 
 def _along(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
-    """That what was reduced is repeated along the axes over which it was."""
+    """That what was reduced is repeated along the axes over which it was, and not shifted."""
+    return _unshifted(x) or _repeats(x, axes, kept)
+
+
+def _repeats(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
     rest = tuple(d for d in range(len(x.shape)) if d not in axes)
-    return _unshifted(x) if tuple(kept) == rest else "it is repeated along other axes"
+    return _real(x) if tuple(kept) == rest else "it is repeated along other axes"
 
 
 def _whole(x: Operand, axes: Sequence[int]) -> str | None:
     """That all axes are reduced, for a scalar is repeated without an equation."""
     return _unshifted(x) if len(axes) == len(x.shape) else "some axes are left"
-
-
-def _shifted(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
-    rest = tuple(d for d in range(len(x.shape)) if d not in axes)
-    return _real(x) if tuple(kept) == rest else "it is repeated along other axes"
 
 
 def _reduced(y: Operand, x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
@@ -157,7 +156,7 @@ STABLE = table(
     (log(exp(x) + exp(y)), logaddexp(x, y)),
     (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
     (log(_repeated(x)), _repeated(log(x))),
-    (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _shifted),
+    (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _repeats),
     check=_real,
 )
 """What is computed otherwise in the program itself."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Literal, Var
+from jaxprgen.ir.sharing import COMMUTATIVE
 from jaxprgen.rewrite.terms import (
-    COMMUTE,
     Call,
     Factors,
     Match,
@@ -196,7 +196,7 @@ class Graph:
         found = match._replace(equations=(*match.equations, eqn))
         for with_params in self._params(term, eqn, found):
             yield from self._operands(term.operands, eqn.invars, with_params)
-            if name in COMMUTE and not same(*eqn.invars):
+            if name in COMMUTATIVE and not same(*eqn.invars):
                 yield from self._operands(term.operands, eqn.invars[::-1], with_params)
 
     def _operands(

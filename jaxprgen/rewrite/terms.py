@@ -225,10 +225,6 @@ class Function(NamedTuple):
         return Call(self, terms, params)
 
 
-COMMUTE = frozenset({"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
-"""Primitives whose two operands may be exchanged."""
-
-
 def variables(names: str) -> list[Variable]:
     """Variables of these names, which spaces separate."""
     return [Variable(name) for name in names.split()]
@@ -263,7 +259,6 @@ add, sub, mul, div, neg = map(primitive, ("add", "sub", "mul", "div", "neg"))
 exp, expm1, log, log1p = map(primitive, ("exp", "expm1", "log", "log1p"))
 sqrt, square, integer_pow = map(primitive, ("sqrt", "square", "integer_pow"))
 logistic, erf, erfc = map(primitive, ("logistic", "erf", "erfc"))
-select, xor, conj, copy = map(primitive, ("select_n", "xor", "conj", "copy"))
-reduce_sum, reduce_max = map(primitive, ("reduce_sum", "reduce_max"))
+select, conj, reduce_sum = map(primitive, ("select_n", "conj", "reduce_sum"))
 broadcast, transpose, rev = map(primitive, ("broadcast_in_dim", "transpose", "rev"))
-reshape, convert = map(primitive, ("reshape", "convert_element_type"))
+reshape = primitive("reshape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
 import re
@@ -85,8 +86,13 @@ class Specialization:
         self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]
         self._params = _jax.jit_params(hoisted, name)
         self._on_device: list[Any] | None = None
-        program = named(self._run, name, hoisted.jaxpr.debug_info.arg_names)
-        self._jitted = jax.jit(program, donate_argnums=[len(constants) + i for i in donated])
+        self._donated = [len(constants) + i for i in donated]
+
+    @functools.cached_property
+    def _jitted(self) -> Any:
+        names = self._params["jaxpr"].jaxpr.debug_info.arg_names
+        program = named(self._run, self._params["name"], names)
+        return jax.jit(program, donate_argnums=self._donated)
 
     def hidden(self, constants: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """The hidden arguments: of the constants and of all shared variables."""

@@ -175,7 +175,9 @@ class _Changing:
 
     def _inside(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation with its programs changed."""
-        names = ENTERED.get(eqn.primitive.name, ())
+        names = ENTERED.get(eqn.primitive.name)
+        if names is None:
+            return eqn
         params: dict[str, Any] = {}
         for name in names:
             value = eqn.params[name]

@@ -66,13 +66,16 @@ class Identities:
         self._inside = inside
         self._programs: dict[int, tuple[Any, int]] = {}
         self._numbers: dict[Hashable, int] = {}
+        self._contexts: dict[int, tuple[Any, int]] = {}
 
     def equation(self, eqn: JaxprEqn, name: _Name) -> Hashable:
         """The key of an equation, of whose operands ``name`` gives the keys."""
         operands = map(name, eqn.invars)
         given = frozenset(operands) if commutes(eqn) else tuple(operands)
-        params = sorted(eqn.params.items())
-        return eqn.primitive, given, eqn.ctx, *((k, self._value(x)) for k, x in params)
+        ctx, params = self._context(eqn.ctx), eqn.params
+        if not params:
+            return eqn.primitive, given, ctx
+        return eqn.primitive, given, ctx, *[(k, self._value(params[k])) for k in sorted(params)]
 
     def program(self, program: Jaxpr | ClosedJaxpr) -> int:
         """A number that equal programs share; each is read once."""
@@ -117,6 +120,14 @@ class Identities:
             parts.append(self.equation(eqn, name))
             parts.append(bind(eqn.outvars))
         return *parts, *map(name, jaxpr.outvars)
+
+    def _context(self, ctx: Any) -> int:
+        """A number that equal contexts share; most equations have one and the same object."""
+        known = self._contexts.get(id(ctx))
+        if known is None:
+            number = self._numbers.setdefault(ctx, len(self._numbers))
+            known = self._contexts[id(ctx)] = ctx, number
+        return known[1]
 
     def _constant(self, x: Any) -> Hashable:
         return _bits(x) if isinstance(x, (np.ndarray, np.generic)) else id(x)

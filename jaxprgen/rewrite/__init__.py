@@ -2,7 +2,7 @@
 
 from jaxprgen.rewrite.driver import apply
 from jaxprgen.rewrite.explain import Explanation, explain
-from jaxprgen.rewrite.matching import Operand
+from jaxprgen.rewrite.graph import Operand
 from jaxprgen.rewrite.rules import Rule, rule, table
 from jaxprgen.rewrite.statistics import Statistics
 from jaxprgen.rewrite.traced import Constant

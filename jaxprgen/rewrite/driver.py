@@ -8,10 +8,9 @@ Only a condition on readers may come true later: then the program is gone throug
 
 from __future__ import annotations
 
-import functools
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,17 +21,12 @@ from jaxprgen.emit.values import Value, atom, broadcast_shapes, broadcast_to, sh
 from jaxprgen.errors import RewriteCycleError, ShapeMismatchError
 from jaxprgen.ir import Builder, sharing
 from jaxprgen.ir.programs import each_program, with_equations
-from jaxprgen.rewrite.matching import Graph
+from jaxprgen.rewrite.graph import Graph
+from jaxprgen.rewrite.index import Entries, Entry, Index, index_of
+from jaxprgen.rewrite.matching import Matcher
 from jaxprgen.rewrite.rules import Rule
 from jaxprgen.rewrite.statistics import Statistics
-from jaxprgen.rewrite.terms import (
-    NOTHING,
-    Call,
-    Number,
-    Once,
-    Product,
-    Term,
-)
+from jaxprgen.rewrite.terms import NOTHING
 
 _LONGEST = 32
 """The most rules that fire one upon the other. Those of no set that ends come near."""
@@ -57,74 +51,18 @@ def apply(
     return each_program(closed, lambda program: _settled(program, index, statistics))
 
 
-def _settled(
-    program: ClosedJaxpr, index: Mapping[str, Sequence[_Entry]], statistics: Statistics | None
-) -> ClosedJaxpr:
-    conditions = any(entry.is_on_condition for entries in index.values() for entry in entries)
+def _settled(program: ClosedJaxpr, index: Index, statistics: Statistics | None) -> ClosedJaxpr:
     run = Rewriting(program, index, statistics)
     rounds = 1
     while run.fired:
         program = run.program()
-        if not conditions:
+        if not index.is_on_condition:
             break
         if rounds == _LONGEST:
             raise _cycle(*run.fired[-1])
         run = Rewriting(program, index, statistics)
         rounds += 1
     return program
-
-
-class _Entry:
-    """A rule, with what must be there for it to fire.
-
-    Of operands, or factors, these are the names of the primitives that give them, numbers that
-    they are known to be, and `_TWICE` where two are the same, or a factor is a divisor.
-    """
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-        self.of_factors = isinstance(rule.pattern, Product)
-        self.needed = frozenset(_needed(rule.pattern)) - {""}
-        self.is_on_condition = _has_condition(rule.pattern)
-
-
-_TWICE = "twice"
-
-
-def _needed(pattern: Call | Product) -> Iterator[str | float]:
-    if isinstance(pattern, Product):
-        yield from map(_name, (*pattern.factors, *pattern.divisors))
-        if set(pattern.factors) & set(pattern.divisors):
-            yield _TWICE
-    else:
-        yield from map(_name, pattern.operands)
-        if len(pattern.operands) == 2 and len(set(pattern.operands)) == 1:
-            yield _TWICE
-
-
-def _name(term: Term) -> str | float:
-    term = term.call if isinstance(term, Once) else term
-    if isinstance(term, Number):
-        return term.value
-    return term.function.name if isinstance(term, Call) else ""
-
-
-def _has_condition(term: Any) -> bool:
-    if type(term) is Once:
-        return True
-    if type(term) is Product:
-        return any(map(_has_condition, (*term.factors, *term.divisors)))
-    return type(term) is Call and any(map(_has_condition, term.operands))
-
-
-@functools.lru_cache(maxsize=256)
-def index_of(rules: tuple[Rule, ...]) -> dict[str, list[_Entry]]:
-    """The rules by the primitives whose equations they may replace, the first one first."""
-    found: dict[str, list[_Entry]] = {}
-    for rule in rules:
-        for root in rule.roots:
-            found.setdefault(root, []).append(_Entry(rule))
-    return found
 
 
 class Rewriting:
@@ -136,7 +74,7 @@ class Rewriting:
     def __init__(
         self,
         closed: ClosedJaxpr,
-        index: Mapping[str, Sequence[_Entry]],
+        index: Index,
         statistics: Statistics | None = None,
         *,
         explaining: bool = False,
@@ -146,7 +84,8 @@ class Rewriting:
         self.statistics = statistics
         self.fired: list[tuple[JaxprEqn, tuple[Rule, ...]]] = []
         constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        self.graph = Graph(constants, _readers(closed), explaining)
+        self.graph = Graph(constants, _readers(closed), index.traits)
+        self.matcher = Matcher(self.graph, explaining)
         self._more: dict[Any, Any] = {}
         self._equations: list[JaxprEqn] = []
         self._same: dict[Any, Any] = {}
@@ -166,16 +105,17 @@ class Rewriting:
 
     def _add(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> None:
         """An equation, or what replaces it; the rules in ``chain`` led to it."""
-        if not self._same.keys().isdisjoint(x for x in eqn.invars if type(x) is Var):
+        same = self._same
+        if same and any(type(x) is Var and x in same for x in eqn.invars):
             eqn = eqn.replace(invars=[self._settled(x) for x in eqn.invars])
+        self.graph.define(eqn)
         if not eqn.effects:
             if self._is_repeated(eqn, chain):
                 return
-            entries = self.index.get(eqn.primitive.name)
-            if entries and self._is_replaced(eqn, entries, chain):
+            entries = self.index.entries.get(eqn.primitive.name)
+            if entries is not None and self._is_replaced(eqn, entries, chain):
                 return
         self._equations.append(eqn)
-        self.graph.define(eqn)
 
     def _is_repeated(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
         """Whether an equation computes what another one does."""
@@ -200,47 +140,34 @@ class Rewriting:
 
     # --- Rules ----------------------------------------------------------------------------
 
-    def _is_replaced(
-        self, eqn: JaxprEqn, entries: Sequence[_Entry], chain: tuple[Rule, ...]
-    ) -> bool:
-        graph, statistics = self.graph, self.statistics
-        graph.define(eqn)
-        operands = self._names(eqn.invars[:1], eqn.invars[1:])
-        factors = None
-        for entry in entries:
-            if entry.of_factors and factors is None:
-                up, down = graph.factors(eqn.outvars[0])[:2]
-                factors = self._names(up, down) if len(up) + len(down) > 1 else set()
-            there = factors if entry.of_factors else operands
-            if not (entry.needed <= there or graph.explaining):  # type: ignore[operator]
-                if statistics is not None:
-                    statistics.missed(entry.rule, 0.0)
-                continue
-            start = time.perf_counter() if statistics is not None else 0.0
-            fired = self._fires(entry.rule, eqn, chain)
-            if statistics is not None:
-                seconds = time.perf_counter() - start
-                (statistics.hit if fired else statistics.missed)(entry.rule, seconds)
+    def _is_replaced(self, eqn: JaxprEqn, entries: Entries, chain: tuple[Rule, ...]) -> bool:
+        fitting = self._fitting(eqn, entries)
+        if self.statistics is None:
+            return any(self._fires(entry.rule, eqn, chain) for entry in fitting)
+        for entry in entries.all:
+            start = time.perf_counter()
+            fired = entry in fitting and self._fires(entry.rule, eqn, chain)
+            seconds = time.perf_counter() - start
+            (self.statistics.hit if fired else self.statistics.missed)(entry.rule, seconds)
             if fired:
                 return True
         return False
 
-    def _names(self, some: Sequence[Any], others: Sequence[Any]) -> set[Any]:
-        """What a rule may need of operands, or of factors and divisors."""
+    def _fitting(self, eqn: JaxprEqn, entries: Entries) -> list[Entry]:
+        """The rules that may fire; all where misses are to be explained."""
         graph = self.graph
-        found: set[Any] = set()
-        for x in (*some, *others):
-            found.add(graph.name(x))
-            number = graph.number(x)
-            if number is not None:
-                found.add(number.item())
-        if not {id(x) for x in some}.isdisjoint(map(id, others)):
-            found.add(_TWICE)
+        if self.matcher.explaining:
+            return entries.all
+        (root,) = eqn.outvars
+        found = entries.fitting(graph.traits_of(eqn.invars), graph.traits_within(root))
+        if any(entry.of_factors for entry in found):
+            there = graph.traits_of_factors(root)
+            found = [e for e in found if not e.of_factors or e.needed <= there]
         return found
 
     def _fires(self, rule: Rule, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
         (root,) = eqn.outvars
-        for match in self.graph.matches(rule.pattern, root, NOTHING):
+        for match in self.matcher.matches(rule.pattern, root, NOTHING):
             reason = rule.refusal(self.graph, match)
             if reason is None:
                 operands: list[Any] = [root, *eqn.invars]
@@ -251,7 +178,7 @@ class Rewriting:
                     self._take(rule, eqn, b, found, chain)
                     return True
                 reason = f"the replacement is no {root.aval}"
-            self.graph.refuse(match, reason)
+            self.matcher.refuse(match, reason)
         return False
 
     def _take(

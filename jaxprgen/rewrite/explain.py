@@ -62,7 +62,7 @@ def explain(
     def look(program: ClosedJaxpr) -> ClosedJaxpr:
         nonlocal found
         run = Rewriting(program, index_of((rule,)), explaining=True)
-        miss = run.graph.miss
+        miss = run.matcher.miss
         if found.miss is not None and (miss is None or len(miss.found) <= len(found.miss.found)):
             miss = found.miss
         found = Explanation(rule, [*found.fired, *(eqn for eqn, _ in run.fired)], miss)

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Literal, Var
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir.sharing import COMMUTATIVE
-from jaxprgen.rewrite.terms import (
-    Call,
-    Factors,
-    Match,
-    Number,
-    Once,
-    Param,
-    Product,
-    Rest,
-    Term,
-    Variable,
-)
-
-_PASSED_ON = frozenset({"broadcast_in_dim", "reshape", "squeeze", "copy", "stop_gradient"})
-"""Of one number everywhere these make that number everywhere."""
-
-_PRODUCTS = frozenset({"mul", "div", "neg"})
-_FEW = 8  # The most factors of a product that are looked at.
+from jaxprgen.rewrite.graph import PRODUCTS, Graph
+from jaxprgen.rewrite.terms import Call, Match, Number, Once, Param, Product, Rest, Term, Variable
 
 
 class Miss(NamedTuple):
@@ -42,105 +24,21 @@ class Miss(NamedTuple):
     reason: str
 
 
-class Operand(NamedTuple):
-    """What a variable of a pattern stands for, as a check sees it."""
-
-    graph: Graph
-    atom: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape."""
-        return self.atom.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Its dtype."""
-        return self.atom.aval.dtype
-
-    @property
-    def number(self) -> Any:
-        """The number that it is everywhere, if that is known."""
-        return self.graph.number(self.atom)
-
-    @property
-    def primitive(self) -> str:
-        """The primitive that gives it; nothing for inputs and literals."""
-        return self.graph.name(self.atom)
-
-    @property
-    def operands(self) -> list[Operand]:
-        """What that primitive is of."""
-        eqn = self.graph.definitions.get(self.atom) if self.primitive else None
-        return [Operand(self.graph, x) for x in eqn.invars] if eqn is not None else []
-
-
-class Graph:
-    """What gives and who reads the variables of a program.
+class Matcher:
+    """Finds terms in a graph. Each method gives all ways in which an atom is what a term says.
 
     Attributes
     ----------
-    definitions
-        The equations by the variables they give.
-    readers
-        How many operands and results each variable is.
     explaining
         Whether misses are remembered.
     miss
         The nearest of them.
     """
 
-    def __init__(
-        self, constants: Mapping[Var, Any], readers: Counter[Any], explaining: bool = False
-    ) -> None:
-        self.definitions: dict[Any, JaxprEqn] = {}
-        self.readers = readers
+    def __init__(self, graph: Graph, explaining: bool = False) -> None:
+        self.graph = graph
         self.explaining = explaining
         self.miss: Miss | None = None
-        self._numbers: dict[Any, Any] = {}
-        self._factors: dict[Any, Factors] = {}
-        self._constants = constants
-
-    def define(self, eqn: JaxprEqn) -> None:
-        """Know an equation, which reads nothing that is unknown."""
-        self.definitions.update(dict.fromkeys(eqn.outvars, eqn))
-        name = eqn.primitive.name
-        if name in _PASSED_ON or name == "convert_element_type":
-            self._numbers[eqn.outvars[0]] = self._passed_on(eqn)
-
-    def name(self, x: Any) -> str:
-        """The primitive that gives an atom; nothing for inputs and literals."""
-        eqn = self.definitions.get(x) if type(x) is Var else None
-        return eqn.primitive.name if eqn is not None else ""
-
-    def number(self, x: Any) -> Any:
-        """The number that an atom is everywhere, if it is known to be one."""
-        if type(x) is not Var:
-            return np.asarray(x.val)[()] if np.ndim(x.val) == 0 else None
-        if x in self._constants and x not in self._numbers:
-            self._numbers[x] = self._constant(x)
-        return self._numbers.get(x)
-
-    def _passed_on(self, eqn: JaxprEqn) -> Any:
-        """The number that an equation gives everywhere, of one; none that a conversion changes."""
-        number = self.number(eqn.invars[0])
-        if number is None or eqn.primitive.name != "convert_element_type":
-            return number
-        if number.dtype.kind == "c":
-            return None
-        with np.errstate(all="ignore"):
-            converted = np.asarray(number).astype(eqn.params["new_dtype"])[()]
-        return converted if converted == number else None
-
-    def _constant(self, x: Var) -> Any:
-        value: Any = self._constants.get(x)
-        if not _jax.is_readable(value) or not 0 < np.size(value) <= _SMALL:
-            return None
-        array = np.asarray(value)
-        bits = {element.tobytes() for element in array.ravel()}
-        return array.ravel()[0] if len(bits) == 1 else None
-
-    # --- Matching: each gives all ways in which an atom is what a term says ----------------
 
     def matches(self, term: Term, x: Any, match: Match) -> Iterator[Match]:
         """All matches of a term with an atom that extend a match."""
@@ -149,51 +47,56 @@ class Graph:
         elif type(term) is Variable:
             yield from self._variable(term, x, match)
         elif type(term) is Number:
-            number = self.number(x)
+            number = self.graph.number(x)
             if number is not None and _is(number, term.value):
                 yield match
             else:
-                self._missed(match, lambda: f"{self.said(x)} is not {term}")
+                self._missed(match, lambda: f"{self.graph.said(x)} is not {term}")
         elif type(term) is Product:
             yield from self._product(term, x, match)
         elif type(term) is Once:
-            if self.readers[x] == 1:
+            if self.graph.readers[x] == 1:
                 yield from self.matches(term.call, x, match)
             else:
-                self._missed(match, lambda: f"{self.said(x)} has {self.readers[x]} readers")
+                self._missed(
+                    match, lambda: f"{self.graph.said(x)} has {self.graph.readers[x]} readers"
+                )
 
     def _variable(self, term: Variable, x: Any, match: Match) -> Iterator[Match]:
         if term.constant:
-            number = self.number(x)
+            number = self.graph.number(x)
             if number is None:
-                self._missed(match, lambda: f"{self.said(x)} is no known number")
+                self._missed(match, lambda: f"{self.graph.said(x)} is no known number")
             else:
                 yield from self._param(term.name, number, match)
             return
         known = match.atoms.get(term.name)
         if known is None:
-            yield match._replace(atoms={**match.atoms, term.name: x})
+            atoms, params, equations, others = match
+            yield Match({**atoms, term.name: x}, params, equations, others)
         elif same(known, x):
             yield match
         else:
-            said = self.said
+            said = self.graph.said
             self._missed(match, lambda: f"{term} is {said(known)} and {said(x)} at once")
 
     def _param(self, name: str, value: Any, match: Match) -> Iterator[Match]:
         if name not in match.params:
-            yield match._replace(params={**match.params, name: value})
+            atoms, params, equations, others = match
+            yield Match(atoms, {**params, name: value}, equations, others)
         elif _equal(match.params[name], value):
             yield match
         else:
             self._missed(match, lambda: f"{name} is {match.params[name]} and {value} at once")
 
     def _call(self, term: Call, x: Any, match: Match) -> Iterator[Match]:
-        name = self.name(x)
+        name = self.graph.name(x)
         if name != term.function.name:
-            self._missed(match, lambda: f"{self.said(x)} is no {term.function.name}")
+            self._missed(match, lambda: f"{self.graph.said(x)} is no {term.function.name}")
             return
-        eqn = self.definitions[x]
-        found = match._replace(equations=(*match.equations, eqn))
+        eqn = self.graph.definitions[x]
+        atoms, params, equations, others = match
+        found = Match(atoms, params, (*equations, eqn), others)
         for with_params in self._params(term, eqn, found):
             yield from self._operands(term.operands, eqn.invars, with_params)
             if name in COMMUTATIVE and not same(*eqn.invars):
@@ -225,7 +128,7 @@ class Graph:
 
     def _params(self, term: Call, eqn: JaxprEqn, match: Match) -> Iterator[Match]:
         matches: Iterator[Match] = iter((match,))
-        for name, wanted in {**_usual(term.function.name), **term.params}.items():
+        for name, wanted in term.wanted.items():
             value = eqn.params.get(name)
             if type(wanted) is Param:
                 matches = _each(functools.partial(self._param, wanted.name, value), matches)
@@ -235,51 +138,14 @@ class Graph:
                 return
         yield from matches
 
-    # --- Products, however they are nested --------------------------------------------------
-
-    def factors(self, x: Any, depth: int = _FEW) -> Factors:
-        """What a product is of: `_FEW` factors at most, and so many operations deep."""
-        if not depth or self.name(x) not in _PRODUCTS:
-            return Factors((x,), tree=x)
-        eqn: Any = self.definitions[x]
-        if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its factors.
-            return Factors((x,), tree=x)
-        if x not in self._factors:
-            self._factors[x] = self._expanded(eqn, depth - 1)
-        return self._factors[x]
-
-    def _expanded(self, eqn: JaxprEqn, depth: int) -> Factors:
-        first, *others = (self.factors(x, depth) for x in eqn.invars)
-        if eqn.primitive.name == "neg":
-            return first._replace(is_negative=not first.is_negative)
-        (other,) = others
-        count = len([*first.factors, *first.divisors, *other.factors, *other.divisors])
-        if count > _FEW or max(_depth(first.tree), _depth(other.tree)) >= _FEW:
-            first, other = (Factors((x,), tree=x) for x in eqn.invars)
-        up, down = other.factors, other.divisors
-        if eqn.primitive.name == "div":
-            up, down = down, up
-        found = [x for x in (*first.factors, *up) if self.number(x) != 1]
-        is_negative = first.is_negative != other.is_negative
-        tree = self._tree(eqn.primitive.name, first.tree, other.tree)
-        return Factors(tuple(found), (*first.divisors, *down), is_negative, tree)
-
-    def _tree(self, name: str, first: Any, other: Any) -> Any:
-        if self._is_one(other):
-            return first
-        if self._is_one(first):
-            return other if name == "mul" else (name, None, other)
-        return name, first, other
-
-    def _is_one(self, tree: Any) -> bool:
-        return type(tree) is not tuple and self.number(tree) == 1
-
     def _product(self, term: Product, x: Any, match: Match) -> Iterator[Match]:
-        if self.name(x) not in _PRODUCTS or x.aval.dtype.kind != "f":
-            self._missed(match, lambda: f"{self.said(x)} is no product of real numbers")
+        if self.graph.name(x) not in PRODUCTS or x.aval.dtype.kind != "f":
+            self._missed(match, lambda: f"{self.graph.said(x)} is no product of real numbers")
             return
-        found = self.factors(x)
-        start = match._replace(equations=(*match.equations, self.definitions[x]), others=found)
+        found = self.graph.factors(x)
+        start = match._replace(
+            equations=(*match.equations, self.graph.definitions[x]), others=found
+        )
         for up in self._chosen(term.factors, start, 0):
             yield from self._chosen(term.divisors, up, 1)
 
@@ -307,29 +173,10 @@ class Graph:
         if self.explaining:
             self.miss = Miss(match.equations, reason)
 
-    def said(self, x: Any) -> str:
-        """An atom in words."""
-        if isinstance(x, Literal):
-            return f"the number {x.val}"
-        name = self.name(x)
-        return f"the result of {name} ({x.aval})" if name else f"an input ({x.aval})"
-
-
-_SMALL = 4096  # The most elements of a constant that are looked at.
-
-
-def _depth(tree: Any) -> int:
-    return 1 + max(map(_depth, tree[1:])) if type(tree) is tuple else 0
-
 
 def _each(step: Any, matches: Iterator[Match]) -> Iterator[Match]:
     for match in matches:
         yield from step(match)
-
-
-@functools.cache
-def _usual(name: str) -> Mapping[str, Any]:
-    return _jax.default_params(name)
 
 
 def same(x: Any, y: Any) -> bool:
@@ -347,4 +194,4 @@ def _is(number: Any, wanted: float) -> bool:
 
 
 def _equal(x: Any, y: Any) -> bool:
-    return type(x) is type(y) and bool(np.all(x == y))
+    return x is y or (type(x) is type(y) and bool(np.all(x == y)))

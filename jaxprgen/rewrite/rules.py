@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 
 from jaxprgen.emit.values import Value, value_of
 from jaxprgen.ir import Builder
-from jaxprgen.rewrite.matching import Graph, Operand
+from jaxprgen.rewrite.graph import Graph, Operand
 from jaxprgen.rewrite.terms import (
     Call,
     Factors,
@@ -26,7 +27,7 @@ from jaxprgen.rewrite.traced import Traced, traced_pattern
 Check: TypeAlias = Callable[..., "str | None"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """Where a pattern is found and a check has nothing against it, something else computes it.
 
@@ -65,8 +66,13 @@ class Rule:
             name: [Operand(graph, y) for y in x] if isinstance(x, tuple) else Operand(graph, x)
             for name, x in match.atoms.items()
         }
-        names = inspect.signature(self.check).parameters
-        return self.check(**{k: v for k, v in {**given, **match.params}.items() if k in names})
+        given = {**given, **match.params}
+        return self.check(**{name: given[name] for name in self._asked if name in given})
+
+    @functools.cached_property
+    def _asked(self) -> Sequence[str]:
+        """The names that the check is a function of."""
+        return tuple(inspect.signature(self.check).parameters) if self.check else ()
 
     def emit(self, b: Builder, match: Match) -> Value:
         """What stands for a match."""

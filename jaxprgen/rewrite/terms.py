@@ -6,6 +6,7 @@ Functions are named as in `jax.lax`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -184,6 +185,11 @@ class Call(Term):
     function: Function
     operands: tuple[Term, ...]
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @functools.cached_property
+    def wanted(self) -> Mapping[str, Any]:
+        """The parameters that an equation must have, where this is a pattern."""
+        return {**_jax.default_params(self.function.name), **self.params}
 
     def __str__(self) -> str:
         params = [f"{k}={v}" for k, v in self.params.items()]

@@ -1,0 +1,238 @@
+"""What a program's variables are given by, known to be, and products of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import JaxprEqn, Literal, Var
+from jaxprgen.rewrite.terms import Factors
+
+Trait: TypeAlias = "str | float"
+"""Of an operand: the name of the primitive that gives it, or the number that it is everywhere."""
+
+TWICE = "twice"
+"""Two operands are the same, or a factor is a divisor."""
+
+NO_TRAITS: frozenset[Trait] = frozenset()
+
+_PASSED_ON = frozenset({"broadcast_in_dim", "reshape", "squeeze", "copy", "stop_gradient"})
+"""Of one number everywhere these make that number everywhere."""
+
+PRODUCTS = frozenset({"mul", "div", "neg"})
+_QUOTIENT: frozenset[Trait] = frozenset({"div"})
+_FEW = 8  # The most factors of a product that are looked at.
+
+
+class Graph:
+    """What gives and who reads the variables of a program.
+
+    Parameters
+    ----------
+    constants
+        The values of variables that are constants.
+    readers
+        How many operands and results each variable is.
+    wanted
+        The traits that anybody asks for.
+
+    Attributes
+    ----------
+    definitions
+        The equations by the variables they give.
+    """
+
+    def __init__(
+        self, constants: Mapping[Var, Any], readers: Counter[Any], wanted: frozenset[Trait]
+    ) -> None:
+        self.definitions: dict[Any, JaxprEqn] = {}
+        self.readers = readers
+        self._constants = constants
+        self._wanted = wanted
+        self._numbers: dict[Any, Any] = {}
+        self._factors: dict[Any, Factors] = {}
+        self._traits: dict[Any, frozenset[Trait]] = {}
+        self._traits_within: dict[Any, frozenset[Trait]] = {}
+        self._literals: list[Any] = []
+
+    def define(self, eqn: JaxprEqn) -> None:
+        """Know an equation, which reads nothing that is unknown."""
+        for v in eqn.outvars:
+            self.definitions[v] = eqn
+        name = eqn.primitive.name
+        if name in PRODUCTS:
+            self._traits_within[eqn.outvars[0]] = self._within(eqn)
+        elif name in _PASSED_ON or name == "convert_element_type":
+            self._numbers[eqn.outvars[0]] = self._passed_on(eqn)
+
+    def name(self, x: Any) -> str:
+        """The primitive that gives an atom; nothing for inputs and literals."""
+        eqn = self.definitions.get(x) if type(x) is Var else None
+        return eqn.primitive.name if eqn is not None else ""
+
+    def number(self, x: Any) -> Any:
+        """The number that an atom is everywhere, if it is known to be one."""
+        if type(x) is not Var:
+            return np.asarray(x.val)[()] if np.ndim(x.val) == 0 else None
+        if x in self._constants and x not in self._numbers:
+            self._numbers[x] = self._constant(x)
+        return self._numbers.get(x)
+
+    def _passed_on(self, eqn: JaxprEqn) -> Any:
+        """The number that an equation gives everywhere, of one; none that a conversion changes."""
+        number = self.number(eqn.invars[0])
+        if number is None or eqn.primitive.name != "convert_element_type":
+            return number
+        if number.dtype.kind == "c":
+            return None
+        with np.errstate(all="ignore"):
+            converted = np.asarray(number).astype(eqn.params["new_dtype"])[()]
+        return converted if converted == number else None
+
+    def _constant(self, x: Var) -> Any:
+        value: Any = self._constants.get(x)
+        if not _jax.is_readable(value) or not 0 < np.size(value) <= _SMALL:
+            return None
+        array = np.asarray(value)
+        bits = {element.tobytes() for element in array.ravel()}
+        return array.ravel()[0] if len(bits) == 1 else None
+
+    def said(self, x: Any) -> str:
+        """An atom in words."""
+        if isinstance(x, Literal):
+            return f"the number {x.val}"
+        name = self.name(x)
+        return f"the result of {name} ({x.aval})" if name else f"an input ({x.aval})"
+
+    # --- Traits, by which most rules are known not to fire -------------------------------------
+
+    def traits(self, x: Any) -> frozenset[Trait]:
+        """What rules may need of an atom."""
+        is_variable = type(x) is Var
+        key = x if is_variable else id(x)
+        found = self._traits.get(key)
+        if found is None:
+            if not is_variable:
+                self._literals.append(x)  # So that no other one will be at its address.
+            number = self.number(x)
+            both = self.name(x), None if number is None else number.item()
+            found = self._traits[key] = self._wanted.intersection(both)
+        return found
+
+    def traits_of(self, operands: Sequence[Any]) -> frozenset[Trait]:
+        """Those of several, and that the first one is there again."""
+        if not operands:
+            return NO_TRAITS
+        found = self.traits(operands[0])
+        for x in operands[1:]:
+            found |= self.traits(x)
+            if x is operands[0]:
+                found |= {TWICE}
+        return found
+
+    def traits_of_factors(self, x: Any) -> frozenset[Trait]:
+        """Those of the factors and divisors of a product of several."""
+        factors, divisors = self.factors(x)[:2]
+        if len(factors) + len(divisors) < 2:
+            return NO_TRAITS
+        found = NO_TRAITS.union(*map(self.traits, (*factors, *divisors)))
+        is_twice = not {id(x) for x in factors}.isdisjoint(map(id, divisors))
+        return found | {TWICE} if is_twice else found
+
+    def traits_within(self, x: Any) -> frozenset[Trait]:
+        """Those that factors of a product can have at most, which is quickly told."""
+        return self._traits_within.get(x, NO_TRAITS)
+
+    def _within(self, eqn: JaxprEqn) -> frozenset[Trait]:
+        known = self._traits_within
+        is_quotient = eqn.primitive.name == "div"
+        found: frozenset[Trait] = _QUOTIENT if is_quotient else NO_TRAITS
+        within = [known.get(x) if type(x) is Var else None for x in eqn.invars]
+        for x, inner in zip(eqn.invars, within, strict=True):
+            found |= self.traits(x) if inner is None else inner
+        if "div" in found and (any(within) or eqn.invars[0] is eqn.invars[-1]):
+            found |= {TWICE}
+        return found
+
+    # --- Products, however they are nested --------------------------------------------------
+
+    def factors(self, x: Any, depth: int = _FEW) -> Factors:
+        """What a product is of: `_FEW` factors at most, and so many operations deep."""
+        if not depth or self.name(x) not in PRODUCTS:
+            return Factors((x,), tree=x)
+        eqn: Any = self.definitions[x]
+        if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its factors.
+            return Factors((x,), tree=x)
+        if x not in self._factors:
+            self._factors[x] = self._expanded(eqn, depth - 1)
+        return self._factors[x]
+
+    def _expanded(self, eqn: JaxprEqn, depth: int) -> Factors:
+        first, *others = (self.factors(x, depth) for x in eqn.invars)
+        if eqn.primitive.name == "neg":
+            return first._replace(is_negative=not first.is_negative)
+        (other,) = others
+        count = len([*first.factors, *first.divisors, *other.factors, *other.divisors])
+        if count > _FEW or max(_depth(first.tree), _depth(other.tree)) >= _FEW:
+            first, other = (Factors((x,), tree=x) for x in eqn.invars)
+        up, down = other.factors, other.divisors
+        if eqn.primitive.name == "div":
+            up, down = down, up
+        found = [x for x in (*first.factors, *up) if self.number(x) != 1]
+        is_negative = first.is_negative != other.is_negative
+        tree = self._tree(eqn.primitive.name, first.tree, other.tree)
+        return Factors(tuple(found), (*first.divisors, *down), is_negative, tree)
+
+    def _tree(self, name: str, first: Any, other: Any) -> Any:
+        if self._is_one(other):
+            return first
+        if self._is_one(first):
+            return other if name == "mul" else (name, None, other)
+        return name, first, other
+
+    def _is_one(self, tree: Any) -> bool:
+        return type(tree) is not tuple and self.number(tree) == 1
+
+
+class Operand(NamedTuple):
+    """What a variable of a pattern stands for, as a check sees it."""
+
+    graph: Graph
+    atom: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.atom.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Its dtype."""
+        return self.atom.aval.dtype
+
+    @property
+    def number(self) -> Any:
+        """The number that it is everywhere, if that is known."""
+        return self.graph.number(self.atom)
+
+    @property
+    def primitive(self) -> str:
+        """The primitive that gives it; nothing for inputs and literals."""
+        return self.graph.name(self.atom)
+
+    @property
+    def operands(self) -> list[Operand]:
+        """What that primitive is of."""
+        eqn = self.graph.definitions.get(self.atom) if self.primitive else None
+        return [Operand(self.graph, x) for x in eqn.invars] if eqn is not None else []
+
+
+_SMALL = 4096  # The most elements of a constant that are looked at.
+
+
+def _depth(tree: Any) -> int:
+    return 1 + max(map(_depth, tree[1:])) if type(tree) is tuple else 0

@@ -95,6 +95,8 @@ def multiply(b: Builder, x: Value, y: Value) -> Value:
 
     (A known zero does: its product with NaN is NaN, and with -1 it is -0.)
     """
+    if type(x) is Var and type(y) is Var:
+        return _multiply(b, x, y)
     for factor, other in ((x, y), (y, x)):
         if type(factor) is not Var and splat_value(factor) == 1:
             return broadcast_to(b, other, broadcast_shapes(shape_of(x), shape_of(y)))

@@ -384,7 +384,7 @@ def _checked(value: Any, declared: OutputType) -> Any:
         shape, dtype = (0,) * value.rank, dtype_of(value.values)
     else:
         raise LoweringError(f"The rule returned {value!r}, which is no value of a program.")
-    if dtype != declared.dtype or len(shape) != declared.rank:
+    if (dtype is not declared.dtype and dtype != declared.dtype) or len(shape) != declared.rank:
         raise LoweringError(
             f"The rule returned {dtype} of rank {len(shape)}, but the node declares "
             f"{declared.dtype} of rank {declared.rank}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Literal
+from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.errors import EquationError
 
 
@@ -17,14 +17,14 @@ def verify(closed: ClosedJaxpr) -> None:
     bound = {*jaxpr.constvars, *jaxpr.invars}
     for eqn in jaxpr.eqns:
         for x in eqn.invars:
-            if not isinstance(x, Literal) and x not in bound:
+            if type(x) is Var and x not in bound:
                 raise EquationError(f"{eqn.primitive} reads a variable of another program: {eqn}")
         for v in eqn.outvars:
             if v in bound:
                 raise EquationError(f"{eqn.primitive} binds a variable a second time: {eqn}")
             bound.add(v)
     for x in jaxpr.outvars:
-        if not isinstance(x, Literal) and x not in bound:
+        if type(x) is Var and x not in bound:
             raise EquationError("The program returns a variable of another program.")
     if _jax.checks_enabled.value:
         _jax.check_jaxpr(jaxpr)

@@ -42,18 +42,13 @@ def _shape_only(node: Apply) -> Sequence[int]:
 
 
 @lowers(Elemwise, folds=False, static=_static, shape_only=_shape_only)
-def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
-    """A scalar Op on arrays. What is merely repeated is computed once, then repeated."""
-    return _lower(ctx, ctx.step.node.op.scalar_op, xs)
-
-
 @lowers(ScalarOp, folds=False, shape_only=_shape_only)
-def lower_scalar(ctx: RuleContext, *xs: Value) -> Any:
-    """A scalar Op on scalars."""
-    return _lower(ctx, ctx.step.node.op, xs)
-
-
-def _lower(ctx: RuleContext, scalar_op: Any, xs: Sequence[Value]) -> Any:
+def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
+    """A scalar Op, of arrays too. What is merely repeated is computed once, then repeated."""
+    builder, step, _ = ctx
+    scalar_op = step.node.op
+    if isinstance(scalar_op, Elemwise):
+        scalar_op = scalar_op.scalar_op
     for x in xs:
         if type(x) is Var:
             break
@@ -63,7 +58,7 @@ def _lower(ctx: RuleContext, scalar_op: Any, xs: Sequence[Value]) -> Any:
             return folded
     rule = _rule_by_type(type(scalar_op))
     if rule is not None:
-        return rule(ctx.builder, ctx.dtype, scalar_op, *xs)
+        return rule(builder, step.types[0].dtype, scalar_op, *xs)  # type: ignore[union-attr]
     if isinstance(scalar_op, Composite):
         return _lower_composite(ctx.builder, scalar_op, xs)
     users = find_rule(type(scalar_op))
@@ -134,7 +129,7 @@ def _is_in_tables(scalar_op: Any) -> bool:
 def _supports(op: Any) -> bool:
     """Whether there are scalar rules for it, or a user's own rule for its scalar Op."""
     scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
-    return _is_in_tables(scalar_op) or find_rule(type(scalar_op)) is not lower_scalar
+    return _is_in_tables(scalar_op) or find_rule(type(scalar_op)) is not lower_elemwise
 
 
-lower_elemwise.supports = lower_scalar.supports = _supports  # type: ignore[attr-defined]
+lower_elemwise.supports = _supports  # type: ignore[attr-defined]

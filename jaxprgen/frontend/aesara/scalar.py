@@ -66,7 +66,8 @@ def _working(declared: Dtype, *operands: Dtype) -> Dtype:
 def _operands(b: Builder, dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
     """The dtype to compute in, and the operands in it."""
     for x in xs:
-        if dtype_of(x) != dtype:
+        own = dtype_of(x)
+        if own is not dtype and own != dtype:
             working = _working(dtype, *map(dtype_of, xs))
             return working, [ew.convert(b, x, working) for x in xs]
     return dtype, xs

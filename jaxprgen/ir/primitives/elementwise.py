@@ -35,9 +35,11 @@ def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> Sha
     result: ShapedArray = operands[0].aval  # type: ignore[assignment]
     if result.dtype.kind not in kinds:
         raise EquationError(f"{name} does not take {result.dtype}.")
+    if len(operands) == 1:
+        return result
     for operand in operands[1:]:
         aval: ShapedArray = operand.aval  # type: ignore[assignment]
-        if aval.dtype != result.dtype:
+        if aval.dtype is not result.dtype and aval.dtype != result.dtype:
             raise EquationError(f"{name} takes equal dtypes, not {result.dtype} and {aval.dtype}.")
         if aval.shape == result.shape or not aval.shape:
             continue

@@ -32,7 +32,8 @@ def derived(
             continue
         seen.add(place)
         if place not in plan.producers:
-            missing.append(place)
+            if place in plan.leaves:  # Else it is a constant that is no array, as None or a slice.
+                missing.append(place)
             continue
         step, output = plan.producers[place]
         steps.add(id(step))

@@ -116,6 +116,11 @@ class Plan:
         return {place: (step, i) for step in self.steps for i, place in enumerate(step.outputs)}
 
     @functools.cached_property
+    def leaves(self) -> frozenset[int]:
+        """The places of what is given to a program: inputs, shared variables, generators."""
+        return frozenset((*self.input_places, *(s.place for s in self.shared), *self.generators))
+
+    @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:
         """The steps with the dtypes that JAX computes in where x64 is off."""
         return tuple(

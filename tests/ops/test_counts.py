@@ -55,6 +55,7 @@ COUNTED = {
     "of what is selected": x[m][at.nonzero(x[m] > 1)].sum(),
     "by what is selected": x[m][at.zeros_like(x[m]) < 1],
     "written to what is selected": at.set_subtensor(x[m][at.nonzero(x[m] > 1)], 1.0).sum(),
+    "of which one length is said": x[at.specify_shape(at.stack([m, m]), (2, None))[0]],
     "compressed": compress(m, X, axis=1),
     "of a gradient": aesara.grad((at.exp(x[m]) * at.sort(y)).sum(), x),
     "a loop": aesara.scan(lambda a: a * 2, x[m])[0],

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
 from jaxprgen.errors import JaxprGenError
+from jaxprgen.options import Options
 from jaxprgen.specialize import Specialization, named, to_device
 
 
@@ -39,7 +38,7 @@ class Dispatcher:
         find: Callable[[Sequence[Any], Sequence[Any]], tuple[Specialization, list[Any]]],
         first: Specialization,
         shared: int,
-        name: str,
+        options: Options,
         donated: Sequence[int],
     ) -> None:
         self._find = find
@@ -49,8 +48,8 @@ class Dispatcher:
         self._ends = len(first.constants), len(first.constants) + shared
         before = [f"constant_{i}" for i in range(self._ends[0])]
         before += [f"shared_{i}" for i in range(shared)]
-        program = named(self._run, name, [*before, *first.arg_names])
-        self._jitted = jax.jit(program, donate_argnums=[self._ends[1] + i for i in donated])
+        program = named(self._run, options.name, [*before, *first.arg_names])
+        self._jitted = options.jit(program, [self._ends[1] + i for i in donated])
 
     def __call__(
         self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]

@@ -19,9 +19,10 @@ from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
 from jaxprgen.frontend.graph import KEY, Input, Plan
 from jaxprgen.observe import Observation, observe
+from jaxprgen.options import CompilerOption, Options, options_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.report import Report, report_of
-from jaxprgen.specialize import Options, Specialization, Specializer, signature, to_device
+from jaxprgen.specialize import Specialization, Specializer, signature, to_device
 
 _ABSTRACT = (_jax.Tracer, jax.ShapeDtypeStruct)
 """What has no value."""
@@ -151,7 +152,7 @@ class CompiledFunction:
             operands = self.accepted(args)
             return self._specializer(operands, shared), operands
 
-        return Dispatcher(find, first, len(shared), self.__name__, self._donated)
+        return Dispatcher(find, first, len(shared), self._options, self._donated)
 
     def jaxpr(self, *args: Any) -> ClosedJaxpr:
         """The program for arguments of these types: its inputs. Its constants are data."""
@@ -250,6 +251,7 @@ def compile(
     fallback: Literal["error", "callback"] = "error",
     sizes: Mapping[Any, int] | None = None,
     passes: Sequence[Pass] = DEFAULT,
+    compiler_options: Mapping[str, CompilerOption] | None = None,
 ) -> CompiledFunction:
     """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
 
@@ -284,6 +286,11 @@ def compile(
     passes
         What rewrites the program that was emitted, see `jaxprgen.passes`. Without any it is what
         the graph says, equation by equation.
+    compiler_options
+        Options for XLA, by name, as `jax.jit` takes them. JAX takes them for what is compiled on
+        its own alone: a call, `vmap`, ``lower``. Where the function becomes part of another, as
+        under ``jit``, JAX raises a `ValueError`, and so it does for ``grad`` up to JAX 0.10; give
+        them to the outermost ``jit`` instead.
 
     Raises
     ------
@@ -296,9 +303,10 @@ def compile(
         what takes none.
     """
     callbacks = calls_back(fallback)
+    options = options_of(name, checks, passes, compiler_options)
     start = time.perf_counter()
     plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
-    return CompiledFunction(plan, Options(name, checks, tuple(passes)), time.perf_counter() - start)
+    return CompiledFunction(plan, options, time.perf_counter() - start)
 
 
 def calls_back(fallback: str) -> bool:

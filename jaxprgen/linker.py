@@ -23,9 +23,9 @@ from jaxprgen.frontend.aesara.library import is_array
 from jaxprgen.frontend.aesara.optional import is_no_array, may_be_no_array
 from jaxprgen.frontend.aesara.state import names_of
 from jaxprgen.function import CompiledFunction, calls_back
+from jaxprgen.options import CompilerOption, Options, options_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.program import StatefulProgram
-from jaxprgen.specialize import Options
 
 
 class JaxprLinker(JAXLinker):
@@ -42,9 +42,10 @@ class JaxprLinker(JAXLinker):
         checks: bool = False,
         fallback: Literal["error", "callback"] = "error",
         passes: Sequence[Pass] = DEFAULT,
+        compiler_options: Mapping[str, CompilerOption] | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
-        self._options = Options("main", checks, tuple(passes))
+        self._options = options_of("main", checks, passes, compiler_options)
         self._callbacks = calls_back(fallback)
 
     def make_thunk(

@@ -15,7 +15,8 @@ from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.registry import Rule
-from jaxprgen.specialize import Options, Specialization, Specializer
+from jaxprgen.options import Options
+from jaxprgen.specialize import Specialization, Specializer
 
 CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
 """The primitives that call Python while the program runs."""

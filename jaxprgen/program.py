@@ -17,7 +17,7 @@ from jaxprgen.cells import Cell
 from jaxprgen.errors import StateError, of_check
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.function import CompiledFunction, jaxpr_as_fun
-from jaxprgen.specialize import Options
+from jaxprgen.options import Options
 
 
 class StatefulProgram:
@@ -51,7 +51,7 @@ class StatefulProgram:
         held: Mapping[Variable, Any] | None = None,
     ) -> None:
         start = time.perf_counter()
-        self._name = options.name
+        self._name, self._options = options.name, options
         self._cells = {n: cell for n, (_, cell) in kept.items()}
         read = {n: v for n, (v, _) in kept.items() if v not in (held or {})}
         self._read = {n: self._cells[n] for n in read}
@@ -106,7 +106,7 @@ class StatefulProgram:
             return self._donating.results(*operands)
         closed = self.compiled.jaxpr(*operands)
         if id(closed) not in self._checked:
-            self._checked[id(closed)] = closed, _checking(closed)
+            self._checked[id(closed)] = closed, _checking(closed, self._options)
         _, run = self._checked[id(closed)]
         error, results = run(*self.compiled.accepted(operands))
         found = error.get()
@@ -131,6 +131,6 @@ class StatefulProgram:
             return {n: jax.numpy.copy(cell.read()) for n, cell in self._cells.items()}
 
 
-def _checking(closed: ClosedJaxpr) -> Any:
+def _checking(closed: ClosedJaxpr, options: Options) -> Any:
     """A program as a function that returns what its checks find beside its results."""
-    return jax.jit(checkify.checkify(jaxpr_as_fun(closed), errors=checkify.user_checks))
+    return options.jit(checkify.checkify(jaxpr_as_fun(closed), errors=checkify.user_checks))

@@ -40,8 +40,8 @@ class Report(NamedTuple):
         What XLA says that one call of the compiled program costs: operations, memory read and
         written, memory for intermediate results. None where it does not say.
     stages
-        Seconds that each stage took: "plan" (once for a function), "emit", "lower" (to
-        StableHLO), "compile" (by XLA).
+        Seconds that each stage took: "plan" (once for a function), "emit", "passes", "lower"
+        (to StableHLO), "compile" (by XLA).
     """
 
     name: str
@@ -92,7 +92,7 @@ def report_of(
     plan_seconds: float,
 ) -> Report:
     """The report on a program; without ``lower``, which gives its lowered form, not by XLA."""
-    stages = {"plan": plan_seconds, "emit": observation.specialization.seconds}
+    stages = {"plan": plan_seconds, **observation.specialization.seconds}
     analysis: dict[str, Any] = {}
     temporary = None
     if lower is not None:

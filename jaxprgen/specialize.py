@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import keyword
 import re
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,25 +25,7 @@ from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.lowering import Lowering
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.programs import without_values
-from jaxprgen.passes import Pass
-
-
-class Options(NamedTuple):
-    """What is asked of programs, whatever the arguments.
-
-    Attributes
-    ----------
-    name
-        The function's name.
-    checks
-        Whether run-time checks are part of them.
-    passes
-        What rewrites them, one after the other.
-    """
-
-    name: str
-    checks: bool
-    passes: tuple[Pass, ...]
+from jaxprgen.options import Options
 
 
 class Specialization:
@@ -57,7 +38,7 @@ class Specialization:
     values
         What stands for each of the plan's variables, by place; kept for observing alone.
     seconds
-        How long emitting it took.
+        How long emitting it took, and the passes: by these names.
     decided
         Whether it is of certain values of arguments, not only of their types.
     constants
@@ -69,8 +50,8 @@ class Specialization:
         closed: ClosedJaxpr,
         shared: Sequence[Array],
         values: Sequence[Any] | None,
-        name: str,
-        seconds: float,
+        options: Options,
+        seconds: Mapping[str, float],
         decided: bool,
         donated: Sequence[int] = (),
     ) -> None:
@@ -84,15 +65,11 @@ class Specialization:
         self._sources: list[Any] = [position.get(id(c), c) for c in constants]
         self.constants = [s for s in self._sources if not isinstance(s, int)]
         self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]
-        self._params = _jax.jit_params(hoisted, name)
+        self._inside = _jax.jit_params(hoisted, options.name)
+        self._alone = _jax.jit_params(hoisted, options.name, options.compiler_options)
         self._on_device: list[Any] | None = None
-        self._donated = [len(constants) + i for i in donated]
-
-    @functools.cached_property
-    def _jitted(self) -> Any:
-        names = self._params["jaxpr"].jaxpr.debug_info.arg_names
-        program = named(self._run, self._params["name"], names)
-        return jax.jit(program, donate_argnums=self._donated)
+        program = named(self._run, options.name, hoisted.jaxpr.debug_info.arg_names)
+        self._jitted = options.jit(program, [len(constants) + i for i in donated])
 
     def hidden(self, constants: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """The hidden arguments: of the constants and of all shared variables."""
@@ -104,26 +81,27 @@ class Specialization:
         which asks for the equation that makes a NaN, or under `jax.disable_jit`.
         """
         if _jax.trace_state_clean():
-            return _jax.eval_jaxpr(self._params["jaxpr"], [*hidden, *operands])
-        return self.bind(*hidden, *operands)
+            return _jax.eval_jaxpr(self._inside["jaxpr"], [*hidden, *operands])
+        return self._bind([*hidden, *operands], self._inside)
 
     def _run(self, *operands: Any) -> list[Any]:
         return self.run((), operands)
 
-    def bind(self, *operands: Any) -> list[Any]:
+    def _bind(self, operands: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
         """The program as one ``jit`` equation; hidden arguments come first."""
         try:
-            return _jax.jit_p.bind(*operands, **self._params)
+            return _jax.jit_p.bind(*operands, **params)
         except _jax.NonFiniteError:  # Ask for the equation, as `jax.jit` does.
-            return _jax.eval_jaxpr(self._params["jaxpr"], operands)
+            return _jax.eval_jaxpr(params["jaxpr"], operands)
 
     def __call__(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """Run on arguments, or record the program where one of them is a tracer."""
         if self._on_device is None:
             self._on_device = to_device(self.constants)
         hidden = self.hidden(self._on_device, shared)
-        traced = any(isinstance(x, Tracer) for x in operands)
-        return self.bind(*hidden, *operands) if traced else self._jitted(*hidden, *operands)
+        if not any(isinstance(x, Tracer) for x in operands):
+            return self._jitted(*hidden, *operands)
+        return self._bind([*hidden, *operands], self._alone)
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
@@ -315,13 +293,15 @@ class Specializer:
             ],
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
+        emitted = time.perf_counter()
         closed = without_values(closed, shared, self._options.passes)
-        seconds = time.perf_counter() - start
+        seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
         kept = lowering.values if self._observing else None
         decided = tuple(decisions.found)
         asked.clear()  # Derivatives that are made later are those of all that decide alike.
-        of_values, name = bool(values or decided), self._options.name
-        made = Specialization(closed, shared, kept, name, seconds, of_values, self._donated)
+        made = Specialization(
+            closed, shared, kept, self._options, seconds, bool(values or decided), self._donated
+        )
         return made, decided
 
     def _announce(self, node: Any, message: str) -> None:

@@ -10,9 +10,10 @@ from jaxprgen.cells import Cell
 from jaxprgen.errors import ArgumentCountError
 from jaxprgen.frontend.aesara.state import Pairs, StatefulGraph, stateful_graph
 from jaxprgen.function import CompiledFunction, calls_back
+from jaxprgen.options import CompilerOption, Options, options_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.program import StatefulProgram
-from jaxprgen.specialize import Options, signature
+from jaxprgen.specialize import signature
 
 
 class StatefulFunction:
@@ -104,6 +105,7 @@ def function(
     checks: bool = False,
     fallback: Literal["error", "callback"] = "error",
     passes: Sequence[Pass] = DEFAULT,
+    compiler_options: Mapping[str, CompilerOption] | None = None,
 ) -> StatefulFunction:
     """Make a function of an Aesara graph that keeps state, as `aesara.function` does.
 
@@ -126,7 +128,7 @@ def function(
     checks
         Make Aesara's run-time checks: what fails one raises, and updates nothing. For `pure`, as
         for `jaxprgen.compile`.
-    fallback, passes
+    fallback, passes, compiler_options
         As for `jaxprgen.compile`.
 
     Raises
@@ -139,7 +141,7 @@ def function(
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
     flat, rebuild = _flattened(outputs)
     graph = stateful_graph(inputs, flat, updates, givens, no_default_updates)
-    options = Options(name, checks, tuple(passes))
+    options = options_of(name, checks, passes, compiler_options)
     return StatefulFunction(graph, rebuild, options, calls_back(fallback))
 
 

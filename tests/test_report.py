@@ -111,7 +111,7 @@ def test_costs_are_those_of_xla_and_every_stage_is_timed():
     assert report.flops == compiled.cost_analysis()["flops"] >= 20**3
     assert report.bytes_accessed >= 2 * 20 * 20 * 8
     assert report.temporary_bytes == compiled.memory_analysis().temp_size_in_bytes
-    assert list(report.stages) == ["plan", "emit", "lower", "compile"]
+    assert list(report.stages) == ["plan", "emit", "passes", "lower", "compile"]
     assert all(seconds > 0 for seconds in report.stages.values())
 
 
@@ -120,7 +120,7 @@ def test_under_a_trace_nothing_is_compiled():
     jax.jit(lambda v: reports.append(f.report(v)) or v)(ONES)
     (report,) = reports
     assert report.flops is report.bytes_accessed is report.temporary_bytes is None
-    assert list(report.stages) == ["plan", "emit"]
+    assert list(report.stages) == ["plan", "emit", "passes"]
     assert "XLA: was not asked" in str(report)
 
 

@@ -141,8 +141,13 @@ else:
     _INLINE = {"inline": False}
 
 
-def jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
-    """Parameters of a ``jit`` equation that runs a program without constants of its own."""
+def jit_params(
+    closed: ClosedJaxpr, name: str, compiler_options: tuple[tuple[str, Any], ...] = ()
+) -> dict[str, Any]:
+    """Parameters of a ``jit`` equation that runs a program without constants of its own.
+
+    JAX refuses one with options for XLA inside of another program.
+    """
     n_in, n_out = len(closed.jaxpr.invars), len(closed.jaxpr.outvars)
     return {
         "jaxpr": closed,
@@ -154,7 +159,7 @@ def jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
         "ctx_mesh": _mesh.get_concrete_mesh(),
         "name": name,
         "keep_unused": False,
-        "compiler_options_kvs": (),
+        "compiler_options_kvs": compiler_options,
         **_INLINE,
     }
 

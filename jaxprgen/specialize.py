@@ -59,8 +59,9 @@ class Specialization:
         self.decided = decided
         self.values = values
         self.seconds = seconds
-        hoisted, constants = _jax.hoist_constants(closed)
         position = {id(array): i for i, array in enumerate(shared)}
+        # Shared variables last, as where calls are dispatched: both are one program for caches.
+        hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
         # Where each hidden argument comes from: a shared variable's place, or an array.
         self._sources: list[Any] = [position.get(id(c), c) for c in constants]
         self.constants = [s for s in self._sources if not isinstance(s, int)]

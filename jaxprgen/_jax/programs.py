@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -43,15 +43,22 @@ def closed_jaxpr(
     return ClosedJaxpr(jaxpr, list(consts))
 
 
-def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """The program with its constants turned into leading inputs, and those constants."""
-    jaxpr, consts = closed.jaxpr, list(closed.consts)
+def hoist_constants(
+    closed: ClosedJaxpr, place: Callable[[Any], int] = lambda constant: 0
+) -> tuple[ClosedJaxpr, list[Any]]:
+    """The program with its constants turned into leading inputs, and those constants.
+
+    They are in the order of their places.
+    """
+    jaxpr = closed.jaxpr
+    pairs = sorted(zip(jaxpr.constvars, closed.consts, strict=True), key=lambda p: place(p[1]))
+    consts = [constant for _, constant in pairs]
     if not consts:
         return closed, consts
     names = jaxpr.debug_info.arg_names or ("",) * len(jaxpr.invars)
     hoisted = closed_jaxpr(
         (),
-        [*jaxpr.constvars, *jaxpr.invars],
+        [*(v for v, _ in pairs), *jaxpr.invars],
         jaxpr.outvars,
         jaxpr.eqns,
         jaxpr.effects,  # type: ignore[arg-type]

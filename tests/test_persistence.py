@@ -1,0 +1,51 @@
+"""What XLA compiled is kept by JAX's persistent cache, and found by other processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+BEFORE = "import conftest, aesara.tensor as at\n\nat.exp(at.vector()) + 1\n\n"
+"""Makes what follows stand on other lines, and what has no name get another number."""
+
+
+HITS, MISSES = (f"/jax/compilation_cache/cache_{what}" for what in ("hits", "misses"))
+
+
+def entries(folder):
+    """The compiled programs in a cache."""
+    return sorted(path.name for path in folder.glob("*-cache"))
+
+
+def run(script, folder, seed):
+    """What the script prints, in a new process."""
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    done = subprocess.run(
+        [sys.executable, script, folder],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_another_process_compiles_nothing(tmp_path):
+    text, folder = (TESTS / "persisted.py").read_text(), tmp_path / "cache"
+    one, other = tmp_path / "one" / "model.py", tmp_path / "other" / "script.py"
+    for script, code in ((one, text), (other, BEFORE + text)):
+        script.parent.mkdir()
+        script.write_text(code)
+    ahead, called, first = run(one, folder, "1")
+    # Calls find what was compiled ahead, without data: of each graph there is one program.
+    assert [name.split("-")[0] for name in ahead] == ["jit_data", "jit_plain", "jit_walk"]
+    assert called == ahead
+    kept = entries(folder)
+    assert len(kept) == first[MISSES] >= len(called) + 5  # With what is derived of them.
+
+    _, _, second = run(other, folder, "2")
+    assert MISSES not in second
+    assert second[HITS] == first[MISSES] + first[HITS]
+    assert entries(folder) == kept

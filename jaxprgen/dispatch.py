@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.options import Options
-from jaxprgen.specialize import Specialization, named, to_device
+from jaxprgen.specialize import Specialization, named, to_device, types_of
 
 
 class OtherProgramError(JaxprGenError):
@@ -57,6 +59,11 @@ class Dispatcher:
         """Run on arguments that are no tracers, and values of the shared variables."""
         self._asking.shared = shared
         return self._jitted(*self._on_device, *on_device, *operands)
+
+    def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
+        """JAX's lowered form of what a call runs; operands may be `jax.ShapeDtypeStruct`."""
+        self._asking.shared = shared
+        return self._jitted.lower(*types_of([*self._constants, *shared]), *operands)
 
     def _run(self, *operands: Any) -> list[Any]:
         first, second = self._ends

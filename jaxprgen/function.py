@@ -14,7 +14,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import accept, are_plain
-from jaxprgen.dispatch import Dispatcher
+from jaxprgen.dispatch import Dispatcher, OtherProgramError
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
 from jaxprgen.frontend.graph import KEY, Input, Plan
@@ -162,10 +162,21 @@ class CompiledFunction:
         return found.closed_jaxpr
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
-        """The program as JAX lowers it: StableHLO, cost analysis, ``.compile()``."""
+        """The program as JAX lowers it: StableHLO, cost analysis, ``.compile()``.
+
+        Calls with arguments of these types then find it compiled, unless it is of their values.
+        """
         operands = self.accepted(args)
         shared = [s.read() for s in self._plan.shared]
-        lowered = self._specializer(operands, shared).lower(operands, shared)
+        found = self._specializer(operands, shared)
+        try:
+            if not self._dispatches or found.decided:
+                raise OtherProgramError
+            if self._dispatcher is None:
+                self._dispatcher = self._new_dispatcher(operands, shared)
+            lowered = self._dispatcher.lower(operands, shared)
+        except OtherProgramError:
+            lowered = found.lower(operands, shared)
         self._calls += 1
         return lowered
 

@@ -107,8 +107,12 @@ class Specialization:
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
         hidden = self.hidden(self.constants, shared)
-        types = [jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype)) for x in hidden]
-        return self._jitted.lower(*types, *operands)
+        return self._jitted.lower(*types_of(hidden), *operands)
+
+
+def types_of(arrays: Sequence[Array]) -> list[jax.ShapeDtypeStruct]:
+    """What stands for arrays that are on the device, for JAX to lower a program by."""
+    return [jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype)) for x in arrays]
 
 
 def to_device(arrays: Sequence[Array]) -> list[Any]:

@@ -78,6 +78,23 @@ def test_options_change_what_xla_does(way, tmp_path):
         assert "exponential" in written[0].read_text()
 
 
+@pytest.mark.parametrize("argument", [ONES, jax.ShapeDtypeStruct((3,), np.float64)])
+def test_a_call_finds_what_was_compiled_ahead(argument, tmp_path):
+    f = compiled({"xla_dump_to": str(tmp_path)})
+    f.lower(argument).compile()
+    assert_same(f(ONES), 2 * np.exp(ONES) + 1, rtol=1e-14)
+    assert_same(f(jnp.asarray(2 * ONES)), 2 * np.exp(2 * ONES) + 2, rtol=1e-14)
+    assert len(list(tmp_path.glob("*.before_optimizations.txt"))) == 1
+
+
+def test_of_values_it_is_compiled_ahead_as_well():
+    n = at.lscalar("n")
+    f = jaxprgen.compile([x, n], x.sum() * at.arange(n))
+    for size in (3, 1):
+        assert f.lower(ONES, size).out_info[0].shape == (size,)
+        assert_same(f(ONES, size), 3.0 * np.arange(size))
+
+
 def test_options_change_the_program_that_runs():
     fused, unfused = (compiled(o).lower(ONES).compile() for o in (None, UNFUSED))
     assert "multiply_add_fusion" in fused.as_text()

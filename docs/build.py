@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGES = ("README.md", *(f"docs/{page}.md" for page in ("reading", "rewriting", "cost", "interpreters")))
+NAMES = ("reading", "rewriting", "cost", "interpreters")
+PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCKS = re.compile(r"^```(python|sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SETS_UP = re.compile(r"^make ", re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
 import re
@@ -69,8 +70,14 @@ class Specialization:
         self._inside = _jax.jit_params(hoisted, options.name)
         self._alone = _jax.jit_params(hoisted, options.name, options.compiler_options)
         self._on_device: list[Any] | None = None
-        program = named(self._run, options.name, hoisted.jaxpr.debug_info.arg_names)
-        self._jitted = options.jit(program, [len(constants) + i for i in donated])
+        self._options = options
+        self._donated = [len(constants) + i for i in donated]
+
+    @functools.cached_property
+    def _jitted(self) -> Any:
+        names = self._inside["jaxpr"].jaxpr.debug_info.arg_names
+        program = named(self._run, self._options.name, names)
+        return self._options.jit(program, self._donated)
 
     def hidden(self, constants: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """The hidden arguments: of the constants and of all shared variables."""

@@ -56,6 +56,10 @@ FITTING: dict[type, Callable[..., bool]] = {
         op: lambda _, x, __, left, right: x.shape == (*left.shape, *right.shape)
         for op in (blas.Ger, blas_c.CGer, blas_scipy.ScipyGer)
     },
+    **{
+        op: lambda _, y, alpha, a, x, beta: a.shape == (*y.shape, *x.shape)
+        for op in (blas.Gemv, blas_c.CGemv)
+    },
     fft.IRFFTOp: lambda _, x, __: x.size > 0,  # Else NumPy 2 returns what is in memory.
     blas.BatchedDot: lambda _, x, y: x.shape[-1] == y.shape[1],
     conv.AbstractConv2d_gradInputs: _inputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -58,17 +58,22 @@ def each_program(closed: ClosedJaxpr, change: Change) -> ClosedJaxpr:
 
 
 def rewritten(
-    closed: ClosedJaxpr, rule: Callable[[JaxprEqn], Sequence[JaxprEqn] | None]
+    closed: ClosedJaxpr,
+    primitives: Container[str],
+    rule: Callable[[JaxprEqn], Sequence[JaxprEqn] | None],
 ) -> ClosedJaxpr:
-    """A program with equations in the place of those for which a rule gives any.
+    """A program with equations in the place of those of some primitives for which a rule gives any.
 
     These give the same variables. Programs inside of an equation are rewritten before the rule
-    sees it; what nobody reads any more is left out. The program itself where there is nothing to
-    rewrite.
+    sees it, and what nobody reads is left out, before and after: of a loop a carry, too. The
+    program itself where there is nothing to rewrite.
     """
 
     def change(program: ClosedJaxpr) -> ClosedJaxpr:
-        found = [(eqn, rule(eqn)) for eqn in program.jaxpr.eqns]
+        if not any(eqn.primitive.name in primitives for eqn in program.jaxpr.eqns):
+            return program
+        live, _ = live_equations(program.jaxpr.eqns, program.jaxpr.outvars)
+        found = [(e, rule(e) if e.primitive.name in primitives else None) for e in live]
         if all(new is None for _, new in found):
             return program
         equations = [e for old, new in found for e in ([old] if new is None else new)]

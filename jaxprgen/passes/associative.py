@@ -59,10 +59,10 @@ class AssociativeScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program without these loops."""
-        return rewritten(closed, self._attempt)
+        return rewritten(closed, ("scan",), self._attempt)
 
     def _attempt(self, eqn: JaxprEqn) -> list[JaxprEqn] | None:
-        if eqn.primitive.name != "scan" or eqn.effects or eqn.params["length"] < 2:
+        if eqn.effects or eqn.params["length"] < 2:
             return None
         if _jax.close(eqn.params["jaxpr"]).consts:
             return None

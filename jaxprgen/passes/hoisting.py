@@ -27,14 +27,14 @@ class Hoist:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with less inside of its loops."""
-        return rewritten(closed, _before)
+        return rewritten(closed, ("scan", "while"), _before)
 
 
 def _before(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     """What stands for an equation, if it is a loop of which something leaves."""
-    if eqn.primitive.name == "scan" and eqn.params["length"]:
-        return _of_scan(eqn)
-    return _of_while(eqn) if eqn.primitive.name == "while" else None
+    if eqn.primitive.name == "while":
+        return _of_while(eqn)
+    return _of_scan(eqn) if eqn.params["length"] else None
 
 
 class _Part(NamedTuple):

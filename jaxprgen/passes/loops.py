@@ -37,7 +37,7 @@ class MapToVmap:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program without these loops."""
-        return rewritten(closed, lambda eqn: _attempt(eqn, self, _all_at_once))
+        return rewritten(closed, ("scan",), lambda eqn: _attempt(eqn, self, _all_at_once))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class DistributeScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with smaller loops."""
-        return rewritten(closed, lambda eqn: _attempt(eqn, self, _around_a_loop))
+        return rewritten(closed, ("scan",), lambda eqn: _attempt(eqn, self, _around_a_loop))
 
 
 def _attempt(
@@ -72,7 +72,7 @@ def _attempt(
     equations: Callable[[Steps], list[JaxprEqn]],
 ) -> list[JaxprEqn] | None:
     """What stands for an equation, if it is a loop that can be rewritten."""
-    if eqn.primitive.name != "scan" or eqn.effects or not eqn.params["length"]:
+    if eqn.effects or not eqn.params["length"]:
         return None
     steps = Steps(eqn, options.memory, options.reassociate)
     if not steps.b.plain or _jax.close(eqn.params["jaxpr"]).consts:

@@ -201,6 +201,20 @@ def test_results_that_nobody_reads():
     np.testing.assert_allclose(jaxpr_as_fun(found)(xs, w)[0], f(xs, w), rtol=1e-12)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_carries_that_nobody_reads(backwards):
+    """They depend on themselves, but nothing on them; in the loops of a gradient neither."""
+
+    def f(w, x):
+        step = lambda c, r: (jnp.sin(c), jnp.cos(r))  # noqa: E731
+        return jnp.sum(lax.scan(step, w, x, reverse=backwards)[1] ** 2)
+
+    for g in (f, jax.grad(f, 1)):
+        after = batched(jax.make_jaxpr(g)(w, xs))
+        assert "scan" not in primitives(after.jaxpr)
+        np.testing.assert_allclose(jaxpr_as_fun(after)(w, xs)[0], g(w, xs), rtol=1e-12)
+
+
 @pytest.mark.parametrize("step", [lambda c, r: (c[1], c[0][0] @ r), lambda c, r: (c[0], r @ c[1])])
 def test_memory_that_repetitions_take(step):
     """A value that all steps share has no rows, but what is handed over has."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import _thread
 import ast
+import collections
 import functools
 import linecache
+import operator
 import os
 import queue
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -48,12 +51,24 @@ class Frame(NamedTuple):
 _source_info_util.register_exclusion(str(Path(__file__).parents[1]) + os.sep)
 
 
+def source_infos(origins: Sequence[tuple[str, Frame | None]]) -> list[SourceInfo]:
+    """What equations carry of names and lines: scopes on name stacks, and tracebacks."""
+    found = {frame: _tracebacks.get(frame) for _, frame in origins}
+    new = [frame for frame, traceback in found.items() if frame and not traceback]
+    if new:
+        captured: dict[Frame | None, Any] = dict(zip(new, _captured(new), strict=True))
+        found.update(captured)
+        if len(_tracebacks) + len(new) > _MOST:
+            _tracebacks.clear()
+        _tracebacks.update(captured)
+    return [_source_info(name, found[frame]) for name, frame in origins]
+
+
 @functools.lru_cache(maxsize=65536)
-def source_info(name: str, frame: Frame | None) -> SourceInfo:
-    """What equations carry of a name and a line: a scope on the name stack, and a traceback."""
+def _source_info(name: str, traceback: Any) -> SourceInfo:
     # A name can hold half of a surrogate pair, which no text of StableHLO can.
     stack = _source_info_util.new_name_stack(name.encode(errors="replace").decode())
-    return SourceInfo(_traceback(frame) if frame else None, stack)
+    return SourceInfo(traceback, stack)
 
 
 def _columnless(source: str) -> CodeType:
@@ -68,23 +83,32 @@ def _columnless(source: str) -> CodeType:
 _CODE = _columnless("put(capture())")
 
 
-@functools.lru_cache(maxsize=65536)
-def _traceback(frame: Frame) -> Any:
-    """A traceback of one line.
+_tracebacks: dict[Frame | None, Any] = {}
+_MOST = 65536  # Of lines whose tracebacks are kept.
+
+
+def _captured(frames: Iterable[Frame]) -> list[Any]:
+    """A traceback of each line.
 
     JAX takes tracebacks of what runs. So code runs that claims to stand on that line; and it
-    does so at the bottom of a thread, where it has no callers.
+    does so at the bottom of a thread, where it has no callers: what calls it there is no Python.
     """
-    code = _CODE.replace(
-        co_filename=frame.file,
-        co_firstlineno=frame.line,
-        co_name=frame.function,
-        co_qualname=frame.function,
-    )
     captured: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    capture = _source_info_util.Traceback.get_traceback
-    _thread.start_new_thread(FunctionType(code, {"put": captured.put, "capture": capture}), ())
-    return captured.get()
+    known = {"put": captured.put, "capture": _source_info_util.Traceback.get_traceback}
+    functions = [
+        FunctionType(
+            _CODE.replace(
+                co_filename=frame.file,
+                co_firstlineno=frame.line,
+                co_name=frame.function,
+                co_qualname=frame.function,
+            ),
+            known,
+        )
+        for frame in frames
+    ]
+    _thread.start_new_thread(collections.deque, (map(operator.call, functions), 0))
+    return [captured.get() for _ in functions]
 
 
 def within(outer: SourceInfo, inner: SourceInfo) -> SourceInfo:

@@ -48,7 +48,7 @@ class Origins:
 
     def source_infos(self) -> list[SourceInfo]:
         """What the equations of each variable carry, by place."""
-        return [
-            _jax.source_info(name, frame)
-            for (_, name), (_, frame) in zip(self._names, self._frames, strict=True)
-        ]
+        names = (name for _, name in self._names)
+        return _jax.source_infos(
+            list(zip(names, (frame for _, frame in self._frames), strict=True))
+        )

@@ -1,0 +1,128 @@
+"""Whole systems beside each other, from graphs to numbers: ``python benchmarks/bench.py``.
+
+Each workload and system is measured in processes of its own, that have imported everything and
+computed nothing; a figure is the median of repeats. Records are kept, as JSON, in a folder, of which
+``--page`` writes docs/benchmarks.md and its plot. ``--only chain,radon`` and ``--systems`` measure
+a part. What fails, or takes longer than is allowed, is said in its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "benchmarks"
+SLOW = 10.0
+"""Seconds beyond which a process is not repeated."""
+
+
+class Cell(NamedTuple):
+    """What one process measures."""
+
+    workload: str
+    system: str
+
+
+def cells(workloads: list[str], systems: list[str]) -> list[Cell]:
+    """All processes of one round. By hand comes first: results are compared with its."""
+    from compare.measure import CALLS
+    from compare.workloads import WORKLOADS
+
+    found = []
+    for name in workloads:
+        workload = WORKLOADS[name]
+        wanted = [s for s in systems if s != "numpyro" or workload.numpyro]
+        calls = [CALLS] if "jaxprgen" in systems and not workload.nodes else []
+        found += [Cell(name, system) for system in [*wanted, *calls]]
+    return found
+
+
+def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, object]:
+    """The record of a process, which is also kept in the folder."""
+    from compare import measure
+
+    path = folder / f"{cell.workload}.{cell.system.replace(' ', '_')}.{repeat}.json"
+    path.unlink(missing_ok=True)
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=measure.run, args=(*cell, folder, path))
+    process.start()
+    process.join(limit)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        path.write_text(json.dumps({"limit": limit}))
+    elif not path.exists():
+        path.write_text(json.dumps({"error": f"the process ended with {process.exitcode}"}))
+    return json.loads(path.read_text())
+
+
+def measure_all(
+    chosen: list[Cell], repeats: int, folder: Path, limit: float, quiet: bool
+) -> None:
+    """Measure round by round. What failed or was slow is done once."""
+    from tqdm import tqdm
+
+    folder.mkdir(parents=True, exist_ok=True)
+    done: set[Cell] = set()
+    with tqdm(total=repeats * len(chosen), disable=quiet, unit="process") as bar:
+        for repeat in range(repeats):
+            for cell in chosen:
+                bar.set_description(f"{cell.workload}, {cell.system}")
+                if cell not in done:
+                    start = time.perf_counter()
+                    record = measure(cell, repeat, folder, limit)
+                    slow = time.perf_counter() - start > SLOW
+                    done |= {cell} if slow or {"error", "limit"} & record.keys() else set()
+                    if "limit" in record and cell.workload.startswith("nodes-"):
+                        # A longer chain takes longer still.
+                        done |= {c for c in chosen if _is_longer(c, cell)}
+                bar.update()
+
+
+def _is_longer(cell: Cell, other: Cell) -> bool:
+    kind, _, nodes = cell.workload.partition("-")
+    other_kind, _, fewer = other.workload.partition("-")
+    return cell.system == other.system and kind == other_kind and int(nodes) > int(fewer)
+
+
+def main() -> None:
+    """Measure what is asked for, then write the page if it is asked for."""
+    from compare import page
+    from compare.systems import SYSTEMS
+    from compare.workloads import WORKLOADS
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(WORKLOADS), help="workloads, comma-separated")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="systems, comma-separated")
+    parser.add_argument("--repeats", type=int, default=3, help="processes for each figure")
+    parser.add_argument("--limit", type=float, default=90, help="seconds for a process")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where records are kept")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--no-measuring", action="store_true", help="go by the records there are")
+    options = parser.parse_args()
+    if not options.no_measuring:
+        chosen = cells(options.only.split(","), options.systems.split(","))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["compare.preload"])
+        measure_all(chosen, options.repeats, options.folder, options.limit, not sys.stderr.isatty())
+    text = page.write(options.folder, ROOT / "docs" if options.page else None)
+    print(text)
+
+
+if __name__ == "__main__":
+    # Where the server of processes finds what it imports before them.
+    found = [str(Path(__file__).parent), str(ROOT), *os.environ.get("PYTHONPATH", "").split(":")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
+    with tempfile.TemporaryDirectory() as compiled:
+        # Peers compile nothing to C: what they make is JAX's. Aesara 2.9.3 cannot, on NumPy 2.
+        for library in ("AESARA", "PYTENSOR"):
+            os.environ.setdefault(f"{library}_FLAGS", f"cxx=,base_compiledir={compiled}/{library}")
+        main()

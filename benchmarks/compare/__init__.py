@@ -1,0 +1,1 @@
+"""Whole systems beside each other: see ``benchmarks/bench.py``."""

@@ -1,0 +1,218 @@
+"""What one process measures: one system, or the calls of several in turn, on one workload."""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from compare.systems import SYSTEMS, Made
+from compare.workloads import WORKLOADS, Workload
+
+CALLS = "calls"
+"""The process that calls what several systems made in turn, so that all meet the same noise."""
+EVENTS = {
+    "/jax/core/compile/jaxpr_trace_duration": "tracing",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
+    "/jax/core/compile/backend_compile_duration": "XLA",
+}
+
+
+def run(workload: str, system: str, folder: Path, path: Path) -> None:
+    """Measure, and write a record; of what fails, the error."""
+    import compare.preload  # noqa: F401  # It is, where the server of processes did.
+
+    try:
+        measure = measure_calls if system == CALLS else measure_system
+        record = measure(workload, system, folder)
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        record = {"error": f"{type(error).__name__}: {lines[0][:200]}"}
+        path.with_suffix(".txt").write_text(traceback.format_exc())
+    path.write_text(json.dumps(record, indent=1))
+
+
+def warm_up() -> None:
+    """Pay for JAX's first use, by a program that no workload has."""
+
+    def program(x: Any) -> Any:
+        total, _ = jax.lax.scan(lambda c, r: (c + jax.lax.sin(r), None), 0.0, x)
+        return jax.lax.mul(total, jax.lax.dot(x, x))
+
+    jax.block_until_ready(jax.jit(jax.grad(program))(np.ones(7)))
+
+
+def arguments(workload: Workload, system: str) -> tuple[Any, ...]:
+    """What the system's function is called with."""
+    mapped = workload.mapped is not None and system in ("aesara", "pytensor")
+    return () if mapped else workload.arguments()
+
+
+def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
+    """From the graph to the first number, then calls, and what the program is."""
+    workload = WORKLOADS[name]
+    warm_up()
+    args = arguments(workload, system)
+    start = time.perf_counter()
+    make = SYSTEMS[system](workload, args)
+    record: dict[str, Any] = {"graph": time.perf_counter() - start}
+    stages, before = _listen(), _peak()
+    start = time.perf_counter()
+    made = make()
+    if workload.nodes:
+        program = made.jaxpr()
+        record["first"] = time.perf_counter() - start
+        if system == "jaxprgen":
+            record["again"] = _again(workload, args)
+        return {**record, "stages": {**made.stages, **stages}, "equations": count(program)}
+    results = jax.block_until_ready(made.call(*args))
+    record["first"] = time.perf_counter() - start
+    record["stages"] = {**made.stages, **stages}
+    record["megabytes"] = _peak() - before
+    _check(workload, name, system, results, folder)
+    record |= {"calls": _calls_of(made, args), **_size(made)}
+    if system == "jaxprgen" and not workload.mapped:
+        record["per equation"] = _per_equation(workload, args)
+    return record
+
+
+def _listen() -> dict[str, float]:
+    """The seconds of JAX's stages, of the last program that it makes.
+
+    What is made before that, such as constants that are put on the device, belongs to the
+    stage in which it is made.
+    """
+    found: dict[str, float] = {}
+
+    def listener(event: str, seconds: float, **_: Any) -> None:
+        if event in EVENTS:
+            found[EVENTS[event]] = seconds
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    return found
+
+
+def _peak() -> float:
+    """The most memory that the process had, in megabytes; Linux counts in kilobytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def _check(workload: Workload, name: str, system: str, results: Any, folder: Path) -> None:
+    """Results are those by hand, which are kept in the folder."""
+    leaves, path = jax.tree.leaves(results), folder / f"{name}.npz"
+    if system == "by hand":
+        np.savez(path, *map(np.asarray, leaves))
+    with np.load(path) as expected:
+        workload.check(system, leaves, list(expected.values()))
+
+
+def _size(made: Made) -> dict[str, Any]:
+    """How large the program is."""
+    lowered = made.lower()
+    memory = lowered.compile().memory_analysis()
+    sizes = "argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes"
+    return {
+        "equations": count(made.jaxpr()),
+        "StableHLO": len(lowered.as_text()),
+        "bytes": sum(getattr(memory, size) for size in sizes),
+    }
+
+
+def count(program: Any) -> int:
+    """The equations of a program and of the programs inside; a call is what it calls."""
+    total = 0
+    for eqn in getattr(program, "jaxpr", program).eqns:
+        inner = sum(map(count, _programs(eqn.params.values())))
+        total += inner + (eqn.primitive.name not in ("jit", "pjit", "closed_call"))
+    return total
+
+
+def _programs(values: Any) -> list[Any]:
+    """The programs among parameters."""
+    found = []
+    for x in values:
+        found += _programs(x) if isinstance(x, tuple | list) else [x] if _is_program(x) else []
+    return found
+
+
+def _is_program(x: Any) -> bool:
+    return hasattr(getattr(x, "jaxpr", x), "eqns")
+
+
+def cost(
+    functions: dict[str, Callable[..., Any]], args: Sequence[Any], rounds: int = 100
+) -> dict[str, dict[str, float]]:
+    """Microseconds of a call of each with its result: the median over rounds, in turn.
+
+    "wall" is by the clock, "cpu" the time of all the process's threads on processors.
+    """
+    repeats = {name: _repeats(f, args) for name, f in functions.items()}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, f in functions.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(repeats[name]):
+                jax.block_until_ready(f(*args))
+            spent = time.perf_counter() - wall, time.process_time() - cpu
+            taken[name].append(tuple(1e6 * x / repeats[name] for x in spent))
+    medians = {k: map(statistics.median, zip(*v, strict=True)) for k, v in taken.items()}
+    return {name: dict(zip(("wall", "cpu"), m, strict=True)) for name, m in medians.items()}
+
+
+def _repeats(function: Callable[..., Any], args: Sequence[Any]) -> int:
+    """How many calls take about a millisecond."""
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        jax.block_until_ready(function(*args))
+        times.append(time.perf_counter() - start)
+    return max(1, min(20, round(1e-3 / min(times))))
+
+
+def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
+    """What calls cost, with JAX's arrays and with NumPy's."""
+    kinds = {"JAX": list(map(jnp.asarray, args))}
+    if all(isinstance(x, np.ndarray) for x in args):
+        kinds["NumPy"] = list(args)
+    return {kind: cost({"": made.call}, arrays)[""] for kind, arrays in kinds.items()}
+
+
+def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
+    """Calls by hand, compiled, and of the bare jitted program that is compiled, in turn."""
+    import jaxprgen
+
+    workload = WORKLOADS[name]
+    args = workload.arguments()
+    systems = ["by hand", "jaxprgen", *(["numpyro"] if workload.numpyro else [])]
+    made = {system: SYSTEMS[system](workload, args)() for system in systems}
+    for system, found in made.items():
+        _check(workload, name, system, found.call(*args), folder)
+    functions = {system: found.call for system, found in made.items()}
+    if not workload.mapped:
+        functions["bare"] = jax.jit(jaxprgen.jaxpr_as_fun(made["jaxprgen"].jaxpr()))
+    return {"calls": {"JAX": cost(functions, list(map(jnp.asarray, args)), 200)}}
+
+
+def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
+    """Seconds for an equation: to emit, without passes, and to copy."""
+    import jaxprgen
+    from compare.library import aesara_library
+    from core import copying, emission
+
+    f = jaxprgen.compile(*workload.graph(aesara_library()), passes=())
+    return {"emission": emission(f, args, 1, 30), "copying": copying(f, args)}
+
+
+def _again(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
+    """Seconds of the stages of making a program, once this was done before: medians of five."""
+    make = SYSTEMS["jaxprgen"](workload, args)
+    stages = [make().stages for _ in range(5)]
+    return {key: statistics.median(s[key] for s in stages) for key in stages[0]}

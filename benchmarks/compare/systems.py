@@ -1,0 +1,152 @@
+"""The systems: each makes a function of a workload, and says how long it took to.
+
+All are used as their users do. What a system does is not taken apart by hand: JAX itself says how
+long it traced, lowered and compiled, and the linkers of Aesara and PyTensor when they begin to
+write the Python function that JAX traces. All before that, copies of the graph and rewriting, is
+their rewriting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from compare.library import Library, aesara_library, pytensor_library
+from compare.workloads import Workload
+
+
+class Made(NamedTuple):
+    """A function, and how it came to be.
+
+    Attributes
+    ----------
+    call
+        The function as users call it, of the arguments.
+    stages
+        Seconds that were spent before JAX was called, by stage.
+    jaxpr
+        The program that JAX takes, for the arguments.
+    lower
+        The same as JAX lowers it.
+    """
+
+    call: Callable[..., Any]
+    stages: dict[str, float]
+    jaxpr: Callable[[], Any]
+    lower: Callable[[], Any]
+
+
+Make = Callable[[], Made]
+
+
+def of_jitted(function: Callable[..., Any], args: Sequence[Any]) -> Made:
+    """A function that JAX traces."""
+    jitted = jax.jit(function)
+    return Made(jitted, {}, lambda: jitted.trace(*args).jaxpr, lambda: jitted.lower(*args))
+
+
+def by_hand(workload: Workload, args: Sequence[Any]) -> Make:
+    """JAX, as its users write it."""
+    return lambda: of_jitted(workload.by_hand, args)
+
+
+def numpyro(workload: Workload, args: Sequence[Any]) -> Make:
+    """NumPyro: the density that its samplers move by."""
+    assert workload.numpyro is not None
+    function = workload.numpyro()
+    return lambda: of_jitted(function, args)
+
+
+class TimedPasses:
+    """The passes that programs go through by default, timed."""
+
+    def __init__(self) -> None:
+        from jaxprgen.passes import DEFAULT
+        from jaxprgen.passes.pipeline import Pipeline
+
+        self._pipeline, self.seconds = Pipeline(DEFAULT), 0.0
+
+    def __call__(self, closed: Any) -> Any:
+        """The program after the passes."""
+        start = time.perf_counter()
+        closed = self._pipeline(closed)
+        self.seconds += time.perf_counter() - start
+        return closed
+
+
+def jaxprgen(workload: Workload, args: Sequence[Any]) -> Make:
+    """jaxprgen, by Aesara's graph and Aesara's gradient."""
+    import jaxprgen as package
+
+    inputs, outputs = workload.graph(aesara_library())
+
+    def make() -> Made:
+        passes, start = TimedPasses(), time.perf_counter()
+        f = package.compile(inputs, outputs, passes=(passes,))
+        planned = time.perf_counter()
+        # The key of one of the draws, without computing it.
+        types = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in args]
+        program = f.jaxpr(*(types if workload.mapped else args))
+        emitted = time.perf_counter() - planned - passes.seconds
+        stages = {"plan": planned - start, "emission": emitted, "passes": passes.seconds}
+        if workload.mapped:
+            return of_jitted(jax.vmap(f), args)._replace(stages=stages)
+        return Made(f, stages, lambda: program, lambda: f.lower(*args))
+
+    return make
+
+
+def peer(library: Library, workload: Workload, args: Sequence[Any]) -> Make:
+    """The JAX mode of a graph library, with the rewriting it asks for."""
+    inputs, outputs = (workload.mapped or workload.graph)(library)
+    convert, spent = library.linker.fgraph_convert, [0.0]
+
+    def timed(*given: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return convert(*given, **options)
+        finally:
+            spent[0] += time.perf_counter() - start
+
+    library.linker.fgraph_convert = timed  # type: ignore[method-assign]
+
+    def make() -> Made:
+        start = time.perf_counter()
+        f = library.function(inputs, outputs, mode="JAX")
+        seconds = time.perf_counter() - start
+        stages = {"rewriting": seconds - spent[0], "to Python": spent[0]}
+        jitted = f.vm.jit_fn
+
+        def operands() -> list[Any]:
+            """The arguments, and what states of generators the function holds."""
+            return [*args, *(c.storage[0] for c in f.input_storage[len(args) :])]
+
+        return Made(
+            f,
+            stages,
+            lambda: jitted.trace(*operands()).jaxpr,
+            lambda: jitted.lower(*operands()),
+        )
+
+    return make
+
+
+def aesara(workload: Workload, args: Sequence[Any]) -> Make:
+    """Aesara's JAX linker."""
+    return peer(aesara_library(), workload, args)
+
+
+def pytensor(workload: Workload, args: Sequence[Any]) -> Make:
+    """PyTensor's JAX linker."""
+    return peer(pytensor_library(), workload, args)
+
+
+SYSTEMS: dict[str, Callable[[Workload, Sequence[Any]], Make]] = {
+    "by hand": by_hand,
+    "jaxprgen": jaxprgen,
+    "aesara": aesara,
+    "pytensor": pytensor,
+    "numpyro": numpyro,
+}

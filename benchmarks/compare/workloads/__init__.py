@@ -1,0 +1,125 @@
+"""What is computed, by each library and by hand."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from compare.workloads import (
+    autoregression,
+    elementwise,
+    gaussian_process,
+    logistic,
+    network,
+    prior,
+    radon,
+    scalars,
+    schools,
+)
+
+
+def agree(system: str, results: Any, expected: Any) -> None:
+    """Results equal those by hand; NumPyro's density is the negative one."""
+    sign = -1 if system == "numpyro" else 1
+    for x, y in zip(results, expected, strict=True):
+        scale = max(1.0, float(np.max(np.abs(y), initial=0)))
+        np.testing.assert_allclose(sign * np.asarray(x), y, rtol=1e-8, atol=1e-10 * scale)
+
+
+class Workload(NamedTuple):
+    """What is computed.
+
+    Attributes
+    ----------
+    title
+        What it is called on the page.
+    graph
+        The inputs and the outputs, in a `compare.library.Library`.
+    by_hand
+        The same in `jax.numpy`, of the arguments.
+    arguments
+        NumPy's arrays, or JAX's keys.
+    numpyro
+        What NumPyro makes of the same model.
+    mapped
+        The graph is of one draw: the program is mapped over the arguments. What cannot be mapped
+        takes this graph instead.
+    nodes
+        How many nodes the graph has, where only the cost of making programs is of interest.
+    check
+        Whether results are as those by hand.
+    """
+
+    title: str
+    graph: Callable[[Any], tuple[list[Any], list[Any]]]
+    by_hand: Callable[..., Any]
+    arguments: Callable[[], tuple[Any, ...]]
+    numpyro: Callable[[], Callable[..., Any]] | None = None
+    mapped: Callable[[Any], tuple[list[Any], list[Any]]] | None = None
+    nodes: int = 0
+    check: Callable[[str, Any, Any], None] = agree
+
+
+def _chain(nodes: int, title: str, only_programs: bool) -> Workload:
+    graph = functools.partial(elementwise.graph, n=nodes)
+    by_hand = functools.partial(elementwise.by_hand, n=nodes)
+    return Workload(
+        title, graph, by_hand, elementwise.arguments, nodes=nodes if only_programs else 0
+    )
+
+
+def _unrolled(steps: int) -> Workload:
+    return Workload(
+        f"AR(1), {steps} steps unrolled, and gradient",
+        functools.partial(autoregression.unrolled, steps=steps),
+        functools.partial(autoregression.unrolled_by_hand, steps=steps),
+        functools.partial(autoregression.arguments, steps),
+    )
+
+
+WORKLOADS: dict[str, Workload] = {
+    "chain": _chain(200, "chain of 200 elementwise operations", False),
+    "logistic": Workload(
+        "logistic regression and gradient", logistic.graph, logistic.by_hand, logistic.arguments
+    ),
+    "schools": Workload(
+        "eight schools and gradient",
+        schools.graph,
+        schools.by_hand,
+        schools.arguments,
+        schools.numpyro,
+    ),
+    "radon": Workload(
+        "radon and gradient", radon.graph, radon.by_hand, radon.arguments, radon.numpyro
+    ),
+    "scan": Workload(
+        "AR(1), loop of 1,000 steps, and gradient",
+        autoregression.scanned,
+        autoregression.scanned_by_hand,
+        functools.partial(autoregression.arguments, 1000),
+    ),
+    **{f"unrolled-{n}": _unrolled(n) for n in (20, 40, 80, 160)},
+    "scalars": Workload(
+        "500 scalar normals and gradient", scalars.graph, scalars.by_hand, scalars.arguments
+    ),
+    "process": Workload(
+        "Gaussian process of 200 points and gradient",
+        gaussian_process.graph,
+        gaussian_process.by_hand,
+        gaussian_process.arguments,
+    ),
+    "network": Workload(
+        "convolutional network and gradient", network.graph, network.by_hand, network.arguments
+    ),
+    "prior": Workload(
+        "1,000 draws of a prior",
+        prior.graph,
+        prior.by_hand,
+        prior.arguments,
+        mapped=prior.graph_of_all,
+        check=prior.check,
+    ),
+    **{f"nodes-{n}": _chain(n, f"chain of {n:,} operations", True) for n in (100, 1_000, 10_000, 100_000)},
+}

@@ -1,0 +1,67 @@
+"""A first-order autoregression that is seen with noise, as a loop and unrolled, with its gradient.
+
+The mean is a state: nothing but a loop, or as many equations as there are steps, computes it.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from compare.workloads.densities import normal
+
+
+def step(lib: Any, now: Any, mean: Any, phi: Any, sigma: Any) -> tuple[Any, Any]:
+    """The next mean, and the term of an observation."""
+    return phi * mean + 0.1 * now, normal(lib, now, mean, sigma)
+
+
+def scanned(library: Any) -> tuple[list[Any], list[Any]]:
+    """By the library's loop."""
+    lib = library.tensor
+    y, phi, sigma = inputs = [lib.dvector("y"), lib.dscalar("phi"), lib.dscalar("sigma")]
+    _, terms = library.scan(
+        lambda *values: step(lib, *values), y, [lib.zeros(()), None], [phi, sigma]
+    )
+    value = terms.sum()
+    return inputs, [value, *library.grad(value, [phi, sigma])]
+
+
+def density_scanned(y: Any, phi: Any, sigma: Any) -> Any:
+    """By `jax.lax.scan`."""
+    return jax.lax.scan(lambda mean, now: step(jnp, now, mean, phi, sigma), 0.0, y)[1].sum()
+
+
+def unrolled(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
+    """By a loop of Python's that builds a graph."""
+    lib = library.tensor
+    y, phi, sigma = inputs = [lib.dvector("y"), lib.dscalar("phi"), lib.dscalar("sigma")]
+    value = density_unrolled(lib, y, phi, sigma, steps)
+    return inputs, [value, *library.grad(value, [phi, sigma])]
+
+
+def density_unrolled(lib: Any, y: Any, phi: Any, sigma: Any, steps: int) -> Any:
+    """By a loop of Python's."""
+    mean, total = 0.0, 0.0
+    for i in range(steps):
+        mean, term = step(lib, y[i], mean, phi, sigma)
+        total = total + term
+    return total
+
+
+scanned_by_hand = jax.value_and_grad(density_scanned, (1, 2))
+
+
+def unrolled_by_hand(y: Any, phi: Any, sigma: Any, steps: int) -> Any:
+    """The value and the gradient."""
+
+    def density(phi: Any, sigma: Any) -> Any:
+        return density_unrolled(jnp, y, phi, sigma, steps)
+
+    return jax.value_and_grad(density, (0, 1))(phi, sigma)
+
+
+def arguments(steps: int) -> tuple[Any, ...]:
+    """Observations, the slope and the deviation."""
+    y = np.random.default_rng(0).normal(size=steps) * 0.5
+    return y, np.asarray(0.3), np.asarray(0.6)

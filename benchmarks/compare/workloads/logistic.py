@@ -1,0 +1,35 @@
+"""The log-likelihood of a logistic regression, 1,000 rows of 20, and its gradient."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+ROWS, COLUMNS = 1000, 20
+
+
+def graph(library: Any) -> tuple[list[Any], list[Any]]:
+    """The value, and the gradient in the coefficients."""
+    lib = library.tensor
+    X = lib.dmatrix("X")
+    y, beta = lib.dvectors("y", "beta")
+    eta = lib.dot(X, beta)
+    value = lib.sum(y * eta - lib.softplus(eta))
+    return [X, y, beta], [value, library.grad(value, beta)]
+
+
+def density(X: Any, y: Any, beta: Any) -> Any:
+    """The log-likelihood as JAX users write it."""
+    eta = X @ beta
+    return jnp.sum(y * eta - jax.nn.softplus(eta))
+
+
+by_hand = jax.value_and_grad(density, 2)
+
+
+def arguments() -> tuple[Any, ...]:
+    """Random data, and coefficients."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, COLUMNS))
+    return X, rng.integers(0, 2, ROWS) * 1.0, np.linspace(-1, 1, COLUMNS)

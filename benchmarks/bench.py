@@ -64,13 +64,13 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
     return json.loads(path.read_text())
 
 
-def measure_all(
-    chosen: list[Cell], repeats: int, folder: Path, limit: float, quiet: bool
-) -> None:
+def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float, quiet: bool) -> None:
     """Measure round by round. What failed or was slow is done once."""
+    from compare.records import describe_machine
     from tqdm import tqdm
 
     folder.mkdir(parents=True, exist_ok=True)
+    describe_machine(folder, repeats, limit)
     done: set[Cell] = set()
     with tqdm(total=repeats * len(chosen), disable=quiet, unit="process") as bar:
         for repeat in range(repeats):

@@ -21,7 +21,9 @@ class Library(NamedTuple):
         Of the last axis.
     convolve
         The cross-correlation of (batch, channels, height, width) with (out, in, height, width),
-        where they overlap entirely; None if there is none.
+        where they overlap entirely.
+    linalg
+        The module that has Cholesky factors and triangular solves.
     linker
         The class that makes a JAX function of a graph.
     """
@@ -33,6 +35,7 @@ class Library(NamedTuple):
     scan: Callable[..., Any]
     log_softmax: Callable[..., Any]
     convolve: Callable[..., Any]
+    linalg: Any
     linker: type
 
 
@@ -53,6 +56,7 @@ def aesara_library() -> Library:
         lambda *args: aesara.scan(*args)[0],
         lambda x: log_softmax(x, axis=-1),
         lambda x, w: conv2d(x, w, filter_flip=False),
+        at.slinalg,
         JAXLinker,
     )
 
@@ -78,5 +82,6 @@ def pytensor_library() -> Library:
         lambda *args: pytensor.scan(*args, return_updates=False),
         lambda x: log_softmax(x, axis=-1),
         convolve,
+        pt.linalg,
         JAXLinker,
     )

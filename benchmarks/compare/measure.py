@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from compare.systems import SYSTEMS, Made
 from compare.workloads import WORKLOADS, Workload
 
@@ -203,9 +204,10 @@ def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
 
 def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
     """Seconds for an equation: to emit, without passes, and to copy."""
+    from core import copying, emission
+
     import jaxprgen
     from compare.library import aesara_library
-    from core import copying, emission
 
     f = jaxprgen.compile(*workload.graph(aesara_library()), passes=())
     return {"emission": emission(f, args, 1, 30), "copying": copying(f, args)}

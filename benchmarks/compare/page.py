@@ -1,2 +1,180 @@
-"""x"""
-def write(folder, docs): return "todo"
+"""The page of benchmarks, and its plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from compare.figures import WHOLE, Figure, calls_in_turn, digits, figures, without_xla
+from compare.records import Records
+from compare.workloads import WORKLOADS
+
+NAMES = {
+    "jaxprgen": "jaxprgen",
+    "by hand": "by hand",
+    "aesara": "Aesara",
+    "pytensor": "PyTensor",
+    "numpyro": "NumPyro",
+}
+OTHERS = [name for name in NAMES if name != "jaxprgen"]
+HEAD = """# Benchmarks
+
+Whole systems beside each other, from a graph to its first number, and calls after that: jaxprgen,
+the JAX modes of Aesara and PyTensor with the rewriting that they ask for, `jax.numpy` written by
+hand, and NumPyro. `make bench` measures all and writes this page; `python benchmarks/bench.py
+--only chain,radon` measures a part.
+
+{machine}
+
+Each workload and system has processes of its own, which have imported everything and run a small
+program of JAX's; a figure is the median of {repeats} (what takes long, or fails, is done once). All
+results equal those by hand before calls are timed, to eight digits; random draws, by their
+quartiles. Calls are with JAX's arrays, wait for the result, and are counted by the processor's time;
+those that are compared are made in turn, in one process. An equation is one of a program or of the
+programs inside; calls of functions are none.
+"""
+
+
+def write(folder: Path, docs: Path | None) -> str:
+    """The page; with its plot into a folder, if there is one."""
+    records = Records(folder)
+    sections = [
+        HEAD.format(machine=_machine(records), repeats=records.machine["repeats"]),
+        "![From graphs to numbers, and the cost of a node](benchmarks.svg)\n",
+        "## What matters\n\n" + _goals(figures(records)),
+        "## Ratios\n\nTimes of others over ours, then ours over those by hand.\n\n"
+        + _ratios(records),
+        "## Times and sizes\n\n" + TIMES,
+        *(_workload(records, name) for name in WORKLOADS if records.systems(name)),
+    ]
+    text = "\n".join(sections)
+    if docs is not None:
+        from compare.plot import plot
+
+        (docs / "benchmarks.md").write_text(text)
+        plot(records, docs / "benchmarks.svg")
+    return text
+
+
+TIMES = """Milliseconds, microseconds for a call, and kilobytes; the memory is what XLA asks for,
+and by how much the process's peak grew. Rewriting is all that Aesara and PyTensor do before they
+write the Python function that JAX traces. Where a part of the whole is not in a column, it is the
+first run.
+"""
+
+
+def _machine(records: Records) -> str:
+    machine = records.machine
+    versions = [f"{name} {v}" for name, v in machine["versions"].items()]
+    return (
+        f"Measured on {machine['processor']}, {machine['cores']} cores, with Python "
+        f"{machine['Python']}, {', '.join(versions)}."
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _goals(found: Sequence[Figure]) -> str:
+    head = "figure", "goal", "worst", "best", "holds"
+    return table(head, [_goal(figure) for figure in found])
+
+
+def _goal(figure: Figure) -> list[str]:
+    ordered = sorted(figure.values.items(), key=lambda item: item[1], reverse=figure.at_most)
+    worst, best = (f"{digits(value)} ({name})" for name, value in (ordered[0], ordered[-1]))
+    held = sum(map(figure.holds, figure.values.values()))
+    every = len(figure.values)
+    return [
+        figure.text,
+        f"{'≤' if figure.at_most else '≥'} {figure.goal:g}",
+        worst,
+        best if every > 1 else "",
+        f"{'yes' if held == every else 'no'}, {held} of {every}"
+        if every > 1
+        else "yes"
+        if held
+        else "no",
+    ]
+
+
+def _ratios(records: Records) -> str:
+    head = [
+        "workload",
+        *(f"first number, {NAMES[s]}" for s in OTHERS),
+        *(f"… less XLA, {NAMES[s]}" for s in OTHERS),
+        "our call",
+        "our equations",
+    ]
+    return table(head, [_ratio(records, name) for name in WHOLE if records.systems(name)])
+
+
+def _ratio(records: Records, name: str) -> list[str]:
+    ours, by_hand = records.get(name, "jaxprgen"), records.get(name, "by hand")
+
+    def over(system: str, quantity: Any) -> str:
+        other = records.get(name, system)
+        if ours and other:
+            return digits(quantity(other) / quantity(ours))
+        failure = records.failure(name, system)
+        return failure if failure.startswith(">") else "raises" if failure else ""
+
+    calls = calls_in_turn(records, name)
+    call = calls["jaxprgen"]["cpu"] / calls["by hand"]["cpu"] if calls else None
+    sizes = ours["equations"] / by_hand["equations"] if ours and by_hand else None
+    return [
+        WORKLOADS[name].title,
+        *(over(system, lambda r: r["first"]) for system in OTHERS),
+        *(over(system, without_xla) for system in OTHERS),
+        *("" if x is None else digits(x) for x in (call, sizes)),
+    ]
+
+
+def _workload(records: Records, name: str) -> str:
+    systems = [s for s in NAMES if s in records.systems(name)]
+    found = {s: record for s in systems if (record := records.get(name, s))}
+    columns = [c for c in COLUMNS if any(_cell(r, c) for r in found.values())]
+    rows = [[NAMES[s], *(_cell(r, c) for c in columns)] for s, r in found.items()]
+    failures = [f"{NAMES[s]}: {_failure(records, name, s)}\n" for s in systems if s not in found]
+    text = f"### {WORKLOADS[name].title}\n\n" + table(["", *columns], rows)
+    return "\n".join([text, *failures])
+
+
+def _failure(records: Records, name: str, system: str) -> str:
+    failure = records.failure(name, system)
+    return failure if failure.startswith(">") else f"raises `{failure.replace('`', '')}`"
+
+
+COLUMNS = {
+    "first number": ("first", 1e3),
+    "rewriting": ("stages.rewriting", 1e3),
+    "to Python": ("stages.to Python", 1e3),
+    "plan": ("stages.plan", 1e3),
+    "emission": ("stages.emission", 1e3),
+    "passes": ("stages.passes", 1e3),
+    "tracing": ("stages.tracing", 1e3),
+    "lowering": ("stages.lowering", 1e3),
+    "XLA": ("stages.XLA", 1e3),
+    "call, JAX's arrays": ("calls.JAX.cpu", 1),
+    "… by the clock": ("calls.JAX.wall", 1),
+    "call, NumPy's": ("calls.NumPy.cpu", 1),
+    "equations": ("equations", 1),
+    "StableHLO": ("StableHLO", 1e-3),
+    "memory, XLA": ("bytes", 1e-3),
+    "memory, process": ("megabytes", 1e3),
+}
+"""Where the figures of columns are in records, and the factor to the unit."""
+
+
+def _cell(record: dict[str, Any], column: str) -> str:
+    path, factor = COLUMNS[column]
+    value: Any = record
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if column == "equations" else digits(factor * value)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+
 from compare.library import Library, aesara_library, pytensor_library
 from compare.workloads import Workload
 

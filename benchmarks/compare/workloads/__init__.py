@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from compare.workloads import (
     autoregression,
     elementwise,
@@ -96,9 +97,9 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "scan": Workload(
         "AR(1), loop of 1,000 steps, and gradient",
-        autoregression.scanned,
-        autoregression.scanned_by_hand,
-        functools.partial(autoregression.arguments, 1000),
+        functools.partial(autoregression.scanned, steps=1000),
+        functools.partial(autoregression.scanned_by_hand, steps=1000),
+        lambda: autoregression.arguments(1000)[1:],
     ),
     **{f"unrolled-{n}": _unrolled(n) for n in (20, 40, 80, 160)},
     "scalars": Workload(
@@ -121,5 +122,8 @@ WORKLOADS: dict[str, Workload] = {
         mapped=prior.graph_of_all,
         check=prior.check,
     ),
-    **{f"nodes-{n}": _chain(n, f"chain of {n:,} operations", True) for n in (100, 1_000, 10_000, 100_000)},
+    **{
+        f"nodes-{n}": _chain(n, f"chain of {n:,} operations", True)
+        for n in (100, 1_000, 10_000, 100_000)
+    },
 }

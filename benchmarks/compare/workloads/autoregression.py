@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from compare.workloads.densities import normal
 
 
@@ -16,20 +17,25 @@ def step(lib: Any, now: Any, mean: Any, phi: Any, sigma: Any) -> tuple[Any, Any]
     return phi * mean + 0.1 * now, normal(lib, now, mean, sigma)
 
 
-def scanned(library: Any) -> tuple[list[Any], list[Any]]:
-    """By the library's loop."""
-    lib = library.tensor
-    y, phi, sigma = inputs = [lib.dvector("y"), lib.dscalar("phi"), lib.dscalar("sigma")]
+def scanned(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
+    """By the library's loop. The observations are a constant."""
+    lib, (y, _, _) = library.tensor, arguments(steps)
+    phi, sigma = inputs = [lib.dscalar("phi"), lib.dscalar("sigma")]
     _, terms = library.scan(
-        lambda *values: step(lib, *values), y, [lib.zeros(()), None], [phi, sigma]
+        lambda *values: step(lib, *values), lib.as_tensor(y), [lib.zeros(()), None], inputs
     )
     value = terms.sum()
     return inputs, [value, *library.grad(value, [phi, sigma])]
 
 
-def density_scanned(y: Any, phi: Any, sigma: Any) -> Any:
+def scanned_by_hand(phi: Any, sigma: Any, steps: int) -> Any:
     """By `jax.lax.scan`."""
-    return jax.lax.scan(lambda mean, now: step(jnp, now, mean, phi, sigma), 0.0, y)[1].sum()
+    y, _, _ = arguments(steps)
+
+    def density(phi: Any, sigma: Any) -> Any:
+        return jax.lax.scan(lambda mean, now: step(jnp, now, mean, phi, sigma), 0.0, y)[1].sum()
+
+    return jax.value_and_grad(density, (0, 1))(phi, sigma)
 
 
 def unrolled(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
@@ -47,9 +53,6 @@ def density_unrolled(lib: Any, y: Any, phi: Any, sigma: Any, steps: int) -> Any:
         mean, term = step(lib, y[i], mean, phi, sigma)
         total = total + term
     return total
-
-
-scanned_by_hand = jax.value_and_grad(density_scanned, (1, 2))
 
 
 def unrolled_by_hand(y: Any, phi: Any, sigma: Any, steps: int) -> Any:

@@ -26,11 +26,11 @@ SQUARES = (X[:, None] - X) ** 2
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
     """The log-likelihood, and its gradient in both parameters."""
-    lib = library.tensor
+    lib, linalg = library.tensor, library.linalg
     inputs = log_length, log_noise = [lib.dscalar("log_length"), lib.dscalar("log_noise")]
     kernel = lib.exp(-0.5 * SQUARES / lib.exp(log_length) ** 2)
-    root = lib.slinalg.cholesky(kernel + lib.exp(log_noise) * lib.eye(POINTS))
-    z = lib.slinalg.solve_triangular(root, lib.as_tensor(Y), lower=True)
+    root = linalg.cholesky(kernel + lib.exp(log_noise) * lib.eye(POINTS))
+    z = linalg.solve_triangular(root, lib.as_tensor(Y), lower=True)
     value = -0.5 * lib.sum(z**2) - lib.sum(lib.log(lib.diag(root))) - CONSTANT
     return inputs, [value, *library.grad(value, inputs)]
 

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from compare.workloads.densities import half_normal, normal, standard_normal
 
 HOUSES, COUNTIES = 919, 85
@@ -42,9 +43,7 @@ def density(
         + half_normal(lib, within, 5.0)
         + log_within
         + lib.sum(standard_normal(lib, intercepts))
-        + lib.sum(
-            normal(lib, RADON, (mean + between * intercepts)[COUNTY] + slope * FLOOR, within)
-        )
+        + lib.sum(normal(lib, RADON, (mean + between * intercepts)[COUNTY] + slope * FLOOR, within))
     )
 
 
@@ -63,12 +62,16 @@ by_hand = jax.value_and_grad(lambda *parameters: density(jnp, *parameters), (0, 
 def numpyro() -> Callable[..., Any]:
     """NumPyro's negative log-density, and its gradient."""
     import numpyro.distributions as dist
-    from compare.numpyro_models import potential
     from numpyro import sample
+
+    from compare.numpyro_models import potential
 
     def model() -> None:
         mean, slope = sample("mean", dist.Normal(0, 10)), sample("slope", dist.Normal(0, 10))
-        between, within = sample("between", dist.HalfNormal(5)), sample("within", dist.HalfNormal(5))
+        between, within = (
+            sample("between", dist.HalfNormal(5)),
+            sample("within", dist.HalfNormal(5)),
+        )
         z = sample("z", dist.Normal(0, 1).expand([COUNTIES]))
         expected = (mean + between * z)[COUNTY] + slope * FLOOR
         sample("radon", dist.Normal(expected, within), obs=RADON)

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from compare.workloads.densities import normal
 
 COUNT = 500

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from compare.workloads.densities import half_cauchy, normal, standard_normal
 
 EFFECTS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
@@ -41,8 +42,9 @@ by_hand = jax.value_and_grad(lambda *parameters: density(jnp, *parameters), (0, 
 def numpyro() -> Callable[..., Any]:
     """NumPyro's negative log-density, and its gradient."""
     import numpyro.distributions as dist
-    from compare.numpyro_models import potential
     from numpyro import sample
+
+    from compare.numpyro_models import potential
 
     def model() -> None:
         mu = sample("mu", dist.Normal(0, 5))

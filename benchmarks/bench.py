@@ -1,9 +1,9 @@
 """Whole systems beside each other, from graphs to numbers: ``python benchmarks/bench.py``.
 
 Each workload and system is measured in processes of its own, that have imported everything and
-computed nothing; a figure is the median of repeats. Records are kept, as JSON, in a folder, of which
-``--page`` writes docs/benchmarks.md and its plot. ``--only chain,radon`` and ``--systems`` measure
-a part. What fails, or takes longer than is allowed, is said in its place.
+computed nothing; a figure is the median of repeats. Records are kept in a folder, as JSON, and
+``--page`` makes docs/benchmarks.md and its plot of them. ``--only chain,radon`` and ``--systems``
+measure a part. What fails, or takes longer than is allowed, is said in its place.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(WORKLOADS), help="workloads, comma-separated")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="systems, comma-separated")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each figure")
-    parser.add_argument("--limit", type=float, default=90, help="seconds for a process")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for a process")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where records are kept")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--no-measuring", action="store_true", help="go by the records there are")

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compare.systems import SYSTEMS, Made
+from compare.systems import SYSTEMS, Made, Make
 from compare.workloads import WORKLOADS, Workload
 
 CALLS = "calls"
@@ -72,7 +72,8 @@ def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
         program = made.jaxpr()
         record["first"] = time.perf_counter() - start
         if system == "jaxprgen":
-            record["again"] = _again(workload, args)
+            record["again"] = _again(make)
+        stages = {k: s for k, s in stages.items() if k == "tracing"}  # Others are of constants.
         return {**record, "stages": {**made.stages, **stages}, "equations": count(program)}
     results = jax.block_until_ready(made.call(*args))
     record["first"] = time.perf_counter() - start
@@ -213,8 +214,7 @@ def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
     return {"emission": emission(f, args, 1, 30), "copying": copying(f, args)}
 
 
-def _again(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
-    """Seconds of the stages of making a program, once this was done before: medians of five."""
-    make = SYSTEMS["jaxprgen"](workload, args)
-    stages = [make().stages for _ in range(5)]
+def _again(make: Make) -> dict[str, float]:
+    """Seconds of the stages of making a program, once this was done before: medians of three."""
+    stages = [make().stages for _ in range(3)]
     return {key: statistics.median(s[key] for s in stages) for key in stages[0]}

@@ -30,9 +30,9 @@ hand, and NumPyro. `make bench` measures all and writes this page; `python bench
 Each workload and system has processes of its own, which have imported everything and run a small
 program of JAX's; a figure is the median of {repeats} (what takes long, or fails, is done once). All
 results equal those by hand before calls are timed, to eight digits; random draws, by their
-quartiles. Calls are with JAX's arrays, wait for the result, and are counted by the processor's time;
-those that are compared are made in turn, in one process. An equation is one of a program or of the
-programs inside; calls of functions are none.
+quartiles. Calls are with JAX's arrays, wait for the result, and are counted by the processor's
+time; those that are compared are made in turn, in one process. An equation is one of a program or
+of the programs inside; calls of functions are none.
 """
 
 
@@ -57,8 +57,8 @@ def write(folder: Path, docs: Path | None) -> str:
     return text
 
 
-TIMES = """Milliseconds, microseconds for a call, and kilobytes; the memory is what XLA asks for,
-and by how much the process's peak grew. Rewriting is all that Aesara and PyTensor do before they
+TIMES = """Stages in milliseconds, calls in microseconds. StableHLO, and the memory that XLA asks for,
+in kilobytes; in megabytes, by how much the process's peak grew until the first number. Rewriting is all that Aesara and PyTensor do before they
 write the Python function that JAX traces. Where a part of the whole is not in a column, it is the
 first run.
 """
@@ -165,7 +165,7 @@ COLUMNS = {
     "equations": ("equations", 1),
     "StableHLO": ("StableHLO", 1e-3),
     "memory, XLA": ("bytes", 1e-3),
-    "memory, process": ("megabytes", 1e3),
+    "memory, process": ("megabytes", 1),
 }
 """Where the figures of columns are in records, and the factor to the unit."""
 

@@ -80,6 +80,8 @@ def _unrolled(steps: int) -> Workload:
     )
 
 
+SIZES = 100, 1_000, 10_000, 100_000
+
 WORKLOADS: dict[str, Workload] = {
     "chain": _chain(200, "chain of 200 elementwise operations", False),
     "logistic": Workload(
@@ -122,8 +124,5 @@ WORKLOADS: dict[str, Workload] = {
         mapped=prior.graph_of_all,
         check=prior.check,
     ),
-    **{
-        f"nodes-{n}": _chain(n, f"chain of {n:,} operations", True)
-        for n in (100, 1_000, 10_000, 100_000)
-    },
+    **{f"nodes-{n}": _chain(n, f"chain of {n:,} operations", True) for n in SIZES},
 }

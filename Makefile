@@ -7,7 +7,7 @@ PINS ?=
 
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs bench clean
 
 demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
@@ -23,6 +23,9 @@ lint: $(VENV)/with-lint
 docs: $(VENV)/with-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/build.py
 	$(BIN)/python docs/coverage.py
+
+bench: $(VENV)/with-bench
+	$(BIN)/python benchmarks/bench.py --page
 
 # The package and one of its dependency groups; again when pyproject.toml changes.
 $(VENV)/with-%: pyproject.toml

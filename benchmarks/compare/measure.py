@@ -188,8 +188,9 @@ def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
 
 
 def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
-    """Calls by hand, compiled, and of the bare jitted program that is compiled, in turn."""
+    """Calls in turn: by hand, compiled, and of the bare jitted program that is compiled."""
     import jaxprgen
+    from compare.library import aesara_library
 
     workload = WORKLOADS[name]
     args = workload.arguments()
@@ -198,6 +199,11 @@ def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
     for system, found in made.items():
         _check(workload, name, system, found.call(*args), folder)
     functions = {system: found.call for system, found in made.items()}
+    if workload.slopes:
+        inputs, (value, *_) = workload.graph(aesara_library())
+        compiled = jaxprgen.compile(inputs, value)
+        functions["jax.grad"] = jax.jit(jax.value_and_grad(compiled, workload.slopes))
+        _check(workload, name, CALLS, functions["jax.grad"](*args), folder)
     if not workload.mapped:
         functions["bare"] = jax.jit(jaxprgen.jaxpr_as_fun(made["jaxprgen"].jaxpr()))
     return {"calls": {"JAX": cost(functions, list(map(jnp.asarray, args)), 200)}}

@@ -42,6 +42,9 @@ class Workload(NamedTuple):
         The same in `jax.numpy`, of the arguments.
     arguments
         NumPy's arrays, or JAX's keys.
+    slopes
+        The arguments of the gradient, where JAX's own gradient of the compiled value is of
+        interest, too.
     numpyro
         What NumPyro makes of the same model.
     mapped
@@ -57,6 +60,7 @@ class Workload(NamedTuple):
     graph: Callable[[Any], tuple[list[Any], list[Any]]]
     by_hand: Callable[..., Any]
     arguments: Callable[[], tuple[Any, ...]]
+    slopes: tuple[int, ...] = ()
     numpyro: Callable[[], Callable[..., Any]] | None = None
     mapped: Callable[[Any], tuple[list[Any], list[Any]]] | None = None
     nodes: int = 0
@@ -85,23 +89,34 @@ SIZES = 100, 1_000, 10_000, 100_000
 WORKLOADS: dict[str, Workload] = {
     "chain": _chain(200, "chain of 200 elementwise operations", False),
     "logistic": Workload(
-        "logistic regression and gradient", logistic.graph, logistic.by_hand, logistic.arguments
+        "logistic regression and gradient",
+        logistic.graph,
+        logistic.by_hand,
+        logistic.arguments,
+        (2,),
     ),
     "schools": Workload(
         "eight schools and gradient",
         schools.graph,
         schools.by_hand,
         schools.arguments,
+        (0, 1, 2),
         schools.numpyro,
     ),
     "radon": Workload(
-        "radon and gradient", radon.graph, radon.by_hand, radon.arguments, radon.numpyro
+        "radon and gradient",
+        radon.graph,
+        radon.by_hand,
+        radon.arguments,
+        (0, 1, 2, 3, 4),
+        radon.numpyro,
     ),
     "scan": Workload(
         "AR(1), loop of 1,000 steps, and gradient",
         functools.partial(autoregression.scanned, steps=1000),
         functools.partial(autoregression.scanned_by_hand, steps=1000),
         lambda: autoregression.arguments(1000)[1:],
+        (0, 1),
     ),
     **{f"unrolled-{n}": _unrolled(n) for n in (20, 40, 80, 160)},
     "scalars": Workload(
@@ -112,9 +127,14 @@ WORKLOADS: dict[str, Workload] = {
         gaussian_process.graph,
         gaussian_process.by_hand,
         gaussian_process.arguments,
+        (0, 1),
     ),
     "network": Workload(
-        "convolutional network and gradient", network.graph, network.by_hand, network.arguments
+        "convolutional network and gradient",
+        network.graph,
+        network.by_hand,
+        network.arguments,
+        (2, 3, 4),
     ),
     "prior": Workload(
         "1,000 draws of a prior",

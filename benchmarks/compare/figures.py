@@ -39,12 +39,6 @@ class Figure(NamedTuple):
         shown = float(digits(value))
         return shown <= self.goal if self.at_most else shown >= self.goal
 
-    @property
-    def worst(self) -> tuple[str, float]:
-        """What is farthest from the goal, or nearest to its bound."""
-        choose = max if self.at_most else min
-        return choose(self.values.items(), key=lambda item: item[1])
-
 
 def digits(value: float) -> str:
     """A number with two digits, or with three."""
@@ -156,7 +150,7 @@ def emission(ours: dict[str, Any]) -> dict[str, float]:
 def tracing(records: Records) -> dict[str, float]:
     """By system."""
     ours = records.get("radon", "jaxprgen")
-    others = {s: records.get("radon", s) for s in ("aesara", "pytensor", "by hand", "numpyro")}
+    others = {s: records.get("radon", s) for s in ("aesara", "pytensor")}
     if not ours:
         return {}
     emitting = ours["stages"]["emission"]

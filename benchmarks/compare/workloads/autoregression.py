@@ -33,7 +33,10 @@ def scanned_by_hand(phi: Any, sigma: Any, steps: int) -> Any:
     y, _, _ = arguments(steps)
 
     def density(phi: Any, sigma: Any) -> Any:
-        return jax.lax.scan(lambda mean, now: step(jnp, now, mean, phi, sigma), 0.0, y)[1].sum()
+        def move(mean: Any, now: Any) -> tuple[Any, Any]:
+            return step(jnp, now, mean, phi, sigma)
+
+        return jax.lax.scan(move, jnp.zeros(()), y)[1].sum()
 
     return jax.value_and_grad(density, (0, 1))(phi, sigma)
 

@@ -1,0 +1,99 @@
+"""The page of benchmarks is made of records, whatever they are: no time is looked at here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STAGES = {"tracing": 0.5, "lowering": 0.25, "XLA": 1.0}
+
+
+@pytest.fixture
+def compare(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from compare import figures, page, records
+
+    return figures, page, records
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Records of a chain: two of ours, one by hand, an error and one that took too long."""
+    by_hand = {"first": 2.0, "stages": STAGES, "equations": 250, "megabytes": 5.0}
+    ours = {"plan": 0.05, "emission": 0.1, "passes": 0.05, **STAGES}
+    found = {
+        "chain.by_hand.0": by_hand,
+        "chain.jaxprgen.0": {**by_hand, "first": 1.0, "stages": ours, "equations": 200},
+        "chain.jaxprgen.1": {**by_hand, "first": 1.5, "stages": ours, "equations": 200},
+        "chain.aesara.0": {"error": "TypeError: no such thing"},
+        "chain.pytensor.0": {"limit": 120.0},
+        "chain.calls.0": {
+            "calls": {
+                "JAX": {
+                    "by hand": {"wall": 20, "cpu": 10},
+                    "jaxprgen": {"wall": 20, "cpu": 13},
+                    "bare": {"wall": 10, "cpu": 9},
+                }
+            }
+        },
+        "machine": {
+            "processor": "an abacus",
+            "cores": 1,
+            "Python": "3",
+            "versions": {"jax": "1"},
+            "repeats": 2,
+        },
+    }
+    for name, record in found.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    return tmp_path
+
+
+def test_a_figure_is_the_median_of_repeats(compare, folder):
+    _, _, records = compare
+    found = records.Records(folder)
+    assert found.repeats == 2
+    assert found.get("chain", "jaxprgen")["first"] == 1.25
+    assert found.get("chain", "aesara") is None
+    assert found.failure("chain", "pytensor") == "> 120 s"
+
+
+def test_figures_are_ratios_beside_their_goals(compare, folder):
+    figures, _, records = compare
+    found = {figure.text: figure for figure in figures.figures(records.Records(folder))}
+    called = found["a call: ours ÷ by hand"]
+    assert called.values == {"chain": 1.3} and not called.holds(1.3) and called.holds(1.05)
+    assert found["a call: µs more than the same program's, bare"].values == {"chain": 4}
+    assert found["equations: ours ÷ by hand"].values == {"chain": 0.8}
+    # (0.05 + 0.1 + 0.05 + 0.5) / (0.25 + 1), and with 0.25 more.
+    waits = [found[f"all before {what} ÷ lowering and XLA by hand"] for what in ("lowering", "XLA")]
+    assert [wait.values for wait in waits] == [pytest.approx({"chain": x}) for x in (0.56, 0.76)]
+    assert "emission of an equation ÷ copying it" not in found  # Nothing of it was measured.
+
+
+def test_a_page_says_what_failed(compare, folder):
+    _, page, _ = compare
+    lines = page.write(folder, None).splitlines()
+    assert "| equations: ours ÷ by hand | ≤ 1 | 0.80 (chain) |  | yes |" in lines
+    assert "| a call: ours ÷ by hand | ≤ 1.05 | 1.30 (chain) |  | no |" in lines
+    ratios = next(line for line in lines if line.startswith("| chain of 200"))
+    cells = [cell.strip() for cell in ratios.split("|")[2:6]]
+    assert cells == ["1.60", "raises", "> 120 s", ""]  # By hand, Aesara, PyTensor, NumPyro.
+    assert "Aesara: raises `TypeError: no such thing`" in lines
+    assert "PyTensor: > 120 s" in lines
+    assert any("an abacus, 1 cores" in line for line in lines)
+
+
+def test_a_call_is_what_it_calls(compare):
+    import jax
+    import jax.numpy as jnp
+    from compare.measure import count
+
+    def step(c, x):
+        return c + x, jnp.where(c > x, c, x)
+
+    loop = jax.jit(lambda x: jax.lax.scan(step, jnp.ones(()), x))
+    program = jax.make_jaxpr(lambda x: loop(x))(jnp.ones(3))
+    assert [e.primitive.name for e in program.jaxpr.eqns] in (["jit"], ["pjit"])
+    assert count(program) == 4  # The loop; add, greater, select.

@@ -30,6 +30,11 @@ class Cell(NamedTuple):
     workload: str
     system: str
 
+    @property
+    def record(self) -> str:
+        """The beginning of the names of its records."""
+        return f"{self.workload}.{self.system.replace(' ', '_')}"
+
 
 def cells(workloads: list[str], systems: list[str]) -> list[Cell]:
     """All processes of one round. By hand comes first: results are compared with its."""
@@ -49,8 +54,7 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
     """The record of a process, which is also kept in the folder."""
     from compare import measure
 
-    path = folder / f"{cell.workload}.{cell.system.replace(' ', '_')}.{repeat}.json"
-    path.unlink(missing_ok=True)
+    path = folder / f"{cell.record}.{repeat}.json"
     context = multiprocessing.get_context("forkserver")
     process = context.Process(target=measure.run, args=(*cell, folder, path))
     process.start()
@@ -71,6 +75,9 @@ def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float, qu
 
     folder.mkdir(parents=True, exist_ok=True)
     describe_machine(folder, repeats, limit)
+    for cell in chosen:
+        for path in folder.glob(f"{cell.record}.*.json"):
+            path.unlink()
     done: set[Cell] = set()
     with tqdm(total=repeats * len(chosen), disable=quiet, unit="process") as bar:
         for repeat in range(repeats):

@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 from compare.records import Records
 from compare.workloads import WORKLOADS
 
+NAMES = {
+    "jaxprgen": "jaxprgen",
+    "by hand": "by hand",
+    "aesara": "Aesara",
+    "pytensor": "PyTensor",
+    "numpyro": "NumPyro",
+}
+"""What systems are called on the page."""
 WHOLE = [name for name, workload in WORKLOADS.items() if not workload.nodes]
 """The workloads that are run, too."""
 LOOPS = {"scan"}

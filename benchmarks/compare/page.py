@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compare.figures import WHOLE, Figure, calls_in_turn, digits, figures, without_xla
+from compare.figures import NAMES, WHOLE, Figure, calls_in_turn, digits, figures, without_xla
 from compare.records import Records
 from compare.workloads import WORKLOADS
 
-NAMES = {
-    "jaxprgen": "jaxprgen",
-    "by hand": "by hand",
-    "aesara": "Aesara",
-    "pytensor": "PyTensor",
-    "numpyro": "NumPyro",
-}
 OTHERS = [name for name in NAMES if name != "jaxprgen"]
 HEAD = """# Benchmarks
 

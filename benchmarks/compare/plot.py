@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from compare.figures import WHOLE, before_lowering
+from compare.figures import NAMES, WHOLE, before_lowering
 from compare.records import Records
 from compare.workloads import WORKLOADS
 
@@ -26,7 +26,7 @@ def plot(records: Records, path: Path) -> None:
     mpl.use("svg")
     from matplotlib import pyplot
 
-    mpl.rcParams |= {"svg.hashsalt": "benchmarks", "font.size": 9}
+    mpl.rcParams |= {"svg.hashsalt": "benchmarks", "svg.fonttype": "none", "font.size": 9}
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     _bars(records, left)
     _lines(records, right)
@@ -41,7 +41,7 @@ def _bars(records: Records, axes: Any) -> None:
         found = [records.get(name, system) for name in names]
         seconds = [record["first"] if record else np.nan for record in found]
         places = np.arange(len(names)) + height * (i - 2)
-        axes.barh(places, seconds, height, color=color, label=system)
+        axes.barh(places, seconds, height, color=color, label=NAMES[system])
     axes.set(xscale="log", xlabel="seconds from graph to first number")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
@@ -60,6 +60,6 @@ def _lines(records: Records, axes: Any) -> None:
     for stage, style in {"plan": "o:", "emission": "o-", "passes": "o--"}.items():
         line("jaxprgen", f"jaxprgen, {stage}", style, lambda r, s=stage: r["stages"][s])
     for system in ("by hand", "aesara", "pytensor"):
-        line(system, f"{system}, all before lowering", "s-", before_lowering)
+        line(system, f"{NAMES[system]}, all before lowering", "s-", before_lowering)
     axes.set(xscale="log", yscale="log", xlabel="nodes of a chain", ylabel="µs for a node")
     axes.legend(fontsize=8)

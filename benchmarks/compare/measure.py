@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import statistics
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -36,7 +37,8 @@ def run(workload: str, system: str, folder: Path, path: Path) -> None:
         record = measure(workload, system, folder)
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
-        record = {"error": f"{type(error).__name__}: {lines[0][:200]}"}
+        text = textwrap.shorten(f"{type(error).__name__}: {lines[0]}", 160, placeholder=" …")
+        record = {"error": text}
         path.with_suffix(".txt").write_text(traceback.format_exc())
     path.write_text(json.dumps(record, indent=1))
 

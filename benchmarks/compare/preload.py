@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import importlib
+import logging
 import warnings
 
 import jax
@@ -21,5 +22,7 @@ warnings.simplefilter("ignore")
 for name in MODULES:
     with contextlib.suppress(ImportError):  # A system that is not there says so in its place.
         importlib.import_module(name)
+for name in ("aesara", "pytensor"):
+    logging.getLogger(name).setLevel(logging.CRITICAL)  # What fails is said on the page.
 jax.config.update("jax_enable_x64", True)
 gc.freeze()  # A process pays for collecting what it made, not for all that is imported.

@@ -74,7 +74,7 @@ def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float, qu
     from tqdm import tqdm
 
     folder.mkdir(parents=True, exist_ok=True)
-    describe_machine(folder, repeats, limit)
+    describe_machine(folder)
     for cell in chosen:
         for path in folder.glob(f"{cell.record}.*.json"):
             path.unlink()

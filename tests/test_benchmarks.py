@@ -42,7 +42,6 @@ def folder(tmp_path):
             "cores": 1,
             "Python": "3",
             "versions": {"jax": "1"},
-            "repeats": 2,
         },
     }
     for name, record in found.items():
@@ -83,6 +82,7 @@ def test_a_page_says_what_failed(compare, folder):
     assert "Aesara: raises `TypeError: no such thing`" in lines
     assert "PyTensor: > 120 s" in lines
     assert any("an abacus, 1 cores" in line for line in lines)
+    assert any("a figure is the median of 2 " in line for line in lines)
 
 
 def test_a_call_is_what_it_calls(compare):

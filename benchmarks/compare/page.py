@@ -33,7 +33,7 @@ def write(folder: Path, docs: Path | None) -> str:
     """The page; with its plot into a folder, if there is one."""
     records = Records(folder)
     sections = [
-        HEAD.format(machine=_machine(records), repeats=records.machine["repeats"]),
+        HEAD.format(machine=_machine(records), repeats=records.repeats),
         "![From graphs to numbers, and the cost of a node](benchmarks.svg)\n",
         "## What matters\n\n" + _goals(figures(records)),
         "## Ratios\n\nTimes of others over ours, then ours over those by hand.\n\n"

@@ -56,7 +56,7 @@ def _of_repeats(repeats: list[Any]) -> Any:
     return failed[0] if failed else median(repeats)
 
 
-def describe_machine(folder: Path, repeats: int, limit: float) -> None:
+def describe_machine(folder: Path) -> None:
     """Write down what the records of a folder were measured on."""
     try:
         model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
@@ -67,8 +67,6 @@ def describe_machine(folder: Path, repeats: int, limit: float) -> None:
         "cores": os.cpu_count(),
         "Python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
-        "repeats": repeats,
-        "limit": limit,
     }
     (folder / MACHINE).write_text(json.dumps(record, indent=1))
 

@@ -19,6 +19,9 @@ from jaxprgen._jax import (
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.frontend.graph import KEY, Input
 
+OWN_TYPES = frozenset({ArrayImpl, PRNGKeyArray})
+"""The types of arrays that JAX takes as they are, of whatever dtype."""
+
 _ARRAYS = (jax.Array, np.ndarray, np.generic, Tracer, jax.ShapeDtypeStruct)
 
 
@@ -73,9 +76,7 @@ def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
         return False
     for x, dtype in zip(args, dtypes, strict=True):
         kind = type(x)
-        if not (
-            kind is ArrayImpl or (kind is np.ndarray and x.dtype == dtype) or kind is PRNGKeyArray
-        ):
+        if not (kind in OWN_TYPES or (kind is np.ndarray and x.dtype == dtype)):
             return False
     return True
 

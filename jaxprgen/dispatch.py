@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -52,6 +53,8 @@ class Dispatcher:
         before += [f"shared_{i}" for i in range(shared)]
         program = named(self._run, options.name, [*before, *first.arg_names])
         self._jitted = options.jit(program, [self._ends[1] + i for i in donated])
+        # Where there are no shared variables: a call of it is one of JAX's.
+        self.run = functools.partial(self._jitted, *self._on_device)
 
     def __call__(
         self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]
@@ -68,7 +71,9 @@ class Dispatcher:
     def _run(self, *operands: Any) -> list[Any]:
         first, second = self._ends
         constants, shared = operands[:first], operands[first:second]
-        specialization, arguments = self._find(operands[second:], self._asking.shared)
+        specialization, arguments = self._find(
+            operands[second:], getattr(self._asking, "shared", ())
+        )
         found = specialization.constants
         if specialization.decided or list(map(id, found)) != list(map(id, self._constants)):
             raise OtherProgramError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments import accept, are_plain
+from jaxprgen.arguments import OWN_TYPES, accept, are_plain
 from jaxprgen.dispatch import Dispatcher, OtherProgramError
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
@@ -69,6 +69,7 @@ class CompiledFunction:
         self._specializer = Specializer(plan, options, donated=donated)
         self._donated = donated
         self._dispatcher: Dispatcher | None = None
+        self._run: Callable[..., list[Any]] | None = None
         self._dispatches = True  # Until a program needs more than types.
         self._calls = 0
         # What JAX, and `help`, take the names of arguments from.
@@ -110,7 +111,15 @@ class CompiledFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Run on arguments, or record the program where one of them is a tracer."""
-        outputs = self.results(*args)
+        run = self._run
+        if run is not None and OWN_TYPES.issuperset(map(type, args)):  # By 3 µs the shorter way.
+            try:
+                outputs = run(*args)
+                self._calls += 1
+            except JaxprGenError:  # Said with the arguments themselves.
+                outputs = self.results(*args)
+        else:
+            outputs = self.results(*args)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def results(self, *args: Any) -> list[Any]:
@@ -137,12 +146,14 @@ class CompiledFunction:
         try:
             if self._dispatcher is None:
                 self._dispatcher = self._new_dispatcher(self.accepted(operands), shared)
-            return self._dispatcher(operands, shared, on_device)
+            outputs = self._dispatcher(operands, shared, on_device)
+            self._run = None if shared else self._dispatcher.run
+            return outputs
         except JaxprGenError:
             # Outside of JAX's trace values are known, and what is wrong is better said.
             operands = self.accepted(operands)
             outputs = self._specializer(operands, shared)(operands, on_device)
-            self._dispatches = False
+            self._dispatches, self._run = False, None
             return outputs
 
     def _new_dispatcher(self, operands: Sequence[Any], shared: Sequence[Any]) -> Dispatcher:
@@ -210,7 +221,7 @@ class CompiledFunction:
     def cache_clear(self) -> None:
         """Forget all programs; the next call emits anew."""
         self._specializer.clear()
-        self._dispatcher, self._dispatches, self._calls = None, True, 0
+        self._dispatcher, self._run, self._dispatches, self._calls = None, None, True, 0
 
     def accepted(self, args: Sequence[Any]) -> list[Any]:
         """The arguments as programs take them, if they fit the inputs."""

@@ -339,7 +339,9 @@ def solve_continuous_lyapunov(b: Builder, a: Value, q: Value) -> Value:
     """``x`` of ``a x + x a^H = q``, as one linear system in the n² elements of ``x``.
 
     SciPy takes n³ operations where this takes n⁶, but JAX has no derivative of its method's
-    Schur decomposition.
+    Schur decomposition. Of a real ``a`` with complex eigenvalues beside a complex ``q`` its result
+    solves no such equation: it gives LAPACK's ``trsyl`` for complex numbers, which reads triangles,
+    the real Schur form, which is none. So it does where `solve_discrete_lyapunov` is bilinear.
     """
     one = _identity(b, a)
     operator = ew.add(b, kron(b, a, one), kron(b, one, ew.conjugate(b, a)))

@@ -47,8 +47,9 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
         return True  # NumPy's quicksort takes equal elements in any order.
     if kind.__module__ == "aesara.scalar.math" and _is_singular(kind.__name__, arrays):
         return True
-    if "Lyapunov" in kind.__name__ and _is_degenerate(kind.__name__, arrays[0]):
-        return True
+    if "Lyapunov" in kind.__name__:
+        if _is_degenerate(kind.__name__, arrays[0]) or _is_misread(*arrays):
+            return True
     outputs = dtypes_of(node.outputs)
     return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
 
@@ -70,6 +71,17 @@ def _is_degenerate(kind: str, matrix: Any) -> bool:
     others = values.conj()[:, None]
     gaps = values + others if "Continuous" in kind else values * others - 1
     return bool(np.any(np.abs(gaps) <= 1e-6 * np.max(np.abs(values), initial=1)))
+
+
+def _is_misread(matrix: Any, q: Any) -> bool:
+    """Whether SciPy's solution of Lyapunov's equation with this matrix solves another.
+
+    It lets LAPACK solve equations of a triangle where the matrix is real, ``q`` complex, and the
+    real Schur form, because of complex eigenvalues, no triangle.
+    """
+    if matrix.dtype.kind == "c" or q.dtype.kind != "c" or not np.isfinite(matrix).all():
+        return False
+    return bool(np.iscomplex(np.linalg.eigvals(matrix)).any())
 
 
 def _spreads(node: Any, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -> bool:

@@ -315,6 +315,19 @@ def test_lyapunov(n, dtype, seed):
         assert_agrees_as_declared(slinalg.BilinearSolveDiscreteLyapunov(), a, q)
 
 
+@pytest.mark.parametrize(
+    "dtypes", [("float64", "complex128"), ("complex128", "float64")], ids="-".join
+)
+def test_lyapunov_of_real_and_complex_matrices(dtypes):
+    """Complex eigenvalues of a real matrix beside a complex one: SciPy's solution is none."""
+    turning = np.array([[2, 1, 0], [-1, 2, 0.5], [0, 0.25, 3]])
+    a, q = turning.astype(dtypes[0]), noise((3, 3), dtypes[1])
+    (x,) = run(slinalg.solve_continuous_lyapunov, a, q)
+    assert_close(a @ x + x @ a.T, q.astype(complex), "complex128")
+    (z,) = run(slinalg.BilinearSolveDiscreteLyapunov(), a / 8, q)
+    assert_close(z - a @ z @ a.T / 64, q.astype(complex), "complex128")
+
+
 def test_what_is_made_of_other_ops():
     a, q = regular(3) / 4, noise((3, 2))
     assert_agrees_as_declared(slinalg.kron, a, q)

@@ -3,8 +3,11 @@
 For many more: ``python benchmarks/random_graphs.py --graphs 5000``.
 """
 
+from types import SimpleNamespace
+
 import aesara.scalar as aes
 import numpy as np
+from aesara.compile.builders import OpFromGraph
 from catalogue.growing import Graph, Grown, differences, variable_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -50,6 +53,18 @@ def test_a_wrong_rule_is_found(monkeypatch):
         assert any(differences(graph, graph.results) for graph in graphs)
     finally:
         elemwise._rule_by_type.cache_clear()
+
+
+def test_what_xla_simplifies_does_not_differ_within_a_called_program():
+    """To XLA, ``False * inf`` is 0."""
+    args = [np.array([True, False]), np.array([2.0, np.inf])]
+    masked = np.array([2, np.nan])
+    x, y = (variable_of(value, name) for value, name in zip(args, "xy", strict=True))
+    product = OpFromGraph([x, y], [x * y])(x, y)
+    graph = SimpleNamespace(inputs=[x, y], args=args)
+    assert differences(graph, [Grown(product, masked, (masked, masked), 2.0**-52)]) == []
+    (found,) = differences(graph, [Grown(product, args[1], (args[1], args[1]), 2.0**-52)])
+    assert "not [inf]" in found
 
 
 def test_what_differs_by_more_than_rounding_differs():

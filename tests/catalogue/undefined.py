@@ -47,9 +47,12 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
         return True  # NumPy's quicksort takes equal elements in any order.
     if kind.__module__ == "aesara.scalar.math" and _is_singular(kind.__name__, arrays):
         return True
-    if "Lyapunov" in kind.__name__:
-        if _is_degenerate(kind.__name__, arrays[0]) or _is_misread(*arrays):
-            return True
+    if "Lyapunov" in kind.__name__ and (
+        _is_degenerate(kind.__name__, arrays[0]) or _is_misread(*arrays)
+    ):
+        return True
+    if kind.__name__ == "Eig" and _has_equal_eigenvalues(arrays[0]):
+        return True
     outputs = dtypes_of(node.outputs)
     return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
 
@@ -58,6 +61,19 @@ def _has_nan(x: Any) -> bool:
     if isinstance(x, list):
         return any(map(_has_nan, x))
     return isinstance(x, np.ndarray) and x.dtype.kind in "fc" and bool(np.isnan(x).any())
+
+
+def _has_equal_eigenvalues(matrix: Any) -> bool:
+    """Whether rounding may make eigenvalues equal.
+
+    Their eigenvectors are then any of a space, and may as well all be nearly the same.
+    """
+    if matrix.dtype.kind not in "fc" or not np.isfinite(matrix).all():
+        return False
+    values = np.linalg.eigvals(matrix.astype(complex))
+    gaps = np.abs(values - values[:, None])[~np.eye(len(values), dtype=bool)]
+    precision = np.sqrt(np.finfo(matrix.dtype).eps)
+    return bool(np.any(gaps <= precision * np.max(np.abs(values), initial=0)))
 
 
 def _is_degenerate(kind: str, matrix: Any) -> bool:

@@ -7,8 +7,11 @@ from types import SimpleNamespace
 
 import aesara.scalar as aes
 import numpy as np
+import pytest
 from aesara.compile.builders import OpFromGraph
+from aesara.tensor import nlinalg, slinalg
 from catalogue.growing import Graph, Grown, differences, variable_of
+from catalogue.undefined import is_undefined
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +68,30 @@ def test_what_xla_simplifies_does_not_differ_within_a_called_program():
     assert differences(graph, [Grown(product, masked, (masked, masked), 2.0**-52)]) == []
     (found,) = differences(graph, [Grown(product, args[1], (args[1], args[1]), 2.0**-52)])
     assert "not [inf]" in found
+
+
+TURNING = np.array([[2.0, 1], [-1, 2]])
+"""Its eigenvalues are complex."""
+NEARLY_ONE = np.array([[1, 1e-15], [2e-16, 1]])
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "expected"),
+    [
+        (nlinalg.Eig(), [NEARLY_ONE], True),
+        (nlinalg.Eig(), [NEARLY_ONE * [1, 1.001]], False),
+        (nlinalg.Eig(), [np.zeros((2, 2), "complex64")], True),
+        (nlinalg.Eig(), [TURNING], False),
+        (slinalg.SolveContinuousLyapunov(), [TURNING, TURNING * 1j], True),
+        (slinalg.SolveContinuousLyapunov(), [TURNING + 0j, TURNING], False),
+        (slinalg.SolveContinuousLyapunov(), [TURNING, TURNING], False),
+        (slinalg.SolveContinuousLyapunov(), [TURNING @ TURNING.T, TURNING * 1j], False),
+    ],
+    ids=str,
+)
+def test_what_has_no_one_result(op, operands, expected):
+    node = op.make_node(*operands)
+    assert is_undefined(node, operands) == expected
 
 
 def test_what_differs_by_more_than_rounding_differs():

@@ -1,7 +1,8 @@
 """Bessel functions of real order: J and I, and what they need of Y and K.
 
 Orders and arguments are any real numbers. As in SciPy, a negative argument is for integral orders
-alone, else the result is NaN, and NaN it is at infinity.
+alone, else the result is NaN, and NaN it is at infinity. At zero it is the limit from above, also
+for I of orders like -3/2, where SciPy says inf and the limit is -inf.
 
 For ``|x| < 8`` the power series is summed. Beyond, Schläfli's integrals of ``exp(x sinh z - v z)``
 and ``exp(x cosh z - v z)`` (DLMF 10.9.17, 10.9.18, 10.32.9, 10.32.12) are taken along contours that

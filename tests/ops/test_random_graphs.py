@@ -6,6 +6,7 @@ For many more: ``python benchmarks/random_graphs.py --graphs 5000``.
 from types import SimpleNamespace
 
 import aesara.scalar as aes
+import aesara.tensor as at
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
@@ -86,11 +87,14 @@ NEARLY_ONE = np.array([[1, 1e-15], [2e-16, 1]])
         (slinalg.SolveContinuousLyapunov(), [TURNING + 0j, TURNING], False),
         (slinalg.SolveContinuousLyapunov(), [TURNING, TURNING], False),
         (slinalg.SolveContinuousLyapunov(), [TURNING @ TURNING.T, TURNING * 1j], False),
+        (at.iv, [np.array([-1.5, 2]), np.array([0.0, 0])], True),
+        (at.iv, [np.array([-1.0, 0]), np.array(0.0)], False),
+        (at.iv, [np.array([-1.5, -2.5]), np.array([0.5, 0])], False),
     ],
     ids=str,
 )
 def test_what_has_no_one_result(op, operands, expected):
-    node = op.make_node(*operands)
+    node = op(*map(at.as_tensor, operands)).owner if op is at.iv else op.make_node(*operands)
     assert is_undefined(node, operands) == expected
 
 

@@ -29,12 +29,11 @@ from catalogue import FAMILIES
 from catalogue.example import Example, outputs_of, variable_of
 from catalogue.steps import STEPS
 from catalogue.undefined import dtypes_of, is_undefined, kind_of
-from jaxprgen import _jax
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.aesara.library import LIBRARY
 from jaxprgen.frontend.aesara.order import toposort
-from jaxprgen.passes import Inline
+from jaxprgen.interpreters import STEPWISE, Interpreter
 
 EXAMPLES = [
     example
@@ -337,13 +336,16 @@ def _has_rule(operands: Sequence[Grown], output: Variable) -> bool:
     return True
 
 
+BY_EQUATION = Interpreter("BY_EQUATION", programs=STEPWISE)
+
+
 def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
     """Where results of a graph, computed by one program of XLA's, are not those of Aesara.
 
     XLA simplifies whole programs in ways of its own: ``0 / x`` is 0 to it where x is 0 as well,
     ``False * x`` where x is infinite or NaN, and ``log(x ** y)`` is ``y * log(abs(x))``. So what
-    differs then must do so as well if each equation is computed by itself, those of programs that
-    are called included.
+    differs then must do so as well if each equation is computed by itself, those of calls, loops
+    and branches included.
     """
     if not wanted:
         return []
@@ -355,7 +357,7 @@ def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
         check_jaxpr(closed.jaxpr)
         ours = f(*graph.args)
         found = _different(wanted, ours if isinstance(ours, tuple) else (ours,))
-        return found and _different(wanted, _jax.eval_jaxpr(Inline()(closed), graph.args))
+        return found and _different(wanted, BY_EQUATION(closed)(*graph.args))
 
 
 def _different(wanted: Sequence[Grown], ours: Sequence[Any]) -> list[str]:

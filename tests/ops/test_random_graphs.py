@@ -5,11 +5,13 @@ For many more: ``python benchmarks/random_graphs.py --graphs 5000``.
 
 from types import SimpleNamespace
 
+import aesara
 import aesara.scalar as aes
 import aesara.tensor as at
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
+from aesara.ifelse import ifelse
 from aesara.tensor import nlinalg, slinalg
 from catalogue.growing import Graph, Grown, differences, variable_of
 from catalogue.undefined import is_undefined
@@ -59,15 +61,23 @@ def test_a_wrong_rule_is_found(monkeypatch):
         elemwise._rule_by_type.cache_clear()
 
 
-def test_what_xla_simplifies_does_not_differ_within_a_called_program():
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, y: OpFromGraph([x, y], [x * y])(x, y),
+        lambda x, y: ifelse(x[0], x * y, y),
+        lambda x, y: aesara.scan(lambda x, y: x * y, [x, y])[0],
+    ],
+    ids=["call", "branch", "loop"],
+)
+def test_what_xla_simplifies_does_not_differ_within_calls_branches_and_loops(product):
     """To XLA, ``False * inf`` is 0."""
     args = [np.array([True, False]), np.array([2.0, np.inf])]
     masked = np.array([2, np.nan])
     x, y = (variable_of(value, name) for value, name in zip(args, "xy", strict=True))
-    product = OpFromGraph([x, y], [x * y])(x, y)
     graph = SimpleNamespace(inputs=[x, y], args=args)
-    assert differences(graph, [Grown(product, masked, (masked, masked), 2.0**-52)]) == []
-    (found,) = differences(graph, [Grown(product, args[1], (args[1], args[1]), 2.0**-52)])
+    assert differences(graph, [Grown(product(x, y), masked, (masked, masked), 2.0**-52)]) == []
+    (found,) = differences(graph, [Grown(product(x, y), args[1], (args[1], args[1]), 2.0**-52)])
     assert "not [inf]" in found
 
 

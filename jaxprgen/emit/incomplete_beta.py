@@ -182,7 +182,7 @@ def _is_near_one(a: Expression, b: Expression, y: Expression) -> Expression:
 
 def _invalid(a: Expression, b: Expression, x: Expression) -> Expression:
     undecided = (a.equals(0) & b.equals(0)) | a.equals(math.inf) | b.equals(math.inf)
-    return outside((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided
+    return outside((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided | fx.isnan(a + b + x)
 
 
 def _betainc(a: Expression, b: Expression, x: Expression) -> Expression:

@@ -136,6 +136,7 @@ EDGES = [  # a, b, x, value: those of SciPy from 1.13 on, where parameters of 0 
     *[(1, 1, -1, NAN), (1, 1, 2, NAN), (-1, 1, 0.5, NAN), (1, -1, 0.5, NAN), (INF, 1, 0.5, NAN)],
     *[(1, INF, 0.5, NAN), (2, 3, 0, 0), (2, 3, 1, 1), (NAN, 1, 0.5, NAN), (1, NAN, 0.5, NAN)],
     *[(1, 1, NAN, NAN), (1e-300, 1, 0.5, 1), (1, 1, 1e-300, 1e-300), (1, 2, -0.0, 0)],
+    *[(NAN, 1, 0, NAN), (1, NAN, 1, NAN), (NAN, 0, 0.5, NAN), (0, NAN, 0.5, NAN), (0, 1, NAN, NAN)],
 ]
 
 

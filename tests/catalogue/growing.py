@@ -203,6 +203,8 @@ class Graph:
             warnings.simplefilter("ignore")
             # NumPy 1.26 takes those where there is nothing to take, and says that it will not.
             warnings.filterwarnings("error", "out of bound index", DeprecationWarning)
+            # Aesara then says NaN where there is a derivative.
+            warnings.filterwarnings("error", "betainc_der did not converge", RuntimeWarning)
             try:
                 outputs = [v for v in outputs_of(build, variables) if v not in variables]
                 nodes = toposort(tuple(outputs), set(variables))

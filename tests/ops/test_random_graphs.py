@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import aesara
 import aesara.scalar as aes
+import aesara.scalar.math as aem
 import aesara.tensor as at
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import scipy.special
 from aesara.compile.builders import OpFromGraph
 from aesara.ifelse import ifelse
 from aesara.tensor import nlinalg, slinalg
+from aesara.tensor.elemwise import Elemwise
 from catalogue.growing import Graph, Grown, differences, variable_of
 from catalogue.undefined import is_undefined
 from hypothesis import HealthCheck, given, settings
@@ -90,6 +92,15 @@ def test_shadows_are_off_by_more_than_a_rough_library():
     grown, exact = graph.pool[-1], scipy.special.betainc(*points[1:] * 3)
     assert grown.variable.owner.op == at.betainc
     assert np.abs(grown.value - exact) < grown.distance
+
+
+@pytest.mark.parametrize(("a", "count"), [(0.5, 1), (1e-6, 0)])
+def test_where_series_of_aesara_do_not_converge_there_is_no_result(a, count):
+    graph = Graph(0, 1)
+    operands = [graph.add_leaf(np.array([x])) for x in (a, 4, 1e-6)]
+    before = len(graph.pool)
+    graph.apply(None, lambda *xs: Elemwise(aem.betainc_der)(*xs, np.True_), operands)
+    assert len(graph.pool) - before == count
 
 
 TURNING = np.array([[2.0, 1], [-1, 2]])

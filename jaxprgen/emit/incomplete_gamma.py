@@ -109,7 +109,8 @@ def _gammainc_der(k: Expression, x: Expression) -> Expression:
     _, slope = _tail(positive, above)
     _, _, near = _near_zero(positive, fx.minimum(x, 1))
     value = where(x <= 1, near, where(x < k, slope, -slope))
-    value = where(x.equals(0) | x.equals(math.inf) | k.equals(math.inf), 0, value)
+    value = where(x.equals(math.inf) | k.equals(math.inf), 0, value)
+    value = where(x.equals(0), 0, where(fx.isnan(k + x), math.nan, value))
     return where(outside((k, 0), (x, 0)), math.nan, value)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Variable
+from aesara.tensor import nlinalg, slinalg
 from aesara.tensor.math import Convolve, Dot, MatMul
+from aesara.tensor.sort import ArgSortOp
+from aesara.tensor.subtensor import AdvancedIncSubtensor
 
 from catalogue.fitting import FITTING
 from jaxprgen.frontend.aesara.library import is_array
@@ -43,15 +46,9 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     if kind.__name__.startswith("Crossentropy") and any(x.dtype.kind == "c" for x in arrays):
         return True  # Aesara takes the real parts in the middle of it.
-    if kind.__name__ == "ArgSortOp" and len(np.unique(arrays[0])) < arrays[0].size:
-        return True  # NumPy's quicksort takes equal elements in any order.
     if kind.__module__ == "aesara.scalar.math" and _is_singular(kind.__name__, arrays):
         return True
-    if "Lyapunov" in kind.__name__ and (
-        _is_degenerate(kind.__name__, arrays[0]) or _is_misread(*arrays)
-    ):
-        return True
-    if kind.__name__ == "Eig" and _has_equal_eigenvalues(arrays[0]):
+    if type(node.op) in OPEN and OPEN[type(node.op)](node.op, *arrays):
         return True
     outputs = dtypes_of(node.outputs)
     return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
@@ -63,7 +60,17 @@ def _has_nan(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind in "fc" and bool(np.isnan(x).any())
 
 
-def _has_equal_eigenvalues(matrix: Any) -> bool:
+def _reads_beyond(op: Any, x: Any, y: Any, *index: Any) -> bool:
+    """Whether NumPy, adding a vector that broadcasts, reads what is behind it in memory.
+
+    `numpy.add.at` takes one element of it for each of an index with several axes.
+    """
+    if op.set_instead_of_inc or op.ignore_duplicates or len(index) != 1:
+        return False
+    return x.ndim == y.ndim == 1 < index[0].ndim and 1 < y.size < index[0].size
+
+
+def _has_equal_eigenvalues(_: Any, matrix: Any) -> bool:
     """Whether rounding may make eigenvalues equal.
 
     Their eigenvectors are then any of a space, and may as well all be nearly the same.
@@ -76,7 +83,7 @@ def _has_equal_eigenvalues(matrix: Any) -> bool:
     return bool(np.any(gaps <= precision * np.max(np.abs(values), initial=0)))
 
 
-def _is_degenerate(kind: str, matrix: Any) -> bool:
+def _is_degenerate(op: Any, matrix: Any) -> bool:
     """Whether Lyapunov's equation with this matrix has none or several solutions.
 
     LAPACK then solves that of a matrix nearby.
@@ -85,7 +92,8 @@ def _is_degenerate(kind: str, matrix: Any) -> bool:
         return False
     values = np.linalg.eigvals(matrix.astype(complex))
     others = values.conj()[:, None]
-    gaps = values + others if "Continuous" in kind else values * others - 1
+    continuous = isinstance(op, slinalg.SolveContinuousLyapunov)
+    gaps = values + others if continuous else values * others - 1
     return bool(np.any(np.abs(gaps) <= 1e-6 * np.max(np.abs(values), initial=1)))
 
 
@@ -144,3 +152,18 @@ def _wraps(kind: str, arrays: Sequence[Any], outputs: Sequence[np.dtype[Any]]) -
     limits = np.iinfo(declared)
     floats = [x.real for x in arrays if x.dtype.kind in "fc"]
     return not all(np.all((x > limits.min - 1) & (x < limits.max)) for x in floats)
+
+
+def _has_other_solutions(op: Any, matrix: Any, q: Any) -> bool:
+    return _is_degenerate(op, matrix) or _is_misread(matrix, q)
+
+
+OPEN: dict[type, Callable[..., bool]] = {
+    AdvancedIncSubtensor: _reads_beyond,
+    # NumPy's quicksort takes equal elements in any order.
+    ArgSortOp: lambda _, x, *__: len(np.unique(x)) < x.size,
+    nlinalg.Eig: _has_equal_eigenvalues,
+    slinalg.BilinearSolveDiscreteLyapunov: _has_other_solutions,
+    slinalg.SolveContinuousLyapunov: _has_other_solutions,
+}
+"""Whether the arrays among an Op's inputs leave its result open, by the Op's class."""

@@ -184,6 +184,14 @@ def test_writing_leaves_the_argument_alone(inplace, add):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_vector_is_added_along_an_index_of_several_axes():
+    """There `numpy.add.at` reads behind the vector."""
+    x, y, i = at.vector("x"), at.vector("y"), at.lmatrix("i")
+    ours = jaxprgen.compile([x, y, i], at.inc_subtensor(x[i], y))
+    index = np.array([[0, 0], [1, 0]])
+    np.testing.assert_array_equal(ours(np.ones(3), np.array([2.0, 10]), index), [23, 3, 1])
+
+
 @settings(max_examples=15)
 @given(st.sampled_from([(3,), (4, 2), (2, 0), (1, 3)]), st.data())
 def test_vectors_along_the_first_axis(shape, data):

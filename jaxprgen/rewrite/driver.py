@@ -145,8 +145,11 @@ class Rewriting:
         if self.statistics is None:
             return any(self._fires(entry.rule, eqn, chain) for entry in fitting)
         for entry in entries.all:
+            if entry not in fitting:
+                self.statistics.missed(entry.rule, 0.0)
+                continue
             start = time.perf_counter()
-            fired = entry in fitting and self._fires(entry.rule, eqn, chain)
+            fired = self._fires(entry.rule, eqn, chain)
             seconds = time.perf_counter() - start
             (self.statistics.hit if fired else self.statistics.missed)(entry.rule, seconds)
             if fired:

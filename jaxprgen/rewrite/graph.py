@@ -154,7 +154,8 @@ class Graph:
         within = [known.get(x) if type(x) is Var else None for x in eqn.invars]
         for x, inner in zip(eqn.invars, within, strict=True):
             found |= self.traits(x) if inner is None else inner
-        if "div" in found and (any(within) or eqn.invars[0] is eqn.invars[-1]):
+        is_nested = any(inner is not None for inner in within)
+        if "div" in found and (is_nested or eqn.invars[0] is eqn.invars[-1]):
             found |= {TWICE}
         return found
 

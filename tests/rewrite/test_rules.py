@@ -136,6 +136,24 @@ def test_parameters_are_told_and_compared():
     assert rewritten(one, lambda m: (m + jnp.sin(m)).sum(1), m).count("reduce_sum") == 1
 
 
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda a, b: a * b / a,
+        lambda a, b: b / a * a,
+        lambda a, b: a * (b / a),
+        lambda a, b: -a * b / a,
+        lambda a, b: -a / a * b,
+        lambda a, b: a / a,
+    ],
+)
+def test_factors_that_are_divisors_however_nested(fun):
+    """Of inputs, too, which no primitive gives."""
+    rules = table((Product((x,), (x,)), 1))
+    args = jnp.asarray(ones), jnp.asarray(2 * ones)
+    assert "div" not in rewritten(rules, fun, *args)
+
+
 def test_products_are_found_however_they_are_nested():
     rules = table((Product((exp(x),), (1 + exp(x),)), logistic(x)))
     for fun in (

@@ -11,7 +11,7 @@ import jax
 
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.options import Options
-from jaxprgen.specialize import Specialization, named, to_device, types_of
+from jaxprgen.specialize import Specialization, jitted, to_device, types_of
 
 
 class OtherProgramError(JaxprGenError):
@@ -49,10 +49,7 @@ class Dispatcher:
         self._constants = first.constants
         self._on_device = to_device(first.constants)
         self._ends = len(first.constants), len(first.constants) + shared
-        before = [f"constant_{i}" for i in range(self._ends[0])]
-        before += [f"shared_{i}" for i in range(shared)]
-        program = named(self._run, options.name, [*before, *first.arg_names])
-        self._jitted = options.jit(program, [self._ends[1] + i for i in donated])
+        self._jitted = jitted(self._run, options, self._ends, first.arg_names, donated)
         # Where there are no shared variables: a call of it is one of JAX's.
         self.run = functools.partial(self._jitted, *self._on_device)
 

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +28,12 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.programs import without_values
 from jaxprgen.options import Options
 
+_SMALL = 1 << 14
+"""Bytes of an array up to which it is a constant in what JAX lowers, as JAX itself has all arrays:
+each that a call hands over instead takes it a microsecond. Larger ones would fill the StableHLO,
+and keep XLA busy.
+"""
+
 
 class Specialization:
     """The program for one kind of arguments.
@@ -43,7 +49,8 @@ class Specialization:
     decided
         Whether it is of certain values of arguments, not only of their types.
     constants
-        Data that the program takes as hidden arguments, but for shared variables.
+        Data that the program takes as hidden arguments, but for shared variables: what is not
+        small enough to be part of the program when JAX lowers it.
     """
 
     def __init__(
@@ -63,26 +70,31 @@ class Specialization:
         position = {id(array): i for i, array in enumerate(shared)}
         # Shared variables last, as where calls are dispatched: both are one program for caches.
         hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
-        # Where each hidden argument comes from: a shared variable's place, or an array.
-        self._sources: list[Any] = [position.get(id(c), c) for c in constants]
-        self.constants = [s for s in self._sources if not isinstance(s, int)]
+        self.constants = [c for c in constants if id(c) not in position and c.nbytes > _SMALL]
+        # What each hidden argument is: a shared variable's place, data, or None for the next of
+        # `constants`.
+        self._sources: list[Any] = [
+            position.get(id(c), None if c.nbytes > _SMALL else _narrow(c)) for c in constants
+        ]
         self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]
         self._inside = _jax.jit_params(hoisted, options.name)
         self._alone = _jax.jit_params(hoisted, options.name, options.compiler_options)
         self._on_device: list[Any] | None = None
         self._options = options
-        self._donated = [len(constants) + i for i in donated]
+        self._donated = donated
+        self._ends = len(self.constants), len(self.constants) + len(shared)
 
     @functools.cached_property
     def _jitted(self) -> Any:
-        names = self._inside["jaxpr"].jaxpr.debug_info.arg_names
-        program = named(self._run, self._options.name, names)
-        return self._options.jit(program, self._donated)
+        return jitted(self._run, self._options, self._ends, self.arg_names, self._donated)
 
     def hidden(self, constants: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
-        """The hidden arguments: of the constants and of all shared variables."""
+        """The hidden arguments, and small data: of the constants and all shared variables."""
         rest = iter(constants)
-        return [shared[s] if isinstance(s, int) else next(rest) for s in self._sources]
+        return [
+            next(rest) if s is None else shared[s] if isinstance(s, int) else s
+            for s in self._sources
+        ]
 
     def run(self, hidden: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
         """What JAX calls to trace the program, and otherwise to debug it: with ``jax_debug_nans``,
@@ -92,8 +104,9 @@ class Specialization:
             return _jax.eval_jaxpr(self._inside["jaxpr"], [*hidden, *operands])
         return self._bind([*hidden, *operands], self._inside)
 
-    def _run(self, *operands: Any) -> list[Any]:
-        return self.run((), operands)
+    def _run(self, *given: Any) -> list[Any]:
+        first, second = self._ends
+        return self.run(self.hidden(given[:first], given[first:second]), given[second:])
 
     def _bind(self, operands: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
         """The program as one ``jit`` equation; hidden arguments come first."""
@@ -106,15 +119,18 @@ class Specialization:
         """Run on arguments, or record the program where one of them is a tracer."""
         if self._on_device is None:
             self._on_device = to_device(self.constants)
-        hidden = self.hidden(self._on_device, shared)
         if not any(isinstance(x, Tracer) for x in operands):
-            return self._jitted(*hidden, *operands)
-        return self._bind([*hidden, *operands], self._alone)
+            return self._jitted(*self._on_device, *shared, *operands)
+        return self._bind([*self.hidden(self._on_device, shared), *operands], self._alone)
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
-        hidden = self.hidden(self.constants, shared)
-        return self._jitted.lower(*types_of(hidden), *operands)
+        return self._jitted.lower(*types_of([*self.constants, *shared]), *operands)
+
+
+def _narrow(array: Array) -> Array:
+    """The array as JAX's settings have it."""
+    return np.asarray(array, _jax.canonicalize_dtype(array.dtype))
 
 
 def types_of(arrays: Sequence[Array]) -> list[jax.ShapeDtypeStruct]:
@@ -128,15 +144,27 @@ def to_device(arrays: Sequence[Array]) -> list[Any]:
         return jax.device_put(list(arrays))
 
 
-def named(function: Any, name: str, arg_names: Sequence[str]) -> Any:
-    """The function under that name, and with these names of arguments, for JAX."""
+def jitted(
+    function: Callable[..., list[Any]],
+    options: Options,
+    ends: tuple[int, int],
+    arg_names: Sequence[str],
+    donated: Sequence[int],
+) -> Any:
+    """JAX's compiled form of a function of constants, shared variables and arguments, in order.
 
-    def program(*operands: Any) -> Any:
-        return function(*operands)
+    The first two end at ``ends``; arguments are counted where memory is donated.
+    """
 
-    program.__name__ = program.__qualname__ = name
-    program.__signature__ = signature(arg_names)  # type: ignore[attr-defined]
-    return program
+    def program(*given: Any) -> list[Any]:
+        return function(*given)
+
+    first, second = ends
+    before = [f"constant_{i}" for i in range(first)]
+    before += [f"shared_{i}" for i in range(second - first)]
+    program.__name__ = program.__qualname__ = options.name
+    program.__signature__ = signature([*before, *arg_names])  # type: ignore[attr-defined]
+    return options.jit(program, [second + i for i in donated])
 
 
 def signature(names: Sequence[str]) -> inspect.Signature:

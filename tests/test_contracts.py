@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -315,6 +317,21 @@ def test_large_constants_stay_out_of_the_program():
     f = jaxprgen.compile([x], x * at.constant(BIG))
     assert len(f.lower(BIG).as_text()) < 1000
     np.testing.assert_array_equal(f.jaxpr(BIG).consts, [BIG])
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_small_constants_are_part_of_what_is_lowered(is_wide):
+    """So a call hands over nothing but its arguments, and what is large."""
+    few = np.arange(1.0, 4.0)
+    f = jaxprgen.compile([x], at.sum(x * at.constant(BIG)) + at.constant(few) * x[0])
+    wide, narrow = contextlib.nullcontext, lambda: pytest.warns(PrecisionWarning)
+    with wide() if is_wide else without_x64(), wide() if is_wide else narrow():
+        argument = jnp.asarray(BIG)
+        text = f.lower(argument).as_text()
+        assert "dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3x" in text
+        assert len(re.findall(r"%arg\d+: tensor", text.split("->")[0])) == 2
+        for call in (f, jax.jit(f), lambda a: jax.vmap(f)(a[None])[0]):
+            np.testing.assert_allclose(call(argument), np.sum(BIG * BIG) + few * BIG[0], rtol=1e-5)
 
 
 def no_transfers():

@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxprgen.emit import expression as fx
 from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.elementwise import Emit
 from jaxprgen.emit.expression import Expression, formula, where
 from jaxprgen.emit.gamma_functions import (
     gamma,
@@ -41,29 +42,37 @@ def _density(k: Expression, x: Expression) -> Expression:
     return fx.exp(exponent) * fx.sqrt(k * (0.5 / math.pi))
 
 
-def _tail(k: Expression, x: Expression) -> tuple[Expression, Expression]:
-    """The lower function where ``x < k``, else the upper one, and its derivative; ``x > 1``."""
+def _tail(k: Expression, x: Expression, density: Expression) -> tuple[Expression, Expression]:
+    """The lower function where ``x < k``, else the upper one, and its derivative; ``x > 1``.
+
+    They are multiples of the density.
+    """
     scale = 1 / (abs(x - k) + fx.sqrt(x))
     v = where(x < k, -scale, scale).along_new_axis() * NODES
     curved = x.along_new_axis() * (fx.expm1(v) - v)
     weights = fx.exp((k - x).along_new_axis() * v - curved) * WEIGHTS
-    factor = _density(k, x) * scale
+    factor = density * scale
     slope = log_less_digamma(k) + where(abs(x - k) < k, fx.log1p((x - k) / k), fx.log(x / k))
     total = weights.total()
     return factor * total, factor * (slope * total + (weights * v).total())
 
 
-def _near_zero(k: Expression, x: Expression) -> tuple[Expression, Expression, Expression]:
-    """The lower and the upper function, and the derivative of the lower; ``x <= 1``."""
+def _series(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+    """The lower function over ``x**k / gamma(k + 1)``, less 1, and its derivative; ``x <= 1``."""
     powers = x.along_new_axis() + np.zeros(20)
     terms = powers.running_product() * _ALTERNATING
     inverse = 1 / (k.along_new_axis() + _ORDERS)
     series = k * (terms * inverse).total()
+    moment = (terms * inverse * inverse * _ORDERS).total()
+    return series, (fx.log(x) - fx.digamma(k + 1)) * (series + 1) + moment
+
+
+def _near_zero(k: Expression, x: Expression) -> tuple[Expression, Expression, Expression]:
+    """The lower and the upper function, and the derivative of the lower; ``x <= 1``."""
+    series, slope = _series(k, x)
     logarithm = k * fx.log(x) - lgamma1p(k)
     factor = fx.exp(logarithm)
     upper = -fx.expm1(logarithm) - factor * series
-    moment = (terms * inverse * inverse * _ORDERS).total()
-    slope = (fx.log(x) - fx.digamma(k + 1)) * (series + 1) + moment
     return factor * (series + 1), upper, factor * slope
 
 
@@ -85,15 +94,19 @@ def _interior(k: Expression, x: Expression) -> tuple[Expression, Expression]:
     return fx.maximum(k, least), fx.maximum(x, 1)
 
 
+def _regular_tail(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+    return _tail(k, x, _density(k, x))
+
+
 def _gammainc(k: Expression, x: Expression) -> Expression:
-    tail, _ = _tail(*_interior(k, x))
+    tail, _ = _regular_tail(*_interior(k, x))
     near, _, _ = _near_zero(k, x)
     value = where(x <= 1, near, where(x < k, tail, 1 - tail))
     return _limits(k, x, value, (1, 0))
 
 
 def _gammaincc(k: Expression, x: Expression) -> Expression:
-    tail, _ = _tail(*_interior(k, x))
+    tail, _ = _regular_tail(*_interior(k, x))
     _, near, _ = _near_zero(k, x)
     value = where(x <= 1, near, where(x < k, 1 - tail, tail))
     return _limits(k, x, value, (0, 1))
@@ -106,7 +119,7 @@ def _gammainc_der(k: Expression, x: Expression) -> Expression:
     at large operands; this one is accurate to 1e-10.
     """
     positive, above = _interior(k, x)
-    _, slope = _tail(positive, above)
+    _, slope = _regular_tail(positive, above)
     _, _, near = _near_zero(positive, fx.minimum(x, 1))
     value = where(x <= 1, near, where(x < k, slope, -slope))
     value = where(x.equals(math.inf) | k.equals(math.inf), 0, value)
@@ -145,16 +158,52 @@ gammaincc_der = formula(_gammaincc_der)
 gammaincc = formula(_gammaincc, _gammaincc_der, lambda k, x: -_point_derivative(k, x))
 
 
-@formula
-def lower_gamma(k: Expression, x: Expression) -> Expression:
-    """The lower incomplete gamma function, not regularized."""
-    return fx.call(gammainc, k, x) * fx.call(gamma, k)
+# The functions that are not regularized may be numbers where the regularized ones are too small
+# for any, and the gamma function is too large.
 
 
-@formula
-def upper_gamma(k: Expression, x: Expression) -> Expression:
-    """The upper incomplete gamma function, not regularized."""
-    return fx.call(gammaincc, k, x) * fx.call(gamma, k)
+def _exponent(k: Expression, x: Expression) -> Expression:
+    """The logarithm of ``x**k exp(-x)``."""
+    return where(k.equals(0), 0, k * fx.log(x)) - x
+
+
+def _small_part(k: Expression, x: Expression, is_lower: bool) -> tuple[Expression, ...]:
+    """Where one of the functions is the smaller one, that, and its derivative over ``gamma(k)``."""
+    positive, above = _interior(k, x)
+    root = fx.exp(0.5 * _exponent(positive, above))
+    tail, slope = (root * y for y in _tail(positive, above, root))  # In steps: it may be too large.
+    if not is_lower:
+        return (k > 0) & (x > 1) & (x >= k) & (x < math.inf), tail, -slope
+    below = fx.minimum(x, 1)
+    series, near = _series(positive, below)
+    factor = fx.exp(positive * fx.log(below)) / positive
+    is_small = (k > 0) & (k < math.inf) & (x > 0) & ((x <= 1) | (x < k))
+    return is_small, where(x <= 1, factor * (series + 1), tail), where(x <= 1, factor * near, slope)
+
+
+def _unregularized(regularized: Emit, derivative: Emit, *, is_lower: bool) -> Emit:
+    """The function that this one is the quotient of, and the gamma function."""
+
+    def value(k: Expression, x: Expression) -> Expression:
+        is_small, found, _ = _small_part(k, x, is_lower)
+        return where(is_small, found, fx.call(regularized, k, x) * fx.call(gamma, k))
+
+    def by_order(k: Expression, x: Expression) -> Expression:
+        is_small, found, slope = _small_part(k, x, is_lower)
+        large = fx.call(gamma, k)
+        slope = where(is_small, slope, fx.call(derivative, k, x) * large)
+        found = where(is_small, found, fx.call(regularized, k, x) * large)
+        return slope + found * fx.digamma(k)
+
+    def by_point(k: Expression, x: Expression) -> Expression:
+        density = where(x < 0, math.nan, fx.exp(_exponent(k - 1, x)))
+        return density if is_lower else -density
+
+    return formula(value, by_order, by_point)
+
+
+lower_gamma = _unregularized(gammainc, gammainc_der, is_lower=True)
+upper_gamma = _unregularized(gammaincc, gammaincc_der, is_lower=False)
 
 
 @formula

@@ -119,6 +119,40 @@ def test_mixed_second_derivatives_commute():
         assert_close(one, other, 1e-8, points)
 
 
+@pytest.mark.parametrize(
+    ("op", "k", "x", "value"),
+    [
+        (aem.gammal, 200.0, 2.0, 1.0983049405654755e57),
+        (aem.gammal, 50.0, 2.0, 3171765281387.1962),
+        (aem.gammal, 33.80451, 0.59, 2.9921113098313529e-10),
+        (aem.gammau, 200.0, 900.0, 1.3726978663307111e197),
+        (aem.gammau, 40.0, 200.0, 943.70107135551001),
+        (aem.gammau, 30.0, 80.0, 4.3353188733148716e20),
+    ],
+)
+def test_what_is_not_regularized_does_not_need_that_to_be_a_number(op, k, x, value):
+    """Quotients by the gamma function are too small, and that itself is too large (mpmath)."""
+    np.testing.assert_allclose(compiled(op, 2, at.dscalar)(k, x), value, rtol=1e-12)
+    if value < 1e30:
+        single = compiled(op, 2, at.fscalar)(np.float32(k), np.float32(x))
+        np.testing.assert_allclose(single, value, rtol=1e-4)
+
+
+def test_derivatives_of_what_is_not_regularized():
+    """By differences of the values, and of the integrand."""
+    k, x = np.array([0.3, 2.5, 2.5, 40.0, 180.0]), np.array([0.7, 0.2, 9.0, 35.0, 20.0])
+    step = 1e-5
+    for op, sign in ((aem.gammal, 1), (aem.gammau, -1)):
+        f = compiled(op, 2, at.dscalar)
+        slope = (np.vectorize(f)(k + step, x) - np.vectorize(f)(k - step, x)) / (2 * step)
+        with np.errstate(over="ignore"):
+            density = sign * np.exp((k - 1) * np.log(x) - x)
+        finite = np.isfinite(slope)
+        dk, dx = gradients(f, k, x)
+        assert_close(dk[finite], slope[finite], 1e-6, [k[finite], x[finite]])
+        assert_close(dx, density, 1e-10, [k, x])
+
+
 def test_there_is_no_second_derivative_with_respect_to_parameters():
     f = compiled(aem.gammainc, 2, at.dscalar)
     with pytest.raises(

@@ -266,8 +266,10 @@ class Graph:
         with np.errstate(all="ignore"):
             for x, side in zip(shadows, (share, -share), strict=True):
                 zeros = side if near_zero else x * np.sign(side)  # Signs of zeros are open.
-                off = np.where(x == 0, zeros, x * (1 + side)) + side * largest
-                moved.append(np.asarray(off).astype(value.dtype))
+                off = np.asarray(np.where(x == 0, zeros, x * (1 + side)) + side * largest)
+                for part in (off.real, off.imag) if value.dtype.kind == "c" else ():
+                    np.copysign(part, side, out=part, where=part == 0)  # To XLA these are, too.
+                moved.append(off.astype(value.dtype))
         return tuple(moved)
 
 

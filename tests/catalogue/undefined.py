@@ -70,10 +70,11 @@ def _reads_beyond(op: Any, x: Any, y: Any, *index: Any) -> bool:
     return x.ndim == y.ndim == 1 < index[0].ndim and 1 < y.size < index[0].size
 
 
-def _has_equal_eigenvalues(_: Any, matrix: Any) -> bool:
+def _has_equal_eigenvalues(_: Any, matrix: Any, *others: Any) -> bool:
     """Whether rounding may make eigenvalues equal.
 
-    Their eigenvectors are then any of a space, and may as well all be nearly the same.
+    Their eigenvectors are then any of a space, and may as well all be nearly the same; and what
+    divides by the differences of eigenvalues is NaN, as Aesara's gradient of the exponential.
     """
     if matrix.dtype.kind not in "fc" or not np.isfinite(matrix).all():
         return False
@@ -163,6 +164,7 @@ OPEN: dict[type, Callable[..., bool]] = {
     # NumPy's quicksort takes equal elements in any order.
     ArgSortOp: lambda _, x, *__: len(np.unique(x)) < x.size,
     nlinalg.Eig: _has_equal_eigenvalues,
+    slinalg.ExpmGrad: _has_equal_eigenvalues,
     slinalg.BilinearSolveDiscreteLyapunov: _has_other_solutions,
     slinalg.SolveContinuousLyapunov: _has_other_solutions,
 }

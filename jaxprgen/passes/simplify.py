@@ -10,6 +10,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit.values import Value, atom
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.passes.contractions import UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.terms import (
     Call,
@@ -131,11 +132,15 @@ class Simplify:
     Attributes
     ----------
     reassociate
-        Whether NaN, infinities and signs of zero may be lost: then ``0 * x`` is 0.
+        Whether NaN, infinities and signs of zero may be lost: then ``0 * x`` is 0. And whether
+        sums of products may be rounded otherwise: then matrices are not transposed for them.
     """
 
     reassociate: bool = False
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with simpler equations."""
-        return rewrite.apply(closed, EXACT + REASSOCIATED if self.reassociate else EXACT)
+        return rewrite.apply(closed, _ALL if self.reassociate else EXACT)
+
+
+_ALL = EXACT + REASSOCIATED + UNTRANSPOSED

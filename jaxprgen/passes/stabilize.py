@@ -10,6 +10,7 @@ import jax
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import special, stable
+from jaxprgen.passes.contractions import UNTRANSPOSED
 from jaxprgen.passes.simplify import EXACT
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.terms import (
@@ -190,7 +191,8 @@ class Stabilize:
     What the *stabilize* and *specialize* rewrites of Aesara do for values, on any program:
     ``log(1 + exp(x))``, ``log(sum(exp(x)))``, ``log(erfc(x))`` and the like, and what is written
     as their derivatives. Real numbers only. A result that was infinite, or NaN, may be finite
-    afterwards; others change by rounding. Exact algebra (`Simplify`) comes with it.
+    afterwards; others change by rounding. Exact algebra (`Simplify`) comes with it, and products
+    with matrices that need not be transposed for that.
     """
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -198,4 +200,4 @@ class Stabilize:
         return rewrite.apply(closed, _RULES)
 
 
-_RULES = EXACT + STABLE + GRADIENTS
+_RULES = EXACT + UNTRANSPOSED + STABLE + GRADIENTS

@@ -1,0 +1,92 @@
+"""Products of transposed arrays."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from jax import lax
+
+import jaxprgen
+from jaxprgen.passes import Simplify, Stabilize
+from jaxprgen.passes.contractions import UNTRANSPOSED
+from jaxprgen.rewrite import explain
+
+PASSES = Simplify(reassociate=True), Stabilize()
+
+
+def numbers(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape)
+
+
+def transposes(f, *args):
+    return str(jax.make_jaxpr(f)(*args)).count("transpose[")
+
+
+@pytest.mark.parametrize("by", PASSES, ids=repr)
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (lambda x, y: x.T @ y, [(4, 3), (4,)]),
+        (lambda x, y: y @ x.T, [(3, 4), (4,)]),
+        (lambda x, y: x.T @ y.T, [(4, 3), (5, 4)]),
+        (lambda x, y: x.T @ x, [(4, 3), ()]),
+        (lambda x, y: x.mT @ y, [(2, 4, 3), (2, 4, 5)]),
+    ],
+)
+def test_matrices_are_not_transposed(f, shapes, by):
+    args = [numbers(*shape) for shape in shapes]
+    g = jaxprgen.transform(f, by)
+    assert transposes(f, *args) and not transposes(g, *args)
+    np.testing.assert_allclose(g(*args), f(*args), rtol=1e-12)
+
+
+@st.composite
+def products(draw):
+    """A product of two arrays along axes of theirs in any order, each transposed first."""
+    contracted, batched = (draw(st.integers(0, 2)) for _ in range(2))
+    ranks = [draw(st.integers(contracted + batched, 5)) for _ in range(2)]
+    places = [draw(st.permutations(range(n))) for n in ranks]
+    sizes = [[0] * n for n in ranks]
+    contract = [tuple(p[:contracted]) for p in places]
+    batch = [tuple(p[contracted : contracted + batched]) for p in places]
+    for pair in (*zip(*contract, strict=True), *zip(*batch, strict=True)):
+        size = draw(st.integers(1, 3))
+        for shape, d in zip(sizes, pair, strict=True):
+            shape[d] = size
+    shapes = [[n or draw(st.integers(1, 3)) for n in shape] for shape in sizes]
+    orders = [draw(st.permutations(range(n))) for n in ranks]
+    before = [[s[o.index(d)] for d in range(len(o))] for s, o in zip(shapes, orders, strict=True)]
+
+    def f(x, y):
+        x, y = (lax.transpose(a, order) for a, order in zip((x, y), orders, strict=True))
+        return lax.dot_general(x, y, (tuple(contract), tuple(batch)))
+
+    return f, [numbers(*shape) for shape in before]
+
+
+@given(products(), st.sampled_from(PASSES))
+def test_any_product_is_the_same(product, by):
+    f, args = product
+    np.testing.assert_allclose(jaxprgen.transform(f, by)(*args), f(*args), rtol=1e-12, atol=1e-12)
+
+
+def test_axes_that_are_left_in_another_order_are_transposed():
+    def f(x, y):
+        return jnp.tensordot(x.transpose(2, 1, 0), y, 1)
+
+    args = numbers(4, 3, 2), numbers(4, 3)
+    assert "axes that are left would change places" in str(explain(UNTRANSPOSED[0], f, *args))
+    assert transposes(jaxprgen.transform(f, *PASSES), *args) == 1
+
+
+def test_the_precision_is_kept():
+    def f(x, y):
+        return lax.dot(x.T, y, precision="highest", preferred_element_type=jnp.float64)
+
+    x = numbers(3, 3).astype(np.float32)
+    after = jax.make_jaxpr(jaxprgen.transform(f, *PASSES))(x, x)
+    assert str(after).count("Precision.HIGHEST") and "preferred_element_type=float64" in str(after)

@@ -13,7 +13,7 @@ import numpy as np
 from aesara.link.basic import Container
 
 from jaxprgen import _jax
-from jaxprgen.specialize import to_device
+from jaxprgen.data import to_device
 
 _arrays: WeakKeyDictionary[Container, tuple[Any, Any]] = WeakKeyDictionary()
 """Of containers: the NumPy array that was seen in one, and its copy on the device."""

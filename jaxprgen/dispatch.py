@@ -9,9 +9,10 @@ from typing import Any
 
 import jax
 
+from jaxprgen.data import to_device, types_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.options import Options
-from jaxprgen.specialize import Specialization, jitted, to_device, types_of
+from jaxprgen.specialize import Specialization, jitted
 
 
 class OtherProgramError(JaxprGenError):

@@ -14,6 +14,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import OWN_TYPES, accept, are_plain
+from jaxprgen.data import to_device
 from jaxprgen.dispatch import Dispatcher, OtherProgramError
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.frontend.aesara import plan_of
@@ -22,7 +23,7 @@ from jaxprgen.observe import Observation, observe
 from jaxprgen.options import CompilerOption, Options, options_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.report import Report, report_of
-from jaxprgen.specialize import Specialization, Specializer, signature, to_device
+from jaxprgen.specialize import Specialization, Specializer, signature
 
 _ABSTRACT = (_jax.Tracer, jax.ShapeDtypeStruct)
 """What has no value."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
+from jaxprgen.data import is_small, narrow, to_device, types_of
 from jaxprgen.deciding import MOST_VALUES, hindrance_of, values_key
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
@@ -27,12 +28,6 @@ from jaxprgen.frontend.lowering import Lowering
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.programs import without_values
 from jaxprgen.options import Options
-
-_SMALL = 1 << 14
-"""Bytes of an array up to which it is a constant in what JAX lowers, as JAX itself has all arrays:
-each that a call hands over instead takes it a microsecond. Larger ones would fill the StableHLO,
-and keep XLA busy.
-"""
 
 
 class Specialization:
@@ -70,11 +65,11 @@ class Specialization:
         position = {id(array): i for i, array in enumerate(shared)}
         # Shared variables last, as where calls are dispatched: both are one program for caches.
         hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
-        self.constants = [c for c in constants if id(c) not in position and c.nbytes > _SMALL]
+        self.constants = [c for c in constants if id(c) not in position and not is_small(c)]
         # What each hidden argument is: a shared variable's place, data, or None for the next of
         # `constants`.
         self._sources: list[Any] = [
-            position.get(id(c), None if c.nbytes > _SMALL else _narrow(c)) for c in constants
+            position.get(id(c), narrow(c) if is_small(c) else None) for c in constants
         ]
         self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]
         self._inside = _jax.jit_params(hoisted, options.name)
@@ -126,22 +121,6 @@ class Specialization:
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
         return self._jitted.lower(*types_of([*self.constants, *shared]), *operands)
-
-
-def _narrow(array: Array) -> Array:
-    """The array as JAX's settings have it."""
-    return np.asarray(array, _jax.canonicalize_dtype(array.dtype))
-
-
-def types_of(arrays: Sequence[Array]) -> list[jax.ShapeDtypeStruct]:
-    """What stands for arrays that are on the device, for JAX to lower a program by."""
-    return [jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype)) for x in arrays]
-
-
-def to_device(arrays: Sequence[Array]) -> list[Any]:
-    """The arrays on the device: outside of any trace that is going on, and by one equation."""
-    with _jax.eval_context():
-        return jax.device_put(list(arrays))
 
 
 def jitted(

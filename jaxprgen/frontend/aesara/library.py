@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import os
@@ -65,20 +66,20 @@ class AesaraLibrary:
         return self._perform(node, node.op, inputs)
 
     def _perform(self, node: Apply, op: Any, inputs: Sequence[Any]) -> list[Any]:
-        node = node.clone()
-        node.op = op
+        users, node = node, Apply(op, node.inputs, ())
+        node.outputs, node.tag = users.outputs, copy.copy(users.tag)
         # The Op is told of each node: `Elemwise` notes in which dtype NumPy is to compute.
         node.op.prepare_node(node, None, None, "py")
         arrays = [_own(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
-        outputs: list[list[Any]] = [[None] for _ in node.outputs]
+        cells: list[list[Any]] = [[None] for _ in node.outputs]
         params = node.run_params()
         try:
             with np.errstate(all="ignore"):
                 if params is NoParams:
-                    node.op.perform(node, arrays, outputs)
+                    node.op.perform(node, arrays, cells)
                 else:
                     params = node.op.params_type.filter(params)  # type: ignore[union-attr]
-                    node.op.perform(node, arrays, outputs, params)
+                    node.op.perform(node, arrays, cells, params)
         except Exception as error:
             if isinstance(node.op, CheckAndRaise) and isinstance(error, node.op.exc_type):
                 raise failed_check(node.op) from error
@@ -90,7 +91,7 @@ class AesaraLibrary:
             np.asarray(cell[0], v.type.dtype)
             if isinstance(v.type, (TensorType, ScalarType))
             else cell[0]
-            for cell, v in zip(outputs, node.outputs, strict=True)
+            for cell, v in zip(cells, node.outputs, strict=True)
         ]
 
     def _evaluate_inside(
@@ -131,22 +132,22 @@ def _apart(op: Scan) -> Scan:
     It is compiled without rewriting, and by a Python linker whatever Aesara's mode is.
     """
     if op not in _copies:
-        copy = op.clone()
-        copy.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
-        for node in copy.fgraph.apply_nodes:
+        twin = op.clone()
+        twin.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
+        for node in twin.fgraph.apply_nodes:
             if isinstance(node.op, Scan):
                 node.op = _apart(node.op)
-        inputs, outputs = copy.prepare_fgraph(copy.fgraph)
+        inputs, outputs = twin.prepare_fgraph(twin.fgraph)
         maker = FunctionMaker(
             inputs,
             [FunctionMaker.wrap_out(v) for v in outputs],
             Mode(linker="vm", optimizer="None"),
             accept_inplace=False,
-            fgraph=copy.fgraph,
+            fgraph=twin.fgraph,
             on_unused_input="ignore",
         )
-        copy._fn = maker.create([x.value for x in inputs])  # pyright: ignore[reportPrivateUsage]
-        _copies[op] = copy
+        twin._fn = maker.create([x.value for x in inputs])  # pyright: ignore[reportPrivateUsage]
+        _copies[op] = twin
     return _copies[op]
 
 

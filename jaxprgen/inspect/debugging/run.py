@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
+from jaxprgen.data import to_device
 from jaxprgen.emit.values import Broadcast, known, shape_of
 from jaxprgen.errors import UnknownNameError
 from jaxprgen.inspect.debugging.evaluate import NUMERIC, Evaluated, evaluate, holds, out_of_bounds
@@ -26,7 +27,6 @@ from jaxprgen.inspect.debugging.finding import (
 )
 from jaxprgen.inspect.names import binder_names
 from jaxprgen.observe import Node
-from jaxprgen.specialize import to_device
 
 
 class Moment(NamedTuple):

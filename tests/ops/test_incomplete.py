@@ -140,16 +140,14 @@ def test_what_is_not_regularized_does_not_need_that_to_be_a_number(op, k, x, val
 
 def test_derivatives_of_what_is_not_regularized():
     """By differences of the values, and of the integrand."""
-    k, x = np.array([0.3, 2.5, 2.5, 40.0, 180.0]), np.array([0.7, 0.2, 9.0, 35.0, 20.0])
+    k, x = np.array([0.3, 2.5, 2.5, 40.0, 150.0]), np.array([0.7, 0.2, 9.0, 35.0, 20.0])
     step = 1e-5
     for op, sign in ((aem.gammal, 1), (aem.gammau, -1)):
         f = compiled(op, 2, at.dscalar)
         slope = (np.vectorize(f)(k + step, x) - np.vectorize(f)(k - step, x)) / (2 * step)
-        with np.errstate(over="ignore"):
-            density = sign * np.exp((k - 1) * np.log(x) - x)
-        finite = np.isfinite(slope)
+        density = sign * np.exp((k - 1) * np.log(x) - x)
         dk, dx = gradients(f, k, x)
-        assert_close(dk[finite], slope[finite], 1e-6, [k[finite], x[finite]])
+        assert_close(dk, slope, 1e-6, [k, x])
         assert_close(dx, density, 1e-10, [k, x])
 
 

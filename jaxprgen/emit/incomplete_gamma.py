@@ -173,7 +173,7 @@ def _small_part(k: Expression, x: Expression, is_lower: bool) -> tuple[Expressio
     root = fx.exp(0.5 * _exponent(positive, above))
     tail, slope = (root * y for y in _tail(positive, above, root))  # In steps: it may be too large.
     if not is_lower:
-        return (k > 0) & (x > 1) & (x >= k) & (x < math.inf), tail, -slope
+        return (k > 0) & (x > 1) & (x >= k) & (x < math.inf), tail, slope
     below = fx.minimum(x, 1)
     series, near = _series(positive, below)
     factor = fx.exp(positive * fx.log(below)) / positive

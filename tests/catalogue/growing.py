@@ -213,7 +213,8 @@ class Graph:
             except Exception:  # What Aesara's Ops raise of operands that they do not take.
                 return
         near_zero = any(kind_of(node).__module__ == "aesara.scalar.math" for node in nodes)
-        rough = max(ROUGH.get(kind_of(node), 0) for node in nodes) if nodes else 0
+        # Operands that are one variable are off alike, as may not be seen in what comes of them.
+        rough = max([id(key) in UNSTABLE, *(ROUGH.get(kind_of(node), 0) for node in nodes)])
         unit = max([_unit(nodes), *(x.unit for x in operands)])
         for output in outputs:
             if output.owner is None or not hasattr(output.type, "ndim"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Variable
+from aesara.scalar.basic import Pow
 from aesara.tensor import nlinalg, slinalg
 from aesara.tensor.math import Convolve, Dot, MatMul
 from aesara.tensor.sort import ArgSortOp
@@ -46,12 +47,23 @@ def is_undefined(node: Any, inputs: Sequence[Any]) -> bool:
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     if kind.__name__.startswith("Crossentropy") and any(x.dtype.kind == "c" for x in arrays):
         return True  # Aesara takes the real parts in the middle of it.
+    if kind is Pow and _is_nearly_whole(*arrays):
+        return True
     if kind.__module__ == "aesara.scalar.math" and _is_singular(kind.__name__, arrays):
         return True
     if type(node.op) in OPEN and OPEN[type(node.op)](node.op, *arrays):
         return True
     outputs = dtypes_of(node.outputs)
     return _spreads(node, arrays, outputs) or _wraps(kind.__name__, arrays, outputs)
+
+
+def _is_nearly_whole(base: Any, exponent: Any) -> bool:
+    """Whether rounding decides if a power of a negative number is one."""
+    if base.dtype.kind == "c" or exponent.dtype.kind != "f":
+        return False
+    off = np.abs(exponent - np.round(exponent))
+    near = (0 < off) & (off <= 1e-3 * np.abs(exponent))
+    return bool(np.any((base < 0) & near))
 
 
 def _has_nan(x: Any) -> bool:

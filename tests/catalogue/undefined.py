@@ -62,7 +62,7 @@ def _is_nearly_whole(base: Any, exponent: Any) -> bool:
     if base.dtype.kind == "c" or exponent.dtype.kind != "f":
         return False
     off = np.abs(exponent - np.round(exponent))
-    near = (0 < off) & (off <= 1e-3 * np.abs(exponent))
+    near = (off > 0) & (off <= 1e-3 * np.abs(exponent))
     return bool(np.any((base < 0) & near))
 
 

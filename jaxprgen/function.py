@@ -14,6 +14,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments import OWN_TYPES, accept, are_plain
+from jaxprgen.collecting import collecting_later
 from jaxprgen.data import to_device
 from jaxprgen.dispatch import Dispatcher, OtherProgramError
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
@@ -328,7 +329,8 @@ def compile(
     callbacks = calls_back(fallback)
     options = options_of(name, checks, passes, compiler_options)
     start = time.perf_counter()
-    plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
+    with collecting_later():
+        plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
     return CompiledFunction(plan, options, time.perf_counter() - start)
 
 

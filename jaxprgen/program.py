@@ -14,6 +14,7 @@ from jax.experimental import checkify
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.cells import Cell
+from jaxprgen.collecting import collecting_later
 from jaxprgen.errors import StateError, of_check
 from jaxprgen.frontend.aesara.plan import plan_of
 from jaxprgen.function import CompiledFunction, jaxpr_as_fun
@@ -57,13 +58,14 @@ class StatefulProgram:
         self._read = {n: self._cells[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
-        plan = plan_of(
-            [*read.values(), *inputs],
-            [*outputs, *(updates[n] for n in self._updated)],
-            callbacks=callbacks,
-            states=True,
-            held=held,
-        )
+        with collecting_later():
+            plan = plan_of(
+                [*read.values(), *inputs],
+                [*outputs, *(updates[n] for n in self._updated)],
+                callbacks=callbacks,
+                states=True,
+                held=held,
+            )
         seconds = time.perf_counter() - start
         donated = [i for i, n in enumerate(read) if n in updates]
         self.compiled = CompiledFunction(plan, options, seconds)

@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Tracer
+from jaxprgen.collecting import collecting_later
 from jaxprgen.data import is_small, narrow, to_device, types_of
 from jaxprgen.deciding import MOST_VALUES, hindrance_of, values_key
 from jaxprgen.emit.random import end_of
@@ -247,7 +248,8 @@ class Specializer:
             if found is not None:  # Another thread was first.
                 return found
             try:
-                made, decided = self._lower(types, family, arguments, shared)
+                with collecting_later():
+                    made, decided = self._lower(types, family, arguments, shared)
             except ValueNeededError as needed:
                 family = family.with_need(needed)
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.frontend.decisions import ValueNeededError
@@ -19,43 +18,30 @@ def fold_constants(plan: Plan) -> Plan:
     What they give is the same for every kind of arguments; a step that makes equations, or
     fails, stays.
     """
-    values = plan.values.copy()
+    part = replace(plan, inputs=(), input_places=(), shared=(), generators=(), steps=())
+    lowering = Lowering(part, Builder(), (), {}, False, lambda *_: None, wide=True)
+    values = lowering.values
     steps: list[Step] = []
     folded: list[Step] = []
-    builder = Builder()  # Stays empty: what makes an equation is not folded.
     for step in plan.steps:
-        inputs = [values[place] for place in step.inputs]
-        results = _results(plan, step, inputs, builder) if all(map(is_known, inputs)) else None
-        if len(builder):
-            builder, results = Builder(), None
-        if results is None or not all(map(is_known, results)):
-            steps.append(step)
+        is_constant = all(values[p] is not None and is_known(values[p]) for p in step.inputs)
+        if is_constant and _is_folded(lowering, step):
+            folded.append(step)
             continue
-        folded.append(step)
-        for place, value in zip(step.outputs, results, strict=True):
-            values[place] = value
+        steps.append(step)
+        for place in step.outputs:
+            values[place] = plan.values[place]
     return replace(plan, values=values, steps=tuple(steps), folded=tuple(folded))
 
 
-def _results(plan: Plan, step: Step, inputs: list[Any], builder: Builder) -> list[Any] | None:
-    """What the step gives for these inputs, or None where it fails."""
-    count, size = len(inputs), len(inputs) + len(step.outputs)
-    alone = step._replace(inputs=tuple(range(count)), outputs=tuple(range(count, size)))
-    part = Plan(
-        library=plan.library,
-        variables=(),
-        source_infos=(),
-        inputs=(),
-        input_places=(),
-        output_places=alone.outputs,
-        shared=(),
-        values=inputs + [None] * len(step.outputs),
-        steps=(alone,),
-        inner=plan.inner,
-    )
+def _is_folded(lowering: Lowering, step: Step) -> bool:
+    """Whether a step gives known values, which are then among those of the lowering."""
     try:
-        lowering = Lowering(part, builder, (), {}, False, lambda *_: None, wide=True)
-        lowering.lower_steps()
+        lowering.lower_steps([step])
     except (JaxprGenError, ValueNeededError):
-        return None
-    return [lowering.values[place] for place in alone.outputs]
+        pass
+    else:
+        if not len(lowering.builder):
+            return all(is_known(lowering.values[place]) for place in step.outputs)
+    lowering.builder = Builder()
+    return False

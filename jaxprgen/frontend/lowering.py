@@ -6,7 +6,7 @@ returns, putting the place in the graph on an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -137,17 +137,17 @@ class Lowering:
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""
-        self.lower_steps()
+        self.lower_steps(self._steps)
         outputs = [self._made(self.values[place]) for place in self.plan.output_places]
         for x in outputs:
             if type(x) is Selected:
                 raise x.refuse()
         return outputs
 
-    def lower_steps(self) -> None:
-        """Lower every step, which gives `values`."""
+    def lower_steps(self, steps: Iterable[Step]) -> None:
+        """Lower these steps, which gives `values`."""
         values, builder, evaluate = self.values, self.builder, self.plan.library.evaluate
-        for step in self._steps:
+        for step in steps:
             node, rule, folds, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
             try:

@@ -279,11 +279,14 @@ class _Numbering:
 def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
     """The rule of each node."""
     rules: dict[Apply, Rule] = {}
+    by_op: dict[int, Rule | None] = {}  # Nodes share Ops.
     unsupported: list[Apply] = []
     rows: list[str] = []
     for node, holder in inner_nodes(nodes):
-        rule = find_rule(type(node.op))
-        if rule is None or not is_supported(node.op):
+        if id(node.op) not in by_op:
+            by_op[id(node.op)] = find_rule(type(node.op)) if is_supported(node.op) else None
+        rule = by_op[id(node.op)]
+        if rule is None:
             rule = lower_by_callback
             if not (callbacks and can_be_called_back(node)):
                 unsupported.append(node)

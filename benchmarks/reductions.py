@@ -4,8 +4,9 @@ A mean of squares over 1,000 steps of 4,096 numbers in single precision, and its
 that XLA sets aside for values between, and milliseconds, the median of runs that take turns, as
 JAX writes the program and with `ReduceInScan`; then with `DEFAULT` before it, which leaves no loop
 where none is needed. Then linear recurrences over as many steps as the
-line says, as loops and with `AssociativeScan`. Last, how many arrays of all steps are in a small
-program of the first kind and its gradient, before and after, and how far the values are apart.
+line says, as loops and with `AssociativeScan`. Last, of a small program of the first kind and its
+gradient, before and after: how many arrays of all steps are in it, how many bytes XLA sets aside,
+and how far the values are apart.
 """
 
 import statistics  # noqa: I001
@@ -136,14 +137,15 @@ def main() -> None:
         line(f"h = a h + b, {n:,}", "", beside(decay, ASSOCIATIVE, (numbers(n, 1), matrix)))
     line("h = A h + b, 10,000", "", beside(product, ASSOCIATIVE, (numbers(10_000, 3), matrix)))
     args = [numbers(*s, dtype=float) for s in [(10, 5, 8), (30, 15, 12), (30, 15, 12)]]
-    for f in (issue, jax.grad(issue, 1)):
-        before = jax.make_jaxpr(f)(*args)
-        after = REDUCED[0](before)
-        got, due = (jax.jit(g)(*args) for g in (jaxprgen.transform(f, *REDUCED), f))
-        error = float(np.max(np.abs(got - due) / np.abs(due)))
-        print(
-            f"arrays of 30 rows: {len(whole(before, 30))} and {len(whole(after, 30))}, {error:.0e}"
-        )
+    for mark, passes in WAYS.items():
+        for name, f in {"value": issue, "grad": jax.grad(issue, 1)}.items():
+            functions = f, jaxprgen.transform(f, *passes)
+            counts = [len(whole(jax.make_jaxpr(g)(*args), 30)) for g in functions]
+            made = [jax.jit(g).lower(*args).compile() for g in functions]
+            sizes = [g.memory_analysis().temp_size_in_bytes for g in made]
+            due, got = (g(*args) for g in made)
+            error = float(np.max(np.abs(got - due) / np.abs(due)))
+            print(f"30 rows, {name}{mark}: arrays {counts}, bytes {sizes}, {error:.0e}")
 
 
 if __name__ == "__main__":

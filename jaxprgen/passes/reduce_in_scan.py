@@ -30,8 +30,9 @@ class ReduceInScan:
     log-sum-exp, is carried beside the maximum so far, and rescaled where that grows (Milakov and
     Gimelshein, *Online normalizer calculation for softmax*, arXiv:1805.02867).
 
-    In the same way what makes the sequences of a loop moves into it, if nobody else reads it: so
-    the gradient of a mean of squares holds no array of residuals beside what was stacked.
+    In the same way what makes the sequences of a loop moves into it, if nobody else reads it, loops
+    without a state among that: so the gradient of a mean of squares holds no array of residuals,
+    and, where the loop has no state, none of what was stacked.
 
     What is stacked, reduced, and read otherwise as well, stays; nor is anything moved if the
     results of the reductions take more memory than they save, or if it would have to be transposed
@@ -183,8 +184,11 @@ class _Fusion:
 
     def _bind(self, b: Builder, eqn: JaxprEqn) -> None:
         """Do for a row what an equation does for all."""
-        region, (v,) = self.region, eqn.outvars
+        region, v = self.region, eqn.outvars[0]
         b.source_info = eqn.source_info
+        if eqn.primitive.name == "scan":
+            self._open(b, eqn)
+            return
         found = region.softened.get(id(eqn))
         if found is not None and eqn is found.less:
             self.blocks[v] = self._exponent(b, found)
@@ -205,6 +209,18 @@ class _Fusion:
         if found is not None:
             before = lax.mul(b, before, self._factor(b, found))
         self.after[v] = MONOIDS[eqn.primitive.name].combine(b, before, value)
+
+    def _open(self, b: Builder, eqn: JaxprEqn) -> None:
+        """Do in a step what a loop without a state did in one of its own."""
+        program = _jax.close(eqn.params["jaxpr"])
+        inputs: Any = program.jaxpr.invars
+        pairs = zip(eqn.invars, self.region.axes(eqn), inputs, strict=True)
+        given: list[Any] = []
+        for x, axis, v in pairs:
+            shared: Any = self.shared[x] if type(x) is Var and axis is None else x
+            given.append(shared if axis is None else lax.reshape(b, self.blocks[x], v.aval.shape))
+        rows = b.inline(program, given)
+        self.blocks |= {v: _block(b, x) for v, x in zip(eqn.outvars, rows, strict=True)}
 
     # --- Sums of exponentials --------------------------------------------------------------
 

@@ -332,18 +332,20 @@ class Region:
                 self._want(x, None)
         self.inside[id(self.loop)] = self.loop
         for e in reversed(self.equations):
-            v = e.outvars[0] if e.outvars else None
-            axes = self.wanted.get(v, set())
-            if v in self.dependent or v in fixed or len(axes) != 1 or id(e) in self.refused:
+            made = [v for v in e.outvars if type(v) is Var]
+            axes = set[int | None]().union(*(self.wanted.get(v, {None}) for v in made))
+            if not self.dependent.isdisjoint(made) or not fixed.isdisjoint(made):
+                continue
+            if len(axes) != 1 or id(e) in self.refused:
                 continue
             (axis,) = axes
-            if axis is None or not self._is_inner(v) or not self._is_free(e):
+            if axis is None or not all(map(self._is_inner, made)) or not self._is_free(e):
                 continue
             row = one_row(e, axis, self.n)
             if row is None:
                 continue
             self.inside[id(e)], self.plans[id(e)] = e, row
-            self.rows[v] = axis
+            self.rows.update(dict.fromkeys(made, axis))
             self.produced.append(e)
             for x, a in zip(e.invars, row.axes, strict=True):
                 self._want(x, a)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn
 from jaxprgen.ir import primitives as lax
 
@@ -39,10 +40,10 @@ def one_row(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
     one along the axis.
     """
     rule = RULES.get(eqn.primitive.name)
-    aval: Any = eqn.outvars[0].aval if len(eqn.outvars) == 1 else None
-    if rule is None or aval is None or eqn.effects or not isinstance(aval.dtype, np.dtype):
+    avals: list[Any] = [v.aval for v in eqn.outvars]
+    if rule is None or not avals or eqn.effects:
         return None
-    return rule(eqn, axis, n)
+    return rule(eqn, axis, n) if all(isinstance(t.dtype, np.dtype) for t in avals) else None
 
 
 def _shapes(eqn: JaxprEqn) -> list[tuple[int, ...]]:
@@ -123,6 +124,15 @@ def _iota(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
     return Row([], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
 
 
+def _scan(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    """A loop without a state does for each row the same, in any order."""
+    constants, carries = _jax.scan_counts(eqn)
+    if axis or carries or _jax.close(eqn.params["jaxpr"]).consts:
+        return None
+    rows = len(eqn.invars) - constants
+    return Row([*[None] * constants, *[0] * rows], {**eqn.params, "length": 1})
+
+
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
 RULES: dict[str, Rule] = {
     **dict.fromkeys(lax.ELEMENTWISE, _elementwise),
@@ -133,6 +143,7 @@ RULES: dict[str, Rule] = {
     "iota": _iota,
     "pad": _pad,
     "reshape": _reshape,
+    "scan": _scan,
     "rev": _along("dimensions"),
     "slice": _slice,
     "squeeze": _without("dimensions"),

@@ -97,9 +97,9 @@ class Graph:
         value: Any = self._constants.get(x)
         if not _jax.is_readable(value) or not 0 < np.size(value) <= _SMALL:
             return None
-        array = np.asarray(value)
-        bits = {element.tobytes() for element in array.ravel()}
-        return array.ravel()[0] if len(bits) == 1 else None
+        array = np.ravel(value)
+        bits = array.view(np.uint8).reshape(array.size, -1)
+        return array[0] if (bits == bits[0]).all() else None
 
     def said(self, x: Any) -> str:
         """An atom in words."""

@@ -161,7 +161,7 @@ def test_a_mean_of_squares():
         found = free(closed)
         shapes.append([v.aval.shape for e in all_equations(found.jaxpr) for v in e.outvars])
         same(jaxpr_as_fun(found)(*args), [jax.jit(f)(*args)])
-    assert [sum(s[:1] == (30,) for s in each) for each in shapes] == [0, 1]
+    assert [sum(s[:1] == (30,) for s in each) for each in shapes] == [0, 0]
 
 
 @pytest.mark.parametrize("of", [lambda f: f, jax.grad])
@@ -319,6 +319,51 @@ def test_what_makes_sequences():
     for g, x in ((shared, xs), (flat, xs.reshape(N, 1, 3))):
         closed = jax.make_jaxpr(g)(x)
         assert free(closed) is closed
+
+
+def loops(closed):
+    return [e for e in all_equations(closed.jaxpr) if e.primitive.name == "scan"]
+
+
+def test_a_loop_without_a_state_moves_into_the_one_that_reads_it():
+    def f(x, y, a):
+        sine, cosine, _ = lax.map(lambda r: (jnp.sin(a * r), jnp.cos(r), r), x)
+        halves = lax.scan(lambda c, r: (c, r / 2), 0.0, cosine - y, reverse=True)[1]
+        return lax.scan(lambda c, r: (c * r[0].sum() + 1, r[0] * r[1] * c), 1.0, (sine, halves))
+
+    args = xs, 2 * xs, jnp.arange(3.0)
+    found = free(jax.make_jaxpr(f)(*args))
+    assert len(loops(found)) == 1 and not stacked(found)
+    same(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)))
+    same(jax.jit(jax.grad(lambda *xs: f(*xs)[0]))(*args), jax.grad(lambda *xs: f(*xs)[0])(*args))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (lax.map(jnp.sin, x), lax.map(jnp.cos, lax.map(jnp.sin, x)[::-1])),
+        lambda x: (lambda s: (s, lax.map(jnp.cos, s)))(lax.map(jnp.sin, x)),
+        lambda x: lax.map(lambda r: r + lax.map(jnp.sin, x).sum(), lax.map(jnp.sin, x)),
+        lambda x: lax.map(jnp.cos, lax.scan(lambda c, r: (c + r, c * r), x[0], x)[1]),
+    ],
+    ids=["in another order", "read otherwise", "read as a whole", "with a state"],
+)
+def test_a_loop_stays_whose_rows_are_not_those_of_the_next(f):
+    found = free(jax.make_jaxpr(f)(xs))
+    same(jaxpr_as_fun(found)(xs), jax.tree.leaves(f(xs)))
+    assert len(loops(found)) > 1
+
+
+def test_the_gradient_of_a_mean_of_squares_is_one_loop():
+    """Of the program of https://github.com/jax-ml/jax/issues/4968: nothing else is stacked."""
+
+    def f(x, y):
+        rows = lax.scan(lambda c, r: (jnp.sin(c), jnp.cos(r)), jnp.ones((2, 2)), x)[1]
+        return jnp.square(y - rows).mean()
+
+    found = free(jax.make_jaxpr(jax.grad(f))(xs, 2 * xs))
+    assert len(loops(found)) == 1 and not stacked(found)
+    same(jaxpr_as_fun(found)(xs, 2 * xs), [jax.grad(f)(xs, 2 * xs)])
 
 
 def test_graphs_of_aesara():

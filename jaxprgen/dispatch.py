@@ -12,7 +12,7 @@ import jax
 from jaxprgen.data import to_device, types_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.options import Options
-from jaxprgen.specialize import Specialization, jitted
+from jaxprgen.specialize import Specialization, as_listed, jitted
 
 
 class OtherProgramError(JaxprGenError):
@@ -52,14 +52,15 @@ class Dispatcher:
         self._ends = len(first.constants), len(first.constants) + shared
         self._jitted = jitted(self._run, options, self._ends, first.arg_names, donated)
         # Where there are no shared variables: a call of it is one of JAX's.
-        self.run = functools.partial(self._jitted, *self._on_device)
+        on_device = self._on_device
+        self.run = functools.partial(self._jitted, *on_device) if on_device else self._jitted
 
     def __call__(
         self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]
     ) -> list[Any]:
         """Run on arguments that are no tracers, and values of the shared variables."""
         self._asking.shared = shared
-        return self._jitted(*self._on_device, *on_device, *operands)
+        return as_listed(self._jitted(*self._on_device, *on_device, *operands))
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of what a call runs; operands may be `jax.ShapeDtypeStruct`."""

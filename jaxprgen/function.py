@@ -24,7 +24,7 @@ from jaxprgen.observe import Observation, observe
 from jaxprgen.options import CompilerOption, Options, options_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.report import Report, report_of
-from jaxprgen.specialize import Specialization, Specializer, signature
+from jaxprgen.specialize import Specialization, Specializer, as_given, signature
 
 _ABSTRACT = (_jax.Tracer, jax.ShapeDtypeStruct)
 """What has no value."""
@@ -71,7 +71,7 @@ class CompiledFunction:
         self._specializer = Specializer(plan, options, donated=donated)
         self._donated = donated
         self._dispatcher: Dispatcher | None = None
-        self._run: Callable[..., list[Any]] | None = None
+        self._run: Callable[..., Any] | None = None
         self._dispatches = True  # Until a program needs more than types.
         self._calls = 0
         # What JAX, and `help`, take the names of arguments from.
@@ -114,15 +114,18 @@ class CompiledFunction:
     def __call__(self, *args: Any) -> Any:
         """Run on arguments, or record the program where one of them is a tracer."""
         run = self._run
-        if run is not None and OWN_TYPES.issuperset(map(type, args)):  # By 3 µs the shorter way.
-            try:
-                outputs = run(*args)
-                self._calls += 1
-            except JaxprGenError:  # Said with the arguments themselves.
-                outputs = self.results(*args)
-        else:
-            outputs = self.results(*args)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        if run is not None:  # By 3 µs the shorter way.
+            for x in args:
+                if type(x) not in OWN_TYPES:
+                    break
+            else:
+                try:
+                    given = run(*args)
+                    self._calls += 1
+                    return given
+                except JaxprGenError:  # Said below, with the arguments themselves.
+                    pass
+        return as_given(self.results(*args))
 
     def results(self, *args: Any) -> list[Any]:
         """What a call gives, as a list, however many outputs there are."""

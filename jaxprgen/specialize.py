@@ -116,12 +116,22 @@ class Specialization:
         if self._on_device is None:
             self._on_device = to_device(self.constants)
         if not any(isinstance(x, Tracer) for x in operands):
-            return self._jitted(*self._on_device, *shared, *operands)
+            return as_listed(self._jitted(*self._on_device, *shared, *operands))
         return self._bind([*self.hidden(self._on_device, shared), *operands], self._alone)
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of the program; operands may be `jax.ShapeDtypeStruct`."""
         return self._jitted.lower(*types_of([*self.constants, *shared]), *operands)
+
+
+def as_given(results: Sequence[Any]) -> Any:
+    """Results as a call gives them: one alone, or a tuple."""
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def as_listed(given: Any) -> list[Any]:
+    """What a call gives as a list, however many results there are."""
+    return list(given) if isinstance(given, tuple) else [given]
 
 
 def jitted(
@@ -133,11 +143,12 @@ def jitted(
 ) -> Any:
     """JAX's compiled form of a function of constants, shared variables and arguments, in order.
 
-    The first two end at ``ends``; arguments are counted where memory is donated.
+    The first two end at ``ends``; arguments are counted where memory is donated. It gives results
+    as users get them.
     """
 
-    def program(*given: Any) -> list[Any]:
-        return function(*given)
+    def program(*given: Any) -> Any:
+        return as_given(function(*given))
 
     first, second = ends
     before = [f"constant_{i}" for i in range(first)]

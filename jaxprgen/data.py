@@ -14,13 +14,13 @@ from jaxprgen.emit.values import Array
 _SMALL = 1 << 14
 
 
-def is_small(array: Array) -> bool:
+def is_small(array: Any) -> bool:
     """Whether an array is best a constant in what JAX lowers, as JAX itself has all arrays.
 
     Each one that a call hands over instead takes it a microsecond. Those of more than 16 kB would
     fill the StableHLO, and keep XLA busy.
     """
-    return array.nbytes <= _SMALL
+    return isinstance(array, np.ndarray) and array.nbytes <= _SMALL
 
 
 def narrow(array: Array) -> Array:

@@ -70,7 +70,8 @@ class Specialization:
         # What each hidden argument is: a shared variable's place, data, or None for the next of
         # `constants`.
         self._sources: list[Any] = [
-            position.get(id(c), narrow(c) if is_small(c) else None) for c in constants
+            position[id(c)] if id(c) in position else narrow(c) if is_small(c) else None
+            for c in constants
         ]
         self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]
         self._inside = _jax.jit_params(hoisted, options.name)

@@ -199,6 +199,7 @@ def _unregularized(regularized: Emit, derivative: Emit, *, is_lower: bool) -> Em
         density = where(x < 0, math.nan, fx.exp(_exponent(k - 1, x)))
         return density if is_lower else -density
 
+    value.__name__ = "lower_gamma" if is_lower else "upper_gamma"
     return formula(value, by_order, by_point)
 
 

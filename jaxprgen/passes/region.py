@@ -173,8 +173,12 @@ class Region:
 
     def _take(self, eqn: JaxprEqn, axis: int, row: Row) -> None:
         self.plans[id(eqn)] = row
-        self.rows[eqn.outvars[0]] = axis
+        self.rows.update(dict.fromkeys(self._results(eqn), axis))
         self.consumed.append(eqn)
+
+    def _results(self, eqn: JaxprEqn) -> list[Any]:
+        """What an equation gives that is read."""
+        return [v for v in eqn.outvars if v in self.readers]
 
     def _agrees(self, eqn: JaxprEqn, row: Row) -> bool:
         """Whether rows that are known lie where an equation has them, and its rounding is free."""
@@ -302,7 +306,7 @@ class Region:
             is_rows = type(x) is Var and x in self.rows and x in self.made
             if is_rows and id(self.made[x]) not in self.inside:
                 return False
-        return id(eqn) not in self.plans or self._is_inner(eqn.outvars[0])
+        return id(eqn) not in self.plans or all(map(self._is_inner, self._results(eqn)))
 
     # --- Before the loop -----------------------------------------------------------------
 
@@ -332,7 +336,7 @@ class Region:
                 self._want(x, None)
         self.inside[id(self.loop)] = self.loop
         for e in reversed(self.equations):
-            made = [v for v in e.outvars if type(v) is Var]
+            made = self._results(e)
             axes = set[int | None]().union(*(self.wanted.get(v, {None}) for v in made))
             if not self.dependent.isdisjoint(made) or not fixed.isdisjoint(made):
                 continue

@@ -338,6 +338,28 @@ def test_a_loop_without_a_state_moves_into_the_one_that_reads_it():
     same(jax.jit(jax.grad(lambda *xs: f(*xs)[0]))(*args), jax.grad(lambda *xs: f(*xs)[0])(*args))
 
 
+def states_then_maps(x):
+    """A loop with a state, and one without behind it that gives three arrays."""
+    h = lax.scan(lambda c, r: (jnp.tanh(c + r), c * r), x[0], x)[1]
+    return lax.map(lambda r: (jnp.sin(r), jnp.cos(r), r * r.sum()), h)
+
+
+def test_a_loop_without_a_state_moves_into_the_one_that_it_reads():
+    def f(x):
+        a, b, _ = states_then_maps(x)
+        return a.sum(0), jnp.square(b - x).mean()
+
+    found = free(jax.make_jaxpr(f)(xs))
+    assert len(loops(found)) == 1 and not stacked(found)
+    same(jaxpr_as_fun(found)(xs), f(xs))
+
+    def g(x):
+        a, b, c = states_then_maps(x)
+        return a.sum(), b.max(0), c[::-1]
+
+    same(jaxpr_as_fun(free(jax.make_jaxpr(g)(xs)))(xs), g(xs))
+
+
 @pytest.mark.parametrize(
     "f",
     [

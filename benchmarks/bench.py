@@ -116,7 +116,11 @@ def main() -> None:
     parser.add_argument("--no-measuring", action="store_true", help="go by the records there are")
     options = parser.parse_args()
     if not options.no_measuring:
-        chosen = cells(options.only.split(","), options.systems.split(","))
+        named = options.only.split(","), options.systems.split(",")
+        for names, known in zip(named, (WORKLOADS, SYSTEMS), strict=True):
+            for name in set(names) - known.keys():
+                parser.error(f"There is no {name}; there are {', '.join(known)}.")
+        chosen = cells(*named)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["compare.preload"])
         measure_all(chosen, options.repeats, options.folder, options.limit, not sys.stderr.isatty())

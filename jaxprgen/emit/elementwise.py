@@ -305,11 +305,12 @@ def complex_(b: Builder, x: Value, y: Value) -> Value:
 
 def convert(b: Builder, x: Value, dtype: Dtype) -> Value:
     """``x`` in another dtype, as `numpy.ndarray.astype`; of a complex number the real part."""
+    if type(x) is Broadcast:
+        operand = convert(b, x.operand, dtype)
+        return x if operand is x.operand else Broadcast(operand, x.shape)  # type: ignore[arg-type]
     source = dtype_of(x)
     if source == dtype:
         return x
-    if type(x) is Broadcast:
-        return Broadcast(convert(b, x.operand, dtype), x.shape)  # type: ignore[arg-type]
     if type(x) is not Var:
         if source.kind == "c" and dtype.kind not in "cb":
             x = x.real  # type: ignore[union-attr]

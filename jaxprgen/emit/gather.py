@@ -29,6 +29,7 @@ from jaxprgen.emit.values import (
     INT64,
     Array,
     Broadcast,
+    Dtype,
     Shape,
     Value,
     atom,
@@ -166,6 +167,8 @@ def _checked(entry: int | Value, axis: int, size: int) -> Value:
         if size == 0 and 0 not in shape_of(index):
             raise IndexOutOfBoundsError(f"There is no element to take along axis {axis} of size 0.")
         return index
+    if value.dtype == INT64 and value.size and value.min() >= 0 and value.max() < size:
+        return value  # As nearly always.
     wide = value.astype(object) if value.dtype == np.uint64 else value.astype(np.int64)
     wrong = wide[(wide < -size) | (wide >= size)]
     if wrong.size:
@@ -216,7 +219,7 @@ def _indices(b: Builder, shape: Shape, points: Points) -> tuple[Atom, bool]:
     runtime = [i for i in points.arrays if known(i) is None]
     dtype = ix.index_dtype(shape, runtime)
     if not runtime:
-        table = _table(points).astype(dtype)
+        table = _table(points, dtype)
         # What is read is often written as well: by the gradient.
         return b.once((table.shape, table.tobytes()), lambda: b.constant(table)), True
     target = (*points.shape, 1)
@@ -229,9 +232,12 @@ def _indices(b: Builder, shape: Shape, points: Points) -> tuple[Atom, bool]:
     return atom(b, concatenate(b, columns, len(points.shape))), False
 
 
-def _table(points: Points) -> Array:
+def _table(points: Points, dtype: Dtype = INT64) -> Array:
     """Points that are known."""
-    return np.stack([np.broadcast_to(known(i), points.shape) for i in points.arrays], -1)  # type: ignore[arg-type]
+    table = np.empty((*points.shape, len(points.arrays)), dtype)
+    for i, array in enumerate(points.arrays):
+        table[..., i] = known(array)
+    return table
 
 
 # --- Writing -----------------------------------------------------------------------------

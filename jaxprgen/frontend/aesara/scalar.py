@@ -65,10 +65,10 @@ def _working(declared: Dtype, *operands: Dtype) -> Dtype:
 
 def _operands(b: Builder, dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
     """The dtype to compute in, and the operands in it."""
-    for x in xs:
-        own = dtype_of(x)
+    found = [dtype_of(x) for x in xs]
+    for own in found:
         if own is not dtype and own != dtype:
-            working = _working(dtype, *map(dtype_of, xs))
+            working = _working(dtype, *found)
             return working, [ew.convert(b, x, working) for x in xs]
     return dtype, xs
 
@@ -96,9 +96,12 @@ def _folded(emit: Callable[..., Value]) -> ScalarRule:
     return rule
 
 
+_multiplied = _folded(ew.multiply)
+
+
 def _product(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
     """Of three integers or more Aesara makes the float only in the end, and so no negative zero."""
-    y = _folded(ew.multiply)(b, dtype, op, *xs)
+    y = _multiplied(b, dtype, op, *xs)
     if len(xs) < 3 or dtype.kind != "f" or any(dtype_of(x).kind in "fc" for x in xs):
         return y
     return ew.where(b, ew.equal(b, y, like(y, 0)), like(y, 0), y)

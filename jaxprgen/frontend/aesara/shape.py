@@ -17,13 +17,11 @@ from jaxprgen.frontend.registry import lowers
 @lowers(DimShuffle, folds=False)
 def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
     """Drop axes of size one, permute the others, insert new ones."""
-    order = ctx.op.new_order
-    kept = [d for d in order if d != "x"]
-    dropped = [d for d in range(len(shape_of(x))) if d not in kept]
-    x = sh.squeeze(ctx.builder, x, dropped)
-    ranks = {d: i for i, d in enumerate(sorted(kept))}
-    x = sh.transpose(ctx.builder, x, [ranks[d] for d in kept])
-    return sh.expand_dims(ctx.builder, x, [i for i, d in enumerate(order) if d == "x"])
+    b, op = ctx.builder, ctx.op
+    dropped = [d for d in range(len(shape_of(x))) if d not in op.shuffle]
+    ranks = {d: i for i, d in enumerate(sorted(op.shuffle))}
+    x = sh.transpose(b, sh.squeeze(b, x, dropped), [ranks[d] for d in op.shuffle])
+    return sh.expand_dims(b, x, op.augment)
 
 
 @lowers(Shape, folds=False, shape_only=(0,))

@@ -177,10 +177,10 @@ def waiting(records: Records, ours: dict[str, Any], lowering: bool) -> dict[str,
 
 
 def above_bare(records: Records) -> dict[str, float]:
-    """Where a call is so short that microseconds are not lost in it."""
+    """In the thread that calls, where a call is so short that microseconds are not lost in it."""
     found = {name: calls_in_turn(records, name) for name in WHOLE}
     return {
-        name: calls["jaxprgen"]["cpu"] - calls["bare"]["cpu"]
+        name: calls["jaxprgen"]["thread"] - calls["bare"]["thread"]
         for name, calls in found.items()
         if "bare" in calls and calls["bare"]["cpu"] < 200
     }

@@ -156,19 +156,22 @@ def cost(
 ) -> dict[str, dict[str, float]]:
     """Microseconds of a call of each with its result: the median over rounds, in turn.
 
-    "wall" is by the clock, "cpu" the time of all the process's threads on processors.
+    "wall" is by the clock, "cpu" the time of all the process's threads on processors, "thread" that
+    of the one that calls.
     """
+    clocks = {"wall": time.perf_counter, "cpu": time.process_time, "thread": time.thread_time}
     repeats = {name: _repeats(f, args) for name, f in functions.items()}
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
+    taken: dict[str, list[list[float]]] = {name: [] for name in functions}
     for _ in range(rounds):
         for name, f in functions.items():
-            wall, cpu = time.perf_counter(), time.process_time()
+            before = [clock() for clock in clocks.values()]
             for _ in range(repeats[name]):
                 jax.block_until_ready(f(*args))
-            spent = time.perf_counter() - wall, time.process_time() - cpu
-            taken[name].append(tuple(1e6 * x / repeats[name] for x in spent))
+            after = [clock() for clock in clocks.values()]
+            spent = [y - x for x, y in zip(before, after, strict=True)]
+            taken[name].append([1e6 * x / repeats[name] for x in spent])
     medians = {k: map(statistics.median, zip(*v, strict=True)) for k, v in taken.items()}
-    return {name: dict(zip(("wall", "cpu"), m, strict=True)) for name, m in medians.items()}
+    return {name: dict(zip(clocks, m, strict=True)) for name, m in medians.items()}
 
 
 def _repeats(function: Callable[..., Any], args: Sequence[Any]) -> int:

@@ -24,8 +24,9 @@ Each workload and system has processes of its own, which have imported everythin
 program of JAX's; a figure is the median of {repeats} (what takes long, or fails, is done once). All
 results equal those by hand before calls are timed, to eight digits; random draws, by their
 quartiles. Calls are with JAX's arrays, wait for the result, and are counted by the processor's
-time; those that are compared are made in turn, in one process. An equation is one of a program or
-of the programs inside; calls of functions are none.
+time, of all threads, or for microseconds above the bare program of the one that calls; those that
+are compared are made in turn, in one process. An equation is one of a program or of the programs
+inside; calls of functions are none.
 """
 
 

@@ -11,7 +11,7 @@ from aesara.scalar.basic import Pow
 from aesara.tensor import nlinalg, slinalg
 from aesara.tensor.math import Convolve, Dot, MatMul
 from aesara.tensor.sort import ArgSortOp
-from aesara.tensor.subtensor import AdvancedIncSubtensor
+from aesara.tensor.subtensor import AdvancedIncSubtensor, AdvancedIncSubtensor1
 
 from catalogue.fitting import FITTING
 from jaxprgen.frontend.aesara.library import is_array
@@ -80,6 +80,19 @@ def _reads_beyond(op: Any, x: Any, y: Any, *index: Any) -> bool:
     if op.set_instead_of_inc or op.ignore_duplicates or len(index) != 1:
         return False
     return x.ndim == y.ndim == 1 < index[0].ndim and 1 < y.size < index[0].size
+
+
+def _passes_through_floats(op: Any, x: Any, y: Any, *_: Any) -> bool:
+    """Whether NumPy adds integers as floats, for want of an integer dtype, which do not hold them.
+
+    `numpy.add.at` makes each sum an integer again, which one below zero or of 17 digits is not.
+    """
+    if op.set_instead_of_inc or x.dtype.kind not in "iu" or y.dtype.kind not in "iu":
+        return False
+    is_float = np.result_type(x, y).kind == "f"
+    return is_float and bool(
+        np.any(y < 0) or max(np.max(x, initial=0), np.max(y, initial=0)) > 2**50
+    )
 
 
 def _has_equal_eigenvalues(_: Any, matrix: Any, *others: Any) -> bool:
@@ -172,7 +185,8 @@ def _has_other_solutions(op: Any, matrix: Any, q: Any) -> bool:
 
 
 OPEN: dict[type, Callable[..., bool]] = {
-    AdvancedIncSubtensor: _reads_beyond,
+    AdvancedIncSubtensor: lambda *xs: _reads_beyond(*xs) or _passes_through_floats(*xs),
+    AdvancedIncSubtensor1: _passes_through_floats,
     # NumPy's quicksort takes equal elements in any order.
     ArgSortOp: lambda _, x, *__: len(np.unique(x)) < x.size,
     nlinalg.Eig: _has_equal_eigenvalues,

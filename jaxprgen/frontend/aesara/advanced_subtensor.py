@@ -153,7 +153,8 @@ def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: A
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
 
     NumPy adds numbers to a boolean as such: true and -1 make false. (Where an element is increased
-    several times, it is true or false after each; here the sum decides.) Where elements of a vector
+    several times, it is true or false after each; here the sum decides.) Signed integers it adds to
+    unsigned ones of 64 bits by way of floats; here modulo 2**64. Where elements of a vector
     are increased by a vector that broadcasts along an index of several axes, `numpy.add.at` reads
     what is behind it in memory; here it broadcasts.
     """

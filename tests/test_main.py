@@ -1,6 +1,7 @@
 """The command line."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -182,6 +183,11 @@ def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
         (["graphs:pair", "--arg", "x=f64[3]"], 2, "Give it a value, as in --arg n=5."),
         (["graphs:pair", "--arg", "x=f64[3,1]", "--arg", "n=1"], 2, "x"),
         (["graphs:function", "--arg", "x=f64[3]", "--dot", "no/such.dot"], 2, "cannot be written"),
+        pytest.param(
+            *(["graphs:function", "--arg", "x=f64[3]", "--dot", "no/such.svg"], 2),
+            "cannot be written",
+            marks=pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed"),
+        ),
         (["graphs:function", "--arg", "x=f64[3]", "--dot", "drawing"], 2, "has no suffix"),
         (["graphs:mismatch", "--arg", "x=f64[3]"], 1, "Shapes"),
         (["graphs:unknown", "--arg", "x=f64[3]"], 1, "1 node(s) of this graph have no rule:"),

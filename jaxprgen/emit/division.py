@@ -101,7 +101,7 @@ def power(b: Builder, x: Value, y: Value) -> Value:
 
 def _is_small_integer(exponent: Any, signed: bool) -> bool:
     """Up to 32 repeated multiplication is as exact as ``pow`` to a few units in the last place."""
-    return (-32 if signed else 0) <= exponent <= 32 and exponent == int(exponent)
+    return bool((-32 if signed else 0) <= exponent <= 32 and exponent == int(exponent))
 
 
 def _integer_power(b: Builder, x: Value, exponent: int) -> Value:

@@ -168,7 +168,7 @@ def _checked(entry: int | Value, axis: int, size: int) -> Value:
             raise IndexOutOfBoundsError(f"There is no element to take along axis {axis} of size 0.")
         return index
     if value.dtype == INT64 and value.size and value.min() >= 0 and value.max() < size:
-        return value  # As nearly always.
+        return value  # Nearly always: nothing counts from the back.
     wide = value.astype(object) if value.dtype == np.uint64 else value.astype(np.int64)
     wrong = wide[(wide < -size) | (wide >= size)]
     if wrong.size:

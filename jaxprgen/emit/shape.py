@@ -89,17 +89,13 @@ def expand_dims(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """``x`` with axes of size one, at these positions of the result."""
     if not axes:
         return x
-    own = shape_of(x)
-    sizes = list(own)
+    shape = list(shape_of(x))
     for d in sorted(axes):
-        sizes.insert(d, 1)
-    shape = tuple(sizes)
-    if not own or _is_splat(x):
-        return Broadcast(x.operand if type(x) is Broadcast else x, shape)  # type: ignore[arg-type]
-    if isinstance(x, np.ndarray):
-        return x.reshape(shape)
+        shape.insert(d, 1)
+    if _is_splat(x) or isinstance(x, np.ndarray) or not shape_of(x):
+        return reshape(b, x, shape)
     dimensions = [d for d in range(len(shape)) if d not in axes]
-    return lax.broadcast_in_dim(b, atom(b, x), shape, dimensions)
+    return lax.broadcast_in_dim(b, atom(b, x), tuple(shape), dimensions)
 
 
 def concatenate(b: Builder, xs: Sequence[Value], axis: int) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,17 +83,20 @@ def _reads_beyond(op: Any, x: Any, y: Any, *index: Any) -> bool:
     return x.ndim == y.ndim == 1 < index[0].ndim and 1 < y.size < index[0].size
 
 
-def _passes_through_floats(op: Any, x: Any, y: Any, *_: Any) -> bool:
-    """Whether NumPy adds integers as floats, for want of an integer dtype, which do not hold them.
+def _passes_through_floats(op: Any, x: Any, y: Any, *index: Any) -> bool:
+    """Whether NumPy adds integers as floats, for want of an integer dtype, and sums may not fit.
 
-    `numpy.add.at` makes each sum an integer again, which one below zero or of 17 digits is not.
+    `numpy.add.at` makes each sum an integer again; floats hold those up to 2**53, and an unsigned
+    one none below zero.
     """
     if op.set_instead_of_inc or x.dtype.kind not in "iu" or y.dtype.kind not in "iu":
         return False
-    is_float = np.result_type(x, y).kind == "f"
-    return is_float and bool(
-        np.any(y < 0) or max(np.max(x, initial=0), np.max(y, initial=0)) > 2**50
-    )
+    if np.result_type(x, y).kind != "f" or not x.size or not y.size:
+        return False
+    most = math.prod(i.size for i in index)  # That an element is increased.
+    low = int(x.min()) + most * min(int(y.min()), 0)
+    high = int(x.max()) + most * max(int(y.max()), 0)
+    return low < max(np.iinfo(x.dtype).min, -(2**53)) or high > 2**53
 
 
 def _has_equal_eigenvalues(_: Any, matrix: Any, *others: Any) -> bool:

@@ -219,9 +219,8 @@ def _indices(b: Builder, shape: Shape, points: Points) -> tuple[Atom, bool]:
     runtime = [i for i in points.arrays if known(i) is None]
     dtype = ix.index_dtype(shape, runtime)
     if not runtime:
-        table = _table(points, dtype)
         # What is read is often written as well: by the gradient.
-        return b.once((table.shape, table.tobytes()), lambda: b.constant(table)), True
+        return b.constant(_table(points, dtype), equal=True), True
     target = (*points.shape, 1)
     columns: list[Value] = []
     for axis, array in zip(points.axes, points.arrays, strict=True):

@@ -33,6 +33,14 @@ class Driver(Protocol):
         """The value of a step's input, if no argument's is needed for it."""
         ...
 
+    def label(self, step: Step, position: int) -> str:
+        """What to call a step's input."""
+        ...
+
+    def producer(self, step: Step, position: int) -> tuple[Step, int] | None:
+        """The step that computes a step's input, and which of its outputs that is."""
+        ...
+
     def decided(
         self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
     ) -> D | None:
@@ -115,6 +123,13 @@ class RuleContext(NamedTuple):
         """The value of an input, if it follows from shapes and constants; else None."""
         return self.driver.known(self.step, position)
 
+    def producer(self, position: int) -> tuple[Step, int] | None:
+        """The step that computes an input, and which of its outputs that is; None for constants.
+
+        Nor is there one for what is given to a program.
+        """
+        return self.driver.producer(self.step, position)
+
     def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], D]) -> D | None:
         """What ``decide`` makes of the values of inputs, where a program depends on it.
 
@@ -159,7 +174,7 @@ class RuleContext(NamedTuple):
 
     def label(self, position: int) -> str:
         """What to call an input."""
-        return self.driver.plan.library.label(self.step.node.inputs[position])
+        return self.driver.label(self.step, position)
 
     def evaluate(self, *inputs: Any) -> Sequence[Array]:
         """The node's outputs for known inputs, by the graph library's own implementation."""

@@ -25,6 +25,7 @@ from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.frontend.context import D, RuleContext
 from jaxprgen.frontend.decisions import Decisions, ValueNeededError
 from jaxprgen.frontend.derived import derived
+from jaxprgen.frontend.fragments import Fragments, key_of
 from jaxprgen.frontend.graph import KEY, OutputType, Plan, Step
 from jaxprgen.frontend.known import known_and_small
 from jaxprgen.frontend.registry import (
@@ -99,8 +100,11 @@ class Lowering:
         self._hindrance = hindrance
         self._decisions = decisions or Decisions(frozenset(), {}, [])
         self.asked = False
+        self._looks_further = False
+        self._announced: list[str] = []
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
+        self._fragments = self._fragments_for(values) if builder.plain else None
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
         self._steps = plan.steps if wide else plan.narrow_steps
@@ -126,6 +130,11 @@ class Lowering:
                 builder.constant(value) if known_value is None else known_value
             )
 
+    def _fragments_for(self, values: Mapping[int, Any]) -> Fragments:
+        """The plan's; those for known values, which may be large, do not outlive this run."""
+        lasting = all(type(x) is Var for x in values.values())
+        return self.plan.fragments_of(self.builder.settings) if lasting else Fragments()
+
     def _admit(self, x: Var, dtype: np.dtype[Any]) -> Any:
         """An argument as its input declares it: in that dtype, and strongly typed."""
         if dtype is KEY:
@@ -147,9 +156,23 @@ class Lowering:
     def lower_steps(self, steps: Iterable[Step]) -> None:
         """Lower these steps, which gives `values`."""
         values, builder, evaluate = self.values, self.builder, self.plan.library.evaluate
+        fragments = self._fragments
         for step in steps:
-            node, rule, folds, inputs, outputs, types, builder.source_info = step
+            node, rule, folds, kind, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
+            key, mark = None, (0, 0)
+            if kind is not None and fragments is not None and not self._special:
+                key, variables = key_of(kind, xs)
+                fragment = fragments.find(key)
+                repeated = fragment and fragment.repeat(builder, variables)
+                if fragment is not None and repeated is not None:
+                    for place, value in zip(outputs, repeated):  # noqa: B905
+                        values[place] = value
+                    for message in fragment.announced:
+                        self._announce(node, message)
+                    continue
+                self._looks_further, self._announced = False, []
+                mark = builder.mark
             try:
                 if self._special:
                     rule, xs = self._rule_for(rule, node, xs)
@@ -165,6 +188,8 @@ class Lowering:
                     )
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
                     values[place] = value if declared is None else _checked(value, declared)
+                if fragments is not None and key is not None and not self._looks_further:
+                    fragments.keep(key, builder, mark, xs, results, self._announced)
                 first = results[0] if results else None
                 if type(first) is not Var and isinstance(first, (Selected, Deferred)):
                     self._special = True
@@ -221,10 +246,22 @@ class Lowering:
         except (ValueNeededError, StaticShapeError):
             return None
 
+    def label(self, step: Step, position: int) -> str:
+        """What to call a step's input; see `RuleContext.label`."""
+        self._looks_further = True
+        return self.plan.library.label(step.node.inputs[position])
+
+    def producer(self, step: Step, position: int) -> tuple[Step, int] | None:
+        """What computes a step's input; see `RuleContext.producer`."""
+        found = self.plan.producers.get(step.inputs[position])
+        self._looks_further |= found is not None
+        return found
+
     def decided(
         self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
     ) -> D | None:
         """What a step decides by values of its inputs; see `RuleContext.decided`."""
+        self._looks_further = True
         if step.node not in self._decisions.nodes:
             return None
         try:
@@ -272,6 +309,7 @@ class Lowering:
         found: dict[int, Any] = {place: known(self.values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
+            self._looks_further = True
             where += self._describe(step)
             found |= derived(
                 self.plan,
@@ -355,8 +393,10 @@ class Lowering:
     ) -> None:
         """A run-time check; see `RuleContext.require`."""
         if self._checks:
+            self._looks_further = True
             check(ctx.builder, condition(ctx.builder), f"{error.__name__}: {message}")
         elif announced:
+            self._announced.append(message)
             self._announce(ctx.node, message)
 
 

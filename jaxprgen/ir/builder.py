@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var, identity
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.invariance import split_invariant
 from jaxprgen.ir.liveness import live_equations
@@ -21,6 +21,10 @@ from jaxprgen.ir.sharing import Identities, merged
 from jaxprgen.ir.verify import verify
 
 Atom: TypeAlias = Var | Literal
+Template: TypeAlias = list[tuple[Primitive, dict[str, Any], Any, list[Any], list[Any]]]
+"""Equations: primitives, parameters, effects, operands (variables by their numbers), types."""
+Mark: TypeAlias = tuple[int, int]
+"""How many equations there are, and how much was made once."""
 
 
 class Builder:
@@ -41,6 +45,8 @@ class Builder:
         The name and the line of the user's that following equations get.
     inlined
         How many programs were inlined.
+    arrays
+        The constants by their variables, and whether each stands for all that are `equal`.
     """
 
     __slots__ = (
@@ -49,6 +55,7 @@ class Builder:
         "_equations",
         "_inputs",
         "_memo",
+        "arrays",
         "inlined",
         "plain",
         "settings",
@@ -56,8 +63,9 @@ class Builder:
     )
 
     def __init__(self, input_types: Iterable[ShapedArray] = ()) -> None:
-        self._inputs = [Var(aval) for aval in input_types]
-        self._constants: dict[int, tuple[Var, Any]] = {}
+        self._inputs = [Var(_jax.interned(aval)) for aval in input_types]
+        self._constants: dict[Any, tuple[Var, Any]] = {}
+        self.arrays: dict[Var, tuple[Any, bool]] = {}
         self._equations: list[JaxprEqn] = []
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
@@ -81,6 +89,17 @@ class Builder:
         """The equations so far, without the first ``index``."""
         return self._equations[index:]
 
+    @property
+    def mark(self) -> Mark:
+        """How far the program is now."""
+        return len(self._equations), len(self._memo)
+
+    def since(self, mark: Mark) -> tuple[list[JaxprEqn], list[tuple[Any, Any]]]:
+        """The equations since a mark, and what was made `once`, with its keys."""
+        equations, made = mark
+        new = list(self._memo.items())[made:] if made < len(self._memo) else []
+        return self._equations[equations:], new
+
     # --- Atoms ---------------------------------------------------------------------------
 
     def literal(self, value: np.ndarray[Any, Any]) -> Literal:
@@ -90,13 +109,18 @@ class Builder:
             value = value.astype(dtype)
         return Literal(value[()], self.array_type((), dtype))
 
-    def constant(self, value: np.ndarray[Any, Any]) -> Var:
-        """An array that travels beside the program as a hidden argument, once per object."""
-        known = self._constants.get(id(value))
+    def constant(self, value: np.ndarray[Any, Any], *, equal: bool = False) -> Var:
+        """An array that travels beside the program as a hidden argument, once per object.
+
+        If ``equal``, once for all arrays of the same bits that are said to be.
+        """
+        key = (value.shape, value.dtype, value.tobytes()) if equal else identity(value)
+        known = self._constants.get(key)
         if known is None:
             dtype = _jax.canonicalize_dtype(value.dtype)
             known = Var(self.array_type(value.shape, dtype)), value
-            self._constants[id(value)] = known
+            self._constants[key] = known
+            self.arrays[known[0]] = value, equal
         return known[0]
 
     def array_type(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
@@ -165,6 +189,15 @@ class Builder:
             )
         )
         return outs
+
+    def repeat(self, template: Template, variables: list[Var]) -> None:
+        """Append the equations of a template for these variables, to which results are added."""
+        append, source_info, context = self._equations.append, self.source_info, self._context
+        for primitive, params, effects, operands, types in template:
+            invars = [variables[x] if type(x) is int else x for x in operands]
+            outvars = [Var(aval) for aval in types]
+            append(JaxprEqn(invars, outvars, primitive, params, effects, source_info, context))
+            variables += outvars
 
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
         """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
@@ -238,6 +271,10 @@ class Builder:
             found = self._memo[key] = make()
         return found
 
+    def was_made(self, key: Any) -> bool:
+        """Whether there is a value for this key."""
+        return key in self._memo
+
     def _typed(
         self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
     ) -> tuple[Sequence[Atom], list[ShapedArray], frozenset[Any]]:
@@ -267,7 +304,7 @@ class Builder:
         def bind() -> Var:
             return self.bind_multiple(_jax.pvary_p, (x,), _jax.pvary_params(axes))[0]
 
-        return bind() if isinstance(x, Literal) else self.once(("pvary", id(x), axes), bind)
+        return bind() if isinstance(x, Literal) else self.once(("pvary", identity(x), axes), bind)
 
     # --- The exit ------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var, identity
 
 _Name: TypeAlias = Callable[[Any], Hashable]
 
@@ -79,11 +79,11 @@ class Identities:
 
     def program(self, program: Jaxpr | ClosedJaxpr) -> int:
         """A number that equal programs share; each is read once."""
-        known = self._programs.get(id(program))
+        known = self._programs.get(identity(program))
         if known is None:
-            key = self._structure(program) if self._inside else id(program)
+            key = self._structure(program) if self._inside else identity(program)
             number = self._numbers.setdefault(key, len(self._numbers))
-            known = self._programs[id(program)] = program, number
+            known = self._programs[identity(program)] = program, number
         return known[1]
 
     def constants(self, closed: ClosedJaxpr, limit: int) -> dict[Any, Any]:
@@ -96,7 +96,7 @@ class Identities:
         same: dict[Any, Any] = {}
         for v, x in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             small = _jax.nbytes(v.aval) <= limit and _jax.is_readable(x)
-            key = v.aval, _bits(x) if small else id(x)
+            key = v.aval, _bits(x) if small else identity(x)
             other = first.setdefault(key, v)
             if other is not v:
                 same[v] = other
@@ -123,14 +123,14 @@ class Identities:
 
     def _context(self, ctx: Any) -> int:
         """A number that equal contexts share; most equations have one and the same object."""
-        known = self._contexts.get(id(ctx))
+        known = self._contexts.get(identity(ctx))
         if known is None:
             number = self._numbers.setdefault(ctx, len(self._numbers))
-            known = self._contexts[id(ctx)] = ctx, number
+            known = self._contexts[identity(ctx)] = ctx, number
         return known[1]
 
     def _constant(self, x: Any) -> Hashable:
-        return _bits(x) if isinstance(x, (np.ndarray, np.generic)) else id(x)
+        return _bits(x) if isinstance(x, (np.ndarray, np.generic)) else identity(x)
 
     def _value(self, x: Any) -> Hashable:
         """The key of a parameter."""
@@ -148,7 +148,7 @@ class Identities:
         try:
             hash(x)
         except TypeError:
-            return kind, id(x)
+            return kind, identity(x)
         return kind, x
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Literal, Var
+from jaxprgen._jax import JaxprEqn, Literal, Var, identity
 from jaxprgen.rewrite.terms import Factors
 
 Trait: TypeAlias = "str | float"
@@ -113,7 +113,7 @@ class Graph:
     def traits(self, x: Any) -> frozenset[Trait]:
         """What rules may need of an atom."""
         is_variable = type(x) is Var
-        key = x if is_variable else id(x)
+        key = x if is_variable else identity(x)
         found = self._traits.get(key)
         if found is None:
             if not is_variable:
@@ -140,7 +140,7 @@ class Graph:
         if len(factors) + len(divisors) < 2:
             return NO_TRAITS
         found = NO_TRAITS.union(*map(self.traits, (*factors, *divisors)))
-        is_twice = not {id(x) for x in factors}.isdisjoint(map(id, divisors))
+        is_twice = not {identity(x) for x in factors}.isdisjoint(map(identity, divisors))
         return found | {TWICE} if is_twice else found
 
     def traits_within(self, x: Any) -> frozenset[Trait]:

@@ -16,6 +16,7 @@ from aesara.tensor.subtensor import (
 )
 from aesara.tensor.type_other import SliceType
 
+from jaxprgen._jax import identity
 from jaxprgen.emit import bounded
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
@@ -44,7 +45,7 @@ from jaxprgen.errors import (
 )
 from jaxprgen.frontend.aesara.subtensor import check_bounds
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import lowers, lowers_selected
+from jaxprgen.frontend.registry import lowers, lowers_selected, whole
 from jaxprgen.ir import Builder
 
 MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
@@ -86,7 +87,7 @@ def _counted_masks(node: Apply) -> Sequence[int]:
     return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
 
 
-@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks)
+@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks, pure=whole)
 def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
     """``x[index]``. How much masks select is known while emitting, integers need not be.
 
@@ -148,7 +149,7 @@ def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
     return shape_of(mask) == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
 
 
-@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks)
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks, pure=whole)
 def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
 
@@ -190,7 +191,7 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
     ]
     shape, limits = shape_of(x), _limits(ctx, entries, first)
     by_axis = ga.entries_by_axis(shape, entries)
-    unsure = [(axis, e) for axis, e in by_axis if limits.get(id(e), np.inf) > shape[axis]]
+    unsure = [(axis, e) for axis, e in by_axis if limits.get(identity(e), np.inf) > shape[axis]]
     check_bounds(ctx, shape, unsure)
     return entries
 
@@ -198,14 +199,14 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
 def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[int, int]:
     """What is above all integers of an entry, where it says where a mask is true; by identity."""
     found: dict[int, int] = {}
-    for entry, place in zip(entries, ctx.step.inputs[first:], strict=True):
+    for position, entry in enumerate(entries, first):
         if type(entry) is ga.Places:
-            found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
-        maker, output = ctx.driver.plan.producers.get(place, (None, 0))
+            found.update(zip(map(identity, entry.arrays), entry.shape, strict=True))
+        maker, output = ctx.producer(position) or (None, 0)
         if maker and isinstance(maker.node.op, Nonzero):
             mask = ctx.driver.values[maker.inputs[0]]
             size = (mask.shape if isinstance(mask, Deferred) else shape_of(mask))[output]
-            found.update({} if size is None else {id(entry): size})
+            found.update({} if size is None else {identity(entry): size})
     return found
 
 

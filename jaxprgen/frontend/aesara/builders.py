@@ -13,6 +13,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.graph.null_type import NullType
 from aesara.scan.op import Scan
 
+from jaxprgen._jax import identity
 from jaxprgen.emit.values import Value
 from jaxprgen.frontend import derivatives, nested
 from jaxprgen.frontend.aesara.order import toposort
@@ -110,8 +111,8 @@ def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
     while pending:
         node, holder = pending.pop()
         found.append((node, holder))
-        if isinstance(node.op, (OpFromGraph, Scan)) and id(node.op) not in seen:
-            seen.add(id(node.op))
+        if isinstance(node.op, (OpFromGraph, Scan)) and identity(node.op) not in seen:
+            seen.add(identity(node.op))
             graph = node.op.fgraph
             inside = toposort(graph.outputs, set(graph.inputs))
             pending.extend((inner, node) for inner in reversed(inside))

@@ -9,17 +9,17 @@ from jaxprgen.emit import convolution, linalg
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, dtype_of
 from jaxprgen.frontend.context import RuleContext
-from jaxprgen.frontend.registry import lowers
+from jaxprgen.frontend.registry import lowers, whole
 
 
-@lowers(Dot)
+@lowers(Dot, pure=whole)
 def lower_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.dot` of vectors and matrices, in the declared dtype."""
     b, dtype = ctx.builder, ctx.dtype
     return linalg.dot(b, ew.convert(b, x, dtype), ew.convert(b, y, dtype))
 
 
-@lowers(MatMul)
+@lowers(MatMul, pure=whole)
 def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.matmul`, in the Op's dtype. Without one, Aesara declares ``floatX`` whatever NumPy's
     result is, which is converted: of complex numbers that gives the real part.
@@ -33,7 +33,7 @@ def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
     return ew.convert(b, product, ctx.dtype)
 
 
-@lowers(Convolve)
+@lowers(Convolve, pure=whole)
 def lower_convolve(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.convolve`, in the declared dtype."""
     b, dtype = ctx.builder, ctx.dtype

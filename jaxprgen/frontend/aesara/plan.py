@@ -18,6 +18,7 @@ from aesara.tensor.random.op import RandomVariable
 from aesara.tensor.random.type import RandomType, random_generator_type
 from aesara.tensor.subtensor import AdvancedSubtensor
 
+from jaxprgen._jax import identity
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.frontend.aesara.advanced_subtensor import lone_mask
 from jaxprgen.frontend.aesara.branches import gather
@@ -36,7 +37,7 @@ from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.frontend.folding import fold_constants
 from jaxprgen.frontend.graph import KEY, Input, OutputType, Plan, Shared, Step
 from jaxprgen.frontend.origin import Origins
-from jaxprgen.frontend.registry import Rule, find_rule, folds, is_supported
+from jaxprgen.frontend.registry import Purity, Rule, find_purity, find_rule, folds, is_supported
 
 
 def plan_of(
@@ -106,11 +107,11 @@ class _Planner:
 
     def inner(self, graph: FunctionGraph) -> Plan:
         """The plan of a graph inside of an Op."""
-        found = self._inner.get(id(graph))
+        found = self._inner.get(identity(graph))
         if found is None:
             nodes = toposort(graph.outputs, set(graph.inputs))
             plan = self.plan(tuple(graph.inputs), tuple(graph.outputs), nodes)
-            found = self._inner[id(graph)] = graph, plan
+            found = self._inner[identity(graph)] = graph, plan
         return found[1]
 
     def plan(
@@ -150,7 +151,7 @@ def _plan(
     numbering = _Numbering(held)
     for variable in inputs:
         numbering.add_leaf(variable)
-    declared = tuple(_input(v) for v in inputs)
+    arguments = tuple(_input(v) for v in inputs)
     found = _rules_of(given, callbacks)
     nodes = gather(given, outputs)
     rules = [found.get(n, lower_if_else) for n in nodes]
@@ -159,24 +160,26 @@ def _plan(
     if numbering.missing:
         raise InvalidGraphError(_missing_text(numbering.missing))
     variables, source_infos = numbering.variables, numbering.origins.source_infos()
+    types = [tuple([_output_type(v) for v in node.outputs]) for node in nodes]
     steps = [
         Step(
             node,
             rule,
             folds(rule),
+            numbering.kind_of(node, declared),
             places,
             results,
-            tuple([_output_type(v) for v in node.outputs]),
+            declared,
             source_infos[next((p for p in results if variables[p].name), results[0])],
         )
-        for node, rule, (places, results) in zip(nodes, rules, ends, strict=True)
+        for node, rule, declared, (places, results) in zip(nodes, rules, types, ends, strict=True)
     ]
     return Plan(
         LIBRARY,
         tuple(variables),
         source_infos,
-        declared,
-        tuple(range(len(declared))),
+        arguments,
+        tuple(range(len(arguments))),
         output_places,
         tuple(numbering.shared),
         numbering.values,
@@ -236,6 +239,9 @@ class _Numbering:
         self.generators: list[int] = []
         self.missing: list[tuple[Variable, Apply | None]] = []
         self.origins = Origins()
+        self._purities: dict[type, Purity] = {}
+        self._kinds: dict[Any, int] = {}
+        self._numbers: dict[Any, Any] = {}
 
     def _add(self, variable: Variable) -> int:
         place = len(self.variables)
@@ -257,6 +263,26 @@ class _Numbering:
         self.origins.add_node(inputs, names, frame_of(*node.outputs))
         return inputs, tuple([self._add(v) for v in node.outputs])
 
+    def _constant(self, variable: Constant) -> Any:
+        """What a constant holds; of equal numbers the same array, by which fragments tell them."""
+        if not is_array(variable):
+            return variable.data
+        value = np.asarray(variable.data)
+        if value.size != 1:
+            return value
+        return self._numbers.setdefault((value.dtype, value.shape, value.tobytes()), value)
+
+    def kind_of(self, node: Apply, types: tuple[OutputType | None, ...]) -> int | None:
+        """A number for the Op and what the node declares, if its rule looks at no more."""
+        kind = type(node.op)
+        if kind not in self._purities:
+            self._purities[kind] = find_purity(kind)
+        looks_at = self._purities[kind]
+        found = looks_at and looks_at(node.op)
+        if found is None:
+            return None
+        return self._kinds.setdefault((kind, found, types), len(self._kinds))
+
     def place_of(self, variable: Variable, client: Apply | None = None) -> int:
         """The variable's place; one that no node computes gets it here."""
         place = self.places.get(variable)
@@ -268,7 +294,7 @@ class _Numbering:
         elif variable in self._held:
             self.values[place] = self._held[variable]
         elif isinstance(variable, Constant):
-            self.values[place] = _constant(variable)
+            self.values[place] = self._constant(variable)
         elif isinstance(variable, SharedVariable):
             self.shared.append(_shared(variable, place))
         elif variable.owner is None:
@@ -283,9 +309,9 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
     unsupported: list[Apply] = []
     rows: list[str] = []
     for node, holder in inner_nodes(nodes):
-        if id(node.op) not in by_op:
-            by_op[id(node.op)] = find_rule(type(node.op)) if is_supported(node.op) else None
-        rule = by_op[id(node.op)]
+        if identity(node.op) not in by_op:
+            by_op[identity(node.op)] = find_rule(type(node.op)) if is_supported(node.op) else None
+        rule = by_op[identity(node.op)]
         if rule is None:
             rule = lower_by_callback
             if not (callbacks and can_be_called_back(node)):
@@ -360,10 +386,6 @@ def _output_type(variable: Variable) -> OutputType | None:
 @functools.lru_cache(maxsize=1024)
 def _declared(dtype: str, rank: int) -> OutputType:
     return OutputType(np.dtype(dtype), rank)
-
-
-def _constant(variable: Constant) -> Any:
-    return np.asarray(variable.data) if is_array(variable) else variable.data
 
 
 def _shared(variable: SharedVariable, place: int) -> Shared:

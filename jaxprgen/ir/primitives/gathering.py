@@ -15,8 +15,9 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionN
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
+from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.kinds import Dtype
+from jaxprgen.ir.primitives.kinds import Dtype, are_axes
 
 
 def gather(
@@ -33,7 +34,8 @@ def gather(
 
     Indices are said to be ``in_bounds``, or else are moved to the nearest element.
     """
-    kept = _kept(len(x.aval.shape) + len(indices.aval.shape) - 1 - len(axes), places)
+    shape = _shape_there(x, indices, axes, places)
+    kept = _kept(len(shape), places)
     params = {
         "dimension_numbers": GatherDimensionNumbers(kept, tuple(sorted(axes)), tuple(axes)),
         "slice_sizes": tuple(1 if d in axes else n for d, n in enumerate(x.aval.shape)),
@@ -42,7 +44,8 @@ def gather(
         "mode": _mode(in_bounds),
         "fill_value": None,
     }
-    return b.bind(_jax.primitive("gather"), (x, indices), params)
+    aval = _jax.array_type(shape, x.aval.dtype)
+    return b.bind(_jax.primitive("gather"), (x, indices), params, aval)
 
 
 def scatter(
@@ -57,11 +60,12 @@ def scatter(
     unique: bool = False,
 ) -> Var:
     """``x`` with its elements at the indices replaced; of several updates of one, one wins."""
-    params = _scatter_params(updates, axes, places, in_bounds, unique)
+    params = _scatter_params(x, indices, updates, axes, places, in_bounds, unique)
     return b.bind(
         _jax.primitive("scatter"),
         (x, indices, updates),
         {"update_jaxpr": None, "update_consts": (), **params},
+        _jax.array_type(x.aval.shape, x.aval.dtype),
     )
 
 
@@ -77,18 +81,28 @@ def scatter_add(
     unique: bool = False,
 ) -> Var:
     """``x`` with its elements at the indices increased, by every update of them."""
-    params = _scatter_params(updates, axes, places, in_bounds, unique)
+    params = _scatter_params(x, indices, updates, axes, places, in_bounds, unique)
     sum_of_two = _sum_of_two(x.aval.dtype, b.settings)
     return b.bind(
         _jax.primitive("scatter_add"),
         (x, indices, updates),
         {"update_jaxpr": sum_of_two, "update_consts": (), **params},
+        _jax.array_type(x.aval.shape, x.aval.dtype),
     )
 
 
 def _scatter_params(
-    updates: Atom, axes: Sequence[int], places: Sequence[int], in_bounds: bool, unique: bool
+    x: Atom,
+    indices: Atom,
+    updates: Atom,
+    axes: Sequence[int],
+    places: Sequence[int],
+    in_bounds: bool,
+    unique: bool,
 ) -> dict[str, Any]:
+    there = _shape_there(x, indices, axes, places)
+    if updates.aval.shape != there or updates.aval.dtype != x.aval.dtype:
+        raise EquationError(f"Cannot write {updates.aval} to {x.aval}, of which {there} is there.")
     kept = _kept(len(updates.aval.shape), places)
     return {
         "dimension_numbers": ScatterDimensionNumbers(kept, tuple(sorted(axes)), tuple(axes)),
@@ -96,6 +110,23 @@ def _scatter_params(
         "unique_indices": unique,
         "mode": _mode(in_bounds),
     }
+
+
+def _shape_there(
+    x: Atom, indices: Atom, axes: Sequence[int], places: Sequence[int]
+) -> tuple[int, ...]:
+    """The shape of what is read or written at indices."""
+    *points, count = indices.aval.shape
+    rank = len(x.aval.shape) - len(axes) + len(points)
+    are_indices = (
+        indices.aval.dtype.kind in "iu" and count == len(axes) and len(points) == len(places)
+    )
+    if not (are_indices and are_axes(axes, len(x.aval.shape)) and are_axes(places, rank)):
+        raise EquationError(
+            f"Cannot take {indices.aval} for places along {axes} in {x.aval}, to stand at {places}."
+        )
+    rest, found = (n for d, n in enumerate(x.aval.shape) if d not in axes), iter(points)
+    return tuple(next(found if d in places else rest) for d in range(rank))
 
 
 def _kept(rank: int, places: Sequence[int]) -> tuple[int, ...]:

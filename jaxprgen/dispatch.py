@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 
-from jaxprgen._jax import identity
 from jaxprgen.data import to_device, types_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.options import Options
@@ -75,8 +74,6 @@ class Dispatcher:
             operands[second:], getattr(self._asking, "shared", ())
         )
         found = specialization.constants
-        if specialization.decided or list(map(identity, found)) != list(
-            map(identity, self._constants)
-        ):
+        if specialization.decided or list(map(id, found)) != list(map(id, self._constants)):
             raise OtherProgramError
         return specialization.run(specialization.hidden(constants, shared), arguments)

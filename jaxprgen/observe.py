@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
 from jaxprgen.emit.deferred import Trace
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.frontend.context import RuleContext
@@ -145,7 +145,7 @@ class _Watch:
             before, inlined = len(builder), builder.inlined
             results = rule(ctx, *inputs)
             seconds = time.perf_counter() - start
-            self._called[identity(ctx.node)] = _Rule(
+            self._called[id(ctx.node)] = _Rule(
                 builder.equations_from(before), builder.inlined > inlined, seconds
             )
             return results
@@ -159,29 +159,29 @@ class _Watch:
         that converts an argument is of none.
         """
         makers = {
-            identity(x): key  # Of a loop, no more than its results may be left as they were.
+            id(x): key  # Of a loop, no more than its results may be left as they were.
             for key, called in self._called.items()
             for e in called.equations
             for x in (e, *e.outvars)
         }
-        by_place = {place: identity(step.node) for step in plan.steps for place in step.outputs}
+        by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
         outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
-        ends = dict.fromkeys(identity(values[place]) for place in plan.input_places)
-        ends.update((identity(x), by_place.get(place)) for x, place in outputs)
+        ends = dict.fromkeys(id(values[place]) for place in plan.input_places)
+        ends.update((id(x), by_place.get(place)) for x, place in outputs)
         for eqn in reversed(closed.jaxpr.eqns):
-            known = next((identity(x) for x in (eqn, *eqn.outvars) if identity(x) in makers), None)
-            first = next((ends[identity(v)] for v in eqn.outvars if identity(v) in ends), None)
+            known = next((id(x) for x in (eqn, *eqn.outvars) if id(x) in makers), None)
+            first = next((ends[id(v)] for v in eqn.outvars if id(v) in ends), None)
             maker = first if known is None else makers[known]
             if maker is None:
                 continue
             self._equations.setdefault(maker, []).insert(0, eqn)
             for x in eqn.invars:
-                ends.setdefault(identity(x), maker)
+                ends.setdefault(id(x), maker)
 
     def node(self, step: Step, values: Sequence[Any]) -> Node:
         """What became of a step."""
-        called = self._called.get(identity(step.node), _Rule((), False, 0.0))
-        equations = tuple(self._equations.get(identity(step.node), ()))
+        called = self._called.get(id(step.node), _Rule((), False, 0.0))
+        equations = tuple(self._equations.get(id(step.node), ()))
         if any(map(_calls_back, equations)):
             how = "called back"
         elif equations:
@@ -232,11 +232,11 @@ def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, 
     What a broadcast repeats has its name only if nothing else could.
     """
     names: dict[Var, str] = {}
-    constants = {identity(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
+    constants = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
 
     def add(pairs: Iterable[tuple[int, Any]], taken: Collection[str] = ()) -> None:
         for place, value in pairs:
-            x = value if type(value) is Var else constants.get(identity(value))
+            x = value if type(value) is Var else constants.get(id(value))
             name = plan.library.name(plan.variables[place])
             if x is not None and name and name not in taken:
                 names.setdefault(x, name)

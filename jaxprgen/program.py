@@ -12,7 +12,7 @@ from aesara.graph.basic import Variable
 from jax.experimental import checkify
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, identity
+from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.cells import Cell
 from jaxprgen.collecting import collecting_later
 from jaxprgen.errors import StateError, of_check
@@ -107,9 +107,9 @@ class StatefulProgram:
         if self._checked is None:
             return self._donating.results(*operands)
         closed = self.compiled.jaxpr(*operands)
-        if identity(closed) not in self._checked:
-            self._checked[identity(closed)] = closed, _checking(closed, self._options)
-        _, run = self._checked[identity(closed)]
+        if id(closed) not in self._checked:
+            self._checked[id(closed)] = closed, _checking(closed, self._options)
+        _, run = self._checked[id(closed)]
         error, results = run(*self.compiled.accepted(operands))
         found = error.get()
         if found is not None:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Tracer, identity
+from jaxprgen._jax import ClosedJaxpr, Tracer
 from jaxprgen.collecting import collecting_later
 from jaxprgen.data import is_small, narrow, to_device, types_of
 from jaxprgen.deciding import MOST_VALUES, hindrance_of, values_key
@@ -63,14 +63,14 @@ class Specialization:
         self.decided = decided
         self.values = values
         self.seconds = seconds
-        position = {identity(array): i for i, array in enumerate(shared)}
+        position = {id(array): i for i, array in enumerate(shared)}
         # Shared variables last, as where calls are dispatched: both are one program for caches.
-        hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(identity(c), -1))
-        self.constants = [c for c in constants if identity(c) not in position and not is_small(c)]
+        hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
+        self.constants = [c for c in constants if id(c) not in position and not is_small(c)]
         # What each hidden argument is: a shared variable's place, data, or None for the next of
         # `constants`.
         self._sources: list[Any] = [
-            position[identity(c)] if identity(c) in position else narrow(c) if is_small(c) else None
+            position[id(c)] if id(c) in position else narrow(c) if is_small(c) else None
             for c in constants
         ]
         self.arg_names = hoisted.jaxpr.debug_info.arg_names[len(constants) :]

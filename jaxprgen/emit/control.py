@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
@@ -138,7 +138,7 @@ def _settle(
 def _repeated(given: dict[Var, Atom]) -> dict[Any, Any]:
     """The variables that stand for what another one stands for, each with that one."""
     first: dict[int, Var] = {}
-    pairs = {v: first.setdefault(identity(x), v) for v, x in given.items()}
+    pairs = {v: first.setdefault(id(x), v) for v, x in given.items()}
     return {v: other for v, other in pairs.items() if v is not other}
 
 

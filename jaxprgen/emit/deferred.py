@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.division import floor_divide
@@ -46,7 +45,7 @@ class Deferred:
 
     def made(self, b: Builder) -> Value | Selected:
         """The array, made once."""
-        return b.once(("deferred", identity(self)), lambda: (self.make(b), self))[0]
+        return b.once(("deferred", id(self)), lambda: (self.make(b), self))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +348,7 @@ class Trace(Deferred):
         if self.count is None:
             return lax.rev(b, atom(b, whole), (0,)) if self.backwards else whole
         rows = shape_of(whole)[0]
-        key = "rows", identity(self.count), self.extra + self.stop - self.start, rows
+        key = "rows", id(self.count), self.extra + self.stop - self.start, rows
         mask = b.once(key, lambda: (self._mask(b, rows), self.count))[0]
         return select(b, whole, mask, 0, self.refuse)
 

@@ -12,7 +12,6 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce
@@ -105,13 +104,13 @@ def count(b: Builder, mask: Value) -> Value:
         ones = ew.convert(b, mask, ew.canonical(INT64))
         return reduce.sum(b, ones, range(len(shape_of(mask)))), mask
 
-    return b.once(("count", identity(mask)), counted)[0]
+    return b.once(("count", id(mask)), counted)[0]
 
 
 def count_is(b: Builder, mask: Value, number: int) -> None:
     """Take it as known how many elements a mask selects."""
     found: Value = np.asarray(number, ew.canonical(INT64))
-    b.once(("count", identity(mask)), lambda: (found, mask))
+    b.once(("count", id(mask)), lambda: (found, mask))
 
 
 def positions(b: Builder, mask: Value) -> Value:

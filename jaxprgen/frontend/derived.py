@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprgen._jax import identity
 from jaxprgen.emit.values import known
 from jaxprgen.frontend.graph import Plan
 from jaxprgen.frontend.known import known_or_ones
@@ -37,12 +36,12 @@ def derived(
                 missing.append(place)
             continue
         step, output = plan.producers[place]
-        steps.add(identity(step))
+        steps.add(id(step))
         needed = needed_inputs(type(step.node.op), step.node, output)
         pending.extend(step.inputs[i] for i in needed)
     found: dict[int, Any] = arguments(sorted(missing)) if missing else {}
     for step in plan.steps:
-        if identity(step) in steps:
+        if id(step) in steps:
             inputs = [found[p] if p in found else known_or_ones(values[p]) for p in step.inputs]
             wanted = [i for i, place in enumerate(step.outputs) if place in seen]
             results = plan.library.evaluate(step.node, inputs, wanted)

@@ -20,19 +20,19 @@ from jaxprgen.emit.check import check
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import Array, Value, known
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.frontend.context import D, RuleContext
 from jaxprgen.frontend.decisions import Decisions, ValueNeededError
+from jaxprgen.frontend.declared import checked, require_declared
 from jaxprgen.frontend.derived import derived
 from jaxprgen.frontend.fragments import Fragments, key_of
-from jaxprgen.frontend.graph import KEY, OutputType, Plan, Step
+from jaxprgen.frontend.graph import KEY, Plan, Step
 from jaxprgen.frontend.known import known_and_small
 from jaxprgen.frontend.registry import (
     Rule,
     deciding_inputs,
     find_deferred_rule,
-    find_rule,
     find_selected_rule,
     static_inputs,
 )
@@ -187,7 +187,7 @@ class Lowering:
                         f"The rule returned {len(results)} values for {len(outputs)} outputs."
                     )
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
-                    values[place] = value if declared is None else _checked(value, declared)
+                    values[place] = value if declared is None else checked(value, declared)
                 if fragments is not None and key is not None and not self._looks_further:
                     fragments.keep(key, builder, mark, xs, results, self._announced)
                 first = results[0] if results else None
@@ -234,13 +234,13 @@ class Lowering:
 
     def static(self, step: Step, position: int) -> Array:
         """The value of a step's input; see `RuleContext.static`."""
-        _declared(step, position, "static", static_inputs)
+        require_declared(step, position, "static", static_inputs)
         return self._values(step, [position])[0]
 
     def known(self, step: Step, position: int) -> Array | None:
         """The value of a step's input, or None; see `RuleContext.known`."""
         if position not in static_inputs(type(step.node.op), step.node):
-            _declared(step, position, "decides", deciding_inputs)
+            require_declared(step, position, "decides", deciding_inputs)
         try:
             return self._values(step, [position])[0]
         except (ValueNeededError, StaticShapeError):
@@ -398,35 +398,3 @@ class Lowering:
         elif announced:
             self._announced.append(message)
             self._announce(ctx.node, message)
-
-
-def _declared(
-    step: Step, position: int, how: str, inputs: Callable[[type, Any], Sequence[int]]
-) -> None:
-    op_type = type(step.node.op)
-    rule = getattr(step.rule, "__wrapped__", step.rule)
-    if find_rule(op_type) is rule and position not in inputs(op_type, step.node):
-        raise LoweringError(
-            f"The rule asks for the value of input {position}, which it does not declare: "
-            f"register it by @lowers({op_type.__name__}, {how}=({position},))."
-        )
-
-
-def _checked(value: Any, declared: OutputType) -> Any:
-    """The value, if it is what the node declares of its output."""
-    if type(value) is Var:
-        shape, dtype = value.aval.shape, value.aval.dtype
-    elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        shape, dtype = shape_of(value), dtype_of(value)
-    elif isinstance(value, Deferred):
-        shape, dtype = value.shape, value.dtype
-    elif type(value) is Selected:
-        shape, dtype = (0,) * value.rank, dtype_of(value.values)
-    else:
-        raise LoweringError(f"The rule returned {value!r}, which is no value of a program.")
-    if (dtype is not declared.dtype and dtype != declared.dtype) or len(shape) != declared.rank:
-        raise LoweringError(
-            f"The rule returned {dtype} of rank {len(shape)}, but the node declares "
-            f"{declared.dtype} of rank {declared.rank}."
-        )
-    return value

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import Broadcast, atom
@@ -44,7 +44,7 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
     for x in inputs:
         rebuilt(x, lambda leaf: operands.append(atom(b, leaf)))
     types = tuple(x.aval for x in operands)
-    key = identity(graph), types, tuple(map(_key, inputs))
+    key = id(graph), types, tuple(map(_key, inputs))
     program = ctx.driver.programs.get(key)
     if program is None:
         inner = b.nested(types)

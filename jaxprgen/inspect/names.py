@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxprgen import _jax
-from jaxprgen._jax import Jaxpr, JaxprEqn, Var, identity
+from jaxprgen._jax import Jaxpr, JaxprEqn, Var
 
 # White space, what a program's text has a meaning for, controls, and marks of direction.
 _UNREADABLE = re.compile(
@@ -42,10 +42,8 @@ def _scopes(eqn: JaxprEqn) -> list[str]:
     (_, called), *_ = inner
     scopes: dict[int, str] = {}
     for made in called.eqns:
-        scopes.update(
-            (identity(v), name) for v, name in zip(made.outvars, _scopes(made), strict=True)
-        )
-    return [scopes.get(identity(x), "") for x in called.outvars]
+        scopes.update((id(v), name) for v, name in zip(made.outvars, _scopes(made), strict=True))
+    return [scopes.get(id(x), "") for x in called.outvars]
 
 
 def corresponding(jaxpr: Jaxpr, other: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
@@ -86,12 +84,12 @@ def bound(jaxpr: Jaxpr) -> Iterator[Any]:
 def _programs(jaxpr: Jaxpr) -> list[tuple[Jaxpr, JaxprEqn | None]]:
     """A program and those inside it, each once, outer ones first; and what they are inside of."""
     programs: list[tuple[Jaxpr, JaxprEqn | None]] = [(jaxpr, None)]
-    seen = {identity(jaxpr)}
+    seen = {id(jaxpr)}
     for program, _ in programs:
         for eqn in program.eqns:
             for _, inner in _jax.sub_jaxprs(eqn):
-                if identity(inner) not in seen:
-                    seen.add(identity(inner))
+                if id(inner) not in seen:
+                    seen.add(id(inner))
                     programs.append((inner, eqn))
     return programs
 

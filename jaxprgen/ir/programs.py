@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, identity
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.verify import verify
 
@@ -123,12 +123,12 @@ def without_values(
     """
     if not variables:
         return functools.reduce(lambda program, change: change(program), changes, closed)
-    kept = {identity(x) for x in variables}
+    kept = {id(x) for x in variables}
     pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    held = [(v, x) for v, x in pairs if identity(x) in kept]
+    held = [(v, x) for v, x in pairs if id(x) in kept]
     inputs = closed.jaxpr.invars
     closed = _of(
-        closed, [*inputs, *(v for v, _ in held)], [p for p in pairs if identity(p[1]) not in kept]
+        closed, [*inputs, *(v for v, _ in held)], [p for p in pairs if id(p[1]) not in kept]
     )
     for change in changes:
         closed = change(closed)
@@ -165,9 +165,9 @@ class _Changing:
 
     def program(self, program: Any) -> Any:
         """A program, which is given back if nothing changes."""
-        known = self._programs.get(identity(program))
+        known = self._programs.get(id(program))
         if known is None:
-            known = self._programs[identity(program)] = program, self._changed(program)
+            known = self._programs[id(program)] = program, self._changed(program)
         return known[1]
 
     def _changed(self, program: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Jaxpr, identity
+from jaxprgen._jax import ClosedJaxpr, Jaxpr
 
 Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
@@ -70,9 +70,9 @@ def count_equations(program: Jaxpr | ClosedJaxpr) -> int:
     counts: dict[int, int] = {}
 
     def count(jaxpr: Jaxpr) -> int:
-        if identity(jaxpr) not in counts:
+        if id(jaxpr) not in counts:
             inner = (count(p) for eqn in jaxpr.eqns for _, p in _jax.sub_jaxprs(eqn))
-            counts[identity(jaxpr)] = len(jaxpr.eqns) + sum(inner)
-        return counts[identity(jaxpr)]
+            counts[id(jaxpr)] = len(jaxpr.eqns) + sum(inner)
+        return counts[id(jaxpr)]
 
     return count(_jax.open_jaxpr(program))

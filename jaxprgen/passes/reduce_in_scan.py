@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var, identity
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
@@ -132,7 +132,7 @@ class _Fusion:
         memory first, row by row, and a carry it changes in place.
         """
         maxima = [found.largest for found in self.region.softened.values()]
-        is_whole = identity(eqn) in self.region.softened or any(e is eqn for e in maxima)
+        is_whole = id(eqn) in self.region.softened or any(e is eqn for e in maxima)
         if len(eqn.params.get("axes", ())) < 2 or is_whole:
             return None
         (axis,) = self.region.axes(eqn)
@@ -189,7 +189,7 @@ class _Fusion:
         if eqn.primitive.name == "scan":
             self._open(b, eqn)
             return
-        found = region.softened.get(identity(eqn))
+        found = region.softened.get(id(eqn))
         if found is not None and eqn is found.less:
             self.blocks[v] = self._exponent(b, found)
             return
@@ -200,7 +200,7 @@ class _Fusion:
         if v in self.partial:
             self.after[v] = MONOIDS[eqn.primitive.name].combine(b, self.before[v], *operands)
             return
-        plan = region.plans.get(identity(eqn))
+        plan = region.plans.get(id(eqn))
         (value,) = b.bind_multiple(eqn.primitive, operands, plan.params if plan else eqn.params)
         if plan:
             self.blocks[v] = value
@@ -238,7 +238,7 @@ class _Fusion:
                 atoms.update(b.copy(e, atoms))
             return atoms[found.less.invars[1]]
 
-        return b.once((identity(found.less), maxima[v]), emit)
+        return b.once((id(found.less), maxima[v]), emit)
 
     def _exponent(self, b: Builder, found: Softened) -> Atom:
         """A row, less what follows from the maximum so far."""
@@ -260,7 +260,7 @@ class _Fusion:
     def _finished(self, b: Builder, eqn: JaxprEqn) -> Atom:
         """The result of a reduction."""
         result = self.after[eqn.outvars[0]]
-        found = self.region.softened.get(identity(eqn))
+        found = self.region.softened.get(id(eqn))
         if eqn.outvars[0] in self.partial:
             return b.bind_multiple(eqn.primitive, [result], eqn.params)[0]
         if found is None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var, identity
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.passes.rows import Row, one_row
@@ -128,7 +128,7 @@ class Region:
         self.made: dict[Any, JaxprEqn] = {}
         for e in self.behind:
             self._consider(e)
-        self.inside = {identity(e): e for e in [*self.consumed, *self.ends]}
+        self.inside = {id(e): e for e in [*self.consumed, *self.ends]}
         self._settle()
         self._fetch()
         wrong = self._misplaced()
@@ -144,7 +144,7 @@ class Region:
             return
         self.dependent.update(eqn.outvars)
         self.made.update(dict.fromkeys(eqn.outvars, eqn))
-        if eqn.effects or identity(eqn) in self.refused:
+        if eqn.effects or id(eqn) in self.refused:
             return
         if not any(x in self.rows for x in read):
             self._shade(eqn, read)
@@ -155,24 +155,24 @@ class Region:
 
     def _follow(self, eqn: JaxprEqn) -> None:
         makers = [self.made.get(x) for x in eqn.invars if type(x) is Var]
-        soft = [self.softened[identity(e)] for e in makers if identity(e) in self.softened]
+        soft = [self.softened[id(e)] for e in makers if id(e) in self.softened]
         if soft and not self._stays_soft(eqn):
             return
         if self._is_end(eqn):
             self.ends.append(eqn)
             if soft:
-                self.softened[identity(eqn)] = soft[0]
+                self.softened[id(eqn)] = soft[0]
             return
         for axis, size in enumerate(getattr(eqn.outvars[0].aval, "shape", ())):
             row = one_row(eqn, axis, self.n) if size == self.n else None
             if row is not None and self._agrees(eqn, row):
                 self._take(eqn, axis, row)
                 if soft:
-                    self.softened[identity(eqn)] = soft[0]
+                    self.softened[id(eqn)] = soft[0]
                 return
 
     def _take(self, eqn: JaxprEqn, axis: int, row: Row) -> None:
-        self.plans[identity(eqn)] = row
+        self.plans[id(eqn)] = row
         self.rows.update(dict.fromkeys(self._results(eqn), axis))
         self.consumed.append(eqn)
 
@@ -218,7 +218,7 @@ class Region:
 
     def _shade(self, eqn: JaxprEqn, read: Sequence[Any]) -> None:
         """Note what is elementwise of a maximum of rows."""
-        roots = {identity(e): e for e in map(self._maximum, read)}
+        roots = {id(e): e for e in map(self._maximum, read)}
         (root,) = roots.values() if len(roots) == 1 else (None,)
         if root is not None and eqn.primitive.name in _SHADING:
             self.shades[eqn.outvars[0]] = root
@@ -241,7 +241,7 @@ class Region:
         is_aligned = not low.shape or all(low.shape[d] == 1 for d in axes)
         if is_aligned and low.size == top.size and top.dtype.kind == "f":
             self._take(eqn, self.rows[x], Row([self.rows[x], None], eqn.params))
-            self.softened[identity(eqn)] = Softened(largest, eqn, axes)
+            self.softened[id(eqn)] = Softened(largest, eqn, axes)
 
     def _axes_below(self, x: Any, largest: JaxprEqn) -> Sequence[int] | None:
         """The axes of rows over which a maximum of these was taken, or of these transposed."""
@@ -268,10 +268,7 @@ class Region:
         made = self.made[before]
         if made.primitive.name == "sub":
             return name == "exp"
-        return (
-            name == "reduce_sum"
-            and sorted(eqn.params["axes"]) == self.softened[identity(made)].axes
-        )
+        return name == "reduce_sum" and sorted(eqn.params["axes"]) == self.softened[id(made)].axes
 
     # --- What may stay -------------------------------------------------------------------
 
@@ -283,12 +280,12 @@ class Region:
             for e in [*self.consumed, *self.ends]:
                 if not touched.isdisjoint(x for x in e.invars if type(x) is Var):
                     touched.update(e.outvars)
-            ends = {identity(e) for e in self.ends if touched.isdisjoint(e.outvars)}
+            ends = {id(e) for e in self.ends if touched.isdisjoint(e.outvars)}
             kept = {i: e for i, e in self.inside.items() if i not in ends and self._stays(e)}
             is_settled = len(kept) == len(self.inside)
             self.inside = kept
-            self.consumed = [e for e in self.consumed if identity(e) in kept]
-            self.ends = [e for e in self.ends if identity(e) in kept]
+            self.consumed = [e for e in self.consumed if id(e) in kept]
+            self.ends = [e for e in self.ends if id(e) in kept]
             if is_settled:
                 break
         if self._bytes(v for e in self.ends for v in e.outvars) >= self._bytes(self.freed):
@@ -300,28 +297,23 @@ class Region:
     def _is_inner(self, v: Any) -> bool:
         """Whether nothing but the region reads a variable."""
         readers = self.readers.get(v)
-        return readers is not None and all(
-            e is not None and identity(e) in self.inside for e in readers
-        )
+        return readers is not None and all(e is not None and id(e) in self.inside for e in readers)
 
     def _stays(self, eqn: JaxprEqn) -> bool:
-        if (
-            identity(eqn) in self.softened
-            and identity(self.softened[identity(eqn)].largest) not in self.inside
-        ):
+        if id(eqn) in self.softened and id(self.softened[id(eqn)].largest) not in self.inside:
             return False
         for x in eqn.invars:
             is_rows = type(x) is Var and x in self.rows and x in self.made
-            if is_rows and identity(self.made[x]) not in self.inside:
+            if is_rows and id(self.made[x]) not in self.inside:
                 return False
-        return identity(eqn) not in self.plans or all(map(self._is_inner, self._results(eqn)))
+        return id(eqn) not in self.plans or all(map(self._is_inner, self._results(eqn)))
 
     # --- Before the loop -----------------------------------------------------------------
 
     def axes(self, eqn: JaxprEqn) -> Sequence[int | None]:
         """Along which axes the operands of an equation inside have the rows."""
-        if identity(eqn) in self.plans:
-            return self.plans[identity(eqn)].axes
+        if id(eqn) in self.plans:
+            return self.plans[id(eqn)].axes
         if eqn.primitive.name != "dot_general":
             return [self.rows[eqn.invars[0]]]
         pairs = zip(*eqn.params["dimension_numbers"][0], strict=True)
@@ -339,16 +331,16 @@ class Region:
         for e in [*self.consumed, *self.ends]:
             for x, axis in zip(e.invars, self.axes(e), strict=True):
                 self._want(x, axis)
-            found = self.softened.get(identity(e))
+            found = self.softened.get(id(e))
             for x in [x for s in self.shading(found) for x in s.invars] if found else ():
                 self._want(x, None)
-        self.inside[identity(self.loop)] = self.loop
+        self.inside[id(self.loop)] = self.loop
         for e in reversed(self.equations):
             made = self._results(e)
             axes = set[int | None]().union(*(self.wanted.get(v, {None}) for v in made))
             if not self.dependent.isdisjoint(made) or not fixed.isdisjoint(made):
                 continue
-            if len(axes) != 1 or identity(e) in self.refused:
+            if len(axes) != 1 or id(e) in self.refused:
                 continue
             (axis,) = axes
             if axis is None or not all(map(self._is_inner, made)) or not self._is_free(e):
@@ -356,7 +348,7 @@ class Region:
             row = one_row(e, axis, self.n)
             if row is None:
                 continue
-            self.inside[identity(e)], self.plans[identity(e)] = e, row
+            self.inside[id(e)], self.plans[id(e)] = e, row
             self.rows.update(dict.fromkeys(made, axis))
             self.produced.append(e)
             for x, a in zip(e.invars, row.axes, strict=True):
@@ -373,8 +365,8 @@ class Region:
 
     def steps(self) -> list[JaxprEqn]:
         """The equations of the region behind the loop, in order."""
-        moved = {identity(e) for e in self.produced}
-        return [e for e in self.behind if identity(e) in self.inside and identity(e) not in moved]
+        moved = {id(e) for e in self.produced}
+        return [e for e in self.behind if id(e) in self.inside and id(e) not in moved]
 
     def parted(self) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
         """The program's other equations, those in front of which the loop can stand apart."""
@@ -384,22 +376,22 @@ class Region:
             if not needed.isdisjoint(e.outvars):
                 needed.update(x for x in e.invars if type(x) is Var)
                 moved.append(e)
-        early = {identity(e) for e in moved}
+        early = {id(e) for e in moved}
         ahead = self.equations[: len(self.equations) - len(self.behind) - 1]
-        ends = {identity(e) for e in self.ends}
-        rest = [e for e in self.behind if identity(e) not in early and identity(e) not in ends]
+        ends = {id(e) for e in self.ends}
+        rest = [e for e in self.behind if id(e) not in early and id(e) not in ends]
         return [*ahead, *reversed(moved)], rest
 
     def _misplaced(self) -> set[int]:
         """Equations whose rows do not lie along the first axis, or that are moved for nothing."""
         wrong: set[int] = set()
-        idle = {identity(e) for e in self.produced if e.primitive.name in _LAYOUT}
+        idle = {id(e) for e in self.produced if e.primitive.name in _LAYOUT}
         for e in self.inside.values():
             if e is self.loop:
                 continue
             for x, axis in zip(e.invars, self.axes(e), strict=True):
                 if type(x) is not Var or x not in self.outside or axis is None:
                     continue
-                if axis != 0 or (identity(e) in idle and self.rows[e.outvars[0]] == 0):
-                    wrong.add(identity(e))
+                if axis != 0 or (id(e) in idle and self.rows[e.outvars[0]] == 0):
+                    wrong.add(id(e))
         return wrong

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var, identity
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
@@ -79,8 +79,8 @@ class Steps:
         self.counted = 0
         self.readers: dict[Any, list[Any]] = {}
         self.reductions = self._reductions(reassociate)
-        reducing = {identity(e) for r in self.reductions.values() for e in r.equations}
-        self.waiting = [e for e in self.body.eqns if identity(e) not in reducing]
+        reducing = {id(e) for r in self.reductions.values() for e in r.equations}
+        self.waiting = [e for e in self.body.eqns if id(e) not in reducing]
         self.left = [v for v in self.afters if v not in self.reductions]
 
     def advance(self) -> None:

@@ -191,7 +191,7 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
     ]
     shape, limits = shape_of(x), _limits(ctx, entries, first)
     by_axis = ga.entries_by_axis(shape, entries)
-    unsure = [(axis, e) for axis, e in by_axis if limits.get(identity(e), np.inf) > shape[axis]]
+    unsure = [(axis, e) for axis, e in by_axis if limits.get(id(e), np.inf) > shape[axis]]
     check_bounds(ctx, shape, unsure)
     return entries
 
@@ -206,7 +206,7 @@ def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[i
         if maker and isinstance(maker.node.op, Nonzero):
             mask = ctx.driver.values[maker.inputs[0]]
             size = (mask.shape if isinstance(mask, Deferred) else shape_of(mask))[output]
-            found.update({} if size is None else {identity(entry): size})
+            found.update({} if size is None else {id(entry): size})
     return found
 
 

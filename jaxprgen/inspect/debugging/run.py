@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
 from jaxprgen.data import to_device
 from jaxprgen.emit.values import Broadcast, known, shape_of
 from jaxprgen.errors import UnknownNameError
@@ -89,7 +89,7 @@ class Run:
     def __init__(self, subject: Subject, find: Collection[str], wanted: Collection[str]) -> None:
         self._subject, self._find, self._wanted = subject, find, wanted
         self._names: Mapping[Any, str] = binder_names(subject.closed.jaxpr, subject.names)
-        self._node_of = {identity(eqn): node for node in subject.nodes for eqn in node.equations}
+        self._node_of = {id(eqn): node for node in subject.nodes for eqn in node.equations}
         self._other_names = _other_names(subject, self._names, wanted)
         self._values: dict[Any, Any] = {}
         self._named: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class Run:
         closed = self._subject.closed
         operands = [self._values[v] for v in closed.jaxpr.invars]
         for done in evaluate(closed, operands):
-            node = self._node_of.get(identity(done.within[0].eqn if done.within else done.eqn))
+            node = self._node_of.get(id(done.within[0].eqn if done.within else done.eqn))
             where = where_is(done, node, self._names)
             for v, value in zip(done.eqn.outvars, done.results, strict=True):
                 yield from self._moments(v, value, where)
@@ -147,16 +147,16 @@ class Run:
         subject, where = self._subject, Where("constant")
         closed = subject.closed
         made = {place for node in subject.nodes for place in node.outputs}
-        of_nodes = {identity(subject.values[place]) for place in made}
+        of_nodes = {id(subject.values[place]) for place in made}
         for v, x in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             value = self._values[v] = _on_device(x, v.aval.dtype)
-            if identity(x) not in of_nodes:
+            if id(x) not in of_nodes:
                 yield from self._moments(v, value, where)
                 yield from self._held(self._names[v], value, where)
         seen = {*made, *subject.inputs}
-        data = {identity(x) for x in closed.consts}
+        data = {id(x) for x in closed.consts}
         for place, value in enumerate(subject.values):
-            if place in seen or (array := known(value)) is None or identity(array) in data:
+            if place in seen or (array := known(value)) is None or id(array) in data:
                 continue
             label, known_where = subject.labels[place], where._replace(frame=subject.frames[place])
             if label in self._wanted:
@@ -240,8 +240,8 @@ class Run:
         if "index" in suspects:  # Which tells more than the check of the same index.
             suspects.pop("check", None)
         for what, suspect in suspects.items():
-            known_already = (identity(node or eqn), what) in self._found
-            self._found.add((identity(node or eqn), what))
+            known_already = (id(node or eqn), what) in self._found
+            self._found.add((id(node or eqn), what))
             masked = node and what in NUMERIC and not self._is_born(what, node)
             if not known_already and not masked:
                 yield suspect

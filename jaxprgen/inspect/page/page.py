@@ -13,7 +13,7 @@ from html import escape
 from string import Template
 from typing import Any
 
-from jaxprgen._jax import ClosedJaxpr, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.frontend.aesara.check import GraphCheck
 from jaxprgen.function import CompiledFunction
@@ -86,7 +86,7 @@ def _program(
 ) -> str:
     names = binder_names(closed.jaxpr, own)
     nodes = observation.nodes if observation else ()
-    node_of = {identity(eqn): i for i, node in enumerate(nodes) for eqn in node.equations}
+    node_of = {id(eqn): i for i, node in enumerate(nodes) for eqn in node.equations}
     ids = {v: i for i, v in enumerate(names)}
     rows = ProgramRows(names, ids, node_of, sources).rows(closed.jaxpr)
     sides = [_side("program", "Program", "", rows)]

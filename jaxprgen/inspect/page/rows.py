@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from jaxprgen import _jax
-from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var, identity
+from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Broadcast, splat_value
 from jaxprgen.inspect.equations import atom_text, line_text, parameters, shorten, type_text
 from jaxprgen.inspect.page.cost import flops, result_bytes
@@ -99,7 +99,7 @@ class ProgramRows:
             if variables:
                 yield self._line(what, tag("b", *map(self._binder, variables)))
         for eqn in jaxpr.eqns:
-            of = self._node_of.get(identity(eqn), node)
+            of = self._node_of.get(id(eqn), node)
             yield self._equation(eqn, of)
             for name, inner in _jax.sub_jaxprs(eqn):
                 yield f"<details open>{tag('summary', text(name))}"
@@ -174,9 +174,7 @@ class GraphRows:
         self._observation, self._names = observation, names
         self._ids, self._sources = ids, sources
         closed = observation.closed_jaxpr
-        constvars = {
-            identity(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)
-        }
+        constvars = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
         self._standing = [_standing(value, constvars) for value in observation.values]
         self._op_of = {place: node.op for node in observation.nodes for place in node.outputs}
 
@@ -260,4 +258,4 @@ def _source(frame: Frame | None) -> str:
 def _standing(value: Any, constvars: Mapping[int, Var]) -> Var | None:
     """The variable that a value is, or repeats."""
     x = value.operand if type(value) is Broadcast else value
-    return x if type(x) is Var else constvars.get(identity(x))
+    return x if type(x) is Var else constvars.get(id(x))

@@ -16,7 +16,6 @@ from aesara.tensor.subtensor import (
 )
 from aesara.tensor.type_other import SliceType
 
-from jaxprgen._jax import identity
 from jaxprgen.emit import bounded
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
@@ -201,7 +200,7 @@ def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[i
     found: dict[int, int] = {}
     for position, entry in enumerate(entries, first):
         if type(entry) is ga.Places:
-            found.update(zip(map(identity, entry.arrays), entry.shape, strict=True))
+            found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
         maker, output = ctx.producer(position) or (None, 0)
         if maker and isinstance(maker.node.op, Nonzero):
             mask = ctx.driver.values[maker.inputs[0]]

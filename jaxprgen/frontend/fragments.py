@@ -87,7 +87,7 @@ class _Record(NamedTuple):
 
     values: Sequence[Any]
     variables: Sequence[Var]
-    arrays: Mapping[Var, tuple[Array, bool]]
+    constants: Mapping[Var, tuple[Array, bool]]
     equations: Sequence[JaxprEqn]
     made_once: Sequence[tuple[Any, Any]]
     source_info: SourceInfo
@@ -100,11 +100,8 @@ class _Record(NamedTuple):
         It is not if it reads other variables, if equations have lines of their own, as those in
         programs inside of them have, or if something else than broadcasts is made once for all.
         """
-        arrays, template = self.arrays, list[Any]()
-        operands = (x for eqn in self.equations for x in eqn.invars)
-        read = dict.fromkeys(x for x in operands if type(x) is Var and x in arrays)
-        inputs = dict.fromkeys((*self.variables, *read))
-        numbers = {v: i for i, v in enumerate(inputs)}
+        numbers = {v: i for i, v in enumerate((*self.variables, *self.constants))}
+        template: Template = []
         for eqn in self.equations:
             operands = [numbers.get(x) if type(x) is Var else x for x in eqn.invars]
             if any(x is None for x in operands) or eqn.source_info is not self.source_info:
@@ -131,12 +128,12 @@ class _Record(NamedTuple):
                 return None
             filled, x = value
             fills.append((numbers[x] if type(x) is Var else x, key[2], numbers[filled]))
-        constants = [arrays[v] for v in list(inputs)[len(self.variables) :]]
+        constants = list(self.constants.values())
         return Fragment(constants, template, results, fills, self.announced, self.values)
 
 
 class Fragments:
-    """The fragments of one plan, under one of JAX's settings."""
+    """The fragments of one plan, under certain settings."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, _Record | Fragment | None] = {}
@@ -162,8 +159,14 @@ class Fragments:
             return
         variables = key_of(0, values)[1]
         equations, made_once = b.since(since)
+        constants = {
+            x: b.arrays[x]
+            for eqn in equations
+            for x in eqn.invars
+            if type(x) is Var and x in b.arrays and x not in variables
+        }
         self._found[key] = _Record(
-            values, variables, b.arrays, equations, made_once, b.source_info, results, announced
+            values, variables, constants, equations, made_once, b.source_info, results, announced
         )
 
 

@@ -115,7 +115,7 @@ class Plan:
     _fragments: dict[Hashable, Fragments] = field(default_factory=dict[Hashable, Fragments])
 
     def fragments_of(self, settings: Hashable) -> Fragments:
-        """What rules emitted before, under JAX's settings."""
+        """What rules emitted before, under settings that change programs."""
         return self._fragments.setdefault(settings, Fragments())
 
     @functools.cached_property

@@ -104,9 +104,9 @@ class Lowering:
         self._announced: list[str] = []
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
-        self._fragments = self._fragments_for(values) if builder.plain else None
         wide = _jax.x64_enabled() if wide is None else wide
         self._wide = wide
+        self._fragments = self._fragments_for(values) if builder.plain else None
         self._steps = plan.steps if wide else plan.narrow_steps
         self.values: list[Any] = plan.values.copy()
         for position, (declared, place) in enumerate(
@@ -132,8 +132,8 @@ class Lowering:
 
     def _fragments_for(self, values: Mapping[int, Any]) -> Fragments:
         """The plan's; those for known values, which may be large, do not outlive this run."""
-        lasting = all(type(x) is Var for x in values.values())
-        return self.plan.fragments_of(self.builder.settings) if lasting else Fragments()
+        known = any(type(x) is not Var for x in values.values())
+        return Fragments() if known else self.plan.fragments_of((self.builder.settings, self._wide))
 
     def _admit(self, x: Var, dtype: np.dtype[Any]) -> Any:
         """An argument as its input declares it: in that dtype, and strongly typed."""

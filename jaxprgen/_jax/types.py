@@ -101,10 +101,10 @@ def interned(aval: ShapedArray) -> ShapedArray:
 
 
 def type_of(x: Any) -> ShapedArray:
-    """The aval of an argument."""
+    """The aval of an argument; equal ones are the same object."""
     if type(x) is np.ndarray and ambient_mesh_is_empty():  # Looked up: 10 µs less.
         return array_type(x.shape, canonicalize_dtype(x.dtype))
-    return _core.shaped_abstractify(x)  # type: ignore[return-value]
+    return interned(_core.shaped_abstractify(x))  # type: ignore[arg-type]
 
 
 def is_readable(x: Any) -> bool:

@@ -63,7 +63,7 @@ class Builder:
     )
 
     def __init__(self, input_types: Iterable[ShapedArray] = ()) -> None:
-        self._inputs = [Var(_jax.interned(aval)) for aval in input_types]
+        self._inputs = [Var(aval) for aval in input_types]
         self._constants: dict[Any, tuple[Var, Any]] = {}
         self.arrays: dict[Var, tuple[Any, bool]] = {}
         self._equations: list[JaxprEqn] = []

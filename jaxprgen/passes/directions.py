@@ -29,6 +29,8 @@ class ReverseScan:
 
 
 def _turned(program: ClosedJaxpr) -> ClosedJaxpr:
+    if all(eqn.primitive.name != "scan" for eqn in program.jaxpr.eqns):
+        return program
     found = _Turning(program.jaxpr.eqns, program.jaxpr.outvars).program()
     return program if found is None else with_equations(program, *found)
 

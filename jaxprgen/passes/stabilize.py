@@ -13,6 +13,7 @@ from jaxprgen.emit import special, stable
 from jaxprgen.passes.contractions import UNTRANSPOSED
 from jaxprgen.passes.simplify import EXACT
 from jaxprgen.rewrite import Operand, table
+from jaxprgen.rewrite.index import index_of
 from jaxprgen.rewrite.terms import (
     Call,
     Param,
@@ -201,3 +202,4 @@ class Stabilize:
 
 
 _RULES = EXACT + UNTRANSPOSED + STABLE + GRADIENTS
+index_of(_RULES)  # Made here, and not while somebody waits for a first program.

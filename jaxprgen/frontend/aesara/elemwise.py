@@ -56,14 +56,14 @@ def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     scalar_op = step.node.op
     if isinstance(scalar_op, Elemwise):
         scalar_op = scalar_op.scalar_op
+    rule = _rule_by_type(type(scalar_op))
     for x in xs:
-        if type(x) is Var:
+        if type(x) is Var or rule in scalar.PASSING:
             break
     else:
         folded = _fold(ctx, xs)
         if folded is not None:
             return folded
-    rule = _rule_by_type(type(scalar_op))
     if rule is not None:
         return rule(builder, step.types[0].dtype, scalar_op, *xs)  # type: ignore[union-attr]
     if isinstance(scalar_op, Composite):

@@ -7,6 +7,7 @@ making a fresh variable and appending; `Builder.build` is the only exit.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -97,8 +98,8 @@ class Builder:
     def since(self, mark: Mark) -> tuple[list[JaxprEqn], list[tuple[Any, Any]]]:
         """The equations since a mark, and what was made `once`, with its keys."""
         equations, made = mark
-        new = list(self._memo.items())[made:] if made < len(self._memo) else []
-        return self._equations[equations:], new
+        newest = itertools.islice(reversed(self._memo.items()), len(self._memo) - made)
+        return self._equations[equations:], [*newest][::-1]
 
     # --- Atoms ---------------------------------------------------------------------------
 
@@ -257,6 +258,7 @@ class Builder:
         """The constants, which are none any more, with what stands for them in ``outer``."""
         found: dict[Var, Atom] = {v: outer.constant(x) for v, x in self._constants.values()}
         self._constants.clear()
+        self.arrays.clear()
         return found
 
     def reads(self, outputs: Sequence[Atom]) -> set[Var]:

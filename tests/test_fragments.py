@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply
 from aesara.graph.op import Op
+from aesara.raise_op import Assert
 from catalogue import FAMILIES
 from catalogue.growing import Graph
 from hypothesis import HealthCheck, given, settings
@@ -120,6 +121,16 @@ def test_every_node_warns_for_itself():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Said once.
         f.jaxpr(X, 0, 1)
+
+
+def test_a_node_does_not_announce_what_the_next_one_does():
+    f = jaxprgen.compile([x], Assert("positive")(x, at.all(x > 0)))
+    with pytest.warns(RuntimeCheckWarning):
+        f.jaxpr(X)
+    f.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f.jaxpr(X)
 
 
 def test_checks_are_emitted_for_every_node():

@@ -189,7 +189,7 @@ class Lowering:
                 for place, value, declared in zip(outputs, results, types):  # noqa: B905
                     values[place] = value if declared is None else checked(value, declared)
                 if fragments is not None and key is not None and not self._looks_further:
-                    fragments.keep(key, builder, mark, xs, results, self._announced)
+                    fragments.keep(key, builder, mark, xs, results, tuple(self._announced))
                 first = results[0] if results else None
                 if type(first) is not Var and isinstance(first, (Selected, Deferred)):
                     self._special = True

@@ -15,6 +15,8 @@ from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.frontend.context import RuleContext
 from jaxprgen.frontend.graph import Plan, Step
 from jaxprgen.frontend.registry import Rule
+from jaxprgen.ir import Builder
+from jaxprgen.ir.builder import Mark
 from jaxprgen.options import Options
 from jaxprgen.specialize import Specialization, Specializer
 
@@ -45,7 +47,7 @@ class Node(NamedTuple):
     nbytes
         The size of what its equations compute, in bytes.
     seconds
-        The time its rule took.
+        The time its rule took; none if what a node like it emitted was repeated.
     """
 
     op: str
@@ -100,8 +102,8 @@ def observe(
 ) -> Observation:
     """Emit a plan anew for these arguments, and watch."""
     watch = _Watch()
-    steps = tuple(step._replace(rule=watch.rule(step.rule), kind=None) for step in plan.steps)
-    watched = replace(plan, steps=steps)
+    steps = tuple(step._replace(rule=watch.rule(step.rule)) for step in plan.steps)
+    watched = replace(plan, steps=steps, watch=watch.repeated)
     program = Specializer(watched, options, observing=True)(operands, shared)
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
     assert values is not None
@@ -152,6 +154,10 @@ class _Watch:
 
         watched.watch = self.rule  # type: ignore[attr-defined]
         return watched
+
+    def repeated(self, node: Any, builder: Builder, since: Mark) -> None:
+        """Note a node whose rule was not called: what one like it emitted was repeated."""
+        self._called[id(node)] = _Rule(builder.since(since)[0], False, 0.0)
 
     def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
         """Find the node of each equation that is kept. One that spells out an output that is a

@@ -190,6 +190,16 @@ def test_there_is_a_limit_to_what_is_kept(monkeypatch):
     assert_repeats([x, y], [z * 2], [X, X])
 
 
+def test_a_report_is_of_the_program_that_is_called():
+    ones = [at.ones_like(v) for v in (x, y)]
+    f = jaxprgen.compile([x, y], [at.tanh(x), at.tanh(y), *ones], passes=())
+    observed = f.observe(X, X)
+    assert str(observed.closed_jaxpr) == str(f.jaxpr(X, X))
+    tanhs = [node for node in observed.nodes if "tanh" in node.op]
+    assert [[str(e.primitive) for e in node.equations] for node in tanhs] == [["tanh"]] * 2
+    assert tanhs[0].seconds > 0 == tanhs[1].seconds
+
+
 def test_settings_have_fragments_of_their_own():
     f = jaxprgen.compile([x, y], at.dot(x, y), passes=())
     plain = str(f.jaxpr(X, X))

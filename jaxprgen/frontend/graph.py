@@ -13,6 +13,8 @@ import numpy as np
 from jaxprgen._jax import NARROW, SourceInfo
 from jaxprgen.frontend.fragments import Fragments
 from jaxprgen.frontend.registry import Rule
+from jaxprgen.ir import Builder
+from jaxprgen.ir.builder import Mark
 
 
 class OutputType(NamedTuple):
@@ -112,6 +114,8 @@ class Plan:
     inner: Callable[[Any], Plan] | None = None
     """Gives the plan of a graph inside of an Op, made once."""
     generators: tuple[int, ...] = ()
+    watch: Callable[[Any, Builder, Mark], None] | None = None
+    """Called with nodes whose rule was not, as equations were repeated: those since a mark."""
     _fragments: dict[Hashable, Fragments] = field(default_factory=dict[Hashable, Fragments])
 
     def fragments_of(self, settings: Hashable) -> Fragments:

@@ -99,8 +99,7 @@ class Lowering:
         self._ask = ask
         self._hindrance = hindrance
         self._decisions = decisions or Decisions(frozenset(), {}, [])
-        self.asked = False
-        self._looks_further = False
+        self.asked = self._looks_further = False
         self._announced: list[str] = []
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
@@ -109,9 +108,8 @@ class Lowering:
         self._fragments = self._fragments_for(values) if builder.plain else None
         self._steps = plan.steps if wide else plan.narrow_steps
         self.values: list[Any] = plan.values.copy()
-        for position, (declared, place) in enumerate(
-            zip(plan.inputs, plan.input_places, strict=True)
-        ):
+        declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
+        for position, (declared, place) in enumerate(declared_inputs):
             builder.source_info = plan.source_infos[place]
             self.values[place] = (
                 values[position]
@@ -156,7 +154,7 @@ class Lowering:
     def lower_steps(self, steps: Iterable[Step]) -> None:
         """Lower these steps, which gives `values`."""
         values, builder, evaluate = self.values, self.builder, self.plan.library.evaluate
-        fragments = self._fragments
+        fragments, watch = self._fragments, self.plan.watch
         for step in steps:
             node, rule, folds, kind, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
@@ -164,15 +162,17 @@ class Lowering:
             if kind is not None and fragments is not None and not self._special:
                 key, variables = key_of(kind, xs)
                 fragment = fragments.find(key)
+                mark = builder.mark
                 repeated = fragment and fragment.repeat(builder, variables)
                 if fragment is not None and repeated is not None:
                     for place, value in zip(outputs, repeated):  # noqa: B905
                         values[place] = value
                     for message in fragment.announced:
                         self._announce(node, message)
+                    if watch is not None:
+                        watch(node, builder, mark)
                     continue
                 self._looks_further, self._announced = False, []
-                mark = builder.mark
             try:
                 if self._special:
                     rule, xs = self._rule_for(rule, node, xs)

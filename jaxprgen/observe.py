@@ -157,7 +157,7 @@ class _Watch:
 
     def repeated(self, node: Any, builder: Builder, since: Mark) -> None:
         """Note a node whose rule was not called: what one like it emitted was repeated."""
-        self._called[id(node)] = _Rule(builder.since(since)[0], False, 0.0)
+        self._called[id(node)] = _Rule(builder.since(since).equations, False, 0.0)
 
     def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
         """Find the node of each equation that is kept. One that spells out an output that is a

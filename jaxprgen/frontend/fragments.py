@@ -7,15 +7,15 @@ then differs by its variables alone, and to repeat it takes a fraction of what t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import JaxprEqn, SourceInfo, Var, has_no_lines, identity, sub_jaxprs
+from jaxprgen._jax import SourceInfo, Var, has_no_lines, identity, sub_jaxprs
 from jaxprgen.emit.values import Array, Broadcast, Shape, fill_key
 from jaxprgen.ir import Builder
-from jaxprgen.ir.builder import Mark, Template
+from jaxprgen.ir.builder import Made, Mark, Template
 
 _MOST = 4096
 """Fragments up to which they are kept: a few megabytes."""
@@ -34,7 +34,8 @@ class Fragment(NamedTuple):
     Attributes
     ----------
     constants
-        Arrays that stand for the last inputs, and whether for all that are equal.
+        Arrays that stand for the last inputs, in the order in which they are asked for, and
+        whether for all that are equal.
     template
         The equations, as `Builder.repeat` takes them.
     results
@@ -87,9 +88,7 @@ class _Record(NamedTuple):
 
     values: Sequence[Any]
     variables: Sequence[Var]
-    constants: Mapping[Var, tuple[Array, bool]]
-    equations: Sequence[JaxprEqn]
-    made_once: Sequence[tuple[Any, Any]]
+    made: Made
     source_info: SourceInfo
     results: Sequence[Any]
     announced: Sequence[str]
@@ -100,9 +99,10 @@ class _Record(NamedTuple):
         It is not if it reads other variables, if equations have lines of their own, as those in
         programs inside of them have, or if something else than broadcasts is made once for all.
         """
-        numbers = {v: i for i, v in enumerate((*self.variables, *self.constants))}
+        asked = {v: (x, equal) for v, x, equal in self.made.constants if v not in self.variables}
+        numbers = {v: i for i, v in enumerate((*self.variables, *asked))}
         template: Template = []
-        for eqn in self.equations:
+        for eqn in self.made.equations:
             operands = [numbers.get(x) if type(x) is Var else x for x in eqn.invars]
             if any(x is None for x in operands) or eqn.source_info is not self.source_info:
                 return None
@@ -123,12 +123,12 @@ class _Record(NamedTuple):
             else:
                 return None
         fills: list[tuple[Any, Shape, int]] = []
-        for key, value in self.made_once:
+        for key, value in self.made.once:
             if key[0] != "broadcast":
                 return None
             filled, x = value
             fills.append((numbers[x] if type(x) is Var else x, key[2], numbers[filled]))
-        constants = list(self.constants.values())
+        constants = list(asked.values())
         return Fragment(constants, template, results, fills, self.announced, self.values)
 
 
@@ -158,16 +158,8 @@ class Fragments:
         if key in self._found or len(self._found) >= _MOST:
             return
         variables = key_of(0, values)[1]
-        equations, made_once = b.since(since)
-        constants = {
-            x: b.arrays[x]
-            for eqn in equations
-            for x in eqn.invars
-            if type(x) is Var and x in b.arrays and x not in variables
-        }
-        self._found[key] = _Record(
-            values, variables, constants, equations, made_once, b.source_info, results, announced
-        )
+        made = b.since(since)
+        self._found[key] = _Record(values, variables, made, b.source_info, results, announced)
 
 
 def key_of(kind: int, values: Sequence[Any]) -> tuple[Hashable, list[Var]]:

@@ -37,6 +37,7 @@ from jaxprgen.frontend.registry import (
     static_inputs,
 )
 from jaxprgen.ir import Builder
+from jaxprgen.ir.builder import START
 
 NONE: Mapping[int, Any] = MappingProxyType({})
 
@@ -103,10 +104,9 @@ class Lowering:
         self._announced: list[str] = []
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
-        wide = _jax.x64_enabled() if wide is None else wide
-        self._wide = wide
+        self._wide = _jax.x64_enabled() if wide is None else wide
         self._fragments = self._fragments_for(values) if builder.plain else None
-        self._steps = plan.steps if wide else plan.narrow_steps
+        self._steps = plan.steps if self._wide else plan.narrow_steps
         self.values: list[Any] = plan.values.copy()
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
         for position, (declared, place) in enumerate(declared_inputs):
@@ -158,11 +158,12 @@ class Lowering:
         for step in steps:
             node, rule, folds, kind, inputs, outputs, types, builder.source_info = step
             xs = [values[place] for place in inputs]
-            key, mark = None, (0, 0)
+            key, mark = None, START
             if kind is not None and fragments is not None and not self._special:
                 key, variables = key_of(kind, xs)
                 fragment = fragments.find(key)
-                mark = builder.mark
+                if fragment is None or watch is not None:
+                    mark = builder.mark
                 repeated = fragment and fragment.repeat(builder, variables)
                 if fragment is not None and repeated is not None:
                     for place, value in zip(outputs, repeated):  # noqa: B905
@@ -294,8 +295,7 @@ class Lowering:
         raise ValueNeededError(needed, where, step.node)
 
     def _describe(self, step: Step) -> str:
-        inputs = [self.values[place] for place in step.inputs]
-        return self.plan.library.describe(step.node, inputs)
+        return self.plan.library.describe(step.node, [self.values[place] for place in step.inputs])
 
     def _values(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,8 +24,36 @@ from jaxprgen.ir.verify import verify
 Atom: TypeAlias = Var | Literal
 Template: TypeAlias = list[tuple[Primitive, dict[str, Any], Any, list[Any], list[Any]]]
 """Equations: primitives, parameters, effects, operands (variables by their numbers), types."""
-Mark: TypeAlias = tuple[int, int]
-"""How many equations there are, and how much was made once."""
+
+
+class Mark(NamedTuple):
+    """How many equations there are, how much was made once, how often a constant was asked for."""
+
+    equations: int
+    once: int
+    constants: int
+
+
+START = Mark(0, 0, 0)
+
+
+class Made(NamedTuple):
+    """What came to a builder since a mark.
+
+    Attributes
+    ----------
+    equations
+        The equations.
+    once
+        What was made `Builder.once`, with its keys.
+    constants
+        Those that were asked for, old ones as well: variables, arrays, whether for all that are
+        ``equal``.
+    """
+
+    equations: list[JaxprEqn]
+    once: list[tuple[Any, Any]]
+    constants: list[tuple[Var, Any, bool]]
 
 
 class Builder:
@@ -46,17 +74,15 @@ class Builder:
         The name and the line of the user's that following equations get.
     inlined
         How many programs were inlined.
-    arrays
-        The constants by their variables, and whether each stands for all that are `equal`.
     """
 
     __slots__ = (
+        "_asked",
         "_constants",
         "_context",
         "_equations",
         "_inputs",
         "_memo",
-        "arrays",
         "inlined",
         "plain",
         "settings",
@@ -66,7 +92,7 @@ class Builder:
     def __init__(self, input_types: Iterable[ShapedArray] = ()) -> None:
         self._inputs = [Var(aval) for aval in input_types]
         self._constants: dict[Any, tuple[Var, Any]] = {}
-        self.arrays: dict[Var, tuple[Any, bool]] = {}
+        self._asked: list[tuple[Var, Any, bool]] = []
         self._equations: list[JaxprEqn] = []
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
@@ -93,13 +119,14 @@ class Builder:
     @property
     def mark(self) -> Mark:
         """How far the program is now."""
-        return len(self._equations), len(self._memo)
+        return Mark(len(self._equations), len(self._memo), len(self._asked))
 
-    def since(self, mark: Mark) -> tuple[list[JaxprEqn], list[tuple[Any, Any]]]:
-        """The equations since a mark, and what was made `once`, with its keys."""
-        equations, made = mark
-        newest = itertools.islice(reversed(self._memo.items()), len(self._memo) - made)
-        return self._equations[equations:], [*newest][::-1]
+    def since(self, mark: Mark) -> Made:
+        """What there is since a mark."""
+        newest = itertools.islice(reversed(self._memo.items()), len(self._memo) - mark.once)
+        return Made(
+            self._equations[mark.equations :], [*newest][::-1], self._asked[mark.constants :]
+        )
 
     # --- Atoms ---------------------------------------------------------------------------
 
@@ -121,7 +148,7 @@ class Builder:
             dtype = _jax.canonicalize_dtype(value.dtype)
             known = Var(self.array_type(value.shape, dtype)), value
             self._constants[key] = known
-            self.arrays[known[0]] = value, equal
+        self._asked.append((known[0], value, equal))
         return known[0]
 
     def array_type(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
@@ -258,7 +285,6 @@ class Builder:
         """The constants, which are none any more, with what stands for them in ``outer``."""
         found: dict[Var, Atom] = {v: outer.constant(x) for v, x in self._constants.values()}
         self._constants.clear()
-        self.arrays.clear()
         return found
 
     def reads(self, outputs: Sequence[Atom]) -> set[Var]:

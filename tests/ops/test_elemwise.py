@@ -87,6 +87,15 @@ def test_sizes_that_do_not_broadcast():
         f(np.zeros(2), np.zeros(3))
 
 
+@pytest.mark.parametrize("number", [np.inf, np.nan, 300.0])
+def test_a_known_number_out_of_range_is_converted_as_an_array_of_it(number):
+    x = at.vector("x")
+    f = jaxprgen.compile([x], at.cast(at.second(x, number), "int8"))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(f(np.ones(2)), np.full(2, number).astype("int8"))
+    assert (f(np.ones(0)).dtype, f(np.ones(0)).shape) == (np.int8, (0,))
+
+
 def test_what_is_repeated_is_computed_once():
     x = at.vector("x")
     f = assert_agrees([x], [at.exp(at.alloc(x, 1000, 3)) + 1], [np.arange(3.0)])

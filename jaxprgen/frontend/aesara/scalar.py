@@ -221,8 +221,11 @@ def _identity(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
     return x
 
 
-PASSING = frozenset((_identity, _second))
-"""The rules that give what they get: of known numbers nothing has to be computed."""
+PASSING = frozenset((_identity, _second, _cast))
+"""The rules that give what they get, converted at most, which NumPy does for any known number.
+
+(Aesara's scalar functions refuse what is out of range, and a number may be repeated no times.)
+"""
 
 RULES: dict[type, ScalarRule] = {
     **{

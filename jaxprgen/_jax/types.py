@@ -102,7 +102,7 @@ def interned(aval: ShapedArray) -> ShapedArray:
 
 def type_of(x: Any) -> ShapedArray:
     """The aval of an argument; equal ones are the same object."""
-    if type(x) is np.ndarray and ambient_mesh_is_empty():  # Looked up: 10 µs less.
+    if type(x) is np.ndarray and ambient_mesh_is_empty():  # Looked up: 2 µs less.
         return array_type(x.shape, canonicalize_dtype(x.dtype))
     return interned(_core.shaped_abstractify(x))  # type: ignore[arg-type]
 

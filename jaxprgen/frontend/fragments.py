@@ -18,7 +18,7 @@ from jaxprgen.ir import Builder
 from jaxprgen.ir.builder import Made, Mark, Template
 
 _MOST = 4096
-"""Fragments up to which they are kept: a few megabytes."""
+"""Fragments up to which they are kept: beyond, memory would grow with the graph."""
 
 
 class _Repeated(NamedTuple):

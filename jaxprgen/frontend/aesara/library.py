@@ -170,7 +170,7 @@ def failed_check(op: CheckAndRaise) -> FailedAssertionError:
 def _ufunc_of(node: Apply) -> np.ufunc | None:
     """What `Elemwise.perform` of inexact numbers calls, if that is a function of NumPy's.
 
-    The rest of it, and what has to be prepared for it, takes ten times as long.
+    The rest of it, and what has to be prepared for it, takes 75 µs more.
     """
     if type(node.op) is not Elemwise or node.inputs[0].type.dtype not in _INEXACT:
         return None

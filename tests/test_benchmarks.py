@@ -68,9 +68,7 @@ def test_figures_are_ratios_beside_their_goals(compare, folder):
     # (0.05 + 0.1 + 0.05 + 0.5) / (0.25 + 1), and with 0.25 more.
     waits = [found[f"all before {what} ÷ lowering and XLA by hand"] for what in ("lowering", "XLA")]
     assert [wait.values for wait in waits] == [pytest.approx({"chain": x}) for x in (0.56, 0.76)]
-    assert (
-        "emission of an equation, once more ÷ copying it" not in found
-    )  # Nothing of it was measured.
+    assert "emission of an equation, again ÷ copying it" not in found  # Nothing of it was measured.
 
 
 def test_a_page_says_what_failed(compare, folder):

@@ -89,9 +89,7 @@ def figures(records: Records) -> list[Figure]:
 
     ours = {name: record for name in WHOLE if (record := records.get(name, "jaxprgen"))}
     found = [
-        Figure(
-            "emission of an equation, again ÷ copying it", 4, True, emission(ours, "emission")
-        ),
+        Figure("emission of an equation, again ÷ copying it", 4, True, emission(ours, "emission")),
         Figure("… the first time of a plan ÷ copying it", 4, True, emission(ours, "first")),
         Figure("radon: tracing by others, cold ÷ our emission, cold", 10, False, tracing(records)),
         Figure(

@@ -83,6 +83,11 @@ def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
     return True
 
 
+def are_own(args: Sequence[Any]) -> bool:
+    """Whether all are JAX's own arrays, and none counts as a Python scalar."""
+    return all(type(x) in OWN_TYPES and not x.aval.weak_type for x in args)
+
+
 def _accept_key(x: Any) -> Any:
     """A key, typed or of unsigned integers, as JAX takes it."""
     dtype = getattr(x, "dtype", None)

@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 
+from jaxprgen._jax import jit_or_else
+from jaxprgen.arguments import are_own
 from jaxprgen.data import to_device, types_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.options import Options
@@ -61,6 +63,23 @@ class Dispatcher:
         """Run on arguments that are no tracers, and values of the shared variables."""
         self._asking.shared = shared
         return as_listed(self._jitted(*self._on_device, *on_device, *operands))
+
+    def or_else(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """`run` for JAX's own arrays, and another function where it cannot say what is wrong.
+
+        That is asked about all else. For JAX takes arguments of one type alike, but of scalars
+        the value may not fit, and a masked array is no NumPy array.
+        """
+        before = len(self._on_device)
+        if not before:
+            return jit_or_else(self._jitted, are_own, call, JaxprGenError)
+        found = jit_or_else(
+            self._jitted,
+            lambda args: are_own(args[before:]),
+            lambda *args, **named: call(*args[before:], **named),
+            JaxprGenError,
+        )
+        return functools.partial(found, *self._on_device)
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """JAX's lowered form of what a call runs; operands may be `jax.ShapeDtypeStruct`."""

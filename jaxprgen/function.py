@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments import OWN_TYPES, accept, are_plain
+from jaxprgen.arguments import accept, are_plain
 from jaxprgen.collecting import collecting_later
 from jaxprgen.data import to_device
 from jaxprgen.dispatch import Dispatcher, OtherProgramError
@@ -31,9 +31,11 @@ _ABSTRACT = (_jax.Tracer, jax.ShapeDtypeStruct)
 
 
 class CacheInfo(NamedTuple):
-    """Statistics of a compiled function's specializations, as `functools.lru_cache` has them."""
+    """Statistics of a compiled function's specializations, as `functools.lru_cache` has them.
 
-    hits: int
+    Hits are not among them: most calls are JAX's alone, and nothing here sees them.
+    """
+
     misses: int
     currsize: int
 
@@ -56,6 +58,15 @@ class CompiledFunction:
         Shapes that meet in a node do not agree, or a known index lies outside its axis.
     """
 
+    # What is called is read from a slot, which takes no Python, and soon is a function of JAX's:
+    # a method would be 2 to 3 of the 25 µs that a call takes.
+    __slots__ = {
+        "__call__": "Run on arguments, or record the program where one of them is a tracer.",
+        "__dict__": "",
+        "__weakref__": "",
+    }
+    __call__: Callable[..., Any]
+
     def __init__(
         self,
         plan: Plan,
@@ -73,7 +84,7 @@ class CompiledFunction:
         self._dispatcher: Dispatcher | None = None
         self._run: Callable[..., Any] | None = None
         self._dispatches = True  # Until a program needs more than types.
-        self._calls = 0
+        self.__call__ = self._call
         # What JAX, and `help`, take the names of arguments from.
         self.__signature__ = signature([i.name for i in plan.inputs])
         self._on_device: list[tuple[Any, Any]] = [(None, None)] * len(plan.shared)
@@ -111,23 +122,13 @@ class CompiledFunction:
         """The name, dtype and declared shape of every input."""
         return self._plan.inputs
 
-    def __call__(self, *args: Any) -> Any:
-        """Run on arguments, or record the program where one of them is a tracer."""
-        run = self._run
-        if run is not None:  # By 3 µs the shorter way, and by 7 for NumPy's arrays.
-            for x in args:
-                if type(x) not in OWN_TYPES:
-                    plain = are_plain(args, self._dtypes)
-                    break
-            else:
-                plain = True
-            if plain:
-                try:
-                    given = run(*args)
-                    self._calls += 1
-                    return given
-                except JaxprGenError:  # Said below, with the arguments themselves.
-                    pass
+    def _call(self, *args: Any) -> Any:
+        """A call with arguments of which JAX's cache has seen none like them, or takes none."""
+        if self._run is not None and are_plain(args, self._dtypes):  # Shorter by 7 µs.
+            try:
+                return self._run(*args)
+            except JaxprGenError:  # Said below, with the arguments themselves.
+                pass
         return as_given(self.results(*args))
 
     def results(self, *args: Any) -> list[Any]:
@@ -136,16 +137,13 @@ class CompiledFunction:
         operands = args if plain else self.accepted(args)
         shared, on_device = self._shared_values() if self._plan.shared else ((), ())
         if plain or (self._dispatches and not any(isinstance(x, _ABSTRACT) for x in operands)):
-            outputs = self._dispatch(operands, shared, on_device)
-        elif any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
+            return self._dispatch(operands, shared, on_device)
+        if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
             raise ArgumentTypeError(
                 f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
                 "values; its methods jaxpr, lower and report can."
             )
-        else:
-            outputs = self._specializer(operands, shared)(operands, on_device)
-        self._calls += 1
-        return outputs
+        return self._specializer(operands, shared)(operands, on_device)
 
     def _dispatch(
         self, operands: Sequence[Any], shared: Sequence[Any], on_device: Sequence[Any]
@@ -155,13 +153,15 @@ class CompiledFunction:
             if self._dispatcher is None:
                 self._dispatcher = self._new_dispatcher(self.accepted(operands), shared)
             outputs = self._dispatcher(operands, shared, on_device)
-            self._run = None if shared else self._dispatcher.run
+            if self._run is None and not shared:
+                self._run = self._dispatcher.run
+                self.__call__ = self._dispatcher.or_else(self._call)
             return outputs
         except JaxprGenError:
             # Outside of JAX's trace values are known, and what is wrong is better said.
             operands = self.accepted(operands)
             outputs = self._specializer(operands, shared)(operands, on_device)
-            self._dispatches, self._run = False, None
+            self._dispatches, self._run, self.__call__ = False, None, self._call
             return outputs
 
     def _new_dispatcher(self, operands: Sequence[Any], shared: Sequence[Any]) -> Dispatcher:
@@ -177,7 +177,6 @@ class CompiledFunction:
         """The program for arguments of these types: its inputs. Its constants are data."""
         operands = self.accepted(args)
         found = self._specializer(operands, [s.read() for s in self._plan.shared])
-        self._calls += 1
         return found.closed_jaxpr
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
@@ -196,7 +195,6 @@ class CompiledFunction:
             lowered = self._dispatcher.lower(operands, shared)
         except OtherProgramError:
             lowered = found.lower(operands, shared)
-        self._calls += 1
         return lowered
 
     def observe(self, *args: Any) -> Observation:
@@ -222,14 +220,14 @@ class CompiledFunction:
         return report_of(observation, lower if bare and not traced else None, self._plan_seconds)
 
     def cache_info(self) -> CacheInfo:
-        """Hits, misses and the number of programs emitted for different kinds of arguments."""
-        misses = self._specializer.misses
-        return CacheInfo(max(self._calls - misses, 0), misses, len(self._specializer))
+        """Misses and the number of programs emitted for different kinds of arguments."""
+        return CacheInfo(self._specializer.misses, len(self._specializer))
 
     def cache_clear(self) -> None:
         """Forget all programs; the next call emits anew."""
         self._specializer.clear()
-        self._dispatcher, self._run, self._dispatches, self._calls = None, None, True, 0
+        self._dispatcher, self._run, self._dispatches = None, None, True
+        self.__call__ = self._call
 
     def accepted(self, args: Sequence[Any]) -> list[Any]:
         """The arguments as programs take them, if they fit the inputs."""

@@ -44,10 +44,19 @@ def ours_takes(f, x):
 def refused(x, dtype, shape=()):
     """The message with which an argument is refused."""
     f, _ = identity(dtype, shape)
-    for takes in (f, f.jaxpr, f.lower, f.report):
-        with pytest.raises((ArgumentTypeError, ArgumentShapeError)) as caught:
-            takes(x)
-    return str(caught.value)
+    fits = np.ones([n or 1 for n in shape], dtype)
+    messages = set()
+    # Whatever JAX's cache may know, and then take for the same.
+    for known in (None, fits, jnp.asarray(fits), *([] if shape else [fits.item()])):
+        if known is not None:
+            assert_same(f(known), fits)
+            assert_same(f(jnp.asarray(known)), fits)
+        for takes in (f, f.jaxpr, f.lower, f.report):
+            with pytest.raises((ArgumentTypeError, ArgumentShapeError)) as caught:
+                takes(x)
+            messages.add(str(caught.value))
+    (message,) = messages
+    return message
 
 
 # --- Arrays -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Whole systems beside each other, from graphs to numbers: ``python benchmarks/bench.py``.
 
-Each workload and system is measured in processes of its own, that have imported everything and
-computed nothing; a figure is the median of repeats. Records are kept in a folder, as JSON, and
+Each workload and system is measured in processes of its own, started anew, that have imported
+everything and computed nothing; a figure is the median of repeats. Records are kept in a folder, as JSON, and
 ``--page`` makes docs/benchmarks.md and its plot of them. ``--only chain,radon`` and ``--systems``
 measure a part. What fails, or takes longer than is allowed, is said in its place.
 """
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "benchmarks"
-SLOW = 10.0
+SLOW = 15.0
 """Seconds beyond which a process is not repeated."""
 
 
@@ -55,8 +55,8 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
     from compare import measure
 
     path = folder / f"{cell.record}.{repeat}.json"
-    context = multiprocessing.get_context("forkserver")
-    process = context.Process(target=measure.run, args=(*cell, folder, path))
+    # Not forked: each page of memory that is written to would be copied first, a millisecond here.
+    process = multiprocessing.get_context("spawn").Process(target=measure.run, args=(*cell, folder, path))
     process.start()
     process.join(limit)
     if process.is_alive():
@@ -121,17 +121,13 @@ def main() -> None:
             for name in set(names) - known.keys():
                 parser.error(f"There is no {name}; there are {', '.join(known)}.")
         chosen = cells(*named)
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["compare.preload"])
         measure_all(chosen, options.repeats, options.folder, options.limit, not sys.stderr.isatty())
     text = page.write(options.folder, ROOT / "docs" if options.page else None)
     print(text)
 
 
 if __name__ == "__main__":
-    # Where the server of processes finds what it imports before them.
-    found = [str(Path(__file__).parent), str(ROOT), *os.environ.get("PYTHONPATH", "").split(":")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
+    sys.path.insert(0, str(ROOT))  # Processes have the same path.
     with tempfile.TemporaryDirectory() as compiled:
         # Peers compile nothing to C: what they make is JAX's. Aesara 2.9.3 cannot, on NumPy 2.
         for library in ("AESARA", "PYTENSOR"):

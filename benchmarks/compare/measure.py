@@ -30,7 +30,7 @@ EVENTS = {
 
 def run(workload: str, system: str, folder: Path, path: Path) -> None:
     """Measure, and write a record; of what fails, the error."""
-    import compare.preload  # noqa: F401  # It is, where the server of processes did.
+    import compare.preload  # noqa: F401
 
     try:
         measure = measure_calls if system == CALLS else measure_system

@@ -1,9 +1,9 @@
 """Whole systems beside each other, from graphs to numbers: ``python benchmarks/bench.py``.
 
 Each workload and system is measured in processes of its own, started anew, that have imported
-everything and computed nothing; a figure is the median of repeats. Records are kept in a folder, as JSON, and
-``--page`` makes docs/benchmarks.md and its plot of them. ``--only chain,radon`` and ``--systems``
-measure a part. What fails, or takes longer than is allowed, is said in its place.
+everything and computed nothing; a figure is the median of repeats. Records are kept in a folder, as
+JSON, and ``--page`` makes docs/benchmarks.md and its plot of them. ``--only chain,radon`` and
+``--systems`` measure a part. What fails, or takes longer than is allowed, is said in its place.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
 
     path = folder / f"{cell.record}.{repeat}.json"
     # Not forked: each page of memory that is written to would be copied first, a millisecond here.
-    process = multiprocessing.get_context("spawn").Process(target=measure.run, args=(*cell, folder, path))
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=measure.run, args=(*cell, folder, path))
     process.start()
     process.join(limit)
     if process.is_alive():

@@ -15,7 +15,7 @@ from typing import Any
 import aesara_graphs as graphs
 import jax
 import numpy as np
-from core import emission
+from core import making
 
 import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, array_type
@@ -121,7 +121,7 @@ def report_graphs() -> None:
         for label, passes in {"no passes": (), "DEFAULT": DEFAULT, **added()}.items():
             f = jaxprgen.compile(*graph, passes=passes)
             count = count_equations(f.jaxpr(*args))
-            print(f"{name:32}{label:32}{count:10}{emission(f, args, 5, 5) * 1e6:10.2f}")
+            print(f"{name:32}{label:32}{count:10}{making(f, args, 5, 5) * 1e6:10.2f}")
 
 
 def added() -> dict[str, tuple[Pass, ...]]:

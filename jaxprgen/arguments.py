@@ -22,7 +22,8 @@ from jaxprgen.frontend.graph import KEY, Input
 OWN_TYPES = frozenset({ArrayImpl, PRNGKeyArray})
 """The types of arrays that JAX takes as they are, of whatever dtype."""
 
-_ARRAYS = (jax.Array, np.ndarray, np.generic, Tracer, jax.ShapeDtypeStruct)
+# In this order: JAX's own class is asked in Python, whatever the array.
+_ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
 
 
 def accept(x: Any, declared: Input) -> Any:
@@ -38,33 +39,38 @@ def accept(x: Any, declared: Input) -> Any:
     """
     if declared.dtype is KEY:
         return _accept_key(x)
-    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
-        x = _python_scalar(x, declared)
-    elif not isinstance(x, _ARRAYS):
-        raise ArgumentTypeError(
-            f"Input {declared.name!r} got {_a(type(x).__name__)}, not an array. "
-            "Convert it with numpy.asarray."
-        )
-    elif type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-        raise ArgumentTypeError(
-            f"Input {declared.name!r} got a masked array, whose mask would be lost. "
-            "Fill it with .filled()."
-        )
-    elif x.dtype != declared.dtype:
-        x = _converted(x, declared)
+    if type(x) is not np.ndarray or x.dtype != declared.dtype:
+        x = _as_array(x, declared)
     shape = x.shape
     if len(shape) != len(declared.shape):
         raise ArgumentShapeError(
             f"Input {declared.name!r} has {_count(len(declared.shape), 'dimension')}, but the "
             f"argument has {len(shape)}: its shape is {tuple(shape)}."
         )
-    for axis, (size, wanted) in enumerate(zip(shape, declared.shape, strict=True)):
-        if wanted is not None and size != wanted:
+    for axis, wanted in enumerate(declared.shape):
+        if wanted is not None and shape[axis] != wanted:
             raise ArgumentShapeError(
                 f"Input {declared.name!r} is declared with size {wanted} along axis {axis}, but "
                 f"the argument's shape is {tuple(shape)}."
             )
     return x
+
+
+def _as_array(x: Any, declared: Input) -> Any:
+    """An argument as an array whose values its input's dtype can hold."""
+    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        return _python_scalar(x, declared)
+    if not isinstance(x, _ARRAYS):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} got {_a(type(x).__name__)}, not an array. "
+            "Convert it with numpy.asarray."
+        )
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} got a masked array, whose mask would be lost. "
+            "Fill it with .filled()."
+        )
+    return x if x.dtype == declared.dtype else _converted(x, declared)
 
 
 def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:

@@ -239,7 +239,7 @@ class Specializer:
         StaticShapeError
             A shape depends on the value of an argument that has none: a tracer.
         """
-        types = tuple(_jax.type_of(x) for x in operands)
+        types = _jax.types_of(operands)
         kind = (types, tuple((a.shape, a.dtype) for a in shared), _jax.trace_context())
         arguments = [*operands, *shared]
         family = self._families.get(kind)

@@ -35,7 +35,8 @@ def folder(tmp_path):
                     "jaxprgen": {"wall": 20, "cpu": 13, "thread": 12},
                     "bare": {"wall": 10, "cpu": 9, "thread": 9},
                 }
-            }
+            },
+            "above bare": 3,
         },
         "machine": {
             "processor": "an abacus",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import resource
 import statistics
 import textwrap
@@ -151,52 +152,51 @@ def _is_program(x: Any) -> bool:
     return hasattr(getattr(x, "jaxpr", x), "eqns")
 
 
-def cost(
-    functions: dict[str, Callable[..., Any]], args: Sequence[Any], rounds: int = 100
-) -> dict[str, dict[str, float]]:
-    """Microseconds of a call of each with its result: the median over rounds, in turn.
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time, "thread": time.thread_time}
+"""What calls are timed by: the clock, all the process's threads on processors, the one that calls."""
 
-    "wall" is by the clock, "cpu" the time of all the process's threads on processors, "thread" that
-    of the one that calls.
+
+def timed(function: Callable[..., Any], args: Sequence[Any], repeats: int) -> list[float]:
+    """Microseconds of a call with its result, by each clock."""
+    before = [clock() for clock in CLOCKS.values()]
+    for _ in range(repeats):
+        jax.block_until_ready(function(*args))
+    after = [clock() for clock in CLOCKS.values()]
+    return [1e6 * (y - x) / repeats for x, y in zip(before, after, strict=True)]
+
+
+def cost(function: Callable[..., Any], args: Sequence[Any], rounds: int = 100) -> dict[str, float]:
+    """Microseconds of a call with its result: the median over rounds."""
+    repeats = _repeats(function, args)
+    return _medians([timed(function, args, repeats) for _ in range(rounds)])
+
+
+def costs_in_turn(
+    functions: dict[str, Callable[..., Any]], args: Sequence[Any], seconds: float = 3
+) -> dict[str, Any]:
+    """What calls of several functions cost: medians over single calls, of each in turn.
+
+    In any order, so that none has the same one before it each time. And by how many microseconds
+    of the thread a call is "above bare", in the median: it varies by more than that.
     """
-    clocks = {"wall": time.perf_counter, "cpu": time.process_time, "thread": time.thread_time}
-    repeats = {name: _repeats(f, args) for name, f in functions.items()}
+    order, shuffle = list(functions), random.Random(0).shuffle
     taken: dict[str, list[list[float]]] = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, f in functions.items():
-            before = [clock() for clock in clocks.values()]
-            for _ in range(repeats[name]):
-                jax.block_until_ready(f(*args))
-            after = [clock() for clock in clocks.values()]
-            spent = [y - x for x, y in zip(before, after, strict=True)]
-            taken[name].append([1e6 * x / repeats[name] for x in spent])
-    medians = {k: map(statistics.median, zip(*v, strict=True)) for k, v in taken.items()}
-    return {name: dict(zip(clocks, m, strict=True)) for name, m in medians.items()}
-
-
-def above(
-    function: Callable[..., Any], other: Callable[..., Any], args: Sequence[Any], seconds: float = 3
-) -> dict[str, float]:
-    """Microseconds of calls of another, and what calls of a function take more, of this thread.
-
-    Medians over single calls, one of each in turn, each first as often: what a call takes varies
-    by more than the difference.
-    """
-
-    def timed(f: Callable[..., Any]) -> float:
-        start = time.thread_time()
-        jax.block_until_ready(f(*args))
-        return 1e6 * (time.thread_time() - start)
-
-    for f in (function, other) * 3:
-        timed(f)
-    pairs: list[tuple[float, float]] = []
-    end = time.perf_counter() + seconds
+    for f in list(functions.values()) * 3:
+        timed(f, args, 1)
+    end = time.perf_counter() + seconds * len(functions)
     while time.perf_counter() < end:
-        pairs.append((timed(function), timed(other)))
-        pairs.append((timed(other), timed(function))[::-1])
-    more = statistics.median(mine - bare for mine, bare in pairs)
-    return {"bare": statistics.median(bare for _, bare in pairs), "more": more}
+        for name in order:
+            taken[name].append(timed(functions[name], args, 1))
+        shuffle(order)
+    found: dict[str, Any] = {"calls": {"JAX": {name: _medians(t) for name, t in taken.items()}}}
+    if "bare" in functions:
+        pairs = zip(taken["jaxprgen"], taken["bare"], strict=True)
+        found["above bare"] = statistics.median(ours[2] - bare[2] for ours, bare in pairs)
+    return found
+
+
+def _medians(taken: list[list[float]]) -> dict[str, float]:
+    return dict(zip(CLOCKS, map(statistics.median, zip(*taken, strict=True)), strict=True))
 
 
 def _repeats(function: Callable[..., Any], args: Sequence[Any]) -> int:
@@ -214,7 +214,7 @@ def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
     kinds = {"JAX": list(map(jnp.asarray, args))}
     if all(isinstance(x, np.ndarray) for x in args):
         kinds["NumPy"] = list(args)
-    return {kind: cost({"": made.call}, arrays)[""] for kind, arrays in kinds.items()}
+    return {kind: cost(made.call, arrays) for kind, arrays in kinds.items()}
 
 
 def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
@@ -234,12 +234,9 @@ def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
         compiled = jaxprgen.compile(inputs, value)
         functions["jax.grad"] = jax.jit(jax.value_and_grad(compiled, workload.slopes))
         _check(workload, name, CALLS, functions["jax.grad"](*args), folder)
-    arrays = list(map(jnp.asarray, args))
-    record: dict[str, Any] = {"calls": {"JAX": cost(functions, arrays, 300)}}
     if not workload.mapped:
-        bare = jax.jit(jaxprgen.jaxpr_as_fun(made["jaxprgen"].jaxpr()))
-        record["above bare"] = above(functions["jaxprgen"], bare, arrays)
-    return record
+        functions["bare"] = jax.jit(jaxprgen.jaxpr_as_fun(made["jaxprgen"].jaxpr()))
+    return costs_in_turn(functions, list(map(jnp.asarray, args)))
 
 
 def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
@@ -250,11 +247,12 @@ def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
     from compare.library import aesara_library
 
     graph = workload.graph(aesara_library())
-    first = (emission(jaxprgen.compile(*graph, passes=()), args, 1, 1) for _ in range(10))
-    found = {"first": min(first)}
     f = jaxprgen.compile(*graph, passes=())
-    f.jaxpr(*args)
-    return {**found, "emission": emission(f, args, 1, 30), "copying": copying(f, args)}
+    return {
+        "first": emission(graph, args, 10, first=True),
+        "emission": emission(graph, args, 30),
+        "copying": copying(f, args),
+    }
 
 
 def _again(make: Make) -> dict[str, float]:

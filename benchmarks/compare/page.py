@@ -52,8 +52,9 @@ def write(folder: Path, docs: Path | None) -> str:
 
 
 TIMES = """Stages in milliseconds; calls, and what it takes to emit and to copy an equation once
-that was done before, in microseconds. What rules emitted is repeated for nodes of the same kind,
-and when a plan is emitted again; for the first time there are the graph's own repetitions alone.
+that was done before, in microseconds. Emission is from a call until passes are given the program.
+What rules emitted is repeated for nodes of the same kind, and when a plan is emitted again; for the
+first time there are the graph's own repetitions alone.
 StableHLO, and the memory that XLA asks for, in kilobytes; in megabytes, by how much the process's
 peak grew until the first number. Rewriting is all that Aesara and PyTensor do before they write
 the Python function that JAX traces. Where a part of the whole is not in a column, it is the first

@@ -100,11 +100,21 @@ def interned(aval: ShapedArray) -> ShapedArray:
     return aval
 
 
+def types_of(xs: Sequence[Any]) -> tuple[ShapedArray, ...]:
+    """The avals of arguments; equal ones are the same object."""
+    if not ambient_mesh_is_empty():
+        return tuple(interned(_core.shaped_abstractify(x)) for x in xs)  # type: ignore[arg-type]
+    return tuple(
+        array_type(x.shape, canonicalize_dtype(x.dtype))  # Looked up: 2 µs less.
+        if type(x) is np.ndarray
+        else interned(_core.shaped_abstractify(x))  # type: ignore[arg-type]
+        for x in xs
+    )
+
+
 def type_of(x: Any) -> ShapedArray:
-    """The aval of an argument; equal ones are the same object."""
-    if type(x) is np.ndarray and ambient_mesh_is_empty():  # Looked up: 2 µs less.
-        return array_type(x.shape, canonicalize_dtype(x.dtype))
-    return interned(_core.shaped_abstractify(x))  # type: ignore[arg-type]
+    """The aval of one argument."""
+    return types_of((x,))[0]
 
 
 def is_readable(x: Any) -> bool:

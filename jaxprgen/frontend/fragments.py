@@ -61,7 +61,7 @@ class Fragment(NamedTuple):
 
         None if one of the broadcasts was made by others before.
         """
-        constants, template, results, fills, *_ = self
+        constants, template, results, fills, _, _ = self
         for x, shape, _ in fills:
             known = type(x) is not int or x < len(variables)
             if known and b.was_made(fill_key(_numbered(x, variables), shape)):

@@ -138,9 +138,9 @@ class Lowering:
         if dtype is KEY:
             return Stream(random.typed_key(self.builder, x))
         dtype = ew.canonical(dtype)
-        if x.aval.weak_type and x.aval.dtype == dtype:
-            return ew.strengthen(self.builder, x)
-        return ew.convert(self.builder, x, dtype)
+        if x.aval.dtype != dtype:
+            return ew.convert(self.builder, x, dtype)
+        return ew.strengthen(self.builder, x) if x.aval.weak_type else x
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""

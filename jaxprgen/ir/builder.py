@@ -289,8 +289,7 @@ class Builder:
 
     def reads(self, outputs: Sequence[Atom]) -> set[Var]:
         """The variables that these outputs need and that no equation gives."""
-        equations, live = live_equations(self._equations, outputs)
-        return live - {v for eqn in equations for v in eqn.outvars}
+        return live_equations(self._equations, outputs)[1]
 
     def once(self, key: Any, make: Any) -> Any:
         """The value of ``make()`` for this key, made at most once in this program."""
@@ -348,8 +347,8 @@ class Builder:
         """The closed program that returns ``outputs``, of these ``inputs`` or all there are.
 
         Equations that nobody reads and that have no effect are left out, and so are constants
-        used by none. That every variable is defined once and before it is read is always
-        verified; with ``jax_enable_checks`` on, every type is checked by JAX as well.
+        used by none. That every variable is defined before it is read is always verified (once,
+        as each equation has fresh ones); with ``jax_enable_checks`` on, so is every type, by JAX.
         """
         equations, live = live_equations(self._equations, outputs)
         inputs = self._inputs if inputs is None else list(inputs)
@@ -365,7 +364,8 @@ class Builder:
             arg_names if arg_names is not None else [""] * len(inputs),
             result_names if result_names is not None else [""] * len(outputs),
         )
-        verify(closed)
+        if _jax.checks_enabled.value or not live.issubset([*inputs, *closed.jaxpr.constvars]):
+            verify(closed)  # Says which equation it is.
         return closed
 
 

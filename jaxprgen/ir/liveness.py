@@ -13,7 +13,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 def live_equations(
     equations: Sequence[JaxprEqn], outputs: Iterable[Any]
 ) -> tuple[list[JaxprEqn], set[Var]]:
-    """The equations that are needed, and the variables that they or the outputs read.
+    """The equations that are needed, and the variables that these and the outputs read of others.
 
     One that has an effect is needed. Of a loop or a branch only what is read is kept: carries on
     which nothing depends, and what is stacked for nobody, go, and the equations inside that only
@@ -27,6 +27,7 @@ def live_equations(
         prune = _PRUNED.get(eqn.primitive.name)
         if prune is not None:
             eqn = prune(eqn, [v in live for v in eqn.outvars])
+        live.difference_update(eqn.outvars)
         for x in eqn.invars:
             if type(x) is Var:
                 live.add(x)

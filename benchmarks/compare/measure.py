@@ -153,7 +153,7 @@ def _is_program(x: Any) -> bool:
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time, "thread": time.thread_time}
-"""What calls are timed by: the clock, all the process's threads on processors, the one that calls."""
+"""Of calls: by the clock, of all the process's threads on processors, of the one that calls."""
 
 
 def timed(function: Callable[..., Any], args: Sequence[Any], repeats: int) -> list[float]:

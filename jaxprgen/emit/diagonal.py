@@ -8,7 +8,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.create import eye
 from jaxprgen.emit.gather import Points, put_points, take_points
 from jaxprgen.emit.index import index_dtype
-from jaxprgen.emit.shape import transpose
+from jaxprgen.emit.shape import concatenate, expand_dims, transpose
 from jaxprgen.emit.values import (
     BOOL,
     Dtype,
@@ -59,13 +59,15 @@ def diagonal_matrices(b: Builder, x: Value, offset: int, axis1: int, axis2: int)
 
 def _diagonal_matrices(b: Builder, x: Value, offset: int) -> Value:
     *batch, length = shape_of(x)
-    size = length + abs(offset)
-    zeros = splat(0, dtype_of(x), (*batch, size, size))
+    dtype, size = dtype_of(x), length + abs(offset)
     if 0 in (*batch, length):
-        return zeros
-    axes = [len(batch), len(batch) + 1]
-    points = Points(_line(length, offset), axes, (length,), [len(batch)])
-    return put_points(b, zeros, x, points, add=False, unique=True)
+        return splat(0, dtype, (*batch, size, size))
+    if offset:
+        x = concatenate(b, [x, splat(0, dtype, (*batch, abs(offset)))], len(batch))
+    # Chosen, not scattered, which XLA could not make one with what comes before and after.
+    along_rows = expand_dims(b, x, [len(batch) + (offset >= 0)])
+    is_there = eye(b, size, size, np.asarray(offset), BOOL)
+    return ew.where(b, is_there, along_rows, np.zeros((), dtype))
 
 
 def fill_diagonal(b: Builder, x: Value, value: Value) -> Value:

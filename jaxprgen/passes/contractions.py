@@ -1,4 +1,4 @@
-"""Products and triangular systems of what is transposed first, as those of other axes and sides."""
+"""Products of arrays that are transposed first, as products of these along other axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from jaxprgen.rewrite import table
 from jaxprgen.rewrite.terms import Call, Function, Param, Term, emitted, primitive, variables
 
 _dot_general, _transpose = primitive("dot_general"), primitive("transpose")
-_triangular_solve = primitive("triangular_solve")
 
 x, y = variables("x y")
 order, numbers = Param("order"), Param("numbers")
@@ -55,48 +54,6 @@ def _is_ordered_right(order: Sequence[int], numbers: Any) -> str | None:
     return _is_ordered(order, {d for _, axes in numbers for d in axes})
 
 
-# --- Triangular systems ------------------------------------------------------------------
-
-then, left, lower, transposed = (Param(name) for name in ["then", "left", "lower", "transposed"])
-alike = {name: Param(name) for name in ("conjugate_a", "unit_diagonal")}
-
-
-def _solved(x: Term, y: Term) -> Call:
-    return _triangular_solve(x, y, left_side=left, lower=lower, transpose_a=transposed, **alike)
-
-
-def _solve(other_side: bool) -> Function:
-    """The solution by the transposed matrix: the other triangle of it, or from the other side."""
-
-    def solve(
-        b: Builder, x: Value, y: Value, left: bool, lower: bool, transposed: bool, **alike: Any
-    ) -> Value:
-        assert _triangular_solve.emit is not None
-        return _triangular_solve.emit(
-            b,
-            x,
-            y,
-            left_side=left != other_side,
-            lower=lower == other_side,
-            transpose_a=not transposed,
-            **alike,
-        )
-
-    return emitted(solve)
-
-
-def _swaps(order: Sequence[int]) -> str | None:
-    """That the two axes of matrices change places, and no others."""
-    *batch, row, column = range(len(order))
-    return None if list(order) == [*batch, column, row] else "other axes change places"
-
-
-def _both_swap(order: Sequence[int], then: Sequence[int]) -> str | None:
-    return _swaps(order) or _swaps(then)
-
-
-_solution = {"left": left, "lower": lower, "transposed": transposed, **alike}
-
 UNTRANSPOSED = table(
     (
         _dot(_transposed(x), y),
@@ -108,11 +65,5 @@ UNTRANSPOSED = table(
         _without(1)(x, y, order=order, numbers=numbers, **others),
         _is_ordered_right,
     ),
-    (_solved(_transposed(x), y), _solve(False)(x, y, **_solution), _swaps),
-    (
-        _transpose(_solved(x, _transposed(y)), permutation=then),
-        _solve(True)(x, y, **_solution),
-        _both_swap,
-    ),
 )
-"""Hold up to the order in which products are summed, which is the compiler's choice."""
+"""Holds up to the order in which products are summed, which is the compiler's choice."""

@@ -1,4 +1,4 @@
-"""Products of arrays that are transposed first, as products of these along other axes."""
+"""Products, and triangular systems, of arrays that are transposed first, as those of other axes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jaxprgen.rewrite import table
 from jaxprgen.rewrite.terms import Call, Function, Param, Term, emitted, primitive, variables
 
 _dot_general, _transpose = primitive("dot_general"), primitive("transpose")
+_triangular_solve = primitive("triangular_solve")
 
 x, y = variables("x y")
 order, numbers = Param("order"), Param("numbers")
@@ -54,6 +55,25 @@ def _is_ordered_right(order: Sequence[int], numbers: Any) -> str | None:
     return _is_ordered(order, {d for _, axes in numbers for d in axes})
 
 
+sides = {"lower": Param("lower"), "transpose_a": Param("transpose_a")}
+alike = {name: Param(name) for name in ("left_side", "conjugate_a", "unit_diagonal")}
+
+
+@emitted
+def _by_other_triangle(
+    b: Builder, x: Value, y: Value, lower: bool, transpose_a: bool, **alike: Any
+) -> Value:
+    """The solution by the matrix before it was transposed."""
+    assert _triangular_solve.emit is not None
+    return _triangular_solve.emit(b, x, y, lower=not lower, transpose_a=not transpose_a, **alike)
+
+
+def _swaps(order: Sequence[int]) -> str | None:
+    """That the two axes of matrices change places, and no others."""
+    *batch, row, column = range(len(order))
+    return None if list(order) == [*batch, column, row] else "other axes change places"
+
+
 UNTRANSPOSED = table(
     (
         _dot(_transposed(x), y),
@@ -65,5 +85,10 @@ UNTRANSPOSED = table(
         _without(1)(x, y, order=order, numbers=numbers, **others),
         _is_ordered_right,
     ),
+    (
+        _triangular_solve(_transposed(x), y, **sides, **alike),
+        _by_other_triangle(x, y, **sides, **alike),
+        _swaps,
+    ),
 )
-"""Holds up to the order in which products are summed, which is the compiler's choice."""
+"""Hold up to the order in which products are summed, which is the compiler's choice."""

@@ -90,3 +90,37 @@ def test_the_precision_is_kept():
     x = numbers(3, 3).astype(np.float32)
     after = jax.make_jaxpr(jaxprgen.transform(f, *PASSES))(x, x)
     assert str(after).count("Precision.HIGHEST") and "preferred_element_type=float64" in str(after)
+
+
+# --- Triangular systems -------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from(PASSES),
+    st.sampled_from([(3, 3), (2, 3, 3)]),
+    st.sampled_from([np.float64, np.complex128]),
+    *[st.booleans()] * 4,
+)
+def test_any_triangular_system_is_the_same(by, shape, dtype, left, lower, transpose, unit):
+    rng = np.random.default_rng(0)
+    imaginary = 1j if dtype is np.complex128 else 0
+    a, y = (rng.normal(size=shape) + imaginary * rng.normal(size=shape) for _ in "ay")
+    a = a + 3 * np.eye(3)
+
+    def f(a, y):
+        settings = {"left_side": left, "lower": lower, "unit_diagonal": unit}
+        turn = {"transpose_a": transpose, "conjugate_a": transpose and dtype is np.complex128}
+        return lax.linalg.triangular_solve(jnp.swapaxes(a, -1, -2), y, **settings, **turn)
+
+    g = jaxprgen.transform(f, by)
+    assert transposes(f, a, y) == 1 and not transposes(g, a, y)
+    np.testing.assert_allclose(g(a, y), f(a, y), rtol=1e-10, atol=1e-12)
+
+
+def test_systems_of_axes_in_another_order_are_transposed():
+    def f(a, y):
+        return lax.linalg.triangular_solve(a.transpose(1, 0, 2), y, left_side=True)
+
+    args = numbers(3, 3, 3), numbers(3, 3, 3)
+    assert "other axes change places" in str(explain(UNTRANSPOSED[2], f, *args))
+    assert transposes(jaxprgen.transform(f, *PASSES), *args) == 1

@@ -193,10 +193,19 @@ class Builder:
         return out
 
     def bind_multiple(
-        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
+        self,
+        primitive: Primitive,
+        operands: Sequence[Atom],
+        params: dict[str, Any],
+        avals: Sequence[ShapedArray] | None = None,
     ) -> list[Var]:
-        """Append one equation with any number of outputs, and effects where it has them."""
-        operands, avals, effects = self._typed(primitive, operands, params)
+        """Append one equation with any number of outputs, and effects where it has them.
+
+        ``avals`` are the outputs' types of one without effects, as in `bind`.
+        """
+        effects = _jax.no_effects
+        if avals is None or not self.plain:
+            operands, avals, effects = self._typed(primitive, operands, params)
         outs = [Var(aval) for aval in avals]
         self._equations.append(
             JaxprEqn(

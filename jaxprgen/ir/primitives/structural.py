@@ -173,4 +173,13 @@ def scan(
     """
     counts = len(constants), len(carries), len(arrays)
     params = _jax.scan_params(body, length, *counts, reverse=reverse, unroll=unroll)
-    return b.bind_multiple(_jax.primitive("scan"), [*constants, *carries, *arrays], params)
+    carried, given = body.out_avals[: len(carries)], body.out_avals[len(carries) :]
+    is_typed = not body.effects and all(map(_jax.is_plain, body.out_avals))
+    return b.bind_multiple(
+        _jax.primitive("scan"),
+        [*constants, *carries, *arrays],
+        params,
+        [*carried, *(_jax.array_type((length, *t.shape), t.dtype) for t in given)]
+        if is_typed  # JAX's own rule takes 0.5 ms.
+        else None,
+    )

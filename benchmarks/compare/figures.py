@@ -91,7 +91,18 @@ def figures(records: Records) -> list[Figure]:
     found = [
         Figure("emission of an equation, again ÷ copying it", 4, True, emission(ours, "emission")),
         Figure("… the first time of a plan ÷ copying it", 4, True, emission(ours, "first")),
-        Figure("radon: tracing by others, cold ÷ our emission, cold", 10, False, tracing(records)),
+        Figure(
+            "radon: tracing by others, cold ÷ our emission, cold",
+            10,
+            False,
+            tracing(records, ["tracing"]),
+        ),
+        Figure(
+            "… to Python and tracing by others ÷ our emission",
+            10,
+            False,
+            tracing(records, ["to Python", "tracing"]),
+        ),
         Figure(
             "from graph to first number, less XLA: Aesara ÷ ours",
             30,
@@ -156,14 +167,14 @@ def emission(ours: dict[str, Any], which: str) -> dict[str, float]:
     return {n: r[which] / r["copying"] for n, r in found.items() if n not in LOOPS}
 
 
-def tracing(records: Records) -> dict[str, float]:
-    """By system."""
+def tracing(records: Records, stages: list[str]) -> dict[str, float]:
+    """What stages of others take beside our emission, by system."""
     ours = records.get("radon", "jaxprgen")
     others = {s: records.get("radon", s) for s in ("aesara", "pytensor")}
     if not ours:
         return {}
     emitting = ours["stages"]["emission"]
-    return {s: r["stages"]["tracing"] / emitting for s, r in others.items() if r}
+    return {s: sum(r["stages"][x] for x in stages) / emitting for s, r in others.items() if r}
 
 
 def waiting(records: Records, ours: dict[str, Any], lowering: bool) -> dict[str, float]:

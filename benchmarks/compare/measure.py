@@ -22,6 +22,8 @@ from compare.workloads import WORKLOADS, Workload
 
 CALLS = "calls"
 """The process that calls what several systems made in turn, so that all meet the same noise."""
+SMALL = "nodes-1000"
+"""What larger graphs are measured beside."""
 EVENTS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
@@ -75,7 +77,9 @@ def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
         program = made.jaxpr()
         record["first"] = time.perf_counter() - start
         if system == "jaxprgen":
-            record["again"] = _again(make)
+            small = WORKLOADS[SMALL]
+            makes = {"again": make, SMALL: SYSTEMS[system](small, arguments(small, system))}
+            record |= _again(makes)
         stages = {k: s for k, s in stages.items() if k == "tracing"}  # Others are of constants.
         return {**record, "stages": {**made.stages, **stages}, "equations": count(program)}
     results = jax.block_until_ready(made.call(*args))
@@ -240,22 +244,43 @@ def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
 
 
 def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
-    """Seconds for an equation: to emit, first of a plan and again, without passes, and to copy."""
-    from core import copying, emission
+    """Seconds for an equation: to emit, first of a plan and again, and to copy: medians, in turn.
+
+    Each after one of its kind, which leaves it no less to fetch from memory.
+    """
+    from core import copying, emitting
 
     import jaxprgen
     from compare.library import aesara_library
 
     graph = workload.graph(aesara_library())
-    f = jaxprgen.compile(*graph, passes=())
-    return {
-        "first": emission(graph, args, 10, first=True),
-        "emission": emission(graph, args, 30),
-        "copying": copying(f, args),
+    functions = {
+        "first": emitting(graph, args, first=True),
+        "emission": emitting(graph, args),
+        "copying": copying(jaxprgen.compile(*graph, passes=()), args),
     }
+    found: dict[str, list[float]] = {name: [] for name in functions}
+    end = time.perf_counter() + 3
+    while time.perf_counter() < end or len(found["first"]) < 10:
+        for name, f in functions.items():
+            f()
+            found[name] += [f() for _ in range(3)]
+    return {name: statistics.median(times) for name, times in found.items()}
 
 
-def _again(make: Make) -> dict[str, float]:
-    """Seconds of the stages of making a program, once this was done before: medians of three."""
-    stages = [make().stages for _ in range(3)]
-    return {key: statistics.median(s[key] for s in stages) for key in stages[0]}
+def _again(makes: dict[str, Make]) -> dict[str, dict[str, float]]:
+    """Seconds of the stages of making programs, once this was done before: medians.
+
+    In turn, as machines are faster at times; what is quick, more often.
+    """
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in makes}
+    for _ in range(3):
+        for name, make in makes.items():
+            end = time.perf_counter() + 0.5
+            found[name].append(make().stages)
+            while time.perf_counter() < end:
+                found[name].append(make().stages)
+    return {
+        name: {stage: statistics.median(s[stage] for s in stages) for stage in stages[0]}
+        for name, stages in found.items()
+    }

@@ -145,7 +145,7 @@ def test_as_text_and_as_plain_values():
 def test_reporting_leaves_the_function_as_it_is(argument):
     f = jaxprgen.compile([x], at.exp(x))
     f.report(argument)
-    assert f.cache_info() == CacheInfo(0, 0, 0)
+    assert f.cache_info() == CacheInfo(0, 0)
 
 
 def test_a_shape_decided_by_an_argument_is_lowered_twice_and_reported_once():

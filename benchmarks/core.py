@@ -17,9 +17,9 @@ import numpy as np
 
 import jaxprgen
 from jaxprgen._jax import NO_SOURCE, ClosedJaxpr
-from jaxprgen.frontend.aesara.library import frame_of
-from jaxprgen.frontend.aesara.order import toposort
-from jaxprgen.frontend.origin import Origins
+from jaxprgen.aesara.library import frame_of
+from jaxprgen.aesara.order import toposort
+from jaxprgen.lowering.origin import Origins
 
 jax.config.update("jax_enable_x64", True)
 

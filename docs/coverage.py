@@ -35,7 +35,7 @@ from catalogue.outcome import (  # noqa: E402
 from catalogue.shortfalls import SHORTFALLS  # noqa: E402
 from laws import DTYPES  # noqa: E402
 
-from jaxprgen.frontend.registry import find_rule  # noqa: E402
+from jaxprgen.lowering.registry import find_rule  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"
 ELSEWHERE = ("aesara.misc", "aesara.bin", "aesara.d3viz")

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 from aesara.graph.fg import FunctionGraph
 
+from jaxprgen.aesara.check import check
 from jaxprgen.errors import (
     ArgumentShapeError,
     ArgumentTypeError,
@@ -24,10 +25,9 @@ from jaxprgen.errors import (
     StaticShapeError,
     UsageError,
 )
-from jaxprgen.frontend.aesara.check import check
-from jaxprgen.function import compile
-from jaxprgen.inspect import dot, draw, html, pretty
-from jaxprgen.inspect.written import arguments_of
+from jaxprgen.runtime.compiled import compile
+from jaxprgen.tools import dot, draw, html, pretty
+from jaxprgen.tools.written import arguments_of
 
 DESCRIPTION = """\
 Show what an Aesara graph is compiled to.

@@ -29,10 +29,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxprgen
+from jaxprgen.aesara.check import unruled
+from jaxprgen.aesara.library import name_of
 from jaxprgen.errors import InvalidGraphError, StaticShapeError, UnsupportedOpError
-from jaxprgen.frontend import registry
-from jaxprgen.frontend.aesara.check import unruled
-from jaxprgen.frontend.aesara.library import name_of
+from jaxprgen.lowering import registry
 
 x, y = at.dvectors("x", "y")
 X = at.dmatrix("X")

@@ -19,7 +19,7 @@ from aesara.tensor.type_other import NoneConst
 
 import jaxprgen
 from jaxprgen import errors
-from jaxprgen.frontend import registry
+from jaxprgen.lowering import registry
 
 SOURCE = Path(__file__).read_text().splitlines()
 ONES = np.ones(3)

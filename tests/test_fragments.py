@@ -22,9 +22,9 @@ from laws import all_equations, assert_agrees
 import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.errors import JaxprGenError, RuntimeCheckWarning
-from jaxprgen.frontend import fragments
-from jaxprgen.frontend.graph import KEY
-from jaxprgen.frontend.lowering import Lowering
+from jaxprgen.lowering import fragments
+from jaxprgen.lowering.driver import Lowering
+from jaxprgen.lowering.graph import KEY
 from jaxprgen.passes import EliminateCommonSubexpressions, Pipeline
 
 x, y = at.dvectors("x", "y")

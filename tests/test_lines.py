@@ -20,7 +20,7 @@ from laws import equations
 import jaxprgen
 from jaxprgen._jax import Frame, frame_of, scope_of
 from jaxprgen.errors import UndefinedGradientError
-from jaxprgen.frontend.origin import Origins
+from jaxprgen.lowering.origin import Origins
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "model.py"
 ONES = np.ones(3)

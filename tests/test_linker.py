@@ -17,8 +17,8 @@ from aesara.tensor.type_other import slicetype
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.cells import key_of, with_key
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError, StateError, UnsupportedOpError
+from jaxprgen.runtime.cells import key_of, with_key
 
 PYTHON = Mode("py", None)
 MODES = {

@@ -20,10 +20,10 @@ from jaxprgen import _jax
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import broadcast_to, shape_of
 from jaxprgen.errors import LoweringError, StaticShapeError, UnsupportedOpError
-from jaxprgen.frontend import registry
-from jaxprgen.frontend.context import FOLD_LIMIT
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.lowering import registry
+from jaxprgen.lowering.context import FOLD_LIMIT
 
 x, y = at.dvectors("x", "y")
 n = at.lscalar("n")

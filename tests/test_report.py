@@ -13,8 +13,8 @@ from aesara.graph.op import Op
 import jaxprgen
 from jaxprgen import errors
 from jaxprgen.emit.staged import staged
-from jaxprgen.frontend.registry import lowers
-from jaxprgen.function import CacheInfo
+from jaxprgen.lowering.registry import lowers
+from jaxprgen.runtime.compiled import CacheInfo
 
 ONES = np.ones(3)
 x = at.dvector("x")

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.function import CacheInfo
+from jaxprgen.runtime.compiled import CacheInfo
 
 x, y = at.dvectors("x", "y")
 n = at.lscalar("n")

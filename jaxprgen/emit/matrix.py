@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import reduce, special
+from jaxprgen.emit import reduce
+from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.create import eye
 from jaxprgen.emit.decompositions import (
     adjoint,

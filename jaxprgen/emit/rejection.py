@@ -14,10 +14,11 @@ import jax
 import numpy as np
 
 from jaxprgen._jax import Var
-from jaxprgen.emit import distributions, random, reduce, special
+from jaxprgen.emit import distributions, random, reduce
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import expression as fx
 from jaxprgen.emit import shape as sh
+from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.expression import Expression
 from jaxprgen.emit.staged import Sampler, staged

@@ -1,7 +1,7 @@
 """Leaf routines that no primitive and no few primitives express: traced once, then copied in.
 
 This is the one place where JAX traces on the way to a program, and what it may trace is a
-routine of this package or of JAX, never a user's. `jaxprgen.report` shows which nodes did.
+routine of this package or of JAX, never a user's. `jaxprgen.runtime.report` shows which nodes did.
 """
 
 from __future__ import annotations

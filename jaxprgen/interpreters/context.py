@@ -11,7 +11,7 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprgen.errors import InterpretationError, MissingRuleError
-from jaxprgen.inspect.debugging.evaluate import Inside
+from jaxprgen.tools.debugging.evaluate import Inside
 
 Rule: TypeAlias = Callable[..., Any]
 """``rule(context, *operands, **params)``: the value of an equation's result, or, of a primitive

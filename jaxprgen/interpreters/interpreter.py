@@ -17,11 +17,11 @@ from jaxprgen.errors import (
     InterpretationError,
     JaxprGenError,
 )
-from jaxprgen.inspect.debugging.evaluate import Evaluated, Inside
-from jaxprgen.inspect.debugging.finding import where_is
-from jaxprgen.inspect.names import binder_names
 from jaxprgen.interpreters.context import Context, Domain, Rule, evaluate
 from jaxprgen.interpreters.programs import INLINED, TRACED
+from jaxprgen.tools.debugging.evaluate import Evaluated, Inside
+from jaxprgen.tools.debugging.finding import where_is
+from jaxprgen.tools.names import binder_names
 
 R = TypeVar("R", bound=Rule)
 ARRAYS = Domain()

@@ -9,7 +9,7 @@ import jax
 
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.emit import special, stable
+from jaxprgen.emit import transcendental as special
 from jaxprgen.passes.contractions import UNTRANSPOSED
 from jaxprgen.passes.simplify import EXACT
 from jaxprgen.rewrite import Operand, table
@@ -37,6 +37,7 @@ from jaxprgen.rewrite.terms import (
     square,
     variables,
 )
+from jaxprgen.special import stable
 
 x, y = variables("x y")
 axes, shape, kept = Param("axes"), Param("shape"), Param("kept")

@@ -31,9 +31,9 @@ from catalogue.example import Example, outputs_of, variable_of
 from catalogue.steps import STEPS
 from catalogue.undefined import dtypes_of, is_undefined, kind_of
 from jaxprgen._jax import check_jaxpr
+from jaxprgen.aesara.library import LIBRARY
+from jaxprgen.aesara.order import toposort
 from jaxprgen.errors import JaxprGenError
-from jaxprgen.frontend.aesara.library import LIBRARY
-from jaxprgen.frontend.aesara.order import toposort
 from jaxprgen.interpreters import STEPWISE, Interpreter
 
 EXAMPLES = [

@@ -14,7 +14,7 @@ import jaxprgen
 from catalogue.example import Example, outputs_of
 from jaxprgen import _jax
 from jaxprgen.errors import JaxprGenError
-from jaxprgen.frontend.graph import KEY
+from jaxprgen.lowering.graph import KEY
 
 HOW = ("emitted", "staged", "called back", "free", "folded", "refused", "not built")
 """What can become of an Op; of several nodes the first of these counts."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxprgen.inspect.page.cost import flops, program_flops, result_bytes
+from jaxprgen.tools.page.cost import flops, program_flops, result_bytes
 
 MATRIX = np.ones((5, 6))
 VECTOR = np.ones(6)

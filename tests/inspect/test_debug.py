@@ -24,10 +24,10 @@ import jaxprgen
 from jaxprgen import errors
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.control import while_loop
-from jaxprgen.frontend import registry
-from jaxprgen.frontend.registry import lowers
-from jaxprgen.inspect.debugging import debug
-from jaxprgen.inspect.debugging.evaluate import out_of_bounds
+from jaxprgen.lowering import registry
+from jaxprgen.lowering.registry import lowers
+from jaxprgen.tools.debugging import debug
+from jaxprgen.tools.debugging.evaluate import out_of_bounds
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).read_text().splitlines()

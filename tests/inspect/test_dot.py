@@ -16,7 +16,7 @@ from pages import ONES, power
 
 import jaxprgen
 from jaxprgen.errors import DrawingError
-from jaxprgen.inspect import dot, draw
+from jaxprgen.tools import dot, draw
 
 HOSTILE = [
     'a"b',

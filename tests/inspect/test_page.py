@@ -17,8 +17,8 @@ from pages import HOSTILE, ONES, chain, model, page_of_model, power
 import jaxprgen
 from jaxprgen import inspect
 from jaxprgen._jax import Frame
-from jaxprgen.inspect import dot
-from jaxprgen.inspect.page.rows import count, tag
+from jaxprgen.tools import dot
+from jaxprgen.tools.page.rows import count, tag
 
 KEY = jax.random.key(0)
 
@@ -120,14 +120,14 @@ def test_the_policy_allows_what_the_page_has_and_no_more():
 
 def test_assets_are_package_data():
     assert {"page.html", "page.css", "page.js"} <= {
-        file.name for file in files("jaxprgen.inspect.page").iterdir()
+        file.name for file in files("jaxprgen.tools.page").iterdir()
     }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_have_contrast(scheme):
     """At least 4.5, as the Web Content Accessibility Guidelines ask for text."""
-    style = files("jaxprgen.inspect.page").joinpath("page.css").read_text()
+    style = files("jaxprgen.tools.page").joinpath("page.css").read_text()
     colours = re.findall(r"--(\w+): #(\w+);", style)
     half = len(colours) // 2
     palette = dict(colours[:half] if scheme == "light" else colours[half:])

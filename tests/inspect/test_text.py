@@ -16,8 +16,8 @@ from hypothesis import given
 import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, Var, sub_jaxprs
 from jaxprgen.errors import ArgumentTypeError
-from jaxprgen.inspect import diff, pretty
-from jaxprgen.inspect.names import binder_names
+from jaxprgen.tools import diff, pretty
+from jaxprgen.tools.names import binder_names
 
 ONES = np.ones(3)
 mu, sigma = at.dscalars("mu", "sigma")

@@ -19,7 +19,7 @@ from test_scalar import ARITHMETIC, OPS, PAIRS, TRIPLES, cases_of, is_sign_of_ze
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.frontend.aesara.scalar import RULES
+from jaxprgen.aesara.scalar import RULES
 
 FUNCTIONS = {
     *(aes.Exp, aes.Exp2, aes.Expm1, aes.Log, aes.Log2, aes.Log10, aes.Log1p, aes.Sqrt, aes.Angle),

@@ -17,7 +17,7 @@ from laws import DTYPES, assert_agrees, assert_same, reference
 
 import jaxprgen
 from jaxprgen import errors
-from jaxprgen.function import CacheInfo
+from jaxprgen.runtime.compiled import CacheInfo
 
 x, y, X = at.dvector("x"), at.dvector("y"), at.dmatrix("X")
 a, b = at.dscalar("a"), at.dscalar("b")

@@ -22,8 +22,8 @@ from catalogue.undefined import is_undefined
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jaxprgen.aesara import elemwise, scalar
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.frontend.aesara import elemwise, scalar
 
 SEEDS = range(8)
 """A slice of the graphs that ``benchmarks/random_graphs.py`` runs, which is to find others."""

@@ -24,7 +24,7 @@ from operands import COUNT, FLOATS, run_by_equation, values
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.frontend.aesara.scalar import RULES
+from jaxprgen.aesara.scalar import RULES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # `aesara.tensor.nnet` is deprecated.
@@ -41,7 +41,7 @@ with warnings.catch_warnings():
             "tensor.nnet.batchnorm",
         )
     ]
-    from jaxprgen.frontend.aesara import nnet  # noqa: F401  # Adds to RULES.
+    from jaxprgen.aesara import nnet  # noqa: F401  # Adds to RULES.
 
 # NumPy 1.26 multiplies complex infinities while it compares them.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning:numpy")

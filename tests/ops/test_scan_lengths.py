@@ -18,9 +18,10 @@ from laws import assert_agrees, assert_same
 from ops.looping import loops, scan
 
 import jaxprgen
-from jaxprgen import deciding, errors
-from jaxprgen.frontend import registry
-from jaxprgen.function import CacheInfo
+from jaxprgen import errors
+from jaxprgen.lowering import registry
+from jaxprgen.runtime import deciding
+from jaxprgen.runtime.compiled import CacheInfo
 
 x, v0, X = at.dvector("x"), at.dvector("v0"), at.dmatrix("X")
 a, x0, low = at.dscalar("a"), at.dscalar("x0"), at.dscalar("low")
@@ -190,7 +191,7 @@ def test_gradients_of_a_map():
 
 
 def test_values_are_forgotten_but_programs_are_not(monkeypatch):
-    monkeypatch.setattr("jaxprgen.specialize.MOST_VALUES", 3)
+    monkeypatch.setattr("jaxprgen.runtime.specialize.MOST_VALUES", 3)
     f = jaxprgen.compile([x0, a], doubled())
     for start in np.linspace(1.0, 1.7, 8):
         np.testing.assert_allclose(f(start, 7.0), start * 2.0 ** np.arange(1, 5))

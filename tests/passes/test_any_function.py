@@ -16,8 +16,6 @@ from jax_functions import FAMILIES, OTHER, arguments
 
 import jaxprgen
 from jaxprgen._jax import is_key
-from jaxprgen.function import jaxpr_as_fun
-from jaxprgen.inspect.debugging.evaluate import evaluate
 from jaxprgen.passes import (
     EliminateCommonSubexpressions,
     EliminateDeadCode,
@@ -29,6 +27,8 @@ from jaxprgen.passes import (
 )
 from jaxprgen.passes.observers import Verify
 from jaxprgen.passes.pipeline import count_equations
+from jaxprgen.runtime.compiled import jaxpr_as_fun
+from jaxprgen.tools.debugging.evaluate import evaluate
 
 EXACT = (
     Inline(),

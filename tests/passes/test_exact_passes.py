@@ -11,7 +11,6 @@ from laws import all_equations
 
 import jaxprgen
 from jaxprgen._jax import NonFiniteError, check_jaxpr, default_params, open_jaxpr, primitive
-from jaxprgen.function import jaxpr_as_fun
 from jaxprgen.passes import (
     EliminateCommonSubexpressions,
     EliminateDeadCode,
@@ -19,6 +18,7 @@ from jaxprgen.passes import (
     Hoist,
 )
 from jaxprgen.passes.known import INTEGERS, REALS
+from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 share, need, fold, hoist = (
     EliminateCommonSubexpressions(),

@@ -14,8 +14,8 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.frontend.aesara.random import SAMPLERS
-from jaxprgen.frontend.registry import find_rule
+from jaxprgen.aesara.random import SAMPLERS
+from jaxprgen.lowering.registry import find_rule
 
 CASES = [*CONTINUOUS, *DISCRETE]
 # Draws are made once: by one of the processes that share the tests.

@@ -16,8 +16,8 @@ from jax.experimental import checkify
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
+from jaxprgen.aesara.random import DOMAINS
 from jaxprgen.errors import FailedAssertionError, ParameterError, RuntimeCheckWarning
-from jaxprgen.frontend.aesara.random import DOMAINS
 
 KEY = jax.random.key(0)
 

@@ -14,8 +14,8 @@ from polyagamma import polyagamma_cdf, random_polyagamma
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
+from jaxprgen.aesara.random import SAMPLERS
 from jaxprgen.errors import DuplicateRuleError, ParameterError
-from jaxprgen.frontend.aesara.random import SAMPLERS
 
 KEY = jax.random.key(1)
 # Draws are made once: by one of the processes that share the tests.

@@ -1,0 +1,318 @@
+"""Advanced indexing: reading, writing and choosing by arrays of integers and by masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.graph.basic import Apply
+from aesara.tensor.basic import Choose, Nonzero, PermuteRowElements
+from aesara.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedIncSubtensor1,
+    AdvancedSubtensor,
+    AdvancedSubtensor1,
+)
+from aesara.tensor.type_other import SliceType
+
+from jaxprgen.aesara.subtensor import check_bounds
+from jaxprgen.emit import bounded
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import gather as ga
+from jaxprgen.emit import index as ix
+from jaxprgen.emit import selection as sel
+from jaxprgen.emit.deferred import Deferred
+from jaxprgen.emit.selection import Selected
+from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.values import (
+    BOOL,
+    INT64,
+    Array,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    known,
+    like,
+    shape_of,
+    splat,
+)
+from jaxprgen.errors import (
+    JaxprGenError,
+    PositionOutOfBoundsError,
+    ShapeMismatchError,
+)
+from jaxprgen.ir import Builder
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers, lowers_selected, whole
+
+MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
+"""What to do instead of taking the elements where a mask is true."""
+
+
+SIZED = "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
+"""What to do instead, where there is one result whose size values decide."""
+
+
+def _masks(node: Apply) -> Sequence[int]:
+    """The boolean arrays among the indices."""
+    return [i for i, v in enumerate(node.inputs) if i and getattr(v.type, "dtype", "") == "bool"]
+
+
+def lone_mask(node: Apply, first: int) -> int | None:
+    """The position of the only index that is no slice, if it is a mask; ``first`` is the first."""
+    entries = list(enumerate(node.inputs))[first:]
+    others = [i for i, v in entries if not isinstance(v.type, SliceType)]
+    return others[0] if len(others) == 1 and others == _masks(node)[-1:] else None
+
+
+def indices_of_one(node: Apply, first: int) -> Apply | None:
+    """The `nonzero` that gives the index, all of it and nothing else; NumPy's form of a mask."""
+    index = node.inputs[first:]
+    maker = index[0].owner if index else None
+    is_one = maker is not None and isinstance(maker.op, Nonzero) and index == maker.outputs
+    return maker if is_one else None
+
+
+def _written_for_one(node: Apply, mask: int, shape: Sequence[int]) -> int:
+    """How many values of this shape are for what a mask selects; one may be for all of it."""
+    behind = node.inputs[0].type.ndim - (mask - 2) - node.inputs[mask].type.ndim
+    return 1 if len(shape) <= behind else shape[len(shape) - behind - 1]
+
+
+def _counted_masks(node: Apply) -> Sequence[int]:
+    """The masks, if it matters how much they select."""
+    return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
+
+
+@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks, pure=whole)
+def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
+    """``x[index]``. How much masks select is known while emitting, integers need not be.
+
+    If it is a single mask, nobody asks how much it selects but who needs to know it.
+    """
+    mask = lone_mask(ctx.node, 1)
+    if mask is not None and ctx.known(mask) is None:
+        if ctx.size is not None:
+            return bounded.select(ctx.builder, x, index, ctx.size)
+        counts = ctx.decided([mask], _counts)
+        if counts is not None:
+            sel.count_is(ctx.builder, index[mask - 1], *counts)
+            return bounded.select(ctx.builder, x, index, *counts, exact=True)
+        return ga.select(ctx.builder, x, index, lambda: _unknown(ctx, [mask]))
+    return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
+
+
+@lowers_selected(AdvancedSubtensor, AdvancedSubtensor1)
+def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) -> Selected:
+    """Rows by integers of which a mask selects some, such as those that `nonzero` gives."""
+    b, first = ctx.builder, next(v for v in (x, *index) if type(v) is Selected)
+    if any(type(i) is not Selected or i.mask is not first.mask or i.axis for i in index):
+        raise first.refuse()
+    if any(dtype_of(i.values) == BOOL for i in index):
+        raise first.refuse()
+    if type(x) is Selected:
+        raise x.refuse()
+    rank = len(shape_of(first.mask))
+    if indices_of_one(ctx.node, 1) and shape_of(first.mask) == shape_of(x)[:rank]:
+        return ga.select(b, x, [first.mask], first.refuse)
+    entries = _entries(ctx, x, [i.values for i in index], first=1)
+    return first._replace(values=ga.take(b, x, entries))
+
+
+@lowers_selected(AdvancedIncSubtensor, AdvancedIncSubtensor1)
+def lower_advanced_inc_subtensor_by_selected(
+    ctx: RuleContext, x: Any, y: Any, *index: Any
+) -> Value:
+    """What one mask selects, written where the same selects, by itself or as `nonzero` tells."""
+    selected = next(v for v in (x, y, *index) if type(v) is Selected)
+    if indices_of_one(ctx.node, 2) and _fits(x, y, index[0].mask):
+        index = (index[0].mask,)
+    elif type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:
+        raise selected.refuse()
+    if type(y) is Selected:
+        y = y._replace(values=ew.convert(ctx.builder, y.values, ctx.dtype))
+    else:
+        y = ew.convert(ctx.builder, y, ctx.dtype)
+    return ga.put_where(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
+
+
+def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
+    """Whether a mask is for the first axes of an array, and values for what it selects, or all."""
+    if type(x) is Selected:
+        return False
+    rank, shape = len(shape_of(mask)), shape_of(x)  # type: ignore[arg-type]
+    own = () if type(y) is Selected else shape_of(y)  # type: ignore[arg-type]
+    behind = len(shape) - rank
+    return shape_of(mask) == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
+
+
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks, pure=whole)
+def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
+    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
+
+    NumPy adds numbers to a boolean as such: true and -1 make false. (Where an element is increased
+    several times, it is true or false after each; here the sum decides.) Signed integers it adds to
+    unsigned ones of 64 bits by way of floats; here modulo 2**64. Where elements of a vector
+    are increased by a vector that broadcasts along an index of several axes, `numpy.add.at` reads
+    what is behind it in memory; here it broadcasts.
+    """
+    b, add = ctx.builder, not ctx.op.set_instead_of_inc
+    if add and ctx.dtype == BOOL != dtype_of(y):
+        return ew.truth(b, _written(ctx, ew.convert(b, x, dtype_of(y)), y, index, add))
+    return _written(ctx, x, ew.convert(b, y, ctx.dtype), index, add)
+
+
+def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bool) -> Value:
+    b = ctx.builder
+    position = lone_mask(ctx.node, 2)
+    if position is not None:
+        mask, count = index[position - 2], _written_for_one(ctx.node, position, shape_of(y))
+        if count == 1 or known(mask) is None:
+            if count != 1:
+                _require_count(ctx, mask, position, count)
+            return ga.put_where(b, x, y, index, add=add)
+    entries = _entries(ctx, x, index, first=2)
+    if add and getattr(ctx.op, "ignore_duplicates", False):
+        return ga.put_buffered(b, x, y, entries)
+    return ga.put(b, x, y, entries, add=add)
+
+
+def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.Entry]:
+    """The index with the places where masks are true; run-time integers are checked."""
+    masks = _places(ctx, index, first)
+    entries: list[ga.Entry] = [
+        entry
+        if entry is None or isinstance(entry, slice)
+        else masks.get(i, _integers(ctx.builder, entry))
+        for i, entry in enumerate(index, first)
+    ]
+    shape, limits = shape_of(x), _limits(ctx, entries, first)
+    by_axis = ga.entries_by_axis(shape, entries)
+    unsure = [(axis, e) for axis, e in by_axis if limits.get(id(e), np.inf) > shape[axis]]
+    check_bounds(ctx, shape, unsure)
+    return entries
+
+
+def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[int, int]:
+    """What is above all integers of an entry, where it says where a mask is true; by identity."""
+    found: dict[int, int] = {}
+    for position, entry in enumerate(entries, first):
+        if type(entry) is ga.Places:
+            found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
+        maker, output = ctx.producer(position) or (None, 0)
+        if maker and isinstance(maker.node.op, Nonzero):
+            mask = ctx.driver.values[maker.inputs[0]]
+            size = (mask.shape if isinstance(mask, Deferred) else shape_of(mask))[output]
+            found.update({} if size is None else {id(entry): size})
+    return found
+
+
+def _integers(b: Builder, entry: Value) -> Value:
+    """As in NumPy, 2**64 - 1 is -1, but in a scalar."""
+    is_wide = dtype_of(entry) == np.uint64 and shape_of(entry)
+    return ew.convert(b, entry, INT64) if is_wide else entry
+
+
+def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.Entry]:
+    """Where masks are true, by the positions of these inputs.
+
+    Raises
+    ------
+    StaticShapeError
+        How many places there are needs an argument's value.
+    """
+    masks = [i for i in _masks(ctx.node) if i >= first and shape_of(index[i - first])]
+    found: dict[int, Any] = {i: known(index[i - first]) for i in masks}
+    found.update((i, ctx.known(i)) for i in masks if found[i] is None)
+    unknown = [i for i in masks if found[i] is None]
+    counts = ctx.decided(unknown, _counts) if unknown else ()
+    if counts is None:
+        raise _unknown(ctx, unknown)
+    for i, count in zip(unknown, counts, strict=True):
+        mask = index[i - first]
+        sel.count_is(ctx.builder, mask, count)
+        found[i] = ga.Places(bounded.nonzero(ctx.builder, mask, count), shape_of(mask))
+    return found
+
+
+def _counts(masks: Sequence[Array]) -> tuple[int, ...]:
+    """How many elements are not zero."""
+    return tuple(int(np.count_nonzero(mask)) for mask in masks)
+
+
+def _unknown(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
+    """The error of masks of which it is not known how much they select, which may be asked for."""
+    names = " and of ".join(map(ctx.label, positions))
+    return ctx.undecided(
+        positions,
+        f"How many elements of {names} are true decides a shape, and is known only when the "
+        f"program runs; {MASKED}. {SIZED}",
+    )
+
+
+def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> None:
+    def holds(b: Builder) -> Value:
+        selected = sel.count(b, mask)
+        return ew.equal(b, selected, like(selected, count))
+
+    if known(sel.count(ctx.builder, mask)) == count:
+        return
+    ctx.require(
+        holds,
+        ShapeMismatchError,
+        f"{ctx.op} writes {count} values where {ctx.label(position)} is true, and that is more or "
+        "less often. Aesara raises ValueError there; the emitted program takes them in order, and "
+        "the last one again if there are too few",
+    )
+
+
+@lowers(Nonzero, decides=(0,))
+def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
+    """Where a value is not zero, as one array of indices for each of its axes.
+
+    It is known, or the arrays are given a size, or nobody asks how long they are but who needs to
+    know it.
+    """
+    value = ctx.known(0)
+    if value is not None:
+        return list(np.nonzero(value))
+    if ctx.size is not None:
+        return bounded.nonzero(ctx.builder, x, ctx.size)
+    counts = ctx.decided([0], _counts)
+    if counts is not None:
+        return bounded.nonzero(ctx.builder, x, *counts)
+    return sel.places(ctx.builder, ew.truth(ctx.builder, x), lambda: _unknown(ctx, [0]))
+
+
+@lowers(PermuteRowElements, static=(2,))
+def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Value) -> Value:
+    """Each row of ``x`` in the order of a row of ``y``, or so that this order makes ``x`` of it."""
+    shape = broadcast_shapes(shape_of(x), shape_of(y))
+    rows: list[Any] = list(np.ogrid[tuple(map(slice, shape))][:-1])
+    if all(n == 1 for n in shape_of(y)[:-1]):  # One order for all rows.
+        rows, y = [slice(None)] * len(rows), reshape(ctx.builder, y, shape_of(y)[-1:])
+    index = [*rows, y]
+    check_bounds(ctx, shape, [(len(rows), y)])
+    x = broadcast_to(ctx.builder, x, shape)
+    if not ctx.static_int(2):
+        return ga.take(ctx.builder, x, index)
+    return ga.put(ctx.builder, splat(0, ctx.dtype, shape), x, index, add=False)
+
+
+@lowers(Choose, folds=False)
+def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
+    """Elements of several arrays, in a list or along a first axis, by the number of the array."""
+    b = ctx.builder
+    if not isinstance(choices, list):
+        choices = [ix.take(b, choices, [i]) for i in range(shape_of(choices)[0])]
+    if ctx.op.mode == "raise" and known(which) is None:
+        count = len(choices)
+        ctx.require(
+            lambda b: ga.all_choices_exist(b, which, count),
+            PositionOutOfBoundsError,
+            f"{ctx.op} chooses by a number that is negative or not below {count}. Aesara raises "
+            "ValueError there; the emitted program takes the nearest",
+        )
+    return ga.choose(b, which, choices, ctx.op.mode)

@@ -1,0 +1,126 @@
+"""Making arrays, joining and splitting them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from aesara.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    ARange,
+    Eye,
+    Join,
+    MakeVector,
+    ScalarFromTensor,
+    Split,
+    TensorFromScalar,
+)
+
+from jaxprgen.emit import create
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit.deferred import Unfilled, progression
+from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of, splat
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers, whole
+
+
+@lowers(TensorFromScalar, ScalarFromTensor, folds=False, pure=whole)
+def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
+    """The value itself: a scalar is an array without axes."""
+    return x
+
+
+@lowers(MakeVector, pure=whole)
+def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
+    """A vector of scalars."""
+    if not xs:
+        return np.zeros(0, ctx.dtype)
+    return sh.stack(ctx.builder, [ew.convert(ctx.builder, x, ctx.dtype) for x in xs])
+
+
+def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
+    sizes = tuple(ctx.static_int(first + i) for i in range(count))
+    if any(n < 0 for n in sizes):
+        raise ShapeMismatchError(f"Sizes cannot be negative: {sizes}.")
+    return sizes
+
+
+@lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)), pure=whole)
+def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
+    """A value repeated to a shape that is known while emitting."""
+    return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
+
+
+@lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
+def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
+    """Zeros, if it comes to that: JAX has no array without values."""
+    found = [ctx.known(i) for i in range(len(sizes))]
+    if all(n is not None for n in found):
+        _sizes(ctx, 0, len(sizes))  # Which are not negative.
+    return Unfilled(
+        tuple(None if n is None else int(n) for n in found),
+        ctx.dtype,
+        lambda: splat(0, ctx.dtype, _sizes(ctx, 0, len(sizes))),
+    )
+
+
+@lowers(ARange, folds=False, static=(0, 1, 2))
+def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
+    """A range whose length is known while emitting, or that a loop counts."""
+    try:
+        first, last, by = (ctx.static(i).item() for i in range(3))
+    except StaticShapeError as error:
+        by = ctx.known(2)
+        if by is None or by == 0 or np.dtype(ctx.dtype).kind not in "iu":
+            raise
+        located = ctx.located(error)
+        return progression(ctx.builder, start, stop, by, ctx.dtype, lambda: located)
+    if by == 0:
+        raise ShapeMismatchError("The step of arange cannot be zero.")
+    length = create.arange_length(first, last, by)
+    values = tuple(np.asarray(v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True))
+    folded = ctx.fold(values, (length,))
+    if folded is not None:
+        return list(folded)
+    # NumPy's own rule: the second element is rounded to the dtype, then extrapolated.
+    origin = np.asarray(first, ctx.dtype)
+    increment = np.asarray(np.asarray(first + by, ctx.dtype) - origin, ctx.dtype)
+    return create.arange(ctx.builder, origin, increment, length, ctx.dtype)
+
+
+def _dtypes(ctx: RuleContext) -> list[str]:
+    return [v.type.dtype for v in ctx.node.inputs]
+
+
+@lowers(Eye, folds=False, static=(0, 1), pure=whole)
+def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Value) -> Any:
+    """Ones on a diagonal; the shape is known while emitting, the diagonal need not be.
+
+    None stands for as many columns as there are rows.
+    """
+    shape = _sizes(ctx, 0, 1) * 2 if columns is None else _sizes(ctx, 0, 2)
+    folded = ctx.fold((rows, rows if columns is None else columns, diagonal), shape)
+    if folded is not None:
+        return list(folded)
+    return create.eye(ctx.builder, shape[0], shape[1], diagonal, ctx.dtype)
+
+
+@lowers(Join, static=(0,), pure=whole)
+def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
+    """Arrays one behind the other, in their common dtype."""
+    rank = len(shape_of(xs[0]))
+    xs = tuple(ew.convert(ctx.builder, x, ctx.dtype) for x in xs)
+    return sh.concatenate(ctx.builder, xs, sh.axis_of(ctx.static_int(0), rank))
+
+
+@lowers(Split, static=(1, 2), pure=whole)
+def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[Value]:
+    """Pieces of sizes that are known while emitting."""
+    pieces: Array = ctx.static(2)
+    if len(pieces) != ctx.op.len_splits:
+        raise ShapeMismatchError(f"Split makes {ctx.op.len_splits} pieces, not {len(pieces)}.")
+    where = sh.axis_of(ctx.static_int(1), len(shape_of(x)))
+    return sh.split(ctx.builder, x, pieces.tolist(), where)

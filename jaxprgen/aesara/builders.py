@@ -1,0 +1,119 @@
+"""Ops made of a graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from aesara.compile.builders import OpFromGraph
+from aesara.graph.basic import Apply, Variable
+from aesara.graph.fg import FunctionGraph
+from aesara.graph.null_type import NullType
+from aesara.scan.op import Scan
+
+from jaxprgen._jax import identity
+from jaxprgen.aesara.order import toposort
+from jaxprgen.emit.values import Value
+from jaxprgen.lowering import derivatives, nested
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import deciding_inputs, lowers, needed_inputs, static_inputs
+
+
+class _Inside(NamedTuple):
+    """What the inputs of a graph are to what is inside, as bits of one number for each of them.
+
+    That is to each output those whose values it depends on; and those whose values are shapes,
+    and by whose values nodes decide shapes.
+    """
+
+    needs: list[int]
+    static: int
+    decides: int
+
+
+_found: WeakKeyDictionary[FunctionGraph, _Inside] = WeakKeyDictionary()
+
+
+def _inside(graph: FunctionGraph) -> _Inside:
+    found = _found.get(graph)
+    if found is None:
+        found = _found[graph] = _look_inside(graph)
+    return found
+
+
+def _look_inside(graph: FunctionGraph) -> _Inside:
+    needs: dict[Variable, int] = {v: 1 << i for i, v in enumerate(graph.inputs)}
+    static = decides = 0
+    for node in toposort(graph.outputs, set(graph.inputs)):
+        op_type = type(node.op)
+        own = [needs.get(v, 0) for v in node.inputs]
+        static |= _union(own[i] for i in static_inputs(op_type, node))
+        decides |= _union(own[i] for i in deciding_inputs(op_type, node))
+        for i, output in enumerate(node.outputs):
+            needs.setdefault(output, _union(own[k] for k in needed_inputs(op_type, node, i)))
+    return _Inside([needs.get(v, 0) for v in graph.outputs], static, decides)
+
+
+def _union(parts: Any) -> int:
+    return functools.reduce(int.__or__, parts, 0)
+
+
+def _positions(bits: int) -> Sequence[int]:
+    return [i for i in range(bits.bit_length()) if bits >> i & 1]
+
+
+def positions_inside(graph: Any, how: str) -> Sequence[int]:
+    """The inputs of a graph that are "static" to nodes inside of it, or what "decides" there."""
+    return _positions(getattr(_inside(graph), how))
+
+
+@lowers(
+    OpFromGraph,
+    folds=False,
+    static=lambda node: positions_inside(node.op.fgraph, "static"),
+    decides=lambda node: positions_inside(node.op.fgraph, "decides"),
+    needs=lambda node, output: _positions(_inside(node.op.fgraph).needs[output]),
+)
+def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
+    """One equation that holds the graph's program, under the Op's name.
+
+    Overrides of derivatives hold for JAX as well: those of ``L_op`` or ``grad`` in reverse mode,
+    and then there is no forward mode; those of ``R_op``, if there are no others, in both.
+    """
+    op, graph = ctx.op, ctx.op.fgraph
+    name = op.name or type(op).__name__
+    if not op._lop_is_default:
+        return derivatives.call_with_pullback(ctx, graph, xs, name, lambda: _pullback(op))
+    if not op._rop_is_default:
+        return derivatives.call_with_pushforward(
+            ctx, graph, xs, name, lambda: op.get_rop_op().fgraph
+        )
+    return nested.call(ctx, graph, xs, name)[: len(ctx.node.outputs)]
+
+
+def _pullback(op: OpFromGraph) -> tuple[FunctionGraph, list[bool]]:
+    """The graph of ``L_op``, and with respect to which inputs there is no derivative."""
+    graph = op.get_lop_op().fgraph
+    kinds: Any = op._lop_op_stypes_l  # pyright: ignore[reportPrivateUsage]
+    return graph, [v is not None and isinstance(v.type, NullType) for v in kinds]
+
+
+def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
+    """The nodes, and those inside of them to any depth, with the node that holds them.
+
+    Each graph once, however many nodes share its Op.
+    """
+    found: list[tuple[Apply, Apply | None]] = []
+    seen: set[int] = set()
+    pending: list[tuple[Apply, Apply | None]] = [(node, None) for node in reversed(nodes)]
+    while pending:
+        node, holder = pending.pop()
+        found.append((node, holder))
+        if isinstance(node.op, (OpFromGraph, Scan)) and identity(node.op) not in seen:
+            seen.add(identity(node.op))
+            graph = node.op.fgraph
+            inside = toposort(graph.outputs, set(graph.inputs))
+            pending.extend((inner, node) for inner in reversed(inside))
+    return found

@@ -1,0 +1,134 @@
+"""Ops without a rule: their own Python implementation, called back from the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.graph.basic import Apply, Constant, Variable
+from aesara.graph.op import _NoPythonOp  # pyright: ignore[reportPrivateUsage]
+from aesara.tensor.basic import as_tensor_variable
+from aesara.tensor.shape import Shape, Shape_i
+
+from jaxprgen.aesara.library import LIBRARY, is_array
+from jaxprgen.aesara.order import toposort
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.callback import call_back
+from jaxprgen.emit.values import Array, Dtype, known, shape_of
+from jaxprgen.errors import CallbackError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.known import as_known, known_or_ones
+
+
+def can_be_called_back(node: Apply) -> bool:
+    """Whether a node has a Python implementation, from arrays, and what is known, to arrays."""
+    if isinstance(node.op, _NoPythonOp) or not all(map(is_array, node.outputs)):
+        return False
+    return all(is_array(v) or v.owner or isinstance(v, Constant) for v in node.inputs)
+
+
+def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
+    """The Op's ``perform``, run on the host while the program runs on the device.
+
+    Raises
+    ------
+    CallbackError
+        The shape of a result cannot be told from the shapes of the inputs. Also when the
+        program runs, if it turns out to be another.
+    """
+    node: Apply = ctx.node
+    shapes = _inferred_shapes(ctx, xs) or _tried_shapes(node, xs)
+    types = [
+        (shape, ew.canonical(np.dtype(v.type.dtype)))
+        for shape, v in zip(shapes, node.outputs, strict=True)
+    ]
+    given = [as_known(x) for x in xs]
+    places = [i for i, v in enumerate(node.inputs) if is_array(v) and known(xs[i]) is None]
+
+    def perform(*arrays: Any) -> list[Array]:
+        inputs = given.copy()
+        for place, array in zip(places, arrays, strict=True):
+            inputs[place] = array
+        results = _evaluate(node, inputs)
+        return [_as_told(node, x, *kind) for x, kind in zip(results, types, strict=True)]
+
+    return call_back(ctx.builder, perform, types, [xs[place] for place in places])
+
+
+def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:
+    """The Op's results for inputs as the node declares them: JAX may compute with 32 bits."""
+    pairs = zip(node.inputs, inputs, strict=True)
+    wide = [np.asarray(x, v.type.dtype) if is_array(v) else x for v, x in pairs]
+    return [np.asarray(x) for x in LIBRARY.evaluate(node, wide)]
+
+
+def _as_told(node: Apply, result: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    if result.shape != shape:
+        raise CallbackError(
+            f"{node.op} gives a result of shape {result.shape}, where its inputs' shapes promise "
+            f"{shape}: its size is decided by their values."
+        )
+    return result.astype(dtype)
+
+
+def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...]] | None:
+    """The outputs' shapes by the Op's ``infer_shape``; None if it has none that says so."""
+    node: Apply = ctx.node
+    infer_shape = getattr(node.op, "infer_shape", None)
+    if infer_shape is None:
+        return None
+    given = [
+        tuple(map(as_tensor_variable, shape_of(x))) if is_array(v) else None
+        for v, x in zip(node.inputs, xs, strict=True)
+    ]
+    inferred = infer_shape(None, node, given)
+    if any(sizes is None for sizes in inferred):
+        return None
+    sizes = [[as_tensor_variable(size) for size in sizes] for sizes in inferred]
+    values = _Values(ctx, xs)
+    return [tuple(int(values.of(size)) for size in each) for each in sizes]
+
+
+class _Values:
+    """Values of expressions of a node's inputs, of which some are known by their shape alone."""
+
+    def __init__(self, ctx: RuleContext, xs: Sequence[Any]) -> None:
+        self._ctx = ctx
+        self._places = {v: i for i, v in enumerate(ctx.node.inputs)}
+        self._xs = xs
+        self._found: dict[Variable, Any] = {}
+
+    def of(self, variable: Variable) -> Any:
+        """The value of a variable; inputs that decide it are asked for."""
+        for node in toposort([variable], set(self._places)):
+            if node.outputs[0] not in self._found:
+                shape_only = isinstance(node.op, (Shape, Shape_i))
+                inputs = [self._leaf(v, shape_only) for v in node.inputs]
+                found = LIBRARY.evaluate(node, inputs)
+                self._found.update(zip(node.outputs, found, strict=True))
+        return self._leaf(variable, False)
+
+    def _leaf(self, variable: Variable, shape_only: bool) -> Any:
+        if variable in self._found:
+            return self._found[variable]
+        place = self._places.get(variable)
+        if place is None:
+            return variable.data  # type: ignore[attr-defined]
+        return known_or_ones(self._xs[place]) if shape_only else self._ctx.static(place)
+
+
+def _tried_shapes(node: Apply, xs: Sequence[Any]) -> list[tuple[int, ...]]:
+    """The outputs' shapes for inputs of these shapes, from running the Op on some."""
+    if all(v.type.ndim == 0 for v in node.outputs):
+        return [()] * len(node.outputs)
+    try:
+        results = _evaluate(node, [known_or_ones(x) for x in xs])
+    except Exception as error:
+        raise CallbackError(
+            f"The shape of what {node.op} gives is not known before it runs: it has no "
+            f"infer_shape method, and on arrays of ones it fails: {error}\n"
+            "Give the Op an infer_shape method, or register a rule with "
+            f"@jaxprgen.lowers({type(node.op).__name__})."
+        ) from error
+    return [x.shape for x in results]

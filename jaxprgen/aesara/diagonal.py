@@ -1,0 +1,50 @@
+"""Diagonals and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aesara.tensor.basic import AllocDiag, ExtractDiag, Tri
+from aesara.tensor.extra_ops import FillDiagonal, FillDiagonalOffset
+
+from jaxprgen.emit import diagonal
+from jaxprgen.emit.values import Value
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers, whole
+
+
+@lowers(ExtractDiag, pure=whole)
+def lower_extract_diag(ctx: RuleContext, x: Value) -> Value:
+    """A diagonal of two axes, as a last axis."""
+    return diagonal.diagonal(ctx.builder, x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
+
+
+@lowers(AllocDiag, pure=whole)
+def lower_alloc_diag(ctx: RuleContext, x: Value) -> Value:
+    """Zeros with ``x`` on a diagonal of two axes."""
+    return diagonal.diagonal_matrices(ctx.builder, x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
+
+
+@lowers(FillDiagonal, pure=whole)
+def lower_fill_diagonal(ctx: RuleContext, x: Value, value: Value) -> Value:
+    """``x`` with a scalar on its main diagonal."""
+    return diagonal.fill_diagonal(ctx.builder, x, value)
+
+
+@lowers(FillDiagonalOffset, pure=whole)
+def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset: Value) -> Value:
+    """A matrix with a scalar on a diagonal, which need not be known."""
+    return diagonal.fill_offset_diagonal(ctx.builder, x, value, offset)
+
+
+@lowers(Tri, folds=False, static=(0, 1), pure=whole)
+def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Value) -> Any:
+    """Ones on and below a diagonal; the shape is known while emitting.
+
+    None stands for as many columns as there are rows.
+    """
+    shape = ctx.static_int(0), ctx.static_int(0 if columns is None else 1)
+    folded = ctx.fold((rows, rows if columns is None else columns, offset), shape)
+    if folded is not None:
+        return list(folded)
+    return diagonal.triangle(ctx.builder, *shape, offset, ctx.dtype)

@@ -1,0 +1,338 @@
+"""Rules for `aesara.tensor.random`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from aesara.tensor.random import basic as aer
+from aesara.tensor.random.op import (
+    DefaultGeneratorMakerOp,
+    RandomStateConstructor,
+    RandomVariable,
+)
+
+from jaxprgen._jax import Var
+from jaxprgen.emit import distributions, domains, random, reduce, rejection
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit.domains import Condition, conditions
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.staged import Sampler, staged
+from jaxprgen.emit.values import (
+    Dtype,
+    Shape,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    known,
+    like,
+    shape_of,
+)
+from jaxprgen.errors import (
+    DuplicateRuleError,
+    ParameterError,
+    ShapeMismatchError,
+    UnsupportedOpError,
+)
+from jaxprgen.ir import Builder
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import import_rules, lowers
+
+Draw = Callable[..., Value]
+"""Called as ``draw(builder, key, dtype, shape, *parameters)``, for a result of these."""
+
+
+def _of_floats(draw: Callable[..., Value]) -> Draw:
+    """With parameters in the result's dtype if that is a float's, else in their common one."""
+
+    def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
+        working = dtype if dtype.kind == "f" else _working(parameters)
+        return draw(b, key, shape, *[ew.convert(b, p, working) for p in parameters])
+
+    return sampler
+
+
+def _working(parameters: Sequence[Value]) -> Dtype:
+    """A float dtype for whole numbers and their probabilities; half precision holds few."""
+    floats = [dtype_of(p) for p in parameters if dtype_of(p).kind == "f"]
+    return ew.canonical(np.result_type(np.float32, *floats) if floats else np.float64)
+
+
+def _integers(b: Builder, key: Var, dtype: Dtype, shape: Shape, low: Value, high: Value) -> Value:
+    low, high = (ew.convert(b, x, dtype) for x in (low, high))
+    return random.randint(b, key, low, high, shape)
+
+
+SAMPLERS: dict[type, Draw] = {
+    **{
+        op_type: _of_floats(draw)
+        for op_type, draw in {
+            aer.UniformRV: distributions.uniform,
+            aer.TriangularRV: distributions.triangular,
+            aer.BetaRV: distributions.beta,
+            aer.RayleighRV: distributions.rayleigh,
+            aer.PowerRV: distributions.power,
+            aer.NormalRV: distributions.normal,
+            aer.HalfNormalRV: distributions.halfnormal,
+            aer.LogNormalRV: distributions.lognormal,
+            aer.GammaRV: distributions.gamma,
+            aer.ChiSquareRV: distributions.chisquare,
+            aer.ParetoRV: distributions.pareto,
+            aer.GumbelRV: distributions.gumbel,
+            aer.ExponentialRV: distributions.exponential,
+            aer.WeibullRV: distributions.weibull,
+            aer.LogisticRV: distributions.logistic,
+            aer.VonMisesRV: rejection.vonmises,
+            aer.MvNormalRV: distributions.multivariate_normal,
+            aer.DirichletRV: distributions.dirichlet,
+            aer.CauchyRV: distributions.cauchy,
+            aer.HalfCauchyRV: distributions.halfcauchy,
+            aer.InvGammaRV: distributions.invgamma,
+            aer.WaldRV: distributions.wald,
+            aer.TruncExponentialRV: distributions.truncexpon,
+            aer.StudentTRV: distributions.t,
+            aer.LaplaceRV: distributions.laplace,
+            aer.GenGammaRV: distributions.gengamma,
+            aer.FRV: distributions.f,
+            aer.ZipfRV: rejection.zipf,
+            aer.GeometricRV: distributions.geometric,
+            aer.HyperGeometricRV: rejection.hypergeometric,
+            aer.BernoulliRV: distributions.bernoulli,
+            aer.BinomialRV: rejection.binomial,
+            aer.BetaBinomialRV: rejection.beta_binomial,
+            aer.MultinomialRV: rejection.multinomial,
+            aer.CategoricalRV: distributions.categorical,
+            aer.PoissonRV: rejection.poisson,
+            aer.NegBinomialRV: rejection.nbinom,
+        }.items()
+    },
+    aer.RandIntRV: _integers,
+    aer.IntegersRV: _integers,
+}
+
+
+DOMAINS: dict[type, tuple[Condition, ...]] = {
+    op_type: conditions(*texts)
+    for op_type, texts in {
+        aer.UniformRV: ("low high", "low <= high"),
+        aer.TriangularRV: ("left mode right", "left <= mode", "mode <= right", "left < right"),
+        aer.BetaRV: ("alpha beta", "alpha > 0", "beta > 0"),
+        aer.RayleighRV: ("scale", "scale >= 0"),
+        aer.PowerRV: ("a", "a > 0"),
+        aer.NormalRV: ("loc scale", "scale >= 0"),
+        aer.HalfNormalRV: ("loc scale", "scale >= 0"),
+        aer.LogNormalRV: ("mean sigma", "sigma >= 0"),
+        aer.GammaRV: ("shape scale", "shape > 0", "scale >= 0"),
+        aer.ChiSquareRV: ("df", "df > 0"),
+        aer.ParetoRV: ("b scale", "b > 0", "scale >= 0"),
+        aer.GumbelRV: ("loc scale", "scale >= 0"),
+        aer.ExponentialRV: ("scale", "scale >= 0"),
+        aer.WeibullRV: ("shape", "shape >= 0"),
+        aer.LogisticRV: ("loc scale", "scale >= 0"),
+        aer.VonMisesRV: ("mu kappa", "kappa >= 0"),
+        aer.DirichletRV: ("alphas", "alphas >= 0"),
+        aer.CauchyRV: ("loc scale", "scale >= 0"),
+        aer.HalfCauchyRV: ("loc scale", "scale >= 0"),
+        aer.InvGammaRV: ("shape scale", "shape > 0", "scale >= 0"),
+        aer.WaldRV: ("mean scale", "mean > 0", "scale > 0"),
+        aer.TruncExponentialRV: ("b loc scale", "b > 0", "scale >= 0"),
+        aer.StudentTRV: ("df loc scale", "df > 0", "scale >= 0"),
+        aer.LaplaceRV: ("loc scale", "scale >= 0"),
+        aer.GenGammaRV: ("alpha p lambd", "alpha > 0", "p > 0", "lambd >= 0"),
+        aer.FRV: ("dfn dfd", "dfn > 0", "dfd > 0"),
+        aer.ZipfRV: ("a", "a > 1"),
+        aer.GeometricRV: ("p", "p > 0", "p <= 1"),
+        aer.HyperGeometricRV: (
+            "ngood nbad nsample",
+            *("ngood >= 0", "nbad >= 0", "nsample >= 0", "nsample <= ngood + nbad"),
+        ),
+        aer.BernoulliRV: ("p", "p >= 0", "p <= 1"),
+        aer.BinomialRV: ("n p", "n >= 0", "p >= 0", "p <= 1"),
+        aer.BetaBinomialRV: ("n a b", "n >= 0", "a > 0", "b > 0"),
+        aer.MultinomialRV: ("n p", "n >= 0", "p >= 0", "p <= 1"),
+        aer.PoissonRV: ("lam", "lam >= 0"),
+        aer.NegBinomialRV: ("n p", "n > 0", "p > 0", "p <= 1"),
+    }.items()
+}
+"""Of what parameters Aesara draws; of others it raises ValueError.
+
+That is a `ParameterError` where they are known, and a check with ``checks=True``. Else such draws
+are NaN, or -1 if they are whole numbers: no warning says so, because the draws do. NaN is no
+parameter for whole numbers, and gives NaN otherwise.
+"""
+
+
+def define(op_type: type, draw: Draw, domain: tuple[Condition, ...] = ()) -> None:
+    """Draw from a `RandomVariable` by what emits equations, of floats, within a domain."""
+    SAMPLERS[op_type] = _of_floats(draw)
+    DOMAINS[op_type] = domain
+
+
+def samples(
+    *op_types: type[RandomVariable], override: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function that draws from a `RandomVariable`, written as those of `jax.random`.
+
+    It is called as ``draw(key, *parameters, shape=shape, dtype=dtype)`` with a typed key and the
+    parameters as they are, and returns an array of that shape; it may use all of JAX. JAX traces
+    it once for each kind of parameters, which the report shows.
+
+    Parameters
+    ----------
+    op_types
+        The classes; it counts for their subclasses, too.
+    override
+        Replace what is registered for one of the classes; without it that is an error.
+
+    Raises
+    ------
+    DuplicateRuleError
+        A function is registered for one of the classes and ``override`` is false.
+    """
+
+    def register(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
+            return staged(b, Sampler(draw, shape, dtype), key, *parameters)[0]
+
+        for op_type in op_types:
+            import_rules(op_type)
+            if op_type in SAMPLERS and not override:
+                raise DuplicateRuleError(
+                    f"Draws from {op_type.__name__} are defined already; "
+                    "pass override=True to define them anew."
+                )
+            SAMPLERS[op_type] = sampler
+        return draw
+
+    return register
+
+
+def _supports(op: RandomVariable) -> bool:
+    return _drawn_as(op) is not RandomVariable
+
+
+def _drawn_as(op: RandomVariable) -> type:
+    """The class of an Op, or the nearest base class, that there is a sampler of."""
+    return next((base for base in type(op).__mro__ if base in SAMPLERS), RandomVariable)
+
+
+@lowers(RandomVariable, folds=False, static=(1,))
+def lower_random_variable(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
+) -> tuple[Any, Value]:
+    """A draw with the next key of the stream; the stream behind it comes first."""
+    stream, key = random.take_key(ctx.builder, rng)
+    declared = ctx.step.types[1]
+    assert declared is not None
+    shape = _shape(ctx, parameters)
+    b, is_whole = ctx.builder, declared.dtype.kind != "f"
+    xs, wrong = _within(ctx, parameters, is_whole=is_whole)
+    drawn = SAMPLERS[_drawn_as(ctx.op)](b, key, declared.dtype, shape, *xs)
+    drawn = broadcast_to(b, ew.convert(b, drawn, declared.dtype), shape)
+    return stream, _as_wrong(b, drawn, wrong, ctx.op.ndim_supp) if is_whole and wrong else drawn
+
+
+def _within(
+    ctx: RuleContext, parameters: Sequence[Value], *, is_whole: bool
+) -> tuple[list[Value], list[Value]]:
+    """The parameters, NaN where they are outside of their domain, and where that is so."""
+    b, op, xs, wrong = ctx.builder, ctx.op, list(parameters), list[Value]()
+    for condition in DOMAINS.get(_drawn_as(op), ()):
+        failed = domains.fails(b, condition, parameters, is_whole)
+        i, value = condition.position, known(failed)
+        if value is None:
+            _require_none(ctx, failed, condition, -1 if is_whole else "NaN")
+            xs[i] = domains.marked(b, failed, xs[i])
+            last = range(len(shape_of(failed)))[len(shape_of(failed)) - op.ndims_params[i] :]
+            wrong.append(reduce.bitwise_or(b, failed, last) if last else failed)
+        elif value.any():
+            raise ParameterError(f"A draw of {op.name} needs {condition.text}: it does not hold.")
+    return xs, wrong
+
+
+def _require_none(
+    ctx: RuleContext, failed: Value, condition: Condition, result: float | str
+) -> None:
+    axes = range(len(shape_of(failed)))
+    ctx.require(
+        lambda b: ew.invert(b, reduce.bitwise_or(b, failed, axes)),
+        ParameterError,
+        f"A draw of {ctx.op.name} needs {condition.text}, and the emitted program gives {result} "
+        "where that does not hold",
+        announced=False,
+    )
+
+
+def _as_wrong(b: Builder, drawn: Value, wrong: Sequence[Value], support: int) -> Value:
+    """Whole numbers, -1 where a parameter is outside of its domain."""
+    anywhere = functools.reduce(functools.partial(ew.bitwise_or, b), wrong)
+    rank = len(shape_of(anywhere))
+    anywhere = sh.expand_dims(b, anywhere, range(rank, rank + support))
+    return ew.where(b, anywhere, like(drawn, -1), drawn)
+
+
+lower_random_variable.supports = _supports  # type: ignore[attr-defined]
+
+
+@lowers(aer.ChoiceRV, folds=False, static=(1, 5))
+def lower_choice(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, a: Value, p: Value | None, replace: Value
+) -> tuple[Any, Value]:
+    """Elements of a vector, with given probabilities or all alike."""
+    b = ctx.builder
+    stream, key = random.take_key(b, rng)
+    if p is not None:
+        p = ew.convert(b, p, _working([p]))
+    shape = tuple(map(int, ctx.static(1)))
+    drawn = distributions.choice(b, key, shape, a, p, replace=bool(ctx.static(5)))
+    return stream, drawn
+
+
+def _decides_length(node: Any) -> tuple[int, ...]:
+    return () if node.inputs[3].type.ndim else (3,)
+
+
+@lowers(aer.PermutationRV, folds=False, static=_decides_length)
+def lower_permutation(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, x: Value
+) -> tuple[Any, Value]:
+    """The rows of an array in random order, or the numbers below one."""
+    b = ctx.builder
+    stream, key = random.take_key(b, rng)
+    rows = x if shape_of(x) else np.arange(ctx.static_int(3), dtype=dtype_of(x))
+    return stream, random.permutation(b, key, rows)
+
+
+@lowers(DefaultGeneratorMakerOp, RandomStateConstructor, folds=False)
+def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
+    """The stream of ``jax.random.key(seed)``."""
+    if seed is None or shape_of(seed) not in ((), (1,)):
+        raise UnsupportedOpError(
+            "A generator inside of a graph has one number for a seed here. Pass a generator as "
+            "an input, or a shared variable that holds one; then the program takes a key."
+        )
+    return Stream(random.key_of_seed(ctx.builder, sh.reshape(ctx.builder, seed, ())))
+
+
+def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
+    """The shape of the draws: ``size``, or that of the parameters, then that of one draw."""
+    op = ctx.op
+    shapes = [shape_of(p) for p in parameters]
+    ranks = op.ndims_params
+    batches = [shape[: len(shape) - n] for shape, n in zip(shapes, ranks, strict=True)]
+    batch = broadcast_shapes((), *batches)
+    size = tuple(map(int, ctx.static(1)))
+    ends = zip(reversed(batch), reversed(size), strict=False)
+    if size and (len(batch) > len(size) or any(n not in (1, m) for n, m in ends)):
+        raise ShapeMismatchError(
+            f"Draws of size {size} are asked for, but the parameters are of shapes "
+            f"{', '.join(map(str, shapes))}, which broadcast to {batch}."
+        )
+    if not op.ndim_supp:
+        return size or batch
+    support = op._supp_shape_from_params(ctx.node.inputs[3:], param_shapes=shapes)
+    return (*(size or batch), *map(int, support))

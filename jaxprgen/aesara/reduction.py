@@ -1,0 +1,86 @@
+"""Reductions: `CAReduce` and its named kinds, and the position of a maximum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.scalar import basic as aes
+from aesara.tensor.elemwise import CAReduce
+from aesara.tensor.math import Argmax, MaxAndArgmax, Mean, MulWithoutZeros
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import reduce
+from jaxprgen.emit.values import Value, like, shape_of
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers, whole
+
+_SELECTING: dict[type, reduce.Reduction] = {
+    # These return one of the elements, or its bits: in which dtype makes no difference.
+    aes.ScalarMaximum: reduce.max,
+    aes.ScalarMinimum: reduce.min,
+    aes.AND: reduce.bitwise_and,
+    aes.OR: reduce.bitwise_or,
+    aes.XOR: reduce.bitwise_xor,
+}
+_ACCUMULATING: dict[type, reduce.Reduction] = {
+    aes.Add: reduce.sum,
+    aes.Mul: reduce.prod,
+    MulWithoutZeros: reduce.prod_without_zeros,
+}
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes to reduce; for a scalar, axis 0 is as good as none."""
+    if axis is None or rank == 0:
+        return tuple(range(rank))
+    return tuple(sorted(int(d) % rank for d in axis))
+
+
+@lowers(CAReduce, pure=lambda op: (type(op.scalar_op), op.axis, op.dtype, op.acc_dtype))
+def lower_reduction(ctx: RuleContext, x: Value) -> Value:
+    """Accumulate in ``acc_dtype``, return in ``dtype``."""
+    return reduce_by(ctx, x, axes_of(ctx.op.axis, len(shape_of(x))))
+
+
+def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
+    """The Op's reduction over these axes."""
+    op = ctx.op
+    kind = type(op.scalar_op)
+    if kind in _SELECTING:
+        return ew.convert(ctx.builder, _SELECTING[kind](ctx.builder, x, axes), ctx.dtype)
+    accumulator = ew.canonical(op.acc_dtype or op.dtype or ctx.dtype)
+    x = ew.convert(ctx.builder, x, accumulator)
+    return ew.convert(ctx.builder, _ACCUMULATING[kind](ctx.builder, x, axes), ctx.dtype)
+
+
+def _supports(op: CAReduce) -> bool:
+    return isinstance(op, Mean) or type(op.scalar_op) in {**_SELECTING, **_ACCUMULATING}
+
+
+lower_reduction.supports = _supports  # type: ignore[attr-defined]
+
+
+@lowers(Mean, pure=whole)
+def lower_mean(ctx: RuleContext, x: Value) -> Value:
+    """The mean in float64, whatever the dtype, as `Mean.perform` takes it."""
+    axes = axes_of(ctx.op.axis, len(shape_of(x)))
+    wide = ew.convert(ctx.builder, x, ew.canonical(np.float64))
+    total = reduce.sum(ctx.builder, wide, axes)
+    count = np.prod([shape_of(x)[d] for d in axes], dtype=np.float64)
+    mean = ew.divide(ctx.builder, total, like(total, count))
+    return ew.convert(ctx.builder, mean, ctx.dtype)
+
+
+@lowers(Argmax, pure=whole)
+def lower_argmax(ctx: RuleContext, x: Value, *_: Value) -> Value:
+    """The position of the first maximum."""
+    return reduce.argmax(ctx.builder, x, axes_of(ctx.op.axis, len(shape_of(x))))
+
+
+@lowers(MaxAndArgmax, pure=whole)
+def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
+    """The maximum and its first position."""
+    axes = axes_of(ctx.op.axis, len(shape_of(x)))
+    return [reduce.max(ctx.builder, x, axes), reduce.argmax(ctx.builder, x, axes)]

@@ -1,0 +1,351 @@
+"""Rules for scalar Ops, as `Elemwise` applies them: tables of families.
+
+A scalar rule is called as ``rule(builder, dtype, op, *operands)`` with the declared output
+dtype. Operands have the input's dtypes; most families convert them to the output's first,
+which is where NumPy computes as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from aesara.scalar import basic as aes
+from aesara.scalar import math as aem
+from aesara.tensor.math import MulWithoutZeros
+from aesara.tensor.xlogx import XlogX, XlogY0
+
+from jaxprgen.emit import division
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import transcendental as special
+from jaxprgen.emit.values import (
+    BOOL,
+    Dtype,
+    Value,
+    broadcast_shapes,
+    broadcast_to,
+    dtype_of,
+    like,
+    shape_of,
+)
+from jaxprgen.ir import Builder
+from jaxprgen.special import (
+    bessel,
+    bessel_01,
+    error_functions,
+    gamma_functions,
+    incomplete_beta,
+    incomplete_gamma,
+    owens_t,
+)
+from jaxprgen.special import hypergeometric as hyper
+
+ScalarRule = Callable[..., Value]
+
+
+_KINDS = "buifc"
+
+
+@functools.lru_cache(maxsize=1024)
+def _working(declared: Dtype, *operands: Dtype) -> Dtype:
+    """The dtype to compute in: what is declared, unless an operand is of a wider one.
+
+    That an Op declares less than its operands ask for is how those that work in place have it,
+    as ``x += y`` of integers and floats; NumPy rounds the result then, not the operands.
+    """
+    for dtype in operands:
+        kinds = _KINDS.index(dtype.kind) - _KINDS.index(declared.kind)
+        if kinds > 0 or (kinds == 0 and dtype.itemsize > declared.itemsize):
+            return ew.canonical(np.result_type(declared, *operands))
+    return declared
+
+
+def _operands(b: Builder, dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
+    """The dtype to compute in, and the operands in it."""
+    found = [dtype_of(x) for x in xs]
+    for own in found:
+        if own is not dtype and own != dtype:
+            working = _working(dtype, *found)
+            return working, [ew.convert(b, x, working) for x in xs]
+    return dtype, xs
+
+
+def in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
+    """Convert the operands to the declared dtype, then compute."""
+
+    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working, operands = _operands(b, dtype, xs)
+        y = emit(b, *operands)
+        return y if working == dtype else ew.convert(b, y, dtype)
+
+    return rule
+
+
+def _folded(emit: Callable[..., Value]) -> ScalarRule:
+    """Any number of operands, combined from the left in the declared dtype."""
+
+    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working, (first, *others) = _operands(b, dtype, xs)
+        for x in others:
+            first = emit(b, first, x)
+        return first if working == dtype else ew.convert(b, first, dtype)
+
+    return rule
+
+
+_multiplied = _folded(ew.multiply)
+
+
+def _product(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+    """Of three integers or more Aesara makes the float only in the end, and so no negative zero."""
+    y = _multiplied(b, dtype, op, *xs)
+    if len(xs) < 3 or dtype.kind != "f" or any(dtype_of(x).kind in "fc" for x in xs):
+        return y
+    return ew.where(b, ew.equal(b, y, like(y, 0)), like(y, 0), y)
+
+
+def _whole(emit: Callable[..., Value]) -> ScalarRule:
+    """In the declared dtype, but booleans as small integers."""
+
+    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working = _working(np.dtype(np.int8) if dtype == BOOL else dtype, *map(dtype_of, xs))
+        return ew.convert(b, emit(b, *[ew.convert(b, x, working) for x in xs]), dtype)
+
+    return rule
+
+
+def _comparison(emit: Callable[..., Value]) -> ScalarRule:
+    """In the operands' common dtype; where integers of either sign have none, still exactly."""
+
+    def rule(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+        left, right = dtype_of(x), dtype_of(y)
+        if left == right:
+            return emit(b, x, y)
+        wide = np.result_type(left, right)
+        common = ew.canonical(wide)
+        if left.kind + right.kind in ("iu", "ui") and (wide.kind == "f" or common != wide):
+            return _compare_signs(b, emit, x, y)
+        return emit(b, ew.convert(b, x, common), ew.convert(b, y, common))
+
+    return rule
+
+
+def _compare_signs(b: Builder, emit: Callable[..., Value], x: Value, y: Value) -> Value:
+    """By sign where the signed operand is negative, else both as unsigned numbers."""
+    minus, zero = np.asarray(-1, np.int8), np.asarray(0, np.int8)
+    x_is_signed = dtype_of(x).kind == "i"
+    signed, unsigned = (x, y) if x_is_signed else (y, x)
+    by_sign = emit(b, minus, zero) if x_is_signed else emit(b, zero, minus)
+    wide = dtype_of(unsigned)
+    by_size = emit(b, ew.convert(b, x, wide), ew.convert(b, y, wide))
+    return ew.where(b, ew.less(b, signed, like(signed, 0)), by_sign, by_size)
+
+
+def _as_is(emit: Callable[..., Value]) -> ScalarRule:
+    """In the operand's own dtype; the result converted to the declared one."""
+
+    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+        return ew.convert(b, emit(b, *xs), dtype)
+
+    return rule
+
+
+def _second(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    return broadcast_to(b, y, broadcast_shapes(shape_of(x), shape_of(y)))
+
+
+def _switch(b: Builder, dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
+    x, y = ew.convert(b, x, dtype), ew.convert(b, y, dtype)
+    return ew.where(b, ew.truth(b, condition), x, y)
+
+
+def _in_range(b: Builder, dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
+    # Aesara asks what is outside, so that NaN is inside.
+    below = _comparison(ew.less_equal if op.openlow else ew.less)(b, BOOL, op, x, low)
+    above = _comparison(ew.greater_equal if op.openhi else ew.greater)(b, BOOL, op, x, high)
+    return ew.convert(b, ew.invert(b, ew.bitwise_or(b, below, above)), dtype)
+
+
+def _mean(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+    total = _folded(ew.add)(b, dtype, op, *xs)
+    return ew.divide(b, total, like(total, len(xs)))
+
+
+def _mul_without_zeros(b: Builder, x: Value, y: Value) -> Value:
+    zero = like(x, 0)
+    product = ew.where(b, ew.equal(b, y, zero), x, ew.multiply(b, x, y))
+    return ew.where(b, ew.equal(b, x, zero), y, product)
+
+
+def _angle(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
+    wide = np.result_type(dtype, np.complex64) if dtype_of(x).kind == "c" else dtype
+    return special.angle(b, ew.convert(b, x, wide))
+
+
+def _xlogy0(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    """The logarithm of a real number is real, NaN if need be, also as a factor of a complex one."""
+    real = dtype.kind == "c" and dtype_of(y).kind != "c"
+    return special.xlogy(
+        b, ew.convert(b, x, dtype), ew.convert(b, y, _part(dtype) if real else dtype)
+    )
+
+
+def _part(dtype: Dtype) -> Dtype:
+    return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+
+
+def _complex(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    part = _part(dtype)
+    return ew.complex_(b, ew.convert(b, x, part), ew.convert(b, y, part))
+
+
+def _complex_from_polar(b: Builder, dtype: Dtype, op: Any, r: Value, theta: Value) -> Value:
+    part = _part(dtype)
+    r, theta = ew.convert(b, r, part), ew.convert(b, theta, part)
+    x, y = ew.multiply(b, r, ew.cos(b, theta)), ew.multiply(b, r, ew.sin(b, theta))
+    return ew.complex_(b, x, y)
+
+
+def _times(factor: float) -> Callable[..., Value]:
+    return lambda b, x: special.scaled(b, x, factor)
+
+
+def _cast(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
+    return ew.convert(b, x, dtype)
+
+
+def _identity(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
+    return x
+
+
+PASSING = frozenset((_identity, _second, _cast))
+"""The rules that give what they get, converted at most, which NumPy does for any known number.
+
+(Aesara's scalar functions refuse what is out of range, and a number may be repeated no times.)
+"""
+
+RULES: dict[type, ScalarRule] = {
+    **{
+        op_type: in_output_dtype(emit)
+        for op_type, emit in {
+            aes.Exp: ew.exp,
+            aes.Exp2: ew.exp2,
+            aes.Expm1: ew.expm1,
+            aes.Log: ew.log,
+            aes.Log2: special.log2,
+            aes.Log10: special.log10,
+            aes.Log1p: ew.log1p,
+            aes.Sqrt: ew.sqrt,
+            aes.Sqr: ew.square,
+            aes.Sin: ew.sin,
+            aes.Cos: ew.cos,
+            aes.Tan: ew.tan,
+            aes.ArcSin: ew.arcsin,
+            aes.ArcCos: ew.arccos,
+            aes.ArcTan: ew.arctan,
+            aes.Sinh: ew.sinh,
+            aes.Cosh: ew.cosh,
+            aes.Tanh: ew.tanh,
+            aes.ArcSinh: ew.arcsinh,
+            aes.ArcCosh: ew.arccosh,
+            aes.ArcTanh: ew.arctanh,
+            aes.ArcTan2: ew.arctan2,
+            aes.Deg2Rad: _times(math.pi / 180),
+            aes.Rad2Deg: _times(180 / math.pi),
+            aes.Reciprocal: division.reciprocal,
+            aes.Neg: ew.negative,
+            aes.Sgn: ew.sign,
+            aes.Ceil: ew.ceil,
+            aes.Floor: ew.floor,
+            aes.Trunc: ew.trunc,
+            aes.RoundHalfToEven: ew.round_half_to_even,
+            aes.RoundHalfAwayFromZero: ew.round_half_away_from_zero,
+            aes.Conj: ew.conjugate,
+            aes.Sub: ew.subtract,
+            aes.TrueDivide: division.divide,
+            aes.Pow: division.power,
+            aes.Clip: ew.clip,
+            aes.Invert: ew.invert,
+            aem.Erf: special.erf,
+            aem.Erfc: special.erfc,
+            aem.Erfinv: error_functions.erfinv,
+            aem.Erfcx: error_functions.erfcx,
+            aem.Erfcinv: error_functions.erfcinv,
+            aem.Gamma: gamma_functions.gamma,
+            aem.GammaLn: gamma_functions.gammaln,
+            aem.Psi: gamma_functions.digamma,
+            aem.TriGamma: gamma_functions.trigamma,
+            aem.Chi2SF: incomplete_gamma.chi2sf,
+            aem.GammaInc: incomplete_gamma.gammainc,
+            aem.GammaIncC: incomplete_gamma.gammaincc,
+            aem.GammaIncDer: incomplete_gamma.gammainc_der,
+            aem.GammaIncCDer: incomplete_gamma.gammaincc_der,
+            aem.GammaU: incomplete_gamma.upper_gamma,
+            aem.GammaL: incomplete_gamma.lower_gamma,
+            aem.I0: special.i0,
+            aem.I1: special.i1,
+            aem.J0: bessel_01.j0,
+            aem.J1: bessel_01.j1,
+            aem.Jv: bessel.jv,
+            aem.Iv: bessel.iv,
+            aem.Owens_t: owens_t.owens_t,
+            aem.Sigmoid: special.expit,
+            aem.Softplus: special.softplus,
+            aem.Log1mexp: special.log1mexp,
+            aem.BetaInc: incomplete_beta.betainc,
+            aem.BetaIncDer: incomplete_beta.betainc_der,
+            aem.Hyp2F1: hyper.hyp2f1,
+            aem.Hyp2F1Der: hyper.hyp2f1_der,
+            XlogX: lambda b, x: special.xlogy(b, x, x),
+        }.items()
+    },
+    **{
+        op_type: _folded(emit)
+        for op_type, emit in {
+            aes.Add: ew.add,
+            aes.ScalarMaximum: ew.maximum,
+            aes.ScalarMinimum: ew.minimum,
+            aes.OR: ew.bitwise_or,
+            aes.XOR: ew.bitwise_xor,
+            aes.AND: ew.bitwise_and,
+            MulWithoutZeros: _mul_without_zeros,
+        }.items()
+    },
+    **{
+        op_type: _comparison(emit)
+        for op_type, emit in {
+            aes.LT: ew.less,
+            aes.GT: ew.greater,
+            aes.LE: ew.less_equal,
+            aes.GE: ew.greater_equal,
+            aes.EQ: ew.equal,
+            aes.NEQ: ew.not_equal,
+        }.items()
+    },
+    **{
+        op_type: _as_is(emit)
+        for op_type, emit in {
+            aes.Abs: ew.absolute,
+            aes.IsNan: ew.isnan,
+            aes.IsInf: ew.isinf,
+            aes.Real: ew.real,
+            aes.Imag: ew.imag,
+        }.items()
+    },
+    aes.FloorDivide: _whole(division.floor_divide),
+    aes.Mod: _whole(division.remainder),
+    aes.Mul: _product,
+    aes.Mean: _mean,
+    aes.Second: _second,
+    aes.Switch: _switch,
+    aes.InRange: _in_range,
+    aes.Angle: _angle,
+    aes.Complex: _complex,
+    aes.ComplexFromPolar: _complex_from_polar,
+    XlogY0: _xlogy0,
+    aes.Cast: _cast,
+    aes.Identity: _identity,
+}

@@ -1,0 +1,65 @@
+"""Rules for `aesara.scan`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from aesara.graph.basic import Apply
+from aesara.scan.op import Scan
+
+from jaxprgen.aesara.builders import positions_inside
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.loops import Layout, lower_loop
+from jaxprgen.lowering.registry import lowers, lowers_deferred
+
+
+def layout_of(node: Apply) -> Layout:
+    """A node's loop in the terms of this package, of Aesara's (see `aesara.scan.op.ScanInfo`).
+
+    mit-mot are windows, mit-sot and sit-sot states, nit-sot stacks; what is shared and updated
+    is carried. The first row that a mit-mot reads in the first step is its first.
+    """
+    info: Any = node.op.info  # type: ignore[union-attr]
+    places = itertools.count(1)
+    sequences = _next(places, info.n_seqs)
+    windows = [
+        (next(places), reads, writes, -min(reads))
+        for reads, writes in zip(info.mit_mot_in_slices, info.mit_mot_out_slices, strict=True)
+    ]
+    taps = (*info.mit_sot_in_slices, *info.sit_sot_in_slices)
+    states = [(next(places), each) for each in taps]
+    carried = _next(places, info.n_shared_outs)
+    first = len(windows) + len(states)
+    types = [v.type for v in node.outputs[first : first + info.n_nit_sot]]
+    stacks = [(next(places), np.dtype(t.dtype), t.ndim) for t in types]
+    constants = _next(places, info.n_non_seqs)
+    graph = node.op.fgraph  # type: ignore[union-attr]
+    return Layout(
+        graph, sequences, windows, states, carried, stacks, constants, bool(info.as_while)
+    )
+
+
+def _next(places: Iterator[int], count: int) -> list[int]:
+    return list(itertools.islice(places, count))
+
+
+def _static(node: Apply) -> Sequence[int]:
+    """The number of steps, how many rows are kept, and what the graph asks for of constants."""
+    layout = layout_of(node)
+    return [0, *(i for i, _, _ in layout.stacks), *_inside(layout, "static")]
+
+
+def _inside(layout: Layout, how: str) -> list[int]:
+    positions = layout.positions
+    found = [positions[i] for i in positions_inside(layout.graph, how)]
+    return [i for i in found if i is not None]
+
+
+@lowers_deferred(Scan)
+@lowers(Scan, folds=False, static=_static, decides=lambda node: _inside(layout_of(node), "decides"))
+def lower_scan(ctx: RuleContext, *xs: Any) -> list[Any]:
+    """A loop; what of its traces is used decides what it stacks."""
+    return lower_loop(ctx, layout_of(ctx.node), xs)

@@ -1,0 +1,162 @@
+"""Ops on the elements that a mask selects, if only the program that runs knows how many they are.
+
+`jaxprgen.emit.selection` says how; any other Op refuses them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from aesara.compile.ops import DeepCopyOp, ViewOp
+from aesara.scalar import basic as aes
+from aesara.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from aesara.tensor.math import Argmax, MaxAndArgmax, Mean, MulWithoutZeros
+from aesara.tensor.shape import Shape, Shape_i
+
+from jaxprgen.aesara.elemwise import lower_elemwise
+from jaxprgen.aesara.reduction import axes_of, reduce_by
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import reduce
+from jaxprgen.emit import selection as sel
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit.selection import Selected
+from jaxprgen.emit.values import BOOL, Dtype, Value, dtype_of, like, shape_of
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers_selected
+
+
+@lowers_selected(ViewOp, DeepCopyOp)
+def lower_identity(ctx: RuleContext, x: Selected) -> Selected:
+    """The same elements."""
+    return x
+
+
+@lowers_selected(Elemwise)
+def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[Selected]:
+    """A scalar Op on what is selected by one mask, and on what is one for all of it."""
+    arrays, first = sel.alike(ctx.builder, xs)
+    results: Any = lower_elemwise(ctx, *arrays)
+    results = list(results) if type(results) in (list, tuple) else [results]
+    return [first._replace(values=x) for x in results]
+
+
+@lowers_selected(DimShuffle)
+def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
+    """Other axes dropped, all permuted, new ones inserted."""
+    b, order = ctx.builder, list(ctx.op.new_order)
+    if x.axis not in order:
+        raise x.refuse()
+    kept = [d for d in order if d != "x"]
+    full = x.full_axes(kept)
+    dropped = [d for d in range(len(shape_of(x.values))) if d not in full]
+    ranks = {d: i for i, d in enumerate(sorted(full))}
+    values = sh.transpose(b, sh.squeeze(b, x.values, dropped), [ranks[d] for d in full])
+    axis, extra = order.index(x.axis), len(shape_of(x.mask)) - 1
+    new = [i if i < axis else i + extra for i, d in enumerate(order) if d == "x"]
+    return x._replace(values=sh.expand_dims(b, values, new), axis=axis)
+
+
+@lowers_selected(Shape)
+def lower_shape_of_selected(ctx: RuleContext, x: Selected) -> Value:
+    """The sizes, of which one is counted."""
+    return sel.shape(ctx.builder, x)
+
+
+@lowers_selected(Shape_i)
+def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
+    """One size, which may be the one that is counted."""
+    if ctx.op.i == x.axis:
+        return sel.count(ctx.builder, x.mask)
+    return np.asarray(shape_of(x.values)[x.full_axes([ctx.op.i])[0]], np.int64)
+
+
+# --- Reductions ---------------------------------------------------------------------------
+
+
+def _lowest(dtype: Dtype) -> Any:
+    if dtype == BOOL:
+        return False
+    return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min
+
+
+def _highest(dtype: Dtype) -> Any:
+    if dtype == BOOL:
+        return True
+    return np.inf if dtype.kind in "fc" else np.iinfo(dtype).max
+
+
+_NEUTRAL: dict[type, Any] = {
+    aes.Add: lambda dtype: 0,
+    aes.Mul: lambda dtype: 1,
+    MulWithoutZeros: lambda dtype: 0,
+    aes.ScalarMaximum: _lowest,
+    aes.ScalarMinimum: _highest,
+    aes.AND: lambda dtype: True if dtype == BOOL else np.array(-1).astype(dtype),
+    aes.OR: lambda dtype: 0,
+    aes.XOR: lambda dtype: 0,
+}
+"""What makes no difference to each reduction, by dtype."""
+
+
+@lowers_selected(CAReduce)
+def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Selected:
+    """A reduction that leaves out what is not selected."""
+    b, kind = ctx.builder, type(ctx.op.scalar_op)
+    axes = axes_of(ctx.op.axis, x.rank)
+    full = tuple(x.full_axes(axes))
+    if x.axis not in axes:
+        axis = x.axis - sum(d < x.axis for d in axes)
+        return x._replace(values=reduce_by(ctx, x.values, full), axis=axis)
+    dtype = dtype_of(x.values)
+    if kind in (aes.ScalarMaximum, aes.ScalarMinimum):
+        if dtype.kind == "c":
+            raise x.refuse()
+        _require_some(ctx, x)
+    return reduce_by(ctx, sel.filled(b, x, _NEUTRAL[kind](dtype)), full)
+
+
+@lowers_selected(Mean)
+def lower_mean_of_selected(ctx: RuleContext, x: Selected) -> Value:
+    """The mean in float64, as `Mean.perform` takes it."""
+    b, axes = ctx.builder, axes_of(ctx.op.axis, x.rank)
+    if x.axis not in axes:
+        raise x.refuse()
+    wide = x._replace(values=ew.convert(b, x.values, ew.canonical(np.float64)))
+    total = reduce.sum(b, sel.filled(b, wide, np.asarray(0)), x.full_axes(axes))
+    others = np.prod([shape_of(x.values)[d] for d in x.full_axes([d for d in axes if d != x.axis])])
+    number = ew.convert(b, sel.count(b, x.mask), dtype_of(total))
+    mean = ew.divide(b, total, ew.multiply(b, number, like(total, others)))
+    return ew.convert(b, mean, ctx.dtype)
+
+
+@lowers_selected(MaxAndArgmax)
+def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> list[Value]:
+    """The maximum and its position among what is selected."""
+    b, axes = ctx.builder, axes_of(ctx.op.axis, x.rank)
+    if x.axis not in axes or dtype_of(x.values).kind == "c":
+        raise x.refuse()
+    _require_some(ctx, x)
+    values = sel.filled(b, x, _lowest(dtype_of(x.values)))
+    full = x.full_axes(axes)
+    # If what is not selected is as large, all that is selected is equal: the first is the one.
+    where = sel.position(b, x, axes, reduce.argmax(b, values, full))
+    return [reduce.max(b, values, full), where]
+
+
+@lowers_selected(Argmax)
+def lower_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> Value:
+    """The position of the maximum among what is selected."""
+    return lower_max_and_argmax_of_selected(ctx, x)[1]
+
+
+def _require_some(ctx: RuleContext, x: Selected) -> None:
+    if not np.prod(shape_of(x.mask)):
+        raise ShapeMismatchError("The extremum of no elements: the mask has none.")
+    ctx.require(
+        lambda b: reduce.bitwise_or(b, x.mask, range(len(shape_of(x.mask)))),
+        ShapeMismatchError,
+        f"{ctx.op} takes the extremum of what a mask selects, and it selects nothing. Aesara "
+        "raises ValueError there; the emitted program gives the neutral element",
+    )

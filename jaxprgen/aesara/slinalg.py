@@ -1,0 +1,142 @@
+"""Ops of `aesara.tensor.slinalg`: SciPy's linear algebra.
+
+``check_finite`` has no meaning here: infinities are computed with, NaN reaches the result.
+"""
+
+from __future__ import annotations
+
+from aesara.tensor.slinalg import (
+    BilinearSolveDiscreteLyapunov,
+    Cholesky,
+    CholeskySolve,
+    Eigvalsh,
+    EigvalshGrad,
+    Expm,
+    ExpmGrad,
+    Solve,
+    SolveContinuousLyapunov,
+    SolveTriangular,
+)
+
+from jaxprgen.aesara.nlinalg import declared, lower_function, reals, require_regular
+from jaxprgen.emit import decompositions, matrix, reduce
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.decompositions import inexact
+from jaxprgen.emit.shape import reshape, transpose
+from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.errors import LinearAlgebraError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers, whole
+
+lower_function(matrix.expm, Expm)
+
+
+@lowers(Cholesky, pure=whole)
+def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
+    """The triangular factor; NaN where Aesara raises, or, as ``on_error`` says, gives NaN."""
+    b = ctx.builder
+    factor = decompositions.cholesky(b, *inexact(b, x), lower=bool(ctx.op.lower))
+    if ctx.op.on_error == "raise":
+        ctx.require(
+            lambda b: ew.invert(b, reduce.bitwise_or(b, ew.isnan(b, factor), (0, 1))),
+            LinearAlgebraError,
+            f"{ctx.op} of a matrix that is not positive definite. Aesara raises LinAlgError "
+            "there; the emitted program gives NaN",
+        )
+    return declared(ctx, factor)
+
+
+@lowers(CholeskySolve, pure=whole)
+def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Value]:
+    """A solution by a Cholesky factor."""
+    b = ctx.builder
+    return declared(ctx, matrix.solve_cholesky(b, *inexact(b, factor, y), lower=bool(ctx.op.lower)))
+
+
+@lowers(SolveTriangular, pure=whole)
+def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
+    """A solution by one triangle."""
+    b, op = ctx.builder, ctx.op
+    a, y = inexact(b, a, y)
+    if not op.unit_diagonal:
+        require_regular(ctx, lambda b: matrix.is_regular_triangle(b, a))
+    x = matrix.solve_triangular(
+        b,
+        a,
+        y,
+        lower=bool(op.lower),
+        transpose=op.trans not in (0, "N"),
+        conjugate=op.trans in (2, "C"),
+        unit_diagonal=bool(op.unit_diagonal),
+    )
+    return declared(ctx, x)
+
+
+_SOLVERS = {
+    "gen": lambda b, a, y, lower: matrix.solve(b, a, y),
+    "sym": matrix.solve_symmetric,
+    "her": matrix.solve_hermitian,
+    "pos": matrix.solve_positive,
+}
+_WHOLE = {
+    "gen": lambda b, a, lower: a,
+    "sym": decompositions.symmetric,
+    "her": decompositions.hermitian,
+}
+
+
+@lowers(Solve, pure=whole)
+def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
+    """A solution; one triangle is read of a matrix that is assumed to be symmetric.
+
+    To SciPy, and so here, a vector beside a single number is a row, of as many equations.
+    """
+    b, kind, lower = ctx.builder, ctx.op.assume_a, bool(ctx.op.lower)
+    shape = shape_of(y)
+    if shape_of(a) == (1, 1) and len(shape) == 1 and shape != (0,):
+        y = reshape(b, y, (1, -1))
+    a, y = inexact(b, a, y)
+    solution = _SOLVERS[kind](b, a, y, lower=lower)
+    if kind != "pos":
+        require_regular(ctx, lambda b: matrix.is_regular(b, _WHOLE[kind](b, a, lower=lower)))
+    return declared(ctx, reshape(b, solution, shape))
+
+
+@lowers(Eigvalsh)
+def lower_eigvalsh(ctx: RuleContext, a: Value, *metric: Value) -> list[Value]:
+    """Eigenvalues of a Hermitian matrix, with respect to another if there is one."""
+    b, lower = ctx.builder, bool(ctx.op.lower)
+    solve = decompositions.generalized_eigh if metric else decompositions.eigh
+    return declared(ctx, solve(b, *inexact(b, a, *metric), lower=lower)[0])
+
+
+@lowers(EigvalshGrad)
+def lower_eigvalsh_grad(ctx: RuleContext, a: Value, metric: Value, gw: Value) -> list[Value]:
+    """The gradients of the triangles that `Eigvalsh` reads."""
+    b, lower = ctx.builder, bool(ctx.op.lower)
+    a, metric, gw = reals(ctx, a, metric, gw)
+    w, v = decompositions.generalized_eigh(b, a, metric, lower=lower)
+    gradients = matrix.generalized_eigvalsh_cotangents(b, w, v, gw)
+    return declared(ctx, *(decompositions.onto_triangle(b, g, lower=lower) for g in gradients))
+
+
+@lowers(ExpmGrad)
+def lower_expm_grad(ctx: RuleContext, a: Value, g: Value) -> list[Value]:
+    """The gradient of `Expm`: its derivative at the transpose."""
+    b = ctx.builder
+    a, g = inexact(b, a, g)
+    return declared(ctx, matrix.expm_derivative(b, transpose(b, a, (1, 0)), g))
+
+
+@lowers(SolveContinuousLyapunov)
+def lower_continuous_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
+    """``x`` of ``a x + x a^H = q``."""
+    b = ctx.builder
+    return declared(ctx, matrix.solve_continuous_lyapunov(b, *inexact(b, a, q)))
+
+
+@lowers(BilinearSolveDiscreteLyapunov)
+def lower_discrete_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
+    """``x`` of ``x - a x a^H = q``."""
+    b = ctx.builder
+    return declared(ctx, matrix.solve_discrete_lyapunov(b, *inexact(b, a, q)))

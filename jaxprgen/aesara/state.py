@@ -1,0 +1,161 @@
+"""Graphs with shared variables: what a function of them reads, and what it writes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from aesara.compile.io import In, Out
+from aesara.compile.sharedvalue import SharedVariable
+from aesara.graph.basic import Variable
+
+from jaxprgen.aesara.library import name_of
+from jaxprgen.aesara.order import toposort
+from jaxprgen.errors import InvalidGraphError
+
+Pairs: TypeAlias = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
+
+
+class StatefulGraph(NamedTuple):
+    """A graph, and the shared variables that it reads and updates.
+
+    Attributes
+    ----------
+    inputs
+        The variables of the arguments; ``defaults`` are the values of those that have one.
+    outputs
+        The variables of the results.
+    shared
+        The shared variables that are read or updated, by the name of each.
+    updates
+        The new values of those that are updated.
+    """
+
+    inputs: tuple[Variable, ...]
+    names: tuple[str, ...]
+    defaults: dict[int, Any]
+    outputs: tuple[Variable, ...]
+    shared: dict[str, SharedVariable]
+    updates: dict[SharedVariable, Variable]
+
+
+def stateful_graph(
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    updates: Pairs | None,
+    givens: Pairs | None,
+    no_default_updates: bool | Sequence[Any],
+) -> StatefulGraph:
+    """The graph of a function, as `aesara.function` reads these.
+
+    Raises
+    ------
+    InvalidGraphError
+        What is updated is no shared variable, is updated twice, or by something of another type.
+    """
+    given = [x if isinstance(x, In) else In(x) for x in inputs]
+    chosen = [(x.variable, x.update) for x in given if x.update is not None]
+    new = _updates([*_pairs(updates), *chosen])
+    results = [x.variable if isinstance(x, Out) else x for x in outputs]
+    replaced = _pairs(givens)
+    known = {x.variable for x in given}
+    while True:
+        whole = substitute([*results, *new.values()], replaced)
+        leaves = _shared_leaves(whole, known)
+        missing = [
+            v
+            for v in leaves
+            if v.default_update is not None and v not in new and not _is_kept(v, no_default_updates)
+        ]
+        if not missing:
+            break
+        new |= _updates([(v, v.default_update) for v in missing])
+    shared = list(dict.fromkeys([*leaves, *new]))
+    return StatefulGraph(
+        tuple(x.variable for x in given),
+        tuple(x.name or f"argument_{i}" for i, x in enumerate(given)),
+        {i: x.value for i, x in enumerate(given) if x.value is not None},
+        tuple(whole[: len(results)]),
+        dict(zip(names_of(shared), shared, strict=True)),
+        dict(zip(new, whole[len(results) :], strict=True)),
+    )
+
+
+def _is_kept(variable: SharedVariable, no_default_updates: bool | Sequence[Any]) -> bool:
+    if isinstance(no_default_updates, bool):
+        return no_default_updates
+    return variable in no_default_updates
+
+
+def _pairs(given: Pairs | None) -> list[tuple[Any, Any]]:
+    return list(given.items() if isinstance(given, Mapping) else given or ())
+
+
+def _updates(pairs: Sequence[tuple[Any, Any]]) -> dict[SharedVariable, Variable]:
+    found: dict[SharedVariable, Variable] = {}
+    for variable, value in pairs:
+        if not isinstance(variable, SharedVariable):
+            raise InvalidGraphError(
+                f"{name_of(variable)} is to be updated, but is no shared variable: it keeps no "
+                "value from one call to the next. Make it one with aesara.shared."
+            )
+        if variable in found:
+            raise InvalidGraphError(f"{name_of(variable)} is updated twice.")
+        try:
+            found[variable] = variable.type.filter_variable(value, allow_convert=True)
+        except TypeError as error:
+            kind = getattr(value, "type", type(value).__name__)
+            raise InvalidGraphError(
+                f"{name_of(variable)} is a {variable.type}, which a {kind} cannot be the new value "
+                "of. Cast the update to that dtype, and to that number of axes."
+            ) from error
+    return found
+
+
+def _shared_leaves(outputs: Sequence[Variable], known: Iterable[Variable]) -> list[SharedVariable]:
+    """The shared variables that outputs depend on, in the order in which these come upon them."""
+    found: dict[SharedVariable, None] = {}
+    known = set(known)
+    nodes = toposort(outputs, known)
+    for variable in [*(v for node in nodes for v in node.inputs), *outputs]:
+        if isinstance(variable, SharedVariable) and variable not in known:
+            found[variable] = None
+    return list(found)
+
+
+def names_of(variables: Sequence[Variable]) -> list[str]:
+    """The variables' names; with a number where there is none, or it is another's."""
+    found: dict[str, None] = {}  # In order.
+    for i, variable in enumerate(variables):
+        name = variable.name or f"shared_{i}"
+        found[name if name not in found else f"{name}_{i}"] = None
+    return list(found)
+
+
+def substitute(
+    outputs: Sequence[Variable], replaced: Sequence[tuple[Variable, Any]]
+) -> list[Variable]:
+    """The outputs, computed of other variables in place of some; nothing is changed.
+
+    Raises
+    ------
+    InvalidGraphError
+        What is to stand for a variable is of another type.
+    """
+    found: dict[Variable, Variable] = {}
+    for old, value in replaced:
+        try:
+            found[old] = old.type.filter_variable(value, allow_convert=True)
+        except TypeError as error:
+            raise InvalidGraphError(
+                f"{name_of(old)} is a {old.type}; {value!r} cannot be given for it."
+            ) from error
+    if not found:
+        return list(outputs)
+    for node in toposort(outputs, set(found)):
+        inputs = [found.get(v, v) for v in node.inputs]
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            clone = node.clone_with_new_inputs(inputs)
+            for mine, theirs in zip(node.outputs, clone.outputs, strict=True):
+                found.setdefault(mine, theirs)
+    return [found.get(v, v) for v in outputs]

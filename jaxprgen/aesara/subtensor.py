@@ -1,0 +1,154 @@
+"""Basic indexing: reading and writing by integers and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from aesara.graph.basic import Apply
+from aesara.graph.type import Type
+from aesara.tensor.subtensor import IncSubtensor, Subtensor
+from aesara.tensor.type_other import MakeSlice
+
+from jaxprgen._jax import Var
+from jaxprgen.aesara.linear import linear_form
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit import reduce
+from jaxprgen.emit.values import Broadcast, Value, dtype_of, known, shape_of
+from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.ir import Builder
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers
+
+
+def _template(node: Apply) -> list[Any]:
+    """The Op's index with the positions of the node's inputs in it, as `_Input`."""
+    count = sum(isinstance(part, Type) for entry in node.op.idx_list for part in _parts(entry))
+    positions = iter(range(len(node.inputs) - count, len(node.inputs)))
+
+    def fill(part: Any) -> Any:
+        return _Input(next(positions)) if isinstance(part, Type) else part
+
+    return [
+        slice(*map(fill, _parts(entry))) if isinstance(entry, slice) else fill(entry)
+        for entry in node.op.idx_list
+    ]
+
+
+class _Input(NamedTuple):
+    """A part of an index that is an input of the node."""
+
+    position: int
+
+
+def _parts(entry: Any) -> tuple[Any, ...]:
+    return (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
+
+
+def _bounds(node: Apply) -> Sequence[int]:
+    """The inputs that are bounds of slices, but for windows; the integers are none."""
+    slices = [e for e in _template(node) if isinstance(e, slice) and not _length(node, e)]
+    return [p.position for e in slices for p in _parts(e) if isinstance(p, _Input)]
+
+
+def _unless_window(op: Any) -> Any:
+    """The Op, unless a slice has bounds of which the graph has to say how far apart they are."""
+    slices = (e for e in op.idx_list if isinstance(e, slice))
+    is_window = any(isinstance(e.start, Type) and isinstance(e.stop, Type) for e in slices)
+    return None if is_window else op
+
+
+def _length(node: Apply, entry: slice) -> int:
+    """The length of a slice whose bounds are inputs of which one is so much above the other.
+
+    Of any other slice, 0.
+    """
+    start, stop, step = _parts(entry)
+    if not (isinstance(start, _Input) and isinstance(stop, _Input) and step in (None, 1)):
+        return 0
+    low, high = (linear_form(node.inputs[bound.position]) for bound in (start, stop))
+    length = high.pop(None, 0) - low.pop(None, 0)
+    return max(length, 0) if low == high else 0
+
+
+@lowers(Subtensor, static=_bounds, pure=_unless_window)
+def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
+    """``x[index]``. Slices are known while emitting, integers need not be."""
+    index = index_of(ctx, scalars, first=1)
+    check_bounds(ctx, shape_of(x), enumerate(index))
+    return ix.take(ctx.builder, x, index)
+
+
+@lowers(IncSubtensor, static=_bounds, pure=_unless_window)
+def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
+    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
+    index = index_of(ctx, scalars, first=2)
+    check_bounds(ctx, shape_of(x), enumerate(index))
+    b, add = ctx.builder, not ctx.op.set_instead_of_inc
+    if add and not np.can_cast(dtype_of(y), ctx.dtype, "same_kind"):
+        # Whole numbers are increased by a fraction before that is cut off.
+        wide = ew.canonical(np.result_type(dtype_of(y), ctx.dtype))
+        block = ew.convert(b, ix.take(b, x, index), wide)
+        y, add = ew.add(b, block, ew.convert(b, y, wide)), False
+    return ix.put(b, x, ew.convert(b, y, ctx.dtype), index, add=add)
+
+
+@lowers(MakeSlice, static=(0, 1, 2))
+def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
+    """A slice whose bounds are known while emitting."""
+    return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]
+
+
+def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.Index]:
+    """The Op's template with its scalars put in: slices need values, integers can wait.
+
+    So can the bounds of a window.
+    """
+
+    def bound(part: Any) -> int | None:
+        return ctx.static_int(part.position) if isinstance(part, _Input) else part
+
+    def fill(entry: Any) -> ix.Index:
+        if not isinstance(entry, (slice, _Input)):
+            return int(entry)
+        if isinstance(entry, _Input):
+            return scalar(entry)
+        length = _length(ctx.node, entry)
+        if not length:
+            return slice(*map(bound, _parts(entry)))
+        start, stop = scalar(entry.start), scalar(entry.stop)
+        return ix.Window(start, length) if isinstance(start, Var) else slice(start, stop)
+
+    def scalar(part: _Input) -> Any:
+        value = scalars[part.position - first]
+        return value if isinstance(value, Var) else int(known(value))  # type: ignore[arg-type]
+
+    return [fill(entry) for entry in _template(ctx.node)]
+
+
+def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[int, Any]]) -> None:
+    """Check the run-time integers among the indices of these axes."""
+    for axis, i in index:
+        if isinstance(i, ix.Window):
+            ctx.require(
+                lambda b, i=i, n=shape[axis]: ix.window_fits(b, i, n),
+                IndexOutOfBoundsError,
+                f"{ctx.op} reads or writes {i.length} elements together, of which some are out of "
+                f"bounds for axis {axis} of size {shape[axis]}. Aesara takes fewer there; the "
+                "emitted program takes the nearest that stand together",
+            )
+        elif isinstance(i, (Var, Broadcast)) and known(i) is None:
+            ctx.require(
+                lambda b, i=i, n=shape[axis]: _all_in_bounds(b, i, n),
+                IndexOutOfBoundsError,
+                f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "
+                f"size {shape[axis]}. Aesara raises IndexError there; the emitted program uses "
+                "the nearest element",
+            )
+
+
+def _all_in_bounds(b: Builder, index: Value, size: int) -> Value:
+    inside = ix.in_bounds(b, index, size)
+    return reduce.bitwise_and(b, inside, range(len(shape_of(inside))))

@@ -1,0 +1,150 @@
+"""Typed lists: Python lists of values while emitting, of which the program knows nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from aesara.typed_list.basic import (
+    Append,
+    Count,
+    Extend,
+    GetItem,
+    Index,
+    Insert,
+    Length,
+    MakeList,
+    Remove,
+    Reverse,
+)
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import reduce
+from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.ir import Builder
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers
+
+# Rules return lists in a list, because what they return is a list of outputs.
+
+
+@lowers(MakeList, folds=False)
+def lower_make_list(ctx: RuleContext, *items: Any) -> list[list[Any]]:
+    """A list of the items."""
+    return [list(items)]
+
+
+@lowers(GetItem, folds=False, static=(1,))
+def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
+    """The item at an index, or the list of those in a slice, that is known while emitting."""
+    where = index if isinstance(index, slice) else ctx.static_int(1)
+    try:
+        return [items[where]]
+    except IndexError:
+        raise IndexOutOfBoundsError(
+            f"Index {where} is out of bounds for a list of {len(items)} items."
+        ) from None
+
+
+@lowers(Append, folds=False)
+def lower_append(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
+    """The list with an item behind."""
+    return [[*items, item]]
+
+
+@lowers(Extend, folds=False)
+def lower_extend(ctx: RuleContext, items: list[Any], more: list[Any]) -> list[list[Any]]:
+    """The list with another one behind."""
+    return [items + more]
+
+
+@lowers(Insert, folds=False, static=(1,))
+def lower_insert(ctx: RuleContext, items: list[Any], index: Value, item: Any) -> list[list[Any]]:
+    """The list with an item before the one at an index."""
+    where = ctx.static_int(1)
+    return [[*items[:where], item, *items[where:]]]
+
+
+@lowers(Reverse, folds=False)
+def lower_reverse(ctx: RuleContext, items: list[Any]) -> list[list[Any]]:
+    """The list backwards."""
+    return [items[::-1]]
+
+
+@lowers(Length, folds=False, shape_only=(0,))
+def lower_length(ctx: RuleContext, items: list[Any]) -> Array:
+    """How many items there are, which is always known."""
+    return np.asarray(len(items), np.int64)
+
+
+# --- By the values of items --------------------------------------------------------------
+
+
+def _known(item: Any) -> Any:
+    """An item as NumPy has it, or None."""
+    if not isinstance(item, list):
+        return known(item)
+    found = [_known(each) for each in item]  # pyright: ignore[reportUnknownVariableType]
+    return None if any(each is None for each in found) else found
+
+
+def _equal(b: Builder, x: Any, y: Any) -> Value:
+    """Whether two items are equal, NaN equal to NaN, as a boolean scalar."""
+    if isinstance(x, list):
+        pairs = [_equal(b, *pair) for pair in zip(x, y, strict=False)]
+        return functools.reduce(
+            lambda p, q: ew.bitwise_and(b, p, q), pairs, np.asarray(len(x) == len(y))
+        )
+    if shape_of(x) != shape_of(y):
+        return np.asarray(False)
+    same = ew.equal(b, x, y)
+    if dtype_of(x).kind in "fc":
+        same = ew.bitwise_or(b, same, ew.bitwise_and(b, ew.isnan(b, x), ew.isnan(b, y)))
+    return reduce.bitwise_and(b, same, range(len(shape_of(x))))
+
+
+@lowers(Remove, folds=False, decides=(0, 1))
+def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
+    """The list without the first item that is equal to one; which it is, is known."""
+    both = _known([items, item])
+    are_equal = ctx.node.inputs[0].type.ttype.values_eq
+
+    def first_equal(values: Sequence[Any]) -> int:
+        found = (i for i, each in enumerate(values[0]) if are_equal(each, values[1]))
+        return next(found, len(values[0]))
+
+    where = ctx.decided([0, 1], first_equal) if both is None else first_equal(both)
+    if where is None:
+        raise ctx.undecided(
+            [0, 1],
+            "Which item is removed, and whether any is, is decided by values that are known only "
+            "when the program runs, and with it what the list holds. Remove by position instead: "
+            "join the slices before and behind it.",
+        )
+    return [items[:where] + items[where + 1 :]]
+
+
+@lowers(Count, folds=False)
+def lower_count(ctx: RuleContext, items: list[Any], item: Any) -> Any:
+    """How many items are equal to one, as a float."""
+    both, b = _known([items, item]), ctx.builder
+    if both:
+        return ctx.evaluate(*both)
+    ones = [ew.convert(b, _equal(b, each, item), ctx.dtype) for each in items]
+    return functools.reduce(lambda p, q: ew.add(b, p, q), ones, np.asarray(0, ctx.dtype))
+
+
+@lowers(Index, folds=False)
+def lower_index(ctx: RuleContext, items: list[Any], item: Any) -> Any:
+    """The position of the first item that is equal to one, as a float; NaN if there is none."""
+    both, b = _known([items, item]), ctx.builder
+    if both:
+        return ctx.evaluate(*both)
+    found: Value = np.asarray(np.nan, ctx.dtype)
+    for position in reversed(range(len(items))):
+        here = np.asarray(position, ctx.dtype)
+        found = ew.where(b, _equal(b, items[position], item), here, found)
+    return found

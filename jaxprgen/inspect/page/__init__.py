@@ -1,5 +1,0 @@
-"""`html`: a program beside its graph as one page."""
-
-from jaxprgen.inspect.page.page import html
-
-__all__ = ["html"]

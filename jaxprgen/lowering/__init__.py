@@ -1,0 +1,1 @@
+"""From graphs to programs, whatever the graph library."""

@@ -1,0 +1,77 @@
+"""Nodes that choose between two graphs: each becomes a ``cond`` equation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import control, random
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.deferred import Progression, Trace
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.ir import Builder
+from jaxprgen.lowering import nested
+from jaxprgen.lowering.context import RuleContext
+
+
+def lower_branches(
+    ctx: RuleContext, graphs: Sequence[Any], positions: Sequence[Sequence[int]], xs: Sequence[Any]
+) -> list[Any]:
+    """What the first graph gives if the first input holds, else what the second gives.
+
+    ``positions`` says which inputs of the node each graph takes. Where it is known which one it
+    is, it is emitted as if it stood there alone. So it is where they give arrays of different
+    shapes, and concrete arguments decide.
+
+    Raises
+    ------
+    StaticShapeError
+        Their shapes are different, and only the program knows which it is.
+    """
+    b, choice = ctx.builder, known(ctx.made(xs[0]))
+    which = ctx.decided([0], _which) if choice is None else _which([choice])
+    # What a loop leaves is not made for a branch that may read its last row.
+    xs = [x if isinstance(x, (Progression, Trace)) else ctx.made(x) for x in xs]
+    if which is not None:
+        taken = [xs[i] for i in positions[which]]
+        return nested.lower(ctx, graphs[which], b, taken, positions[which])[0]
+    leaves: list[Value] = []
+    for x in xs:
+        nested.rebuilt(x, lambda leaf: leaves.append(leaf))
+    found: list[list[Any]] = []
+
+    def branch(which: int) -> Any:
+        def emit(inner: Builder, *operands: Value) -> list[Value]:
+            rest = iter(operands)
+            values = [nested.rebuilt(x, lambda _: next(rest)) for x in xs]
+            if dtype_of(xs[0]).kind == "b":
+                values[0] = np.full(shape_of(xs[0]), which == 0)  # For that branch is taken.
+            given = [values[i] for i in positions[which]]
+            found.append(nested.lower(ctx, graphs[which], inner, given, positions[which])[0])
+            _compare(ctx, found)
+            return [x for value in found[-1] for x in random.leaves(inner, value)]
+
+        return emit
+
+    results = iter(control.cond(b, ew.truth(b, xs[0]), branch(0), branch(1), leaves))
+    return [random.rebuilt(x, results) for x in found[-1]]
+
+
+def _which(values: Sequence[Array]) -> int:
+    """The branch that is taken for the value of a condition."""
+    return 0 if values[0].any() else 1
+
+
+def _compare(ctx: RuleContext, found: Sequence[Sequence[Any]]) -> None:
+    """Let the condition decide, or refuse, where branches give different shapes."""
+    shapes = [[None if type(x) is Stream else shape_of(x) for x in xs] for xs in found]
+    if shapes[0] != shapes[-1]:
+        a, c = next((a, c) for a, c in zip(shapes[-1], shapes[0], strict=True) if a != c)
+        raise ctx.undecided(
+            [0],
+            f"One branch gives shape {a} and the other {c}, and only the program that runs knows "
+            "which is taken.\nMake them of one shape, by padding, or choose outside of the graph.",
+        )

@@ -1,0 +1,217 @@
+"""Graphs inside of an Op that has derivatives of its own, which are graphs as well.
+
+JAX takes one rule for a program: a pullback, for the reverse mode alone, or a pushforward, which
+it transposes for the reverse mode. The rules are emitted when JAX differentiates.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import Value, atom, atoms, dtype_of, known, shape_of, splat
+from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientError
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.decisions import ValueNeededError
+from jaxprgen.lowering.nested import lower
+
+
+class Overridden(NamedTuple):
+    """A graph's program in one equation, and how its inputs stand for those of the graph.
+
+    ``inputs`` are the graph's: known values, or None for the next of the program's inputs behind
+    its first ones, the ``constants``.
+    """
+
+    ctx: RuleContext
+    graph: Any
+    name: str
+    inputs: list[Value | None]
+    closed: ClosedJaxpr
+    constants: list[Any]
+
+    @classmethod
+    def of(cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str) -> Overridden:
+        """The program of a graph for these inputs."""
+        given = [x if known(x) is not None else None for x in inputs]
+        types = [atom(ctx.builder, x).aval for x, k in zip(inputs, given, strict=True) if k is None]
+        b = ctx.builder.nested(types)
+        outputs, _ = lower(ctx, graph, b, _filled(given, b.inputs))
+        outputs = atoms(b, outputs[: len(ctx.node.outputs)])
+        closed, constants = _jax.hoist_constants(b.build(outputs, name=name))
+        return cls(ctx, graph, name, given, closed, constants)
+
+    def operands(self, inputs: Sequence[Value]) -> list[Atom]:
+        """The program's operands: the constants, then the inputs that are not known."""
+        b, pairs = self.ctx.builder, zip(inputs, self.inputs, strict=True)
+        return [*map(b.constant, self.constants), *(atom(b, x) for x, k in pairs if k is None)]
+
+    def once(self, b: Builder, operands: Sequence[Atom]) -> list[Var]:
+        """Append the program as one equation; constants are among the operands."""
+        params = _jax.jit_params(self.closed, self.name)
+        return b.call(_jax.jit_p, self.closed, operands, params)
+
+    def rule(self, graph: Any, b: Builder, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of the graph of a derivative."""
+        try:
+            return lower(self.ctx, graph, b, inputs)[0]
+        except ValueNeededError as needed:
+            raise StaticShapeError(
+                f"The derivative of {self.name} has a shape that is decided by a value that is "
+                f"known only when the program runs.\n{needed.where}"
+            ) from None
+
+
+def _filled(given: Sequence[Value | None], operands: Sequence[Any]) -> list[Any]:
+    rest = iter(operands)
+    return [next(rest) if x is None else x for x in given]
+
+
+def _derivative(b: Builder, x: Value, of: Any, name: str) -> Value:
+    """A derivative in the type of what it is the derivative of.
+
+    Raises
+    ------
+    LoweringError
+        It has another shape.
+    """
+    if shape_of(x) != of.shape:
+        raise LoweringError(
+            f"The override of a derivative of {name} gives shape {shape_of(x)}, not {of.shape}."
+        )
+    return ew.convert(b, x, of.dtype)
+
+
+def _has_tangents(aval: Any) -> bool:
+    return aval.dtype.kind in "fc"
+
+
+@dataclass(frozen=True)
+class _Pullback:
+    """The cotangents of the inputs of a program, from those of its outputs.
+
+    ``graph()`` gives the graph of them, from the inputs, the outputs and the cotangents of these;
+    and with respect to which inputs there is no derivative.
+    """
+
+    whole: Overridden
+    builder: Builder
+    types: Sequence[Any]
+    graph: Callable[[], tuple[Any, Sequence[bool]]]
+
+    @property
+    def first(self) -> int:
+        """How many of the operands are constants."""
+        return len(self.whole.constants)
+
+    @functools.cached_property
+    def program(self) -> tuple[ClosedJaxpr, list[Any], list[int]]:
+        """The program, its constants, and for which inputs behind the constants it is."""
+        whole, outs, types = self.whole, self.whole.closed.out_avals, self.types[self.first :]
+        b = self.builder.nested([*types, *outs, *filter(_has_tangents, outs)])
+        xs, ys = b.inputs[: len(types)], b.inputs[len(types) :][: len(outs)]
+        rest = iter(b.inputs[len(types) + len(outs) :])
+        grads = [next(rest) if _has_tangents(y) else splat(0, y.dtype, y.shape) for y in outs]
+        found = whole.rule(self.graph()[0], b, [*_filled(whole.inputs, xs), *ys, *grads])
+        free = [x for x, k in zip(found, whole.inputs, strict=True) if k is None]
+        wanted = [i for i, aval in enumerate(types) if _has_tangents(aval)]
+        results = [atom(b, _derivative(b, free[i], types[i], whole.name)) for i in wanted]
+        name = f"{whole.name}_pullback"
+        return *_jax.hoist_constants(b.build(results, name=name)), wanted
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """A cotangent for each operand, or None, from operands, outputs and cotangents of these."""
+        closed, constants, wanted = self.program
+        outs = self.whole.closed.out_avals
+        count = len(self.types) - self.first + len(outs)
+        real = [x for x, y in zip(arrays[count:], outs, strict=True) if _has_tangents(y)]
+        params = _jax.jit_params(closed, f"{self.whole.name}_pullback")
+        results = iter(_jax.jit_p.bind(*constants, *arrays[:count], *real, **params))
+        return [next(results) if i - self.first in wanted else None for i in range(len(self.types))]
+
+    def refuse(self, perturbed: Sequence[bool]) -> None:
+        """Fail if one of these operands has no derivative."""
+        whole = self.whole
+        undefined = [u for u, k in zip(self.graph()[1], whole.inputs, strict=True) if k is None]
+        if any(p and u for p, u in zip(perturbed[self.first :], undefined, strict=True)):
+            raise UndefinedGradientError(
+                f"{whole.name} says that it has no derivative with respect to one of its inputs. "
+                "Differentiate with respect to something else, or stop the gradient with "
+                "disconnected_grad."
+            )
+
+
+def call_with_pullback(
+    ctx: RuleContext,
+    graph: Any,
+    inputs: Sequence[Value],
+    name: str,
+    pullback: Callable[[], tuple[Any, Sequence[bool]]],
+) -> list[Var]:
+    """What a graph gives, by a ``custom_vjp_call``.
+
+    ``pullback()`` gives the graph of the cotangents of the inputs, from the inputs, the outputs
+    and the cotangents of these; and with respect to which inputs there is no derivative.
+    """
+    b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
+    operands = whole.operands(inputs)
+    types = [x.aval for x in operands]
+    once = b.nested(types)
+    results = whole.once(once, once.inputs)
+    program = once.build(results, name=name)
+    forward = once.build([*results, *results], name=name)
+    pull = _Pullback(whole, b, types, pullback)
+    kept = range(pull.first, len(types))
+    params = _jax.custom_vjp_params(program, forward, kept, pull, pull.refuse)
+    return b.call(_jax.custom_vjp_call_p, program, operands, params)
+
+
+def call_with_pushforward(
+    ctx: RuleContext,
+    graph: Any,
+    inputs: Sequence[Value],
+    name: str,
+    pushforward: Callable[[], Any],
+) -> list[Var]:
+    """What a graph gives, by a ``custom_jvp_call``.
+
+    ``pushforward()`` gives the graph of the tangents of the outputs, from the inputs and their
+    tangents.
+    """
+    b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
+    operands = whole.operands(inputs)
+    types = [x.aval for x in operands]
+    first = len(whole.constants)
+
+    def push(*zeros: bool) -> tuple[ClosedJaxpr, list[bool]]:
+        moving = [t for t, zero in zip(types, zeros, strict=True) if not zero]
+        inner = b.nested([*types, *map(_jax.tangent_type, moving)])
+        primals, tangents = inner.inputs[: len(types)], iter(inner.inputs[len(types) :])
+        results = whole.once(inner, primals)
+        steps = [None if zero else next(tangents) for zero in zeros]
+        moves = _filled(whole.inputs, steps[first:])
+        xs = _filled(whole.inputs, primals[first:])
+        still = [splat(0, dtype_of(x), shape_of(x)) for x in xs]
+        dxs = [
+            z if m is None or k is not None else m
+            for m, k, z in zip(moves, whole.inputs, still, strict=True)
+        ]
+        found = whole.rule(pushforward(), inner, [*xs, *dxs])
+        moved = [
+            atom(inner, _derivative(inner, t, y.aval, name))
+            for t, y in zip(found, results, strict=True)
+            if _has_tangents(y.aval)
+        ]
+        fixed = [not _has_tangents(y.aval) for y in results]
+        return inner.build([*results, *moved], name=f"{name}_pushforward"), fixed
+
+    once = b.nested(types)
+    program = once.build(whole.once(once, once.inputs), name=name)
+    return lax.custom_jvp_call(b, program, push, operands)

@@ -1,0 +1,195 @@
+"""Nodes that are loops over a graph: each becomes a ``scan`` or a ``while`` equation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import random, recurrence
+from jaxprgen.emit.deferred import Begun, Progression
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
+from jaxprgen.emit.values import Dtype, Value, shape_of
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.ir import Builder
+from jaxprgen.lowering import nested
+from jaxprgen.lowering.context import RuleContext
+
+
+class Layout(NamedTuple):
+    """A loop in terms of the positions of a node's inputs, of which the first is how many steps.
+
+    The inputs of the graph of a step are in this order: a row of each sequence, what is read of
+    each window, of each state, what is carried, the constants. Its outputs: what is written to
+    each window, each state, each stack, what is carried, and whether that was the last step.
+
+    Attributes
+    ----------
+    graph
+        The graph of a step.
+    sequences
+        The positions of arrays of which a step reads its row.
+    windows
+        Those of arrays that steps overwrite, with the rows that they read and write, and the
+        row of the first step.
+    states
+        Those of arrays whose first rows are what the loop starts with, with the rows before its
+        own that a step reads. The others are for what follows.
+    carried
+        Those of the states of generators.
+    stacks
+        Those of how many rows are kept of what is stacked, with the dtype and the rank of it.
+    constants
+        Those of what every step reads.
+    ends
+        Whether a step can be the last one.
+    """
+
+    graph: Any
+    sequences: Sequence[int]
+    windows: Sequence[tuple[int, Sequence[int], Sequence[int], int]]
+    states: Sequence[tuple[int, Sequence[int]]]
+    carried: Sequence[int]
+    stacks: Sequence[tuple[int, Dtype, int]]
+    constants: Sequence[int]
+    ends: bool
+
+    @property
+    def read(self) -> list[int]:
+        """The positions of all that decides what the steps of a loop without windows give."""
+        states = (i for i, _ in self.states)
+        return [0, *self.sequences, *states, *self.carried, *self.constants]
+
+    @property
+    def positions(self) -> list[int | None]:
+        """Which input of the node is which of the graph's, but for what changes by steps."""
+        changing = len(self.sequences) + len(self.carried)
+        changing += sum(len(w[1]) for w in self.windows) + sum(len(s[1]) for s in self.states)
+        return [*[None] * changing, *self.constants]
+
+
+def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]:
+    """What a loop gives: windows, states, stacks, then what is carried."""
+    b = ctx.builder
+    limit = ctx.known(0)
+    if limit is None and layout.windows:
+        limit = ctx.static(0)
+    is_known = limit is not None
+    taken = _steps_taken(ctx, layout) if layout.ends else None
+    number = limit if taken is None else np.asarray(taken)
+    streams = [xs[i] for i in layout.carried]
+    fixed: list[Value] = []
+    given = [xs[i] if type(xs[i]) is Stream else ctx.made(xs[i]) for i in layout.constants]
+    for x in given:
+        nested.rebuilt(x, lambda leaf: fixed.append(leaf))
+    loop = Loop(
+        ctx.made(xs[0]) if number is None else number,
+        [x if type(x) is Progression else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
+        [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
+        [_state(ctx, xs[i], taps, is_known, taken) for i, taps in layout.states],
+        [
+            Stack(_at_most(_kept(ctx, i, is_known), taken), dtype, rank)
+            for i, dtype, rank in layout.stacks
+        ],
+        [x for stream in streams for x in random.leaves(b, stream)],
+        fixed,
+        layout.ends and taken is None,
+        functools.partial(_refuse, ctx, layout),
+    )
+    body = _Body(ctx, layout, given, streams)
+    left = recurrence.run(b, loop, body)
+    rest = iter(left.carried)
+    carried = [random.rebuilt(x, rest) for x in streams]
+    return [*left.windows, *left.states, *left.stacks, *carried]
+
+
+def _refuse(ctx: RuleContext, layout: Layout) -> Exception:
+    """The error of one who needs to know the number of steps, which may be asked for."""
+    if ctx.known(0) is None:
+        ctx.static(0)
+    return ctx.undecided(
+        layout.read,
+        "How many steps this loop takes is decided while it runs, by a condition, and so is the "
+        "size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
+        "means, extrema and elementwise functions of the whole are possible. Or give the loop a "
+        "number of steps and no condition, and mask what comes behind the end.",
+    )
+
+
+def _steps_taken(ctx: RuleContext, layout: Layout) -> int | None:
+    """How many steps a loop takes that ends by a condition, where that has to be known.
+
+    The graph library's own implementation takes them, with room for as many as there can be.
+    """
+    depths = {i: -min(taps) for i, taps in layout.states}
+
+    def count(values: Sequence[Any]) -> int:
+        given = dict(zip(layout.read, values, strict=True))
+        limit = int(given[0])
+        for i, depth in depths.items():
+            rows = given[i][:depth]
+            given[i] = np.concatenate([rows, np.zeros((limit, *rows.shape[1:]), rows.dtype)])
+        given.update({i: np.asarray(limit) for i, _, _ in layout.stacks})
+        first = ctx.evaluate(*(given[i] for i in sorted(given)))[0]
+        return len(first) - next(iter(depths.values()), 0)
+
+    return ctx.decided(layout.read, count)
+
+
+def _at_most(kept: int | None, rows: int | None) -> int | None:
+    """How many rows are kept where there are so many at most; None for all of them."""
+    return None if kept is None or (rows is not None and kept > rows) else kept
+
+
+def _state(
+    ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool, taken: int | None
+) -> State:
+    """What a state starts with; memory that is merely allocated for it is none of it."""
+    if isinstance(x, Begun) and (x.shape[0] is not None or not is_known):
+        rows, kept = x.rows, x.shape[0]
+    else:
+        rows = ctx.made(x)
+        kept = shape_of(rows)[0]
+    depth = -min(taps)
+    if shape_of(rows)[0] < depth or (kept is not None and kept < depth):
+        raise ShapeMismatchError(
+            f"A loop reads {depth} rows before its own, but there are {shape_of(rows)[0]} to start "
+            "with."
+        )
+    return State(rows, taps, _at_most(kept, None if taken is None else depth + taken))
+
+
+def _kept(ctx: RuleContext, position: int, is_known: bool) -> int | None:
+    found = ctx.known(position)
+    if found is None and is_known:
+        found = ctx.static(position)
+    return None if found is None else int(found)
+
+
+class _Body(NamedTuple):
+    """Emits one step."""
+
+    ctx: RuleContext
+    layout: Layout
+    given: Sequence[Any]
+    streams: Sequence[Any]
+
+    def __call__(self, b: Builder, constants: Sequence[Value], step: Step) -> Step:
+        """What a step gives of what it reads."""
+        layout, leaves, carried = self.layout, iter(constants), iter(step.carried)
+        inputs = [
+            *step.slices,
+            *(x for group in (*step.windows, *step.states) for x in group),
+            *(random.rebuilt(x, carried) for x in self.streams),
+            *(nested.rebuilt(x, lambda _: next(leaves)) for x in self.given),
+        ]
+        outputs, _ = nested.lower(self.ctx, layout.graph, b, inputs, layout.positions)
+        rest = iter(outputs)
+        windows = [[next(rest) for _ in writes] for _, _, writes, _ in layout.windows]
+        states = [[next(rest)] for _ in layout.states]
+        stacks = [next(rest) for _ in layout.stacks]
+        after = [x for _ in layout.carried for x in random.leaves(b, next(rest))]
+        return Step([], windows, states, stacks, after, next(rest) if layout.ends else None)

@@ -1,0 +1,133 @@
+"""Graphs inside of an Op: each becomes a program in an equation of the one around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen.emit.deferred import Progression, Trace
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.values import Broadcast, atom
+from jaxprgen.errors import JaxprGenError
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.known import FOLD_LIMIT
+
+
+class _Program(NamedTuple):
+    """The program of an inner graph, whose first inputs are the ``constants``.
+
+    ``outputs`` stand for the graph's, in terms of the program's other ``inputs`` and of
+    ``results``, which are what it returns.
+    """
+
+    closed: ClosedJaxpr
+    constants: list[Any]
+    inputs: Sequence[Var]
+    outputs: list[Any]
+    results: list[Var]
+    staged: int
+
+
+def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list[Any]:
+    """What a graph gives for these inputs, by one ``jit`` equation that holds its program.
+
+    Small known inputs are part of the program, and so is what merely repeats others; what follows
+    from them is known here as well. Equal inputs get the same program, which JAX lowers once.
+    """
+    b = ctx.builder
+    operands: list[Atom] = []
+    for x in inputs:
+        rebuilt(x, lambda leaf: operands.append(atom(b, leaf)))
+    types = tuple(x.aval for x in operands)
+    key = id(graph), types, tuple(map(_key, inputs))
+    program = ctx.driver.programs.get(key)
+    if program is None:
+        inner = b.nested(types)
+        given = iter(inner.inputs)
+        values = [rebuilt(x, lambda _: next(given)) for x in inputs]
+        outputs, asked = lower(ctx, graph, inner, values)
+        program = _close(inner, outputs, name)
+        if not asked:  # Else it depends on values that the key does not tell.
+            ctx.driver.programs[key] = program
+    b.inlined += program.staged
+    found: dict[Any, Any] = dict(zip(program.inputs, operands, strict=True))
+    if program.closed.jaxpr.eqns:
+        params = _jax.jit_params(program.closed, name)
+        arguments = [*map(b.constant, program.constants), *operands]
+        results = b.call(_jax.jit_p, program.closed, arguments, params)
+        found.update(zip(program.results, results, strict=True))
+
+    def outside(leaf: Any) -> Any:
+        return found[leaf] if type(leaf) is Var else leaf
+
+    return [rebuilt(x, outside) for x in program.outputs]
+
+
+def lower(
+    ctx: RuleContext,
+    graph: Any,
+    builder: Builder,
+    inputs: Sequence[Any],
+    positions: Sequence[int | None] | None = None,
+) -> tuple[list[Any], bool]:
+    """The outputs of a graph, emitted into a builder of its own.
+
+    ``positions`` says which input of the node is which of the graph's, where they are not the
+    same or some are none. Also whether a value was asked for that decides a shape and that none
+    of the inputs shows.
+    An error tells the node inside of the graph, then the one that holds the graph.
+    """
+    plan = ctx.driver.plan
+    assert plan.inner is not None
+    driver = ctx.driver.inside(ctx.step, plan.inner(graph), builder, inputs, positions)
+    try:
+        return driver.run(), driver.asked
+    except JaxprGenError as error:
+        values = [ctx.driver.values[place] for place in ctx.step.inputs]
+        where = plan.library.describe(ctx.node, values)
+        if where in str(error):  # A value was asked for from inside.
+            raise
+        raise error.at(where) from error
+
+
+def _close(b: Builder, outputs: list[Any], name: str) -> _Program:
+    """The program of what was emitted; it returns what is neither known nor an input."""
+    results: dict[Var, None] = {}
+    for x in outputs:
+        rebuilt(x, lambda leaf: results.update({leaf: None} if type(leaf) is Var else {}))
+    computed = [v for v in results if v not in b.inputs]
+    closed, constants = _jax.hoist_constants(b.build(computed, name=name))
+    return _Program(closed, constants, b.inputs, outputs, computed, b.inlined)
+
+
+def rebuilt(x: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A value with others in place of the variables and the large arrays in it."""
+    if type(x) is Broadcast:
+        return Broadcast(rebuilt(x.operand, leaf), x.shape)
+    if type(x) is Stream:
+        return Stream(leaf(x.key), x.taken, None if x.before is None else leaf(x.before))
+    if isinstance(x, (Progression, Trace)):
+        return x.mapped(lambda value: rebuilt(value, leaf))
+    if isinstance(x, list):
+        return [rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
+    is_large = isinstance(x, np.ndarray) and x.size > FOLD_LIMIT
+    return leaf(x) if type(x) is Var or is_large else x
+
+
+def _key(x: Any) -> Any:
+    """What a value is, beside the variables and the large arrays in it."""
+    if type(x) is Broadcast:
+        return _key(x.operand), x.shape
+    if type(x) is Stream:
+        return "stream", x.taken, x.before is None
+    if isinstance(x, list):
+        return tuple(map(_key, x))  # pyright: ignore[reportUnknownVariableType]
+    if type(x) is Var or isinstance(x, np.ndarray):
+        known = isinstance(x, np.ndarray) and x.size <= FOLD_LIMIT
+        return (x.dtype.str, x.shape, x.tobytes()) if known else None  # type: ignore[union-attr]
+    return repr(x)

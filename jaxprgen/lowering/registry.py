@@ -1,0 +1,221 @@
+"""Which rule lowers which Op."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from jaxprgen.errors import DuplicateRuleError
+
+Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
+Positions: TypeAlias = Sequence[int] | Callable[[Any], Sequence[int]]
+"""Which inputs of a node: the same of every node, or a function of the node."""
+Purity: TypeAlias = Callable[[Any], Hashable] | None
+"""What of an Op matters, where nothing else of its nodes but inputs and declared types does."""
+
+
+class Registration(NamedTuple):
+    """A rule and what it declares of the inputs of its nodes; see `lowers`."""
+
+    rule: Rule
+    static: Positions
+    shape_only: Positions
+    decides: Positions
+    needs: Callable[[Any, int], Sequence[int]] | None
+    pure: Purity
+
+
+_rules: dict[type, Registration] = {}
+_selected: dict[type, Rule] = {}
+_deferring: dict[type, Rule] = {}
+_unfolded: set[Rule] = set()
+_deferred: dict[str, str] = {}
+_searched: set[type] = set()
+"""Op classes for which nothing is deferred any more."""
+
+
+def lowers(
+    *op_types: type,
+    override: bool = False,
+    folds: bool = True,
+    static: Positions = (),
+    shape_only: Positions = (),
+    decides: Positions = (),
+    needs: Callable[[Any, int], Sequence[int]] | None = None,
+    pure: Purity = None,
+) -> Callable[[R], R]:
+    """Register a rule for Op classes and, unless they have their own, their subclasses.
+
+    A rule is called as ``rule(ctx, *inputs)`` with a `jaxprgen.lowering.context.RuleContext`
+    and one value per input of the node; it emits equations into ``ctx.builder`` and returns
+    the node's output, or a sequence of outputs where there are several.
+
+    Parameters
+    ----------
+    op_types
+        The Op classes.
+    override
+        Replace a rule that is already registered; without it that is an error.
+    folds
+        Whether a node whose inputs are all known, and small, is evaluated while emitting
+        instead of calling the rule. Not so for an Op that makes large arrays of small inputs:
+        its rule decides (`RuleContext.fold`).
+    static
+        The inputs whose values the rule asks for (`RuleContext.static`): shapes depend on them.
+        Positions, or a function that gives those of a node.
+    shape_only
+        The inputs that matter to the result by their shape at most, in the same form.
+    decides
+        The inputs of which no more matters to shapes than what the rule decides by their values,
+        as a number of elements (`RuleContext.decided`). Where these follow from shapes and
+        constants, it takes them as they are (`RuleContext.known`), as it may what is ``static``.
+    needs
+        The inputs that matter to one output by their values, as a function of the node and the
+        output's position; without it all but those of ``shape_only`` matter to every output.
+    pure
+        What of an Op the rule looks at, as a function of it that gives something hashable, if the
+        rule looks at no more than that, what the node declares of its outputs, and the inputs'
+        types and known values. What it emitted, and announced, is then repeated where all that
+        is the same (but where it asked the context for more: a value that is not known, what an
+        input is called, a check that becomes part of the program). The function may give None for
+        Ops of which that does not hold.
+
+    Raises
+    ------
+    DuplicateRuleError
+        A rule is registered for one of the classes and ``override`` is false.
+    """
+
+    def register(rule: R) -> R:
+        for op_type in op_types:
+            import_rules(op_type)
+            if op_type in _rules and not override:
+                raise DuplicateRuleError(
+                    f"{op_type.__name__} is already lowered by "
+                    f"{_rules[op_type].rule.__qualname__}; "
+                    "pass override=True to replace that rule."
+                )
+            _rules[op_type] = Registration(rule, static, shape_only, decides, needs, pure)
+        if not folds:
+            _unfolded.add(rule)
+        return rule
+
+    return register
+
+
+def lowers_selected(*op_types: type) -> Callable[[R], R]:
+    """Register a rule for nodes with `jaxprgen.emit.selection.Selected` among their inputs.
+
+    Other nodes refuse these. Such a rule is for the Op classes alone, or their subclasses, and
+    does not replace the one for arrays.
+    """
+
+    def register(rule: R) -> R:
+        _selected.update(dict.fromkeys(op_types, rule))
+        return rule
+
+    return register
+
+
+def lowers_deferred(*op_types: type) -> Callable[[R], R]:
+    """Register a rule for nodes with `jaxprgen.emit.deferred.Deferred` among their inputs.
+
+    For other nodes these are made before. Such a rule is for the Op classes alone, or their
+    subclasses, and does not replace the one for arrays.
+    """
+
+    def register(rule: R) -> R:
+        _deferring.update(dict.fromkeys(op_types, rule))
+        return rule
+
+    return register
+
+
+def find_deferred_rule(op_type: type) -> Rule | None:
+    """The rule for arrays that are not made yet, of the class or of its nearest base class."""
+    return next((_deferring[base] for base in op_type.__mro__ if base in _deferring), None)
+
+
+def find_selected_rule(op_type: type) -> Rule | None:
+    """The rule for what a mask selects, of the class or of its nearest base class."""
+    return next((_selected[base] for base in op_type.__mro__ if base in _selected), None)
+
+
+def defer(package: str, rules: str) -> None:
+    """Import the module ``rules`` not before an Op of a package is asked for.
+
+    So the package is imported by those alone who use it.
+    """
+    _searched.clear()
+    _deferred[package] = rules
+
+
+def import_rules(op_type: type) -> None:
+    """Import what is deferred until an Op class of a package is asked for, or a subclass of one."""
+    if op_type in _searched:
+        return
+    _searched.add(op_type)
+    modules = [base.__module__ for base in op_type.__mro__]
+    for package in [p for p in _deferred if any(m.startswith(p) for m in modules)]:
+        importlib.import_module(_deferred.pop(package))
+
+
+def find_rule(op_type: type) -> Rule | None:
+    """The rule of the class, or of its nearest base class that has one."""
+    found = _find(op_type)
+    return found and found.rule
+
+
+def is_supported(op: Any) -> bool:
+    """Whether there is a rule that takes an Op."""
+    rule = find_rule(type(op))
+    supports = getattr(rule, "supports", None)
+    return rule is not None and (supports is None or supports(op))
+
+
+def static_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node whose values decide shapes, as the rule of the class declares."""
+    found = _find(op_type)
+    return _positions(found.static, node) if found else ()
+
+
+def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:
+    """The inputs of the node whose values matter to one of its outputs, as the rule declares."""
+    found = _find(op_type)
+    if found and found.needs:
+        return found.needs(node, output)
+    idle = _positions(found.shape_only, node) if found else ()
+    return [i for i in range(len(node.inputs)) if i not in idle]
+
+
+def deciding_inputs(op_type: type, node: Any) -> Sequence[int]:
+    """The inputs of the node by whose values its rule decides something."""
+    found = _find(op_type)
+    return _positions(found.decides, node) if found else ()
+
+
+def whole(op: Any) -> Any:
+    """The Op itself: all of it may matter to a rule, but nothing else."""
+    return op
+
+
+def find_purity(op_type: type) -> Purity:
+    """What gives what the rule of the class looks at, if that is all; see `lowers`."""
+    found = _find(op_type)
+    return found and found.pure
+
+
+def _find(op_type: type) -> Registration | None:
+    import_rules(op_type)
+    return next((_rules[base] for base in op_type.__mro__ if base in _rules), None)
+
+
+def _positions(declared: Positions, node: Any) -> Sequence[int]:
+    return declared(node) if callable(declared) else declared
+
+
+def folds(rule: Rule) -> bool:
+    """Whether nodes of this rule with known inputs are evaluated rather than lowered."""
+    return rule not in _unfolded

@@ -1,0 +1,1 @@
+"""Compiled functions: programs, their cache, arguments, shared state, reports and the linker."""

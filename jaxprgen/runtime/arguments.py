@@ -1,0 +1,163 @@
+"""Arguments against the declared types of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxprgen._jax import (
+    ArrayImpl,
+    PRNGKeyArray,
+    Tracer,
+    canonicalize_dtype,
+    default_prng_impl,
+    is_key,
+)
+from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
+from jaxprgen.lowering.graph import KEY, Input
+
+OWN_TYPES = frozenset({ArrayImpl, PRNGKeyArray})
+"""The types of arrays that JAX takes as they are, of whatever dtype."""
+
+# In this order: JAX's own class is asked in Python, whatever the array.
+_ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
+
+
+def accept(x: Any, declared: Input) -> Any:
+    """An argument as JAX takes it, if it fits its input's type.
+
+    A dtype fits if the input's holds all its values, as in Aesara; Python scalars fit if the
+    input's dtype holds the value (a ``float`` fits any float dtype, rounded).
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentShapeError
+        It does not fit.
+    """
+    if declared.dtype is KEY:
+        return _accept_key(x)
+    if type(x) is not np.ndarray or x.dtype != declared.dtype:
+        x = _as_array(x, declared)
+    shape = x.shape
+    if len(shape) != len(declared.shape):
+        raise ArgumentShapeError(
+            f"Input {declared.name!r} has {_count(len(declared.shape), 'dimension')}, but the "
+            f"argument has {len(shape)}: its shape is {tuple(shape)}."
+        )
+    for axis, wanted in enumerate(declared.shape):
+        if wanted is not None and shape[axis] != wanted:
+            raise ArgumentShapeError(
+                f"Input {declared.name!r} is declared with size {wanted} along axis {axis}, but "
+                f"the argument's shape is {tuple(shape)}."
+            )
+    return x
+
+
+def _as_array(x: Any, declared: Input) -> Any:
+    """An argument as an array whose values its input's dtype can hold."""
+    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        return _python_scalar(x, declared)
+    if not isinstance(x, _ARRAYS):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} got {_a(type(x).__name__)}, not an array. "
+            "Convert it with numpy.asarray."
+        )
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} got a masked array, whose mask would be lost. "
+            "Fill it with .filled()."
+        )
+    return x if x.dtype == declared.dtype else _converted(x, declared)
+
+
+def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
+    """Whether JAX can take arguments as they are: its own arrays, and NumPy's of these dtypes.
+
+    For JAX's cache tells types apart, and asks about those that it has not seen.
+    """
+    if len(args) != len(dtypes):
+        return False
+    for x, dtype in zip(args, dtypes, strict=True):
+        kind = type(x)
+        if kind in OWN_TYPES:
+            continue
+        if not (kind is np.ndarray or isinstance(x, np.generic)) or x.dtype != dtype:
+            return False
+    return True
+
+
+def are_own(args: Sequence[Any]) -> bool:
+    """Whether all are JAX's own arrays, and none counts as a Python scalar."""
+    return all(type(x) in OWN_TYPES and not x.aval.weak_type for x in args)
+
+
+def _accept_key(x: Any) -> Any:
+    """A key, typed or of unsigned integers, as JAX takes it."""
+    dtype = getattr(x, "dtype", None)
+    shape = getattr(x, "shape", None)
+    if isinstance(x, _ARRAYS):
+        if is_key(x) and shape == ():
+            return x
+        if dtype == np.uint32 and shape == default_prng_impl().key_shape:
+            return x
+    kind = f"{x.dtype}{list(x.shape)}" if isinstance(x, _ARRAYS) else _a(type(x).__name__)
+    raise ArgumentTypeError(
+        f"This function draws random numbers, and takes one PRNG key first; it got {kind}.\n"
+        "Make a key with jax.random.key(seed); for several at once, jax.vmap over them."
+    )
+
+
+def _converted(x: Any, declared: Input) -> Any:
+    """An array of another dtype than its input's, which the program converts."""
+    dtype = declared.dtype
+    if jax.numpy.issubdtype(x.dtype, jax.dtypes.extended):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} has dtype {dtype}; the argument is of JAX's {x.dtype}, as "
+            "typed PRNG keys are, and holds no numbers. Pass jax.random.key_data of it if its bits "
+            "are meant."
+        )
+    if not np.can_cast(x.dtype, dtype, "safe") and not _is_weak(x, dtype):
+        raise ArgumentTypeError(
+            f"Input {declared.name!r} has dtype {dtype}, which cannot hold all values of "
+            f"the argument's {x.dtype}. Convert it with .astype({str(dtype)!r}) if the loss is "
+            "meant."
+        )
+    return x if x.dtype.isnative else x.astype(dtype)
+
+
+def _is_weak(x: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether an argument is a Python scalar in JAX's hands, of a kind that the dtype holds."""
+    kinds = "biufc"
+    weak = getattr(x, "weak_type", False)
+    return weak and kinds.index(x.dtype.kind) <= kinds.index(dtype.kind)
+
+
+def _python_scalar(x: Any, declared: Input) -> Any:
+    dtype = declared.dtype
+    fits = {
+        "b": isinstance(x, bool),
+        "i": isinstance(x, int),
+        "u": isinstance(x, int),
+        "f": isinstance(x, (int, float)),
+        "c": True,
+    }[dtype.kind]
+    if fits and dtype.kind in "iu":
+        info = np.iinfo(canonicalize_dtype(dtype))
+        fits = info.min <= x <= info.max
+    try:
+        if fits:
+            return np.asarray(x, dtype)
+    except OverflowError:  # An integer beyond all floats.
+        pass
+    raise ArgumentTypeError(f"Input {declared.name!r} has dtype {dtype}, which cannot hold {x!r}.")
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def _a(noun: str) -> str:
+    return ("an " if noun[0] in "aeiouAEIOU" else "a ") + noun

@@ -1,0 +1,235 @@
+"""Aesara's mode "JAXPR": what `aesara.function` compiles with it is one JAX program."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from aesara.compile.function.types import Function, FunctionMaker
+from aesara.compile.mode import Mode, predefined_modes, register_linker, register_mode
+from aesara.compile.sharedvalue import SharedVariable
+from aesara.graph.basic import Variable
+from aesara.link.basic import Container
+from aesara.link.jax.linker import JAXLinker
+from aesara.tensor.random.type import RandomType, random_state_type
+
+from jaxprgen import _jax
+from jaxprgen.aesara.library import is_array
+from jaxprgen.aesara.optional import is_no_array, may_be_no_array
+from jaxprgen.aesara.state import names_of
+from jaxprgen.passes import DEFAULT, Pass
+from jaxprgen.runtime.arguments import are_plain
+from jaxprgen.runtime.cells import Cell, key_of, with_key
+from jaxprgen.runtime.compiled import CompiledFunction, calls_back
+from jaxprgen.runtime.options import CompilerOption, Options, options_of
+from jaxprgen.runtime.program import StatefulProgram
+
+
+class JaxprLinker(JAXLinker):
+    """Links a graph as one program, without tracing it.
+
+    For Aesara's rewrites the target is the language of the linker that this one takes the place
+    of: JAX. Options are as for `jaxprgen.function`.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_gc: bool | None = None,
+        checks: bool = False,
+        fallback: Literal["error", "callback"] = "error",
+        passes: Sequence[Pass] = DEFAULT,
+        compiler_options: Mapping[str, CompilerOption] | None = None,
+    ) -> None:
+        super().__init__(allow_gc=allow_gc)
+        self._options = options_of("main", checks, passes, compiler_options)
+        self._callbacks = calls_back(fallback)
+
+    def make_thunk(
+        self,
+        input_storage: Any = None,
+        output_storage: Any = None,
+        storage_map: Any = None,
+        **options: Any,
+    ) -> Any:
+        """A `LinkedProgram`, the containers of its inputs, and those of its outputs."""
+        graph: Any = self.fgraph
+        storages = dict(storage_map or {})
+        given = [
+            (graph.inputs, input_storage or [None] * len(graph.inputs)),
+            (graph.outputs, output_storage or [None] * len(graph.outputs)),
+        ]
+        for variables, cells in given:
+            for variable, storage in zip(variables, cells, strict=True):
+                storages.setdefault(variable, [None] if storage is None else storage)
+        for variable in graph.variables:  # Aesara's linkers have storage for all of them.
+            storages.setdefault(variable, [None])
+        inputs = [Container(v, storages[v]) for v in graph.inputs]
+        outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
+        name = graph.name if (graph.name or "").isidentifier() else "main"
+        asked = self._options._replace(name=name)
+        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks)
+        return program, inputs, outputs
+
+
+class LinkedProgram:
+    """What Aesara's functions run: a program that reads and writes their storage.
+
+    Attributes
+    ----------
+    program
+        What is run; without outputs and updates there is none.
+    by_objects
+        Other programs, by the arguments that are no arrays.
+    storage_map
+        The storage of all variables, where Aesara's functions look for it.
+    """
+
+    need_update_inputs = False
+    """For they are updated here."""
+
+    def __init__(
+        self,
+        graph: Any,
+        containers: Sequence[Container],
+        storage_map: Any,
+        options: Options,
+        callbacks: bool,
+    ) -> None:
+        self.storage_map = storage_map
+        new = {i: graph.outputs[o] for o, i in graph.update_mapping.items()}
+        pairs = list(enumerate(zip(graph.inputs, containers, strict=True)))
+        kept = [(i, v, c) for i, (v, c) in pairs if i in new or isinstance(v, SharedVariable)]
+        others = [(v, c) for i, (v, c) in pairs if i not in {i for i, _, _ in kept}]
+        self._arguments = [c for _, c in others]
+        self.generators = [i for i, (v, _) in enumerate(others) if isinstance(v.type, RandomType)]
+        outputs = [v for o, v in enumerate(graph.outputs) if o not in graph.update_mapping]
+        self._states = {
+            i: np.random.RandomState if v.type == random_state_type else np.random.default_rng
+            for i, v in enumerate(outputs)
+            if isinstance(v.type, RandomType)
+        }
+        self._written = [None] * len(new)
+        names = names_of([v for _, v, _ in kept])
+        arguments = [v for v, _ in others]
+        cells = {n: (v, Cell(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)}
+        updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
+
+        def program(held: dict[Variable, Any]) -> StatefulProgram:
+            inputs = [v for v in arguments if v not in held]
+            return StatefulProgram(inputs, outputs, cells, updates, options, callbacks, held)
+
+        self._program = program
+        self.by_objects: dict[Any, StatefulProgram] = {}
+        self._optional = [(v, c) for _, (v, c) in pairs if may_be_no_array(graph, v)]
+        strange = any(not is_array(v) for v, _ in self._optional)
+        self.program: Any = graph.outputs and not strange and program({})
+
+    def __call__(self, output_subset: Any = None) -> list[Any]:
+        """Run on what is in storage; the outputs, and nothing for each update."""
+        return [*self.run([c.storage[0] for c in self._arguments]), *self._written]
+
+    def run(self, operands: Sequence[Any]) -> list[Any]:
+        """The outputs for these arguments; what is updated is written."""
+        held = {v: c.storage[0] for v, c in self._optional if is_no_array(c.storage[0])}
+        program = self._holding(held) if held else self.program
+        if not program:
+            return []
+        if self.generators:
+            operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
+        outputs = program([x for x in operands if not is_no_array(x)] if held else operands)
+        for i, make in self._states.items():
+            bits = np.asarray(jax.random.key_data(outputs[i]))
+            outputs[i] = with_key(make(bits), outputs[i])
+        return outputs
+
+    def _holding(self, held: dict[Variable, Any]) -> StatefulProgram:
+        """The program for arguments that are no arrays: of their values, as of static ones."""
+        key = tuple((v, repr(x)) for v, x in held.items())
+        if key not in self.by_objects:
+            self.by_objects[key] = self._program(held)
+        return self.by_objects[key]
+
+
+def _known(variable: Variable, container: Container) -> Container:
+    """The container by which other functions know a shared variable, if its storage is used."""
+    own = variable.container if isinstance(variable, SharedVariable) else container
+    return own if own.storage is container.storage else container
+
+
+class JaxprFunction(Function):
+    """A function of Aesara's that is one JAX program.
+
+    Results are JAX's arrays. `pure`, `state` and `compiled` are those of `jaxprgen.function`.
+    """
+
+    vm: Any  # A LinkedProgram.
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        given = [c for c in self.input_storage if c.required]
+        # Arguments come before all that has a value; otherwise Aesara tells what is which, and
+        # what is to be converted.
+        simple = (
+            given == self.input_storage[: len(given)]
+            and all(c.implicit for c in self.input_storage[len(given) :])
+            and not any(c.strict or c.allow_downcast for c in given)
+            and not self.vm.generators
+            and self.vm.program
+        )
+        self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run on arguments, and update what is updated."""
+        # Aesara's own way takes arrays to the host, to check them, and tracers not at all.
+        dtypes = self._dtypes
+        if named or self.profile or dtypes is None:
+            return super().__call__(*args, **named)
+        if are_plain(args, dtypes) or any(isinstance(x, _jax.Tracer) for x in args):
+            return self._rebuilt(self.vm.run(args))
+        return super().__call__(*args)
+
+    def _rebuilt(self, outputs: list[Any]) -> Any:
+        """What is returned for outputs, in the form that was asked for."""
+        if self.return_none:
+            return None
+        if self.unpack_single:
+            return outputs[0]
+        return dict(zip(self.output_keys, outputs, strict=True)) if self.output_keys else outputs
+
+    def pure(self, state: Mapping[str, Any], *args: Any) -> tuple[Any, dict[str, Any]]:
+        """The outputs, and the state after a call that begins with this one."""
+        outputs, new = self.vm.program.pure(state, args)
+        return self._rebuilt(outputs), new
+
+    def state(self) -> dict[str, Any]:
+        """The values of the shared variables now, by name; of a generator, its key."""
+        return self.vm.program.state()
+
+    @property
+    def compiled(self) -> CompiledFunction:
+        """The JAX function of the state, in order, then of the arguments."""
+        return self.vm.program.compiled
+
+
+class JaxprFunctionMaker(FunctionMaker):
+    """Makes functions of the kind above."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("function_builder", JaxprFunction)
+        super().__init__(*args, **options)
+
+
+class JaxprMode(Mode):
+    """A mode that links by `JaxprLinker`, after Aesara's rewrites that are asked for."""
+
+    function_maker = JaxprFunctionMaker
+
+
+copyreg.pickle(JaxprFunction, copyreg.dispatch_table[Function])
+if "JAXPR" not in predefined_modes:
+    register_linker("jaxpr", JaxprLinker())
+    register_mode("JAXPR", JaxprMode("jaxpr", "None"))

@@ -1,0 +1,254 @@
+"""A program beside the graph it was emitted from: what reports and views are made of."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
+from jaxprgen.emit.deferred import Trace
+from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
+from jaxprgen.ir import Builder
+from jaxprgen.ir.builder import Mark
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.graph import Plan, Step
+from jaxprgen.lowering.registry import Rule
+from jaxprgen.runtime.options import Options
+from jaxprgen.runtime.specialize import Specialization, Specializer
+
+CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
+"""The primitives that call Python while the program runs."""
+
+
+class Node(NamedTuple):
+    """One node of the graph, and what became of it.
+
+    Attributes
+    ----------
+    op
+        The Op, as Aesara prints it.
+    name
+        The user's name of its output, or of the nearest ancestor that has one, or nothing.
+    frame
+        The user's line that made it, or the nearest ancestor that has one.
+    how
+        "folded": evaluated while emitting. "free": its results cost no equation, as a view, a
+        broadcast that no operation needed spelled out, or what nobody reads. "emitted":
+        equations. "staged": equations of a routine that JAX traced, see
+        `jaxprgen.emit.staged`. "called back": Python runs while the program does.
+    equations
+        Its equations in the program.
+    inputs, outputs
+        Places of variables, as in `Observation.labels`.
+    nbytes
+        The size of what its equations compute, in bytes.
+    seconds
+        The time its rule took; none if what a node like it emitted was repeated.
+    """
+
+    op: str
+    name: str
+    frame: Frame | None
+    how: str
+    equations: tuple[JaxprEqn, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    nbytes: int
+    seconds: float
+
+
+class Observation(NamedTuple):
+    """The program for one kind of arguments, and the graph it came from.
+
+    Attributes
+    ----------
+    name
+        The function's name.
+    closed_jaxpr
+        The program.
+    nodes
+        The nodes of the graph in the order of computing.
+    labels, types, frames
+        What each variable of the graph is called, by place, its dtype and shape, and its line.
+    values
+        What stands for each variable in the program, by place.
+    inputs, outputs
+        The places of the graph's inputs and outputs.
+    names
+        The user's names of the program's variables, where they have one of their own.
+    specialization
+        The program as it is run.
+    """
+
+    name: str
+    closed_jaxpr: ClosedJaxpr
+    nodes: tuple[Node, ...]
+    labels: tuple[str, ...]
+    types: tuple[str, ...]
+    frames: tuple[Frame | None, ...]
+    values: tuple[Any, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    names: dict[Var, str]
+    specialization: Specialization
+
+
+def observe(
+    plan: Plan, options: Options, operands: Sequence[Any], shared: Sequence[Any]
+) -> Observation:
+    """Emit a plan anew for these arguments, and watch."""
+    watch = _Watch()
+    steps = tuple(step._replace(rule=watch.rule(step.rule)) for step in plan.steps)
+    watched = replace(plan, steps=steps, watch=watch.repeated)
+    program = Specializer(watched, options, observing=True)(operands, shared)
+    closed, values, variables = program.closed_jaxpr, program.values, plan.variables
+    assert values is not None
+    watch.finish(plan, closed, values)
+    return Observation(
+        options.name,
+        closed,
+        tuple(watch.node(step, values) for step in (*plan.folded, *plan.steps)),
+        tuple(plan.library.label(v) for v in variables),
+        tuple(_type(value) for value in values),
+        tuple(map(_jax.frame_of, plan.source_infos)),
+        tuple(values),
+        plan.input_places,
+        plan.output_places,
+        _names(plan, closed, values),
+        program,
+    )
+
+
+class _Rule(NamedTuple):
+    """What one call of a rule did."""
+
+    equations: Sequence[JaxprEqn]
+    inlined: bool
+    seconds: float
+
+
+class _Watch:
+    """Notes what rules do. Where lowering starts anew, the last time counts."""
+
+    def __init__(self) -> None:
+        self._called: dict[int, _Rule] = {}
+        self._equations: dict[int, list[JaxprEqn]] = {}
+
+    def rule(self, rule: Rule) -> Rule:
+        """The rule, watched."""
+
+        @functools.wraps(rule)
+        def watched(ctx: RuleContext, *inputs: Any) -> Any:
+            builder, start = ctx.builder, time.perf_counter()
+            before, inlined = len(builder), builder.inlined
+            results = rule(ctx, *inputs)
+            seconds = time.perf_counter() - start
+            self._called[id(ctx.node)] = _Rule(
+                builder.equations_from(before), builder.inlined > inlined, seconds
+            )
+            return results
+
+        watched.watch = self.rule  # type: ignore[attr-defined]
+        return watched
+
+    def repeated(self, node: Any, builder: Builder, since: Mark) -> None:
+        """Note a node whose rule was not called: what one like it emitted was repeated."""
+        self._called[id(node)] = _Rule(builder.since(since).equations, False, 0.0)
+
+    def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
+        """Find the node of each equation that is kept. One that spells out an output that is a
+        broadcast is of the output's node, and one that a pass made of the node that reads it; one
+        that converts an argument is of none.
+        """
+        makers = {
+            id(x): key  # Of a loop, no more than its results may be left as they were.
+            for key, called in self._called.items()
+            for e in called.equations
+            for x in (e, *e.outvars)
+        }
+        by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
+        outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
+        ends = dict.fromkeys(id(values[place]) for place in plan.input_places)
+        ends.update((id(x), by_place.get(place)) for x, place in outputs)
+        for eqn in reversed(closed.jaxpr.eqns):
+            known = next((id(x) for x in (eqn, *eqn.outvars) if id(x) in makers), None)
+            first = next((ends[id(v)] for v in eqn.outvars if id(v) in ends), None)
+            maker = first if known is None else makers[known]
+            if maker is None:
+                continue
+            self._equations.setdefault(maker, []).insert(0, eqn)
+            for x in eqn.invars:
+                ends.setdefault(id(x), maker)
+
+    def node(self, step: Step, values: Sequence[Any]) -> Node:
+        """What became of a step."""
+        called = self._called.get(id(step.node), _Rule((), False, 0.0))
+        equations = tuple(self._equations.get(id(step.node), ()))
+        if any(map(_calls_back, equations)):
+            how = "called back"
+        elif equations:
+            how = "staged" if called.inlined else "emitted"
+        else:
+            made = [operand_of(values[place]) for place in step.outputs]
+            computed = any(type(x) in (Var, Trace) for x in made)
+            how = "free" if computed else "folded"
+        return Node(
+            str(step.node.op),
+            _jax.scope_of(step.source_info),
+            _jax.frame_of(step.source_info),
+            how,
+            equations,
+            step.inputs,
+            step.outputs,
+            sum(_jax.nbytes(v.aval) for eqn in equations for v in eqn.outvars),
+            called.seconds,
+        )
+
+
+def _calls_back(eqn: JaxprEqn) -> bool:
+    inner = (e for _, jaxpr in _jax.sub_jaxprs(eqn) for e in jaxpr.eqns)
+    return eqn.primitive.name in CALLBACKS or any(map(_calls_back, inner))
+
+
+def constant_bytes(closed: ClosedJaxpr) -> int:
+    """The size of the data beside a program, in bytes."""
+    return sum(_jax.nbytes(v.aval) for v in closed.jaxpr.constvars)
+
+
+def operand_of(value: Any) -> Any:
+    """The value, or what it repeats."""
+    return value.operand if type(value) is Broadcast else value
+
+
+def _type(value: Any) -> str:
+    """A value's type as JAX writes it; nothing for what is no array."""
+    try:
+        return f"{dtype_of(value)}{list(shape_of(value))}".replace(" ", "")
+    except AttributeError:
+        return ""
+
+
+def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, str]:
+    """The user's names of variables of the program; a variable of several has the first.
+
+    What a broadcast repeats has its name only if nothing else could.
+    """
+    names: dict[Var, str] = {}
+    constants = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
+
+    def add(pairs: Iterable[tuple[int, Any]], taken: Collection[str] = ()) -> None:
+        for place, value in pairs:
+            x = value if type(value) is Var else constants.get(id(value))
+            name = plan.library.name(plan.variables[place])
+            if x is not None and name and name not in taken:
+                names.setdefault(x, name)
+
+    add(zip(plan.input_places, closed.jaxpr.invars, strict=True))
+    add(enumerate(values))
+    add(zip(plan.output_places, closed.jaxpr.outvars, strict=True))
+    add(enumerate(map(operand_of, values)), taken=set(names.values()))
+    return names

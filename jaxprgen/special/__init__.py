@@ -1,0 +1,1 @@
+"""Special functions, each file with its sources."""

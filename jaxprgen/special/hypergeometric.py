@@ -1,0 +1,360 @@
+"""Gauss's hypergeometric function of real arguments, by integrating its differential equation.
+
+Taylor's series at 0 leads to a first point, and from point to point the equation's own series
+lead on, each with a step of at most 0.4 of the distance to the singular points 0 and 1, and so
+short that its terms hardly cancel. There are no degenerate cases: no combination of parameters
+matters on the way (J. Pearson, S. Olver, M. Porter, *Numerical methods for the computation of the
+confluent and Gauss hypergeometric functions*, 2017, 4.7). Negative arguments are mapped to between
+0 and 1 before (NIST's *Digital Library of Mathematical Functions*, 15.8.1); the value at 1 is
+Gauss's (15.4.20). Derivatives with respect to parameters satisfy the differentiated recurrences.
+
+A series that ends is a polynomial, with ``c`` the same negative integer as well, where SciPy's
+value depends on the order of ``a`` and ``b``. Derivatives with respect to its parameters are those
+of the function: Aesara's own implementation leaves out the terms that then do not end, and knows
+none for ``z <= -1``.
+
+Beside the function another solution is carried along, as large at the first point as the terms
+that are summed there: rounding errors grow as it does. Where it says that fewer than two digits are
+left, the function is NaN. Its derivatives with respect to parameters have no such guard.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import expression as fx
+from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.expression import Expression, formula, where
+from jaxprgen.special.gamma_functions import gamma_sign
+
+_TERMS = 5000
+_STEPS = 20000
+_NEGLIGIBLE = 1e-18
+# Where c is negative the other solution outgrows this one on the way: the series leads farther.
+_FAR = 0.9
+# A value of which the error is estimated to be larger than this is NaN.
+_WORTH = 1e-2
+
+
+class _Parameters(NamedTuple):
+    """Of the equation, and how each changes along the direction of the derivative."""
+
+    a: Expression
+    b: Expression
+    c: Expression
+    a_rate: Expression
+    b_rate: Expression
+    c_rate: Expression
+
+
+# --- The series at zero ------------------------------------------------------------------
+
+
+def _at_zero(p: _Parameters, z: Expression, *, watched: bool = False) -> list[Expression]:
+    """The function and its derivative in ``z``, then both differentiated along the rates.
+
+    If ``watched``, the sums of the magnitudes of the terms of the first two instead; there are no
+    rates then.
+    """
+    zero, one = z.like(0), z.like(1)
+    state = [zero, one, zero, one, zero, zero, zero]
+    step = _next_magnitude if watched else _next_term
+    _, _, _, f, g, df, dg = fx.iterate(_TERMS, step, state, [*p, z], _series_goes_on)
+    safe = where(z.equals(0), 1, z)
+    return [f, where(z.equals(0), p.a * p.b / p.c, g / safe), df, dg / safe]
+
+
+def _series_goes_on(
+    n: Expression, term: Expression, rate: Expression, *rest: Expression
+) -> Expression:
+    _, g, _, dg, a, b, c, _, _, _, z = rest
+    some = ~(term.equals(0) & rate.equals(0))
+    # Terms may be tiny before they rise, and do so again where c + n is small.
+    rising = some & (abs((a + n) * (b + n) * z) > abs((c + n) * (n + 1)))
+    return (n < 4) | (n < 4 - c) | rising | _matters(n, term, g) | _matters(n, rate, dg)
+
+
+def _matters(n: Expression, term: Expression, total: Expression) -> Expression:
+    """Whether a term still changes the sum for the derivative, which is harder to please."""
+    return abs(term) * n > abs(total) * _NEGLIGIBLE
+
+
+def _next_term(
+    _: Expression, n: Expression, term: Expression, rate: Expression, *rest: Expression
+) -> list[Expression]:
+    f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z = rest
+    upper, lower = (a + n) * (b + n) * z, (c + n) * (n + 1)
+    # What has ended stays ended where the denominator vanishes as well.
+    factor = where(upper.equals(0) | term.equals(0), 0, upper / lower)
+    upper_rate = (a_rate * (b + n) + b_rate * (a + n)) * z
+    pole = c_rate / (c + n)
+    moved = where(
+        term.equals(0), 0, term * (upper_rate / lower - where(pole.equals(0), 0, factor * pole))
+    )
+    carried = where(rate.equals(0), 0, rate * (upper / lower))
+    n, term, rate = n + 1, term * factor, carried + moved
+    return [n, term, rate, f + term, g + n * term, df + rate, dg + n * rate]
+
+
+def _next_magnitude(*state: Expression) -> list[Expression]:
+    n, term, rate, f, g, size, slope = _next_term(*state)
+    return [n, term, rate, f, g, size + abs(term), slope + n * abs(term)]
+
+
+# --- From point to point ------------------------------------------------------------------
+
+
+def _advance(
+    p: _Parameters, state: Sequence[Expression], end: Sequence[Expression]
+) -> list[Expression]:
+    """``state`` is ``z``, ``1 - z`` and the four values there; ``end`` the last point likewise."""
+
+    def more(z: Expression, y: Expression, *rest: Expression) -> Expression:
+        z_end, y_end = rest[-2:]
+        return where(z < 0.5, z < z_end, y > y_end)
+
+    def step(_: Expression, z: Expression, y: Expression, *rest: Expression) -> list[Expression]:
+        values, parameters, (z_end, y_end) = rest[:4], _Parameters(*rest[4:10]), rest[10:]
+        left = where(z < 0.5, z_end - z, y - y_end)
+        h = _step_size(parameters, z, y)
+        last = h >= left
+        h = where(last, left, h)
+        found = _taylor(parameters, z, y, h, values)
+        return [where(last, z_end, z + h), where(last, y_end, y - h), *found]
+
+    return fx.iterate(_STEPS, step, state, [*p, *end], more)
+
+
+def _step_size(p: _Parameters, z: Expression, y: Expression) -> Expression:
+    """At most 0.4 of the radius of convergence, and shorter than the equation's own scales."""
+    leading = z * y
+    damping = abs(p.c - (p.a + p.b + 1) * z) / leading
+    stiffness = fx.sqrt(abs(p.a * p.b) / leading)
+    return fx.minimum(fx.minimum(z, y) * 0.4, 2 / (damping + stiffness))
+
+
+def _taylor(
+    p: _Parameters, z: Expression, y: Expression, h: Expression, values: Sequence[Expression]
+) -> list[Expression]:
+    """The four values one step further."""
+    f, g, df, dg = values
+    state = [h.like(0), f, g * h, df, dg * h, f + g * h, g * h, df + dg * h, dg * h]
+    found = fx.iterate(_TERMS, _next_coefficients, state, [*p, z, y, h], _taylor_goes_on)
+    _, _, _, _, _, f, g, df, dg = found
+    return [f, g / h, df, dg / h]
+
+
+def _taylor_goes_on(n: Expression, *rest: Expression) -> Expression:
+    u, v, du, dv, _, g, _, dg = rest[:8]
+    m = n + 1
+    return (n < 3) | _matters(m, abs(u) + abs(v), g) | _matters(m, abs(du) + abs(dv), dg)
+
+
+def _next_coefficients(_: Expression, n: Expression, *rest: Expression) -> list[Expression]:
+    """Coefficients ``n`` and ``n + 1`` of powers of the step become ``n + 1`` and ``n + 2``."""
+    u, v, du, dv, f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z, y, h = rest
+    scale = h / (z * y * (n + 1) * (n + 2))
+    below = (n + a) * (n + b) * h * scale
+    here = (n + 1) * ((y - z) * n + c - (a + b + 1) * z) * scale
+    below_rate = (a_rate * (n + b) + b_rate * (n + a)) * h * scale
+    here_rate = (n + 1) * (c_rate - (a_rate + b_rate) * z) * scale
+    w = below * u - here * v
+    dw = below * du - here * dv + below_rate * u - here_rate * v
+    m = n + 2
+    return [n + 1, v, w, dv, dw, f + w, g + m * w, df + dw, dg + m * dw]
+
+
+# --- The function ------------------------------------------------------------------------
+
+
+def _inside(
+    p: _Parameters, z: Expression, y: Expression, *, watched: bool
+) -> tuple[Expression, Expression]:
+    """The function and its derivative along the rates, for ``0 <= z < 1`` and ``y = 1 - z``."""
+    a, b, c, *_ = p
+    size = abs(a * b) / fx.maximum(abs(c), 1) + abs(a) + abs(b) + abs(c)
+    first = fx.minimum(z, where(c < -1, _FAR, fx.minimum(2 / (size + 1), 0.5)))
+    f, g, df, dg = _at_zero(p, first, watched=watched)
+    if watched:  # A solution that is another one, as rounding errors are.
+        df, dg = df + 1, -dg
+    start = [first, where(first.equals(z), y, 1 - first), f, g, df, dg]
+    reached, rest, f, g, df, dg = _advance(p, start, [z, y])
+    missed = where(reached < 0.5, reached < z, rest > y)
+    if watched:
+        missed = missed | _is_lost(f, g, df, dg, z * y)
+    return where(missed, math.nan, f), where(missed, math.nan, df)
+
+
+def _is_lost(
+    f: Expression, g: Expression, error: Expression, slope: Expression, scale: Expression
+) -> Expression:
+    """Whether rounding errors leave no digits: ``error`` is the solution that they follow.
+
+    It starts as large as the terms of the first series together. Near a zero of the function
+    its slope counts.
+    """
+    spread = (abs(error) + abs(slope) * scale) * (float(np.finfo(f.dtype).eps) / _WORTH)
+    return spread > abs(f) + abs(g) * scale
+
+
+def _whole(x: Expression) -> Expression:
+    return (x <= 0) & x.equals(fx.floor(x))
+
+
+def _gammas(
+    parts: Sequence[tuple[Expression, Expression, int]],
+) -> tuple[Expression, Expression, Expression]:
+    """A quotient of gamma functions: its logarithm, its sign, its logarithm's derivative.
+
+    Each part is an argument, its rate, and 1 in the numerator, -1 in the denominator.
+    """
+    logarithms = [fx.lgamma(x) * k for x, _, k in parts]
+    rates = [where(r.equals(0), 0, fx.digamma(x) * r * k) for x, r, k in parts]
+    signs = [gamma_sign(x) for x, _, _ in parts]
+    return (
+        functools.reduce(operator.add, logarithms),
+        functools.reduce(operator.mul, signs),
+        functools.reduce(operator.add, rates),
+    )
+
+
+def _at_one(p: _Parameters) -> tuple[Expression, Expression]:
+    """Gauss's value at 1, infinite where the series diverges, and its derivative."""
+    a, b, c, a_rate, b_rate, c_rate = p
+    s, s_rate = c - a - b, c_rate - a_rate - b_rate
+    parts = [(c, c_rate, 1), (s, s_rate, 1), (c - a, c_rate - a_rate, -1)]
+    logarithm, sign, rate = _gammas([*parts, (c - b, c_rate - b_rate, -1)])
+    value = sign * fx.exp(logarithm)
+    return where(s <= 0, math.inf, value), where(s <= 0, math.nan, value * rate)
+
+
+def _beyond(
+    p: _Parameters, z: Expression, f: Expression, df: Expression
+) -> tuple[Expression, Expression]:
+    """The values with those at 1 and above, where only polynomials are finite."""
+    a, c, ends = p.a, p.c, _whole(p.a)
+    summed = ends & (z >= 1)
+    total, _, rate, _ = _at_zero(p, where(summed, z, 0))
+    gauss, gauss_slope = _at_one(p)
+    f = where(z.equals(1), gauss, where(z > 1, math.inf, f))
+    df = where(z.equals(1), gauss_slope, where(z > 1, math.nan, df))
+    f = where(summed, total, f)
+    df = where(summed, rate, df)
+    # A polynomial ends before c + n vanishes, or the series has a pole.
+    pole = _whole(c) & ~(ends & (a >= c))
+    f = where(pole, math.inf, where(z.equals(0), 1, f))
+    return f, where(pole, math.nan, where(z.equals(0), 0, df))
+
+
+def _ordered(p: _Parameters) -> _Parameters:
+    """With ``a`` the parameter that ends the series first, or the smaller one if none does."""
+    ends_a, ends_b = _whole(p.a), _whole(p.b)
+    swap = where(ends_a | ends_b, ends_b & (~ends_a | (p.b > p.a)), p.a > p.b)
+    return _Parameters(
+        *(where(swap, p.b, p.a), where(swap, p.a, p.b), p.c),
+        *(where(swap, p.b_rate, p.a_rate), where(swap, p.a_rate, p.b_rate), p.c_rate),
+    )
+
+
+def _evaluate(
+    p: _Parameters, z: Expression, *, watched: bool = False
+) -> tuple[Expression, Expression]:
+    """The function and its derivative along the rates, for any argument.
+
+    If ``watched``, NaN where the function is lost to rounding, and no derivative.
+    """
+    p = _ordered(p)
+    below, inner = z < 0, where(z < 1, z, 0)
+    y = where(below, 1 / (1 - inner), 1 - inner)
+    x = where(below, -inner * y, inner)
+    logarithm = where(below, fx.log1p(-inner), 0)
+    mapped = p._replace(
+        b=where(below, p.c - p.b, p.b), b_rate=where(below, p.c_rate - p.b_rate, p.b_rate)
+    )
+    f, df = _mirrored(mapped, x, y, -p.a * logarithm, -p.a_rate * logarithm, watched=watched)
+    return _beyond(p, z, f, df)
+
+
+def _mirrored(
+    p: _Parameters,
+    x: Expression,
+    y: Expression,
+    logarithm: Expression,
+    rate: Expression,
+    *,
+    watched: bool,
+) -> tuple[Expression, Expression]:
+    """The values at ``x = 1 - y``, times a factor of which the logarithm and its rate are given.
+
+    A polynomial has no part of what is singular at 1, and errors would outgrow it there: one whose
+    other part does is expressed by the polynomial of ``1 - x``.
+    """
+    a, b, c, a_rate, b_rate, c_rate = p
+    mirrored = _whole(a) & a_rate.equals(0) & (c < a + b) & (x > 0.5)
+    turned = p._replace(
+        c=where(mirrored, a + b - c + 1, c), c_rate=where(mirrored, b_rate - c_rate, c_rate)
+    )
+    f, df = _inside(turned, where(mirrored, y, x), where(mirrored, x, y), watched=watched)
+    more, sign, more_rate = _mirror(p)
+    logarithm = where(mirrored, logarithm + more, logarithm)
+    rate = where(mirrored, rate + more_rate, rate)
+    # Half by half: the whole factor may overflow where the product does not.
+    half = fx.exp(logarithm * 0.5)
+    factor = where(mirrored, half * sign, half)
+    return f * factor * half, (df + rate * f) * factor * half
+
+
+def _mirror(p: _Parameters) -> tuple[Expression, Expression, Expression]:
+    """``(c - b)_n / (c)_n`` of a polynomial of degree ``n = -a``: what `_gammas` returns.
+
+    It is the factor of the polynomial of ``1 - z`` (DLMF 15.8.7), for ``c < a + b``.
+    """
+    a, b, c, _, b_rate, c_rate = p
+    moved = b_rate - c_rate
+    parts = [(b - c + 1, moved, 1), (a + b - c + 1, moved, -1), (c, c_rate, 1), (c - a, c_rate, -1)]
+    logarithm, sign, rate = _gammas(parts)
+    return logarithm, sign * gamma_sign(a + 0.5), rate
+
+
+def _hyp2f1(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
+    """Gauss's hypergeometric function; infinite at its poles and, unless it ends, above 1."""
+    none = z * 0
+    f, _ = _evaluate(_Parameters(a, b, c, none, none, none), z, watched=True)
+    return where(fx.isnan(z) | fx.isnan(a) | fx.isnan(b) | fx.isnan(c), math.nan, f)
+
+
+def _hyp2f1_der(
+    a: Expression, b: Expression, c: Expression, z: Expression, which: Expression
+) -> Expression:
+    """The derivative of `hyp2f1` with respect to ``a``, ``b`` or ``c``: parameter 0, 1 or 2."""
+    rates = [where(which.equals(i), z * 0 + 1, 0) for i in range(3)]
+    _, df = _evaluate(_Parameters(a, b, c, *rates), z)
+    known = (which.equals(0) | which.equals(1) | which.equals(2)) & z.equals(z)
+    return where(known, df, math.nan)
+
+
+def _point_derivative(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
+    """The derivative with respect to the argument (DLMF 15.5.1)."""
+    return a * b / c * fx.call(hyp2f1, a + 1, b + 1, c + 1, z)
+
+
+def _mixed_derivative(
+    a: Expression, b: Expression, c: Expression, z: Expression, which: Expression
+) -> Expression:
+    """The derivative with respect to the argument and a parameter."""
+    raised = (a + 1, b + 1, c + 1, z)
+    rate = where(which.equals(0), b / c, where(which.equals(1), a / c, -(a * b / (c * c))))
+    return rate * fx.call(hyp2f1, *raised) + a * b / c * fx.call(hyp2f1_der, *raised, which)
+
+
+_NONE = undefined(
+    "Gauss's hypergeometric function has no second derivative with respect to its parameters."
+)
+hyp2f1_der = formula(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, fx.of_a_choice)
+hyp2f1 = formula(_hyp2f1, *(fx.along(hyp2f1_der, i) for i in range(3)), _point_derivative)

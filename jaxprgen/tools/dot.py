@@ -1,0 +1,191 @@
+"""A program as a drawing, by Graphviz."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprgen.errors import DrawingError
+from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.tools.equations import atom_text, line_text, shorten, type_text
+from jaxprgen.tools.names import binder_names
+from jaxprgen.tools.text import program_of
+
+_STYLE = """\
+  compound=true; fontname="Helvetica"; rankdir=TB;
+  node [fontname="Helvetica", fontsize=11, shape=box, style="filled,rounded", fillcolor="#f4f6f8"];
+  edge [fontname="Helvetica", fontsize=9, color="#5b6470", arrowsize=0.6];"""
+_ENDS = {
+    "input": {"shape": "ellipse", "style": "filled", "fillcolor": "#cfe3ff"},
+    "constant": {"shape": "note", "style": "filled", "fillcolor": "#fff0b3"},
+    "output": {"shape": "ellipse", "style": "filled", "fillcolor": "#d3f0da", "peripheries": "2"},
+}
+
+
+_LARGE = 200
+"""Edges from which on Graphviz is asked to look less long for the best places."""
+_QUICK = ("-Gnslimit=1", "-Gnslimit1=1", "-Gmclimit=0.1", "-Gsplines=line")
+_PATIENCE = 120
+"""Seconds that it gets."""
+
+
+def dot(f: CompiledFunction | ClosedJaxpr | Callable[..., Any], *args: Any) -> str:
+    """A program in Graphviz's DOT language: an equation is a node, and what it reads an edge.
+
+    A node tells its results with their types, the primitive and its operands; its tooltip is the
+    user's line. Programs inside an equation are clusters. Equal programs give equal texts.
+
+    Parameters
+    ----------
+    f, args
+        As for `jaxprgen.inspect.pretty`.
+    """
+    closed, own = program_of(f, *args)
+    lines = _Drawing(binder_names(closed.jaxpr, own)).program(closed.jaxpr)
+    return "\n".join(["digraph {", _STYLE, *(f"  {line}" for line in lines), "}", ""])
+
+
+def draw(
+    f: CompiledFunction | ClosedJaxpr | Callable[..., Any], *args: Any, path: str | Path
+) -> None:
+    """Draw a program to a file, by Graphviz: what `dot` says, as the file's suffix says.
+
+    Parameters
+    ----------
+    f, args
+        As for `jaxprgen.inspect.pretty`.
+    path
+        Where to write; ``.svg``, ``.png``, ``.pdf`` and whatever else Graphviz can.
+
+    Raises
+    ------
+    DrawingError
+        Graphviz is not installed, knows no such kind of file, or does not get done; or the file
+        cannot be written.
+    """
+    path = Path(path)
+    if not path.suffix:
+        raise DrawingError(f"{path} has no suffix that says what to draw: .svg, .png, .pdf, …")
+    program = shutil.which("dot")
+    if program is None:
+        raise DrawingError(
+            "Graphviz's program `dot` draws, and is not on the PATH.\nInstall Graphviz (apt "
+            "install graphviz, brew install graphviz, conda install graphviz), or give the text "
+            "of jaxprgen.inspect.dot to another viewer."
+        )
+    text = dot(f, *args)
+    quick = _QUICK if text.count("->") > _LARGE else ()
+    try:
+        drawn = subprocess.run(
+            [program, *quick, f"-T{path.suffix[1:].lower()}"],
+            input=text.encode(errors="replace"),
+            capture_output=True,
+            check=False,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise DrawingError(
+            f"Graphviz was still busy with {path} after {_PATIENCE} seconds: the program is too "
+            "large to draw. jaxprgen.inspect.html shows one of any size."
+        ) from None
+    if drawn.returncode:
+        raise DrawingError(f"Graphviz does not draw {path}.\n{drawn.stderr.decode().strip()}")
+    try:
+        path.write_bytes(drawn.stdout)
+    except OSError as error:
+        raise DrawingError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+class _Drawing:
+    """Writes nodes, edges and clusters, and numbers them."""
+
+    def __init__(self, names: Mapping[Var, str]) -> None:
+        self._names = names
+        self._nodes = self._clusters = 0
+
+    def program(self, jaxpr: Jaxpr) -> Iterator[str]:
+        """A program's inputs, constants, equations and outputs."""
+        made: dict[Any, tuple[str, str]] = {}  # By what, and which of its results.
+        for kind, variables in (("constant", jaxpr.constvars), ("input", jaxpr.invars)):
+            for v in variables:
+                node = self._node()
+                made[v] = node, ""
+                yield _statement(node, label=self._label([v]), **_ENDS[kind])
+        for eqn in jaxpr.eqns:
+            node = self._node()
+            yield from self._equation(eqn, node)
+            yield from self._edges(eqn.invars, node, made)
+            several = len(eqn.outvars) > 1
+            for v in eqn.outvars:
+                if type(v) is Var:
+                    made[v] = node, atom_text(v, self._names) if several else ""
+        for x in jaxpr.outvars:
+            node = self._node()
+            yield _statement(node, label=atom_text(x, self._names), **_ENDS["output"])
+            yield from self._edges([x], node, made)
+
+    def _equation(self, eqn: JaxprEqn, node: str) -> Iterator[str]:
+        """Its node; with programs in it, a cluster of the node and of these."""
+        frame = _jax.frame_of(eqn.source_info)
+        source = line_text(frame) if frame else ""
+        operands = " ".join(atom_text(x, self._names) for x in eqn.invars)
+        label = f"{self._label(eqn.outvars)}\n{shorten(f'{eqn.primitive.name} {operands}', 60)}"
+        statement = _statement(node, label=label.strip(), tooltip=source)
+        inner = _jax.sub_jaxprs(eqn)
+        if not inner:
+            yield statement
+            return
+        name = eqn.params.get("name", "")
+        yield from self._cluster(f"{eqn.primitive.name} {name}".strip())
+        yield f"  {statement}"
+        for parameter, jaxpr in inner:
+            cluster, first = f"cluster{self._clusters}", f"n{self._nodes}"
+            yield from (f"  {line}" for line in self._cluster(parameter))
+            yield from (f"    {line}" for line in self.program(jaxpr))
+            yield "  }"
+            if first != f"n{self._nodes}":  # It has nodes.
+                yield f"  {_statement(f'{node} -> {first}', lhead=cluster, style='dashed')}"
+        yield "}"
+
+    def _cluster(self, label: str) -> Iterator[str]:
+        yield f"subgraph cluster{self._clusters} {{"
+        yield f'  label={_quoted(shorten(label))}; style="rounded"; color="#9aa5b1"; fontsize=11;'
+        self._clusters += 1
+
+    def _edges(
+        self, operands: list[Any], node: str, made: Mapping[Any, tuple[str, str]]
+    ) -> Iterator[str]:
+        for x in operands:
+            if type(x) is Var and x in made:
+                source, result = made[x]
+                yield _statement(f"{source} -> {node}", label=result)
+
+    def _label(self, variables: list[Any]) -> str:
+        """Names and types."""
+        pairs = ((atom_text(v, self._names), type_text(v.aval)) for v in variables)
+        return "\n".join(f"{name}:{kind}" for name, kind in pairs)
+
+    def _node(self) -> str:
+        self._nodes += 1
+        return f"n{self._nodes - 1}"
+
+
+def _statement(subject: str, **attributes: str) -> str:
+    written = ", ".join(f"{key}={_quoted(value)}" for key, value in attributes.items() if value)
+    return f"{subject} [{written}];" if written else f"{subject};"
+
+
+def _quoted(text: str) -> str:
+    """A string of DOT's that shows this text: without escapes, character references or controls.
+
+    See https://graphviz.org/docs/attr-types/escString and https://graphviz.org/doc/char.html.
+    """
+    text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f]", "�", text).replace("&", "&amp;")
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'

@@ -99,14 +99,6 @@ def primitives_of(eqn: JaxprEqn) -> frozenset[str]:
     return frozenset((eqn.primitive.name,)).union(*inner)
 
 
-def has_no_lines(jaxpr: Jaxpr) -> bool:
-    """Whether no equation of a program, or of one inside of it, is of a line of the user's."""
-    return all(
-        eqn.source_info.traceback is None and all(has_no_lines(p) for _, p in sub_jaxprs(eqn))
-        for eqn in jaxpr.eqns
-    )
-
-
 def open_jaxpr(jaxpr: Any) -> Jaxpr:
     """The jaxpr without its constants' values."""
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr

@@ -45,7 +45,7 @@ from jaxprgen.errors import (
 )
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, lowers_selected, whole
+from jaxprgen.lowering.registry import lowers, lowers_selected
 
 MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
 """What to do instead of taking the elements where a mask is true."""
@@ -86,7 +86,7 @@ def _counted_masks(node: Apply) -> Sequence[int]:
     return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
 
 
-@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks, pure=whole)
+@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks)
 def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
     """``x[index]``. How much masks select is known while emitting, integers need not be.
 
@@ -148,7 +148,7 @@ def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
     return shape_of(mask) == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
 
 
-@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks, pure=whole)
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks)
 def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
 

@@ -24,16 +24,16 @@ from jaxprgen.emit.deferred import Unfilled, progression
 from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of, splat
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers(TensorFromScalar, ScalarFromTensor, folds=False, pure=whole)
+@lowers(TensorFromScalar, ScalarFromTensor, folds=False)
 def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
     """The value itself: a scalar is an array without axes."""
     return x
 
 
-@lowers(MakeVector, pure=whole)
+@lowers(MakeVector)
 def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
     """A vector of scalars."""
     if not xs:
@@ -48,7 +48,7 @@ def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
     return sizes
 
 
-@lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)), pure=whole)
+@lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """A value repeated to a shape that is known while emitting."""
     return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
@@ -95,7 +95,7 @@ def _dtypes(ctx: RuleContext) -> list[str]:
     return [v.type.dtype for v in ctx.node.inputs]
 
 
-@lowers(Eye, folds=False, static=(0, 1), pure=whole)
+@lowers(Eye, folds=False, static=(0, 1))
 def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Value) -> Any:
     """Ones on a diagonal; the shape is known while emitting, the diagonal need not be.
 
@@ -108,7 +108,7 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Va
     return create.eye(ctx.builder, shape[0], shape[1], diagonal, ctx.dtype)
 
 
-@lowers(Join, static=(0,), pure=whole)
+@lowers(Join, static=(0,))
 def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
     """Arrays one behind the other, in their common dtype."""
     rank = len(shape_of(xs[0]))
@@ -116,7 +116,7 @@ def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
     return sh.concatenate(ctx.builder, xs, sh.axis_of(ctx.static_int(0), rank))
 
 
-@lowers(Split, static=(1, 2), pure=whole)
+@lowers(Split, static=(1, 2))
 def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[Value]:
     """Pieces of sizes that are known while emitting."""
     pieces: Array = ctx.static(2)

@@ -19,7 +19,7 @@ from jaxprgen.emit.values import (
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 
 def _scale(b: Builder, factor: Value, x: Value) -> Value:
@@ -44,25 +44,25 @@ def _require_equal_shapes(x: Value, product: Value) -> None:
         )
 
 
-@lowers(Dot22, pure=whole)
+@lowers(Dot22)
 def lower_dot22(ctx: RuleContext, x: Value, y: Value) -> Value:
     """A matrix product."""
     return linalg.dot(ctx.builder, x, y)
 
 
-@lowers(Dot22Scalar, pure=whole)
+@lowers(Dot22Scalar)
 def lower_dot22_scalar(ctx: RuleContext, x: Value, y: Value, alpha: Value) -> Value:
     """A scaled matrix product."""
     return _scale(ctx.builder, alpha, linalg.dot(ctx.builder, x, y))
 
 
-@lowers(BatchedDot, pure=whole)
+@lowers(BatchedDot)
 def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
     """Products of the matrices or vectors along a common first axis."""
     return linalg.batched_dot(ctx.builder, x, y)
 
 
-@lowers(Gemv, CGemv, pure=whole)
+@lowers(Gemv, CGemv)
 def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, beta: Value) -> Value:
     """``beta * y + alpha * dot(a, x)``."""
     b = ctx.builder
@@ -71,14 +71,14 @@ def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, bet
     return _accumulate(b, beta, y, _scale(b, alpha, product))
 
 
-@lowers(Gemm, pure=whole)
+@lowers(Gemm)
 def lower_gemm(ctx: RuleContext, z: Value, alpha: Value, x: Value, y: Value, beta: Value) -> Value:
     """``beta * z + alpha * dot(x, y)``."""
     b = ctx.builder
     return _accumulate(b, beta, z, _scale(b, alpha, linalg.dot(b, x, y)))
 
 
-@lowers(Ger, CGer, ScipyGer, pure=whole)
+@lowers(Ger, CGer, ScipyGer)
 def lower_ger(ctx: RuleContext, a: Value, alpha: Value, x: Value, y: Value) -> Value:
     """``a + alpha * outer(x, y)``."""
     b = ctx.builder

@@ -10,34 +10,34 @@ from aesara.tensor.extra_ops import FillDiagonal, FillDiagonalOffset
 from jaxprgen.emit import diagonal
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers(ExtractDiag, pure=whole)
+@lowers(ExtractDiag)
 def lower_extract_diag(ctx: RuleContext, x: Value) -> Value:
     """A diagonal of two axes, as a last axis."""
     return diagonal.diagonal(ctx.builder, x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
 
 
-@lowers(AllocDiag, pure=whole)
+@lowers(AllocDiag)
 def lower_alloc_diag(ctx: RuleContext, x: Value) -> Value:
     """Zeros with ``x`` on a diagonal of two axes."""
     return diagonal.diagonal_matrices(ctx.builder, x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
 
 
-@lowers(FillDiagonal, pure=whole)
+@lowers(FillDiagonal)
 def lower_fill_diagonal(ctx: RuleContext, x: Value, value: Value) -> Value:
     """``x`` with a scalar on its main diagonal."""
     return diagonal.fill_diagonal(ctx.builder, x, value)
 
 
-@lowers(FillDiagonalOffset, pure=whole)
+@lowers(FillDiagonalOffset)
 def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset: Value) -> Value:
     """A matrix with a scalar on a diagonal, which need not be known."""
     return diagonal.fill_offset_diagonal(ctx.builder, x, value, offset)
 
 
-@lowers(Tri, folds=False, static=(0, 1), pure=whole)
+@lowers(Tri, folds=False, static=(0, 1))
 def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Value) -> Any:
     """Ones on and below a diagonal; the shape is known while emitting.
 

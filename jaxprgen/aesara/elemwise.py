@@ -12,7 +12,7 @@ from aesara.graph.basic import Apply, Constant
 from aesara.scalar.basic import Composite, ScalarOp, Second, get_scalar_type
 from aesara.tensor.elemwise import Elemwise
 
-from jaxprgen._jax import Var, identity
+from jaxprgen._jax import Var
 from jaxprgen.aesara import scalar
 from jaxprgen.aesara.order import toposort
 from jaxprgen.emit.elementwise import canonical
@@ -42,14 +42,8 @@ def _shape_only(node: Apply) -> Sequence[int]:
     return (0,) if isinstance(scalar_op, Second) else ()
 
 
-def _scalar_op(op: Any) -> int | None:
-    """All that matters of it, by identity, if that is by scalar rules alone."""
-    scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
-    return identity(scalar_op) if _is_in_tables(scalar_op) else None
-
-
-@lowers(Elemwise, folds=False, static=_static, shape_only=_shape_only, pure=_scalar_op)
-@lowers(ScalarOp, folds=False, shape_only=_shape_only, pure=_scalar_op)
+@lowers(Elemwise, folds=False, static=_static, shape_only=_shape_only)
+@lowers(ScalarOp, folds=False, shape_only=_shape_only)
 def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     """A scalar Op, of arrays too. What is merely repeated is computed once, then repeated."""
     builder, step, _ = ctx
@@ -82,30 +76,7 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     if math.prod(small) > FOLD_LIMIT:
         return None
     shape = broadcast_shapes(*map(shape_of, xs))
-    return [broadcast_to(ctx.builder, y, shape) for y in _evaluated(ctx, sources)]
-
-
-_MOST_NUMBERS = 4096
-_NUMBERS: dict[Any, Sequence[Any]] = {}
-"""What Ops give of known numbers, by bits: gradients have the same over and over."""
-
-
-def _evaluated(ctx: RuleContext, xs: Sequence[Any]) -> Sequence[Any]:
-    """The outputs for these inputs by Aesara, which takes 20 µs; of numbers that were before, 3."""
-    if any(x.size != 1 for x in xs):
-        return ctx.evaluate(*xs)
-    node = ctx.step.node
-    key = (
-        node.op,
-        *(v.type.dtype for v in node.outputs),
-        *((x.dtype, x.shape, x.tobytes()) for x in xs),
-    )
-    found = _NUMBERS.get(key)
-    if found is None:
-        if len(_NUMBERS) >= _MOST_NUMBERS:
-            _NUMBERS.clear()
-        found = _NUMBERS[key] = ctx.evaluate(*xs)
-    return found
+    return [broadcast_to(ctx.builder, y, shape) for y in ctx.evaluate(*sources)]
 
 
 @functools.lru_cache(maxsize=1024)

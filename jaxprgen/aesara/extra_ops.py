@@ -25,7 +25,7 @@ from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
 from jaxprgen.errors import PositionOutOfBoundsError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 _CUMULATIVE = {"add": cumulative.cumsum, "mul": cumulative.cumprod}
 
@@ -37,7 +37,7 @@ def _along(b: Builder, x: Value, axis: int | None) -> tuple[Value, int]:
     return x, sh.axis_of(axis, len(shape_of(x)))
 
 
-@lowers(CumOp, pure=whole)
+@lowers(CumOp)
 def lower_cumulative(ctx: RuleContext, x: Value) -> Value:
     """In the operand's dtype, as it is declared: small integers wrap, as in Aesara's C code."""
     return _CUMULATIVE[ctx.op.mode](ctx.builder, *_along(ctx.builder, x, ctx.op.axis))

@@ -9,17 +9,17 @@ from jaxprgen.emit import convolution, linalg
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value, dtype_of
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers(Dot, pure=whole)
+@lowers(Dot)
 def lower_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.dot` of vectors and matrices, in the declared dtype."""
     b, dtype = ctx.builder, ctx.dtype
     return linalg.dot(b, ew.convert(b, x, dtype), ew.convert(b, y, dtype))
 
 
-@lowers(MatMul, pure=whole)
+@lowers(MatMul)
 def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.matmul`, in the Op's dtype. Without one, Aesara declares ``floatX`` whatever NumPy's
     result is, which is converted: of complex numbers that gives the real part.
@@ -33,7 +33,7 @@ def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
     return ew.convert(b, product, ctx.dtype)
 
 
-@lowers(Convolve, pure=whole)
+@lowers(Convolve)
 def lower_convolve(ctx: RuleContext, x: Value, y: Value) -> Value:
     """`numpy.convolve`, in the declared dtype."""
     b, dtype = ctx.builder, ctx.dtype

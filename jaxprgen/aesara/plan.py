@@ -30,7 +30,7 @@ from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.folding import fold_constants
 from jaxprgen.lowering.graph import KEY, Input, OutputType, Plan, Shared, Step
 from jaxprgen.lowering.origin import Origins
-from jaxprgen.lowering.registry import Purity, Rule, find_purity, find_rule, folds, is_supported
+from jaxprgen.lowering.registry import Rule, find_rule, folds, is_supported
 
 
 def plan_of(
@@ -159,7 +159,6 @@ def _plan(
             node,
             rule,
             folds(rule),
-            numbering.kind_of(node, declared),
             places,
             results,
             declared,
@@ -232,9 +231,6 @@ class _Numbering:
         self.generators: list[int] = []
         self.missing: list[tuple[Variable, Apply | None]] = []
         self.origins = Origins()
-        self._purities: dict[type, Purity] = {}
-        self._kinds: dict[Any, int] = {}
-        self._numbers: dict[Any, Any] = {}
 
     def _add(self, variable: Variable) -> int:
         place = len(self.variables)
@@ -256,26 +252,6 @@ class _Numbering:
         self.origins.add_node(inputs, names, frame_of(*node.outputs))
         return inputs, tuple([self._add(v) for v in node.outputs])
 
-    def _constant(self, variable: Constant) -> Any:
-        """What a constant holds; of equal numbers the same array, by which fragments tell them."""
-        if not is_array(variable):
-            return variable.data
-        value = np.asarray(variable.data)
-        if value.size != 1:
-            return value
-        return self._numbers.setdefault((value.dtype, value.shape, value.tobytes()), value)
-
-    def kind_of(self, node: Apply, types: tuple[OutputType | None, ...]) -> int | None:
-        """A number for the Op and what the node declares, if its rule looks at no more."""
-        kind = type(node.op)
-        if kind not in self._purities:
-            self._purities[kind] = find_purity(kind)
-        looks_at = self._purities[kind]
-        found = looks_at and looks_at(node.op)
-        if found is None:
-            return None
-        return self._kinds.setdefault((kind, found, types), len(self._kinds))
-
     def place_of(self, variable: Variable, client: Apply | None = None) -> int:
         """The variable's place; one that no node computes gets it here."""
         place = self.places.get(variable)
@@ -287,7 +263,7 @@ class _Numbering:
         elif variable in self._held:
             self.values[place] = self._held[variable]
         elif isinstance(variable, Constant):
-            self.values[place] = self._constant(variable)
+            self.values[place] = np.asarray(variable.data) if is_array(variable) else variable.data
         elif isinstance(variable, SharedVariable):
             self.shared.append(_shared(variable, place))
         elif variable.owner is None:

@@ -14,7 +14,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import Value, like, shape_of
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 _SELECTING: dict[type, reduce.Reduction] = {
     # These return one of the elements, or its bits: in which dtype makes no difference.
@@ -38,7 +38,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(int(d) % rank for d in axis))
 
 
-@lowers(CAReduce, pure=lambda op: (type(op.scalar_op), op.axis, op.dtype, op.acc_dtype))
+@lowers(CAReduce)
 def lower_reduction(ctx: RuleContext, x: Value) -> Value:
     """Accumulate in ``acc_dtype``, return in ``dtype``."""
     return reduce_by(ctx, x, axes_of(ctx.op.axis, len(shape_of(x))))
@@ -62,7 +62,7 @@ def _supports(op: CAReduce) -> bool:
 lower_reduction.supports = _supports  # type: ignore[attr-defined]
 
 
-@lowers(Mean, pure=whole)
+@lowers(Mean)
 def lower_mean(ctx: RuleContext, x: Value) -> Value:
     """The mean in float64, whatever the dtype, as `Mean.perform` takes it."""
     axes = axes_of(ctx.op.axis, len(shape_of(x)))
@@ -73,13 +73,13 @@ def lower_mean(ctx: RuleContext, x: Value) -> Value:
     return ew.convert(ctx.builder, mean, ctx.dtype)
 
 
-@lowers(Argmax, pure=whole)
+@lowers(Argmax)
 def lower_argmax(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """The position of the first maximum."""
     return reduce.argmax(ctx.builder, x, axes_of(ctx.op.axis, len(shape_of(x))))
 
 
-@lowers(MaxAndArgmax, pure=whole)
+@lowers(MaxAndArgmax)
 def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
     """The maximum and its first position."""
     axes = axes_of(ctx.op.axis, len(shape_of(x)))

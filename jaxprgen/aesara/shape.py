@@ -11,10 +11,10 @@ from jaxprgen.emit import shape as sh
 from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of
 from jaxprgen.errors import FailedAssertionError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers(DimShuffle, folds=False, pure=lambda op: op.new_order)
+@lowers(DimShuffle, folds=False)
 def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
     """Drop axes of size one, permute the others, insert new ones."""
     b, op = ctx.builder, ctx.op
@@ -24,19 +24,19 @@ def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
     return sh.expand_dims(b, x, op.augment)
 
 
-@lowers(Shape, folds=False, shape_only=(0,), pure=whole)
+@lowers(Shape, folds=False, shape_only=(0,))
 def lower_shape(ctx: RuleContext, x: Value) -> Array:
     """The shape, which is always known."""
     return np.asarray(shape_of(x), np.int64)
 
 
-@lowers(Shape_i, folds=False, shape_only=(0,), pure=whole)
+@lowers(Shape_i, folds=False, shape_only=(0,))
 def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
     """One size, which is always known."""
     return np.asarray(shape_of(x)[ctx.op.i], np.int64)
 
 
-@lowers(SpecifyShape, static=lambda node: range(1, len(node.inputs)), pure=whole)
+@lowers(SpecifyShape, static=lambda node: range(1, len(node.inputs)))
 def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
     """The value itself, if its shape is the asserted one."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
@@ -46,13 +46,13 @@ def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Val
     return x
 
 
-@lowers(Unbroadcast, folds=False, pure=whole)
+@lowers(Unbroadcast, folds=False)
 def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
     """The value itself: what may broadcast is decided by actual sizes."""
     return x
 
 
-@lowers(Reshape, static=(1,), pure=whole)
+@lowers(Reshape, static=(1,))
 def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     """The same elements under a shape that is known while emitting."""
     sizes = ctx.static(1).tolist()
@@ -62,7 +62,7 @@ def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     return sh.reshape(ctx.builder, x, sizes)
 
 
-@lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)), pure=whole)
+@lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_broadcast_to(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """The value repeated to a shape that is known while emitting."""
     return broadcast_to(ctx.builder, x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))

@@ -26,12 +26,12 @@ from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.values import Value, shape_of
 from jaxprgen.errors import LinearAlgebraError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 lower_function(matrix.expm, Expm)
 
 
-@lowers(Cholesky, pure=whole)
+@lowers(Cholesky)
 def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     """The triangular factor; NaN where Aesara raises, or, as ``on_error`` says, gives NaN."""
     b = ctx.builder
@@ -46,14 +46,14 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     return declared(ctx, factor)
 
 
-@lowers(CholeskySolve, pure=whole)
+@lowers(CholeskySolve)
 def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Value]:
     """A solution by a Cholesky factor."""
     b = ctx.builder
     return declared(ctx, matrix.solve_cholesky(b, *inexact(b, factor, y), lower=bool(ctx.op.lower)))
 
 
-@lowers(SolveTriangular, pure=whole)
+@lowers(SolveTriangular)
 def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """A solution by one triangle."""
     b, op = ctx.builder, ctx.op
@@ -85,7 +85,7 @@ _WHOLE = {
 }
 
 
-@lowers(Solve, pure=whole)
+@lowers(Solve)
 def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """A solution; one triangle is read of a matrix that is assumed to be symmetric.
 

@@ -12,7 +12,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import softmax as sm
 from jaxprgen.emit.values import BOOL, Value, dtype_of, shape_of
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 
 def _axes(op: Any, x: Value) -> tuple[int, ...]:
@@ -27,19 +27,19 @@ def _in_floats(function: Callable[..., Value], ctx: RuleContext, x: Value) -> Va
     return ew.convert(ctx.builder, y, ctx.dtype)
 
 
-@lowers(Softmax, pure=whole)
+@lowers(Softmax)
 def lower_softmax(ctx: RuleContext, x: Value) -> Value:
     """``exp(x)``, scaled to the sum 1."""
     return _in_floats(sm.softmax, ctx, x)
 
 
-@lowers(LogSoftmax, pure=whole)
+@lowers(LogSoftmax)
 def lower_log_softmax(ctx: RuleContext, x: Value) -> Value:
     """The logarithm of the softmax."""
     return _in_floats(sm.log_softmax, ctx, x)
 
 
-@lowers(SoftmaxGrad, pure=whole)
+@lowers(SoftmaxGrad)
 def lower_softmax_grad(ctx: RuleContext, cotangent: Value, y: Value) -> Value:
     """What `aesara.grad` makes of a softmax."""
     b = ctx.builder

@@ -53,13 +53,6 @@ def _bounds(node: Apply) -> Sequence[int]:
     return [p.position for e in slices for p in _parts(e) if isinstance(p, _Input)]
 
 
-def _unless_window(op: Any) -> Any:
-    """The Op, unless a slice has bounds of which the graph has to say how far apart they are."""
-    slices = (e for e in op.idx_list if isinstance(e, slice))
-    is_window = any(isinstance(e.start, Type) and isinstance(e.stop, Type) for e in slices)
-    return None if is_window else op
-
-
 def _length(node: Apply, entry: slice) -> int:
     """The length of a slice whose bounds are inputs of which one is so much above the other.
 
@@ -73,7 +66,7 @@ def _length(node: Apply, entry: slice) -> int:
     return max(length, 0) if low == high else 0
 
 
-@lowers(Subtensor, static=_bounds, pure=_unless_window)
+@lowers(Subtensor, static=_bounds)
 def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     """``x[index]``. Slices are known while emitting, integers need not be."""
     index = index_of(ctx, scalars, first=1)
@@ -81,7 +74,7 @@ def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     return ix.take(ctx.builder, x, index)
 
 
-@lowers(IncSubtensor, static=_bounds, pure=_unless_window)
+@lowers(IncSubtensor, static=_bounds)
 def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
     index = index_of(ctx, scalars, first=2)

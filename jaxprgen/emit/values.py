@@ -93,7 +93,7 @@ def atom(b: Builder, x: Value) -> Atom:
     if type(x) is Var:
         return x
     if type(x) is Broadcast:
-        return b.once(fill_key(x.operand, x.shape), lambda: _fill(b, x))[0]
+        return b.once(("broadcast", identity(x.operand), x.shape), lambda: _fill(b, x))[0]
     return b.literal(x) if x.ndim == 0 else b.constant(x)  # type: ignore[union-attr]
 
 
@@ -102,11 +102,6 @@ def _fill(b: Builder, x: Broadcast) -> tuple[Atom, Any]:
     rank = len(operand.aval.shape)
     filled = lax.broadcast_in_dim(b, operand, x.shape, range(rank))
     return filled, x.operand  # Kept, so that its id is not reused while the key stands.
-
-
-def fill_key(operand: Var | Array, shape: Shape) -> tuple[Any, ...]:
-    """By what `Builder.once` knows a `Broadcast` that was made an `atom`, and its operand."""
-    return "broadcast", identity(operand), shape
 
 
 @functools.lru_cache(maxsize=8192)

@@ -7,9 +7,8 @@ making a fresh variable and appending; `Builder.build` is the only exit.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,38 +21,6 @@ from jaxprgen.ir.sharing import Identities, merged
 from jaxprgen.ir.verify import verify
 
 Atom: TypeAlias = Var | Literal
-Template: TypeAlias = list[tuple[Primitive, dict[str, Any], Any, list[Any], list[Any]]]
-"""Equations: primitives, parameters, effects, operands (variables by their numbers), types."""
-
-
-class Mark(NamedTuple):
-    """How many equations there are, how much was made once, how often a constant was asked for."""
-
-    equations: int
-    once: int
-    constants: int
-
-
-START = Mark(0, 0, 0)
-
-
-class Made(NamedTuple):
-    """What came to a builder since a mark.
-
-    Attributes
-    ----------
-    equations
-        The equations.
-    once
-        What was made `Builder.once`, with its keys.
-    constants
-        Those that were asked for, old ones as well: variables, arrays, whether for all that are
-        ``equal``.
-    """
-
-    equations: list[JaxprEqn]
-    once: list[tuple[Any, Any]]
-    constants: list[tuple[Var, Any, bool]]
 
 
 class Builder:
@@ -77,7 +44,6 @@ class Builder:
     """
 
     __slots__ = (
-        "_asked",
         "_constants",
         "_context",
         "_equations",
@@ -92,7 +58,6 @@ class Builder:
     def __init__(self, input_types: Iterable[ShapedArray] = ()) -> None:
         self._inputs = [Var(aval) for aval in input_types]
         self._constants: dict[Any, tuple[Var, Any]] = {}
-        self._asked: list[tuple[Var, Any, bool]] = []
         self._equations: list[JaxprEqn] = []
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
@@ -116,18 +81,6 @@ class Builder:
         """The equations so far, without the first ``index``."""
         return self._equations[index:]
 
-    @property
-    def mark(self) -> Mark:
-        """How far the program is now."""
-        return Mark(len(self._equations), len(self._memo), len(self._asked))
-
-    def since(self, mark: Mark) -> Made:
-        """What there is since a mark."""
-        newest = itertools.islice(reversed(self._memo.items()), len(self._memo) - mark.once)
-        return Made(
-            self._equations[mark.equations :], [*newest][::-1], self._asked[mark.constants :]
-        )
-
     # --- Atoms ---------------------------------------------------------------------------
 
     def literal(self, value: np.ndarray[Any, Any]) -> Literal:
@@ -148,7 +101,6 @@ class Builder:
             dtype = _jax.canonicalize_dtype(value.dtype)
             known = Var(self.array_type(value.shape, dtype)), value
             self._constants[key] = known
-        self._asked.append((known[0], value, equal))
         return known[0]
 
     def array_type(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
@@ -227,15 +179,6 @@ class Builder:
         )
         return outs
 
-    def repeat(self, template: Template, variables: list[Var]) -> None:
-        """Append the equations of a template for these variables, to which results are added."""
-        append, source_info, context = self._equations.append, self.source_info, self._context
-        for primitive, params, effects, operands, types in template:
-            invars = [variables[x] if type(x) is int else x for x in operands]
-            outvars = [Var(aval) for aval in types]
-            append(JaxprEqn(invars, outvars, primitive, params, effects, source_info, context))
-            variables += outvars
-
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
         """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
         jaxpr = closed.jaxpr
@@ -306,10 +249,6 @@ class Builder:
         if found is None:
             found = self._memo[key] = make()
         return found
-
-    def was_made(self, key: Any) -> bool:
-        """Whether there is a value for this key."""
-        return key in self._memo
 
     def _typed(
         self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]

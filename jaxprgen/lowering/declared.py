@@ -24,8 +24,7 @@ def require_declared(
     ``inputs`` gives those that the rule of an Op class declares, ``how`` is what that is called.
     """
     op_type = type(step.node.op)
-    rule = getattr(step.rule, "__wrapped__", step.rule)
-    if find_rule(op_type) is rule and position not in inputs(op_type, step.node):
+    if find_rule(op_type) is step.rule and position not in inputs(op_type, step.node):
         raise LoweringError(
             f"The rule asks for the value of input {position}, which it does not declare: "
             f"register it by @lowers({op_type.__name__}, {how}=({position},))."

@@ -7,13 +7,14 @@ returns, putting the place in the graph on an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Var
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
 from jaxprgen.emit.check import check
@@ -23,12 +24,10 @@ from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Value, known
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.ir import Builder
-from jaxprgen.ir.builder import START
 from jaxprgen.lowering.context import D, RuleContext
 from jaxprgen.lowering.decisions import Decisions, ValueNeededError
 from jaxprgen.lowering.declared import checked, require_declared
 from jaxprgen.lowering.derived import derived
-from jaxprgen.lowering.fragments import Fragments, key_of
 from jaxprgen.lowering.graph import KEY, Plan, Step
 from jaxprgen.lowering.known import known_and_small
 from jaxprgen.lowering.registry import (
@@ -40,6 +39,10 @@ from jaxprgen.lowering.registry import (
 )
 
 NONE: Mapping[int, Any] = MappingProxyType({})
+
+Observer: TypeAlias = Callable[[Step, list[JaxprEqn], bool, float], None]
+"""Called after each step of a plan with the step, the equations that its rule appended, whether
+JAX traced some of them, and the seconds that the step took."""
 
 
 class Lowering:
@@ -69,6 +72,8 @@ class Lowering:
         asked for, of what a node decides by it; nothing if it can.
     decisions
         What nodes are to decide, by which values.
+    observer
+        Called after each step of this plan; the steps of plans inside of it are not observed.
 
     Attributes
     ----------
@@ -92,6 +97,7 @@ class Lowering:
         ask: Callable[[int, str, Mapping[int, Any]], Array] | None = None,
         hindrance: Callable[[int, bool], str] = lambda *_: "",
         decisions: Decisions | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.plan = plan
         self.builder = builder
@@ -100,12 +106,11 @@ class Lowering:
         self._ask = ask
         self._hindrance = hindrance
         self._decisions = decisions or Decisions(frozenset(), {}, [])
-        self.asked = self._looks_further = False
-        self._announced: list[str] = []
+        self._observer = observer
+        self.asked = False
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
         self._wide = _jax.x64_enabled() if wide is None else wide
-        self._fragments = self._fragments_for(values) if builder.plain else None
         self._steps = plan.steps if self._wide else plan.narrow_steps
         self.values: list[Any] = plan.values.copy()
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
@@ -128,11 +133,6 @@ class Lowering:
                 builder.constant(value) if known_value is None else known_value
             )
 
-    def _fragments_for(self, values: Mapping[int, Any]) -> Fragments:
-        """The plan's; those for known values, which may be large, do not outlive this run."""
-        known = any(type(x) is not Var for x in values.values())
-        return Fragments() if known else self.plan.fragments_of((self.builder.settings, self._wide))
-
     def _admit(self, x: Var, dtype: np.dtype[Any]) -> Any:
         """An argument as its input declares it: in that dtype, and strongly typed."""
         if dtype is KEY:
@@ -153,54 +153,45 @@ class Lowering:
 
     def lower_steps(self, steps: Iterable[Step]) -> None:
         """Lower these steps, which gives `values`."""
-        values, builder, evaluate = self.values, self.builder, self.plan.library.evaluate
-        fragments, watch = self._fragments, self.plan.watch
+        builder, observer = self.builder, self._observer
         for step in steps:
-            node, rule, folds, kind, inputs, outputs, types, builder.source_info = step
-            xs = [values[place] for place in inputs]
-            key, mark = None, START
-            if kind is not None and fragments is not None and not self._special:
-                key, variables = key_of(kind, xs)
-                fragment = fragments.find(key)
-                if fragment is None or watch is not None:
-                    mark = builder.mark
-                repeated = fragment and fragment.repeat(builder, variables)
-                if fragment is not None and repeated is not None:
-                    for place, value in zip(outputs, repeated):  # noqa: B905
-                        values[place] = value
-                    for message in fragment.announced:
-                        self._announce(node, message)
-                    if watch is not None:
-                        watch(node, builder, mark)
-                    continue
-                self._looks_further, self._announced = False, []
-            try:
-                if self._special:
-                    rule, xs = self._rule_for(rule, node, xs)
-                if folds and (arrays := known_and_small(xs)) is not None:
-                    results: Any = evaluate(node, arrays)
-                else:
-                    results = rule(RuleContext(builder, step, self), *xs)
-                if type(results) is not list:
-                    results = list(results) if type(results) is tuple else [results]
-                if len(results) != len(outputs):
-                    raise LoweringError(
-                        f"The rule returned {len(results)} values for {len(outputs)} outputs."
-                    )
-                for place, value, declared in zip(outputs, results, types):  # noqa: B905
-                    values[place] = value if declared is None else checked(value, declared)
-                if fragments is not None and key is not None and not self._looks_further:
-                    fragments.keep(key, builder, mark, xs, results, tuple(self._announced))
-                first = results[0] if results else None
-                if type(first) is not Var and isinstance(first, (Selected, Deferred)):
-                    self._special = True
-            except ValueNeededError:
+            if observer is None:
+                self._lower_step(step)
+                continue
+            start, count, staged = perf_counter(), len(builder), builder.inlined
+            self._lower_step(step)
+            seconds = perf_counter() - start
+            observer(step, builder.equations_from(count), builder.inlined > staged, seconds)
+
+    def _lower_step(self, step: Step) -> None:
+        node, rule, folds, inputs, outputs, types, self.builder.source_info = step
+        values = self.values
+        xs = [values[place] for place in inputs]
+        try:
+            if self._special:
+                rule, xs = self._rule_for(rule, node, xs)
+            if folds and (arrays := known_and_small(xs)) is not None:
+                results: Any = self.plan.library.evaluate(node, arrays)
+            else:
+                results = rule(RuleContext(self.builder, step, self), *xs)
+            if type(results) is not list:
+                results = list(results) if type(results) is tuple else [results]
+            if len(results) != len(outputs):
+                raise LoweringError(
+                    f"The rule returned {len(results)} values for {len(outputs)} outputs."
+                )
+            for place, value, declared in zip(outputs, results, types):  # noqa: B905
+                values[place] = value if declared is None else checked(value, declared)
+            first = results[0] if results else None
+            if type(first) is not Var and isinstance(first, (Selected, Deferred)):
+                self._special = True
+        except ValueNeededError:
+            raise
+        except Exception as error:
+            if isinstance(error, JaxprGenError) and error.located:
                 raise
-            except Exception as error:
-                if isinstance(error, JaxprGenError) and error.located:
-                    raise
-                cause = error.__cause__ if isinstance(error, JaxprGenError) else error
-                raise self._located(error, node, xs) from cause
+            cause = error.__cause__ if isinstance(error, JaxprGenError) else error
+            raise self._located(error, node, xs) from cause
 
     def _made(self, x: Any) -> Any:
         """A value, which is made now if it was deferred."""
@@ -211,11 +202,10 @@ class Lowering:
 
         There may be one for what is deferred, and for what a mask selects.
         """
-        watch = getattr(rule, "watch", lambda found: found)
         if any(isinstance(x, Deferred) for x in inputs):
             found = find_deferred_rule(type(node.op))
             if found is not None:
-                return watch(found), inputs
+                return found, inputs
             inputs = list(map(self._made, inputs))
         selected = next((x for x in inputs if type(x) is Selected), None)
         if selected is None:
@@ -223,7 +213,7 @@ class Lowering:
         found = find_selected_rule(type(node.op))
         if found is None:
             raise selected.refuse()
-        return watch(found), inputs
+        return found, inputs
 
     def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
         """The error with the node and the user's line, put there once."""
@@ -249,20 +239,16 @@ class Lowering:
 
     def label(self, step: Step, position: int) -> str:
         """What to call a step's input; see `RuleContext.label`."""
-        self._looks_further = True
         return self.plan.library.label(step.node.inputs[position])
 
     def producer(self, step: Step, position: int) -> tuple[Step, int] | None:
         """What computes a step's input; see `RuleContext.producer`."""
-        found = self.plan.producers.get(step.inputs[position])
-        self._looks_further |= found is not None
-        return found
+        return self.plan.producers.get(step.inputs[position])
 
     def decided(
         self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
     ) -> D | None:
         """What a step decides by values of its inputs; see `RuleContext.decided`."""
-        self._looks_further = True
         if step.node not in self._decisions.nodes:
             return None
         try:
@@ -309,7 +295,6 @@ class Lowering:
         found: dict[int, Any] = {place: known(self.values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
-            self._looks_further = True
             where += self._describe(step)
             found |= derived(
                 self.plan,
@@ -393,8 +378,6 @@ class Lowering:
     ) -> None:
         """A run-time check; see `RuleContext.require`."""
         if self._checks:
-            self._looks_further = True
             check(ctx.builder, condition(ctx.builder), f"{error.__name__}: {message}")
         elif announced:
-            self._announced.append(message)
             self._announce(ctx.node, message)

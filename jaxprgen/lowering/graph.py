@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -11,9 +11,6 @@ import jax
 import numpy as np
 
 from jaxprgen._jax import NARROW, SourceInfo
-from jaxprgen.ir import Builder
-from jaxprgen.ir.builder import Mark
-from jaxprgen.lowering.fragments import Fragments
 from jaxprgen.lowering.registry import Rule
 
 
@@ -27,14 +24,12 @@ class OutputType(NamedTuple):
 class Step(NamedTuple):
     """One node to lower, with the places of its inputs and outputs in the list of values.
 
-    ``kind`` is the same number for nodes that only their inputs tell apart; there is none if the
-    rule looks at more. ``source_info`` is the name and the line that its equations get.
+    ``source_info`` is the name and the line that its equations get.
     """
 
     node: Any
     rule: Rule
     folds: bool
-    kind: int | None
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     types: tuple[OutputType | None, ...]
@@ -114,13 +109,6 @@ class Plan:
     inner: Callable[[Any], Plan] | None = None
     """Gives the plan of a graph inside of an Op, made once."""
     generators: tuple[int, ...] = ()
-    watch: Callable[[Any, Builder, Mark], None] | None = None
-    """Called with nodes whose rule was not, as equations were repeated: those since a mark."""
-    _fragments: dict[Hashable, Fragments] = field(default_factory=dict[Hashable, Fragments])
-
-    def fragments_of(self, settings: Hashable) -> Fragments:
-        """What rules emitted before, under settings that change programs."""
-        return self._fragments.setdefault(settings, Fragments())
 
     @functools.cached_property
     def producers(self) -> Mapping[int, tuple[Step, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from jaxprgen.errors import DuplicateRuleError
@@ -12,8 +12,6 @@ Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 Positions: TypeAlias = Sequence[int] | Callable[[Any], Sequence[int]]
 """Which inputs of a node: the same of every node, or a function of the node."""
-Purity: TypeAlias = Callable[[Any], Hashable] | None
-"""What of an Op matters, where nothing else of its nodes but inputs and declared types does."""
 
 
 class Registration(NamedTuple):
@@ -24,7 +22,6 @@ class Registration(NamedTuple):
     shape_only: Positions
     decides: Positions
     needs: Callable[[Any, int], Sequence[int]] | None
-    pure: Purity
 
 
 _rules: dict[type, Registration] = {}
@@ -44,7 +41,6 @@ def lowers(
     shape_only: Positions = (),
     decides: Positions = (),
     needs: Callable[[Any, int], Sequence[int]] | None = None,
-    pure: Purity = None,
 ) -> Callable[[R], R]:
     """Register a rule for Op classes and, unless they have their own, their subclasses.
 
@@ -74,14 +70,6 @@ def lowers(
     needs
         The inputs that matter to one output by their values, as a function of the node and the
         output's position; without it all but those of ``shape_only`` matter to every output.
-    pure
-        What of an Op the rule looks at, as a function of it that gives something hashable, if the
-        rule looks at no more than that, what the node declares of its outputs, and the inputs'
-        types and known values. What it emitted, and announced, is then repeated where all that
-        is the same (but where it asked the context for more: a value that is not known, what an
-        input is called, a check that becomes part of the program). The function may give None for
-        Ops of which that does not hold.
-
     Raises
     ------
     DuplicateRuleError
@@ -97,7 +85,7 @@ def lowers(
                     f"{_rules[op_type].rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = Registration(rule, static, shape_only, decides, needs, pure)
+            _rules[op_type] = Registration(rule, static, shape_only, decides, needs)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -194,17 +182,6 @@ def deciding_inputs(op_type: type, node: Any) -> Sequence[int]:
     """The inputs of the node by whose values its rule decides something."""
     found = _find(op_type)
     return _positions(found.decides, node) if found else ()
-
-
-def whole(op: Any) -> Any:
-    """The Op itself: all of it may matter to a rule, but nothing else."""
-    return op
-
-
-def find_purity(op_type: type) -> Purity:
-    """What gives what the rule of the class looks at, if that is all; see `lowers`."""
-    found = _find(op_type)
-    return found and found.pure
 
 
 def _find(op_type: type) -> Registration | None:

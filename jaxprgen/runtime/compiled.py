@@ -18,7 +18,6 @@ from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, JaxprGenError
 from jaxprgen.lowering.graph import KEY, Input, Plan
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime.arguments import accept, are_plain
-from jaxprgen.runtime.collecting import collecting_later
 from jaxprgen.runtime.data import to_device
 from jaxprgen.runtime.dispatch import Dispatcher, OtherProgramError
 from jaxprgen.runtime.observe import Observation, observe
@@ -333,8 +332,7 @@ def compile(
     callbacks = calls_back(fallback)
     options = options_of(name, checks, passes, compiler_options)
     start = time.perf_counter()
-    with collecting_later():
-        plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
+    plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
     return CompiledFunction(plan, options, time.perf_counter() - start)
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
 from jaxprgen.emit.deferred import Trace
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
-from jaxprgen.ir import Builder
-from jaxprgen.ir.builder import Mark
-from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import Plan, Step
-from jaxprgen.lowering.registry import Rule
 from jaxprgen.runtime.options import Options
 from jaxprgen.runtime.specialize import Specialization, Specializer
 
@@ -47,7 +40,7 @@ class Node(NamedTuple):
     nbytes
         The size of what its equations compute, in bytes.
     seconds
-        The time its rule took; none if what a node like it emitted was repeated.
+        The time that lowering it took.
     """
 
     op: str
@@ -102,9 +95,7 @@ def observe(
 ) -> Observation:
     """Emit a plan anew for these arguments, and watch."""
     watch = _Watch()
-    steps = tuple(step._replace(rule=watch.rule(step.rule)) for step in plan.steps)
-    watched = replace(plan, steps=steps, watch=watch.repeated)
-    program = Specializer(watched, options, observing=True)(operands, shared)
+    program = Specializer(plan, options, observer=watch)(operands, shared)
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
     assert values is not None
     watch.finish(plan, closed, values)
@@ -123,41 +114,26 @@ def observe(
     )
 
 
-class _Rule(NamedTuple):
-    """What one call of a rule did."""
+class _Lowered(NamedTuple):
+    """What one step did."""
 
     equations: Sequence[JaxprEqn]
-    inlined: bool
+    staged: bool
     seconds: float
 
 
 class _Watch:
-    """Notes what rules do. Where lowering starts anew, the last time counts."""
+    """Notes what the steps of a plan do. Where lowering starts anew, the last time counts."""
 
     def __init__(self) -> None:
-        self._called: dict[int, _Rule] = {}
+        self._lowered: dict[int, _Lowered] = {}
         self._equations: dict[int, list[JaxprEqn]] = {}
 
-    def rule(self, rule: Rule) -> Rule:
-        """The rule, watched."""
-
-        @functools.wraps(rule)
-        def watched(ctx: RuleContext, *inputs: Any) -> Any:
-            builder, start = ctx.builder, time.perf_counter()
-            before, inlined = len(builder), builder.inlined
-            results = rule(ctx, *inputs)
-            seconds = time.perf_counter() - start
-            self._called[id(ctx.node)] = _Rule(
-                builder.equations_from(before), builder.inlined > inlined, seconds
-            )
-            return results
-
-        watched.watch = self.rule  # type: ignore[attr-defined]
-        return watched
-
-    def repeated(self, node: Any, builder: Builder, since: Mark) -> None:
-        """Note a node whose rule was not called: what one like it emitted was repeated."""
-        self._called[id(node)] = _Rule(builder.since(since).equations, False, 0.0)
+    def __call__(
+        self, step: Step, equations: Sequence[JaxprEqn], staged: bool, seconds: float
+    ) -> None:
+        """Note what a step did: see `jaxprgen.lowering.driver.Observer`."""
+        self._lowered[id(step.node)] = _Lowered(equations, staged, seconds)
 
     def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
         """Find the node of each equation that is kept. One that spells out an output that is a
@@ -166,8 +142,8 @@ class _Watch:
         """
         makers = {
             id(x): key  # Of a loop, no more than its results may be left as they were.
-            for key, called in self._called.items()
-            for e in called.equations
+            for key, lowered in self._lowered.items()
+            for e in lowered.equations
             for x in (e, *e.outvars)
         }
         by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
@@ -186,12 +162,12 @@ class _Watch:
 
     def node(self, step: Step, values: Sequence[Any]) -> Node:
         """What became of a step."""
-        called = self._called.get(id(step.node), _Rule((), False, 0.0))
+        lowered = self._lowered.get(id(step.node), _Lowered((), False, 0.0))
         equations = tuple(self._equations.get(id(step.node), ()))
         if any(map(_calls_back, equations)):
             how = "called back"
         elif equations:
-            how = "staged" if called.inlined else "emitted"
+            how = "staged" if lowered.staged else "emitted"
         else:
             made = [operand_of(values[place]) for place in step.outputs]
             computed = any(type(x) in (Var, Trace) for x in made)
@@ -205,7 +181,7 @@ class _Watch:
             step.inputs,
             step.outputs,
             sum(_jax.nbytes(v.aval) for eqn in equations for v in eqn.outvars),
-            called.seconds,
+            lowered.seconds,
         )
 
 

@@ -16,7 +16,6 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.errors import StateError, of_check
 from jaxprgen.runtime.cells import Cell
-from jaxprgen.runtime.collecting import collecting_later
 from jaxprgen.runtime.compiled import CompiledFunction, jaxpr_as_fun
 from jaxprgen.runtime.options import Options
 
@@ -58,14 +57,13 @@ class StatefulProgram:
         self._read = {n: self._cells[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
-        with collecting_later():
-            plan = plan_of(
-                [*read.values(), *inputs],
-                [*outputs, *(updates[n] for n in self._updated)],
-                callbacks=callbacks,
-                states=True,
-                held=held,
-            )
+        plan = plan_of(
+            [*read.values(), *inputs],
+            [*outputs, *(updates[n] for n in self._updated)],
+            callbacks=callbacks,
+            states=True,
+            held=held,
+        )
         seconds = time.perf_counter() - start
         donated = [i for i, n in enumerate(read) if n in updates]
         self.compiled = CompiledFunction(plan, options, seconds)

@@ -23,9 +23,8 @@ from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.programs import without_values
 from jaxprgen.lowering.decisions import Decisions, ValueNeededError
-from jaxprgen.lowering.driver import Lowering
+from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
-from jaxprgen.runtime.collecting import collecting_later
 from jaxprgen.runtime.data import is_small, narrow, to_device, types_of
 from jaxprgen.runtime.deciding import MOST_VALUES, hindrance_of, values_key
 from jaxprgen.runtime.options import Options
@@ -207,9 +206,9 @@ class _Family(NamedTuple):
 class Specializer:
     """A cache of the programs of one plan. Safe to use from several threads.
 
-    With ``observing``, programs keep what stands for the plan's variables, and what there is to
-    warn of is left to another one of the same plan. The memory of arguments that are ``donated``
-    is reused for results.
+    An ``observer`` is called after each step of the plan. With one, programs keep what stands for
+    the plan's variables, and warnings are left to another specializer of the same plan. The
+    memory of arguments that are ``donated`` is reused for results.
     """
 
     def __init__(
@@ -217,10 +216,10 @@ class Specializer:
         plan: Plan,
         options: Options,
         *,
-        observing: bool = False,
+        observer: Observer | None = None,
         donated: Sequence[int] = (),
     ) -> None:
-        self._observing = observing
+        self._observer = observer
         self._donated = donated
         self.plan = plan
         self._options = options
@@ -260,8 +259,7 @@ class Specializer:
             if found is not None:  # Another thread was first.
                 return found
             try:
-                with collecting_later():
-                    made, decided = self._lower(types, family, arguments, shared)
+                made, decided = self._lower(types, family, arguments, shared)
             except ValueNeededError as needed:
                 family = family.with_need(needed)
                 continue
@@ -312,6 +310,7 @@ class Specializer:
             self._announce,
             hindrance=hindrance,
             decisions=decisions,
+            observer=self._observer,
         )
         outputs: list[Atom] = []
         for value, place in zip(lowering.run(), self.plan.output_places, strict=True):
@@ -329,7 +328,7 @@ class Specializer:
         emitted = time.perf_counter()
         closed = without_values(closed, shared, self._options.passes)
         seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
-        kept = lowering.values if self._observing else None
+        kept = lowering.values if self._observer else None
         decided = tuple(decisions.found)
         asked.clear()  # Derivatives that are made later are those of all that decide alike.
         made = Specialization(
@@ -354,7 +353,7 @@ class Specializer:
         """Say what there is to say, each thing once; here, where it cannot disturb a rule."""
         news = [about for about in self._warnings if about not in self._said]
         self._said.update(news)
-        for about in [] if self._observing else news:
+        for about in [] if self._observer else news:
             message, category = self._warnings[about]
             warnings.warn(message, category, stacklevel=_levels_to_user())
 

@@ -26,7 +26,7 @@ from jaxprgen.emit.convolution import Layout, span
 from jaxprgen.emit.values import BOOL, Value, dtype_of, shape_of
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, whole
+from jaxprgen.lowering.registry import lowers
 
 _OF_FILTER = {"valid": lambda n: 0, "half": lambda n: n // 2, "full": lambda n: n - 1}
 
@@ -53,7 +53,7 @@ def in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]
     return ew.convert(ctx.builder, x, common), ew.convert(ctx.builder, y, common)
 
 
-@lowers(AbstractConv, folds=False, pure=whole)
+@lowers(AbstractConv, folds=False)
 def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images."""
     x, w = in_common_dtype(ctx, x, w)
@@ -62,7 +62,7 @@ def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     return ew.convert(ctx.builder, out, ctx.dtype)
 
 
-@lowers(AbstractConv_gradWeights, folds=False, static=(2,), pure=whole)
+@lowers(AbstractConv_gradWeights, folds=False, static=(2,))
 def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Value) -> Value:
     """The gradient with respect to filters, whose sizes are known while emitting."""
     x, y = in_common_dtype(ctx, x, y)
@@ -71,7 +71,7 @@ def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Valu
     return ew.convert(ctx.builder, gradient, ctx.dtype)
 
 
-@lowers(AbstractConv_gradInputs, folds=False, static=(2,), pure=whole)
+@lowers(AbstractConv_gradInputs, folds=False, static=(2,))
 def lower_conv_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value) -> Value:
     """The gradient with respect to images, whose sizes are known while emitting."""
     w, y = in_common_dtype(ctx, w, y)

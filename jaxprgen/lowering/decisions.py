@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+Path: TypeAlias = tuple[tuple[Any, Any], ...]
+"""The steps that ask for a value, each with the `Lowering` it belongs to: those inside first."""
+
+
+def where(path: Path) -> str:
+    """Several lines that name the nodes of a path, their inputs and the user's lines."""
+    return "\n".join(lowering.describe(step) for lowering, step in path)
 
 
 class ValueNeededError(Exception):
     """Lowering cannot go on without the values of some inputs; caught by the specializer.
 
-    Without a ``node`` they are to be known. With one no more than what it decides of them is, so
-    that one program does for all arguments of which it decides the same.
+    Attributes
+    ----------
+    inputs
+        The positions of the inputs, and behind them shared variables.
+    path
+        The steps that ask for them.
+    node
+        The node that is to decide by their values, so that one program does for all arguments
+        of which it decides the same; None if the values are to be known.
     """
 
-    def __init__(self, inputs: Sequence[int], where: str, node: Any = None) -> None:
-        super().__init__(where)
+    def __init__(self, inputs: Sequence[int], path: Path, node: Any = None) -> None:
+        super().__init__("The values of inputs are needed.")
         self.inputs = tuple(inputs)
-        self.where = where
+        self.path = path
         self.node = node
 
 

@@ -19,7 +19,7 @@ from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientEr
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.decisions import ValueNeededError
+from jaxprgen.lowering.decisions import ValueNeededError, where
 from jaxprgen.lowering.nested import lower
 
 
@@ -65,7 +65,7 @@ class Overridden(NamedTuple):
         except ValueNeededError as needed:
             raise StaticShapeError(
                 f"The derivative of {self.name} has a shape that is decided by a value that is "
-                f"known only when the program runs.\n{needed.where}"
+                f"known only when the program runs.\n{where(needed.path)}"
             ) from None
 
 

@@ -25,7 +25,7 @@ from jaxprgen.emit.values import Array, Value, known
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import D, RuleContext
-from jaxprgen.lowering.decisions import Decisions, ValueNeededError
+from jaxprgen.lowering.decisions import Decisions, Path, ValueNeededError, where
 from jaxprgen.lowering.declared import checked, require_declared
 from jaxprgen.lowering.derived import derived
 from jaxprgen.lowering.graph import KEY, Plan, Step
@@ -77,6 +77,8 @@ class Lowering:
 
     Attributes
     ----------
+    steps
+        The steps of the plan, with the dtypes that are emitted.
     values
         What stands for each variable, by place.
     asked
@@ -94,7 +96,7 @@ class Lowering:
         checks: bool,
         announce: Callable[[Any, str], None],
         wide: bool | None = None,
-        ask: Callable[[int, str, Mapping[int, Any]], Array] | None = None,
+        ask: Callable[[int, Path, Mapping[int, Any]], Array] | None = None,
         hindrance: Callable[[int, bool], str] = lambda *_: "",
         decisions: Decisions | None = None,
         observer: Observer | None = None,
@@ -111,7 +113,7 @@ class Lowering:
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self.programs: dict[Any, Any] = {}
         self._wide = _jax.x64_enabled() if wide is None else wide
-        self._steps = plan.steps if self._wide else plan.narrow_steps
+        self.steps = plan.steps if self._wide else plan.narrow_steps
         self.values: list[Any] = plan.values.copy()
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
         for position, (declared, place) in enumerate(declared_inputs):
@@ -144,12 +146,15 @@ class Lowering:
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""
-        self.lower_steps(self._steps)
-        outputs = [self._made(self.values[place]) for place in self.plan.output_places]
-        for x in outputs:
-            if type(x) is Selected:
-                raise x.refuse()
-        return outputs
+        self.lower_steps(self.steps)
+        return [self.output(place) for place in self.plan.output_places]
+
+    def output(self, place: int) -> Value:
+        """The value of an output of the plan, which is made now if it was deferred."""
+        found = self._made(self.values[place])
+        if type(found) is Selected:
+            raise found.refuse()
+        return found
 
     def lower_steps(self, steps: Iterable[Step]) -> None:
         """Lower these steps, which gives `values`."""
@@ -252,7 +257,7 @@ class Lowering:
         if step.node not in self._decisions.nodes:
             return None
         try:
-            found = decide(self._values(step, positions, "", self._decisions.values))
+            found = decide(self._values(step, positions, (), self._decisions.values))
         except StaticShapeError:
             found = None
         except ValueNeededError as needed:
@@ -265,47 +270,51 @@ class Lowering:
     def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
         """The error of what is not decided, or asks for it; see `RuleContext.undecided`."""
         needed: Sequence[int] = ()
-        where = self._describe(step)
+        path: Path = ((self, step),)
         try:
-            self._values(step, positions, "", self._decisions.values)
+            self._values(step, positions, (), self._decisions.values)
         except ValueNeededError as error:
             if error.node is not None:  # Another node is to decide first.
                 raise
-            needed, where = error.inputs, error.where
+            needed, path = error.inputs, error.path
         except StaticShapeError as error:
             found = StaticShapeError(f"{text}\n{error}")
             found.located = True
             return found
         if not needed and step.node in self._decisions.nodes:
             raise LoweringError("The rule asks for a decision, and does not take it.")
-        raise ValueNeededError(needed, where, step.node)
+        raise ValueNeededError(needed, path, step.node)
 
-    def _describe(self, step: Step) -> str:
+    def describe(self, step: Step) -> str:
+        """Several lines that name a step's node, its inputs and the user's line."""
         return self.plan.library.describe(step.node, [self.values[place] for place in step.inputs])
 
     def _values(
         self,
         step: Step,
         positions: Sequence[int],
-        where: str = "",
+        path: Path = (),
         given: Mapping[int, Any] = NONE,
     ) -> list[Any]:
-        """The values of a step's inputs, for which those of the arguments may be ``given``."""
+        """The values of a step's inputs, for which those of the arguments may be ``given``.
+
+        ``path`` are the steps inside of this one that ask for them.
+        """
         places = [step.inputs[i] for i in positions]
         found: dict[int, Any] = {place: known(self.values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
-            where += self._describe(step)
+            path = (*path, (self, step))
             found |= derived(
                 self.plan,
                 self.values,
                 targets,
-                lambda missing: self._arguments(missing, where, given),
+                lambda missing: self._arguments(missing, path, given),
             )
         return [found[place] for place in places]
 
     def _arguments(
-        self, places: Sequence[int], where: str, given: Mapping[int, Any]
+        self, places: Sequence[int], path: Path, given: Mapping[int, Any]
     ) -> dict[int, Any]:
         """The values of inputs, from what is around this plan; else those of arguments."""
         leaves = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
@@ -313,19 +322,18 @@ class Lowering:
             raise StaticShapeError(
                 "A shape depends on a random draw, which has no value while the program is "
                 "emitted.\nDraw in a function of its own, and pass what it returns."
-            ).at(where)
+            ).at(where(path))
         positions = [leaves.index(place) for place in places]
         if self._ask is None:
             decides = given is self._decisions.values
             for text in filter(None, (self._hindrance(i, decides) for i in positions)):
-                raise StaticShapeError(text).at(where)
+                raise StaticShapeError(text).at(where(path))
             if not given.keys() >= set(positions):
-                raise ValueNeededError(positions, where)
+                raise ValueNeededError(positions, path)
             return {place: given[i] for place, i in zip(places, positions, strict=True)}
         self.asked = True
         return {
-            place: self._ask(i, where + "\n", given)
-            for place, i in zip(places, positions, strict=True)
+            place: self._ask(i, path, given) for place, i in zip(places, positions, strict=True)
         }
 
     # --- Plans inside of this one ----------------------------------------------------------
@@ -343,15 +351,15 @@ class Lowering:
         ``positions`` says which input of the step is which of the plan's, where it is one.
         """
 
-        def ask(position: int, where: str, values: Mapping[int, Any]) -> Array:
+        def ask(position: int, path: Path, values: Mapping[int, Any]) -> Array:
             outer = position if positions is None else positions[position]
             if outer is None:
                 raise StaticShapeError(
                     "A shape depends on a value that changes from one step of a loop to the next, "
                     "and is not known while the program is emitted.\nMake all that the loop gives "
                     "of one shape: compute with as much as there can be, and mask the rest."
-                ).at(where.removesuffix("\n"))
-            return self._values(step, [outer], where, values)[0]
+                ).at(where(path))
+            return self._values(step, [outer], path, values)[0]
 
         given = dict(enumerate(inputs))
         inner = Lowering(

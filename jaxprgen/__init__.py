@@ -4,17 +4,17 @@ Importing this package first also makes ``import aesara`` work on NumPy 2 and Py
 """
 
 from jaxprgen import _aesara as _aesara  # isort: split  # Before anything imports aesara.
-from jaxprgen import tools as inspect
+from jaxprgen import inspect as inspect
 from jaxprgen.aesara.check import check
 from jaxprgen.aesara.random import samples
 from jaxprgen.errors import JaxprGenError
+from jaxprgen.inspect import debug, pretty
 from jaxprgen.interpreters import Interpreter
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.runtime.compiled import CompiledFunction, compile, jaxpr_as_fun
 from jaxprgen.runtime.linker import JaxprLinker, JaxprMode
 from jaxprgen.runtime.stateful import StatefulFunction, function
 from jaxprgen.runtime.transform import transform
-from jaxprgen.tools import debug, pretty
 
 __version__ = "0.1.0"
 

@@ -20,13 +20,13 @@ LAYERS = [
     ["runtime"],
     ["tools"],
     ["interpreters"],
-    ["__main__"],
+    ["__main__", "inspect"],
     ["__init__"],
 ]
 RANK = {group: rank for rank, groups in enumerate(LAYERS) for group in groups}
 INTERNALS_OF_JAX = ("jax._src", "jax.extend", "jaxlib")
 GRAPH_LIBRARIES = ("aesara", "pytensor", "theano")
-KNOW_GRAPH_LIBRARIES = {"_aesara", "aesara", "runtime", "tools", "__main__"}
+KNOW_GRAPH_LIBRARIES = {"_aesara", "aesara", "runtime", "tools"}
 
 
 def is_within(name: str, packages) -> bool:

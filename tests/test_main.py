@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxprgen.__main__ import main
+from jaxprgen.tools.command_line import main
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "model.py"
@@ -166,20 +166,36 @@ def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
         (
             ["graphs:reshaped"],
             2,
-            "Say how large these inputs are, with a number for each ?:\n  --arg 'x=float64[?]'\n"
-            "  --arg 'k=int64[?]'\n",
+            "The shapes of these inputs are unknown; give a number for each ?:\n"
+            "  --arg 'x=float64[?]'\n  --arg 'k=int64[?]'\n",
         ),
-        (["graphs:pair", "--arg", "n=2.5", "--arg", "x=f64[3]"], 2, "int64 cannot hold that."),
-        (["graphs:pair", "--arg", "n=true", "--arg", "x=f64[3]"], 2, "int64 cannot hold that."),
-        (["graphs:pair", "--arg", "x=f64[1 2]"], 2, "is neither a type as f64[10,3] nor a value"),
+        (
+            ["graphs:pair", "--arg", "n=2.5", "--arg", "x=f64[3]"],
+            2,
+            "int64 cannot hold this value.",
+        ),
+        (
+            ["graphs:pair", "--arg", "n=true", "--arg", "x=f64[3]"],
+            2,
+            "int64 cannot hold this value.",
+        ),
+        (["graphs:pair", "--arg", "x=f64[1 2]"], 2, "is neither a type such as f64[10,3] nor "),
         (["graphs:pair", "--arg", "n=1", "--arg", "n=2"], 2, "input 'n' is given twice."),
-        (["graphs:twins", "--arg", "x=f64[1]"], 2, "several inputs have this name; give its posi"),
+        (["graphs:twins", "--arg", "x=f64[1]"], 2, "several inputs have this name; give a posi"),
         (["graphs:pairs"], 2, "graphs has no pairs. Did you mean pair"),
         (["graphs:exits"], 2, "exits() failed: SystemExit: 3\n  at "),
         (["wrong:graph"], 2, "import wrong failed: SyntaxError"),
-        (["graphs:pair", "--arg", "x=q7[3]"], 2, "--arg x=q7[3]: q7 is no dtype."),
-        (["graphs:pair", "--arg", "x=[1,"], 2, "--arg x=[1, is neither a type as f64[10,3] nor "),
-        (["graphs:pair", "--arg", 'x="a"'], 2, '--arg x="a" is neither a type as f64[10,3] nor '),
+        (["graphs:pair", "--arg", "x=q7[3]"], 2, "--arg x=q7[3]: q7 is not a dtype."),
+        (
+            ["graphs:pair", "--arg", "x=[1,"],
+            2,
+            "--arg x=[1, is neither a type such as f64[10,3] nor ",
+        ),
+        (
+            ["graphs:pair", "--arg", 'x="a"'],
+            2,
+            '--arg x="a" is neither a type such as f64[10,3] nor ',
+        ),
         (["graphs:pair", "--arg", "x=f64[3]"], 2, "Give it a value, as in --arg n=5."),
         (["graphs:pair", "--arg", "x=f64[3,1]", "--arg", "n=1"], 2, "x"),
         (["graphs:function", "--arg", "x=f64[3]", "--dot", "no/such.dot"], 2, "cannot be written"),

@@ -19,9 +19,8 @@ from jaxprgen.errors import (
 )
 from jaxprgen.interpreters.context import Context, Domain, Rule, evaluate
 from jaxprgen.interpreters.programs import INLINED, TRACED
-from jaxprgen.tools.debugging.evaluate import Evaluated, Inside
-from jaxprgen.tools.debugging.finding import where_is
-from jaxprgen.tools.names import binder_names
+from jaxprgen.ir.describe import equation_text, innermost_frame, variable_names
+from jaxprgen.tools.debugging.evaluate import Inside
 
 R = TypeVar("R", bound=Rule)
 ARRAYS = Domain()
@@ -125,8 +124,9 @@ class Interpreter:
 
     def _run_program(self, closed: ClosedJaxpr, *args: Any) -> list[Any]:
         if len(args) != len(closed.in_avals):
-            wanted = f"{len(closed.in_avals)} arguments, but {len(args)}"
-            raise ArgumentCountError(f"The jaxpr takes {wanted} were given.")
+            raise ArgumentCountError(
+                f"The jaxpr takes {len(closed.in_avals)} argument(s), but {len(args)} were given."
+            )
         pairs = zip(args, closed.in_avals, strict=True)
         return self._run(closed, [self._admit(x, aval) for x, aval in pairs], closed, ())
 
@@ -189,8 +189,10 @@ def _results(context: Context, found: Any) -> list[Any]:
 
 def _place(context: Context) -> str:
     """The equation, the loops that it is in, and the user's line."""
-    done = Evaluated(context.eqn, [], [], context.within, False)
-    where = where_is(done, None, binder_names(context.program.jaxpr, {}))
-    rounds = [f"  in iteration {i} of {loop}" for loop, i in where.iterations]
-    line = [f"  {where.frame.built}"] if where.frame else []
-    return "\n".join([*rounds, f"  as {where.equation}", *line])
+    within = context.within
+    names = variable_names(context.program.jaxpr, {})
+    frame = innermost_frame([context.eqn, *(outer.eqn for outer in within[::-1])])
+    loops = ((o.eqn.primitive.name, o.iteration) for o in within if o.iteration is not None)
+    rows = [f"  in iteration {i} of {loop}" for loop, i in loops]
+    rows.append(f"  as {equation_text(context.eqn, names)}")
+    return "\n".join([*rows, f"  {frame.built}"] if frame else rows)

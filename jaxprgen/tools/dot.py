@@ -1,4 +1,4 @@
-"""A program as a drawing, by Graphviz."""
+"""Drawings of programs, by Graphviz."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.errors import DrawingError
+from jaxprgen.ir.describe import atom_text, line_text, shorten, type_text, variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.tools.equations import atom_text, line_text, shorten, type_text
-from jaxprgen.tools.names import binder_names
 from jaxprgen.tools.text import program_of
 
 _STYLE = """\
@@ -27,57 +26,62 @@ _ENDS = {
     "output": {"shape": "ellipse", "style": "filled", "fillcolor": "#d3f0da", "peripheries": "2"},
 }
 
-
 _LARGE = 200
-"""Edges from which on Graphviz is asked to look less long for the best places."""
+"""The number of edges above which Graphviz runs with options that limit its search."""
 _QUICK = ("-Gnslimit=1", "-Gnslimit1=1", "-Gmclimit=0.1", "-Gsplines=line")
-_PATIENCE = 120
-"""Seconds that it gets."""
+_TIMEOUT = 120
+"""The number of seconds after which Graphviz is stopped."""
 
 
 def dot(f: CompiledFunction | ClosedJaxpr | Callable[..., Any], *args: Any) -> str:
-    """A program in Graphviz's DOT language: an equation is a node, and what it reads an edge.
+    """Return a program in Graphviz's DOT language, with a node per equation.
 
-    A node tells its results with their types, the primitive and its operands; its tooltip is the
-    user's line. Programs inside an equation are clusters. Equal programs give equal texts.
+    Edges run from an equation to those that read its results. A node shows the results with their
+    types, the primitive and the operands; its tooltip is the user's source line. Programs inside
+    an equation are clusters. Equal programs give equal text.
 
     Parameters
     ----------
     f, args
         As for `jaxprgen.inspect.pretty`.
+
+    Returns
+    -------
+    str
+        A directed graph in the DOT language.
     """
     closed, own = program_of(f, *args)
-    lines = _Drawing(binder_names(closed.jaxpr, own)).program(closed.jaxpr)
+    lines = _Drawing(variable_names(closed.jaxpr, own)).program(closed.jaxpr)
     return "\n".join(["digraph {", _STYLE, *(f"  {line}" for line in lines), "}", ""])
 
 
 def draw(
     f: CompiledFunction | ClosedJaxpr | Callable[..., Any], *args: Any, path: str | Path
 ) -> None:
-    """Draw a program to a file, by Graphviz: what `dot` says, as the file's suffix says.
+    """Draw a program to a file with Graphviz, in the format of the file's suffix.
 
     Parameters
     ----------
     f, args
         As for `jaxprgen.inspect.pretty`.
     path
-        Where to write; ``.svg``, ``.png``, ``.pdf`` and whatever else Graphviz can.
+        The file to write: ``.svg``, ``.png``, ``.pdf`` or any other format of Graphviz's.
 
     Raises
     ------
     DrawingError
-        Graphviz is not installed, knows no such kind of file, or does not get done; or the file
-        cannot be written.
+        Graphviz is not installed, does not know the format, or takes too long; or the file cannot
+        be written.
     """
     path = Path(path)
     if not path.suffix:
-        raise DrawingError(f"{path} has no suffix that says what to draw: .svg, .png, .pdf, …")
+        raise DrawingError(f"{path} has no suffix to choose a format by: .svg, .png, .pdf, …")
     program = shutil.which("dot")
     if program is None:
         raise DrawingError(
-            "Graphviz's program `dot` draws, and is not on the PATH.\nInstall Graphviz (apt "
-            "install graphviz, brew install graphviz, conda install graphviz), or give the text "
-            "of jaxprgen.inspect.dot to another viewer."
+            "Drawing needs Graphviz, whose program `dot` is not on the PATH.\nInstall Graphviz "
+            "(apt install graphviz, brew install graphviz, conda install graphviz), or open the "
+            "text of jaxprgen.inspect.dot in another viewer."
         )
     text = dot(f, *args)
     quick = _QUICK if text.count("->") > _LARGE else ()
@@ -87,15 +91,15 @@ def draw(
             input=text.encode(errors="replace"),
             capture_output=True,
             check=False,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         raise DrawingError(
-            f"Graphviz was still busy with {path} after {_PATIENCE} seconds: the program is too "
-            "large to draw. jaxprgen.inspect.html shows one of any size."
+            f"Graphviz did not finish {path} within {_TIMEOUT} seconds: the program is too large "
+            "to draw. jaxprgen.inspect.html shows programs of any size."
         ) from None
     if drawn.returncode:
-        raise DrawingError(f"Graphviz does not draw {path}.\n{drawn.stderr.decode().strip()}")
+        raise DrawingError(f"Graphviz cannot draw {path}.\n{drawn.stderr.decode().strip()}")
     try:
         path.write_bytes(drawn.stdout)
     except OSError as error:
@@ -103,15 +107,15 @@ def draw(
 
 
 class _Drawing:
-    """Writes nodes, edges and clusters, and numbers them."""
+    """Writes and numbers nodes, edges and clusters."""
 
     def __init__(self, names: Mapping[Var, str]) -> None:
         self._names = names
         self._nodes = self._clusters = 0
 
     def program(self, jaxpr: Jaxpr) -> Iterator[str]:
-        """A program's inputs, constants, equations and outputs."""
-        made: dict[Any, tuple[str, str]] = {}  # By what, and which of its results.
+        """The statements for a program's inputs, constants, equations and outputs."""
+        made: dict[Any, tuple[str, str]] = {}  # The node of each variable, and the edge's label.
         for kind, variables in (("constant", jaxpr.constvars), ("input", jaxpr.invars)):
             for v in variables:
                 node = self._node()
@@ -131,7 +135,7 @@ class _Drawing:
             yield from self._edges([x], node, made)
 
     def _equation(self, eqn: JaxprEqn, node: str) -> Iterator[str]:
-        """Its node; with programs in it, a cluster of the node and of these."""
+        """The equation's node; with inner programs, a cluster that holds the node and theirs."""
         frame = _jax.frame_of(eqn.source_info)
         source = line_text(frame) if frame else ""
         operands = " ".join(atom_text(x, self._names) for x in eqn.invars)
@@ -149,7 +153,7 @@ class _Drawing:
             yield from (f"  {line}" for line in self._cluster(parameter))
             yield from (f"    {line}" for line in self.program(jaxpr))
             yield "  }"
-            if first != f"n{self._nodes}":  # It has nodes.
+            if first != f"n{self._nodes}":  # The program has nodes.
                 yield f"  {_statement(f'{node} -> {first}', lhead=cluster, style='dashed')}"
         yield "}"
 
@@ -167,7 +171,7 @@ class _Drawing:
                 yield _statement(f"{source} -> {node}", label=result)
 
     def _label(self, variables: list[Any]) -> str:
-        """Names and types."""
+        """The names and types of variables, one per line."""
         pairs = ((atom_text(v, self._names), type_text(v.aval)) for v in variables)
         return "\n".join(f"{name}:{kind}" for name, kind in pairs)
 
@@ -177,12 +181,12 @@ class _Drawing:
 
 
 def _statement(subject: str, **attributes: str) -> str:
-    written = ", ".join(f"{key}={_quoted(value)}" for key, value in attributes.items() if value)
-    return f"{subject} [{written}];" if written else f"{subject};"
+    pairs = ", ".join(f"{key}={_quoted(value)}" for key, value in attributes.items() if value)
+    return f"{subject} [{pairs}];" if pairs else f"{subject};"
 
 
 def _quoted(text: str) -> str:
-    """A string of DOT's that shows this text: without escapes, character references or controls.
+    """A DOT string that shows this text, in which nothing is an escape or character reference.
 
     See https://graphviz.org/docs/attr-types/escString and https://graphviz.org/doc/char.html.
     """

@@ -1,4 +1,4 @@
-"""Programs as text, with the graph's own names."""
+"""Programs as text, with the names of the graph they came from."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import jax
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.ir.describe import bound_variables, variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observation
-from jaxprgen.tools.names import binder_names, bound, corresponding
 
 WIDTH = 100
 
@@ -28,39 +28,49 @@ def pretty(
     shapes: bool = True,
     color: bool | None = None,
 ) -> str:
-    """A program as JAX prints it, with the names of the graph it came from.
+    """Return a program as JAX prints it, with the names of the graph it came from.
 
     Parameters
     ----------
     f
-        A compiled function, or what `CompiledFunction.observe` returned; or a program; or any
-        function that JAX can trace, as `jax.grad` of a compiled function, whose equations still
-        carry the names they came from.
+        A compiled function, the result of `CompiledFunction.observe`, a program, or any function
+        that JAX can trace. The equations of ``jax.grad(f)`` still carry the names they came from.
     args
-        The arguments the program is for, as for `CompiledFunction.jaxpr`; none for a program.
+        The arguments to specialize the program for, as for `CompiledFunction.jaxpr`. A program
+        and an observation take none.
     names
-        Whether to write the graph's names, or JAX's letters.
+        Write the graph's names instead of JAX's letters.
     source
-        Whether to add the user's line to each equation.
+        Add the user's source line to each equation.
     shapes
-        Whether to add its type to each variable that is bound.
+        Add its type to each variable where it is bound.
     color
-        Whether to colour the text. By default on a terminal, unless ``NO_COLOR`` is set (see
+        Use colors. By default they are used on a terminal, unless ``NO_COLOR`` is set (see
         https://no-color.org).
+
+    Returns
+    -------
+    str
+        The program, over several lines of at most 100 characters where possible.
+
+    Raises
+    ------
+    ArgumentTypeError
+        ``f`` is none of the above.
     """
     closed, own = program_of(f, *args)
     return _jax.pretty_jaxpr(
         closed.jaxpr,
-        binder_names(closed.jaxpr, own) if names else {},
+        variable_names(closed.jaxpr, own) if names else {},
         source=source,
         shapes=shapes,
-        color=use_color() if color is None else color,
+        color=_is_color_wanted() if color is None else color,
         width=WIDTH,
     )
 
 
 def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:
-    """The program of what `pretty` takes, and the user's names of its variables."""
+    """Return the program of anything that `pretty` takes, and the user's names in it."""
     if isinstance(f, CompiledFunction):
         f = f.observe(*args)
     if isinstance(f, Observation):
@@ -69,38 +79,42 @@ def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:
         return f, {}
     if not callable(f):
         raise ArgumentTypeError(
-            f"This is about compiled functions, programs (ClosedJaxpr) and functions that JAX can "
-            f"trace, not {type(f).__name__}. Compile a graph first: jaxprgen.compile."
+            "Expected a compiled function, a program (ClosedJaxpr) or a function that JAX can "
+            f"trace, got {type(f).__name__}. Compile a graph first: jaxprgen.compile."
         )
     return jax.make_jaxpr(f)(*args), {}
 
 
-def use_color() -> bool:
-    """Whether standard output is a terminal, and the user does not mind colours."""
+def _is_color_wanted() -> bool:
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | None = None) -> str:
-    """What a pass changed, as a unified diff of the two programs' texts; empty if nothing.
+    """Return the difference between two programs as a unified diff of their text.
 
-    A variable that is in both has one name in both. If none is, as where a program was built
-    anew, variables have one name that correspond.
+    A variable that both programs share has one name in both. If they share none, because one was
+    emitted anew, variables are matched by position and by the equations that compute them.
 
     Parameters
     ----------
     before, after
-        The programs.
+        The programs, such as those before and after a pass.
     names
-        The user's names of variables, such as `Observation.names`.
+        The user's names of variables of either program, such as `Observation.names`.
+
+    Returns
+    -------
+    str
+        The diff; empty if the programs are equal.
     """
     known = dict(names or {})
     first, second = (p.jaxpr for p in (before, after))
-    if known.keys() & set(bound(second)):  # Whose names are the user's.
+    if known.keys() & set(bound_variables(second)):  # Name the user's program first.
         first, second = second, first
-    known.update(binder_names(first, known))
-    if known.keys().isdisjoint(bound(second)):
-        known.update(corresponding(second, first, known))
-    known.update(binder_names(second, known))
+    known.update(variable_names(first, known))
+    if known.keys().isdisjoint(bound_variables(second)):
+        known.update(_matching_names(second, first, known))
+    known.update(variable_names(second, known))
 
     def lines(program: ClosedJaxpr) -> list[str]:
         return _jax.pretty_jaxpr(
@@ -110,3 +124,30 @@ def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | Non
     return "\n".join(
         difflib.unified_diff(lines(before), lines(after), "before", "after", lineterm="")
     )
+
+
+def _matching_names(jaxpr: Jaxpr, other: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
+    """Names for the variables of ``jaxpr`` that match a variable of ``other``.
+
+    Inputs match by position, results where equal equations read matching operands.
+    """
+    found: dict[Any, str] = {}
+    named: Mapping[Any, str] = names
+    for mine, theirs in ((jaxpr.constvars, other.constvars), (jaxpr.invars, other.invars)):
+        if len(mine) == len(theirs):
+            found.update((v, named[w]) for v, w in zip(mine, theirs, strict=True) if w in named)
+    made: dict[Any, list[Any]] = {}
+    for eqn in other.eqns:
+        made.setdefault(_equation_key(eqn, named), []).append(eqn.outvars)
+    for eqn in jaxpr.eqns:
+        equal = made.get(_equation_key(eqn, found))
+        if equal:
+            pairs = zip(eqn.outvars, equal.pop(0), strict=True)
+            found.update((v, named[w]) for v, w in pairs if w in named)
+    return found
+
+
+def _equation_key(eqn: JaxprEqn, names: Mapping[Any, str]) -> Any:
+    """What an equation computes, in terms of names."""
+    operands = (names.get(x, x) if type(x) is Var else str(x) for x in eqn.invars)
+    return eqn.primitive, str(eqn.params), *operands

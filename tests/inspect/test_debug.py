@@ -27,18 +27,18 @@ from jaxprgen.emit.control import while_loop
 from jaxprgen.lowering import registry
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.tools.debugging import debug
-from jaxprgen.tools.debugging.evaluate import out_of_bounds
+from jaxprgen.tools.debugging.faults import out_of_bounds
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).read_text().splitlines()
 ONES = np.ones(3)
-GO_ON = (
-    "With jaxprgen.debug(f, stop=False), the run goes on and lists all findings; find= chooses "
-    "what is looked for."
+COLLECT = (
+    "To collect all findings instead of stopping at the first, use jaxprgen.debug(f, stop=False); "
+    "`find` selects their kinds."
 )
-DEFINED = "Keep the operands where the operation is defined."
+IN_DOMAIN = "Keep the operands within the domain of the operation."
 FINITE = "Keep the operands where the result is finite."
-IN_AXIS = "JAX would use the nearest element, or none, without a word: correct the index."
+IN_AXIS = "Correct the index: JAX would silently clip it, or drop the element."
 
 x = at.dvector("x")
 m = at.dmatrix("m")
@@ -68,7 +68,7 @@ def found(f, *args, **options):
     """Everything that is found, as kinds and names."""
     debugger = debug(f, stop=False, **options)
     debugger(*args)
-    return [(finding.what, finding.variable) for finding in debugger.findings]
+    return [(finding.kind, finding.variable) for finding in debugger.findings]
 
 
 def named(variable, name):
@@ -143,8 +143,8 @@ def test_a_logarithm_in_a_large_model_is_found():
         f"    shifted: float64[3] = {shifted_at.value.tolist()}",
         "  as eta:f64[3] = log shifted",
         built("eta = named(at.log"),
-        DEFINED,
-        GO_ON,
+        IN_DOMAIN,
+        COLLECT,
     ]
     assert found(f, value) == [("nan", "eta")]  # And nothing that follows from it.
 
@@ -160,7 +160,7 @@ def test_an_infinity_is_found_with_the_element_it_came_from():
         "  as rate:f64[5] = div 1.0 x",
         built("rate = named"),
         FINITE,
-        GO_ON,
+        COLLECT,
     ]
 
 
@@ -187,7 +187,7 @@ def test_all_births_are_listed_in_the_order_of_computing():
     debugger = debug(f, stop=False)
     debugger(value)
     findings = {v.variable: v for v in debugger.findings}
-    assert sorted((v.what, v.variable) for v in debugger.findings) == sorted(names)
+    assert sorted((v.kind, v.variable) for v in debugger.findings) == sorted(names)
     assert list(findings).index("big") < list(findings).index("difference")
     assert sorted(found(f, value, find="inf")) == [("inf", "big"), ("inf", "inverse")]
     assert found(f, value, find=[]) == []
@@ -226,7 +226,7 @@ def test_an_argument_a_shared_variable_and_a_constant_that_hold_nan_come_first()
         "    m: float64[2, 2] = [[1.0, nan], [2.0, -1.0]]",
         built('m = at.dmatrix("m")  # Here.'),
         "Pass an array without NaN.",
-        GO_ON,
+        COLLECT,
     ]
     assert message(errors.NonFiniteValueError, debug(f), np.ones((2, 2)))[:3] == [
         "NaN in 'w': 1 of 2 elements, the first at [1].",
@@ -255,8 +255,8 @@ def test_what_is_folded_is_looked_at():
         "  in Elemwise{log,no_inplace}",
         "    one: float64[] = -1.0",
         built("bad = named"),
-        DEFINED,
-        GO_ON,
+        IN_DOMAIN,
+        COLLECT,
     ]
     assert found(f, ONES) == [("nan", "bad")]
     k = at.dscalar("k")
@@ -311,7 +311,7 @@ def test_a_literal_of_the_rule_can_be_what_makes_it(literal):
     f = jaxprgen.compile([x], named(Special()(x), "masked") + 1)
     assert found(f, ONES) == []
     (finding,) = _listed(f, -ONES)
-    assert (finding.what, finding.variable) == (str(literal), "masked")
+    assert (finding.kind, finding.variable) == (str(literal), "masked")
     assert " = select_n " in finding.equation  # Not where the literal is repeated.
 
 
@@ -352,7 +352,7 @@ def test_an_index_out_of_bounds_is_found(i):
         "  as picked.4:f64[1] = dynamic_slice[slice_sizes=(1,)] x picked.3",
         built("picked = named"),
         IN_AXIS,
-        GO_ON,
+        COLLECT,
     ]
     assert found(f, ONES, i, find=["nan", "inf"]) == []
 
@@ -401,7 +401,7 @@ def test_gather_and_scatter_in_bounds_are_right():
 def test_a_window_out_of_bounds_tells_its_size():
     (finding,) = _listed(lambda a, i: jax.lax.dynamic_slice(a, (i, 0), (2, 4)), np.ones((3, 4)), 2)
     assert finding.message.startswith(
-        "Index 2, from which 2 elements are taken, is out of bounds for axis 0 of size 3, in "
+        "Index 2 of a window of 2 elements is out of bounds for axis 0 of size 3, in "
     )
 
 
@@ -422,7 +422,7 @@ def test_checks_are_evaluated():
     assert text[-3:] == [
         built("positive = Assert"),
         "Pass arguments for which the check holds.",
-        GO_ON,
+        COLLECT,
     ]
     assert found(f, -ONES, find=["nan"]) == []
 
@@ -490,7 +490,7 @@ def test_inner_programs_give_what_jax_gives(f):
 
 def test_a_finding_in_a_loop_tells_the_iteration():
     (finding,) = _listed(scan, np.ones(4))
-    assert (finding.what, finding.op, finding.iterations) == ("nan", "log", (("scan", 2),))
+    assert (finding.kind, finding.op, finding.iterations) == ("nan", "log", (("scan", 2),))
     assert str(finding).splitlines()[1] == "  in log, in iteration 2 of scan"
     assert finding.operands[0].value == -0.5
     assert (
@@ -540,7 +540,7 @@ def test_programs_are_debugged_like_functions():
         np.testing.assert_array_equal(ours, theirs)
     assert [what for what, _ in found(closed, -ONES)] == ["nan"]
     assert message(errors.ArgumentCountError, debug(closed)) == [
-        "The jaxpr takes 1 arguments, not 0."
+        "The jaxpr takes 1 argument(s), but 0 were given."
     ]
 
 
@@ -615,8 +615,8 @@ def test_a_name_that_is_not_there_lists_those_that_are():
     f = jaxprgen.compile([x], eta.sum())
     unknown = [
         "No variable of this program is called 'etaa'.",
-        "Close to it are 'eta', 'eta.1'.",
-        "There are x, eta; jaxprgen.pretty shows all.",
+        "Did you mean 'eta' or 'eta.1'?",
+        "Its variables are x, eta; jaxprgen.pretty shows all.",
     ]
     for options in ({"watch": {"etaa": print}}, {"breakpoints": ["etaa"]}):
         debugger = debug(f, **options)
@@ -643,11 +643,10 @@ def test_a_name_that_is_not_there_lists_those_that_are():
 def test_values_are_needed(call):
     f = jaxprgen.compile([x], x.sum())
     first, *rest = message(errors.ArgumentTypeError, call, f, also=TypeError)
-    assert first.startswith("A debugger looks at values, but was given a ")
-    assert first.endswith(", which has none.")
+    assert first.startswith("debug needs concrete arguments, got a ")
     assert rest == [
-        "Call it with arrays, outside of JAX's transformations; to debug what one of these makes "
-        "of f, debug that: jaxprgen.debug(jax.grad(f))(x)."
+        "Call the debugger outside of JAX's transformations. To debug a transformed function, "
+        "transform it first: jaxprgen.debug(jax.grad(f))(x)."
     ]
 
 
@@ -669,6 +668,6 @@ def test_random_keys_and_narrow_floats_are_values():
         return jax.random.normal(jax.random.key(seed), (2,)) * jnp.log(v)
 
     (finding,) = _listed(f, 0, jnp.array([-1.0, 1.0], "bfloat16"))
-    assert finding.what == "nan"
+    assert finding.kind == "nan"
     keys = [v for v in debug(f).steps(0, jnp.ones(2)) if "key" in str(v.value.dtype)]
     assert keys

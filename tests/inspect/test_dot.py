@@ -16,7 +16,7 @@ from pages import ONES, power
 
 import jaxprgen
 from jaxprgen.errors import DrawingError
-from jaxprgen.tools import dot, draw
+from jaxprgen.inspect import dot, draw
 
 HOSTILE = [
     'a"b',
@@ -191,7 +191,7 @@ def test_a_strange_kind_of_file_is_refused(tmp_path):
     with pytest.raises(DrawingError) as refused:
         draw(*model(), path=path)
     first, second, *_ = str(refused.value).splitlines()
-    assert first == f"Graphviz does not draw {path}."
+    assert first == f"Graphviz cannot draw {path}."
     assert 'Format: "strange" not recognized' in second
     assert not path.exists()
 
@@ -201,7 +201,7 @@ def test_without_graphviz_the_remedy_is_told(tmp_path, monkeypatch):
     with pytest.raises(DrawingError) as missing:
         draw(*model(), path=tmp_path / "drawing.svg")
     assert str(missing.value) == (
-        "Graphviz's program `dot` draws, and is not on the PATH.\n"
+        "Drawing needs Graphviz, whose program `dot` is not on the PATH.\n"
         "Install Graphviz (apt install graphviz, brew install graphviz, conda install graphviz), "
-        "or give the text of jaxprgen.inspect.dot to another viewer."
+        "or open the text of jaxprgen.inspect.dot in another viewer."
     )

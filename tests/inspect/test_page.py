@@ -17,8 +17,8 @@ from pages import HOSTILE, ONES, chain, model, page_of_model, power
 import jaxprgen
 from jaxprgen import inspect
 from jaxprgen._jax import Frame
-from jaxprgen.tools import dot
-from jaxprgen.tools.page.rows import count, tag
+from jaxprgen.inspect import dot
+from jaxprgen.tools.page.listings import metric, tag
 
 KEY = jax.random.key(0)
 
@@ -108,7 +108,7 @@ def test_attributes_are_escaped():
     ],
 )
 def test_numbers_have_three_digits(n, text, with_unit):
-    assert (count(n), count(n, "B")) == (text, with_unit)
+    assert (metric(n), metric(n, "B")) == (text, with_unit)
 
 
 def test_the_policy_allows_what_the_page_has_and_no_more():

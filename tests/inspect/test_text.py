@@ -16,8 +16,8 @@ from hypothesis import given
 import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, Var, sub_jaxprs
 from jaxprgen.errors import ArgumentTypeError
-from jaxprgen.tools import diff, pretty
-from jaxprgen.tools.names import binder_names
+from jaxprgen.inspect import diff, pretty
+from jaxprgen.ir.describe import variable_names
 
 ONES = np.ones(3)
 mu, sigma = at.dscalars("mu", "sigma")
@@ -148,7 +148,7 @@ def test_every_variable_has_a_readable_name_of_its_own(names):
     a.name, b.name = names[:2]
     observation = jaxprgen.compile([a, b], steps[-1]).observe(ONES, ONES)
     jaxpr = observation.closed_jaxpr.jaxpr
-    named = binder_names(jaxpr, observation.names)
+    named = variable_names(jaxpr, observation.names)
     bound = set(variables(jaxpr))
     assert set(named) >= bound
     assert len({named[v] for v in bound}) == len(bound)

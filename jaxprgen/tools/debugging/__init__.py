@@ -1,7 +1,7 @@
-"""`debug`: a program run equation by equation, up to where a value goes wrong."""
+"""`debug`: run a program equation by equation, up to the first value that is wrong."""
 
 from jaxprgen.tools.debugging.debugger import Debugger, debug
-from jaxprgen.tools.debugging.finding import Finding
-from jaxprgen.tools.debugging.run import Moment
+from jaxprgen.tools.debugging.findings import Finding
+from jaxprgen.tools.debugging.run import ComputedValue
 
-__all__ = ["Debugger", "Finding", "Moment", "debug"]
+__all__ = ["ComputedValue", "Debugger", "Finding", "debug"]

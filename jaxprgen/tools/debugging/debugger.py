@@ -1,4 +1,4 @@
-"""Debugging by value: the function that a user calls, and what it does with what is found."""
+"""The function that a user calls, and what the debugger does with the values and findings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, UnknownNameError
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.tools.debugging.finding import KINDS, Finding, error_of
-from jaxprgen.tools.debugging.run import Moment, Run, Subject
+from jaxprgen.tools.debugging.findings import KINDS, Finding, error_of
+from jaxprgen.tools.debugging.run import ComputedValue, Debuggee, Run
 
-Watch: TypeAlias = Mapping[str, Callable[[Moment], object]]
+Watch: TypeAlias = Mapping[str, Callable[[ComputedValue], object]]
 
 
 def debug(
@@ -25,36 +25,43 @@ def debug(
     watch: Watch | None = None,
     breakpoints: str | Collection[str] = (),
 ) -> Debugger:
-    """A function that computes what ``f`` does, one equation after the other, and looks at values.
+    """Return a function that computes ``f`` equation by equation and checks every value.
 
-    What it looks for is where trouble is born: a node of the graph whose inputs are free of NaN
-    and whose result is not, and inside it the first such equation. So what follows from a NaN is
-    not found again, nor is one that a node's own implementation masks. For infinities likewise;
-    one that is passed as an argument, or is a constant, is meant. An argument, a shared variable
-    or a constant that holds a NaN is found first. Where there is no graph, each equation is a
-    node; of a loop's iterations, the first that has it counts.
+    A finding is the *origin* of a wrong value: a graph node whose inputs contain no NaN and whose
+    result does, and in that node the first such equation. Later nodes that only propagate the NaN
+    are not reported, nor is a NaN that the node itself masks. The same holds for infinities,
+    except that an infinite argument or constant is taken as intended. An argument, a shared
+    variable or a constant that contains a NaN is reported first. Without a graph, each equation
+    counts as a node. A node in a loop is reported for its first bad iteration.
 
     Parameters
     ----------
     f
-        A compiled function, a program, or any function that JAX can trace: ``debug(jax.grad(f))``
-        finds what goes wrong in a gradient.
+        A compiled function, a program, or any function that JAX can trace:
+        ``debug(jax.grad(f))`` finds what goes wrong in a gradient.
     stop
-        Whether to raise an error at the first finding. Else all are in `Debugger.findings`.
+        Raise an error at the first finding. Otherwise collect all in `Debugger.findings`.
     find
-        What to look for: "nan"; "inf"; "index", an index outside of its axis; "check", an
-        assertion or another check of a function compiled with ``checks=True`` that fails.
+        The kinds of findings to look for: "nan"; "inf"; "index", an index out of bounds; "check",
+        a failed assertion or other check of a function compiled with ``checks=True``.
     watch
-        Functions that are called with a `Moment` when the variable of that name is computed:
-        a user's name, or one that `jaxprgen.pretty` shows.
+        Functions to call with a `ComputedValue` when the variable of that name is computed. Names
+        are the user's, or those that `jaxprgen.pretty` shows.
     breakpoints
-        Names of variables at which Python's `breakpoint` is called, with ``name``, ``value``,
-        ``values`` and ``frame`` of the moment at hand.
+        Names of variables at which to call Python's `breakpoint`, which finds ``name``, ``value``,
+        ``values`` and ``frame`` among its local variables, as `ComputedValue` describes them.
+
+    Returns
+    -------
+    Debugger
+        A function of the arguments of ``f``, which must be concrete.
 
     Raises
     ------
     UnknownNameError
-        What to look for is none of these kinds.
+        ``find`` contains another kind.
+    ArgumentTypeError
+        ``watch`` is not a mapping.
     """
     find, breakpoints = _several(find), _several(breakpoints)
     unknown = [kind for kind in find if kind not in KINDS]
@@ -65,7 +72,7 @@ def debug(
     given: Any = watch
     if given is not None and not isinstance(given, Mapping):
         raise ArgumentTypeError(
-            f"watch maps names of variables to functions, and is {type(watch).__name__}."
+            f"watch must map names of variables to functions, got {type(watch).__name__}."
         )
     return Debugger(f, stop, find, watch or {}, breakpoints)
 
@@ -75,12 +82,12 @@ def _several(names: str | Collection[str]) -> Collection[str]:
 
 
 class Debugger:
-    """What `debug` makes.
+    """The function that `debug` returns.
 
     Attributes
     ----------
     findings
-        What the last call found, in the order of computing.
+        The findings of the last call, in the order of computation.
     """
 
     def __init__(
@@ -91,16 +98,16 @@ class Debugger:
         self.findings: tuple[Finding, ...] = ()
 
     def __call__(self, *args: Any) -> Any:
-        """What the function returns for these arguments, which must be concrete.
+        """Return what the function returns for these arguments.
 
         Raises
         ------
         NonFiniteValueError, IndexOutOfBoundsError, FailedAssertionError
             The first finding, unless ``stop`` is off.
         UnknownNameError
-            A variable to watch or to stop at is not there.
+            A watched variable or a breakpoint does not exist.
         ArgumentTypeError
-            An argument has no value.
+            An argument is abstract.
         """
         steps = self.steps(*args)
         while True:
@@ -109,11 +116,16 @@ class Debugger:
             except StopIteration as end:
                 return end.value
 
-    def steps(self, *args: Any) -> Generator[Moment, None, Any]:
-        """The same, one value at a time."""
+    def steps(self, *args: Any) -> Generator[ComputedValue, None, Any]:
+        """Do the same as a generator that yields every value once it is computed."""
         self.findings = ()
-        run = Run(_subject(self._f, args), self._find, {*self._watch, *self._breakpoints})
-        for event in run.events():
+        run = Run(_debuggee(self._f, args), self._find, {*self._watch, *self._breakpoints})
+        events = run.events()
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                return end.value
             if isinstance(event, Finding):
                 self.findings += (event,)
                 if self._stop:
@@ -124,35 +136,35 @@ class Debugger:
             if event.name in self._breakpoints:
                 _break(event.name, event.value, event.values, event.frame)
             yield event
-        return run.outputs()
 
 
 def _break(name: str, value: Any, values: Mapping[str, Any], frame: Frame | None) -> None:
-    """Hand over to the user's debugger, which shows this function's arguments."""
+    """Call the user's debugger, which shows this function's parameters."""
     breakpoint()
 
 
-def _subject(f: Any, args: Sequence[Any]) -> Subject:
+def _debuggee(f: Any, args: Sequence[Any]) -> Debuggee:
     flat = jax.tree.leaves(args)
     for x in flat:
         if isinstance(x, (_jax.Tracer, jax.ShapeDtypeStruct)):
             raise ArgumentTypeError(
-                f"A debugger looks at values, but was given a {type(x).__name__}, which has none.\n"
-                "Call it with arrays, outside of JAX's transformations; to debug what one of these "
-                "makes of f, debug that: jaxprgen.debug(jax.grad(f))(x)."
+                f"debug needs concrete arguments, got a {type(x).__name__}.\nCall the debugger "
+                "outside of JAX's transformations. To debug a transformed function, transform it "
+                "first: jaxprgen.debug(jax.grad(f))(x)."
             )
     if isinstance(f, CompiledFunction):
         seen = f.observe(*args)
         graph = (seen.names, seen.nodes, seen.labels, seen.frames, seen.values, seen.inputs)
-        return Subject(seen.closed_jaxpr, args, _one_or_tuple, *graph)
+        return Debuggee(seen.closed_jaxpr, args, _one_or_tuple, *graph)
     if isinstance(f, ClosedJaxpr):
         if len(args) != len(f.in_avals):
-            counts = f"{len(f.in_avals)} arguments, not {len(args)}"
-            raise ArgumentCountError(f"The jaxpr takes {counts}.")
-        return Subject(f, args, list)
+            raise ArgumentCountError(
+                f"The jaxpr takes {len(f.in_avals)} argument(s), but {len(args)} were given."
+            )
+        return Debuggee(f, args, list)
     closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
     structure = jax.tree.structure(shapes)
-    return Subject(closed, flat, structure.unflatten)
+    return Debuggee(closed, flat, structure.unflatten)
 
 
 def _one_or_tuple(outputs: list[Any]) -> Any:

@@ -1,13 +1,12 @@
-"""A program evaluated equation by equation, and what can be wrong with an equation's values."""
+"""A program evaluated equation by equation."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
@@ -129,99 +128,3 @@ def _scan(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Eva
         carry, rows[place] = outputs[:carry_count], outputs[carry_count:]
     with _jax.eval_context():
         return [*carry, *(jax.numpy.stack(column) for column in zip(*rows, strict=True))]
-
-
-# --- What can be wrong -------------------------------------------------------------------
-
-NUMERIC: Mapping[str, Callable[[Any], Any]] = {"nan": np.isnan, "inf": np.isinf}
-"""What can be wrong with a number, and how to see it."""
-
-
-def holds(what: str, x: Any) -> bool:
-    """Whether an array holds a "nan" or an "inf"; what has no such numbers does not."""
-    return _is_inexact(x) and bool(NUMERIC[what](np.asarray(x)).any())
-
-
-def offenders(what: str, x: Any) -> tuple[tuple[int, ...], int]:
-    """Where the first element is that is a "nan" or an "inf", and how many are."""
-    places = np.argwhere(NUMERIC[what](np.asarray(x)))
-    return tuple(map(int, places[0])), len(places)
-
-
-def _is_inexact(x: Any) -> bool:
-    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
-    return jax.numpy.issubdtype(dtype, np.inexact)
-
-
-class OutOfBounds(NamedTuple):
-    """An index out of the bounds of its axis, where ``extent`` elements are taken from it on.
-
-    It is ``position`` among the indices; negative ones count from the end.
-    """
-
-    value: int
-    axis: int
-    size: int
-    extent: int
-    position: tuple[int, ...]
-
-
-def out_of_bounds(
-    eqn: JaxprEqn, operands: Sequence[Any], *, emitted: bool = False
-) -> OutOfBounds | None:
-    """The first index of an equation that reads or writes outside of its operand.
-
-    JAX moves such an index to the nearest element, or leaves it out. That an index is negative
-    here means that it was even after the size was added, as is done for negative ones before,
-    if not where JAX is to clip them; a rule, which has ``emitted`` the equation, always does it.
-    """
-    name = eqn.primitive.name
-    extents_of = _scatter_extents if name.startswith("scatter") else _EXTENTS.get(name)
-    if extents_of is None:
-        return None
-    starts, extents = extents_of(eqn, operands)
-    starts = np.asarray(starts).astype(np.int64)
-    shape, axes = np.shape(operands[0]), list(extents)
-    limits = np.array([shape[axis] - extent for axis, extent in extents.items()], np.int64)
-    wrong = np.argwhere((starts < 0) | (starts > limits))
-    if not len(wrong):
-        return None
-    *position, k = map(int, wrong[0])
-    start, size = int(starts[(*position, k)]), shape[axes[k]]
-    wrapped = start < 0 and (emitted or not str(eqn.params.get("mode")).endswith("CLIP"))
-    value = start - size if wrapped else start
-    return OutOfBounds(value, axes[k], size, extents[axes[k]], tuple(position))
-
-
-# The indices, of which the last axis goes over operand axes; those, and what is taken along each.
-Extents: TypeAlias = tuple[Any, dict[int, int]]
-
-
-def _slice_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
-    return np.array(operands[1:]), dict(enumerate(eqn.params["slice_sizes"]))
-
-
-def _update_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
-    return np.array(operands[2:]), dict(enumerate(np.shape(operands[1])))
-
-
-def _gather_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
-    sizes = eqn.params["slice_sizes"]
-    axes = eqn.params["dimension_numbers"].start_index_map
-    return operands[1], {axis: sizes[axis] for axis in axes}
-
-
-def _scatter_extents(eqn: JaxprEqn, operands: Sequence[Any]) -> Extents:
-    numbers = eqn.params["dimension_numbers"]
-    single = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    window = iter(numbers.update_window_dims)
-    updates = np.shape(operands[2])
-    sizes = [1 if d in single else updates[next(window)] for d in range(np.ndim(operands[0]))]
-    return operands[1], {axis: sizes[axis] for axis in numbers.scatter_dims_to_operand_dims}
-
-
-_EXTENTS = {
-    "dynamic_slice": _slice_extents,
-    "dynamic_update_slice": _update_extents,
-    "gather": _gather_extents,
-}

@@ -1,45 +1,44 @@
-"""One run of a program on values: every value when it is there, and what is wrong with it."""
+"""One run of the debugger: every value as it is computed, and the faults that originate there."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
-from jaxprgen.emit.values import Broadcast, known, shape_of
+from jaxprgen.emit.values import known, shape_of
 from jaxprgen.errors import UnknownNameError
-from jaxprgen.runtime.data import to_device
-from jaxprgen.runtime.observe import Node
-from jaxprgen.tools.debugging.evaluate import NUMERIC, Evaluated, evaluate, holds, out_of_bounds
-from jaxprgen.tools.debugging.finding import (
+from jaxprgen.ir.describe import equation_text, innermost_frame, variable_names
+from jaxprgen.runtime.observe import Node, operand_of
+from jaxprgen.tools.debugging.evaluate import Evaluated, evaluate
+from jaxprgen.tools.debugging.faults import NUMERIC, contains, out_of_bounds
+from jaxprgen.tools.debugging.findings import (
     Finding,
-    Where,
+    Location,
     bad_index,
     failed_check,
-    not_finite,
-    where_is,
+    non_finite,
 )
-from jaxprgen.tools.names import binder_names
 
 
-class Moment(NamedTuple):
+class ComputedValue(NamedTuple):
     """A value that has just been computed.
 
     Attributes
     ----------
     name, value
-        What it is called, and the array.
+        The variable's name, and its array.
     values
-        All values so far by their names; in a loop, those of the last iteration.
+        All values so far, by name; those of a loop are from its last iteration.
     op, frame, equation, iterations
-        Where it comes from, see `jaxprgen.tools.debugging.finding.Where`.
+        Where it comes from, as in `jaxprgen.tools.debugging.findings.Location`.
     """
 
     name: str
@@ -51,16 +50,16 @@ class Moment(NamedTuple):
     iterations: tuple[tuple[str, int], ...]
 
 
-class Subject(NamedTuple):
-    """A program, its arguments, and the graph beside it as in an `Observation`.
+class Debuggee(NamedTuple):
+    """The program to debug, its arguments, and its graph as in an `Observation`, if it has one.
 
-    ``restore`` makes the function's result of the program's outputs.
+    ``restore`` turns the program's outputs into the function's result.
     """
 
     closed: ClosedJaxpr
     operands: Sequence[Any]
     restore: Callable[[list[Any]], Any]
-    names: Mapping[Var, str] = {}  # Never written to.
+    names: Mapping[Var, str] = MappingProxyType({})
     nodes: Sequence[Node] = ()
     labels: Sequence[str] = ()
     frames: Sequence[Frame | None] = ()
@@ -68,246 +67,263 @@ class Subject(NamedTuple):
     inputs: Sequence[int] = ()
 
 
+Events: TypeAlias = Iterator[ComputedValue | Finding]
+
+
 class Run:
-    """One run.
+    """One run of a program.
 
     Parameters
     ----------
-    subject
-        What is run.
+    debuggee
+        The program.
     find
-        The kinds of findings that are looked for.
+        The kinds of findings to look for.
     wanted
-        Names of variables that moments are wanted for, whatever else these are called.
+        Names of variables that are reported under this name even if the program's text uses
+        another.
 
     Raises
     ------
     UnknownNameError
-        A wanted name is not there.
+        A wanted variable does not exist.
     """
 
-    def __init__(self, subject: Subject, find: Collection[str], wanted: Collection[str]) -> None:
-        self._subject, self._find, self._wanted = subject, find, wanted
-        self._names: Mapping[Any, str] = binder_names(subject.closed.jaxpr, subject.names)
-        self._node_of = {id(eqn): node for node in subject.nodes for eqn in node.equations}
-        self._other_names = _other_names(subject, self._names, wanted)
+    def __init__(self, debuggee: Debuggee, find: Collection[str], wanted: Collection[str]) -> None:
+        self._debuggee, self._find, self._wanted = debuggee, find, wanted
+        self._names: Mapping[Any, str] = variable_names(debuggee.closed.jaxpr, debuggee.names)
+        self._node_of = {id(eqn): node for node in debuggee.nodes for eqn in node.equations}
+        self._other_names = _other_names(debuggee, self._names, wanted)
         self._values: dict[Any, Any] = {}
         self._named: dict[str, Any] = {}
-        # Of the node whose equations are being evaluated: the first of each kind.
+        # The first finding of each kind in the node whose equations are being evaluated.
         self._suspects: dict[str, Finding] = {}
-        # Arrays of one literal, as good as it.
-        self._spelled_out = set[Any]()
-        # What was found of which node or equation, for a loop evaluates one many times.
-        self._found = set[tuple[int, str]]()
+        # Results of equations that only read literals: a node's own constants.
+        self._own_constants = set[Any]()
+        # What has been reported of which node or equation: a loop evaluates one many times.
+        self._reported = set[tuple[int, str]]()
 
-    def outputs(self) -> Any:
-        """What the function returns."""
-        outvars: Sequence[Any] = self._subject.closed.jaxpr.outvars
-        return self._subject.restore(
+    def events(self) -> Generator[ComputedValue | Finding, None, Any]:
+        """Yield every value once it is computed, then its findings; return the result."""
+        debuggee = self._debuggee
+        yield from self._arguments()
+        yield from self._constants()
+        yield from self._folded()
+        operands = [self._values[v] for v in debuggee.closed.jaxpr.invars]
+        for done in evaluate(debuggee.closed, operands):
+            yield from self._equation(done)
+        outvars: Sequence[Any] = debuggee.closed.jaxpr.outvars
+        return debuggee.restore(
             [
                 self._values[x] if type(x) is Var else _on_device(x.val, x.aval.dtype)
                 for x in outvars
             ]
         )
 
-    def events(self) -> Iterator[Moment | Finding]:
-        """Every value when it is there, and behind it what is wrong with it."""
-        yield from self._arguments()
-        yield from self._constants()
-        yield from self._folded()
-        closed = self._subject.closed
-        operands = [self._values[v] for v in closed.jaxpr.invars]
-        for done in evaluate(closed, operands):
-            node = self._node_of.get(id(done.within[0].eqn if done.within else done.eqn))
-            where = where_is(done, node, self._names)
-            for v, value in zip(done.eqn.outvars, done.results, strict=True):
-                yield from self._moments(v, value, where)
-            if not done.entered:
-                for suspect in self._suspicious(done, node, where):
-                    self._suspects.setdefault(suspect.what, suspect)
-            if node is None or done.eqn is node.equations[-1]:
-                yield from self._settle(node, done.eqn)
+    # --- Values known before the program runs ------------------------------------------------
 
-    # --- What is there before the program runs ---------------------------------------------
-
-    def _arguments(self) -> Iterator[Moment | Finding]:
-        subject = self._subject
-        frames = [subject.frames[place] for place in subject.inputs] or itertools.repeat(None)
-        for v, x, frame in zip(subject.closed.jaxpr.invars, subject.operands, frames):  # noqa: B905
-            where = Where("argument", frame)
+    def _arguments(self) -> Events:
+        debuggee = self._debuggee
+        frames = [debuggee.frames[place] for place in debuggee.inputs] or itertools.repeat(None)
+        for v, x, frame in zip(debuggee.closed.jaxpr.invars, debuggee.operands, frames):  # noqa: B905
+            location = Location("argument", frame)
             value = _on_device(x, v.aval.dtype)
-            yield from self._moments(v, value, where)
-            yield from self._held(self._names[v], value, where)
+            yield from self._computed(v, value, location)
+            yield from self._given_nan(self._names[v], value, location)
 
-    def _constants(self) -> Iterator[Moment | Finding]:
-        """Data beside the program, as shared variables, and what the graph knows.
-
-        What nodes made of it is for `_folded`.
-        """
-        subject, where = self._subject, Where("constant")
-        closed = subject.closed
-        made = {place for node in subject.nodes for place in node.outputs}
-        of_nodes = {id(subject.values[place]) for place in made}
+    def _constants(self) -> Events:
+        """The program's constants, such as shared variables, and those of the graph."""
+        debuggee, location = self._debuggee, Location("constant")
+        closed = debuggee.closed
+        made = {place for node in debuggee.nodes for place in node.outputs}
+        folded = {id(debuggee.values[place]) for place in made}
         for v, x in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             value = self._values[v] = _on_device(x, v.aval.dtype)
-            if id(x) not in of_nodes:
-                yield from self._moments(v, value, where)
-                yield from self._held(self._names[v], value, where)
-        seen = {*made, *subject.inputs}
-        data = {id(x) for x in closed.consts}
-        for place, value in enumerate(subject.values):
-            if place in seen or (array := known(value)) is None or id(array) in data:
+            if id(x) not in folded:
+                yield from self._computed(v, value, location)
+                yield from self._given_nan(self._names[v], value, location)
+        seen = {*made, *debuggee.inputs}
+        constants = {id(x) for x in closed.consts}
+        for place, value in enumerate(debuggee.values):
+            if place in seen or (array := known(value)) is None or id(array) in constants:
                 continue
-            label, known_where = subject.labels[place], where._replace(frame=subject.frames[place])
+            label, built = debuggee.labels[place], location._replace(frame=debuggee.frames[place])
             if label in self._wanted:
-                yield self._moment(label, array, known_where)
-            yield from self._held(label, array, known_where)
+                yield self._named_value(label, array, built)
+            yield from self._given_nan(label, array, built)
 
-    def _folded(self) -> Iterator[Moment | Finding]:
-        """What nodes gave while the program was emitted."""
-        subject = self._subject
-        for node in subject.nodes:
+    def _folded(self) -> Events:
+        """The results of nodes that were evaluated while the program was emitted."""
+        debuggee = self._debuggee
+        for node in debuggee.nodes:
             if node.how != "folded":
                 continue
-            where = Where(node.op, node.frame)
+            location = Location(node.op, node.frame)
             for place in node.outputs:
-                value, label = known(subject.values[place]), subject.labels[place]
-                if value is None:  # No array.
+                value, label = known(debuggee.values[place]), debuggee.labels[place]
+                if value is None:  # Not an array.
                     continue
-                yield self._moment(label, value, where)
-                for what in self._numeric(value):
-                    if self._is_born(what, node):
-                        inputs = [(subject.labels[p], self._at(p)) for p in node.inputs]
+                yield self._named_value(label, value, location)
+                for kind in self._numeric_faults(value):
+                    if self._originates(kind, node):
+                        inputs = [(debuggee.labels[p], self._value_at(p)) for p in node.inputs]
                         operands = [pair for pair in inputs if pair[1] is not None]
-                        yield not_finite(what, label, value, where, operands)
+                        yield non_finite(kind, label, value, location, operands)
 
-    def _held(self, name: str, value: Any, where: Where) -> Iterator[Finding]:
-        if "nan" in self._numeric(value):
-            yield not_finite("nan", name, value, where, [(name, value)])
+    def _given_nan(self, name: str, value: Any, location: Location) -> Iterator[Finding]:
+        if "nan" in self._numeric_faults(value):
+            yield non_finite("nan", name, value, location, [(name, value)])
 
-    # --- What an equation gives --------------------------------------------------------------
+    # --- Equations ---------------------------------------------------------------------------
 
-    def _moments(self, v: Any, value: Any, where: Where) -> Iterator[Moment]:
+    def _equation(self, done: Evaluated) -> Events:
+        outermost = done.within[0].eqn if done.within else done.eqn
+        node = self._node_of.get(id(outermost))
+        location = self._location(done, node)
+        for v, value in zip(done.eqn.outvars, done.results, strict=True):
+            yield from self._computed(v, value, location)
+        if not done.entered:
+            for suspect in self._faults(done, node, location):
+                self._suspects.setdefault(suspect.kind, suspect)
+        if node is None or done.eqn is node.equations[-1]:
+            yield from self._settle(node, done.eqn)
+
+    def _location(self, done: Evaluated, node: Node | None) -> Location:
+        eqn = done.eqn
+        loops = [
+            (o.eqn.primitive.name, o.iteration) for o in done.within if o.iteration is not None
+        ]
+        return Location(
+            node.op if node else eqn.primitive.name,
+            node.frame if node else innermost_frame([eqn, *(o.eqn for o in done.within[::-1])]),
+            equation_text(eqn, self._names),
+            tuple(loops),
+        )
+
+    def _computed(self, v: Any, value: Any, location: Location) -> Iterator[ComputedValue]:
         if type(v) is not Var:  # JAX has a type of its own for unread ones.
             return
         self._values[v] = value
         names = {self._names[v]: np.shape(value), **self._other_names.get(v, {})}
         for name, shape in names.items():
             whole = value if shape == np.shape(value) else np.broadcast_to(value, shape)
-            yield self._moment(name, whole, where)
+            yield self._named_value(name, whole, location)
 
-    def _moment(self, name: str, value: Any, where: Where) -> Moment:
+    def _named_value(self, name: str, value: Any, location: Location) -> ComputedValue:
         value = _on_device(value, value.dtype)
         self._named[name] = value
-        return Moment(name, value, MappingProxyType(self._named), *where)
+        return ComputedValue(name, value, MappingProxyType(self._named), *location)
 
-    def _suspicious(self, done: Evaluated, node: Node | None, where: Where) -> Iterator[Finding]:
-        """What is wrong with an equation's results and is not with its operands."""
+    def _faults(self, done: Evaluated, node: Node | None, location: Location) -> Iterator[Finding]:
+        """Yield the faults of an equation's results that its operands do not have."""
         eqn = done.eqn
         pairs = [
             (x, value)
             for x, value in zip(eqn.invars, done.operands, strict=True)
-            if type(x) is Var and x not in self._spelled_out
+            if type(x) is Var and x not in self._own_constants
         ]
         if node and not pairs:
-            self._spelled_out.update(eqn.outvars)
+            self._own_constants.update(eqn.outvars)
             return
         operands = [(self._names[v], value) for v, value in pairs]
         name = self._name_of(eqn, node)
-        # In a graph, what is a node's input is the user's. Elsewhere a literal may be, too.
+        # A rule's own infinity may be at fault; without a graph, a literal may be the user's.
         before = done.operands if node is None else [value for _, value in pairs]
         for value in done.results:
-            for what in self._numeric(value):
-                if not any(holds(what, x) for x in before):
-                    yield not_finite(what, name, value, where, operands)
+            for kind in self._numeric_faults(value):
+                if not any(contains(kind, x) for x in before):
+                    yield non_finite(kind, name, value, location, operands)
         index = out_of_bounds(eqn, done.operands, emitted=node is not None)
         if "index" in self._find and index:
-            yield bad_index(index, name, where, operands)
+            yield bad_index(index, name, location, operands)
         if "check" in self._find and eqn.primitive is _jax.check_p:
             message = _jax.failed_check(eqn, done.operands)
             if message:
-                yield failed_check(message, name, where)
+                yield failed_check(message, name, location)
 
     def _name_of(self, eqn: JaxprEqn, node: Node | None) -> str:
-        """The user's name of what a node computes if it has one, else that of an equation."""
-        if node and len(node.outputs) == 1 and self._subject.labels[node.outputs[0]] == node.name:
+        """The user's name of the node's result, or else the name of the equation's."""
+        if node and len(node.outputs) == 1 and self._debuggee.labels[node.outputs[0]] == node.name:
             return node.name
         return next((self._names[v] for v in eqn.outvars if v in self._names), "")
 
     def _settle(self, node: Node | None, eqn: JaxprEqn) -> Iterator[Finding]:
-        """Of the suspects so far, those that are the fault of a node, or equation, and are new."""
+        """Yield the suspects that are new and originate in this node, or equation."""
         suspects, self._suspects = self._suspects, {}
-        if "index" in suspects:  # Which tells more than the check of the same index.
+        if "index" in suspects:  # It says more than a check of the same index.
             suspects.pop("check", None)
-        for what, suspect in suspects.items():
-            known_already = (id(node or eqn), what) in self._found
-            self._found.add((id(node or eqn), what))
-            masked = node and what in NUMERIC and not self._is_born(what, node)
-            if not known_already and not masked:
+        for kind, suspect in suspects.items():
+            key = id(node or eqn), kind
+            is_new = key not in self._reported
+            self._reported.add(key)
+            masked = node and kind in NUMERIC and not self._originates(kind, node)
+            if is_new and not masked:
                 yield suspect
 
-    def _is_born(self, what: str, node: Node) -> bool:
-        """Whether a node makes a NaN, or an infinity, of inputs that have none."""
+    def _originates(self, kind: str, node: Node) -> bool:
+        """Whether a node computes a NaN, or an infinity, from inputs without any."""
         inputs, outputs = (
-            [x for place in places if (x := self._at(place)) is not None]
+            [x for place in places if (x := self._value_at(place)) is not None]
             for places in (node.inputs, node.outputs)
         )
         unread = not outputs
-        return (unread or any(holds(what, x) for x in outputs)) and not any(
-            holds(what, x) for x in inputs
+        return (unread or any(contains(kind, x) for x in outputs)) and not any(
+            contains(kind, x) for x in inputs
         )
 
-    def _at(self, place: int) -> Any:
-        """The elements of a variable of the graph; None if it has none by now."""
-        value = self._subject.values[place]
-        value = value.operand if type(value) is Broadcast else value
+    def _value_at(self, place: int) -> Any:
+        """The value of a variable of the graph; None if it has none yet."""
+        value = operand_of(self._debuggee.values[place])
         return self._values.get(value) if type(value) is Var else known(value)
 
-    def _numeric(self, x: Any) -> list[str]:
-        """What is looked for among an array's elements and is there."""
-        return [what for what in NUMERIC if what in self._find and holds(what, x)]
+    def _numeric_faults(self, x: Any) -> list[str]:
+        """The kinds of numbers in an array that are looked for."""
+        return [kind for kind in NUMERIC if kind in self._find and contains(kind, x)]
 
 
 def _on_device(x: Any, dtype: Any) -> Any:
-    # What is an array already may be of a kind that NumPy does not know.
-    return x if isinstance(x, jax.Array) else to_device([np.asarray(x, dtype)])[0]
+    if isinstance(x, jax.Array):  # Its dtype may be one that NumPy does not know.
+        return x
+    with _jax.eval_context():
+        return jax.device_put(np.asarray(x, dtype))
 
 
 def _other_names(
-    subject: Subject, names: Mapping[Var, str], wanted: Collection[str]
+    debuggee: Debuggee, names: Mapping[Var, str], wanted: Collection[str]
 ) -> dict[Var, dict[str, tuple[int, ...]]]:
-    """Wanted names of variables that the program's text calls otherwise, and shapes.
+    """The wanted names of each variable that has another name in the program, with shapes.
 
-    Variables of the graph may share one of the program, and names may be alike. A variable that
-    the graph has repeated to a shape need not be so in the program.
+    Several variables of the graph may share one of the program, and several may have one name. A
+    variable that is broadcast in the graph may be stored unbroadcast in the program.
     """
     found: dict[Var, dict[str, tuple[int, ...]]] = {}
     every = {*names.values()}
-    pairs: list[tuple[str, Any]] = [(name, v) for v, name in subject.names.items()]
-    pairs += zip(subject.labels, subject.values, strict=True)
+    pairs: list[tuple[str, Any]] = [(name, v) for v, name in debuggee.names.items()]
+    pairs += zip(debuggee.labels, debuggee.values, strict=True)
     for name, value in pairs:
-        v = value.operand if type(value) is Broadcast else value
-        if type(v) is Var and v not in names:  # Nobody reads it.
+        v = operand_of(value)
+        if type(v) is Var and v not in names:  # It is never read.
             continue
         every.add(name)
         if type(v) is Var and (name in wanted or name == names[v]):
             found.setdefault(v, {})[name] = tuple(shape_of(value))
     for name in wanted:
         if name not in every:
-            raise _unknown(name, sorted(every), subject.names.values() or names.values())
+            raise _unknown(name, sorted(every), debuggee.names.values() or names.values())
     return found
 
 
-_SHOWN = 20
-"""Names that a message lists."""
+_LISTED = 20
+"""The number of names that a message lists."""
 
 
 def _unknown(name: str, every: Sequence[str], own: Iterable[str]) -> UnknownNameError:
     close = difflib.get_close_matches(name, every)
-    shown = list(dict.fromkeys(own))[:_SHOWN]
+    listed = list(dict.fromkeys(own))[:_LISTED]
+    more = ", …" * (len(listed) == _LISTED)
     rows = [
         f"No variable of this program is called {name!r}.",
-        f"Close to it are {', '.join(map(repr, close))}." if close else "",
-        f"There are {', '.join(shown)}{', …' * (len(shown) == _SHOWN)}; jaxprgen.pretty shows all.",
+        f"Did you mean {' or '.join(map(repr, close))}?" if close else "",
+        f"Its variables are {', '.join(listed)}{more}; jaxprgen.pretty shows all.",
     ]
     return UnknownNameError("\n".join(filter(None, rows)))

@@ -1,4 +1,4 @@
-"""`html`: a program beside its graph as one page."""
+"""A program beside its graph, as one HTML page."""
 
 from jaxprgen.tools.page.page import html
 

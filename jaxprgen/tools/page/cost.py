@@ -1,4 +1,4 @@
-"""What an equation costs, by estimate: operations, and bytes of results."""
+"""Estimated costs of equations: floating-point operations, and bytes of results."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from jaxprgen._jax import Jaxpr, JaxprEqn
 
 
 def result_bytes(eqn: JaxprEqn) -> int:
-    """The size of an equation's results, in bytes."""
+    """Return the size of an equation's results, in bytes."""
     return sum(_jax.nbytes(v.aval) for v in eqn.outvars)
 
 
 def flops(eqn: JaxprEqn) -> int | None:
-    """The operations of an equation; None where its operands' types do not tell.
+    """Estimate the number of operations of an equation; None if it is unknown.
 
-    An elementwise operation counts as one, as does a comparison; a product of matrices as
-    2·m·n·k. An equation that runs inner programs costs what they do: one step of a ``scan``
-    times its length, of a ``cond`` the dearest branch. How often a ``while`` runs is unknown.
+    An elementwise operation or a comparison counts as one per element, an (m, k) by (k, n) matrix
+    product as 2·m·n·k. A ``scan`` costs its body times its length, a ``cond`` its most expensive
+    branch, and a call its program. The trip count of a ``while`` is unknown.
     """
     rule = _RULES.get(eqn.primitive.name)
     return rule(eqn) if rule else None
 
 
 def program_flops(jaxpr: Jaxpr) -> int | None:
-    """The operations of a program; None where an equation's are not known."""
+    """Estimate the number of operations of a program; None if any equation's is unknown."""
     costs = [flops(eqn) for eqn in jaxpr.eqns]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
@@ -42,7 +42,7 @@ def _results(eqn: JaxprEqn) -> int:
 
 
 def _reduction(eqn: JaxprEqn) -> int:
-    """It takes one operation less to make one of n elements."""
+    """Reducing n elements to one takes n - 1 operations."""
     return _size(eqn.invars[0]) - _size(eqn.outvars[0])
 
 
@@ -57,7 +57,6 @@ def _inner(eqn: JaxprEqn) -> list[int | None]:
 
 
 def _call(eqn: JaxprEqn) -> int | None:
-    """It runs its first program once."""
     costs = _inner(eqn)
     return costs[0] if costs else None
 
@@ -73,7 +72,7 @@ def _cond(eqn: JaxprEqn) -> int | None:
 
 
 _FAMILIES: dict[str, Callable[[JaxprEqn], int | None]] = {
-    # One operation per element of the result, however long a transcendental one takes.
+    # One operation per element of the result, even where it is transcendental.
     """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
     clamp clz complex conj cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
     igamma igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min
@@ -83,7 +82,7 @@ _FAMILIES: dict[str, Callable[[JaxprEqn], int | None]] = {
     "cumlogsumexp cummax cummin cumprod cumsum": _results,
     """argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum
     reduce_xor""": _reduction,
-    # What moves, makes or renames data, and computes nothing.
+    # Moving, creating and converting data is free.
     """bitcast_convert_type broadcast_in_dim concatenate convert_element_type copy device_put
     dynamic_slice dynamic_update_slice gather iota optimization_barrier pad pvary reshape rev slice
     split squeeze stop_gradient transpose""": lambda _: 0,

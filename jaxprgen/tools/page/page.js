@@ -1,7 +1,6 @@
 "use strict";
-// The page says what belongs together by its links alone: #v7 is a variable of the program, #g7 one
-// of the graph, #e7 an equation, #n7 a node. They are read once, so that what lights up later is
-// looked up and not searched for.
+// Links alone say which elements belong together: #v7 is a variable of the program, #g7 a variable
+// of the graph, #e7 an equation, #n7 a node. They are indexed once, so that highlighting is a lookup.
 const groups = new Map();
 const sources = JSON.parse(document.getElementById("sources").textContent);
 const footer = document.getElementById("source");
@@ -38,7 +37,7 @@ for (const row of document.querySelectorAll(".graph p")) {
   }
 }
 
-// What lights up, by why it does: "over" the pointer or the focus, or "pinned" by a click.
+// The highlighted key, by cause: "over" for the pointer or the focus, "pinned" for a click.
 const shown = { over: null, pinned: null };
 
 function show(why, key) {
@@ -55,7 +54,7 @@ function show(why, key) {
 
 function tell(element) {
   const row = element?.closest("p[data-s]");
-  // Another text in the node that is there: another node would make the browser match `:has` anew.
+  // Change the existing text node: replacing it would make the browser match `:has` again.
   if (row) footer.firstChild.data = sources[row.dataset.s];
 }
 
@@ -64,14 +63,14 @@ function keyAt(element) {
   return link ? keyOf(link) : element.closest("main p[id]")?.id ?? null;
 }
 
-// A name's source is the line that made it, not the one that uses it.
+// Show the line that created a name, not the one that uses it.
 function point(element) {
   const key = keyAt(element);
   show("over", key);
   if (key) tell(document.getElementById(key) ?? element);
 }
 
-// Scroll each side to the first thing that lights up there: not where it was clicked, if visible.
+// Scroll each side to its first highlighted element, the clicked side only if it is not visible.
 function pin(key, origin) {
   show("pinned", shown.pinned === key ? null : key);
   if (!shown.pinned) return;

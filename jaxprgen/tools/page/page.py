@@ -1,4 +1,4 @@
-"""A program beside its graph as one HTML page, that needs nothing else."""
+"""The HTML page: its views, their tabs, and the security policy they run under."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ from typing import Any
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.aesara.check import GraphCheck
 from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.ir.describe import variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observation, constant_bytes
-from jaxprgen.tools.names import binder_names
 from jaxprgen.tools.page.cost import program_flops
-from jaxprgen.tools.page.rows import GraphRows, ProgramRows, Sources, count, tag, text
+from jaxprgen.tools.page.listings import (
+    GraphListing,
+    ProgramListing,
+    SourceLines,
+    metric,
+    tag,
+    user_text,
+)
 from jaxprgen.tools.text import diff, program_of
 
 _PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
@@ -32,27 +39,36 @@ def html(
     before: ClosedJaxpr | None = None,
     check: GraphCheck | None = None,
 ) -> str:
-    """A page that shows a program beside the graph it came from, with its costs.
+    """Return an HTML page that shows a program beside its graph, with estimated costs.
 
-    Pointing at a name, or moving the keyboard's focus there, lights up where it is bound and
-    read, its equation and the node that equation came from; a click keeps the light. The page
-    is one text, asks the network for nothing, and can be saved and sent. FLOPs are estimates.
+    Hovering over a name, or focusing it with the keyboard, highlights where it is bound and read,
+    its equation, and the graph node that emitted the equation; a click keeps the highlight. The
+    page is self-contained: it loads nothing from the network and can be saved and sent.
 
     Parameters
     ----------
     f, args
-        As for `jaxprgen.inspect.pretty`; or what `CompiledFunction.observe` returned, without
-        arguments. What is no compiled function has no graph, and the page then no such side.
-        None leaves the program out: of a graph that cannot be compiled, there is the check.
+        As for `jaxprgen.inspect.pretty`. Only compiled functions and observations have a graph to
+        show. Pass None to show ``check`` alone, for a graph that does not compile.
     before
-        What the program was, before passes changed it: adds a view of the differences.
+        The program before passes changed it. Adds a view of the differences.
     check
-        What `jaxprgen.check` found: adds a view of that.
+        The result of `jaxprgen.check`. Adds a view of it.
+
+    Returns
+    -------
+    str
+        The page, ready to be written to a file.
+
+    Raises
+    ------
+    ArgumentTypeError
+        There is neither a program nor a check to show, or ``f`` is not a program.
     """
     if f is None and check is None:
-        raise ArgumentTypeError("A page shows a program, a check, or both; there is neither.")
+        raise ArgumentTypeError("A page needs a program, a check, or both; got neither.")
     observation = f.observe(*args) if isinstance(f, CompiledFunction) else f
-    sources, views, summary = Sources(), dict[str, str](), _versions()
+    sources, views, summary = SourceLines(), dict[str, str](), _versions()
     if observation is not None:
         closed, own = program_of(observation, *args)
         graph = observation if isinstance(observation, Observation) else None
@@ -71,10 +87,10 @@ def html(
         summary=escape(summary),
         tabs=_tabs(views),
         sections="\n".join(tag("section", view, id=name) for name, view in views.items()),
-        # JSON, but for what would end the element.
+        # Escape `<`, so that no source line can end the script element that holds the JSON.
         sources=json.dumps(sources.texts).replace("<", "\\u003c"),
     )
-    # A name can hold half of a surrogate pair, which no file can, and what parsers leave out.
+    # Names may contain lone surrogates, which cannot be encoded, and NUL, which parsers drop.
     return page.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -82,31 +98,31 @@ def _program(
     closed: ClosedJaxpr,
     own: Mapping[Var, str],
     observation: Observation | None,
-    sources: Sources,
+    sources: SourceLines,
 ) -> str:
-    names = binder_names(closed.jaxpr, own)
+    names = variable_names(closed.jaxpr, own)
     nodes = observation.nodes if observation else ()
     node_of = {id(eqn): i for i, node in enumerate(nodes) for eqn in node.equations}
     ids = {v: i for i, v in enumerate(names)}
-    rows = ProgramRows(names, ids, node_of, sources).rows(closed.jaxpr)
-    sides = [_side("program", "Program", "", rows)]
+    rows = ProgramListing(names, ids, node_of, sources).rows(closed.jaxpr)
+    columns = [_column("program", "Program", "", rows)]
     if observation:
-        treated = Counter(node.how for node in nodes)
-        marks = (
+        outcomes = Counter(node.how for node in nodes)
+        legend = (
             tag("span", tag("mark", escape(how)), f" {n} ", class_=how.replace(" ", "-"))
-            for how, n in treated.items()
+            for how, n in outcomes.items()
         )
-        rows = GraphRows(observation, names, ids, sources).rows()
-        sides.append(_side("graph", "Graph", "".join(marks), rows))
-    return "\n".join(sides)
+        rows = GraphListing(observation, names, ids, sources).rows()
+        columns.append(_column("graph", "Graph", "".join(legend), rows))
+    return "\n".join(columns)
 
 
-def _side(kind: str, title: str, legend: str, rows: Iterable[str]) -> str:
+def _column(kind: str, title: str, legend: str, rows: Iterable[str]) -> str:
     return tag("article", tag("h2", title, legend), "\n", "\n".join(rows), class_=kind)
 
 
 def _changes(before: ClosedJaxpr, closed: ClosedJaxpr, own: Mapping[Var, str]) -> str:
-    """The differences line by line."""
+    """The diff, with one element for each line."""
     lines = diff(before, closed, own).splitlines()
     kinds = {"+": "ins", "-": "del", "@": "b"}
     rows = [tag(kinds.get(line[:1], "span"), escape(line)) for line in lines]
@@ -114,8 +130,8 @@ def _changes(before: ClosedJaxpr, closed: ClosedJaxpr, own: Mapping[Var, str]) -
 
 
 def _check(check: GraphCheck) -> str:
-    """What decides shapes, and the nodes that are not simply compiled; then all of it as text."""
-    deciding = (
+    """The static inputs, the nodes that do not simply run under ``jax.jit``, and the full text."""
+    static = (
         (
             "static",
             each.name,
@@ -133,18 +149,18 @@ def _check(check: GraphCheck) -> str:
         tag(
             "p",
             tag("mark", escape(verdict)),
-            tag("span", tag("b", text(name))),
-            tag("small", text(where)),
+            tag("span", tag("b", user_text(name))),
+            tag("small", user_text(where)),
             tag("code", escape(why)),
             class_=verdict,
         )
-        for verdict, name, where, why in (*deciding, *nodes)
+        for verdict, name, where, why in (*static, *nodes)
     ]
     return tag("article", *rows, tag("pre", escape(str(check))), class_="check")
 
 
 def _tabs(views: Iterable[str]) -> str:
-    """A button for each of several views. What a button does is in the style sheet."""
+    """A radio button for each view, if there are several; the style sheet does the switching."""
     views = list(views)
     if len(views) == 1:
         return ""
@@ -164,8 +180,8 @@ def _costs(closed: ClosedJaxpr) -> str:
     jaxpr = closed.jaxpr
     constants = constant_bytes(closed)
     operations = program_flops(jaxpr)
-    costs = "FLOPs not known" if operations is None else f"about {count(operations)} FLOPs"
-    return f"{len(jaxpr.eqns)} equations · {count(constants, 'B')} of constants · {costs}"
+    costs = "FLOPs unknown" if operations is None else f"about {metric(operations)} FLOPs"
+    return f"{len(jaxpr.eqns)} equations · {metric(constants, 'B')} of constants · {costs}"
 
 
 def _asset(name: str) -> str:
@@ -173,7 +189,7 @@ def _asset(name: str) -> str:
 
 
 def _policy() -> str:
-    """A Content-Security-Policy under which only what is written here runs, and nothing loads."""
+    """A Content-Security-Policy that allows the page's own script and style, and no requests."""
     hashes = [
         base64.b64encode(hashlib.sha256(_asset(name).encode()).digest()).decode()
         for name in ("page.css", "page.js")

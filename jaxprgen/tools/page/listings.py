@@ -1,8 +1,9 @@
-"""The rows of a page: one for each equation of a program, one for each node of a graph.
+"""The listings of a page: a row for each equation of a program and for each node of a graph.
 
-Links say what belongs together: ``#v7`` is a variable of the program, ``#g7`` one of the graph,
-``#e7`` an equation and ``#n7`` a node. ``data-v`` is what stands for a graph's variable in the
-program, ``data-n`` the node that an equation came from, ``data-s`` a source line.
+The page's script links rows by these attributes: ``#v7`` is a variable of the program, ``#g7`` a
+variable of the graph, ``#e7`` an equation and ``#n7`` a node. ``data-v`` is the program variable
+that holds a graph variable, ``data-n`` the node that emitted an equation, and ``data-s`` a source
+line.
 """
 
 from __future__ import annotations
@@ -14,29 +15,32 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
-from jaxprgen.emit.values import Broadcast, splat_value
-from jaxprgen.runtime.observe import Node, Observation
-from jaxprgen.tools.equations import atom_text, line_text, parameters, shorten, type_text
+from jaxprgen.emit.values import splat_value
+from jaxprgen.ir.describe import atom_text, line_text, parameters_text, shorten, type_text
+from jaxprgen.runtime.observe import Node, Observation, operand_of
 from jaxprgen.tools.page.cost import flops, result_bytes
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """An HTML element. Its children are HTML already, the values of attributes are not."""
-    written = "".join(
+    """Return an HTML element; children are HTML already, and values of attributes are escaped."""
+    pairs = "".join(
         f' {key.strip("_").replace("_", "-")}="{escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{written}>{''.join(children)}</{name}>"
+    return f"<{name}{pairs}>{''.join(children)}</{name}>"
 
 
-def text(content: str) -> str:
-    """What a user wrote, as HTML: escaped, and the beginning if it is long."""
+def user_text(content: str) -> str:
+    """Return text that a user wrote as HTML: shortened and escaped."""
     return escape(shorten(content))
 
 
-def count(n: int | None, unit: str = "") -> str:
-    """A number with up to three digits: ``34.1k``, ``34.1 kB``; ``?`` for one not known."""
+def metric(n: int | None, unit: str = "") -> str:
+    """Return a number with at most three digits and a prefix: ``34.1k``, ``34.1 kB``.
+
+    An unknown number is ``?``.
+    """
     if n is None:
         return "?"
     size, prefixes = float(n), iter("kMGTPE")
@@ -47,76 +51,76 @@ def count(n: int | None, unit: str = "") -> str:
     return f"{digits} {prefix}{unit}" if unit else f"{digits}{prefix}"
 
 
-class Sources:
-    """The lines of the user's that a page shows, each once.
+class SourceLines:
+    """The distinct source lines of the user's that a page shows.
 
     Attributes
     ----------
     texts
-        File, line number and, if it can be read now, text of each.
+        File, number and, if the file can be read now, text of each line.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self._places: dict[Frame, int] = {}
+        self._indices: dict[Frame, int] = {}
 
-    def place(self, frame: Frame | None) -> int | None:
-        """The place of a line in `texts`."""
-        if frame is not None and frame not in self._places:
-            self._places[frame] = len(self.texts)
+    def index(self, frame: Frame | None) -> int | None:
+        """Return the index of a line in `texts`, where it is added if it is new."""
+        if frame is not None and frame not in self._indices:
+            self._indices[frame] = len(self.texts)
             self.texts.append(f"{line_text(frame)}  {shorten(frame.text)}")
-        return None if frame is None else self._places[frame]
+        return None if frame is None else self._indices[frame]
 
 
-class ProgramRows:
-    """Makes the rows of a program, and of the programs inside it."""
+class ProgramListing:
+    """The rows of a program and of the programs inside it."""
 
     def __init__(
         self,
         names: Mapping[Var, str],
         ids: Mapping[Var, int],
         node_of: Mapping[int, int],
-        sources: Sources,
+        sources: SourceLines,
     ) -> None:
         self._names, self._ids, self._node_of, self._sources = names, ids, node_of, sources
         self._number = 0
         self._bound: set[Var] = set()
-        self._most = (1, 1)
+        self._maxima = (1, 1)
 
     def rows(self, jaxpr: Jaxpr) -> Iterator[str]:
-        """The rows of a whole program."""
-        every = list(_every_equation(jaxpr))
-        self._most = (
-            max([1, *(flops(eqn) or 0 for eqn in every)]),
-            max([1, *map(result_bytes, every)]),
+        """Yield the rows of a whole program."""
+        eqns = list(_every_equation(jaxpr))
+        self._maxima = (
+            max([1, *(flops(eqn) or 0 for eqn in eqns)]),
+            max([1, *map(result_bytes, eqns)]),
         )
         heads = (tag("small", escape(head)) for head in ("FLOP", "bytes"))
         yield tag("p", tag("span"), tag("span"), *heads, class_="head")
         yield from self._program(jaxpr, None)
 
     def _program(self, jaxpr: Jaxpr, node: int | None) -> Iterator[str]:
-        for what, variables in (("constants", jaxpr.constvars), ("inputs", jaxpr.invars)):
+        for title, variables in (("constants", jaxpr.constvars), ("inputs", jaxpr.invars)):
             if variables:
-                yield self._line(what, tag("b", *map(self._binder, variables)))
+                yield self._row(title, tag("b", *map(self._binder, variables)))
         for eqn in jaxpr.eqns:
-            of = self._node_of.get(id(eqn), node)
-            yield self._equation(eqn, of)
+            own_node = self._node_of.get(id(eqn), node)
+            yield self._equation(eqn, own_node)
             for name, inner in _jax.sub_jaxprs(eqn):
-                yield f"<details open>{tag('summary', text(name))}"
-                yield from self._program(inner, of)
+                yield f"<details open>{tag('summary', user_text(name))}"
+                yield from self._program(inner, own_node)
                 yield "</details>"
-        yield self._line("outputs", " ".join(map(self._operand, jaxpr.outvars)))
+        yield self._row("outputs", " ".join(map(self._operand, jaxpr.outvars)))
 
-    def _line(self, what: str, content: str) -> str:
-        return tag("p", tag("em", escape(what)), tag("span", content))
+    def _row(self, title: str, content: str) -> str:
+        return tag("p", tag("em", escape(title)), tag("span", content))
 
     def _equation(self, eqn: JaxprEqn, node: int | None) -> str:
         key = f"e{self._number}"
         number = tag("a", str(self._number), href=f"#{key}")
         self._number += 1
-        operation = tag("strong", text(eqn.primitive.name))
-        if options := parameters(eqn):
-            operation += tag("i", escape(f"[{options}]"))
+        operation = tag("strong", user_text(eqn.primitive.name))
+        if parameters := parameters_text(eqn):
+            operation += tag("i", escape(f"[{parameters}]"))
         parts = [tag("b", *map(self._binder, eqn.outvars)), "=" if eqn.outvars else "", operation]
         line = " ".join([*filter(None, parts), *map(self._operand, eqn.invars)])
         return tag(
@@ -126,16 +130,16 @@ class ProgramRows:
             *self._costs(flops(eqn), result_bytes(eqn)),
             id=key,
             data_n=node,
-            data_s=self._sources.place(_jax.frame_of(eqn.source_info)),
+            data_s=self._sources.index(_jax.frame_of(eqn.source_info)),
         )
 
     def _costs(self, operations: int | None, size: int) -> list[str]:
-        """Numbers, and a bar for each: its share of the dearest equation's."""
-        shares = zip((operations or 0, size), self._most, strict=True)
+        """Both costs, and for each a bar relative to the most expensive equation."""
+        shares = zip((operations or 0, size), self._maxima, strict=True)
         bars = [tag("rect", width=f"{n / most:.0%}") for n, most in shares]
         return [
-            tag("small", count(operations) if operations != 0 else ""),
-            tag("small", count(size)),
+            tag("small", metric(operations) if operations != 0 else ""),
+            tag("small", metric(size)),
             tag("svg", *bars),
         ]
 
@@ -161,63 +165,62 @@ def _every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from _every_equation(inner)
 
 
-class GraphRows:
-    """Makes the rows of a graph: its inputs and the constants that a program needs, its nodes."""
+class GraphListing:
+    """The rows of a graph: its inputs, the constants that the program reads, and its nodes."""
 
     def __init__(
         self,
         observation: Observation,
         names: Mapping[Var, str],
         ids: Mapping[Var, int],
-        sources: Sources,
+        sources: SourceLines,
     ) -> None:
         self._observation, self._names = observation, names
         self._ids, self._sources = ids, sources
         closed = observation.closed_jaxpr
         constvars = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
-        self._standing = [_standing(value, constvars) for value in observation.values]
+        operands = map(operand_of, observation.values)
+        self._var_of = [x if type(x) is Var else constvars.get(id(x)) for x in operands]
         self._op_of = {place: node.op for node in observation.nodes for place in node.outputs}
 
     def rows(self) -> Iterator[str]:
-        """The rows of the whole graph."""
+        """Yield the rows of the whole graph."""
         inputs = self._observation.inputs
         for place in inputs:
             yield self._leaf("input", place)
-        for place, v in enumerate(self._standing):
+        for place, v in enumerate(self._var_of):
             if v in self._ids and place not in self._op_of and place not in inputs:
                 yield self._leaf("constant", place)
         for i, node in enumerate(self._observation.nodes):
             yield self._node(i, node)
 
-    def _leaf(self, what: str, place: int) -> str:
+    def _leaf(self, kind: str, place: int) -> str:
         names = tag("b", self._binder(place))
         frame = self._observation.frames[place]
         return tag(
             "p",
-            tag("mark", what),
+            tag("mark", kind),
             tag("span", names),
-            tag("code", escape(_source(frame))),
+            tag("code", escape(_source_text(frame))),
             id=f"g{place}-row",
             class_="leaf",
-            data_s=self._sources.place(frame),
+            data_s=self._sources.index(frame),
         )
 
     def _node(self, i: int, node: Node) -> str:
-        op = tag("a", text(node.op), href=f"#n{i}")
+        op = tag("a", user_text(node.op), href=f"#n{i}")
         line = [tag("b", *map(self._binder, node.outputs)), "=", op, *map(self._use, node.inputs)]
         n = len(node.equations)
-        costs = f"{n} equation{'' if n == 1 else 's'}, {count(node.nbytes, 'B')}" if n else ""
-        frame = node.frame
-        where = _source(frame)
+        costs = f"{n} equation{'' if n == 1 else 's'}, {metric(node.nbytes, 'B')}" if n else ""
         return tag(
             "p",
             tag("mark", escape(node.how)),
             tag("span", " ".join(line)),
             tag("small", costs),
-            tag("code", escape(where)),
+            tag("code", escape(_source_text(node.frame))),
             id=f"n{i}",
             class_=node.how.replace(" ", "-"),
-            data_s=self._sources.place(frame),
+            data_s=self._sources.index(node.frame),
         )
 
     def _binder(self, place: int) -> str:
@@ -228,20 +231,20 @@ class GraphRows:
     def _use(self, place: int) -> str:
         if place in self._op_of or place in self._observation.inputs or self._id(place) is not None:
             return self._link(place, None)
-        return text(self._observation.labels[place])
+        return user_text(self._observation.labels[place])
 
     def _link(self, place: int, key: str | None) -> str:
-        shown = text(self._name(place))
+        shown = user_text(self._name(place))
         return tag("a", shown, id=key, href=f"#g{place}", data_v=self._id(place))
 
     def _id(self, place: int) -> int | None:
-        """The number of the program's variable that stands for one of the graph."""
-        v = self._standing[place]
+        """The number of the program variable that holds a graph variable, if there is one."""
+        v = self._var_of[place]
         return None if v is None else self._ids.get(v)
 
     def _name(self, place: int) -> str:
-        """The user's name; or that of what stands for it in the program, a number or a variable."""
-        label, v = self._observation.labels[place], self._standing[place]
+        """The user's name, or else the name or number that the variable has in the program."""
+        label, v = self._observation.labels[place], self._var_of[place]
         if label != f"result of {self._op_of.get(place)}":
             return label
         if v is not None:
@@ -250,12 +253,5 @@ class GraphRows:
         return label if number is None else str(number)
 
 
-def _source(frame: Frame | None) -> str:
-    """A line, for reading beside a node."""
+def _source_text(frame: Frame | None) -> str:
     return f"{PurePath(frame.file).name}:{frame.line} {shorten(frame.text)}" if frame else ""
-
-
-def _standing(value: Any, constvars: Mapping[int, Var]) -> Var | None:
-    """The variable that a value is, or repeats."""
-    x = value.operand if type(value) is Broadcast else value
-    return x if type(x) is Var else constvars.get(id(x))

@@ -1,0 +1,185 @@
+"""Describe programs to a reader: a name for every variable, and short text for equations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxprgen import _jax
+from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
+
+LONGEST = 120
+"""The number of characters of a name or a parameter that are shown."""
+
+_NUMPY_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+# White space, punctuation of printed programs, control characters and direction marks.
+_UNREADABLE = re.compile(
+    r"[\s:;,=#{}\[\]\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
+
+
+# --- Names -------------------------------------------------------------------------------
+
+
+def variable_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
+    """Return a unique name for every variable of a program and of the programs inside it.
+
+    A variable in ``names`` keeps its name. Any other is named after the innermost scope of its
+    equation's name stack, or after its primitive, with a number: ``eta.1``, ``exp.1``. An input
+    of an inner program is named after its operand, and a result of a call after the equation
+    that computes it. Characters with a meaning in a program's text become ``_``.
+    """
+    programs = _programs(jaxpr)
+    naming = _Naming()
+    for v in (v for program, _ in programs for v in bound_variables(program) if v in names):
+        naming.add(v, names[v], numbered=False)
+    for program, caller in programs:
+        operands = naming.operand_names(caller, len(program.invars)) if caller else ()
+        naming.add_program(program, operands)
+    return naming.names
+
+
+def bound_variables(jaxpr: Jaxpr) -> Iterator[Any]:
+    """Yield the variables that a program binds, without those of the programs inside it."""
+    yield from jaxpr.constvars
+    yield from jaxpr.invars
+    for eqn in jaxpr.eqns:
+        yield from eqn.outvars
+
+
+def _programs(jaxpr: Jaxpr) -> list[tuple[Jaxpr, JaxprEqn | None]]:
+    """A program and those inside it, each once and outermost first, with their equations."""
+    programs: list[tuple[Jaxpr, JaxprEqn | None]] = [(jaxpr, None)]
+    seen = {id(jaxpr)}
+    for program, _ in programs:
+        for eqn in program.eqns:
+            for _, inner in _jax.sub_jaxprs(eqn):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    programs.append((inner, eqn))
+    return programs
+
+
+def _scopes(eqn: JaxprEqn) -> list[str]:
+    """The innermost scope of each result; results of a call have those of their equations."""
+    own = _jax.scope_of(eqn.source_info)
+    inner = _jax.sub_jaxprs(eqn)
+    if own or len(inner) != 1 or len(inner[0][1].outvars) != len(eqn.outvars):
+        return [own] * len(eqn.outvars)
+    (_, called), *_ = inner
+    scopes: dict[int, str] = {}
+    for made in called.eqns:
+        scopes.update((id(v), name) for v, name in zip(made.outvars, _scopes(made), strict=True))
+    return [scopes.get(id(x), "") for x in called.outvars]
+
+
+class _Naming:
+    def __init__(self) -> None:
+        self.names: dict[Var, str] = {}
+        self._bases: dict[Var, str] = {}
+        self._taken: set[str] = set()
+        self._count: Counter[str] = Counter()
+
+    def add(self, v: object, base: str, *, numbered: bool) -> None:
+        """Name a variable ``base``, with a number if ``numbered`` or if the name is taken."""
+        if type(v) is not Var or v in self.names:  # JAX has a type of its own for unread ones.
+            return
+        # JAX calls a leaf of an argument `state[0]`, which becomes `state.0`.
+        base = re.sub(r"\[(\w+)\]", r".\1", base)
+        base = _UNREADABLE.sub("_", base) or "_"
+        name = base
+        while numbered or name in self._taken:
+            self._count[base] += 1
+            name, numbered = f"{base}.{self._count[base]}", False
+        self._taken.add(name)
+        self._bases[v], self.names[v] = base, name
+
+    def add_program(self, jaxpr: Jaxpr, operands: Sequence[str]) -> None:
+        """Name all variables that a program binds."""
+        for v in jaxpr.constvars:
+            self.add(v, "const", numbered=True)
+        own = jaxpr.debug_info.arg_names or ()
+        for i, v in enumerate(jaxpr.invars):
+            if len(own) == len(jaxpr.invars) and own[i]:
+                self.add(v, own[i], numbered=False)
+            else:
+                self.add(v, operands[i] if operands else "argument", numbered=True)
+        for eqn in jaxpr.eqns:
+            for v, scope in zip(eqn.outvars, _scopes(eqn), strict=True):
+                self.add(v, scope or eqn.primitive.name, numbered=True)
+
+    def operand_names(self, eqn: JaxprEqn, count: int) -> list[str]:
+        """Names for the ``count`` inputs of a program inside an equation."""
+        scope = _jax.scope_of(eqn.source_info) or eqn.primitive.name
+        if len(eqn.invars) != count:
+            return [scope] * count
+        return [self._bases[x] if type(x) is Var else scope for x in eqn.invars]
+
+
+# --- Short text --------------------------------------------------------------------------
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Return the text, cut to at most ``longest`` characters."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def line_text(frame: Frame) -> str:
+    """Return file and line, relative to the working directory if the file lies below it."""
+    path, here = Path(frame.file), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}:{frame.line}"
+
+
+def innermost_frame(eqns: Iterable[JaxprEqn]) -> Frame | None:
+    """Return the user's source line of the first equation that has one, from the innermost out.
+
+    Equations of JAX's own functions may have none, but the equation that calls them does.
+    """
+    return next(filter(None, (_jax.frame_of(eqn.source_info) for eqn in eqns)), None)
+
+
+def type_text(aval: Any) -> str:
+    """Return a type as JAX prints it: ``f64[3]``."""
+    short = getattr(aval, "str_short", None)
+    return shorten(short(short_dtypes=True) if short else str(aval))
+
+
+def atom_text(x: Any, names: Mapping[Var, str]) -> str:
+    """Return a variable's name or a literal's value; ``_`` for an unread result."""
+    if type(x) is Var:
+        return shorten(names.get(x, "_"))
+    return shorten(str(x.val)) if hasattr(x, "val") else "_"
+
+
+def parameters_text(eqn: JaxprEqn) -> str:
+    """Return the parameters that say what an equation computes, as ``name=value`` pairs.
+
+    Programs and parameters that are None are left out. An equation with inner programs shows
+    only its ``name`` and ``length``, because its other parameters are about calling conventions.
+    """
+    inner = bool(_jax.sub_jaxprs(eqn))
+    return " ".join(
+        f"{name}={shorten(_value_text(value), 60)}"
+        for name, value in eqn.params.items()
+        if (name in ("name", "length") if inner else value is not None)
+    )
+
+
+def equation_text(eqn: JaxprEqn, names: Mapping[Var, str]) -> str:
+    """Return an equation on one line: ``eta:f64[3] = div x.1 sigma``."""
+    binders = (f"{atom_text(v, names)}:{type_text(v.aval)}" for v in eqn.outvars)
+    applied = [eqn.primitive.name, *(atom_text(x, names) for x in eqn.invars)]
+    if parameters := parameters_text(eqn):
+        applied[0] += f"[{parameters}]"
+    return f"{' '.join(binders)} = {' '.join(applied)}".strip()
+
+
+def _value_text(value: Any) -> str:
+    # A function's `repr` contains its address, which differs from run to run.
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return _NUMPY_SCALAR.sub(r"\1", str(value)).replace(" ", "")

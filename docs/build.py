@@ -1,8 +1,8 @@
-"""Puts into the README and the documentation what their code prints.
+"""Run the code of the README and of the documentation, and write its output into the pages.
 
-Run it from the repository's root: ``python docs/build.py``. A block of text behind a block of
-code is what that prints; one that still matches, where ``...`` stands for anything, is kept. (Put
-it where what is printed is another each time.)
+Run this from the root of the repository: ``python docs/build.py``. A block of text that follows a
+block of code holds the output of that code. A block that still matches the output is kept; ``...``
+in it matches anything, for output that differs from run to run.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("reading", "rewriting", "cost", "interpreters")
+NAMES = ("semantics", "models", "reading", "cost", "ops", "rewriting", "interpreters")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCKS = re.compile(r"^```(python|sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SETS_UP = re.compile(r"^make ", re.MULTILINE)
-"""Commands that are for a reader alone."""
+"""Marks a block of commands that only a reader runs."""
 
 
 def build(page: str) -> str:
-    """The page with the text that its code prints now."""
+    """Return the page with the current output of its code."""
     source = Path(page).read_text("utf-8")
     namespace, printed = {}, ""
 
@@ -44,14 +44,14 @@ def build(page: str) -> str:
 
 
 def run_python(text: str, page: str, line: int, namespace: dict[str, object]) -> str:
-    """What the code prints. It stands on its own lines of the page: programs mention them."""
+    """Return the output of Python code, compiled with its line numbers in the page."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile("\n" * line + text, page, "exec"), namespace)
     return out.getvalue()
 
 
 def run_shell(text: str) -> str:
-    """What the commands print, with the Python that runs this."""
+    """Return the output of shell commands, for which `python` is the one that runs this."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", "-ec", text], stdout=subprocess.PIPE, text=True, env={**os.environ, "PATH": path}

@@ -1,4 +1,4 @@
-"""The code in the README and in the documentation runs, and prints what is said there."""
+"""The code of the README and of the documentation runs and prints the output shown there."""
 
 import runpy
 import subprocess
@@ -14,12 +14,12 @@ DOCS = runpy.run_path(str(ROOT / "docs" / "build.py"))
 # aeppl asserts that scales are positive and probabilities are between 0 and 1.
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 @pytest.mark.parametrize("page", DOCS["PAGES"])
-def test_a_page_shows_what_its_code_prints(page, monkeypatch):
+def test_a_page_shows_the_output_of_its_code(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert DOCS["build"](page) == (ROOT / page).read_text("utf-8")
 
 
-def test_a_page_that_shows_something_else_is_built_anew(tmp_path, monkeypatch):
+def test_building_a_page_replaces_outdated_output(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = "```python\nfor i in range(3): print(i, i)\n```\n\n```text\n{}\n```\n"
     for shown, right in [("0 0\n1 1\n2 2", True), ("0 0\n...\n2 2", True), ("0 0\n1 1", False)]:
@@ -29,7 +29,7 @@ def test_a_page_that_shows_something_else_is_built_anew(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["logistic_regression", "regularization_path"])
 def test_example(name):
-    # In a process of its own: an example sets JAX's configuration.
+    # In its own process, because an example sets JAX's configuration.
     script = ROOT / "examples" / f"{name}.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

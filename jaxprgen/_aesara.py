@@ -1,13 +1,11 @@
-"""Imports Aesara 2.9 where it fails by itself, and mends what is broken there.
+"""Import Aesara 2.9 on NumPy >= 2, Python >= 3.12 or setuptools >= 74, where it fails by itself.
 
-That is with NumPy >= 2, Python >= 3.12, or setuptools >= 74.
+Once this module is imported, ``import aesara`` works. On the versions that Aesara was written for,
+the module changes nothing.
 
-After this module, ``import aesara`` works. On the versions that Aesara was written for it changes
-nothing.
-
-What changes in NumPy, changes for the whole process: it gets back, under their old names, the few
-functions that Aesara calls. No existing name is replaced, and each function does what it did in
-NumPy 1.26, so a library that asks ``hasattr(np, "cast")`` is not misled.
+The changes to NumPy apply to the whole process: NumPy gets back the few names that Aesara uses. No
+existing name is replaced, and each restored function does what it did in NumPy 1.26, so a library
+that asks ``hasattr(np, "cast")`` is not misled.
 """
 
 import configparser
@@ -27,7 +25,7 @@ _NUMPY_2 = int(np.__version__.split(".")[0]) >= 2
 
 
 def _obj2sctype(rep: Any, default: Any = None) -> Any:
-    """The scalar type of an array, a dtype or a dtype's name; `default` if it has none."""
+    """Return the scalar type of an array, a dtype or a dtype's name, or else `default`."""
     if isinstance(rep, type) and issubclass(rep, np.generic):
         return rep
     if isinstance(rep, np.ndarray):
@@ -39,7 +37,7 @@ def _obj2sctype(rep: Any, default: Any = None) -> Any:
 
 
 def _sctype2char(sctype: Any) -> str:
-    """The one-letter code of a dtype: "d" for float64."""
+    """Return the one-letter code of a dtype: "d" for float64."""
     found = _obj2sctype(sctype)
     if found is None:
         raise ValueError(f"unrecognized type: {sctype!r}")
@@ -47,7 +45,7 @@ def _sctype2char(sctype: Any) -> str:
 
 
 class _Cast:
-    """`np.cast[kind](x)` is `x` as an array of that kind."""
+    """``np.cast[kind](x)`` converts ``x`` to an array of that dtype."""
 
     def __getitem__(self, kind: Any) -> Callable[[Any], np.ndarray[Any, Any]]:
         dtype = np.dtype(kind)
@@ -65,9 +63,8 @@ def _restore_numpy_names() -> None:
     ):
         if name not in vars(np):
             setattr(np, name, value)
-    # NumPy still forwards what `numpy.core` held, with a DeprecationWarning at each use; what the
-    # module itself holds is not forwarded. Where warnings are errors, no `sum` or `scan` could be
-    # built.
+    # NumPy still forwards names from `numpy.core`, with a DeprecationWarning at each use. Set them
+    # on the module itself: where warnings are errors, no `sum` or `scan` could be built otherwise.
     for module_name, name in (
         ("numpy.core.numeric", "normalize_axis_tuple"),  # every reduction
         ("numpy.core._multiarray_umath", "_get_ndarray_c_version"),  # every Scan
@@ -78,24 +75,24 @@ def _restore_numpy_names() -> None:
 
 
 def _flags_to_empty() -> list[str]:
-    """The flags that have to be empty for Aesara to work here."""
+    """Return the flags that must be empty for Aesara to work with these versions."""
     if _NUMPY_2:
-        # Aesara's C code does not compile against NumPy 2, so `aesara.function` must not try. And
-        # there is no `numpy.distutils` to ask for a BLAS to link it with.
+        # Aesara's C code does not compile against NumPy 2, and there is no `numpy.distutils` to
+        # find a BLAS with.
         return ["cxx", "blas__ldflags"]
     try:
         with warnings.catch_warnings(action="ignore"):
             importlib.import_module("numpy.distutils.system_info")
-    except ImportError:  # Python >= 3.12 has none, and setuptools >= 74 breaks it
+    except ImportError:  # Python >= 3.12 lacks it, and setuptools >= 74 breaks it.
         return ["blas__ldflags"]
     return []
 
 
 @contextmanager
 def _empty(flags: list[str]) -> Generator[None, None, None]:
-    """AESARA_FLAGS with these flags empty, where the user set them neither there nor in .aesararc.
+    """Set these flags to be empty in AESARA_FLAGS, unless the user sets them there or in .aesararc.
 
-    They go in front of the user's: of two entries for one flag, Aesara takes the last.
+    They precede the user's flags: Aesara takes the last of two entries.
     """
     rc = configparser.RawConfigParser()
     rc.read(map(os.path.expanduser, os.environ.get("AESARARC", "~/.aesararc").split(os.pathsep)))
@@ -123,7 +120,7 @@ def _import_aesara() -> None:
             "Start a new process (restart a notebook's kernel) and `import jaxprgen` before aesara."
         )
     flags = _flags_to_empty()
-    if flags:  # Aesara logs a warning about an empty `blas__ldflags`, which nobody asked for.
+    if flags:  # Aesara would log a warning about the empty `blas__ldflags`.
         logging.getLogger("aesara.tensor.blas").addFilter(_is_not_about_blas_flags)
     with _empty(flags), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="aesara")
@@ -135,22 +132,22 @@ def _is_not_about_blas_flags(record: logging.LogRecord) -> bool:
 
 
 def _mend_aesara() -> None:
-    """Restores, on NumPy 2, the meaning of what Aesara does."""
+    """Restore the results that Aesara gives on NumPy 1."""
     scalar: Any = importlib.import_module("aesara.scalar.basic")
     tensor_var: Any = importlib.import_module("aesara.tensor.var")
     random_op: Any = importlib.import_module("aesara.tensor.random.op")
 
     # Aesara passes types and variables as dtypes (gradients of deg2rad and zero_grad). Their
-    # `dtype` is a string, which NumPy >= 2.4 does not take; it asks for this attribute instead.
+    # `dtype` is a string, which NumPy >= 2.4 ignores in favor of this attribute.
     for owner in (scalar.ScalarType, tensor_var._tensor_py_operators):
         owner.__numpy_dtype__ = property(lambda self: np.dtype(self.dtype))
 
     # A RandomVariable draws from a copy of its generator. In NumPy 2 a shallow copy shares the
-    # state: two draws from one RNG variable would differ, and advance the user's own generator.
+    # state, so two draws from one RNG variable would differ and advance the user's generator.
     random_op.copy = copy.deepcopy
 
-    # A Python float becomes the smallest float that holds it exactly. NumPy 2 lets a float32 decide
-    # the precision in which the two are compared (NEP 50): 0.1, even 1e300, would pass for float32.
+    # Aesara stores a Python float as the smallest dtype that holds it exactly. NumPy 2 compares a
+    # float32 with a Python float in float32 (NEP 50), so 0.1 and even 1e300 would pass for float32.
     autocast = scalar.NumpyAutocaster.__call__
 
     def exact_autocast(self: Any, x: Any) -> Any:
@@ -161,7 +158,7 @@ def _mend_aesara() -> None:
 
     scalar.NumpyAutocaster.__call__ = exact_autocast
 
-    # For the same reason `float32(1) / x`, which this method has, would lose half the digits of x.
+    # For the same reason, the `float32(1) / x` in this method would lose half the digits of x.
     scalar.Reciprocal.impl = lambda _, x: np.float64(1) / x
 
 

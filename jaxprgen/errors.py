@@ -1,7 +1,7 @@
-"""Every error raised on purpose, under `JaxprGenError`.
+"""The errors and warnings that this package raises, all errors under `JaxprGenError`.
 
-Each class is also the exception that a Python user would expect, built in or NumPy's, so that
-``except ValueError`` around a call keeps working.
+Each class also derives from the built-in or NumPy exception that a Python user would expect, so
+that ``except ValueError`` around a call keeps working.
 """
 
 from __future__ import annotations
@@ -10,144 +10,167 @@ import numpy as np
 
 
 class JaxprGenError(Exception):
-    """Base class of every error this package raises on purpose.
+    """The base class of every error that this package raises on purpose.
 
-    ``str(error)`` says what, why and what to do. Where the graph's node is known, its
-    description and the line on which the user built it follow; `located` is then true.
+    ``str(error)`` says what is wrong, why, and what to do. If the graph's node is known, its
+    description and the line on which the user built it follow.
+
+    Attributes
+    ----------
+    located
+        Whether the message already ends with a place in the graph or program.
     """
 
     located = False
 
     def at(self, where: str) -> JaxprGenError:
-        """The same error with the description of a place in the graph behind its message."""
+        """Return the same error with the description of a place after its message."""
         error = type(self)(f"{self}\n{where}")
         error.located = True
         return error
 
 
 class UnsupportedOpError(JaxprGenError, NotImplementedError):
-    """The graph holds Ops for which no rule is registered; all of them are listed."""
+    """Raised when a graph contains Ops without a rule; the message lists all of them."""
 
 
 class InvalidGraphError(JaxprGenError, ValueError):
-    """The inputs and outputs do not describe a program: an input is missing or given twice."""
+    """Raised when the inputs, outputs or updates do not describe a graph.
+
+    For example, an input is missing or given twice, or an output is not a tensor.
+    """
 
 
 class ArgumentCountError(JaxprGenError, TypeError):
-    """A compiled function was called with too few or too many arguments."""
+    """Raised when a function or program is called with too few or too many arguments."""
 
 
 class ArgumentTypeError(JaxprGenError, TypeError):
-    """An argument's dtype cannot be converted to its input's without losing information."""
+    """Raised when an argument has the wrong type, or a dtype that would lose information."""
 
 
 class ArgumentShapeError(JaxprGenError, ValueError):
-    """An argument's rank or shape contradicts the type of its input."""
+    """Raised when an argument's rank or shape contradicts the type of its input."""
 
 
 class ShapeMismatchError(JaxprGenError, ValueError):
-    """The shapes that meet in one node do not agree."""
+    """Raised when the shapes of a node's operands are incompatible."""
 
 
 class AxisOutOfBoundsError(ShapeMismatchError, IndexError):
-    """An array has no such axis."""
+    """Raised when a node refers to an axis that its operand does not have."""
 
 
 class LinearAlgebraError(JaxprGenError, np.linalg.LinAlgError):
-    """A matrix is not square, or is known, while emitting or by a check, to be singular."""
+    """Raised when a matrix is not square, or is found to be singular."""
 
 
 class IndexOutOfBoundsError(JaxprGenError, IndexError):
-    """An index is known, while emitting, by a check or by `debug`, to lie outside its axis."""
+    """Raised when an index is out of bounds.
+
+    It is found at compile time if the index is known, or by a run-time check or `debug`.
+    """
 
 
 class PositionOutOfBoundsError(IndexOutOfBoundsError, ValueError):
-    """As above, where NumPy raises a ValueError: `choose`, `unravel_index`, `ravel_multi_index`."""
+    """Raised for an index out of bounds where NumPy raises a ValueError.
+
+    That is in `choose`, `unravel_index` and `ravel_multi_index`.
+    """
 
 
 class FailedAssertionError(JaxprGenError, AssertionError):
-    """An assertion in the graph is known, while emitting, by a check or by `debug`, not to hold."""
+    """Raised when an assertion in the graph fails.
+
+    It fails at compile time if its condition is known, or in a run-time check or `debug`.
+    """
 
 
 class ParameterError(FailedAssertionError, ValueError):
-    """A parameter is known, while emitting, to be outside of its domain: an assertion that raises
-    ValueError, such as aeppl's ``CheckParameterValue``, or what a random draw needs."""
+    """Raised when a parameter, such as that of a distribution, is outside of its domain.
+
+    It replaces `FailedAssertionError` for assertions that raise a ValueError in Aesara, such as
+    aeppl's ``CheckParameterValue``.
+    """
 
 
 class NonFiniteValueError(JaxprGenError, FloatingPointError):
-    """A NaN or an infinity that `jaxprgen.debug` sees come into being."""
+    """Raised by `jaxprgen.debug` at the first value that is NaN or infinite."""
 
 
 class UnknownNameError(JaxprGenError, LookupError):
-    """A name that nothing there has."""
+    """Raised when a name or a kind is not among those that exist."""
 
 
 class StaticShapeError(JaxprGenError, TypeError):
-    """A shape depends on a value that is not known while emitting."""
+    """Raised when a shape depends on a value that is not known at compile time."""
 
 
 class UndefinedGradientError(JaxprGenError, TypeError):
-    """JAX differentiates through a value that the graph marks as having no gradient."""
+    """Raised when JAX differentiates through a value that the graph declares non-differentiable."""
 
 
 class LoweringError(JaxprGenError, RuntimeError):
-    """A rule failed, or returned values that contradict the node's declared outputs."""
+    """Raised when a rule fails, or returns values that contradict the node's declared outputs."""
 
 
 class MissingRuleError(JaxprGenError, NotImplementedError):
-    """An interpreter has no rule for a primitive."""
+    """Raised when an interpreter has no rule for a primitive."""
 
 
 class InterpretationError(JaxprGenError, RuntimeError):
-    """An interpreter's rule failed, or returned what the equation does not."""
+    """Raised when an interpreter's rule fails, or returns the wrong number of values.
+
+    It is also raised when a branch or a loop depends on a value that is not decided.
+    """
 
 
 class EquationError(JaxprGenError, TypeError):
-    """An equation was about to be built from operands its primitive does not take."""
+    """Raised when an equation or program is ill-formed: a bug in a rule or a pass."""
 
 
 class PassError(JaxprGenError, RuntimeError):
-    """A pass gave a program that is not well typed, or not of the types of the one before."""
+    """Raised when a pass returns a program that is ill-typed, or whose types have changed."""
 
 
 class CallbackError(JaxprGenError, RuntimeError):
-    """The shape of what a called back Op gives is not known, or not the one that was told."""
+    """Raised when the result of an Op run on the host has an unknown or unexpected shape."""
 
 
 class DuplicateRuleError(JaxprGenError, ValueError):
-    """There is a rule for this Op, or primitive; pass ``override=True`` to replace it."""
+    """Raised when an Op or primitive already has a rule; ``override=True`` replaces it."""
 
 
 class InvalidRuleError(JaxprGenError, ValueError):
-    """What is given as a rule of rewriting cannot be one."""
+    """Raised when a rewrite rule is malformed."""
 
 
 class RewriteCycleError(JaxprGenError, RuntimeError):
-    """Rules of rewriting undo each other, or go on without end."""
+    """Raised when rewrite rules undo each other, or apply without end."""
 
 
 class StateError(JaxprGenError, RuntimeError):
-    """A function that keeps state is called where it cannot, or with a state of something else."""
+    """Raised when a stateful function is called while JAX traces, or with an unsuitable state."""
 
 
 class DrawingError(JaxprGenError, RuntimeError):
-    """Graphviz, which draws, is not installed, or does not draw this."""
+    """Raised when Graphviz is missing, or cannot draw a program."""
 
 
 class UsageError(JaxprGenError, ValueError):
-    """The command line asks for what is not there."""
+    """Raised when the command line is called with invalid arguments."""
 
 
 class RuntimeCheckWarning(UserWarning):
-    """A check that Aesara makes at run time is not part of the emitted program."""
+    """Issued when the emitted program leaves out a check that Aesara makes at run time."""
 
 
 class PrecisionWarning(UserWarning):
-    """A graph declares 64-bit numbers, which JAX computes with 32 bits while x64 is off."""
+    """Issued when a graph declares 64-bit numbers while JAX computes with 32 bits."""
 
 
 def of_check(message: str) -> JaxprGenError:
-    """The error that a failed check tells by its message, which begins with the error's name."""
+    """Return the error of a failed check, whose message begins with the error's name."""
     name, _, text = message.partition(": ")
     kind = globals().get(name)
     if isinstance(kind, type) and issubclass(kind, JaxprGenError):

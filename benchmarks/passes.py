@@ -21,6 +21,7 @@ import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, array_type
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     DEFAULT,
     EliminateCommonSubexpressions,
@@ -30,7 +31,6 @@ from jaxprgen.passes import (
     Pass,
     Pipeline,
 )
-from jaxprgen.passes.pipeline import count_equations
 
 jax.config.update("jax_enable_x64", True)
 

@@ -164,23 +164,29 @@ def scan_params(
     return {**params, "_split_transpose": False} if "_split_transpose" in _SCAN else params
 
 
-def reduced_scan_params(
-    eqn: JaxprEqn, jaxpr: Any, inputs: Sequence[bool], outputs: Sequence[bool]
+def restricted_scan_params(
+    eqn: JaxprEqn, operands: Sequence[bool], results: Sequence[bool]
 ) -> dict[str, Any]:
-    """The parameters of a ``scan`` that keeps this body, of these operands and results."""
-    params = {**eqn.params, "jaxpr": jaxpr}
+    """Return the parameters of a ``scan`` that count and mark operands, if it keeps only some.
+
+    The program is not among them.
+    """
+    params = eqn.params
     if "ft_in" in params:
-        params["ft_in"] = params["ft_in"].filter_with_mask(list(inputs))
-        params["ft_out"] = params["ft_out"].filter_with_mask(list(outputs))
+        found = {
+            "ft_in": params["ft_in"].filter_with_mask(list(operands)),
+            "ft_out": params["ft_out"].filter_with_mask(list(results)),
+        }
     else:
         first = params["num_consts"]
-        params["num_carry"] = sum(inputs[first : first + params["num_carry"]])
-        params["num_consts"] = sum(inputs[:first])
+        found = {
+            "num_carry": sum(operands[first : first + params["num_carry"]]),
+            "num_consts": sum(operands[:first]),
+        }
     if "linear" in params:
-        params["linear"] = tuple(
-            x for x, keep in zip(params["linear"], inputs, strict=True) if keep
-        )
-    return params
+        pairs = zip(params["linear"], operands, strict=True)
+        found["linear"] = tuple(x for x, keep in pairs if keep)
+    return found
 
 
 def scan_params_of_constants(eqn: JaxprEqn, jaxpr: Any, constants: int) -> dict[str, Any]:

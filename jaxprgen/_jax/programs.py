@@ -99,6 +99,13 @@ def primitives_of(eqn: JaxprEqn) -> frozenset[str]:
     return frozenset((eqn.primitive.name,)).union(*inner)
 
 
+def has_effects(eqn: JaxprEqn) -> bool:
+    """Return whether an equation does more than compute; naming a mesh axis is no effect here."""
+    return bool(eqn.effects) and any(
+        not isinstance(effect, _core.NamedAxisEffect) for effect in eqn.effects
+    )
+
+
 def open_jaxpr(jaxpr: Any) -> Jaxpr:
     """The jaxpr without its constants' values."""
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
@@ -170,21 +177,6 @@ def jit_params(
         "compiler_options_kvs": compiler_options,
         **_INLINE,
     }
-
-
-def reduced_jit_params(
-    eqn: JaxprEqn, closed: ClosedJaxpr, inputs: Sequence[bool], outputs: Sequence[bool]
-) -> dict[str, Any]:
-    """The parameters of a ``jit`` that calls this program, of these operands and results."""
-    params: dict[str, Any] = {**eqn.params, "jaxpr": closed}
-    for names, kept in (
-        (("in_shardings", "in_layouts", "donated_invars"), inputs),
-        (("out_shardings", "out_layouts"), outputs),
-    ):
-        for name in names:
-            pairs = zip(params[name], kept, strict=True)
-            params[name] = tuple(x for x, keep in pairs if keep)
-    return params
 
 
 def is_bare_call(eqn: JaxprEqn) -> bool:

@@ -17,7 +17,8 @@ from jaxprgen.errors import InterpretationError
 from jaxprgen.interpreters.context import Context, Rule
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as ops
-from jaxprgen.ir.programs import CALLED, parts
+from jaxprgen.ir.inner import HOLDERS, called_program
+from jaxprgen.ir.programs import parts
 
 UNDECIDED = 1000
 """How often `STEPWISE` goes on in a loop of which it cannot be told whether it does."""
@@ -27,17 +28,13 @@ UNDECIDED = 1000
 
 
 def _inline(context: Context, *operands: Any, **params: Any) -> list[Any]:
-    return context.run(params[CALLED[context.primitive]], *operands)
-
-
-def _solve(context: Context, *operands: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
-    """What solves a linear system; the other programs are for its derivatives."""
-    *constants, right = parts(list(operands), *const_lengths)
-    return context.run(jaxprs.solve, *constants[const_lengths._fields.index("solve")], *right)
+    called = called_program(context.eqn)
+    assert called is not None
+    return context.run(called.program, *(operands[i] for i in called.operands))
 
 
 INLINED: Mapping[str, Rule] = MappingProxyType(
-    {**dict.fromkeys(CALLED, _inline), "custom_linear_solve": _solve}
+    {name: _inline for name, holder in HOLDERS.items() if holder.kind == "call"}
 )
 
 

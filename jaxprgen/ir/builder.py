@@ -15,10 +15,9 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var, identity
 from jaxprgen.errors import EquationError
-from jaxprgen.ir.invariance import split_invariant
 from jaxprgen.ir.liveness import live_equations
-from jaxprgen.ir.sharing import Identities, merged
-from jaxprgen.ir.verify import verify
+from jaxprgen.ir.programs import verify
+from jaxprgen.ir.redundancy import Identities, merged, split_invariant
 
 Atom: TypeAlias = Var | Literal
 

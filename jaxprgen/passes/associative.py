@@ -13,7 +13,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.programs import rewritten
+from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.affine import Functions, Group, group_of, kind_of, product, repeated
 from jaxprgen.passes.batching import NotBatchableError, Operand, all_rows, operand_of
 from jaxprgen.passes.calls import with_calls_opened

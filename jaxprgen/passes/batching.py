@@ -18,6 +18,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.inner import HOLDERS, holder_of, inner_programs
 
 
 class NotBatchableError(Exception):
@@ -42,8 +43,9 @@ Rule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[Operand], int], Sequence
 def has_rule(eqn: JaxprEqn) -> bool:
     """Whether there may be equations that do for all rows what this one does for a row."""
     name = eqn.primitive.name
-    if name in _CALLS:
-        jaxpr = _jax.open_jaxpr(eqn.params["jaxpr"])
+    holder = holder_of(eqn)
+    if holder is not None and holder.only_runs:
+        jaxpr = _jax.open_jaxpr(holder.find(eqn)[0].program)
         return not jaxpr.constvars and all(map(has_rule, jaxpr.eqns))
     return not eqn.effects and (not eqn.invars or name in lax.ELEMENTWISE or name in _RULES)
 
@@ -248,8 +250,7 @@ def _dynamic_slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: in
 
 def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
     """The equations of a program that is called."""
-    closed = _jax.close(eqn.params["jaxpr"])
-    jaxpr = closed.jaxpr
+    jaxpr: Any = _jax.open_jaxpr(inner_programs(eqn)[0].program)
     known: dict[Any, Operand] = dict(zip(jaxpr.invars, operands, strict=True))
     for inner in jaxpr.eqns:
         found = batch(b, inner, [operand_of(known, x) for x in inner.invars], n)
@@ -262,7 +263,6 @@ def operand_of(known: dict[Any, Operand], x: Atom) -> Operand:
     return known[x] if type(x) is Var else Operand(x, False)
 
 
-_CALLS = ("jit", "closed_call")
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(["select_n", "clamp", "add_any"], _same_shapes),
@@ -273,7 +273,7 @@ _RULES: dict[str, Rule] = {
     **{f"reduce_{name}": _along("axes") for name in _REDUCED},
     **dict.fromkeys(["argmax", "argmin"], _along("axes")),
     **dict.fromkeys(["cholesky", "lu", "eigh", "fft", "bitcast_convert_type"], _leading),
-    **dict.fromkeys(_CALLS, _call),
+    **{name: _call for name, holder in HOLDERS.items() if holder.only_runs},
     "broadcast_in_dim": _broadcast_in_dim,
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,

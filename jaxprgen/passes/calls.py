@@ -8,7 +8,7 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir import Builder
-from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.steps import named
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxprgen._jax import ClosedJaxpr, Var
-from jaxprgen.ir.programs import each_program, with_equations
-from jaxprgen.ir.sharing import Identities, merged
+from jaxprgen.ir.redundancy import Identities, merged
+from jaxprgen.ir.rewriting import each_program, with_equations
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import Atom
-from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.known import Values
 
 

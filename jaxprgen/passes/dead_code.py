@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.ir.rewriting import each_program, with_equations
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.steps import named
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir.invariance import split_invariant
-from jaxprgen.ir.programs import rewritten
+from jaxprgen.ir.redundancy import split_invariant
+from jaxprgen.ir.rewriting import rewritten
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen.ir.inner import HOLDERS, Inner, holder_of
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -108,10 +109,10 @@ REALS: dict[str, Callable[..., Array]] = _NUMBERS | {
     "ceil": np.ceil,
 }
 
-_CALLS = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _EVALUATED = {
     *("cond", "convert_element_type"),
-    *(*_CALLS, *_STRUCTURE, *_BY_JAX, *_INTEGERS_BY_JAX, *INTEGERS, *REALS),
+    *(name for name, holder in HOLDERS.items() if holder.kind == "call"),
+    *(*_STRUCTURE, *_BY_JAX, *_INTEGERS_BY_JAX, *INTEGERS, *REALS),
 }
 
 
@@ -174,9 +175,9 @@ class Values:
 
 def _results(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | None:
     """The results of an equation on values, if they are the same whatever computes them."""
-    name = eqn.primitive.name
-    if name == "cond" or name in _CALLS:
-        return _of_program(eqn, operands, limit)
+    name, holder = eqn.primitive.name, holder_of(eqn)
+    if holder is not None:
+        return _of_program(holder.find(eqn), operands, limit)
     types: list[Any] = [v.aval for v in eqn.outvars]
     has_keys = any(map(_jax.is_key, [*operands, *types]))
     if name in _STRUCTURE and not has_keys:
@@ -208,15 +209,11 @@ def _converted(x: Array, dtype: np.dtype[Any]) -> list[Array] | None:
         return [found] if is_held or np.array_equal(found.astype(x.dtype), np.trunc(x)) else None
 
 
-def _of_program(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | None:
+def _of_program(programs: Sequence[Inner], operands: Sequence[Any], limit: int) -> list[Any] | None:
     """What a program gives of these values, if all of its equations can be evaluated."""
-    if eqn.primitive.name == "cond":
-        branches = eqn.params["branches"]
-        place, *operands = operands
-        program = branches[int(np.clip(np.asarray(place), 0, len(branches) - 1))]
-    else:
-        program = eqn.params[_CALLS[eqn.primitive.name]]
-    closed = _jax.close(program)
+    which = 0 if len(programs) == 1 else np.clip(np.asarray(operands[0]), 0, len(programs) - 1)
+    taken = programs[int(which)]
+    closed, operands = _jax.close(taken.program), [operands[i] for i in taken.operands]
     jaxpr = closed.jaxpr
     values = Values(limit)
     values.add([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *operands])

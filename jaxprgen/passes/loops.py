@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
-from jaxprgen.ir.programs import rewritten
+from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.batching import NotBatchableError
 from jaxprgen.passes.steps import Steps
 

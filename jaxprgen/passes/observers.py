@@ -11,7 +11,8 @@ from typing import TextIO
 
 from jaxprgen import _jax
 from jaxprgen.errors import PassError
-from jaxprgen.passes.pipeline import Record, count_equations
+from jaxprgen.ir.programs import count_equations
+from jaxprgen.passes.pipeline import Record
 
 
 def every(*observers: Callable[[Record], None]) -> Callable[[Record], None]:

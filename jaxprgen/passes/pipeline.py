@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Jaxpr
+from jaxprgen._jax import ClosedJaxpr
 
 Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
@@ -63,16 +62,3 @@ class Pipeline:
                 self.observer(Record(rewrite, closed, found, seconds))
             closed = found
         return closed
-
-
-def count_equations(program: Jaxpr | ClosedJaxpr) -> int:
-    """The equations of a program with those inside of them, of a call as often as it is called."""
-    counts: dict[int, int] = {}
-
-    def count(jaxpr: Jaxpr) -> int:
-        if id(jaxpr) not in counts:
-            inner = (count(p) for eqn in jaxpr.eqns for _, p in _jax.sub_jaxprs(eqn))
-            counts[id(jaxpr)] = len(jaxpr.eqns) + sum(inner)
-        return counts[id(jaxpr)]
-
-    return count(_jax.open_jaxpr(program))

@@ -13,7 +13,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
-from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.calls import holds_loop, opened
 from jaxprgen.passes.region import MONOIDS, Region, Softened
 from jaxprgen.passes.steps import named

@@ -11,8 +11,8 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
-from jaxprgen.ir.programs import each_program, with_equations
-from jaxprgen.ir.sharing import Identities, atom, merged
+from jaxprgen.ir.redundancy import Identities, atom, merged
+from jaxprgen.ir.rewriting import each_program, with_equations
 
 
 @dataclass(frozen=True)

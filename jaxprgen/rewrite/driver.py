@@ -19,8 +19,8 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Value, atom, broadcast_shapes, broadcast_to, shape_of
 from jaxprgen.errors import RewriteCycleError, ShapeMismatchError
-from jaxprgen.ir import Builder, sharing
-from jaxprgen.ir.programs import each_program, with_equations
+from jaxprgen.ir import Builder, redundancy
+from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
 from jaxprgen.rewrite.index import Entries, Entry, Index, index_of
 from jaxprgen.rewrite.matching import Matcher
@@ -90,7 +90,7 @@ class Rewriting:
         self._equations: list[JaxprEqn] = []
         self._same: dict[Any, Any] = {}
         self._seen: dict[Any, JaxprEqn] = {}
-        self._identities = sharing.Identities()
+        self._identities = redundancy.Identities()
         self._pending: set[Any] = set()
         for eqn in closed.jaxpr.eqns:
             self._add(eqn, ())
@@ -121,8 +121,8 @@ class Rewriting:
         """Whether an equation computes what another one does."""
         if any(type(v) is not Var for v in eqn.outvars):
             return False
-        first = self._seen.setdefault(self._identities.equation(eqn, sharing.atom), eqn)
-        if first is eqn or not sharing.may_move(eqn) or not sharing.alike(first, eqn):
+        first = self._seen.setdefault(self._identities.equation(eqn, redundancy.atom), eqn)
+        if first is eqn or not redundancy.may_move(eqn) or not redundancy.alike(first, eqn):
             return False
         if not self._pending.isdisjoint(first.outvars):
             raise _cycle(eqn, chain)

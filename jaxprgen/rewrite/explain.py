@@ -9,7 +9,7 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
-from jaxprgen.ir.programs import each_program
+from jaxprgen.ir.rewriting import each_program
 from jaxprgen.rewrite.driver import Rewriting, index_of
 from jaxprgen.rewrite.matching import Miss
 from jaxprgen.rewrite.rules import Rule

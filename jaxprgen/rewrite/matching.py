@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.ir.sharing import COMMUTATIVE
+from jaxprgen.ir.redundancy import COMMUTATIVE
 from jaxprgen.rewrite.graph import PRODUCTS, Graph
 from jaxprgen.rewrite.terms import Call, Match, Number, Once, Param, Product, Rest, Term, Variable
 

@@ -21,7 +21,7 @@ from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
 from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir.programs import without_values
+from jaxprgen.ir.rewriting import without_values
 from jaxprgen.lowering.decisions import Decisions, ValueNeededError
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan

@@ -12,7 +12,7 @@ from jaxprgen import _jax
 from jaxprgen.errors import EquationError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.verify import verify
+from jaxprgen.ir.programs import verify
 
 F64 = np.dtype("float64")
 VECTOR = _jax.array_type((3,), F64)

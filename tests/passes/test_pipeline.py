@@ -9,6 +9,7 @@ import pytest
 
 import jaxprgen
 from jaxprgen.errors import PassError
+from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     DEFAULT,
     EliminateCommonSubexpressions,
@@ -16,7 +17,6 @@ from jaxprgen.passes import (
     Pipeline,
 )
 from jaxprgen.passes.observers import Diff, Print, Time, Verify, every
-from jaxprgen.passes.pipeline import count_equations
 
 x = np.linspace(0, 1, 3)
 closed = jax.make_jaxpr(lambda x: jnp.cos(jnp.exp(jnp.tanh(jnp.sin(x) + jnp.sin(x)))))(x)

@@ -10,7 +10,8 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.ir.programs import CALLED, parts
+from jaxprgen.ir.inner import called_program
+from jaxprgen.ir.programs import parts
 
 
 class Inside(NamedTuple):
@@ -77,7 +78,7 @@ def evaluate(
 def _entrance(eqn: JaxprEqn) -> Enter | None:
     """How to evaluate the programs inside an equation; None if its primitive does."""
     name = eqn.primitive.name
-    if name in CALLED:
+    if called_program(eqn) is not None:
         return _call
     if name == "cond":
         return _cond
@@ -88,8 +89,10 @@ def _entrance(eqn: JaxprEqn) -> Enter | None:
 
 
 def _call(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:
-    program = _jax.close(eqn.params[CALLED[eqn.primitive.name]])
-    return (yield from evaluate(program, operands, (*within, Inside(eqn, None))))
+    called = called_program(eqn)
+    assert called is not None
+    given = [operands[i] for i in called.operands]
+    return (yield from evaluate(_jax.close(called.program), given, (*within, Inside(eqn, None))))
 
 
 def _cond(eqn: JaxprEqn, operands: list[Any], within: tuple[Inside, ...]) -> Evaluation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -205,3 +205,46 @@ def _for_both(first: JaxprEqn, second: JaxprEqn, same: dict[Any, Any]) -> JaxprE
             same[w] = v
     is_kept = all(v is w for v, w in zip(outs, first.outvars, strict=True))
     return first if is_kept else first.replace(outvars=outs)
+
+
+_REPEATING = {"broadcast_in_dim", "iota", "empty", "empty2"}
+_UNSURE = frozenset({"while", "pure_callback"})
+
+
+def split_invariant(
+    equations: Sequence[JaxprEqn], fixed: Collection[Any], *, runs: bool = True
+) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    """Split the equations of a loop's body into those that are loop-invariant and the others.
+
+    Broadcasts of invariant values, which cost memory outside of the loop, are in both lists, and so
+    are equations that only write out a constant.
+
+    Parameters
+    ----------
+    equations : sequence of JaxprEqn
+        The equations of the body, in order.
+    fixed : collection of Var
+        The variables that have the same value in every iteration.
+    runs : bool
+        Whether the body is known to run at least once. If not, equations that might not terminate
+        or might raise (``while`` and callbacks) are not invariant: all others give some value for
+        any operands.
+
+    Returns
+    -------
+    invariant, rest : list of JaxprEqn
+        The equations that depend on nothing but fixed variables, and those that have to stay.
+    """
+    known = set(fixed)
+    invariant: list[JaxprEqn] = []
+    rest: list[JaxprEqn] = []
+    for eqn in equations:
+        read = [x for x in eqn.invars if type(x) is Var]
+        follows = all(x in known for x in read) and may_move(eqn)
+        if follows and (runs or _UNSURE.isdisjoint(_jax.primitives_of(eqn))):
+            known.update(eqn.outvars)
+            invariant.append(eqn)
+            if not (eqn.primitive.name in _REPEATING or (not read and not _jax.sub_jaxprs(eqn))):
+                continue
+        rest.append(eqn)
+    return invariant, rest

@@ -1,0 +1,311 @@
+"""Evaluate programs equation by equation, on values of any kind.
+
+`Evaluator` is the one evaluator of programs. As it stands it computes with arrays, each equation by
+its primitive; a subclass overrides a few methods to compute with other values, to give primitives
+other meanings, or to watch every equation:
+
+>>> class Counting(Evaluator):
+...     count = 0
+...
+...     def apply(self, site, operands):
+...         self.count += 1
+...         return super().apply(site, operands)
+
+Programs inside equations (calls, branches, loops, functions with custom derivatives) are entered as
+`jaxprgen.ir.inner` describes them, so that the equations inside are evaluated one by one as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Collection, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprgen.errors import InterpretationError
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.builder import Builder
+from jaxprgen.ir.inner import Kind, holder_of, inner_programs
+
+ENTERED: Collection[Kind] = ("call", "cond", "scan", "while")
+"""The kinds of equations that are entered by default."""
+
+UNDECIDED = 1000
+"""How many steps a loop may take of which it is not decided whether they are taken."""
+
+
+class Inside(NamedTuple):
+    """An equation whose inner program is running; loops count their iterations from 0."""
+
+    eqn: JaxprEqn
+    iteration: int | None
+
+
+class Site(NamedTuple):
+    """An equation that is being evaluated, and the equations around it, the outermost first."""
+
+    eqn: JaxprEqn
+    within: tuple[Inside, ...]
+
+    def inside(self, iteration: int | None = None) -> tuple[Inside, ...]:
+        """Return what is around the equations of a program inside of this one."""
+        return (*self.within, Inside(self.eqn, iteration))
+
+
+class Evaluated(NamedTuple):
+    """An equation that has been evaluated.
+
+    Attributes
+    ----------
+    eqn, operands, results
+        The equation, and a value for each of its operands and results.
+    within
+        The equations around it, the outermost first.
+    entered
+        Whether the equations of a program inside of it came before it, one by one.
+    """
+
+    eqn: JaxprEqn
+    operands: list[Any]
+    results: list[Any]
+    within: tuple[Inside, ...]
+    entered: bool
+
+
+Evaluation: TypeAlias = Generator[Evaluated, None, list[Any]]
+"""Yields every equation once it is evaluated, and returns the outputs of the program."""
+
+
+class Evaluator:
+    """Runs programs equation by equation.
+
+    Parameters
+    ----------
+    entered : collection of str
+        The kinds of equations (`jaxprgen.ir.inner.Kind`) whose programs are evaluated by equation,
+        too. Any other equation is evaluated by `apply`. ``()`` enters none.
+    """
+
+    def __init__(self, entered: Collection[Kind] = ENTERED) -> None:
+        self.entered = entered
+
+    # --- Running -------------------------------------------------------------------------
+
+    def run(
+        self,
+        program: ClosedJaxpr | Jaxpr,
+        operands: Sequence[Any],
+        within: tuple[Inside, ...] = (),
+    ) -> list[Any]:
+        """Return the outputs of a program, one value for each.
+
+        Parameters
+        ----------
+        program : ClosedJaxpr or Jaxpr
+            The program.
+        operands : sequence
+            A value for each input.
+        within : tuple of Inside
+            The equations whose inner program this is, the outermost first.
+        """
+        steps = self.steps(program, operands, within)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+
+    def steps(
+        self,
+        program: ClosedJaxpr | Jaxpr,
+        operands: Sequence[Any],
+        within: tuple[Inside, ...] = (),
+    ) -> Evaluation:
+        """Run a program, and yield each equation once it is evaluated; takes what `run` takes."""
+        closed = _jax.close(program)
+        jaxpr = closed.jaxpr
+        values = dict[Any, Any](zip(jaxpr.invars, operands, strict=True))
+        for v, x in zip(jaxpr.constvars, closed.consts, strict=True):
+            values[v] = self.lift(x, v.aval)
+
+        def read(x: Any) -> Any:
+            return values[x] if type(x) is Var else self.lift(x.val, x.aval)
+
+        for eqn in jaxpr.eqns:
+            site, inputs = Site(eqn, within), [read(x) for x in eqn.invars]
+            entered = self.enters(eqn)
+            with self.guard(site):
+                if entered:
+                    results = yield from self.enter(site, inputs)
+                else:
+                    results = self.apply(site, inputs)
+            values.update(zip(eqn.outvars, results, strict=True))
+            yield Evaluated(eqn, inputs, results, within, entered)
+        return [read(x) for x in jaxpr.outvars]
+
+    # --- What subclasses override --------------------------------------------------------
+
+    def lift(self, x: Any, aval: Any) -> Any:
+        """Return the value of a constant or a literal of this type; ``x`` may be a Python
+        scalar."""
+        return x
+
+    def apply(self, site: Site, operands: list[Any]) -> list[Any]:
+        """Return the results of an equation that is not entered: here, its primitive's, on arrays.
+
+        It is evaluated outside of any trace that is going on. NaN is no error, whatever
+        ``jax_debug_nans`` says.
+        """
+        return _jax.eval_eqn(site.eqn, operands)
+
+    def enters(self, eqn: JaxprEqn) -> bool:
+        """Return whether the program inside an equation is evaluated by equation."""
+        holder = holder_of(eqn)
+        return holder is not None and holder.kind in self.entered
+
+    def guard(self, site: Site) -> AbstractContextManager[Any]:
+        """Return a context manager around the evaluation of an equation: to add its place to
+        errors."""
+        return nullcontext()
+
+    def choices(self, x: Any) -> Sequence[int]:
+        """Return the integers that a scalar may be: it selects a branch, or says whether a loop
+        goes on.
+
+        False and true are 0 and 1. If there are several, each way is gone, and `join` takes the
+        results.
+        """
+        return (int(x),)
+
+    def join(self, first: Any, second: Any) -> Any:
+        """Return a value for what may be either of two, where `choices` gave several integers."""
+        raise InterpretationError(
+            "A branch or a loop depends on a value that is not decided.\n"
+            "Define join(first, second): it returns a value for what may be either."
+        )
+
+    def slice(self, site: Site, x: Any, aval: Any, index: int, iteration: int) -> Any:
+        """Return one slice along the first axis of an operand of a ``scan``, of type ``aval``."""
+        with _jax.eval_context():
+            return x[index]
+
+    def stack(self, site: Site, slices: Sequence[Any], aval: Any) -> Any:
+        """Return the result of a ``scan``, of type ``aval``, whose slices these are."""
+        with _jax.eval_context():
+            return jax.numpy.stack(slices)
+
+    # --- Programs inside equations ---------------------------------------------------------
+
+    def enter(self, site: Site, operands: list[Any]) -> Evaluation:
+        """Evaluate an equation by the equations of its programs."""
+        holder = holder_of(site.eqn)
+        assert holder is not None
+        if holder.kind == "call":
+            (called,) = holder.find(site.eqn)
+            given = [operands[i] for i in called.operands]
+            return (yield from self.steps(called.program, given, site.inside()))
+        enter = {"cond": self._cond, "while": self._while, "scan": self._scan}[holder.kind]
+        return (yield from enter(site, operands))
+
+    def _cond(self, site: Site, operands: list[Any]) -> Evaluation:
+        which, *rest = operands
+        branches = [inner.program for inner in inner_programs(site.eqn)]
+        taken = sorted({min(max(i, 0), len(branches) - 1) for i in self.choices(which)})
+        found = yield from self.steps(branches[taken[0]], rest, site.inside())
+        for i in taken[1:]:
+            other = yield from self.steps(branches[i], rest, site.inside())
+            found = self._joined([found, other])
+        return found
+
+    def _while(self, site: Site, operands: list[Any]) -> Evaluation:
+        test, body = inner_programs(site.eqn)
+        condition, step = _jax.close(test.program), _jax.close(body.program)
+        of_test = len(test.operands) - len(body.results)
+        first = of_test + len(body.operands) - len(body.results)
+        for_test, for_body, carry = operands[:of_test], operands[of_test:first], operands[first:]
+        if is_batched(site.eqn):
+            condition, step = _for_all_lanes(condition, step, of_test)
+            for_body = operands[:first]
+        undecided, ends = 0, list[list[Any]]()
+        for i in itertools.count():
+            within = site.inside(i)
+            (goes_on,) = yield from self.steps(condition, [*for_test, *carry], within)
+            choices = self.choices(goes_on)
+            if 0 in choices:
+                ends = [self._joined([*ends, carry])]
+            if not any(choices):
+                break
+            undecided += len(choices) > 1
+            if undecided > UNDECIDED:
+                raise InterpretationError(
+                    f"After {UNDECIDED} iterations it is still not decided whether this loop "
+                    "goes on.\nBound the number of its iterations, as lax.fori_loop does."
+                )
+            carry = yield from self.steps(step, [*for_body, *carry], within)
+        return ends[0]
+
+    def _scan(self, site: Site, operands: list[Any]) -> Evaluation:
+        eqn = site.eqn
+        constant_count, carry_count = _jax.scan_counts(eqn)
+        first, length = constant_count + carry_count, eqn.params["length"]
+        constants, carry, arrays = (
+            operands[:constant_count],
+            operands[constant_count:first],
+            operands[first:],
+        )
+        types: list[Any] = [v.aval for v in eqn.outvars[carry_count:]]
+        if not length:
+            return [*carry, *(self.lift(np.empty(t.shape, t.dtype), t) for t in types)]
+        of_arrays = [x.aval for x in eqn.invars[first:]]
+        slices: list[list[Any]] = [[]] * length
+        for i in range(length):
+            index = length - 1 - i if eqn.params["reverse"] else i
+            given = [
+                self.slice(site, x, aval, index, i)
+                for x, aval in zip(arrays, of_arrays, strict=True)
+            ]
+            outputs = yield from self.steps(
+                eqn.params["jaxpr"], [*constants, *carry, *given], site.inside(i)
+            )
+            carry, slices[index] = outputs[:carry_count], outputs[carry_count:]
+        columns = zip(*slices, strict=True)
+        return [*carry, *(self.stack(site, x, t) for x, t in zip(columns, types, strict=True))]
+
+    def _joined(self, results: Sequence[list[Any]]) -> list[Any]:
+        return [functools.reduce(self.join, column) for column in zip(*results, strict=True)]
+
+
+def is_batched(eqn: JaxprEqn) -> bool:
+    """Return whether a ``while`` has a condition per lane, as `jax.vmap` makes them."""
+    return bool(_jax.close(eqn.params["cond_jaxpr"]).out_avals[0].shape)
+
+
+def _for_all_lanes(
+    test: ClosedJaxpr, body: ClosedJaxpr, of_test: int
+) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Return the condition and the body of an equal loop with one condition for all lanes.
+
+    It goes on while any lane does; the body, which also takes the constants of the condition,
+    leaves the lanes that are done as they are.
+    """
+    b = Builder(test.in_avals)
+    (goes_on,) = b.inline(test, b.inputs)
+    any_goes_on = b.build([lax.reduce_or(b, goes_on, range(len(goes_on.aval.shape)))])
+
+    b = Builder([*test.in_avals[:of_test], *body.in_avals])
+    carries = len(body.out_avals)
+    carry = list(b.inputs[len(b.inputs) - carries :])
+    (goes_on,) = b.inline(test, [*b.inputs[:of_test], *carry])
+    pairs = zip(carry, b.inline(body, list(b.inputs[of_test:])), strict=True)
+    lanes = range(len(goes_on.aval.shape))
+    chosen = [
+        lax.select_n(b, lax.broadcast_in_dim(b, goes_on, old.aval.shape, lanes), old, new)
+        for old, new in pairs
+    ]
+    return any_goes_on, b.build(chosen)

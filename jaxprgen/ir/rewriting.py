@@ -1,0 +1,173 @@
+"""Rewriting: apply a change to a program and to those inside its equations, the innermost first."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Container, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen.ir.inner import holder_of, with_programs
+from jaxprgen.ir.liveness import are_same, live_equations
+from jaxprgen.ir.programs import alike, assembled, verify
+
+Change: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
+
+
+def each_program(closed: ClosedJaxpr, change: Change) -> ClosedJaxpr:
+    """Apply a change to a program and to those inside its equations, the innermost first.
+
+    Each program is changed once, however often it is called. Programs under ``shard_map`` are left
+    alone: their types depend on a mesh that is not set here.
+
+    Parameters
+    ----------
+    closed : ClosedJaxpr
+        The program.
+    change : callable
+        ``change(program)`` returns a program with the same inputs and with outputs of the same
+        types, or the program it was given.
+
+    Returns
+    -------
+    ClosedJaxpr
+        The changed program, verified; the one that was given if nothing changes.
+    """
+    found = _Changing(change).program(closed)
+    if found is not closed:
+        verify(found)
+    return found
+
+
+def rewritten(
+    closed: ClosedJaxpr,
+    primitives: Container[str],
+    rule: Callable[[JaxprEqn], Sequence[JaxprEqn] | None],
+) -> ClosedJaxpr:
+    """Replace equations of some primitives, in a program and in those inside its equations.
+
+    Parameters
+    ----------
+    closed : ClosedJaxpr
+        The program.
+    primitives : container of str
+        The names of the primitives.
+    rule : callable
+        ``rule(eqn)`` returns equations that bind the same variables, or None to keep the equation.
+        Programs inside the equation are rewritten already, and dead code is removed before and
+        after, including carries of loops that are not read.
+
+    Returns
+    -------
+    ClosedJaxpr
+        The rewritten program; the one that was given if no equation was replaced.
+    """
+
+    def change(program: ClosedJaxpr) -> ClosedJaxpr:
+        if not any(eqn.primitive.name in primitives for eqn in program.jaxpr.eqns):
+            return program
+        live, _ = live_equations(program.jaxpr.eqns, program.jaxpr.outvars)
+        found = [(e, rule(e) if e.primitive.name in primitives else None) for e in live]
+        if all(new is None for _, new in found):
+            return program
+        equations = [e for old, new in found for e in ([old] if new is None else new)]
+        return with_equations(program, equations)
+
+    return each_program(closed, change)
+
+
+def with_equations(
+    closed: ClosedJaxpr,
+    equations: Sequence[JaxprEqn],
+    outputs: Sequence[Any] | None = None,
+    more: Mapping[Any, Any] = MappingProxyType({}),
+) -> ClosedJaxpr:
+    """Return a program with other equations, without the dead ones.
+
+    Parameters
+    ----------
+    closed : ClosedJaxpr
+        The program.
+    equations : sequence of JaxprEqn
+        The equations, in order.
+    outputs : sequence of atoms, optional
+        Other outputs, of the same types.
+    more : mapping of Var to value
+        Constants beside those of the program.
+    """
+    jaxpr = closed.jaxpr
+    outputs = list(jaxpr.outvars if outputs is None else outputs)
+    kept, live = live_equations(equations, outputs)
+    constants = [*zip(jaxpr.constvars, closed.consts, strict=True), *more.items()]
+    constants = [(v, x) for v, x in constants if v in live]
+    return assembled(closed, kept, outputs=outputs, constants=constants)
+
+
+def without_values(
+    closed: ClosedJaxpr, variables: Sequence[Any], changes: Sequence[Change]
+) -> ClosedJaxpr:
+    """Apply changes in turn that must not rely on the values of some constants.
+
+    Parameters
+    ----------
+    closed : ClosedJaxpr
+        The program.
+    variables : sequence
+        These constants, by identity: their values differ each time the program runs. To the changes
+        they are inputs.
+    changes : sequence of callables
+        The changes, as for `each_program`.
+    """
+    if not variables:
+        return functools.reduce(lambda program, change: change(program), changes, closed)
+    kept = {id(x) for x in variables}
+    pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    held = [(v, x) for v, x in pairs if id(x) in kept]
+    inputs, count = [*closed.jaxpr.invars, *(v for v, _ in held)], len(closed.jaxpr.invars)
+    others = [(v, x) for v, x in pairs if id(x) not in kept]
+    found = assembled(closed, closed.jaxpr.eqns, inputs=inputs, constants=others)
+    for change in changes:
+        found = change(found)
+    inputs, jaxpr = found.jaxpr.invars, found.jaxpr
+    held = list(zip(inputs[count:], (x for _, x in held), strict=True))
+    others = list(zip(jaxpr.constvars, found.consts, strict=True))
+    return assembled(
+        closed,
+        jaxpr.eqns,
+        inputs=inputs[:count],
+        outputs=jaxpr.outvars,
+        constants=[*held, *others],
+    )
+
+
+class _Changing:
+    """Applies a change to each program once."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._programs: dict[int, tuple[Any, Any]] = {}
+
+    def program(self, program: Any) -> Any:
+        """Return the changed program, or the one that was given if nothing changes."""
+        known = self._programs.get(id(program))
+        if known is None:
+            known = self._programs[id(program)] = program, self._changed(program)
+        return known[1]
+
+    def _changed(self, program: Any) -> Any:
+        closed = _jax.close(program)
+        equations = [self._inside(eqn) for eqn in closed.jaxpr.eqns]
+        if not are_same(equations, closed.jaxpr.eqns):
+            closed = with_equations(closed, equations)
+        found = self._change(closed)
+        if found.jaxpr is _jax.open_jaxpr(program):
+            return program
+        return alike(program, found)
+
+    def _inside(self, eqn: JaxprEqn) -> JaxprEqn:
+        holder = holder_of(eqn)
+        if holder is None or holder.kind == "shard_map":
+            return eqn
+        return with_programs(eqn, [self.program(x.program) for x in holder.find(eqn)])

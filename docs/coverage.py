@@ -1,7 +1,7 @@
-"""Writes docs/coverage.md: what becomes of every Op of Aesara's.
+"""Write docs/coverage.md, the table of all Ops of Aesara and how each one is handled.
 
-``python docs/coverage.py`` compiles the examples of tests/catalogue at every dtype that they take,
-compares what is computed with Aesara's Python linker, and writes how each Op is handled.
+``python docs/coverage.py`` compiles the examples of tests/catalogue at every dtype that they take
+and compares the results with those of Aesara's Python linker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
-importlib.import_module("conftest")  # Settles the environment, before anything else.
+importlib.import_module("conftest")  # Sets up the environment; comes first.
 
 import aesara  # noqa: E402
 from aesara.graph.op import Op  # noqa: E402
@@ -39,44 +39,48 @@ from jaxprgen.lowering.registry import find_rule  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"
 ELSEWHERE = ("aesara.misc", "aesara.bin", "aesara.d3viz")
-"""Modules without Ops. The first runs benchmarks when it is imported."""
+"""Modules to skip: they define no Ops, and the first runs benchmarks when it is imported."""
 
 HEAD = """\
 # Coverage
 
-Every Op class of Aesara's, and what becomes of it. `python docs/coverage.py` writes this page: it
-compiles an example or more of each Op, takes how the Op is handled from the report on the program,
-and compares the results with those of Aesara's Python linker. The tests do the same, and fail
-where this page is not what it would be written as. They do so on each of the stacks that are
-supported, so that every row holds on all of them.
+This page lists every Op class of Aesara and how jaxprgen handles it. `python docs/coverage.py`
+writes the page: it compiles at least one example of each Op, reads from the report how the Op is
+handled, and compares the results with those of Aesara's Python linker. The tests do the same on
+every supported stack, and fail if this page is out of date.
 
-An Op is *emitted* as equations; or *staged*: JAX traced a routine that has no primitive; or *called
-back*: it has no rule, and its Python implementation runs on the host where
-`compile(..., fallback="callback")` asks for it; or *free*: it costs no equation; or *folded*: it is
-computed while emitting; or *refused*, with an error that says why. An Op that is handled is refused
-in some cases where its row says so; the sums below count it as handled. *Not built* are Ops of
-which Aesara itself makes no node.
+| handled | meaning |
+| --- | --- |
+| emitted | becomes equations |
+| staged | JAX traces a routine, because no primitive fits |
+| called back | has no rule; runs in Python on the host with `compile(..., fallback="callback")` |
+| free | costs no equation |
+| folded | is computed while the program is built |
+| refused | is an error that says why |
+| not built | Aesara itself cannot build a node of it |
 
-The dtypes are those of the operands with which results are compared: the ones for which Aesara's
-Python implementation computes something, of floats and complex numbers where a whole result would
-only be a cut off one. There are none where an Op has no Python implementation that works.
+The column *Refused* lists the cases that are refused of an Op that is otherwise handled; the sums
+below count such an Op as handled. The column *dtypes* lists the dtypes of operands for which
+results are compared: those for which Aesara's Python implementation computes a result. It leaves
+out floats and complex numbers whose results Aesara would truncate to integers. It is empty if an
+Op has no working Python implementation.
 """
 
 
 class Row(NamedTuple):
-    """An Op: what becomes of its examples, and at which dtypes."""
+    """An Op, and how each of its examples is handled at which dtypes."""
 
     op: type
     found: list[tuple[str, dict[Outcome, list[str]]]]
 
     @property
     def hows(self) -> list[str]:
-        """All that becomes of it."""
+        """The ways in which the examples are handled, in the order of the page."""
         found = {outcome.how for _, outcomes in self.found for outcome in outcomes}
         return sorted(found, key=HOW.index)
 
     def cells(self) -> Iterator[str]:
-        """The Op, its module, how it is handled, at which dtypes, and what is refused."""
+        """Yield the cells of the row: Op, module, handled, dtypes, refused."""
         handled = [how for how in self.hows if how != "refused"]
         dtypes = {
             dtype
@@ -100,14 +104,14 @@ class Row(NamedTuple):
 
 
 def every_op() -> set[type]:
-    """The classes of Ops of all modules that can be imported here."""
+    """Return the Op classes of all modules that can be imported here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for module in pkgutil.walk_packages(aesara.__path__, "aesara.", onerror=lambda _: None):
             if not module.name.startswith(ELSEWHERE):
                 try:
                     importlib.import_module(module.name)
-                except Exception:  # Without a C compiler, or what else it needs.
+                except Exception:  # It needs a C compiler or another library.
                     continue
     found: set[type] = set()
     pending = Op.__subclasses__()
@@ -120,12 +124,12 @@ def every_op() -> set[type]:
 
 
 def _is_in_module(kind: type) -> bool:
-    """Whether a class is what its module has; others make classes in the name of modules."""
+    """Return whether the module itself has the class; functions make classes in its name, too."""
     return "." in kind.__qualname__ or hasattr(sys.modules[kind.__module__], kind.__name__)
 
 
 def outcomes_of(example: Example) -> dict[Outcome, list[str]]:
-    """What becomes of an example, and the dtypes with which results can be compared."""
+    """Return how an example is handled, with the dtypes at which results are compared."""
     cases = [case for dtype in example.dtypes if (case := case_of(example, dtype))]
     if not cases:
         return {Outcome("not built"): []}
@@ -141,12 +145,12 @@ def outcomes_of(example: Example) -> dict[Outcome, list[str]]:
 
 
 def rows() -> dict[str, list[Row]]:
-    """The rows of each family.
+    """Return the rows of each family.
 
     Raises
     ------
     LookupError
-        There is an Op with a rule, or of a family of its own, of which there is no example.
+        An Op has a rule, or belongs to no family, and has no example.
     """
     families: dict[str, list[Row]] = {}
     seen: set[type] = set()
@@ -181,7 +185,7 @@ GROUPS = {
 
 
 def written(dtypes: Iterable[str]) -> str:
-    """Dtypes by their groups, where those are complete."""
+    """Write dtypes as text, complete groups by their names."""
     given = set(dtypes)
     if given == set(DTYPES):
         return "all"
@@ -192,14 +196,14 @@ def written(dtypes: Iterable[str]) -> str:
 
 
 def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
-    """A table."""
+    """Write a table in Markdown."""
     head = list(head)
     all_lines = [head, ["---"] * len(head), *map(list, lines)]
     return "".join(f"| {' | '.join(line)} |\n" for line in all_lines)
 
 
 def page(families: dict[str, list[Row]]) -> str:
-    """The page that shows these rows."""
+    """Write the page."""
     counts = {
         family: collections.Counter(row.hows[0] for row in found)
         for family, found in families.items()
@@ -215,15 +219,16 @@ def page(families: dict[str, list[Row]]) -> str:
         parts.append(f"## {family}\n\n{table(head, (row.cells() for row in found))}")
     short = [f"- `{op}`: {where}\n" for op, found in sorted(SHORTFALLS.items()) for where in found]
     parts.append(
-        "## Where special functions fall short\n\n"
-        "Elsewhere their relative error in double precision is below 1e-10, near a zero that of "
-        "the values around it.\n\n" + ("".join(short) or "- Nowhere that is recorded.\n")
+        "## Accuracy of special functions\n\n"
+        "In double precision, the relative error is below 1e-10; near a zero of a function, this "
+        "holds relative to the values around it. The exceptions are:\n\n"
+        + ("".join(short) or "- None is known.\n")
     )
     return "\n".join(parts)
 
 
 def compare_all() -> None:
-    """All examples at all their dtypes; `AssertionError` names what differs."""
+    """Compare all examples at all their dtypes; an `AssertionError` names a difference."""
     for examples in FAMILIES.values():
         for example in examples:
             for dtype in example.dtypes:

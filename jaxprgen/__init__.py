@@ -7,14 +7,14 @@ from jaxprgen import _aesara as _aesara  # isort: split  # Before anything impor
 from jaxprgen import inspect as inspect
 from jaxprgen.aesara.check import check
 from jaxprgen.aesara.random import samples
+from jaxprgen.api import compile, function, jaxpr_as_fun, transform
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.inspect import debug, pretty
 from jaxprgen.interpreters import Interpreter
 from jaxprgen.lowering.registry import lowers
-from jaxprgen.runtime.compiled import CompiledFunction, compile, jaxpr_as_fun
+from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.linker import JaxprLinker, JaxprMode
-from jaxprgen.runtime.stateful import StatefulFunction, function
-from jaxprgen.runtime.transform import transform
+from jaxprgen.runtime.state import StatefulFunction
 
 __version__ = "0.1.0"
 

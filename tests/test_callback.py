@@ -218,5 +218,5 @@ def test_a_shape_that_cannot_be_told_is_told():
 
 
 def test_another_fallback_is_none():
-    with pytest.raises(errors.ArgumentTypeError, match="not 'loop'"):
+    with pytest.raises(errors.ArgumentTypeError, match="got 'loop'"):
         jaxprgen.compile([x], x, fallback="loop")

@@ -267,9 +267,10 @@ def keys(inputs, outputs, args):
     """The names of the variables on whose values a program for these arguments depends."""
     f = jaxprgen.compile(inputs, outputs)
     f.jaxpr(*args)
-    (family,) = f._specializer._families.values()
+    needs = [*f._specializer._needs._entries.values()]
     declared = [*f._plan.inputs, *f._plan.shared]
-    return [declared[i].name for i in sorted({*family.deciding, *family.asked})]
+    positions = {i for need in needs for i in (*need.static, *need.deciding)}
+    return [declared[i].name for i in sorted(positions)]
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import os
 import re
@@ -179,28 +178,13 @@ def test_a_call_binds_a_constant_number_of_times(monkeypatch):
 
 
 @pytest.mark.parametrize("size", [3, 1 << 17])
-def test_a_call_with_arrays_of_jax_runs_no_python(size):
-    """From the third call on; of others it does, and finds what is wrong. Large data or not."""
+def test_a_call_finds_what_is_wrong_after_others_that_were_right(size):
+    """Large data or not."""
     data = at.constant(np.arange(float(size)))
     f = jaxprgen.compile([x, y], [x + y + at.sum(data * x[0]), y])
     arrays = jnp.ones(3), jnp.arange(3.0)
-    frames = []
-
-    def calls(function):
-        frames.clear()
-        sys.setprofile(lambda frame, event, _: event == "call" and frames.append(frame.f_code))
-        try:
-            return function(), len(frames)
-        finally:
-            sys.setprofile(None)
-
-    first, _ = f(*arrays), f(*arrays)
-    again, count = calls(lambda: f(*arrays))
-    assert count == 1  # That of the lambda.
-    assert_same(again[0], np.asarray(first[0]))
-    for changed in (lambda: f(np.ones(3), np.ones(3)), lambda: f(jnp.ones(2), jnp.ones(2))):
-        changed()
-        assert calls(lambda: f(*arrays))[1] == 1
+    first = f(*arrays)
+    assert_same(f(*arrays)[0], np.asarray(first[0]))
     with pytest.raises(TypeError, match="takes 2 arguments, but 1 was given"):
         f(arrays[0])
     with pytest.raises(TypeError, match="unexpected keyword argument 'y'"):
@@ -221,7 +205,6 @@ def test_a_function_that_nothing_refers_to_is_gone():
         f(argument)
     found = weakref.ref(f)
     del f
-    gc.collect()
     assert found() is None
 
 

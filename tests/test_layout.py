@@ -18,6 +18,7 @@ LAYERS = [
     ["lowering", "passes"],
     ["aesara"],
     ["runtime"],
+    ["api"],
     ["tools"],
     ["interpreters"],
     ["__main__", "inspect"],
@@ -26,7 +27,7 @@ LAYERS = [
 RANK = {group: rank for rank, groups in enumerate(LAYERS) for group in groups}
 INTERNALS_OF_JAX = ("jax._src", "jax.extend", "jaxlib")
 GRAPH_LIBRARIES = ("aesara", "pytensor", "theano")
-KNOW_GRAPH_LIBRARIES = {"_aesara", "aesara", "runtime", "tools"}
+KNOW_GRAPH_LIBRARIES = {"_aesara", "aesara", "runtime", "api", "tools"}
 
 
 def is_within(name: str, packages) -> bool:
@@ -115,12 +116,12 @@ def test_a_wrong_import_is_seen(module, source):
         ("emit.shape", "from jaxprgen import emit, ir\nfrom jaxprgen.emit.values import Value"),
         ("aesara.math", "import aesara\nfrom jaxprgen.lowering.registry import lowers"),
         ("runtime.report", "from jaxprgen.runtime.specialize import Cache"),
-        ("runtime.stateful", "import aesara\nfrom jaxprgen.runtime.compiled import compile"),
+        ("runtime.state", "import aesara\nfrom jaxprgen.runtime.compiled import compile"),
         ("_jax", "import jax.extend\nfrom jax._src import core"),
-        ("__init__", "from jaxprgen import _aesara\nfrom jaxprgen.runtime import stateful"),
+        ("__init__", "from jaxprgen import _aesara\nfrom jaxprgen.runtime import state"),
     ],
 )
 def test_a_right_import_is_not(module, source):
     names = {"_jax", "_aesara", "ir", "ir.programs", "emit", "emit.values", "lowering.registry"}
-    modules = names | {"runtime.specialize", "runtime.compiled", "runtime.stateful"}
+    modules = names | {"runtime.specialize", "runtime.compiled", "runtime.state"}
     assert complaints(module, source, modules) == []

@@ -18,7 +18,7 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError, StateError, UnsupportedOpError
-from jaxprgen.runtime.cells import key_of, with_key
+from jaxprgen.runtime.state import key_of, with_key
 
 PYTHON = Mode("py", None)
 MODES = {

@@ -161,6 +161,6 @@ def test_what_is_no_option_by_its_type(options, shown):
         with pytest.raises(ArgumentTypeError) as caught:
             make(options)
         assert str(caught.value) == (
-            "compiler_options are names of XLA's options and values that are text, numbers or "
-            f"booleans, not {shown}."
+            "compiler_options maps names of XLA options to strings, numbers or booleans; got "
+            f"{shown}."
         )

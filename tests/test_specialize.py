@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import aesara
 import aesara.tensor as at
@@ -15,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.runtime.compiled import CacheInfo
+from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
 
 x, y = at.dvectors("x", "y")
 n = at.lscalar("n")
@@ -41,15 +43,55 @@ def misses(f, *calls):
 
 def test_the_cache_counts_and_is_cleared():
     f = compiled()
-    assert f.cache_info() == CacheInfo(misses=0, currsize=0)
+    assert f.cache_info() == CacheInfo(hits=0, misses=0, maxsize=MOST_PROGRAMS, currsize=0)
     f(ONES, 1)
     f(2 * ONES, 2)
+    f(jnp.ones(3), np.int64(1))
     f(np.ones(4), 1)
-    assert f.cache_info() == CacheInfo(misses=2, currsize=2)
+    assert f.cache_info() == CacheInfo(hits=2, misses=2, maxsize=MOST_PROGRAMS, currsize=2)
     f.cache_clear()
-    assert f.cache_info() == CacheInfo(misses=0, currsize=0)
+    assert f.cache_info() == CacheInfo(hits=0, misses=0, maxsize=MOST_PROGRAMS, currsize=0)
     assert_same(f(ONES, 1), 3 * ONES)
-    assert f.cache_info() == CacheInfo(misses=1, currsize=1)
+    assert f.cache_info() == CacheInfo(hits=0, misses=1, maxsize=MOST_PROGRAMS, currsize=1)
+
+
+def test_the_program_used_least_recently_is_dropped(monkeypatch):
+    monkeypatch.setattr("jaxprgen.runtime.specialize.MOST_PROGRAMS", 2)
+    f = compiled()
+    calls = [lambda k=k: f(np.ones(k), 1) for k in range(1, 4)]
+    assert misses(f, calls[0], calls[1], calls[0], calls[2]) == [1, 1, 0, 1]
+    assert f.cache_info().currsize == f.cache_info().maxsize == 2
+    assert misses(f, calls[0], calls[1]) == [0, 1]
+    g = jaxprgen.compile([x, n], at.tile(x[:1], n))  # The same for values that decide shapes.
+    calls = [lambda k=k: g(ONES, k) for k in range(1, 4)]
+    assert misses(g, calls[0], calls[1], calls[0], calls[2], calls[0], calls[1]) == [
+        1,
+        1,
+        0,
+        1,
+        0,
+        1,
+    ]
+
+
+def test_a_program_that_is_dropped_is_freed(monkeypatch):
+    """And with it what XLA made of it, and at last its data on the device."""
+    monkeypatch.setattr("jaxprgen.runtime.specialize.MOST_PROGRAMS", 2)
+    data = at.constant(np.arange(1.0, 2.0**17))
+    f = jaxprgen.compile([x], x + at.sum(at.tanh(data * x[0])))
+    for size in (1, 2):
+        f(np.ones(size))
+    first, second = (weakref.ref(f.program([np.ones(size)])) for size in (1, 2))
+    on_device = weakref.ref(first()._constants[0])
+    assert second()._constants[0] is on_device()
+    executables = len(jax.devices()[0].client.live_executables())
+    f(np.ones(3))
+    gc.collect()
+    assert (first(), second() is None) == (None, False)
+    assert len(jax.devices()[0].client.live_executables()) <= executables
+    f.cache_clear()
+    gc.collect()
+    assert second() is on_device() is None
 
 
 def test_every_way_to_a_program_finds_the_same_one():
@@ -165,7 +207,7 @@ def test_what_failed_is_not_kept():
     for _ in range(2):
         with pytest.raises(jaxprgen.JaxprGenError):
             f(ONES, np.ones(2))
-    assert f.cache_info() == CacheInfo(0, 0)
+    assert f.cache_info().currsize == f.cache_info().misses == 0
 
 
 # --- Threads ------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,27 +14,21 @@ from jax._src import debugging as _debugging
 from jax._src import random as _random
 from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
-from jax._src.lax import special as _special
 from jax._src.lax.control_flow import loops as _loops
 from jax.extend.core import JaxprEqn, Primitive
 from jax.extend.core import primitives as _primitives
 
-from jaxprgen._jax.types import VERSION, ShapedArray
+from jaxprgen._jax.types import VERSION, ShapedArray, prng
 
 if VERSION >= (0, 12):
     from jax._src import flattree as _flattree  # type: ignore[attr-defined]
 else:
     _flattree: Any = None
 
-# A module beside `jax._src.random` before JAX 0.10, then one in it.
-_prng: Any = importlib.import_module(
-    "jax._src.prng" if VERSION < (0, 10) else "jax._src.random.prng"
-)
 _NOT_EXPORTED = {
-    "igamma_grad_a": _special.igamma_grad_a_p,
     "geqrf": _linalg.geqrf_p,
     "optimization_barrier": _lax.optimization_barrier_p,
-    "random_wrap": _prng.random_wrap_p,
+    "random_wrap": prng.random_wrap_p,
 }
 
 
@@ -59,9 +52,6 @@ _OUT_SHARDING = (
 )
 if "out_sharding" in inspect.signature(jax.lax.conv_general_dilated).parameters:
     _OUT_SHARDING |= {"conv_general_dilated"}
-
-
-PRNGKeyArray: Any = _prng.PRNGKeyArray
 
 
 def default_prng_impl() -> Any:

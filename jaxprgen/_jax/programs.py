@@ -16,7 +16,6 @@ from jax._src import source_info_util as _source_info_util
 from jax._src import util as _util
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxlib import _jax as _jaxlib  # type: ignore[attr-defined]
 
 from jaxprgen._jax.types import VERSION, Var
 
@@ -236,35 +235,3 @@ def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> str:
     """The message of a ``check`` that fails; empty if it holds."""
     error = jax.tree.unflatten(eqn.params["err_tree"], operands).get_exception()
     return str(error).removesuffix(" (`check` failed)") if error else ""
-
-
-def jit_or_else(
-    jitted: Any,
-    takes: Callable[[Sequence[Any]], bool],
-    otherwise: Callable[..., Any],
-    errors: type[Exception],
-) -> Any:
-    """A function under `jax.jit`, for what it takes; all else, and its errors, go to another.
-
-    JAX's cache, which is C++, asks once about arguments of a type, whether ``takes`` them. What
-    it takes is found there from then on, with no Python in between; the other is asked each time.
-    """
-    state = jitted.__getstate__()
-
-    def missed(*args: Any, **named: Any) -> Any:
-        if not named and takes(args):
-            with contextlib.suppress(errors):
-                return state["cache_miss"](*args)
-        return otherwise(*args, **named), None, False
-
-    return _jaxlib.pjit(
-        state["function_name"],
-        otherwise,
-        missed,
-        state["static_argnums"],
-        state["static_argnames"],
-        state["global_cache_key"],
-        state["pytree_registry"],
-        state["shard_arg_fallback"],
-        state["cache"],
-    )

@@ -11,16 +11,15 @@ import numpy as np
 from jaxprgen._jax import (
     ArrayImpl,
     PRNGKeyArray,
+    ShapedArray,
     Tracer,
     canonicalize_dtype,
     default_prng_impl,
     is_key,
+    type_of,
 )
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.lowering.graph import KEY, Input
-
-OWN_TYPES = frozenset({ArrayImpl, PRNGKeyArray})
-"""The types of arrays that JAX takes as they are, of whatever dtype."""
 
 # In this order: JAX's own class is asked in Python, whatever the array.
 _ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
@@ -73,25 +72,23 @@ def _as_array(x: Any, declared: Input) -> Any:
     return x if x.dtype == declared.dtype else _converted(x, declared)
 
 
-def are_plain(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
-    """Whether JAX can take arguments as they are: its own arrays, and NumPy's of these dtypes.
+def types_of_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> list[ShapedArray] | None:
+    """Return the avals of arguments that JAX can take as they are, or None if one may not be.
 
-    For JAX's cache tells types apart, and asks about those that it has not seen.
+    JAX can take its own arrays, and NumPy's of their inputs' dtypes. Whether they fit their inputs
+    is then a question of their avals alone.
     """
     if len(args) != len(dtypes):
-        return False
+        return None
+    types: list[ShapedArray] = []
     for x, dtype in zip(args, dtypes, strict=True):
         kind = type(x)
-        if kind in OWN_TYPES:
-            continue
-        if not (kind is np.ndarray or isinstance(x, np.generic)) or x.dtype != dtype:
-            return False
-    return True
-
-
-def are_own(args: Sequence[Any]) -> bool:
-    """Whether all are JAX's own arrays, and none counts as a Python scalar."""
-    return all(type(x) in OWN_TYPES and not x.aval.weak_type for x in args)
+        if kind is not ArrayImpl and kind is not PRNGKeyArray:
+            is_array = kind is np.ndarray or isinstance(x, np.generic)
+            if not is_array or x.dtype != dtype:
+                return None
+        types.append(type_of(x))
+    return types
 
 
 def _accept_key(x: Any) -> Any:

@@ -21,11 +21,10 @@ from jaxprgen.aesara.library import is_array
 from jaxprgen.aesara.optional import is_no_array, may_be_no_array
 from jaxprgen.aesara.state import names_of
 from jaxprgen.passes import DEFAULT, Pass
-from jaxprgen.runtime.arguments import are_plain
-from jaxprgen.runtime.cells import Cell, key_of, with_key
-from jaxprgen.runtime.compiled import CompiledFunction, calls_back
-from jaxprgen.runtime.options import CompilerOption, Options, options_of
-from jaxprgen.runtime.program import StatefulProgram
+from jaxprgen.runtime.arguments import types_of_arrays
+from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
+from jaxprgen.runtime.state import Cell, StatefulProgram, key_of, with_key
 
 
 class JaxprLinker(JAXLinker):
@@ -188,7 +187,8 @@ class JaxprFunction(Function):
         dtypes = self._dtypes
         if named or self.profile or dtypes is None:
             return super().__call__(*args, **named)
-        if are_plain(args, dtypes) or any(isinstance(x, _jax.Tracer) for x in args):
+        is_traced = any(isinstance(x, _jax.Tracer) for x in args)
+        if is_traced or types_of_arrays(args, dtypes) is not None:
             return self._rebuilt(self.vm.run(args))
         return super().__call__(*args)
 

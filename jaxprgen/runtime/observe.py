@@ -10,8 +10,8 @@ from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
 from jaxprgen.emit.deferred import Trace
 from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
 from jaxprgen.lowering.graph import Plan, Step
-from jaxprgen.runtime.options import Options
-from jaxprgen.runtime.specialize import Specialization, Specializer
+from jaxprgen.runtime.program import Options, Program
+from jaxprgen.runtime.specialize import Specializer
 
 CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
 """The primitives that call Python while the program runs."""
@@ -73,8 +73,8 @@ class Observation(NamedTuple):
         The places of the graph's inputs and outputs.
     names
         The user's names of the program's variables, where they have one of their own.
-    specialization
-        The program as it is run.
+    program
+        The program, and how it runs.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Observation(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     names: dict[Var, str]
-    specialization: Specialization
+    program: Program
 
 
 def observe(

@@ -1,136 +1,324 @@
-"""A graph as a program that keeps values from call to call."""
+"""One emitted program, the data beside it, and the ways in which it runs."""
 
 from __future__ import annotations
 
-import threading
-import time
+import functools
+import inspect
+import keyword
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import jax
-from aesara.graph.basic import Variable
+import numpy as np
 from jax.experimental import checkify
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.aesara.plan import plan_of
-from jaxprgen.errors import StateError, of_check
-from jaxprgen.runtime.cells import Cell
-from jaxprgen.runtime.compiled import CompiledFunction, jaxpr_as_fun
-from jaxprgen.runtime.options import Options
+from jaxprgen.emit.values import Array
+from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.passes import Pass
+
+CompilerOption: TypeAlias = str | bool | int | float | bytes
+"""The value of an XLA option; bytes are a profile for it."""
+
+_SMALL = 1 << 14
+"""Bytes up to which an array is a constant of the StableHLO.
+
+Each array that a call hands over instead costs the call a microsecond. Larger ones would fill the
+StableHLO and keep XLA busy.
+"""
 
 
-class StatefulProgram:
-    """A graph as a function of arguments that reads cells, and writes to some of them.
+class Options(NamedTuple):
+    """The options of a compiled function.
 
-    Parameters
+    Attributes
     ----------
-    kept
-        The variables that cells hold the values of, with these, by name.
-    updates
-        The new values of some, by name.
-    held
-        Variables that have one value for all calls, among them those kept that are not read.
+    name
+        The function's name.
+    checks
+        Whether run-time checks are part of its programs.
+    passes
+        The passes that rewrite its programs, in order.
+    compiler_options
+        Names and values of XLA options, sorted by name: equal options are equal keys of caches,
+        the one that JAX keeps on disk among them.
+    """
+
+    name: str
+    checks: bool
+    passes: tuple[Pass, ...]
+    compiler_options: tuple[tuple[str, CompilerOption], ...]
+
+    def jit(self, function: Any, donated: Sequence[int] = ()) -> Any:
+        """Return ``jax.jit`` of a function; the memory of ``donated`` arguments is reused."""
+        options = dict(self.compiler_options) or None
+        return jax.jit(function, donate_argnums=donated, compiler_options=options)
+
+
+def options_of(
+    name: str,
+    checks: bool,
+    passes: Sequence[Pass],
+    compiler_options: Mapping[Any, Any] | None,
+) -> Options:
+    """Return the options that a user gives.
 
     Raises
     ------
-    StateError
-        It is to update something inside of a function that JAX transforms.
-    JaxprGenError
-        With ``checks``: of the kind that the check is about. Nothing is updated then.
+    ArgumentTypeError
+        An XLA option has a type that no option has. XLA itself refuses unknown names.
+    """
+    given = dict(compiler_options or {})
+    for option, value in given.items():
+        if not (isinstance(option, str) and isinstance(value, CompilerOption)):
+            raise ArgumentTypeError(
+                "compiler_options maps names of XLA options to strings, numbers or booleans; got "
+                f"{option!r}: {value!r}."
+            )
+    return Options(name, checks, tuple(passes), tuple(sorted(given.items())))
+
+
+def calls_back(fallback: str) -> bool:
+    """Return whether the option ``fallback`` asks for callbacks."""
+    if fallback not in ("error", "callback"):
+        raise ArgumentTypeError(f'fallback must be "error" or "callback", got {fallback!r}.')
+    return fallback == "callback"
+
+
+class Program:
+    """One program, emitted for one kind of arguments.
+
+    Its hidden arguments come before the arguments of a call: constants too large for the
+    StableHLO, which stay on the device, and the values of shared variables.
+
+    Parameters
+    ----------
+    closed
+        The program. Its inputs are the arguments; its constants are data known while emitting.
+    shared
+        The arrays among the constants that stand for the values of shared variables.
+    options
+        The options of the compiled function.
+    store
+        The arrays on the device that programs of one function share.
+    values
+        The value of each variable of the plan, by place, if the program is observed.
+    seconds
+        The time that emitting took, and the passes, by these names.
     """
 
     def __init__(
         self,
-        inputs: Sequence[Variable],
-        outputs: Sequence[Variable],
-        kept: Mapping[str, tuple[Variable, Cell]],
-        updates: Mapping[str, Variable],
+        closed: ClosedJaxpr,
+        shared: Sequence[Array],
         options: Options,
-        callbacks: bool,
-        held: Mapping[Variable, Any] | None = None,
+        store: Store,
+        values: Sequence[Any] | None,
+        seconds: Mapping[str, float],
     ) -> None:
-        start = time.perf_counter()
-        self._name, self._options = options.name, options
-        self._cells = {n: cell for n, (_, cell) in kept.items()}
-        read = {n: v for n, (v, _) in kept.items() if v not in (held or {})}
-        self._read = {n: self._cells[n] for n in read}
-        self._updated = [n for n in kept if n in updates]
-        self._count = len(outputs)
-        plan = plan_of(
-            [*read.values(), *inputs],
-            [*outputs, *(updates[n] for n in self._updated)],
-            callbacks=callbacks,
-            states=True,
-            held=held,
+        self.closed_jaxpr = closed
+        self.values = values
+        self.seconds = seconds
+        self._options = options
+        self._store = store
+        position = {id(array): i for i, array in enumerate(shared)}
+        # Shared variables last, so that equal programs look the same to JAX's caches.
+        hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
+        self._large = [c for c in constants if id(c) not in position and not _is_small(c)]
+        self._call = _Call(
+            _jax.jit_params(hoisted, options.name),
+            tuple(
+                position[id(c)] if id(c) in position else _narrow(c) if _is_small(c) else None
+                for c in constants
+            ),
+            len(self._large),
+            len(shared),
+            signature(hoisted.jaxpr.debug_info.arg_names[len(constants) :]),
         )
-        seconds = time.perf_counter() - start
-        donated = [i for i, n in enumerate(read) if n in updates]
-        self.compiled = CompiledFunction(plan, options, seconds)
-        self._checked: dict[int, tuple[ClosedJaxpr, Any]] | None = {} if options.checks else None
-        self._donating = (
-            CompiledFunction(plan, options, seconds, donated)
-            if donated and not options.checks
-            else self.compiled
-        )
-        self._lock = threading.Lock()
+        self._jitted: dict[tuple[int, ...], Any] = {}
+
+    def run(
+        self, operands: Sequence[Any], shared: Sequence[Any], donated: tuple[int, ...] = ()
+    ) -> Any:
+        """Run the program on arrays: one result alone, several as a tuple.
+
+        Parameters
+        ----------
+        operands
+            The arguments.
+        shared
+            The values of all shared variables, on the device.
+        donated
+            The positions of arguments whose memory JAX may reuse for results.
+        """
+        return self._jit(donated)(*self._constants, *shared, *operands)
+
+    def bind(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+        """Record the program as one ``jit`` equation in the trace of the operands' tracers."""
+        params = {**self._call.params, "compiler_options_kvs": self._options.compiler_options}
+        return _bind(params, [*self._call.hidden([*self._constants, *shared]), *operands])
+
+    def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
+        """Return JAX's lowered form of `run`; operands may be `jax.ShapeDtypeStruct`."""
+        hidden = [
+            jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype))
+            for x in (*self._large, *shared)
+        ]
+        return self._jit(()).lower(*hidden, *operands)
+
+    @functools.cached_property
+    def checked(self) -> Any:
+        """The program under ``jax.jit`` that returns the error its checks find, and its results.
+
+        It takes the arguments alone, so it is for programs without shared variables.
+        """
+        call, constants = self._call, self._constants
+
+        def bound(*operands: Any) -> list[Any]:
+            return _bind(call.params, [*call.hidden(constants), *operands])
+
+        return self._options.jit(checkify.checkify(bound, errors=checkify.user_checks))
+
+    @functools.cached_property
+    def _constants(self) -> list[Any]:
+        self._held = self._store.hold(self._large)
+        return [held.on_device for held in self._held]
+
+    def _jit(self, donated: tuple[int, ...]) -> Any:
+        found = self._jitted.get(donated)
+        if found is not None:
+            return found
+        call, name = self._call, self._options.name
+
+        def program(*given: Any) -> Any:
+            return as_given(call.run(given))
+
+        program.__name__ = program.__qualname__ = name
+        program.__signature__ = call.signature  # type: ignore[attr-defined]
+        before = call.constants + call.shared
+        jitted = self._options.jit(program, [before + i for i in donated])
+        return self._jitted.setdefault(donated, jitted)
+
+
+class _Call(NamedTuple):
+    """How a program is called, apart from the `Program`, which JAX's caches then do not keep alive.
+
+    Attributes
+    ----------
+    params
+        The parameters of its ``jit`` equation.
+    sources
+        Where each hidden operand of the equation comes from: the position of a shared variable, a
+        small array itself, or None for the next of the large constants.
+    constants, shared
+        How many large constants and shared variables there are.
+    arguments
+        The signature of the other arguments.
+    """
+
+    params: dict[str, Any]
+    sources: tuple[Any, ...]
+    constants: int
+    shared: int
+    arguments: inspect.Signature
 
     @property
-    def kept(self) -> list[str]:
-        """The names of what is kept."""
-        return list(self._cells)
+    def signature(self) -> inspect.Signature:
+        """The signature of all arguments, for JAX's messages."""
+        names = [f"constant_{i}" for i in range(self.constants)]
+        names += [f"shared_{i}" for i in range(self.shared)]
+        return signature([*names, *self.arguments.parameters])
 
-    def __call__(self, operands: Sequence[Any]) -> list[Any]:
-        """The outputs for arguments; what is new is written."""
-        if self._updated and (
-            any(isinstance(x, _jax.Tracer) for x in operands) or not _jax.trace_state_clean()
-        ):
-            raise StateError(
-                f"{self._name} updates {', '.join(self._updated)}, which it cannot do inside of "
-                "a function that JAX transforms.\n"
-                f"Call outputs, state = {self._name}.pure(state, ...) there; the state to begin "
-                f"with is {self._name}.state()."
-            )
-        if not self._cells:
-            return self._results(operands)
-        with self._lock:
-            state = [cell.read() for cell in self._read.values()]
-            results = self._results([*state, *operands])
-            for n, value in zip(self._updated, results[self._count :], strict=True):
-                self._cells[n].write(value)
-        return results[: self._count]
+    def hidden(self, given: Sequence[Any]) -> list[Any]:
+        """Return the hidden operands, from the large constants and then the shared variables."""
+        rest = iter(given)
+        return [
+            next(rest) if s is None else given[self.constants + s] if isinstance(s, int) else s
+            for s in self.sources
+        ]
 
-    def _results(self, operands: Sequence[Any]) -> list[Any]:
-        """What the program gives; what its checks find is raised."""
-        if self._checked is None:
-            return self._donating.results(*operands)
-        closed = self.compiled.jaxpr(*operands)
-        if id(closed) not in self._checked:
-            self._checked[id(closed)] = closed, _checking(closed, self._options)
-        _, run = self._checked[id(closed)]
-        error, results = run(*self.compiled.accepted(operands))
-        found = error.get()
-        if found is not None:
-            raise of_check(found)
-        return results
+    def run(self, given: Sequence[Any]) -> list[Any]:
+        """Run the program on all arguments; JAX calls this to trace it.
 
-    def pure(
-        self, state: Mapping[str, Any], operands: Sequence[Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """The outputs for arguments and a state, and the new state; nothing is written."""
-        if set(state) != set(self._read):
-            own, given = (", ".join(map(str, names)) or "nothing" for names in (self._read, state))
-            raise StateError(f"The state of {self._name} is of {own}, not of {given}.")
-        results = self.compiled.results(*(state[n] for n in self._read), *operands)
-        new = dict(zip(self._updated, results[self._count :], strict=True))
-        return results[: self._count], {**state, **new}
-
-    def state(self) -> dict[str, Any]:
-        """The values of the cells now, by name."""
-        with self._lock:
-            return {n: jax.numpy.copy(cell.read()) for n, cell in self._cells.items()}
+        Outside of a trace JAX calls it to find the equation that made a NaN (``jax_debug_nans``),
+        or under `jax.disable_jit`; then equations run one by one.
+        """
+        operands = [*self.hidden(given), *given[self.constants + self.shared :]]
+        if _jax.trace_state_clean():
+            return _jax.eval_jaxpr(self.params["jaxpr"], operands)
+        return _bind(self.params, operands)
 
 
-def _checking(closed: ClosedJaxpr, options: Options) -> Any:
-    """A program as a function that returns what its checks find beside its results."""
-    return options.jit(checkify.checkify(jaxpr_as_fun(closed), errors=checkify.user_checks))
+def _bind(params: dict[str, Any], operands: Sequence[Any]) -> list[Any]:
+    try:
+        return _jax.jit_p.bind(*operands, **params)
+    except _jax.NonFiniteError:  # Look for the equation that made it, as `jax.jit` does.
+        return _jax.eval_jaxpr(params["jaxpr"], operands)
+
+
+def as_given(results: Sequence[Any]) -> Any:
+    """Return results as a call gives them: one alone, several as a tuple."""
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def as_listed(given: Any) -> list[Any]:
+    """Return what a call gives as a list."""
+    return list(given) if isinstance(given, tuple) else [given]
+
+
+def signature(names: Sequence[str]) -> inspect.Signature:
+    """Return the signature of positional arguments with these names, where Python allows them."""
+    taken: dict[str, None] = {}  # In order.
+    for i, name in enumerate(names):
+        name = re.sub(r"\W", "_", name)
+        usable = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
+        taken[name if usable else f"argument_{i}"] = None
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(name, positional) for name in taken])
+
+
+# --- Data ---------------------------------------------------------------------------------
+
+
+class _Held:
+    """An array and its copy on the device, for as long as a program refers to it."""
+
+    def __init__(self, array: Any, on_device: Any) -> None:
+        self.array = array
+        self.on_device = on_device
+
+
+class Store:
+    """Arrays on the device, each put there once for all programs that hold it."""
+
+    def __init__(self) -> None:
+        self._held: WeakValueDictionary[Any, _Held] = WeakValueDictionary()
+
+    def hold(self, arrays: Sequence[Array]) -> list[_Held]:
+        """Return the arrays with their copies on the device."""
+        keys = [(id(x), _jax.canonicalize_dtype(x.dtype)) for x in arrays]
+        found = {key: self._held.get(key) for key in keys}
+        missing = {key: x for key, x in zip(keys, arrays, strict=True) if found[key] is None}
+        for (key, x), copy in zip(missing.items(), to_device([*missing.values()]), strict=True):
+            found[key] = self._held[key] = _Held(x, copy)
+        return [found[key] for key in keys]  # type: ignore[misc]
+
+
+def to_device(arrays: Sequence[Array]) -> list[Any]:
+    """Put arrays on the device: outside of any trace that is going on, and by one equation."""
+    if not arrays:
+        return []
+    with _jax.eval_context():
+        return jax.device_put(list(arrays))
+
+
+def _is_small(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.nbytes <= _SMALL
+
+
+def _narrow(array: Array) -> Array:
+    """Return the array in the dtype that JAX's settings give it."""
+    return np.asarray(array, _jax.canonicalize_dtype(array.dtype))

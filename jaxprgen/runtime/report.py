@@ -92,7 +92,7 @@ def report_of(
     plan_seconds: float,
 ) -> Report:
     """The report on a program; without ``lower``, which gives its lowered form, not by XLA."""
-    stages = {"plan": plan_seconds, **observation.specialization.seconds}
+    stages = {"plan": plan_seconds, **observation.program.seconds}
     analysis: dict[str, Any] = {}
     temporary = None
     if lower is not None:

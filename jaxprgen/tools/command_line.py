@@ -21,6 +21,7 @@ import numpy as np
 from aesara.graph.fg import FunctionGraph
 
 from jaxprgen.aesara.check import check
+from jaxprgen.api import compile
 from jaxprgen.errors import (
     ArgumentShapeError,
     ArgumentTypeError,
@@ -30,7 +31,7 @@ from jaxprgen.errors import (
     UsageError,
 )
 from jaxprgen.lowering.graph import Input
-from jaxprgen.runtime.compiled import CompiledFunction, compile
+from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.tools.dot import dot, draw
 from jaxprgen.tools.page import html
 from jaxprgen.tools.text import pretty

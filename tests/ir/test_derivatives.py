@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxprgen import _jax
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir import Builder, primitives
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 
 @jax.custom_jvp

@@ -337,7 +337,7 @@ _NAMES = {
     "unary": """neg sign floor ceil exp exp2 expm1 log log1p sqrt rsqrt cbrt logistic square sin cos
         tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erf_inv lgamma digamma
         bessel_i0e bessel_i1e bitwise_not is_finite abs real imag""",
-    "binary": """add sub mul div rem max min atan2 polygamma igamma igammac igamma_grad_a
+    "binary": """add sub mul div rem max min atan2
         bitwise_and bitwise_or bitwise_xor shift_right_logical eq ne lt le gt ge""",
     "reduction": "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor",
 }
@@ -360,7 +360,6 @@ ROWS: dict[str, Row] = {
     },
     # JAX's takes an exponent of another dtype as well.
     "pow": elementwise(2, lax.pow, stricter=mixed),
-    "regularized_incomplete_beta": elementwise(3, lax.betainc),
     # Of a real array `lax.conj` makes a complex one.
     "conj": elementwise(1, lax.conj, stricter=lambda call: call.types[0].dtype.kind != "c"),
     "complex": elementwise(2, lax.complex),

@@ -7,8 +7,8 @@ import pytest
 from jax import lax
 
 from jaxprgen._jax import check_jaxpr, closed_jaxpr
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.redundancy import Identities, merged
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 x, y = np.array([2.0, 0.5, 1.0]), np.array([1.0, 3.0, 2.0])
 low, high = np.float32(0), np.float32(1)

@@ -16,6 +16,7 @@ from jax_functions import FAMILIES, OTHER, arguments
 
 import jaxprgen
 from jaxprgen._jax import is_key
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     EliminateCommonSubexpressions,
@@ -27,7 +28,6 @@ from jaxprgen.passes import (
     Simplify,
 )
 from jaxprgen.passes.observers import Verify
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 from jaxprgen.tools.debugging.evaluate import evaluate
 
 EXACT = (

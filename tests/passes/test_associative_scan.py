@@ -11,8 +11,8 @@ from laws import all_equations
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, open_jaxpr
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import AssociativeScan
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 xs = np.random.default_rng(0).normal(size=(11, 3))
 w = np.random.default_rng(1).normal(size=(3, 3)) / 3

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jax import lax
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import DistributeScan
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 xs = np.random.default_rng(0).normal(size=(6, 3))
 w = np.random.default_rng(1).normal(size=(3, 3))

@@ -11,6 +11,7 @@ from laws import all_equations
 
 import jaxprgen
 from jaxprgen._jax import NonFiniteError, check_jaxpr, default_params, open_jaxpr, primitive
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import (
     EliminateCommonSubexpressions,
     EliminateDeadCode,
@@ -18,7 +19,6 @@ from jaxprgen.passes import (
     Hoist,
 )
 from jaxprgen.passes.known import INTEGERS, REALS
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 share, need, fold, hoist = (
     EliminateCommonSubexpressions(),

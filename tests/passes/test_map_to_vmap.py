@@ -12,8 +12,8 @@ from jax import lax
 from laws import all_equations
 
 from jaxprgen._jax import check_jaxpr, sub_jaxprs
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import MapToVmap
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 xs = np.random.default_rng(0).normal(size=(5, 3))
 w = np.random.default_rng(1).normal(size=(3, 3))

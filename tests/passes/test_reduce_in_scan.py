@@ -13,8 +13,8 @@ from laws import all_equations
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, open_jaxpr
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import ReduceInScan
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 N = 101
 xs = np.random.default_rng(0).normal(size=(N, 3))

@@ -12,8 +12,8 @@ from jax import lax
 from laws import all_equations, assert_agrees
 
 from jaxprgen._jax import check_jaxpr
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import ReverseScan
-from jaxprgen.runtime.compiled import jaxpr_as_fun
 
 xs = np.random.default_rng(0).normal(size=(6, 3))
 rewrite = ReverseScan()

@@ -1,7 +1,7 @@
-"""The core's figures: equations, emission per equation, binds, and the cost of data in a graph.
+"""Measure the core: equations, time per equation, binds, and the cost of data in a graph.
 
-Run as ``python benchmarks/core.py``. Times are the best or the median of repeats in this one
-process; what matters is the ratios.
+Run as ``python benchmarks/core.py``. Times are the best or the median of repeats in one process;
+the ratios matter more than the times.
 """
 
 import statistics
@@ -25,17 +25,17 @@ jax.config.update("jax_enable_x64", True)
 
 
 def count_equations(f: Any, *args: Any) -> int:
-    """Equations of the program for these arguments."""
+    """Return the number of equations of the program for these arguments."""
     return len(f.jaxpr(*args).jaxpr.eqns)
 
 
 def best(function: Callable[[], Any], number: int, repeat: int) -> float:
-    """Seconds for one call."""
+    """Return the seconds of the fastest call."""
     return min(timeit.repeat(function, number=number, repeat=repeat)) / number
 
 
 def making(f: Any, args: Any, number: int, repeat: int) -> float:
-    """Seconds to make the program anew, passes included, per equation."""
+    """Return the seconds per equation to emit the program again, including passes."""
 
     def make() -> None:
         f.cache_clear()
@@ -44,33 +44,8 @@ def making(f: Any, args: Any, number: int, repeat: int) -> float:
     return best(make, number, repeat) / count_equations(f, *args)
 
 
-def emitting(graph: Any, args: Any, *, first: bool = False) -> Callable[[], float]:
-    """Gives the seconds for an equation, from a call until passes are given the program.
-
-    Of a plan of which a program was emitted before, or of a new one, for the ``first`` time.
-    """
-    given = 0.0
-
-    def note(program: Any) -> Any:
-        nonlocal given
-        given = time.perf_counter()
-        return program
-
-    kept = jaxprgen.compile(*graph, passes=(note,))
-    equations = count_equations(kept, *args)
-
-    def emit() -> float:
-        f = jaxprgen.compile(*graph, passes=(note,)) if first else kept
-        f.cache_clear()
-        start = time.perf_counter()
-        f.jaxpr(*args)
-        return (given - start) / equations
-
-    return emit
-
-
 def copying(f: Any, args: Any) -> Callable[[], float]:
-    """Gives the seconds to copy an equation of the program with fresh variables."""
+    """Return a function that measures the seconds to copy an equation with fresh variables."""
     from jaxprgen._jax import JaxprEqn, Var
 
     eqns = f.jaxpr(*args).jaxpr.eqns
@@ -89,7 +64,7 @@ def copying(f: Any, args: Any) -> Callable[[], float]:
 
 
 def locating(inputs: Any, output: Any) -> float:
-    """Seconds to find the name and the line of every node, per node; part of compiling."""
+    """Return the seconds per node to find names and lines, which is part of planning."""
     nodes = toposort([output], set(inputs))
 
     def locate() -> None:
@@ -111,7 +86,7 @@ def locating(inputs: Any, output: Any) -> float:
 
 
 def lowering(f: Any, args: Any, *, located: bool) -> float:
-    """Seconds to lower a program to StableHLO, with names and lines or without."""
+    """Return the seconds to lower a program to StableHLO, with or without names and lines."""
     closed = f.jaxpr(*args)
     if not located:
         eqns = [eqn.replace(source_info=NO_SOURCE) for eqn in closed.jaxpr.eqns]
@@ -123,7 +98,7 @@ def lowering(f: Any, args: Any, *, located: bool) -> float:
 
 
 def binds_of_first_call(inputs: Any, output: Any, args: Any) -> int:
-    """How often `Primitive.bind` is entered when a new function is called."""
+    """Return how often the first call of a function enters `Primitive.bind`."""
     from jaxprgen._jax import Primitive
 
     f, count, original = jaxprgen.compile(inputs, output), 0, Primitive.bind
@@ -142,7 +117,7 @@ def binds_of_first_call(inputs: Any, output: Any, args: Any) -> int:
 
 
 def compile_seconds(rows: int) -> float:
-    """Seconds to lower and compile a model that holds an array of ``rows`` × 25 doubles."""
+    """Return the seconds to lower and compile a model with ``rows`` × 25 doubles in its graph."""
     f = jaxprgen.compile(*graphs.model_with_data(rows))
     start = time.perf_counter()
     f.lower(np.ones(25)).compile()
@@ -150,7 +125,7 @@ def compile_seconds(rows: int) -> float:
 
 
 def compile_seconds_by_hand(rows: int) -> float:
-    """The same for the model written in `jax.numpy`, with the data as an argument."""
+    """Return the seconds for the same model in `jax.numpy`, with the data as an argument."""
     f = jax.jit(lambda data, w: jnp.sum(jnp.tanh(data @ w) ** 2))
     start = time.perf_counter()
     f.lower(jax.ShapeDtypeStruct((rows, 25), float), np.ones(25)).compile()
@@ -158,7 +133,7 @@ def compile_seconds_by_hand(rows: int) -> float:
 
 
 def medians(*functions: Callable[[], float], repeat: int) -> list[float]:
-    """The median of each function's results, called in turn."""
+    """Call the functions in turn, and return the median result of each."""
     return [
         statistics.median(c)
         for c in zip(*([f() for f in functions] for _ in range(repeat)), strict=True)
@@ -166,7 +141,7 @@ def medians(*functions: Callable[[], float], repeat: int) -> list[float]:
 
 
 def main() -> None:
-    """Measure, and print a row a figure."""
+    """Measure, and print one row per figure."""
     vector = np.linspace(0.1, 0.2, 10)
     chain, args = graphs.chain(200), (vector, vector)
     f = jaxprgen.compile(*chain)

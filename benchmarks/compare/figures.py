@@ -1,4 +1,4 @@
-"""The figures that matter, each with its goal: ratios of what was measured."""
+"""The figures that have budgets: ratios of measured times and sizes."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ NAMES = {
     "pytensor": "PyTensor",
     "numpyro": "NumPyro",
 }
-"""What systems are called on the page."""
+"""The names of systems on the page."""
 WHOLE = [name for name, workload in WORKLOADS.items() if not workload.nodes]
-"""The workloads that are run, too."""
+"""The workloads whose programs are run."""
 LOOPS = {"scan"}
-"""Where the gradient of a loop is Aesara's own."""
+"""The workloads that differentiate a loop with Aesara."""
 
 
 class Figure(NamedTuple):
-    """A ratio, or a difference, on some workloads.
+    """A ratio or difference with its budget.
 
     Attributes
     ----------
     text
-        What it is.
+        The name of the figure.
     goal
         The bound.
     at_most
-        Whether it is an upper bound.
+        Whether the bound is an upper bound.
     values
-        What was measured, by workload or system.
+        The measured values, by workload or system.
     """
 
     text: str
@@ -43,13 +43,13 @@ class Figure(NamedTuple):
     values: dict[str, float]
 
     def holds(self, value: float) -> bool:
-        """Whether a value, to the digits shown, is within the bound."""
+        """Return whether a value, rounded as shown, is within the bound."""
         shown = float(digits(value))
         return shown <= self.goal if self.at_most else shown >= self.goal
 
 
 def digits(value: float) -> str:
-    """A number with two digits, or with three."""
+    """Write a number with two or three digits."""
     return (
         f"{value:.0f}"
         if abs(value) >= 100
@@ -60,27 +60,27 @@ def digits(value: float) -> str:
 
 
 def before_lowering(record: dict[str, Any]) -> float:
-    """Seconds before JAX begins to lower a program."""
+    """Return the seconds before JAX begins to lower a program."""
     return sum(s for stage, s in record["stages"].items() if stage not in ("lowering", "XLA"))
 
 
 def without_xla(record: dict[str, Any]) -> float:
-    """Seconds from the graph to the first number, less XLA's."""
+    """Return the seconds from the graph to the first number, without XLA."""
     return record["first"] - record["stages"]["XLA"]
 
 
 def figures(records: Records) -> list[Figure]:
-    """All figures of which something was measured."""
+    """Return all figures that have measured values."""
 
     def ratios(
         names: list[str], of: str, to: str, quantity: Callable[[Any], float]
     ) -> dict[str, float]:
-        """A quantity of one system, over that of another, by workload."""
+        """Return a quantity of one system over that of another, by workload."""
         pairs = {name: (records.get(name, of), records.get(name, to)) for name in names}
         return {name: quantity(a) / quantity(b) for name, (a, b) in pairs.items() if a and b}
 
     def called(names: list[str], of: str, to: str) -> dict[str, float]:
-        """The time of a call, over that of another, in turn."""
+        """Return the time of a call over that of another, measured in turn."""
         found = {name: calls for name in names if (calls := calls_in_turn(records, name))}
         return {n: c[of]["cpu"] / c[to]["cpu"] for n, c in found.items() if of in c and to in c}
 
@@ -89,25 +89,11 @@ def figures(records: Records) -> list[Figure]:
 
     ours = {name: record for name in WHOLE if (record := records.get(name, "jaxprgen"))}
     found = [
-        Figure("emission of an equation, again ÷ copying it", 4, True, emission(ours, "emission")),
-        Figure("… the first time of a plan ÷ copying it", 4, True, emission(ours, "first")),
         Figure(
-            "radon: tracing by others, cold ÷ our emission, cold",
-            10,
-            False,
-            tracing(records, ["tracing"]),
-        ),
-        Figure(
-            "… to Python and tracing by others ÷ our emission",
-            10,
-            False,
-            tracing(records, ["to Python", "tracing"]),
-        ),
-        Figure(
-            "from graph to first number, less XLA: Aesara ÷ ours",
-            30,
-            False,
-            ratios(["chain", "logistic"], "aesara", "jaxprgen", without_xla),
+            "emission and passes ÷ all to the first number",
+            0.1,
+            True,
+            {name: emission_and_passes(r) / r["first"] for name, r in ours.items()},
         ),
         Figure(
             "from graph to first number: Aesara ÷ ours",
@@ -131,7 +117,7 @@ def figures(records: Records) -> list[Figure]:
             waiting(records, ours, False),
         ),
         Figure("a call: ours ÷ by hand", 1.05, True, called(WHOLE, "jaxprgen", "by hand")),
-        Figure("a call: µs more than the same program's, bare", 3, True, above_bare(records)),
+        Figure("a call: µs above the bare program", 8, True, above_bare(records)),
         Figure("a call: ours ÷ NumPyro's", 1, True, called(WHOLE, "jaxprgen", "numpyro")),
         Figure(
             "equations: ours ÷ by hand",
@@ -140,45 +126,34 @@ def figures(records: Records) -> list[Figure]:
             ratios([n for n in WHOLE if n not in LOOPS], "jaxprgen", "by hand", equations),
         ),
         Figure(
-            "equations of a loop and Aesara's gradient of it: ours ÷ by hand",
+            "equations of a loop and its gradient: ours ÷ by hand",
             1.2,
             True,
             ratios(sorted(LOOPS), "jaxprgen", "by hand", equations),
         ),
-        Figure("emission of a node: of 100,000 ÷ of 1,000", 1.3, True, growth(records)),
+        Figure("emission of a node: 100,000 nodes ÷ 1,000 nodes", 1.3, True, growth(records)),
     ]
     return [figure for figure in found if figure.values]
 
 
 def equations(record: Any) -> float:
-    """How many equations the program has."""
+    """Return the number of equations of the program."""
     return record["equations"]
 
 
 def calls_in_turn(records: Records, name: str) -> dict[str, Any]:
-    """What calls cost that were made in turn, in one process."""
+    """Return the cost of calls that were made in turn, in one process."""
     record = records.get(name, "calls")
     return record["calls"]["JAX"] if record else {}
 
 
-def emission(ours: dict[str, Any], which: str) -> dict[str, float]:
-    """Of programs without loops, whose equations hold no others."""
-    found = {n: r["per equation"] for n, r in ours.items() if "per equation" in r}
-    return {n: r[which] / r["copying"] for n, r in found.items() if n not in LOOPS}
-
-
-def tracing(records: Records, stages: list[str]) -> dict[str, float]:
-    """What stages of others take beside our emission, by system."""
-    ours = records.get("radon", "jaxprgen")
-    others = {s: records.get("radon", s) for s in ("aesara", "pytensor")}
-    if not ours:
-        return {}
-    emitting = ours["stages"]["emission"]
-    return {s: sum(r["stages"][x] for x in stages) / emitting for s, r in others.items() if r}
+def emission_and_passes(record: dict[str, Any]) -> float:
+    """Return the seconds of emission and passes."""
+    return record["stages"]["emission"] + record["stages"]["passes"]
 
 
 def waiting(records: Records, ours: dict[str, Any], lowering: bool) -> dict[str, float]:
-    """What comes before XLA, or before lowering, beside what cannot be had for less."""
+    """Return the time before XLA, or before lowering, over lowering and XLA by hand."""
     found = {}
     for name, record in ours.items():
         other = records.get(name, "by hand")
@@ -189,7 +164,7 @@ def waiting(records: Records, ours: dict[str, Any], lowering: bool) -> dict[str,
 
 
 def above_bare(records: Records) -> dict[str, float]:
-    """In the thread that calls, where a call is so short that microseconds are not lost in it."""
+    """Return the extra microseconds of the calling thread, for calls below 200 µs."""
     found = {name: record for name in WHOLE if (record := records.get(name, "calls"))}
     return {
         name: record["above bare"]
@@ -199,7 +174,7 @@ def above_bare(records: Records) -> dict[str, float]:
 
 
 def growth(records: Records) -> dict[str, float]:
-    """How much more a node of a large graph costs than one of a small, in one process."""
+    """Return the cost of a node of a large graph over that of a small one, in one process."""
     large = records.get("nodes-100000", "jaxprgen")
     if not large:
         return {}

@@ -1,4 +1,4 @@
-"""What one process measures: one system, or the calls of several in turn, on one workload."""
+"""Measure in one process: one system on a workload, or the calls of several systems in turn."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from compare.systems import SYSTEMS, Made, Make
 from compare.workloads import WORKLOADS, Workload
 
 CALLS = "calls"
-"""The process that calls what several systems made in turn, so that all meet the same noise."""
+"""The process that calls the functions of several systems in turn, to share the noise."""
 SMALL = "nodes-1000"
-"""What larger graphs are measured beside."""
+"""The workload that larger graphs are compared with."""
 EVENTS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
@@ -32,7 +32,7 @@ EVENTS = {
 
 
 def run(workload: str, system: str, folder: Path, path: Path) -> None:
-    """Measure, and write a record; of what fails, the error."""
+    """Measure, and write a record, or the error if it fails."""
     import compare.preload  # noqa: F401
 
     try:
@@ -47,7 +47,7 @@ def run(workload: str, system: str, folder: Path, path: Path) -> None:
 
 
 def warm_up() -> None:
-    """Pay for JAX's first use, by a program that no workload has."""
+    """Run a program that no workload has, so that the start-up of JAX is not measured."""
 
     def program(x: Any) -> Any:
         total, _ = jax.lax.scan(lambda c, r: (c + jax.lax.sin(r), None), 0.0, x)
@@ -57,13 +57,13 @@ def warm_up() -> None:
 
 
 def arguments(workload: Workload, system: str) -> tuple[Any, ...]:
-    """What the system's function is called with."""
+    """Return the arguments of the system's function."""
     mapped = workload.mapped is not None and system in ("aesara", "pytensor")
     return () if mapped else workload.arguments()
 
 
 def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
-    """From the graph to the first number, then calls, and what the program is."""
+    """Measure from the graph to the first number, then calls and the size of the program."""
     workload = WORKLOADS[name]
     warm_up()
     args = arguments(workload, system)
@@ -80,7 +80,7 @@ def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
             small = WORKLOADS[SMALL]
             makes = {"again": make, SMALL: SYSTEMS[system](small, arguments(small, system))}
             record |= _again(makes)
-        stages = {k: s for k, s in stages.items() if k == "tracing"}  # Others are of constants.
+        stages = {k: s for k, s in stages.items() if k == "tracing"}  # Others concern constants.
         return {**record, "stages": {**made.stages, **stages}, "equations": count(program)}
     results = jax.block_until_ready(made.call(*args))
     record["first"] = time.perf_counter() - start
@@ -88,16 +88,14 @@ def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
     record["megabytes"] = _peak() - before
     _check(workload, name, system, results, folder)
     record |= {"calls": _calls_of(made, args), **_size(made)}
-    if system == "jaxprgen" and not workload.mapped:
-        record["per equation"] = _per_equation(workload, args)
     return record
 
 
 def _listen() -> dict[str, float]:
-    """The seconds of JAX's stages, of the last program that it makes.
+    """Return a dictionary that JAX fills with the seconds of its stages.
 
-    What is made before that, such as constants that are put on the device, belongs to the
-    stage in which it is made.
+    It holds those of the last program. Earlier programs, such as constants that are put on the
+    device, count to the stage that makes them.
     """
     found: dict[str, float] = {}
 
@@ -110,12 +108,12 @@ def _listen() -> dict[str, float]:
 
 
 def _peak() -> float:
-    """The most memory that the process had, in megabytes; Linux counts in kilobytes."""
+    """Return the peak memory of the process in megabytes; Linux counts in kilobytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def _check(workload: Workload, name: str, system: str, results: Any, folder: Path) -> None:
-    """Results are those by hand, which are kept in the folder."""
+    """Check results against those by hand, which are kept in the folder."""
     leaves, path = jax.tree.leaves(results), folder / f"{name}.npz"
     if system == "by hand":
         np.savez(path, *map(np.asarray, leaves))
@@ -124,7 +122,7 @@ def _check(workload: Workload, name: str, system: str, results: Any, folder: Pat
 
 
 def _size(made: Made) -> dict[str, Any]:
-    """How large the program is."""
+    """Return the size of the program."""
     lowered = made.lower()
     memory = lowered.compile().memory_analysis()
     sizes = "argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes"
@@ -136,7 +134,7 @@ def _size(made: Made) -> dict[str, Any]:
 
 
 def count(program: Any) -> int:
-    """The equations of a program and of the programs inside; a call is what it calls."""
+    """Count the equations of a program and of inner programs; a call itself does not count."""
     total = 0
     for eqn in getattr(program, "jaxpr", program).eqns:
         inner = sum(map(count, _programs(eqn.params.values())))
@@ -145,7 +143,7 @@ def count(program: Any) -> int:
 
 
 def _programs(values: Any) -> list[Any]:
-    """The programs among parameters."""
+    """Return the programs among parameters."""
     found = []
     for x in values:
         found += _programs(x) if isinstance(x, tuple | list) else [x] if _is_program(x) else []
@@ -157,11 +155,11 @@ def _is_program(x: Any) -> bool:
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time, "thread": time.thread_time}
-"""Of calls: by the clock, of all the process's threads on processors, of the one that calls."""
+"""Wall time, processor time of all threads, and processor time of the calling thread."""
 
 
 def timed(function: Callable[..., Any], args: Sequence[Any], repeats: int) -> list[float]:
-    """Microseconds of a call with its result, by each clock."""
+    """Return the microseconds of a call, including its result, by each clock."""
     before = [clock() for clock in CLOCKS.values()]
     for _ in range(repeats):
         jax.block_until_ready(function(*args))
@@ -170,7 +168,7 @@ def timed(function: Callable[..., Any], args: Sequence[Any], repeats: int) -> li
 
 
 def cost(function: Callable[..., Any], args: Sequence[Any], rounds: int = 100) -> dict[str, float]:
-    """Microseconds of a call with its result: the median over rounds."""
+    """Return the microseconds of a call, including its result: the median over rounds."""
     repeats = _repeats(function, args)
     return _medians([timed(function, args, repeats) for _ in range(rounds)])
 
@@ -178,10 +176,11 @@ def cost(function: Callable[..., Any], args: Sequence[Any], rounds: int = 100) -
 def costs_in_turn(
     functions: dict[str, Callable[..., Any]], args: Sequence[Any], seconds: float = 3
 ) -> dict[str, Any]:
-    """What calls of several functions cost: medians over single calls, of each in turn.
+    """Return the cost of calls of several functions: medians over single calls in turn.
 
-    In any order, so that none has the same one before it each time. And by how many microseconds
-    of the thread a call is "above bare", in the median: it varies by more than that.
+    The order is shuffled, so that no function always follows the same other one. "above bare" is
+    the median difference to the bare program, in microseconds of the calling thread; single
+    differences vary by more than that.
     """
     order, shuffle = list(functions), random.Random(0).shuffle
     taken: dict[str, list[list[float]]] = {name: [] for name in functions}
@@ -204,7 +203,7 @@ def _medians(taken: list[list[float]]) -> dict[str, float]:
 
 
 def _repeats(function: Callable[..., Any], args: Sequence[Any]) -> int:
-    """How many calls take about a millisecond."""
+    """Return how many calls take about a millisecond."""
     times = []
     for _ in range(10):
         start = time.perf_counter()
@@ -214,7 +213,7 @@ def _repeats(function: Callable[..., Any], args: Sequence[Any]) -> int:
 
 
 def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
-    """What calls cost, with JAX's arrays and with NumPy's."""
+    """Return the cost of calls with JAX arrays and with NumPy arrays."""
     kinds = {"JAX": list(map(jnp.asarray, args))}
     if all(isinstance(x, np.ndarray) for x in args):
         kinds["NumPy"] = list(args)
@@ -222,7 +221,7 @@ def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
 
 
 def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
-    """Calls in turn: by hand, compiled, and of the bare jitted program that is compiled."""
+    """Measure calls in turn: by hand, compiled, and the bare jitted program."""
     import jaxprgen
     from compare.library import aesara_library
 
@@ -241,30 +240,6 @@ def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
     if not workload.mapped:
         functions["bare"] = jax.jit(jaxprgen.jaxpr_as_fun(made["jaxprgen"].jaxpr()))
     return costs_in_turn(functions, list(map(jnp.asarray, args)))
-
-
-def _per_equation(workload: Workload, args: Sequence[Any]) -> dict[str, float]:
-    """Seconds for an equation: to emit, first of a plan and again, and to copy: the best, in turn.
-
-    So all have been measured while the machine was as fast as it gets.
-    """
-    from core import copying, emitting
-
-    import jaxprgen
-    from compare.library import aesara_library
-
-    graph = workload.graph(aesara_library())
-    functions = {
-        "first": emitting(graph, args, first=True),
-        "emission": emitting(graph, args),
-        "copying": copying(jaxprgen.compile(*graph, passes=()), args),
-    }
-    found: dict[str, list[float]] = {name: [] for name in functions}
-    end = time.perf_counter() + 3
-    while time.perf_counter() < end or len(found["first"]) < 10:
-        for name, f in functions.items():
-            found[name] += [f() for _ in range(4)]
-    return {name: min(times) for name, times in found.items()}
 
 
 def _again(makes: dict[str, Make]) -> dict[str, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""The page of benchmarks, and its plot."""
+"""Write the page of benchmarks and its plot."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from compare.workloads import WORKLOADS
 OTHERS = [name for name in NAMES if name != "jaxprgen"]
 HEAD = """# Benchmarks
 
-Whole systems beside each other, from a graph to its first number, and calls after that: jaxprgen,
-the JAX modes of Aesara and PyTensor with the rewriting that they ask for, `jax.numpy` written by
-hand, and NumPyro. `make bench` measures all and writes this page; `python benchmarks/bench.py
---only chain,radon` measures a part.
+This page compares five systems, from a graph to its first number and in later calls: jaxprgen, the
+JAX modes of Aesara and PyTensor with their default rewriting, `jax.numpy` written by hand, and
+NumPyro. `make bench` runs everything and writes this page. `python benchmarks/bench.py --only
+chain,radon` runs a part.
 
 {machine}
 
-Each workload and system has processes of its own, which have imported everything and run a small
-program of JAX's; a figure is the median of {repeats} (what takes long, or fails, is done once). All
-results equal those by hand before calls are timed, to eight digits; random draws, by their
-quartiles. Calls are with JAX's arrays, wait for the result, and are counted by the processor's
-time, of all threads, or for microseconds above the bare program of the one that calls; those that
-are compared are made in turn, in one process. An equation is one of a program or of the programs
-inside; calls of functions are none.
+- Each workload and system runs in processes of its own, which have imported everything and run a
+  small JAX program before. A figure is the median of {repeats} processes; a process that takes long
+  or fails runs once.
+- All results agree with those by hand to eight digits, random draws by their quartiles.
+- Calls take JAX arrays and wait for the result. Their time is processor time of all threads;
+  differences in microseconds are processor time of the calling thread. Functions that are compared
+  are called in turn, in one process.
+- Equations of inner programs count; calls of functions do not.
 """
 
 
 def write(folder: Path, docs: Path | None) -> str:
-    """The page; with its plot into a folder, if there is one."""
+    """Return the page; write it and its plot into the folder ``docs``, if given."""
     records = Records(folder)
     sections = [
         HEAD.format(machine=_machine(records), repeats=records.repeats),
         "![From graphs to numbers, and the cost of a node](benchmarks.svg)\n",
-        "## What matters\n\n" + _goals(figures(records)),
-        "## Ratios\n\nTimes of others over ours, then ours over those by hand.\n\n"
-        + _ratios(records),
+        "## Ratios\n\nThe time of each system over that of jaxprgen; in the last three columns, "
+        "jaxprgen over handwritten JAX.\n\n" + _ratios(records),
+        "## Budgets\n\nThe budgets of this project, with the worst and the best workload.\n\n"
+        + _goals(figures(records)),
         "## Times and sizes\n\n" + TIMES,
         *(_workload(records, name) for name in WORKLOADS if records.systems(name)),
     ]
@@ -51,14 +53,13 @@ def write(folder: Path, docs: Path | None) -> str:
     return text
 
 
-TIMES = """Stages in milliseconds; calls, and what it takes to emit and to copy an equation once
-that was done before, in microseconds. Emission is from a call until passes are given the program.
-What rules emitted is repeated for nodes of the same kind, and when a plan is emitted again; for the
-first time there are the graph's own repetitions alone.
-StableHLO, and the memory that XLA asks for, in kilobytes; in megabytes, by how much the process's
-peak grew until the first number. Rewriting is all that Aesara and PyTensor do before they write
-the Python function that JAX traces. Where a part of the whole is not in a column, it is the first
-run.
+TIMES = """The stages are in milliseconds, calls in microseconds. StableHLO and the memory that XLA
+requests are in kilobytes. The memory of the process is the growth of its peak until the first
+number, in megabytes.
+
+*Rewriting* is everything that Aesara and PyTensor do before they write the Python function that
+JAX traces; *to Python* writes it. *Emission* ends when the passes receive the program. The first
+number also includes the first run, which has no column.
 """
 
 
@@ -72,13 +73,13 @@ def _machine(records: Records) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text."""
+    """Write a table whose first column is text."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _goals(found: Sequence[Figure]) -> str:
-    head = "figure", "goal", "worst", "best", "holds"
+    head = "figure", "budget", "worst", "best", "holds"
     return table(head, [_goal(figure) for figure in found])
 
 
@@ -104,7 +105,7 @@ def _ratios(records: Records) -> str:
     head = [
         "workload",
         *(f"first number, {NAMES[s]}" for s in OTHERS),
-        *(f"… less XLA, {NAMES[s]}" for s in OTHERS),
+        *(f"… without XLA, {NAMES[s]}" for s in OTHERS),
         "our call",
         "… by jax.grad",
         "our equations",
@@ -162,18 +163,15 @@ COLUMNS = {
     "again: plan": ("again.plan", 1e3),
     "… emission": ("again.emission", 1e3),
     "… passes": ("again.passes", 1e3),
-    "an equation emitted": ("per equation.emission", 1e6),
-    "… the first time": ("per equation.first", 1e6),
-    "… copied": ("per equation.copying", 1e6),
-    "call, JAX's arrays": ("calls.JAX.cpu", 1),
-    "… by the clock": ("calls.JAX.wall", 1),
-    "call, NumPy's": ("calls.NumPy.cpu", 1),
+    "call, JAX arrays": ("calls.JAX.cpu", 1),
+    "… wall time": ("calls.JAX.wall", 1),
+    "call, NumPy arrays": ("calls.NumPy.cpu", 1),
     "equations": ("equations", 1),
     "StableHLO": ("StableHLO", 1e-3),
     "memory, XLA": ("bytes", 1e-3),
     "memory, process": ("megabytes", 1),
 }
-"""Where the figures of columns are in records, and the factor to the unit."""
+"""For each column, the path of its figure in records, and the factor to its unit."""
 
 
 def _cell(record: dict[str, Any], column: str) -> str:

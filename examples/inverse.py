@@ -16,7 +16,7 @@ import numpy as np
 from jax.lax import erf_inv
 from jax.scipy.special import logit
 
-from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, evaluate
+from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, bind
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ def known(context, *operands, **params):
     if any(isinstance(x, Unknown) for x in operands):
         raise ValueError(f"{context.primitive} cannot be undone.")
     if any(isinstance(x, jax.core.Tracer) for x in operands):
-        return evaluate(context, *operands, **params)
+        return bind(context, *operands, **params)
     with jax.ensure_compile_time_eval():  # Loops need to know how they go on.
-        return evaluate(context, *operands, **params)
+        return bind(context, *operands, **params)
 
 
 undone = Interpreter("undone", Invertible(), default=known, programs=STEPWISE)

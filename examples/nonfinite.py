@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxprgen
 from jaxprgen.errors import NonFiniteValueError
-from jaxprgen.interpreters import STEPWISE, evaluate
+from jaxprgen.interpreters import STEPWISE, bind
 
 
 def is_finite(x):
@@ -21,7 +21,7 @@ def is_finite(x):
 
 
 def watched(context, *operands, **params):
-    results = evaluate(context, *operands, **params)
+    results = bind(context, *operands, **params)
     if all(map(is_finite, operands)) and not all(map(is_finite, jax.tree.leaves(results))):
         values = "\n".join(f"  operand {i}: {np.asarray(x)}" for i, x in enumerate(operands))
         raise NonFiniteValueError(f"{context.primitive} gives {results} of\n{values}")

@@ -1,4 +1,4 @@
-"""Interpreters: the rules that are there evaluate, one's own are used, and errors say where."""
+"""Interpreters: the rules that are there bind, one's own are used, and errors say where."""
 
 import functools
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from jaxprgen.errors import (
     InterpretationError,
     MissingRuleError,
 )
-from jaxprgen.interpreters import STEPWISE, TRACED, Domain, Interpreter, evaluate, refuse
+from jaxprgen.interpreters import STEPWISE, TRACED, Domain, Interpreter, bind, refuse
 
 SOURCE = Path(__file__).read_text().splitlines()
 KINDS = {"traced": TRACED, "stepwise": STEPWISE}
@@ -313,7 +313,7 @@ def test_a_rule_may_bind_its_primitive_otherwise_and_run_programs():
 
     @other.rule("cumsum")
     def backwards(context, x, **params):
-        return evaluate(context, x, **{**params, "reverse": not params["reverse"]})
+        return bind(context, x, **{**params, "reverse": not params["reverse"]})
 
     def f(x):
         return jax.jit(lambda x: jnp.sin(lax.cumsum(x)))(x)
@@ -325,7 +325,7 @@ def test_a_rule_may_bind_its_primitive_otherwise_and_run_programs():
 
 def test_registering_twice_is_an_error():
     mine = Interpreter("mine")
-    mine.rules({"sin": evaluate, "cos": evaluate})
+    mine.rules({"sin": bind, "cos": bind})
     message = [
         "The interpreter 'mine' already has a rule for cos, sin; pass override=True to replace it."
     ]
@@ -334,11 +334,11 @@ def test_registering_twice_is_an_error():
         == message
     )
     assert lines(DuplicateRuleError, mine.rule("cos", "sin"), refuse) == message
-    assert mine.table == {"sin": evaluate, "cos": evaluate}
+    assert mine.table == {"sin": bind, "cos": bind}
     mine.rule("sin", override=True)(refuse)
-    assert mine.table == {"sin": refuse, "cos": evaluate}
+    assert mine.table == {"sin": refuse, "cos": bind}
     # What holds a program has a rule that may be replaced as it is no registered one.
-    mine.rules({"jit": evaluate})
+    mine.rules({"jit": bind})
     assert_alike(mine(jax.jit(jnp.sin))(x), jnp.sin(x))
 
 
@@ -377,7 +377,7 @@ def differentiated(context, *operands, **params):
     """The rule that JAX has for its own tangents."""
 
     def apply(*values):
-        return evaluate(context, *values, **params)
+        return bind(context, *values, **params)
 
     values, slopes = [x.value for x in operands], [x.slope for x in operands]
     slopes = [
@@ -430,7 +430,7 @@ def each(context, *operands, **params):
         found = {(*before, y) for before in found for y in x}
     types = [aval.dtype for aval in context.avals_in]
     return frozenset(
-        int(evaluate(context, *(t.type(y) for t, y in zip(types, row, strict=True)), **params))
+        int(bind(context, *(t.type(y) for t, y in zip(types, row, strict=True)), **params))
         for row in found
     )
 
@@ -445,11 +445,11 @@ def test_undecided_branches_and_loops_are_joined(monkeypatch):
     found = either(f)(frozenset([0, 1, 7]), frozenset([1, 2]))
     assert found >= {int(f(n, m)) for n in (0, 1, 7) for m in (1, 2)}
     assert either(f)(frozenset([1]), frozenset([0])) == {int(f(1, 0))}
-    monkeypatch.setattr("jaxprgen.interpreters.programs.UNDECIDED", 5)
+    monkeypatch.setattr("jaxprgen.ir.evaluate.UNDECIDED", 5)
     forever = either(lambda n: lax.while_loop(lambda y: y != 0, lambda y: -y, n))
     assert lines(InterpretationError, forever, frozenset([0, 1]))[:2] == [
-        "After 5 steps it is still not decided whether this loop goes on.",
-        "Bound the number of its steps, as lax.fori_loop does.",
+        "After 5 iterations it is still not decided whether this loop goes on.",
+        "Bound the number of its iterations, as lax.fori_loop does.",
     ]
 
 
@@ -464,8 +464,8 @@ def test_a_domain_that_cannot_join_says_so():
         frozenset([1, 2]),
     )
     assert found[:2] == [
-        "It is not decided which way the program goes.",
-        "Give the domain a method join(first, second), a value for what may be either.",
+        "A branch or a loop depends on a value that is not decided.",
+        "Define join(first, second) in the domain: a value that stands for either.",
     ]
     assert found[2].startswith("  as ")
 
@@ -481,7 +481,7 @@ def test_a_primitive_without_a_rule():
 
     assert lines(MissingRuleError, strict(f), x) == [
         "The interpreter 'strict' has no rule for sin.",
-        'Register one: @strict.rule("sin") before a function of (context, *operands, **params).',
+        'Register one with @strict.rule("sin"), on a function of (context, *operands, **params).',
         "  as sin.1:f64[4] = sin y",
         built("return jnp.sin(y) + 1", "test_a_primitive_without_a_rule.<locals>.f"),
     ]
@@ -515,7 +515,7 @@ def test_rules_that_fail():
         "  as sort.1:f64[1] = sort[dimension=0 is_stable=True num_keys=1] broadcast_in_dim.1",
         line,
     ]
-    bad.rule("sort", override=True)(evaluate)
+    bad.rule("sort", override=True)(bind)
     assert lines(InterpretationError, bad(f), x) == [
         "The interpreter 'bad' failed at sin: KeyError: 'no such key'",
         "  in iteration 1 of scan",
@@ -544,7 +544,7 @@ def test_what_steps_are_not_known_of():
     (_, stepwise) = interpreters()
     found = lines(InterpretationError, jax.jit(stepwise(until_large)), 1.0)
     assert found[:2] == [
-        "Which way the program goes is decided by a value that is not known while JAX traces.",
-        "Call it outside of JAX's transformations, or interpret with programs=TRACED.",
+        "A branch or a loop depends on a value that is abstract while JAX traces.",
+        "Call the function outside of JAX's transformations, or interpret it with programs=TRACED.",
     ]
     assert found[-1] == built("return lax.while_loop(lambda y: jnp.abs(y)", "until_large")

@@ -12,7 +12,7 @@ FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
 LAYERS = [
     ["_aesara", "_jax", "errors"],
     ["ir"],
-    ["emit"],
+    ["emit", "interpreters"],
     ["special"],
     ["rewrite"],
     ["lowering", "passes"],
@@ -20,7 +20,6 @@ LAYERS = [
     ["runtime"],
     ["api"],
     ["tools"],
-    ["interpreters"],
     ["__main__", "inspect"],
     ["__init__"],
 ]

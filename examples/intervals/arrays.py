@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from intervals.elementwise import product
-from intervals.values import INF, Interval, evaluate, exact, interval, known, made
+from intervals.values import INF, Interval, bind, exact, interval, known, made
 
 # --- Along axes --------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ def moved(count):
             jnp.arange(start, end, dtype=np.int32).reshape(x.shape)
             for x, start, end in zip(data, ends, ends[1:])  # noqa: B905
         ]
-        found = evaluate(context, *places, *map(exact, operands[len(data) :]), **params)
+        found = bind(context, *places, *map(exact, operands[len(data) :]), **params)
         found = np.asarray(found)
         if found.size and (found.min() < 0 or found.max() >= ends[-1]):
             raise ValueError("an index is out of bounds.")

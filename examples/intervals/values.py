@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, evaluate, refuse
+from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, bind, refuse
 
 ULPS = 16
 """More than what most of XLA's elementary functions are off by on a CPU; rules say which more."""
@@ -105,7 +105,7 @@ def known(context, *operands, **params):
     """The default: of what is known exactly, what XLA computes."""
     if not all(x.is_exact for x in operands):
         refuse(context)
-    found = evaluate(context, *map(exact, operands), **params)
+    found = bind(context, *map(exact, operands), **params)
     found = [between(x, x) for x in (found if isinstance(found, list) else [found])]
     found = [rounded(x.low, x.high, x.dtype, x.nan, ULPS) for x in found]
     return found if context.eqn.primitive.multiple_results else found[0]

@@ -1,12 +1,21 @@
-"""Interpreters of one's own: what runs a JAX program with other rules, or on other values.
+"""Interpreters of one's own: run a JAX program with other rules, or on other values.
 
-`Interpreter` is a table of rules by primitive, a default for the others, and a `Domain`, which says
-what the values are. It makes functions of functions, as `jax.grad` does; ``docs/interpreters.md``
-teaches it.
+An `Interpreter` is a table of rules by primitive, a default rule for the rest, and a `Domain` that
+says what values are. Like `jax.grad`, it turns functions into functions. ``docs/interpreters.md``
+is a tutorial.
 """
 
-from jaxprgen.interpreters.context import Context, Domain, Rule, evaluate, refuse
+from jaxprgen.interpreters.context import Context, Domain, PrimitiveRule, bind, refuse
 from jaxprgen.interpreters.interpreter import Interpreter
-from jaxprgen.interpreters.programs import STEPWISE, TRACED
+from jaxprgen.interpreters.traced import STEPWISE, TRACED
 
-__all__ = ["STEPWISE", "TRACED", "Context", "Domain", "Interpreter", "Rule", "evaluate", "refuse"]
+__all__ = [
+    "STEPWISE",
+    "TRACED",
+    "Context",
+    "Domain",
+    "Interpreter",
+    "PrimitiveRule",
+    "bind",
+    "refuse",
+]

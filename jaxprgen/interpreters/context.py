@@ -1,4 +1,4 @@
-"""What a rule is told, what values are, and the two rules that serve as defaults."""
+"""What rules receive: the context, the domain of values, and the two default rules."""
 
 from __future__ import annotations
 
@@ -11,82 +11,88 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprgen.errors import InterpretationError, MissingRuleError
-from jaxprgen.tools.debugging.evaluate import Inside
+from jaxprgen.ir.evaluate import Inside
 
-Rule: TypeAlias = Callable[..., Any]
-"""``rule(context, *operands, **params)``: the value of an equation's result, or, of a primitive
-with several results, a list of them; ``params`` are those of the equation."""
+PrimitiveRule: TypeAlias = Callable[..., Any]
+"""``rule(context, *operands, **params)`` returns the value of an equation's result, or, if the
+primitive has several results, a list of them. ``params`` are the equation's parameters."""
 
 
 class Domain:
-    """What an interpreter computes with. This one is JAX's arrays; subclasses say what differs.
+    """The values that an interpreter computes with: JAX arrays, unless a subclass says otherwise.
 
     Attributes
     ----------
     value_type
-        The class of the values, which have a ``shape`` and a ``dtype``. Arrays may be among the
-        values as well. None if there are only arrays.
+        The class of the values, which have a ``shape`` and a ``dtype``; arrays may occur as well.
+        None if all values are arrays.
     """
 
     value_type: type | None = None
 
     def lift(self, x: Any, aval: Any) -> Any:
-        """What stands for an array that is known: an argument, a constant, a literal.
+        """Return the value of a known array: an argument, a constant or a literal.
 
-        Of a literal ``x`` may be a Python scalar; its type is ``aval``.
+        Parameters
+        ----------
+        x
+            The array. A literal may be a Python scalar.
+        aval
+            Its type.
         """
         return x
 
     def array(self, value: Any) -> Any:
-        """The array by which `TRACED` decides how a branch or a loop goes on."""
+        """Return the array by which `TRACED` selects a branch or ends a loop."""
         return value
 
     def choices(self, value: Any) -> Sequence[int]:
-        """The integers that a scalar may be, by which `STEPWISE` decides the same.
+        """Return the integers that a scalar may be, by which `STEPWISE` selects branches.
 
-        False and true are 0 and 1. If there are several, results are joined.
+        Loops go on for 1 (true) and end for 0 (false). If there is more than one integer, every
+        branch is taken and the results are joined.
         """
         array = self.array(value)
         if isinstance(array, _jax.Tracer):
             raise InterpretationError(
-                "Which way the program goes is decided by a value that is not known while JAX "
-                "traces.\nCall it outside of JAX's transformations, or interpret with "
+                "A branch or a loop depends on a value that is abstract while JAX traces.\n"
+                "Call the function outside of JAX's transformations, or interpret it with "
                 "programs=TRACED."
             )
         return (int(array),)
 
     def join(self, first: Any, second: Any) -> Any:
-        """A value for what may be either of two: needed where there are several choices."""
+        """Return a value that stands for either of two; needed if `choices` returns several."""
         raise InterpretationError(
-            "It is not decided which way the program goes.\n"
-            "Give the domain a method join(first, second), a value for what may be either."
+            "A branch or a loop depends on a value that is not decided.\n"
+            "Define join(first, second) in the domain: a value that stands for either."
         )
 
     def is_value(self, x: Any) -> bool:
-        """Whether something is of the `value_type`."""
+        """Return whether something is of the `value_type`."""
         return self.value_type is not None and isinstance(x, self.value_type)
 
     def stand_in(self, x: Any) -> Any:
-        """What a function is traced with in the place of an argument."""
+        """Return what a function is traced with in place of an argument."""
         return jax.ShapeDtypeStruct(x.shape, x.dtype) if self.is_value(x) else x
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a rule is told beside its operands.
+    """The first argument of a rule: the equation, its surroundings, and the interpreter.
 
     Attributes
     ----------
     interpreter
-        Its name.
+        The interpreter's name.
     domain
-        Its values.
+        The domain of its values.
     program
-        The whole program that is interpreted.
+        The outermost program that is interpreted.
     eqn
         The equation.
     within
-        The equations whose programs this one is inside of, from the outside in.
+        The equations whose programs contain this one, from the outermost to the innermost.
     """
 
     interpreter: str
@@ -94,7 +100,7 @@ class Context:
     program: ClosedJaxpr
     eqn: JaxprEqn
     within: tuple[Inside, ...]
-    _run: Callable[[ClosedJaxpr, Sequence[Any], ClosedJaxpr, tuple[Inside, ...]], list[Any]]
+    _run: Callable[[ClosedJaxpr | Jaxpr, Sequence[Any], tuple[Inside, ...]], list[Any]]
 
     @property
     def primitive(self) -> str:
@@ -103,34 +109,45 @@ class Context:
 
     @property
     def avals_in(self) -> list[Any]:
-        """The types of the operands, as the program has them."""
+        """The types of the operands in the program."""
         return [x.aval for x in self.eqn.invars]
 
     @property
     def avals_out(self) -> list[Any]:
-        """The types of the results."""
+        """The types of the results in the program."""
         return [v.aval for v in self.eqn.outvars]
 
     def run(
-        self, program: ClosedJaxpr | Jaxpr, *operands: Any, step: int | None = None
+        self, program: ClosedJaxpr | Jaxpr, *operands: Any, iteration: int | None = None
     ) -> list[Any]:
-        """The outputs of a program inside the equation, by the same interpreter.
+        """Interpret a program from the equation's parameters.
 
-        ``step`` is for errors: which iteration of a loop it is, counted from 0.
+        Parameters
+        ----------
+        program
+            The program.
+        operands
+            A value for each of its inputs.
+        iteration
+            The iteration of a loop, counted from 0, for error messages.
+
+        Returns
+        -------
+        list
+            A value for each of its outputs.
         """
-        within = (*self.within, Inside(self.eqn, step))
-        return self._run(_jax.close(program), operands, self.program, within)
+        return self._run(program, operands, (*self.within, Inside(self.eqn, iteration)))
 
 
-def evaluate(context: Context, *operands: Any, **params: Any) -> Any:
-    """The rule that computes what the primitive does; operands are arrays."""
+def bind(context: Context, *operands: Any, **params: Any) -> Any:
+    """Compute what the primitive does, on arrays: the rule that leaves a primitive as it is."""
     return _jax.bind_eqn(context.eqn.replace(params=params), operands)
 
 
 def refuse(context: Context, *operands: Any, **params: Any) -> NoReturn:
-    """The rule that raises a `MissingRuleError`."""
+    """Raise a `MissingRuleError`: the default rule of interpreters that need one everywhere."""
     raise MissingRuleError(
         f"The interpreter {context.interpreter!r} has no rule for {context.primitive}.\n"
-        f'Register one: @{context.interpreter}.rule("{context.primitive}") before a function '
-        f"of (context, *operands, **params)."
+        f'Register one with @{context.interpreter}.rule("{context.primitive}"), on a function '
+        "of (context, *operands, **params)."
     )

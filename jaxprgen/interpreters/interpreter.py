@@ -1,58 +1,71 @@
-"""The interpreter: a table of rules, and the walk over a program's equations."""
+"""The interpreter: a table of rules, and the evaluation of programs by it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import jax
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Primitive, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprgen.errors import (
     ArgumentCountError,
     DuplicateRuleError,
     InterpretationError,
     JaxprGenError,
 )
-from jaxprgen.interpreters.context import Context, Domain, Rule, evaluate
-from jaxprgen.interpreters.programs import INLINED, TRACED
-from jaxprgen.ir.describe import equation_text, innermost_frame, variable_names
-from jaxprgen.tools.debugging.evaluate import Inside
+from jaxprgen.interpreters.context import Context, Domain, PrimitiveRule, bind
+from jaxprgen.interpreters.traced import TRACED
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.builder import Builder
+from jaxprgen.ir.describe import equation_text, innermost_frame, iterations, variable_names
+from jaxprgen.ir.evaluate import Evaluator, Site
 
-R = TypeVar("R", bound=Rule)
+R = TypeVar("R", bound=PrimitiveRule)
 ARRAYS = Domain()
 
 
 class Interpreter:
-    """Runs programs with rules of one's own.
+    """Run programs by rules of your own.
 
-    ``interpreter(fun)`` is a function of ``fun``'s arguments, arrays or values of the domain, in
-    pytrees and by keyword, that returns what ``fun`` does, computed by the rules. ``fun`` is any
-    function that JAX can trace, compiled ones included, and is traced at each call; what it
-    returns can be transformed like a function of JAX's wherever the rules can be traced.
-    ``interpreter(closed_jaxpr)`` is a function of the program's inputs that returns the list of its
+    ``interpreter(fun)`` is a function of the same arguments as ``fun``, computed by the rules:
+    arguments are arrays or values of the domain, in pytrees and by keyword. ``fun`` is any
+    function that JAX can trace, compiled functions included, and is traced at each call. If the
+    rules can be traced, JAX's transformations apply to the result as to any function.
+    ``interpreter(closed_jaxpr)`` is a function of the program's inputs that returns a list of its
     outputs.
 
-    Which rule is for an equation: the one that is registered; or, of a primitive that holds
-    programs, the one of ``programs``; or ``default``. Programs of calls are inlined: of ``jit``
-    and ``checkpoint``, and those that give the value of a function with a derivative of its own.
+    An equation is computed by the rule registered for its primitive; if there is none, by the one
+    in ``programs``; if there is none, calls are inlined (``jit``, ``checkpoint``, functions with
+    custom derivatives), branches and loops run step by step, and all else goes to ``default``.
 
     Parameters
     ----------
     name
-        What errors call it: the name of the variable that holds it.
+        The name of the variable that holds the interpreter, for error messages.
     domain
-        What its values are.
+        The values to compute with.
     default
-        The rule of other primitives: `evaluate` them, or `refuse` them.
+        The rule of other primitives, such as `bind` or `refuse`.
     programs
-        How branches and loops are run. `TRACED` makes a branch or loop of JAX's again, whose body
-        is interpreted once, so that all can be traced; values must be arrays, or pytrees of
-        arrays with the axes of what they stand for. `STEPWISE` interprets one step after the
-        other and the branch that is taken, for any values, if it can be told how it goes on.
+        Rules for branches and loops. `TRACED` makes them JAX's again and interprets their programs
+        once, so that everything can be traced; values must be arrays, or pytrees of arrays whose
+        leading axes are those of what they stand for. `STEPWISE` has no rules, so that iterations
+        run one by one, on any values, as long as the domain can tell how the program goes on.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> shifted = Interpreter("shifted")
+    >>> @shifted.rule("sin")
+    ... def shift(context, x, **params):
+    ...     return jnp.cos(x)
+    >>> float(shifted(jnp.sin)(0.0))
+    1.0
     """
 
     def __init__(
@@ -60,13 +73,12 @@ class Interpreter:
         name: str,
         domain: Domain = ARRAYS,
         *,
-        default: Rule = evaluate,
-        programs: Mapping[str, Rule] = TRACED,
+        default: PrimitiveRule = bind,
+        programs: Mapping[str, PrimitiveRule] = TRACED,
     ) -> None:
         self.name, self.domain = name, domain
-        self._default = default
-        self._programs = {**INLINED, **programs}
-        self._rules: dict[str, Rule] = {}
+        self._default, self._programs = default, programs
+        self._rules: dict[str, PrimitiveRule] = {}
 
     def __repr__(self) -> str:
         return f"<interpreter {self.name!r}, {len(self._rules)} rules>"
@@ -74,12 +86,20 @@ class Interpreter:
     # --- Rules -----------------------------------------------------------------------------
 
     @property
-    def table(self) -> Mapping[str, Rule]:
-        """The rules that are registered, by primitives' names."""
+    def table(self) -> Mapping[str, PrimitiveRule]:
+        """The registered rules, by the names of their primitives."""
         return MappingProxyType(self._rules)
 
     def rule(self, *primitives: str | Primitive, override: bool = False) -> Callable[[R], R]:
-        """Register a function as the rule of primitives; see `Rule`, and `rules`."""
+        """Return a decorator that registers a function as the rule of these primitives.
+
+        Parameters
+        ----------
+        primitives
+            Primitives or their names.
+        override
+            Replace existing rules instead of raising `DuplicateRuleError`.
+        """
 
         def register(rule: R) -> R:
             self.rules(dict.fromkeys(primitives, rule), override=override)
@@ -87,19 +107,26 @@ class Interpreter:
 
         return register
 
-    def rules(self, table: Mapping[Any, Rule], *, override: bool = False) -> None:
-        """Register rules, each by its primitive or that one's name.
+    def rules(self, table: Mapping[Any, PrimitiveRule], *, override: bool = False) -> None:
+        """Register several rules at once.
+
+        Parameters
+        ----------
+        table
+            Rules by their primitives, or by these primitives' names.
+        override
+            Replace existing rules.
 
         Raises
         ------
         DuplicateRuleError
-            A primitive has a rule and ``override`` is false. None is registered then.
+            A primitive already has a rule and ``override`` is false. No rule is registered then.
         """
         named = {getattr(key, "name", key): rule for key, rule in table.items()}
-        known = [name for name in named if name in self._rules]
-        if known and not override:
+        duplicates = [name for name in named if name in self._rules]
+        if duplicates and not override:
             raise DuplicateRuleError(
-                f"The interpreter {self.name!r} already has a rule for {', '.join(known)}; "
+                f"The interpreter {self.name!r} already has a rule for {', '.join(duplicates)}; "
                 "pass override=True to replace it."
             )
         self._rules.update(named)
@@ -107,9 +134,9 @@ class Interpreter:
     # --- Running ---------------------------------------------------------------------------
 
     def __call__(self, fun: Callable[..., Any] | ClosedJaxpr) -> Callable[..., Any]:
-        """The function that computes what another does, or a program, by these rules."""
+        """Return the function that computes a function, or a program, by the rules."""
         if isinstance(fun, ClosedJaxpr):
-            return functools.partial(self._run_program, fun)
+            return functools.partial(self._run, fun)
         domain = self.domain
 
         @functools.wraps(fun)
@@ -117,82 +144,101 @@ class Interpreter:
             leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=domain.is_value)
             args, kwargs = jax.tree.unflatten(tree, map(domain.stand_in, leaves))
             closed, shapes = jax.make_jaxpr(fun, return_shape=True)(*args, **kwargs)
-            results = self._run_program(closed, *leaves)
+            results = self._run(closed, *leaves)
             return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
         return interpreted
 
-    def _run_program(self, closed: ClosedJaxpr, *args: Any) -> list[Any]:
+    def _run(self, closed: ClosedJaxpr, *args: Any) -> list[Any]:
         if len(args) != len(closed.in_avals):
             raise ArgumentCountError(
                 f"The jaxpr takes {len(closed.in_avals)} argument(s), but {len(args)} were given."
             )
+        rules = {**self._programs, **self._rules}
+        evaluator = _RuleEvaluator(self.name, self.domain, rules, self._default, closed)
         pairs = zip(args, closed.in_avals, strict=True)
-        return self._run(closed, [self._admit(x, aval) for x, aval in pairs], closed, ())
+        return evaluator.run(closed, [evaluator.lift(x, aval) for x, aval in pairs])
 
-    def _admit(self, x: Any, aval: Any) -> Any:
-        return x if self.domain.is_value(x) else self.domain.lift(x, aval)
 
-    def _run(
+class _RuleEvaluator(Evaluator):
+    """Evaluates one program by the rules of an interpreter."""
+
+    def __init__(
         self,
-        closed: ClosedJaxpr,
-        operands: Sequence[Any],
-        outermost: ClosedJaxpr,
-        within: tuple[Inside, ...],
-    ) -> list[Any]:
-        """The outputs of a program for values of the domain."""
-        jaxpr, lift = closed.jaxpr, self.domain.lift
-        values = dict[Any, Any](zip(jaxpr.invars, operands, strict=True))
-        for v, x in zip(jaxpr.constvars, closed.consts, strict=True):
-            values[v] = self._admit(x, v.aval)
+        name: str,
+        domain: Domain,
+        rules: Mapping[str, PrimitiveRule],
+        default: PrimitiveRule,
+        program: ClosedJaxpr,
+    ) -> None:
+        super().__init__()
+        self._name, self._domain, self._rules = name, domain, rules
+        self._default, self._program = default, program
 
-        def read(x: Any) -> Any:
-            return values[x] if type(x) is Var else lift(x.val, x.aval)
+    def lift(self, x: Any, aval: Any) -> Any:
+        return x if self._domain.is_value(x) else self._domain.lift(x, aval)
 
-        for eqn in jaxpr.eqns:
-            context = Context(self.name, self.domain, outermost, eqn, within, self._run)
-            results = self._apply(context, [read(x) for x in eqn.invars])
-            values.update(zip(eqn.outvars, results, strict=True))
-        return [read(x) for x in jaxpr.outvars]
+    def enters(self, eqn: JaxprEqn) -> bool:
+        return super().enters(eqn) and eqn.primitive.name not in self._rules
 
-    def _apply(self, context: Context, operands: list[Any]) -> list[Any]:
-        """The results of an equation; an error gets its place, once."""
-        eqn = context.eqn
-        rule = self._rules.get(eqn.primitive.name) or self._programs.get(eqn.primitive.name)
+    def choices(self, x: Any) -> Sequence[int]:
+        return self._domain.choices(x)
+
+    def join(self, first: Any, second: Any) -> Any:
+        return self._domain.join(first, second)
+
+    def apply(self, site: Site, operands: list[Any]) -> list[Any]:
+        eqn = site.eqn
+        context = Context(self._name, self._domain, self._program, eqn, site.within, self.run)
+        rule = self._rules.get(eqn.primitive.name, self._default)
+        found = rule(context, *operands, **eqn.params)
+        if not eqn.primitive.multiple_results:
+            return [found]
+        several, count = isinstance(found, (list, tuple)), len(eqn.outvars)
+        if not several or len(found) != count:
+            got = f"{len(found)} values" if several else f"one {type(found).__name__}"
+            raise InterpretationError(
+                f"The rule of the interpreter {self._name!r} for {context.primitive} returned "
+                f"{got}.\nReturn a list of {count}: one for each result of the equation."
+            )
+        return list(found)
+
+    @contextmanager
+    def guard(self, site: Site) -> Generator[None, None, None]:
+        """Give equations the names and lines of the original, and errors their place, once."""
         try:
-            with _jax.equation_context(eqn):
-                return _results(context, (rule or self._default)(context, *operands, **eqn.params))
+            with _jax.equation_context(site.eqn):
+                yield
         except JaxprGenError as error:
             if error.located:
                 raise
-            raise error.at(_place(context)) from error.__cause__
+            raise error.at(self._place(site)) from error.__cause__
         except Exception as error:
-            raised = f"{type(error).__name__}: {error}"
             raise InterpretationError(
-                f"The interpreter {self.name!r} failed at {context.primitive}: {raised}"
-            ).at(_place(context)) from error
+                f"The interpreter {self._name!r} failed at {site.eqn.primitive.name}: "
+                f"{type(error).__name__}: {error}"
+            ).at(self._place(site)) from error
 
+    def _place(self, site: Site) -> str:
+        """The equation, the iterations of the loops around it, and the user's line."""
+        rows = [f"  in iteration {i} of {loop}" for loop, i in iterations(site.within)]
+        names = variable_names(self._program.jaxpr, {})
+        rows.append(f"  as {equation_text(site.eqn, names)}")
+        frame = innermost_frame(site.eqn, site.within)
+        return "\n".join([*rows, f"  {frame.built}"] if frame else rows)
 
-def _results(context: Context, found: Any) -> list[Any]:
-    """What a rule returned, one value for each result of the equation."""
-    if not context.eqn.primitive.multiple_results:
-        return [found]
-    several, count = isinstance(found, (list, tuple)), len(context.eqn.outvars)
-    if not several or len(found) != count:
-        got = f"{len(found)} values" if several else f"one {type(found).__name__}"
-        raise InterpretationError(
-            f"The rule of the interpreter {context.interpreter!r} for {context.primitive} "
-            f"returned {got}.\nReturn a list of {count}: one for each result of the equation."
-        )
-    return list(found)
+    def slice(self, site: Site, x: Any, aval: Any, index: int, iteration: int) -> Any:
+        b = Builder([aval])
+        b.source_info = site.eqn.source_info
+        inner = aval.shape[1:]
+        start, strides = (index, *[0] * len(inner)), (1,) * len(aval.shape)
+        row = lax.slice(b, b.inputs[0], start, (index + 1, *inner), strides)
+        program = b.build([lax.squeeze(b, row, (0,))])
+        return self.run(program, [x], site.inside(iteration))[0]
 
-
-def _place(context: Context) -> str:
-    """The equation, the loops that it is in, and the user's line."""
-    within = context.within
-    names = variable_names(context.program.jaxpr, {})
-    frame = innermost_frame([context.eqn, *(outer.eqn for outer in within[::-1])])
-    loops = ((o.eqn.primitive.name, o.iteration) for o in within if o.iteration is not None)
-    rows = [f"  in iteration {i} of {loop}" for loop, i in loops]
-    rows.append(f"  as {equation_text(context.eqn, names)}")
-    return "\n".join([*rows, f"  {frame.built}"] if frame else rows)
+    def stack(self, site: Site, slices: Sequence[Any], aval: Any) -> Any:
+        b = Builder([_jax.slice_type(aval)] * len(slices))
+        b.source_info = site.eqn.source_info
+        shape, axes = (1, *aval.shape[1:]), range(1, len(aval.shape))
+        rows = [lax.broadcast_in_dim(b, x, shape, axes) for x in b.inputs]
+        return self.run(b.build([lax.concatenate(b, rows, 0)]), slices, site.inside())[0]

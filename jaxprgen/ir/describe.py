@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
+from jaxprgen.ir.evaluate import Inside
 
 LONGEST = 120
 """The number of characters of a name or a parameter that are shown."""
@@ -134,12 +135,19 @@ def line_text(frame: Frame) -> str:
     return f"{shown}:{frame.line}"
 
 
-def innermost_frame(eqns: Iterable[JaxprEqn]) -> Frame | None:
-    """Return the user's source line of the first equation that has one, from the innermost out.
+def innermost_frame(eqn: JaxprEqn, within: Sequence[Inside]) -> Frame | None:
+    """Return the user's source line of an equation, or of the nearest one around it that has one.
 
     Equations of JAX's own functions may have none, but the equation that calls them does.
     """
-    return next(filter(None, (_jax.frame_of(eqn.source_info) for eqn in eqns)), None)
+    eqns = (eqn, *(outer.eqn for outer in reversed(within)))
+    return next(filter(None, (_jax.frame_of(each.source_info) for each in eqns)), None)
+
+
+def iterations(within: Sequence[Inside]) -> tuple[tuple[str, int], ...]:
+    """Return the name and the current iteration of each loop, the outermost first."""
+    pairs = ((outer.eqn.primitive.name, outer.iteration) for outer in within)
+    return tuple((name, i) for name, i in pairs if i is not None)
 
 
 def type_text(aval: Any) -> str:

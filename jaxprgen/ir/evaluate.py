@@ -224,18 +224,12 @@ class Evaluator:
         return found
 
     def _while(self, site: Site, operands: list[Any]) -> Evaluation:
-        test, body = inner_programs(site.eqn)
-        condition, step = _jax.close(test.program), _jax.close(body.program)
-        of_test = len(test.operands) - len(body.results)
-        first = of_test + len(body.operands) - len(body.results)
-        for_test, for_body, carry = operands[:of_test], operands[of_test:first], operands[first:]
-        if is_batched(site.eqn):
-            condition, step = _for_all_lanes(condition, step, of_test)
-            for_body = operands[:first]
-        undecided, ends = 0, list[list[Any]]()
+        loop = while_parts(site.eqn, operands)
+        carry, ends, undecided = loop.carry, list[list[Any]](), 0
         for i in itertools.count():
             within = site.inside(i)
-            (goes_on,) = yield from self.steps(condition, [*for_test, *carry], within)
+            given = [*loop.condition_constants, *carry]
+            (goes_on,) = yield from self.steps(loop.condition, given, within)
             choices = self.choices(goes_on)
             if 0 in choices:
                 ends = [self._joined([*ends, carry])]
@@ -247,22 +241,17 @@ class Evaluator:
                     f"After {UNDECIDED} iterations it is still not decided whether this loop "
                     "goes on.\nBound the number of its iterations, as lax.fori_loop does."
                 )
-            carry = yield from self.steps(step, [*for_body, *carry], within)
+            carry = yield from self.steps(loop.body, [*loop.body_constants, *carry], within)
         return ends[0]
 
     def _scan(self, site: Site, operands: list[Any]) -> Evaluation:
         eqn = site.eqn
-        constant_count, carry_count = _jax.scan_counts(eqn)
-        first, length = constant_count + carry_count, eqn.params["length"]
-        constants, carry, arrays = (
-            operands[:constant_count],
-            operands[constant_count:first],
-            operands[first:],
-        )
+        constants, carry, arrays = scan_parts(eqn, operands)
+        carry_count, length = len(carry), eqn.params["length"]
         types: list[Any] = [v.aval for v in eqn.outvars[carry_count:]]
         if not length:
             return [*carry, *(self.lift(np.empty(t.shape, t.dtype), t) for t in types)]
-        of_arrays = [x.aval for x in eqn.invars[first:]]
+        of_arrays = [x.aval for x in eqn.invars[len(operands) - len(arrays) :]]
         slices: list[list[Any]] = [[]] * length
         for i in range(length):
             index = length - 1 - i if eqn.params["reverse"] else i
@@ -284,6 +273,44 @@ class Evaluator:
 def is_batched(eqn: JaxprEqn) -> bool:
     """Return whether a ``while`` has a condition per lane, as `jax.vmap` makes them."""
     return bool(_jax.close(eqn.params["cond_jaxpr"]).out_avals[0].shape)
+
+
+class WhileParts(NamedTuple):
+    """The programs of a ``while``, and its operands by what they are for.
+
+    ``condition`` takes ``condition_constants`` and the carry, and returns a scalar. ``body`` takes
+    ``body_constants`` and the carry, and returns the next carry.
+    """
+
+    condition: ClosedJaxpr
+    body: ClosedJaxpr
+    condition_constants: list[Any]
+    body_constants: list[Any]
+    carry: list[Any]
+
+
+def while_parts(eqn: JaxprEqn, operands: Sequence[Any]) -> WhileParts:
+    """Return the parts of a ``while``.
+
+    A loop with a condition per lane is replaced by an equal one with a single condition.
+    """
+    test, step = inner_programs(eqn)
+    condition, body = _jax.close(test.program), _jax.close(step.program)
+    of_test = len(test.operands) - len(step.results)
+    first = len(operands) - len(step.results)
+    of_body = of_test
+    if is_batched(eqn):
+        condition, body = _for_all_lanes(condition, body, of_test)
+        of_body = 0
+    xs = list(operands)
+    return WhileParts(condition, body, xs[:of_test], xs[of_body:first], xs[first:])
+
+
+def scan_parts(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return the operands of a ``scan``: constants, initial carry, and arrays to slice."""
+    constants, carry = _jax.scan_counts(eqn)
+    xs = list(operands)
+    return xs[:constants], xs[constants : constants + carry], xs[constants + carry :]
 
 
 def _for_all_lanes(

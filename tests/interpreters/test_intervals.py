@@ -180,7 +180,7 @@ def test_functions_compiled_from_graphs():
 
 
 def test_what_intervals_refuse(monkeypatch):
-    monkeypatch.setattr("jaxprgen.interpreters.programs.UNDECIDED", 5)
+    monkeypatch.setattr("jaxprgen.ir.evaluate.UNDECIDED", 5)
     x = between(np.zeros(3), np.ones(3))
     for f, kind, text in [
         (jax.scipy.special.gammaln, MissingRuleError, "has no rule for lgamma"),

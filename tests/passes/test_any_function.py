@@ -17,6 +17,7 @@ from jax_functions import FAMILIES, OTHER, arguments
 import jaxprgen
 from jaxprgen._jax import is_key
 from jaxprgen.api import jaxpr_as_fun
+from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     EliminateCommonSubexpressions,
@@ -28,7 +29,6 @@ from jaxprgen.passes import (
     Simplify,
 )
 from jaxprgen.passes.observers import Verify
-from jaxprgen.tools.debugging.evaluate import evaluate
 
 EXACT = (
     Inline(),
@@ -73,12 +73,7 @@ def assert_same_bits(ours, theirs, where):
 
 def run(closed, *operands):
     """The program's results, of every equation on its own, also in loops."""
-    steps = evaluate(closed, operands)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+    return Evaluator().run(closed, operands)
 
 
 def compiled(programs, **options):

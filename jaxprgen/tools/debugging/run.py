@@ -15,9 +15,9 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
 from jaxprgen.emit.values import known, shape_of
 from jaxprgen.errors import UnknownNameError
-from jaxprgen.ir.describe import equation_text, innermost_frame, variable_names
+from jaxprgen.ir.describe import equation_text, innermost_frame, iterations, variable_names
+from jaxprgen.ir.evaluate import Evaluated, Evaluator, Site, is_batched
 from jaxprgen.runtime.observe import Node, operand_of
-from jaxprgen.tools.debugging.evaluate import Evaluated, evaluate
 from jaxprgen.tools.debugging.faults import NUMERIC, contains, out_of_bounds
 from jaxprgen.tools.debugging.findings import (
     Finding,
@@ -70,6 +70,18 @@ class Debuggee(NamedTuple):
 Events: TypeAlias = Iterator[ComputedValue | Finding]
 
 
+class _DebugEvaluator(Evaluator):
+    """Evaluates on arrays; a ``check`` never raises, because its failure is a finding."""
+
+    def apply(self, site: Site, operands: list[Any]) -> list[Any]:
+        return [] if site.eqn.primitive is _jax.check_p else super().apply(site, operands)
+
+    def enters(self, eqn: JaxprEqn) -> bool:
+        # A loop with a condition per lane would be entered by equations that the program lacks.
+        is_per_lane = eqn.primitive.name == "while" and is_batched(eqn)
+        return super().enters(eqn) and not is_per_lane
+
+
 class Run:
     """One run of a program.
 
@@ -110,7 +122,7 @@ class Run:
         yield from self._constants()
         yield from self._folded()
         operands = [self._values[v] for v in debuggee.closed.jaxpr.invars]
-        for done in evaluate(debuggee.closed, operands):
+        for done in _DebugEvaluator().steps(debuggee.closed, operands):
             yield from self._equation(done)
         outvars: Sequence[Any] = debuggee.closed.jaxpr.outvars
         return debuggee.restore(
@@ -190,14 +202,11 @@ class Run:
 
     def _location(self, done: Evaluated, node: Node | None) -> Location:
         eqn = done.eqn
-        loops = [
-            (o.eqn.primitive.name, o.iteration) for o in done.within if o.iteration is not None
-        ]
         return Location(
             node.op if node else eqn.primitive.name,
-            node.frame if node else innermost_frame([eqn, *(o.eqn for o in done.within[::-1])]),
+            node.frame if node else innermost_frame(eqn, done.within),
             equation_text(eqn, self._names),
-            tuple(loops),
+            iterations(done.within),
         )
 
     def _computed(self, v: Any, value: Any, location: Location) -> Iterator[ComputedValue]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -79,7 +78,6 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     return [broadcast_to(ctx.builder, y, shape) for y in ctx.evaluate(*sources)]
 
 
-@functools.lru_cache(maxsize=1024)
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
     import_rules(op_type)
     return next((scalar.RULES[base] for base in op_type.__mro__ if base in scalar.RULES), None)

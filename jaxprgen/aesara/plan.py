@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -349,12 +348,9 @@ def _no_array(variable: Variable) -> str:
 
 
 def _output_type(variable: Variable) -> OutputType | None:
-    return _declared(variable.type.dtype, variable.type.ndim) if is_array(variable) else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _declared(dtype: str, rank: int) -> OutputType:
-    return OutputType(np.dtype(dtype), rank)
+    if not is_array(variable):
+        return None
+    return OutputType(np.dtype(variable.type.dtype), variable.type.ndim)
 
 
 def _shared(variable: SharedVariable, place: int) -> Shared:

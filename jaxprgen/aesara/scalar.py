@@ -7,7 +7,6 @@ which is where NumPy computes as well.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,7 +48,6 @@ ScalarRule = Callable[..., Value]
 _KINDS = "buifc"
 
 
-@functools.lru_cache(maxsize=1024)
 def _working(declared: Dtype, *operands: Dtype) -> Dtype:
     """The dtype to compute in: what is declared, unless an operand is of a wider one.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias, final
@@ -104,7 +103,6 @@ def _fill(b: Builder, x: Broadcast) -> tuple[Atom, Any]:
     return filled, x.operand  # Kept, so that its id is not reused while the key stands.
 
 
-@functools.lru_cache(maxsize=8192)
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule, with an error that tells the shapes."""
     rank = max(map(len, shapes))

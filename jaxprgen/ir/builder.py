@@ -6,7 +6,6 @@ making a fresh variable and appending; `Builder.build` is the only exit.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -125,7 +124,7 @@ class Builder:
         """Append one equation and return its only output.
 
         ``aval`` is the output's type where the caller's typing rule knows it; without it, or
-        in a builder that is not plain, JAX's rule is asked (and remembered).
+        in a builder that is not plain, JAX's rule is asked.
         """
         if aval is None or not self.plain:
             operands, (aval,), _ = self._typed(primitive, operands, params)
@@ -255,12 +254,10 @@ class Builder:
         operands = self.vary_alike(operands)
         avals = tuple(x.aval for x in operands)
         try:
-            key = tuple(params.items())
-            hash(key)
-        except TypeError:  # Parameters that hold a jaxpr or an array of JAX < 0.8.
             out, effects = _jax.abstract_eval(primitive, avals, params)
-        else:
-            out, effects = _abstract_eval(primitive, avals, key, self.settings)
+        except (TypeError, ValueError) as error:
+            types = ", ".join(str(aval) for aval in avals)
+            raise EquationError(f"JAX refuses {primitive} on ({types}): {error}") from error
         return operands, out, effects
 
     def vary_alike(self, operands: Sequence[Atom]) -> Sequence[Atom]:
@@ -314,14 +311,3 @@ class Builder:
         if _jax.checks_enabled.value or not live.issubset([*inputs, *closed.jaxpr.constvars]):
             verify(closed)  # Says which equation it is.
         return closed
-
-
-@functools.lru_cache(maxsize=8192)
-def _abstract_eval(
-    primitive: Primitive, avals: tuple[Any, ...], params: tuple[tuple[str, Any], ...], _: Any
-) -> tuple[list[Any], frozenset[Any]]:
-    try:
-        return _jax.abstract_eval(primitive, avals, dict(params))
-    except (TypeError, ValueError) as error:
-        types = ", ".join(str(aval) for aval in avals)
-        raise EquationError(f"JAX refuses {primitive} on ({types}): {error}") from error

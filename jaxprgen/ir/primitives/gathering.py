@@ -7,7 +7,6 @@ read or written there; its remaining axes are the operand's others.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,7 +81,7 @@ def scatter_add(
 ) -> Var:
     """``x`` with its elements at the indices increased, by every update of them."""
     params = _scatter_params(x, indices, updates, axes, places, in_bounds, unique)
-    sum_of_two = _sum_of_two(x.aval.dtype, b.settings)
+    sum_of_two = _sum_of_two(x.aval.dtype)
     return b.bind(
         _jax.primitive("scatter_add"),
         (x, indices, updates),
@@ -137,8 +136,7 @@ def _mode(in_bounds: bool) -> GatherScatterMode:
     return GatherScatterMode.PROMISE_IN_BOUNDS if in_bounds else GatherScatterMode.CLIP
 
 
-@functools.lru_cache(maxsize=256)
-def _sum_of_two(dtype: Dtype, _: Any) -> Jaxpr:
+def _sum_of_two(dtype: Dtype) -> Jaxpr:
     """``lambda x, y: x + y``, which is part of a ``scatter_add``."""
     from jaxprgen.ir.primitives.elementwise import add
 

@@ -149,12 +149,3 @@ def test_what_does_not_fit_is_refused():
                 emitted(getattr(ours, name), case, *types, in_bounds=True)
     with pytest.raises(EquationError):
         emitted(ours.gather, case, x, jax.ShapeDtypeStruct((2, 2), "int32"), in_bounds=True)
-
-
-def test_the_sum_of_a_scatter_is_made_once():
-    case = Case((3,), (0,), (2,), (0,))
-    first, second = (
-        emitted(ours.scatter_add, case, *operands(case, "float64"), in_bounds=True)
-        for _ in range(2)
-    )
-    assert first.params["update_jaxpr"] is second.params["update_jaxpr"]

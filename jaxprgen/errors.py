@@ -169,7 +169,7 @@ class PrecisionWarning(UserWarning):
     """Issued when a graph declares 64-bit numbers while JAX computes with 32 bits."""
 
 
-def of_check(message: str) -> JaxprGenError:
+def error_of_check(message: str) -> JaxprGenError:
     """Return the error of a failed check, whose message begins with the error's name."""
     name, _, text = message.partition(": ")
     kind = globals().get(name)

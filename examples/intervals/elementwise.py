@@ -218,7 +218,12 @@ def _(context, x, y):
 
 @interval.rule("integer_pow")
 def _(context, x, *, y):
-    return interval.table["pow"](context, x, between(np.array(y), np.array(y)))
+    power = interval.table["pow"](context, x, between(np.array(abs(y)), np.array(abs(y))))
+    if y >= 0:
+        return power
+    # XLA divides one by the power, which may underflow to zero.
+    one = np.ones(x.shape, x.dtype)
+    return interval.table["div"](context, between(one, one), power)
 
 
 @interval.rule("max", "min")

@@ -20,7 +20,7 @@ from aesara.link.basic import Container
 from jaxprgen import _jax
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
-from jaxprgen.errors import ArgumentCountError, StateError, of_check
+from jaxprgen.errors import ArgumentCountError, StateError, error_of_check
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed, signature, to_device
 
@@ -197,7 +197,7 @@ class StatefulProgram:
         error, results = program.checked(*self.compiled.accepted(operands))
         found = error.get()
         if found is not None:
-            raise of_check(found)
+            raise error_of_check(found)
         return results
 
     def pure(

@@ -133,6 +133,13 @@ def test_results_lie_within_bounds(dtype):
     check()
 
 
+@pytest.mark.parametrize("n", [-2, -3])
+def test_a_power_may_underflow_before_its_reciprocal_is_taken(n):
+    x = np.array([-1e-19, 1e-19], np.float32)
+    (found,) = bounds(jax.make_jaxpr(lambda x: x**n)(x))(between(x, x))
+    assert jax.jit(lambda x: x**n)(x) in found
+
+
 def test_bounds_are_tight_where_they_can_be():
     """Within some units in the last place, so that the law is not one of the widest bounds."""
     x = between(np.array([-1.0, 0.5]), np.array([2.0, 0.5]))

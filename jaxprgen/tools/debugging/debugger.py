@@ -11,7 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, UnknownNameError
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.tools.debugging.findings import KINDS, Finding, error_of
+from jaxprgen.tools.debugging.findings import KINDS, Finding
 from jaxprgen.tools.debugging.run import ComputedValue, Debuggee, Run
 
 Watch: TypeAlias = Mapping[str, Callable[[ComputedValue], object]]
@@ -129,7 +129,7 @@ class Debugger:
             if isinstance(event, Finding):
                 self.findings += (event,)
                 if self._stop:
-                    raise error_of(event)
+                    raise event.error()
                 continue
             if event.name in self._watch:
                 self._watch[event.name](event)

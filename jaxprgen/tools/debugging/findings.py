@@ -14,7 +14,7 @@ from jaxprgen.errors import (
     IndexOutOfBoundsError,
     JaxprGenError,
     NonFiniteValueError,
-    of_check,
+    error_of_check,
 )
 from jaxprgen.tools.debugging.faults import OutOfBounds, contains, locate
 
@@ -111,6 +111,14 @@ class Finding(NamedTuple):
     position: tuple[int, ...]
     message: str
 
+    def error(self) -> JaxprGenError:
+        """Return the error with which the debugger stops at this finding."""
+        remedy = _REMEDIES.get(self.op, _REMEDIES[self.kind])
+        return _ERRORS[self.kind](
+            f"{self}\n{remedy}\nTo collect all findings instead of stopping at the first, use "
+            "jaxprgen.debug(f, stop=False); `find` selects their kinds."
+        )
+
     def __str__(self) -> str:
         loops = "".join(f", in iteration {i} of {loop}" for loop, i in self.iterations)
         rows = [
@@ -124,7 +132,7 @@ class Finding(NamedTuple):
         return "\n".join(filter(None, rows))
 
 
-def non_finite(
+def non_finite_number(
     kind: str, name: str, value: Any, location: Location, operands: Iterable[tuple[str, Any]]
 ) -> Finding:
     """Return the finding of a value that contains a "nan" or an "inf"."""
@@ -139,7 +147,7 @@ def non_finite(
     return Finding(kind, name, *location, tuple(shown), position, f"{message}.")
 
 
-def bad_index(
+def index_out_of_bounds(
     index: OutOfBounds, name: str, location: Location, operands: Iterable[tuple[str, Any]]
 ) -> Finding:
     """Return the finding of an index out of bounds."""
@@ -152,10 +160,10 @@ def bad_index(
     return Finding("index", name, *location, shown, index.position, message)
 
 
-def failed_check(message: str, name: str, location: Location) -> Finding:
+def check_that_fails(message: str, name: str, location: Location) -> Finding:
     """Return the finding of a failed check, without its equation, which adds nothing."""
     location = location._replace(equation="")
-    return Finding("check", name, *location, (), (), f"{of_check(message)}.")
+    return Finding("check", name, *location, (), (), f"{error_of_check(message)}.")
 
 
 _ERRORS = {
@@ -172,12 +180,3 @@ _REMEDIES = {
     "argument": "Pass an array without NaN.",
     "constant": "Use an array without NaN in the graph.",
 }
-
-
-def error_of(finding: Finding) -> JaxprGenError:
-    """Return the error with which the debugger stops at a finding."""
-    remedy = _REMEDIES.get(finding.op, _REMEDIES[finding.kind])
-    return _ERRORS[finding.kind](
-        f"{finding}\n{remedy}\nTo collect all findings instead of stopping at the first, use "
-        "jaxprgen.debug(f, stop=False); `find` selects their kinds."
-    )

@@ -22,9 +22,9 @@ from jaxprgen.tools.debugging.faults import NUMERIC, contains, out_of_bounds
 from jaxprgen.tools.debugging.findings import (
     Finding,
     Location,
-    bad_index,
-    failed_check,
-    non_finite,
+    check_that_fails,
+    index_out_of_bounds,
+    non_finite_number,
 )
 
 
@@ -180,11 +180,11 @@ class Run:
                     if self._originates(kind, node):
                         inputs = [(debuggee.labels[p], self._value_at(p)) for p in node.inputs]
                         operands = [pair for pair in inputs if pair[1] is not None]
-                        yield non_finite(kind, label, value, location, operands)
+                        yield non_finite_number(kind, label, value, location, operands)
 
     def _given_nan(self, name: str, value: Any, location: Location) -> Iterator[Finding]:
         if "nan" in self._numeric_faults(value):
-            yield non_finite("nan", name, value, location, [(name, value)])
+            yield non_finite_number("nan", name, value, location, [(name, value)])
 
     # --- Equations ---------------------------------------------------------------------------
 
@@ -241,14 +241,14 @@ class Run:
         for value in done.results:
             for kind in self._numeric_faults(value):
                 if not any(contains(kind, x) for x in before):
-                    yield non_finite(kind, name, value, location, operands)
+                    yield non_finite_number(kind, name, value, location, operands)
         index = out_of_bounds(eqn, done.operands, emitted=node is not None)
         if "index" in self._find and index:
-            yield bad_index(index, name, location, operands)
+            yield index_out_of_bounds(index, name, location, operands)
         if "check" in self._find and eqn.primitive is _jax.check_p:
             message = _jax.failed_check(eqn, done.operands)
             if message:
-                yield failed_check(message, name, location)
+                yield check_that_fails(message, name, location)
 
     def _name_of(self, eqn: JaxprEqn, node: Node | None) -> str:
         """The user's name of the node's result, or else the name of the equation's."""

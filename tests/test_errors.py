@@ -1,4 +1,4 @@
-"""Every error names the variable, the Op, the user's line, the cause and what to do."""
+"""Errors name the variable, the Op, the user's line, the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ n = at.lscalar("n")
 
 
 def built(start: str) -> str:
-    """What errors say of the one line of this file that begins so, in the calling function."""
+    """The text of an error for the line of this file that starts like this, in the caller."""
     ((number, line),) = [
         (number, line.strip())
         for number, line in enumerate(SOURCE, 1)
@@ -41,7 +41,7 @@ def built(start: str) -> str:
 
 
 def message(kind, call, *args, also=Exception):
-    """The message of the error that a call raises, which is of exactly that class."""
+    """The message of the error of exactly this class that a call raises."""
     with pytest.raises(jaxprgen.JaxprGenError) as caught:
         call(*args)
     assert type(caught.value) is kind
@@ -50,7 +50,7 @@ def message(kind, call, *args, also=Exception):
 
 
 class Opaque(Op):
-    """An Op that nothing is known of, with any number of vectors as inputs and outputs."""
+    """An unknown Op, with any number of vectors as inputs and outputs."""
 
     __props__ = ("count",)
 
@@ -133,11 +133,11 @@ NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
         (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
     ],
 )
-def test_what_is_no_graph_of_arrays_is_refused(graph, text):
+def test_invalid_graphs_are_refused(graph, text):
     assert message(errors.InvalidGraphError, jaxprgen.compile, *graph, also=ValueError) == text
 
 
-def test_inputs_and_outputs_may_come_as_any_iterable():
+def test_inputs_and_outputs_may_be_any_iterable():
     f = jaxprgen.compile((v for v in (x, y)), (v for v in [x * y]))
     np.testing.assert_array_equal(f(ONES, 2 * ONES), 2 * ONES)
 
@@ -145,7 +145,7 @@ def test_inputs_and_outputs_may_come_as_any_iterable():
 # --- Shapes that do not agree -------------------------------------------------------------
 
 
-def test_the_place_of_an_error_is_told_line_by_line():
+def test_the_location_of_an_error_has_fixed_lines():
     scaled = x * 2
     total = scaled + y
     f = jaxprgen.compile([x, y], total)
@@ -198,7 +198,7 @@ MISMATCHES = {
 
 
 @pytest.mark.parametrize(("build", "args", "first"), MISMATCHES.values(), ids=MISMATCHES)
-def test_shapes_that_do_not_agree(build, args, first):
+def test_incompatible_shapes(build, args, first):
     f = jaxprgen.compile([m, x], build())
     lines = message(errors.ShapeMismatchError, f, *args).splitlines()
     assert lines[0] == first
@@ -220,7 +220,7 @@ def test_a_known_index_out_of_bounds():
 
 
 def test_a_known_index_of_a_known_array_out_of_bounds():
-    """Aesara's own implementation is asked here, and its error is told as ours."""
+    """The node is evaluated by Aesara, whose error becomes one of ours."""
     picked = at.shape(m)[2]
     f = jaxprgen.compile([m], picked)
     text = message(errors.IndexOutOfBoundsError, f, np.ones((2, 3)), also=IndexError)
@@ -232,7 +232,7 @@ def test_a_known_index_of_a_known_array_out_of_bounds():
     ]
 
 
-def test_an_assertion_that_is_known_to_fail():
+def test_an_assertion_that_fails_at_compile_time():
     checked = Assert("x has two elements")(x, at.eq(x.shape[0], 2))
     f = jaxprgen.compile([x], checked * 2)
     text = message(errors.FailedAssertionError, f, ONES, also=AssertionError)
@@ -246,8 +246,8 @@ def test_an_assertion_that_is_known_to_fail():
     np.testing.assert_array_equal(f(np.ones(2)), np.full(2, 2.0))
 
 
-def test_an_assertion_that_fails_for_the_value_that_decides_a_shape():
-    """Aesara's own implementation is asked here, and its error is told as ours."""
+def test_an_assertion_about_a_static_input_fails_at_compile_time():
+    """The node is evaluated by Aesara, whose error becomes one of ours."""
     positive = Assert("n is positive")(n, at.gt(n, 0))
     f = jaxprgen.compile([n], at.arange(positive))
     with pytest.warns(errors.RuntimeCheckWarning):
@@ -320,13 +320,13 @@ def test_a_shape_that_depends_on_a_large_array():
 
 @pytest.fixture
 def rule(monkeypatch):
-    """Registers a rule for `Opaque`, until the end of the test."""
+    """Register a rule for `Opaque` until the end of the test."""
     monkeypatch.setattr(registry, "_rules", registry._rules.copy())
     return lambda function: jaxprgen.lowers(Opaque, override=True)(function)
 
 
 def failing(function, count=1):
-    """The message of a compiled function whose rule for `Opaque` is this."""
+    """The error message of a compiled function with this rule for `Opaque`."""
     outputs = Opaque(count)(x, y)
     f = jaxprgen.compile([x, y], outputs)
     text = message(errors.LoweringError, f, ONES, ONES, also=RuntimeError).splitlines()
@@ -378,17 +378,17 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("function", "count", "text"), WRONG.values(), ids=WRONG)
-def test_rules_that_do_wrong(rule, function, count, text):
+def test_rules_with_wrong_results(rule, function, count, text):
     rule(function)
     assert failing(function, count) == text
 
 
-def test_a_rule_that_returns_no_value(rule):
+def test_a_rule_that_returns_something_else(rule):
     rule(lambda ctx, x, y: None)
     assert "The rule returned None, which is no value of a program." in failing(None)
 
 
-def test_an_equation_that_a_rule_builds_wrongly_is_placed(rule):
+def test_an_ill_formed_equation_is_located(rule):
     rule(lambda ctx, x, y: jaxprgen.ir.primitives.bitwise_and(ctx.builder, x, y))
     f = jaxprgen.compile([x, y], Opaque()(x, y))
     text = message(errors.EquationError, f, ONES, ONES, also=TypeError).splitlines()
@@ -396,7 +396,7 @@ def test_an_equation_that_a_rule_builds_wrongly_is_placed(rule):
     assert text[1] == "  in Opaque{count=1}(x, y)"
 
 
-def test_what_a_rule_raises_is_the_cause(rule):
+def test_an_exception_in_a_rule_is_the_cause(rule):
     error = KeyError("spam")
     rule(raises(error))
     f = jaxprgen.compile([x, y], Opaque()(x, y))
@@ -405,7 +405,7 @@ def test_what_a_rule_raises_is_the_cause(rule):
     assert caught.value.__cause__ is error
 
 
-def test_a_rule_of_ones_own_error_keeps_its_class_and_is_told_once(rule):
+def test_our_own_errors_in_rules_keep_their_class_and_are_located_once(rule):
     def function(ctx, x, y):
         raise errors.ShapeMismatchError("These shapes will not do.")
 
@@ -432,7 +432,7 @@ def test_a_second_rule_needs_override(monkeypatch):
 # --- The classes --------------------------------------------------------------------------
 
 
-def test_every_error_is_ours_and_one_of_pythons_or_numpys():
+def test_every_error_also_derives_from_a_builtin_or_numpy_error():
     own = [
         value
         for value in vars(errors).values()

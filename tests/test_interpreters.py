@@ -1,4 +1,4 @@
-"""Interpreters: the rules that are there bind, one's own are used, and errors say where."""
+"""Interpreters: default rules compute what JAX does, own rules apply, and errors say where."""
 
 import functools
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def interpreters():
 
 
 def built(start, function):
-    """What errors say of the one line of this file that begins so."""
+    """The text of an error for the line of this file that starts like this."""
     ((number, line),) = [
         (i, line.strip()) for i, line in enumerate(SOURCE, 1) if line.strip().startswith(start)
     ]
@@ -40,7 +40,7 @@ def built(start, function):
 
 
 def lines(kind, call, *args):
-    """The lines of the error that a call raises, which is of exactly that class."""
+    """The lines of the error of exactly this class that a call raises."""
     with pytest.raises(jaxprgen.JaxprGenError) as caught:
         call(*args)
     assert type(caught.value) is kind
@@ -72,7 +72,7 @@ def nested(x):
 
 
 def with_condition_each(x):
-    """Every lane of the loop has its own condition."""
+    """Each lane of the loop has its own condition."""
     return jax.vmap(until_large)(x), jax.vmap(jax.vmap(until_large))(x.reshape(2, -1))
 
 
@@ -154,7 +154,7 @@ FUNCTIONS = {name: getattr(jnp, name) for name in NAMES.split()} | {
 
 
 ASKING = ("counted", "until", "while up to", "scan", "cond", "switch")
-"""Those that ask values how they go on."""
+"""The functions whose control flow depends on values."""
 
 
 def everything(x):
@@ -170,7 +170,7 @@ def assert_alike(ours, theirs, rtol=0.0, weak=True):
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol, err_msg=str(path))
 
 
-def test_the_rules_that_are_there_evaluate():
+def test_default_rules_compute_what_jax_does():
     assert len(FUNCTIONS) >= 60
     closed, shapes = jax.make_jaxpr(everything, return_shape=True)(x)
 
@@ -194,7 +194,7 @@ def test_the_rules_that_are_there_evaluate():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [*ASKING, "solve"])
-def test_outside_of_jit(name, kind):
+def test_control_flow_on_concrete_values(name, kind):
     f = FUNCTIONS[name]
     assert_alike(Interpreter(kind, programs=KINDS[kind])(f)(x), f(x), 1e-12)
 
@@ -217,7 +217,7 @@ def smooth(parameters, rows):
 
 
 def counted_steps(parameters, rows):
-    """Of which no value decides how it goes on."""
+    """A function whose control flow depends on no value."""
     return lax.scan(lambda h, row: (jnp.tanh(parameters["W"] @ row + h), h), rows[0], rows)[0][0]
 
 
@@ -232,8 +232,8 @@ CHANGES = {
 }
 
 
-def test_other_transformations():
-    """Each of an interpreted function, and the interpretation of each."""
+def test_jax_transformations_compose_with_interpreters():
+    """Transform interpreted functions, and interpret transformed ones."""
     traced, stepwise = interpreters()
 
     def results(parameters):
@@ -252,7 +252,7 @@ def test_other_transformations():
     assert traced(loss).__name__ == "loss"
 
 
-def test_programs_and_compiled_functions():
+def test_programs_and_compiled_functions_are_interpreted():
     (traced, stepwise) = interpreters()
     closed = compiled.jaxpr(x)
     for interpreter in (traced, stepwise):
@@ -263,7 +263,7 @@ def test_programs_and_compiled_functions():
     ]
 
 
-def test_names_and_lines_travel():
+def test_equations_keep_names_and_lines():
     def f(y):
         with jax.named_scope("inner"):
             return jnp.exp(y) + lax.fori_loop(0, 2, lambda _, y: jnp.sin(y), y)
@@ -281,7 +281,7 @@ def test_names_and_lines_travel():
 # --- Rules -------------------------------------------------------------------------------
 
 
-def test_rules_are_used_everywhere_and_once():
+def test_rules_apply_in_inner_programs_and_once():
     shifted = Interpreter("shifted")
 
     @shifted.rule("sin")
@@ -303,8 +303,8 @@ def test_rules_are_used_everywhere_and_once():
     assert repr(shifted) == "<interpreter 'shifted', 1 rules>"
 
 
-def test_a_rule_may_bind_its_primitive_otherwise_and_run_programs():
-    """A call stays a call, and numbers are sorted the other way."""
+def test_a_rule_can_change_parameters_and_run_programs():
+    """One rule keeps calls, another reverses cumulative sums."""
     other = Interpreter("other")
 
     @other.rule(_jax.jit_p)
@@ -337,7 +337,7 @@ def test_registering_twice_is_an_error():
     assert mine.table == {"sin": bind, "cos": bind}
     mine.rule("sin", override=True)(refuse)
     assert mine.table == {"sin": refuse, "cos": bind}
-    # What holds a program has a rule that may be replaced as it is no registered one.
+    # Replacing a built-in rule, such as the one that inlines calls, needs no override.
     mine.rules({"jit": bind})
     assert_alike(mine(jax.jit(jnp.sin))(x), jnp.sin(x))
 
@@ -374,7 +374,7 @@ class Duals(Domain):
 
 
 def differentiated(context, *operands, **params):
-    """The rule that JAX has for its own tangents."""
+    """Apply the primitive's JVP rule."""
 
     def apply(*values):
         return bind(context, *values, **params)
@@ -406,7 +406,7 @@ def test_values_may_be_pytrees(kind):
 
 
 class Either(Domain):
-    """Sets of whole numbers."""
+    """Sets of integers."""
 
     value_type = frozenset
 
@@ -424,7 +424,7 @@ class Either(Domain):
 
 
 def each(context, *operands, **params):
-    """A primitive of every choice of numbers."""
+    """Compute a primitive for every combination of integers."""
     found = {()}
     for x in operands:
         found = {(*before, y) for before in found for y in x}
@@ -453,7 +453,7 @@ def test_undecided_branches_and_loops_are_joined(monkeypatch):
     ]
 
 
-def test_a_domain_that_cannot_join_says_so():
+def test_a_domain_without_join_is_an_error():
     class Unjoined(Either):
         join = Domain.join
 
@@ -473,7 +473,7 @@ def test_a_domain_that_cannot_join_says_so():
 # --- Errors ------------------------------------------------------------------------------
 
 
-def test_a_primitive_without_a_rule():
+def test_a_missing_rule_is_an_error():
     strict = Interpreter("strict", default=refuse)
 
     def f(y):
@@ -483,13 +483,13 @@ def test_a_primitive_without_a_rule():
         "The interpreter 'strict' has no rule for sin.",
         'Register one with @strict.rule("sin"), on a function of (context, *operands, **params).',
         "  as sin.1:f64[4] = sin y",
-        built("return jnp.sin(y) + 1", "test_a_primitive_without_a_rule.<locals>.f"),
+        built("return jnp.sin(y) + 1", "test_a_missing_rule_is_an_error.<locals>.f"),
     ]
     assert issubclass(MissingRuleError, NotImplementedError)
 
 
-def test_rules_that_fail():
-    """In a loop inside of a call, and located once."""
+def test_errors_in_rules_are_located():
+    """The rules fail in a loop inside a call; the message has one location."""
     bad = Interpreter("bad", programs=STEPWISE)
 
     @bad.rule("sin")
@@ -506,7 +506,7 @@ def test_rules_that_fail():
 
         return jax.jit(lambda y: lax.scan(step, 0.0, y)[0])(y)
 
-    function = "test_rules_that_fail.<locals>.f.<locals>.step"
+    function = "test_errors_in_rules_are_located.<locals>.f.<locals>.step"
     line = built("return c + jnp.sin(row), lax.sort(row[None])", function)
     assert lines(InterpretationError, bad(f), x) == [
         "The rule of the interpreter 'bad' for sort returned one ArrayImpl.",
@@ -529,7 +529,7 @@ def test_rules_that_fail():
     ]
 
 
-def test_errors_of_compiled_functions_have_the_lines_of_the_graph():
+def test_errors_in_compiled_functions_have_the_lines_of_the_graph():
     strict = Interpreter("strict", default=refuse)
     v = at.dvector("v")
     angle = at.arctan(v)
@@ -540,7 +540,7 @@ def test_errors_of_compiled_functions_have_the_lines_of_the_graph():
         assert text[-1] == built("angle = at.arctan(v)", text[-1].split(", in ")[1].split(":")[0])
 
 
-def test_what_steps_are_not_known_of():
+def test_stepwise_control_flow_needs_concrete_values():
     (_, stepwise) = interpreters()
     found = lines(InterpretationError, jax.jit(stepwise(until_large)), 1.0)
     assert found[:2] == [

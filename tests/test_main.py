@@ -66,7 +66,7 @@ unknown = [x], Unknown()(x)
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Run the command on a graph of the module above; the status and what was printed."""
+    """Run the command on a graph of the module above; return its status and output."""
     (tmp_path / "graphs.py").write_text(GRAPHS)
     (tmp_path / "wrong.py").write_text("def f(:\n")
     (tmp_path / "broken.py").write_text("import jaxprgen\nraise RuntimeError('no data')\n")
@@ -104,7 +104,7 @@ def test_a_graph_is_found_and_printed(run, graph, primitive):
 
 
 @pytest.mark.parametrize("value", ["n=3", "n=3.0", "1=3", "n= 3"])
-def test_a_value_that_decides_a_shape_is_given_as_one(run, value):
+def test_an_input_that_decides_a_shape_takes_a_value(run, value):
     status, out, _ = run("graphs:pair", "--arg", "x=f64[3]", "--arg", value)
     assert status == 0
     assert "f64[3] = mul" in out
@@ -113,7 +113,7 @@ def test_a_value_that_decides_a_shape_is_given_as_one(run, value):
     assert "f64[2,3] = reshape" in out
 
 
-def test_the_example_and_everything_that_can_be_asked(run, tmp_path):
+def test_all_options_together(run, tmp_path):
     page, drawing = tmp_path / "page.html", tmp_path / "graph.dot"
     files = ["--html", str(page), "--dot", str(drawing)]
     status, out, err = run(
@@ -142,7 +142,7 @@ def test_a_check_needs_no_arguments(run):
     assert "Unknown" in out
 
 
-def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
+def test_a_graph_that_does_not_compile_has_a_page_with_its_check(run, tmp_path):
     page = tmp_path / "page.html"
     status, *_ = run("graphs:unknown", "--check", "--html", str(page))
     assert status == 1
@@ -210,7 +210,7 @@ def test_the_check_of_what_cannot_be_compiled_is_a_page(run, tmp_path):
         (["graphs:function", "--arg", "x=f64[3]", "--html", "no/such/folder.html"], 2, "no/such/"),
     ],
 )
-def test_errors_say_what_is_wrong_in_place_of_a_traceback(run, arguments, status, message):
+def test_errors_are_messages_instead_of_tracebacks(run, arguments, status, message):
     found, out, err = run(*arguments)
     assert (found, out) == (status, "")
     assert err.startswith("error: ")
@@ -219,7 +219,7 @@ def test_errors_say_what_is_wrong_in_place_of_a_traceback(run, arguments, status
 
 
 @pytest.mark.parametrize("arguments", [[], ["show"], ["show", "a:b", "--nonsense"], ["hide"]])
-def test_a_command_that_is_none_says_how_it_goes(arguments, capsys):
+def test_an_invalid_command_prints_its_usage(arguments, capsys):
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
@@ -227,7 +227,7 @@ def test_a_command_that_is_none_says_how_it_goes(arguments, capsys):
 
 
 def command(*arguments, **environment):
-    """The command as a user runs it."""
+    """Run the command line as a user does."""
     done = subprocess.run(
         [sys.executable, "-m", "jaxprgen", *arguments],
         capture_output=True,
@@ -238,7 +238,7 @@ def command(*arguments, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_as_a_command():
+def test_the_command_line_in_a_process():
     graph = "examples/model.py:graph"
     status, out, err = command("show", graph, *ARGS)
     assert (status, err) == (0, "")
@@ -249,7 +249,7 @@ def test_as_a_command():
     assert "eta:f32[5] = add" in out
 
 
-def test_help_shows_examples_that_work():
+def test_the_examples_of_help_work():
     status, out, _ = command("show", "--help")
     assert status == 0
     (line,) = [line for line in out.splitlines() if "model.py:graph --check" in line]
@@ -258,7 +258,7 @@ def test_help_shows_examples_that_work():
     assert status == 0
 
 
-def test_who_stops_reading_is_not_told_of_it():
+def test_a_closed_pipe_is_no_error():
     script = f"{sys.executable} -m jaxprgen show examples/model.py:graph {' '.join(ARGS)} --hlo"
     done = subprocess.run(
         ["sh", "-c", f"{script.replace('[', chr(92) + '[')} | head -n 1"],

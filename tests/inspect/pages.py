@@ -1,4 +1,4 @@
-"""Programs to look at, and names that mean harm."""
+"""Programs for pages and drawings, and hostile names."""
 
 import aesara.tensor as at
 import numpy as np
@@ -23,7 +23,7 @@ ONES = np.ones(3)
 
 
 def model(name="eta"):
-    """A variable of that name, of which a node makes eight equations."""
+    """A graph with a variable of this name, and a node that emits eight equations."""
     X, beta = at.dmatrix("X"), at.dvector("beta")
     eta = at.dot(X, beta)
     eta.name = name
@@ -41,7 +41,7 @@ def power():
 
 
 def chain(n):
-    """``n`` operations: one of four is two equations, and another one has a folded node."""
+    """A chain of ``n`` operations: of four, one emits two equations and one has a folded node."""
     z, y = at.dvectors("z", "y")
     inputs = [z, y]
     for i in range(n):

@@ -1,4 +1,4 @@
-"""The page, and what it does in a browser."""
+"""The page in a browser."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Opens a page; whatever it says on the console, asks for or pops up is an error."""
+    """Open a page; console messages, requests and dialogs are errors."""
     noise = []
     context = browser.new_context(viewport={"width": 1400, "height": 900})
 
@@ -57,13 +57,13 @@ def binder(page, name):
 
 
 def lit(page, side, kind="over-lit"):
-    """The texts of what lights up on one side: rows, and names."""
+    """The highlighted rows and names on one side, as text."""
     rows = page.locator(f".{side} p.{kind}").all_inner_texts()
     names = page.locator(f".{side} a.{kind}").all_inner_texts()
     return [" ".join(row.split()) for row in rows], names
 
 
-def test_pointing_at_a_name_lights_up_its_uses_and_its_node(show):
+def test_hovering_over_a_name_highlights_its_uses_and_its_node(show):
     page = show(page_of_model())
     binder(page, "eta").hover()
     rows, names = lit(page, "program")
@@ -79,7 +79,7 @@ def test_pointing_at_a_name_lights_up_its_uses_and_its_node(show):
     assert lit(page, "program") == ([], [])
 
 
-def test_pointing_at_an_input_lights_up_where_it_is_given(show):
+def test_hovering_over_an_input_highlights_its_binder(show):
     page = show(page_of_model())
     binder(page, "beta").hover()
     (row,), names = lit(page, "graph")
@@ -89,7 +89,7 @@ def test_pointing_at_an_input_lights_up_where_it_is_given(show):
     assert lit(page, "program") == ([], ["beta", "beta"])
 
 
-def test_pointing_at_a_node_lights_up_its_equations(show):
+def test_hovering_over_a_node_highlights_its_equations(show):
     page = show(page_of_model())
     page.locator(".graph p", has_text="softplus").first.hover()
     rows, _ = lit(page, "program")
@@ -100,13 +100,13 @@ def test_pointing_at_a_node_lights_up_its_equations(show):
     assert len(near[0]) == 1 and "= dot X beta" in near[0][0]
 
 
-def test_pointing_at_an_equation_lights_up_its_node(show):
+def test_hovering_over_an_equation_highlights_its_node(show):
     page = show(page_of_model())
     page.locator(".program p", has_text="log1p").locator("strong").hover()
     assert "softplus" in lit(page, "graph")[0][0]
 
 
-def test_the_keyboard_does_what_the_pointer_does(show):
+def test_keyboard_focus_highlights_like_the_pointer(show):
     page = show(page_of_model())
     binder(page, "eta").focus()
     with_focus = lit(page, "program"), lit(page, "graph")
@@ -121,7 +121,7 @@ def test_the_keyboard_does_what_the_pointer_does(show):
     assert lit(page, "program", "pinned-lit") == ([], [])
 
 
-def test_a_click_keeps_the_light_and_scrolls_the_other_side(show):
+def test_a_click_pins_the_highlight_and_scrolls_the_other_side(show):
     page = show(inspect.html(chain(400), ONES, ONES))
     last = page.locator(".program b a").last
     row = page.locator(".graph p[id^=n]").last
@@ -181,7 +181,7 @@ def test_a_hostile_source_line_is_text(show, tmp_path):
     assert "<img src=x" in footer
 
 
-def test_what_gets_in_all_the_same_does_not_run(show):
+def test_the_policy_blocks_injected_scripts(show):
     page = show(page_of_model())
     intruder = "<img src=http://nowhere.test/ onerror=hit=1>"
     with page.expect_event("requestfailed") as failed:
@@ -192,7 +192,7 @@ def test_what_gets_in_all_the_same_does_not_run(show):
     show.noise.clear()
 
 
-def test_changes_and_checks_have_views(show):
+def test_changes_and_checks_are_tabs(show):
     graph = model()
     observation = jaxprgen.compile(*graph).observe(np.ones((4, 3)), ONES)
     jaxpr = observation.closed_jaxpr.jaxpr
@@ -211,7 +211,7 @@ def test_changes_and_checks_have_views(show):
     assert page.locator("#check pre").is_visible() and not changes.is_visible()
 
 
-def test_a_check_marks_what_is_in_the_way(show):
+def test_a_check_lists_the_nodes_that_cannot_be_jitted(show):
     x, n = at.dvector("x"), at.lscalar("n")
     found = jaxprgen.check([x, n], [at.nonzero(x)[0], at.arange(n)])
     page = show(inspect.html(jaxprgen.compile([x], x + 1), ONES, check=found))
@@ -221,7 +221,7 @@ def test_a_check_marks_what_is_in_the_way(show):
     assert any(row.startswith("static Nonzero") for row in rows)
 
 
-def test_two_thousand_equations_are_all_there(show):
+def test_a_page_of_two_thousand_equations_works(show):
     page = show(inspect.html(chain(1600), ONES, ONES))
     assert page.locator(".program p[id^=e]").count() == 2000
     binder(page, "y").hover()

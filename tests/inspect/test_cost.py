@@ -1,4 +1,4 @@
-"""Estimates of what equations cost."""
+"""Estimated costs of equations."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def equation(f, *args):
         (lambda x: jnp.sum(x, axis=1), (BATCH,)),
     ],
 )
-def test_an_estimate_is_what_xla_says(f, args):
+def test_estimates_equal_the_cost_analysis_of_xla(f, args):
     said = jax.jit(f).lower(*args).compile().cost_analysis()
     assert flops(equation(f, *args)) == said["flops"] > 0
 
@@ -54,16 +54,16 @@ def test_a_transcendental_operation_counts_as_one(f):
         lambda x: lax.rev(x, (0,)),
     ],
 )
-def test_moving_data_costs_no_operation(f):
+def test_moving_data_is_free(f):
     assert flops(equation(f, MATRIX)) == 0
 
 
-def test_cumulative_and_comparing_ones_count_by_elements():
+def test_cumulative_operations_and_comparisons_count_per_element():
     assert flops(equation(lax.cumsum, VECTOR)) == 6
     assert flops(equation(lambda x: lax.argmax(x, 0, np.int32), VECTOR)) == 5
 
 
-def test_inner_programs_count():
+def test_inner_programs_are_included():
     def steps(x):
         return lax.scan(lambda c, _: (c * c + c, None), x, length=10)
 
@@ -76,7 +76,7 @@ def test_inner_programs_count():
     assert flops(equation(jax.nn.relu, VECTOR)) == flops(equation(jax.jit(jax.nn.relu), VECTOR)) > 0
 
 
-def test_how_often_a_loop_runs_is_not_known():
+def test_the_cost_of_a_while_loop_is_unknown():
     def loop(x):
         return lax.while_loop(lambda c: c[0] < 3.0, lambda c: c * c, x)
 
@@ -85,10 +85,10 @@ def test_how_often_a_loop_runs_is_not_known():
     assert program_flops(jax.make_jaxpr(lambda x: loop(x) * x)(VECTOR).jaxpr) is None
 
 
-def test_what_is_not_in_the_table_is_not_known():
+def test_the_cost_of_other_primitives_is_unknown():
     assert flops(equation(lax.sort, VECTOR)) is None
 
 
-def test_bytes_are_those_of_all_results():
+def test_bytes_include_all_results():
     assert result_bytes(equation(lambda x: lax.top_k(x, 2), VECTOR)) == 2 * 8 + 2 * 4
     assert result_bytes(equation(lambda x: lax.lt(x, x), MATRIX)) == 30

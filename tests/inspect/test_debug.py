@@ -1,4 +1,4 @@
-"""Debugging by value."""
+"""The debugger: its results, findings, watches and breakpoints."""
 
 import inspect
 import runpy
@@ -47,7 +47,7 @@ n = at.lscalar("n")
 
 
 def built(start):
-    """What a finding says of the one line of this file that begins so, in the calling function."""
+    """The text of a finding for the line of this file that starts like this, in the caller."""
     ((number, line),) = [
         (number, line.strip())
         for number, line in enumerate(SOURCE, 1)
@@ -65,7 +65,7 @@ def message(kind, call, *args, also=Exception):
 
 
 def found(f, *args, **options):
-    """Everything that is found, as kinds and names."""
+    """All findings, as pairs of kind and name."""
     debugger = debug(f, stop=False, **options)
     debugger(*args)
     return [(finding.kind, finding.variable) for finding in debugger.findings]
@@ -81,17 +81,17 @@ def named(variable, name):
 
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(range(6)))
-def test_the_results_are_those_of_the_function(seed):
+def test_results_equal_those_of_the_function(seed):
     graph = Graph(seed, 12)
     f = jaxprgen.compile(graph.inputs, [x.variable for x in graph.ends])
     outputs = f(*graph.args)
     seen = debug(f, stop=False)(*graph.args)
     assert type(seen) is type(outputs)
-    # XLA fuses and reorders what is one program.
+    # XLA fuses and reorders the equations of one program.
     jax.tree.map(lambda ours, theirs: assert_same(ours, theirs, rtol=1e-6), seen, outputs)
 
 
-def test_the_results_of_an_example_are_those_of_the_function():
+def test_results_of_an_example_equal_those_of_the_function():
     example = runpy.run_path(str(ROOT / "examples" / "model.py"))
     f = jaxprgen.compile(*example["graph"])
     features, labels = example["load_data"]()
@@ -101,7 +101,7 @@ def test_the_results_of_an_example_are_those_of_the_function():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool", "complex128"])
-def test_outputs_are_arrays_of_the_same_types(dtype):
+def test_outputs_are_arrays_of_the_declared_dtypes(dtype):
     v = at.vector("v", dtype=dtype)
     f = jaxprgen.compile([v], [v, v[::-1], at.zeros_like(v), at.constant(2.5)])
     value = np.array([1, 0, 1], dtype)
@@ -110,7 +110,7 @@ def test_outputs_are_arrays_of_the_same_types(dtype):
         assert_same(ours, theirs)
 
 
-def test_x64_off_is_as_in_the_function():
+def test_the_debugger_follows_jax_enable_x64():
     home = jax if hasattr(jax, "enable_x64") else jax.experimental
     w = aesara.shared(np.array([1.0, 2.0, 4.0]), "w")
     f = jaxprgen.compile([x], at.exp(x) * w)
@@ -121,7 +121,7 @@ def test_x64_off_is_as_in_the_function():
 # --- NaN and infinities -------------------------------------------------------------------
 
 
-def test_a_logarithm_in_a_large_model_is_found():
+def test_the_origin_of_a_nan_in_a_large_model_is_found():
     names = [f"layer{i}" for i in range(10)]
     h = x
     for name in names[:5]:
@@ -146,10 +146,10 @@ def test_a_logarithm_in_a_large_model_is_found():
         IN_DOMAIN,
         COLLECT,
     ]
-    assert found(f, value) == [("nan", "eta")]  # And nothing that follows from it.
+    assert found(f, value) == [("nan", "eta")]  # Later NaNs only follow from it.
 
 
-def test_an_infinity_is_found_with_the_element_it_came_from():
+def test_an_infinity_is_found_with_the_element_it_comes_from():
     rate = named(1 / x, "rate")
     f = jaxprgen.compile([x], at.exp(rate).sum())
     value = np.array([1.0, -2.0, 4.0, 0.0, 0.5])
@@ -164,7 +164,7 @@ def test_an_infinity_is_found_with_the_element_it_came_from():
     ]
 
 
-def test_an_operand_of_another_shape_has_no_such_element():
+def test_operands_of_another_shape_are_summarized():
     product = named(at.dot(m, x), "product")
     f = jaxprgen.compile([m, x], product)
     value = np.array([1.0, 2.0, np.inf, 3.0, 4.0])
@@ -176,7 +176,7 @@ def test_an_operand_of_another_shape_has_no_such_element():
     ]
 
 
-def test_all_births_are_listed_in_the_order_of_computing():
+def test_all_origins_are_listed_in_order():
     root = named(at.sqrt(x), "root")
     inverse = named(1 / (x + 1), "inverse")
     big = named(at.exp(1000 * x), "big")
@@ -196,10 +196,10 @@ def test_all_births_are_listed_in_the_order_of_computing():
     assert (wrong.operands[0].name, wrong.operands[0].value.tolist()) == ("x", value.tolist())
     assert wrong.frame.file == __file__
     debugger(np.array([0.25, 0.5, 0.5]))
-    assert debugger.findings == ()  # Those of the last call.
+    assert debugger.findings == ()  # The last call has none.
 
 
-def test_the_finding_that_stops_is_there_to_be_looked_at():
+def test_the_finding_that_stops_the_debugger_is_kept():
     debugger = debug(jaxprgen.compile([x], at.log(x)))
     with pytest.raises(errors.NonFiniteValueError):
         debugger(-ONES)
@@ -213,7 +213,7 @@ def _listed(f, *args):
     return debugger.findings
 
 
-def test_an_argument_a_shared_variable_and_a_constant_that_hold_nan_come_first():
+def test_nan_in_arguments_shared_variables_and_constants_is_found_first():
     w = aesara.shared(np.array([1.0, np.nan]), "w")
     c = at.constant(np.array([np.nan, 1.0]), "c")
     d = at.constant(np.nan, "d")
@@ -240,13 +240,13 @@ def test_an_argument_a_shared_variable_and_a_constant_that_hold_nan_come_first()
     assert "w" not in {name for _, name in found(f, value)}
 
 
-def test_infinities_that_are_meant_are_none():
+def test_infinite_arguments_and_constants_are_accepted():
     f = jaxprgen.compile([x], at.max(at.switch(x > 0, x, -np.inf)) + at.constant(np.inf))
     assert found(f, ONES) == []
     assert found(f, np.array([np.inf, 1.0, -1.0])) == []
 
 
-def test_what_is_folded_is_looked_at():
+def test_folded_nodes_are_checked():
     one = at.constant(np.array(-1.0), "one")
     bad = named(at.log(one), "bad")
     f = jaxprgen.compile([x], bad * x)
@@ -260,18 +260,18 @@ def test_what_is_folded_is_looked_at():
     ]
     assert found(f, ONES) == [("nan", "bad")]
     k = at.dscalar("k")
-    by_value = named(at.log(k), "by_value")  # Known, for a shape depends on it.
+    by_value = named(at.log(k), "by_value")  # Static, because a shape depends on it.
     g = jaxprgen.compile([k], at.arange(at.cast(at.switch(by_value < 0, 2, 3), "int64")))
     assert found(g, 0.0) == [("inf", "by_value")]
 
 
-def test_what_the_graph_masks_is_found():
+def test_a_nan_that_another_node_masks_is_found():
     f = jaxprgen.compile([x], at.switch(x > 0, at.log(x), 0.0))
     assert [what for what, _ in found(f, -ONES)] == ["nan"]
 
 
 class Special(Op):
-    """An Op of one operand, whose rule each test makes."""
+    """An Op of one operand, whose rule each test registers."""
 
     __props__ = ()
 
@@ -288,21 +288,21 @@ def rules(monkeypatch):
 
 
 @pytest.mark.usefixtures("rules")
-def test_what_an_op_masks_itself_is_none():
+def test_a_nan_that_its_own_node_masks_is_ignored():
     @lowers(Special)
     def lower(ctx, v):
         positive = ew.less(ctx.builder, np.asarray(0.0), v)
         return ew.where(ctx.builder, positive, ew.log(ctx.builder, v), np.asarray(-np.inf))
 
     f = jaxprgen.compile([x], Special()(x) + 1)
-    assert any(np.isnan(moment.value).any() for moment in debug(f, stop=False).steps(-ONES))
+    assert any(np.isnan(computed.value).any() for computed in debug(f, stop=False).steps(-ONES))
     assert found(f, -ONES, find=["nan"]) == []
     assert [what for what, _ in found(f, -ONES)] == ["inf"]
 
 
 @pytest.mark.usefixtures("rules")
 @pytest.mark.parametrize("literal", [np.nan, np.inf])
-def test_a_literal_of_the_rule_can_be_what_makes_it(literal):
+def test_a_literal_in_a_rule_can_be_the_origin(literal):
     @lowers(Special)
     def lower(ctx, v):
         negative = ew.less(ctx.builder, v, np.asarray(0.0))
@@ -312,7 +312,7 @@ def test_a_literal_of_the_rule_can_be_what_makes_it(literal):
     assert found(f, ONES) == []
     (finding,) = _listed(f, -ONES)
     assert (finding.kind, finding.variable) == (str(literal), "masked")
-    assert " = select_n " in finding.equation  # Not where the literal is repeated.
+    assert " = select_n " in finding.equation  # Not the broadcast of the literal.
 
 
 def test_complex_numbers_and_integers():
@@ -323,7 +323,7 @@ def test_complex_numbers_and_integers():
     assert found(jaxprgen.compile([v], v // 0 + v % 0), np.arange(3)) == []
 
 
-def test_a_gradient_is_debugged_like_a_function():
+def test_gradients_can_be_debugged():
     f = jaxprgen.compile([x], named(at.sqrt(x), "root").sum())
     assert found(f, np.zeros(3)) == []
     text = message(errors.NonFiniteValueError, debug(jax.grad(f)), np.zeros(3))
@@ -358,7 +358,7 @@ def test_an_index_out_of_bounds_is_found(i):
 
 
 @pytest.mark.parametrize("write", [set_subtensor, inc_subtensor])
-def test_an_index_to_write_at_is_looked_at(write):
+def test_an_index_to_write_at_is_checked(write):
     f = jaxprgen.compile([m, n], write(m[1:, n], 1.0))
     assert found(f, np.ones((2, 3)), -3) == []
     for i in (3, -4):
@@ -383,13 +383,13 @@ ROWS = np.array([[0, 1], [3, -5]])
         (lambda a: jax.vmap(lambda row, i: row[i])(a, jnp.array([0, 3, 4])), 4, 1),
     ],
 )
-def test_gather_and_scatter_are_looked_at(f, index, axis):
+def test_indices_of_gather_and_scatter_are_checked(f, index, axis):
     (finding,) = _listed(f, np.ones((3, 4)))
     size = (3, 4)[axis]
     assert f"Index {index} is out of bounds for axis {axis} of size {size}, in " in str(finding)
 
 
-def test_gather_and_scatter_in_bounds_are_right():
+def test_gather_and_scatter_in_bounds_have_no_finding():
     def f(a):
         rows = jnp.array([0, 2, -3])
         picked = jax.vmap(lambda row, i: row[i])(a, jnp.array([0, 3, -4]))
@@ -398,7 +398,7 @@ def test_gather_and_scatter_in_bounds_are_right():
     assert _listed(f, np.ones((3, 4))) == ()
 
 
-def test_a_window_out_of_bounds_tells_its_size():
+def test_a_window_out_of_bounds_is_reported_with_its_size():
     (finding,) = _listed(lambda a, i: jax.lax.dynamic_slice(a, (i, 0), (2, 4)), np.ones((3, 4)), 2)
     assert finding.message.startswith(
         "Index 2 of a window of 2 elements is out of bounds for axis 0 of size 3, in "
@@ -480,7 +480,7 @@ own_gradient.defvjp(lambda v: (jnp.log(v), v), lambda v, g: (g / v,))
         jax.vmap(lambda v: jax.lax.while_loop(lambda c: c < 4, lambda c: c * 2, v)),
     ],
 )
-def test_inner_programs_give_what_jax_gives(f):
+def test_inner_programs_give_the_results_of_jax(f):
     value = np.array([3.0, 2.0, 1.0])
     debugger = debug(f, stop=False)
     ours, theirs = debugger(value), f(value)
@@ -488,7 +488,7 @@ def test_inner_programs_give_what_jax_gives(f):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), ours, theirs)
 
 
-def test_a_finding_in_a_loop_tells_the_iteration():
+def test_a_finding_in_a_loop_names_the_iteration():
     (finding,) = _listed(scan, np.ones(4))
     assert (finding.kind, finding.op, finding.iterations) == ("nan", "log", (("scan", 2),))
     assert str(finding).splitlines()[1] == "  in log, in iteration 2 of scan"
@@ -507,7 +507,7 @@ def linecache_text(finding):
     return SOURCE[finding.frame.line - 1].strip()
 
 
-def test_the_branch_that_is_taken_is_looked_at():
+def test_only_the_taken_branch_is_checked():
     assert _listed(branch, ONES) == ()
     (finding,) = _listed(branch, -ONES)
     assert finding.op == "sqrt"
@@ -533,7 +533,7 @@ def test_a_loop_in_a_rule_is_entered():
     assert str(finding).splitlines()[-1] == built("halved = named")
 
 
-def test_programs_are_debugged_like_functions():
+def test_programs_can_be_debugged():
     f = jaxprgen.compile([x], [at.log(x), x * 2])
     closed = f.jaxpr(ONES)
     for ours, theirs in zip(debug(closed)(ONES), f(ONES), strict=True):
@@ -547,25 +547,27 @@ def test_programs_are_debugged_like_functions():
 # --- Looking at values --------------------------------------------------------------------
 
 
-def test_a_watch_sees_a_variable_with_all_so_far():
+def test_a_watch_receives_a_variable_and_all_values_so_far():
     eta = named(x * 2, "eta")
     named(at.exp(eta), "later")
     f = jaxprgen.compile([x], at.exp(eta).sum())
     seen = []
     debug(f, watch={"eta": seen.append, "x": seen.append, "eta.1": seen.append})(ONES)
-    assert [moment.name for moment in seen] == ["x", "eta", "eta.1"]
-    _, moment, _ = seen
-    assert isinstance(moment.value, jax.Array)
-    assert moment.value.tolist() == [2.0, 2.0, 2.0]
-    assert moment.values["x"].tolist() == [1.0, 1.0, 1.0]
-    assert moment.op == "Elemwise{mul,no_inplace}"
-    assert moment.equation == "eta:f64[3] = mul x 2.0"
-    assert f"  built at {moment.frame.file}:{moment.frame.line}, in " in built("eta = named(x * 2")
+    assert [computed.name for computed in seen] == ["x", "eta", "eta.1"]
+    _, computed, _ = seen
+    assert isinstance(computed.value, jax.Array)
+    assert computed.value.tolist() == [2.0, 2.0, 2.0]
+    assert computed.values["x"].tolist() == [1.0, 1.0, 1.0]
+    assert computed.op == "Elemwise{mul,no_inplace}"
+    assert computed.equation == "eta:f64[3] = mul x 2.0"
+    assert f"  built at {computed.frame.file}:{computed.frame.line}, in " in built(
+        "eta = named(x * 2"
+    )
     with pytest.raises(TypeError):
-        moment.values["x"] = None
+        computed.values["x"] = None
 
 
-def test_what_costs_no_equation_has_a_name_too():
+def test_variables_without_an_equation_can_be_watched():
     k = at.dscalar("k")
     flat = named(at.zeros_like(x) + k, "flat")
     two = named(at.constant(1.0) + 1.0, "two")
@@ -579,15 +581,15 @@ def test_what_costs_no_equation_has_a_name_too():
     assert seen == {"flat": [4.0, 4.0, 4.0], "two": 2.0, "c": 3.0}
 
 
-def test_two_variables_of_one_name_are_both_seen():
+def test_two_variables_of_one_name_are_both_watched():
     first, second = named(x + 1, "v"), named(x * 2, "v")
     seen = []
     f = jaxprgen.compile([x], first * second)
-    debug(f, watch={"v": lambda moment: seen.append(moment.value.tolist())})(ONES)
+    debug(f, watch={"v": lambda computed: seen.append(computed.value.tolist())})(ONES)
     assert seen == [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
 
 
-def test_a_breakpoint_calls_pythons(monkeypatch):
+def test_a_breakpoint_calls_the_breakpoint_of_python(monkeypatch):
     eta = named(at.exp(x), "eta")
     f = jaxprgen.compile([x], eta.sum())
     stops = []
@@ -610,7 +612,7 @@ def test_a_program_can_be_stepped_through():
     assert end.value.value == 3.0
 
 
-def test_a_name_that_is_not_there_lists_those_that_are():
+def test_an_unknown_name_lists_the_known_ones():
     eta = named(at.exp(x), "eta")
     f = jaxprgen.compile([x], eta.sum())
     unknown = [
@@ -640,7 +642,7 @@ def test_a_name_that_is_not_there_lists_those_that_are():
         lambda f: debug(jax.grad(f))(jax.ShapeDtypeStruct((3,), "float64")),
     ],
 )
-def test_values_are_needed(call):
+def test_abstract_arguments_are_refused(call):
     f = jaxprgen.compile([x], x.sum())
     first, *rest = message(errors.ArgumentTypeError, call, f, also=TypeError)
     assert first.startswith("debug needs concrete arguments, got a ")
@@ -650,7 +652,7 @@ def test_values_are_needed(call):
     ]
 
 
-def test_concrete_arguments_may_meet_a_trace_and_jax_debug_nans():
+def test_the_debugger_works_under_a_trace_and_jax_debug_nans():
     f = jaxprgen.compile([x], at.log(x).sum())
 
     @jax.jit
@@ -663,7 +665,7 @@ def test_concrete_arguments_may_meet_a_trace_and_jax_debug_nans():
     assert text[0] == "NaN in 'x.1': 3 of 3 elements, the first at [0]."
 
 
-def test_random_keys_and_narrow_floats_are_values():
+def test_random_keys_and_bfloat16_are_supported():
     def f(seed, v):
         return jax.random.normal(jax.random.key(seed), (2,)) * jnp.log(v)
 

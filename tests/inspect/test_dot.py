@@ -1,4 +1,4 @@
-"""The drawing: its structure, and what Graphviz makes of it."""
+"""Drawings: their structure, and how Graphviz renders them."""
 
 import re
 import shutil
@@ -111,12 +111,12 @@ def test_inner_programs_are_clusters(f, args, clusters):
         assert re.search(rf"\s{node} \[label", body)
 
 
-def test_results_of_one_equation_are_told_apart():
+def test_results_of_one_equation_are_distinguished():
     drawing = dot(lambda x: lax.top_k(x, 2), ONES)
     assert re.findall(r"-> n\d+ \[label=\"(.*?)\"", drawing) == ["top_k.1", "top_k.2"]
 
 
-def test_equal_programs_give_equal_texts():
+def test_equal_programs_give_equal_text():
     assert dot(*model()) == dot(*model())
     assert dot(*power()) == dot(*power())
 
@@ -130,7 +130,7 @@ def graphviz(text, kind):
 
 
 def named(name):
-    """A program that has this name in it."""
+    """A program that contains this name."""
 
     def f(x):
         return x + 1
@@ -150,7 +150,7 @@ def hostile_examples(test):
 @settings(max_examples=20)
 @hostile_examples
 @given(name=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cn"]), min_size=1))
-def test_names_change_no_structure(name):
+def test_names_cannot_change_the_structure(name):
     def structure(text):
         return [line.split()[0:2] for line in graphviz(text, "plain").splitlines()[1:]]
 
@@ -160,7 +160,7 @@ def test_names_change_no_structure(name):
 
 @needs_graphviz
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_text(name):
+def test_hostile_names_are_shown_as_text(name):
     svg = ElementTree.fromstring(graphviz(dot(named(name)), "svg"))
     texts = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert {f"jit {name}", f"pjit {name}"} & {text.replace("\xa0", " ") for text in texts}
@@ -168,7 +168,7 @@ def test_hostile_names_are_text(name):
 
 @needs_graphviz
 @pytest.mark.parametrize("make", [model, power])
-def test_a_drawing_has_all_nodes(make):
+def test_graphviz_draws_every_node(make):
     text = dot(*make())
     plain = graphviz(text, "plain").splitlines()
     assert sum(line.startswith("node ") for line in plain) == len(
@@ -178,7 +178,7 @@ def test_a_drawing_has_all_nodes(make):
 
 @needs_graphviz
 @pytest.mark.parametrize(("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG")])
-def test_drawings_are_files(tmp_path, suffix, magic):
+def test_drawings_are_written_to_files(tmp_path, suffix, magic):
     path = tmp_path / f"a drawing{suffix}"
     draw(*model(), path=path)
     assert path.read_bytes().startswith(magic)
@@ -186,7 +186,7 @@ def test_drawings_are_files(tmp_path, suffix, magic):
 
 
 @needs_graphviz
-def test_a_strange_kind_of_file_is_refused(tmp_path):
+def test_an_unknown_format_is_refused(tmp_path):
     path = tmp_path / "drawing.strange"
     with pytest.raises(DrawingError) as refused:
         draw(*model(), path=path)
@@ -196,7 +196,7 @@ def test_a_strange_kind_of_file_is_refused(tmp_path):
     assert not path.exists()
 
 
-def test_without_graphviz_the_remedy_is_told(tmp_path, monkeypatch):
+def test_without_graphviz_the_error_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DrawingError) as missing:
         draw(*model(), path=tmp_path / "drawing.svg")

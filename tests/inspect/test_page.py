@@ -1,4 +1,4 @@
-"""The page, as a parser sees it."""
+"""The page's HTML."""
 
 import re
 from html.parser import HTMLParser
@@ -24,7 +24,7 @@ KEY = jax.random.key(0)
 
 
 class Structure(HTMLParser):
-    """The elements of a page in order, with the names of their attributes; and its texts."""
+    """The elements of a page in order, with their attributes' names, and its texts."""
 
     def __init__(self, page):
         super().__init__()
@@ -46,7 +46,7 @@ class Structure(HTMLParser):
 
 
 def elements(page, element, **attributes):
-    """How many elements of a page have attributes that start like these."""
+    """The number of elements whose attributes start with these values."""
     opened = [
         dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
         for tag in re.findall(f"<{element} [^>]*>", page)
@@ -62,7 +62,7 @@ def hostile_examples(test):
 
 @hostile_examples
 @given(name=st.text(min_size=1))
-def test_names_change_no_structure(name):
+def test_names_cannot_change_the_structure(name):
     function = name.encode(errors="replace").decode()  # JAX takes no halves of surrogate pairs.
     page = page_of_model(name, function=function)
     assert Structure(page).elements == Structure(page_of_model()).elements
@@ -71,7 +71,7 @@ def test_names_change_no_structure(name):
 
 @hostile_examples
 @given(name=st.text(min_size=1))
-def test_no_text_changes_structure(name):
+def test_no_text_can_change_the_structure(name):
     plain = jaxprgen.compile(*model()).observe(np.ones((4, 3)), ONES)
     hostile = plain._replace(
         nodes=[
@@ -111,7 +111,7 @@ def test_numbers_have_three_digits(n, text, with_unit):
     assert (metric(n), metric(n, "B")) == (text, with_unit)
 
 
-def test_the_policy_allows_what_the_page_has_and_no_more():
+def test_the_policy_allows_only_the_own_script_and_style():
     (policy,) = re.findall('(default-src[^"]*)"', page_of_model())
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
@@ -125,8 +125,8 @@ def test_assets_are_package_data():
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_have_contrast(scheme):
-    """At least 4.5, as the Web Content Accessibility Guidelines ask for text."""
+def test_colors_have_contrast(scheme):
+    """The Web Content Accessibility Guidelines require a ratio of 4.5 for text."""
     style = files("jaxprgen.tools.page").joinpath("page.css").read_text()
     colours = re.findall(r"--(\w+): #(\w+);", style)
     half = len(colours) // 2
@@ -161,7 +161,7 @@ def test_costs_are_shown():
     assert '<rect width="100%">' in page
 
 
-def test_a_page_needs_no_graph():
+def test_a_function_without_a_graph_has_a_page():
     f = jaxprgen.compile(*model())
     page = inspect.html(jax.grad(lambda *args: f(*args)[0]), np.ones((4, 3)), ONES)
     assert 'class="graph"' not in page
@@ -169,7 +169,7 @@ def test_a_page_needs_no_graph():
     assert 'class="graph"' not in inspect.html(f.jaxpr(np.ones((4, 3)), ONES))
 
 
-def test_an_observation_can_be_shown_again():
+def test_an_observation_gives_the_same_page():
     f = jaxprgen.compile(*model())
     args = np.ones((4, 3)), ONES
     assert inspect.html(f.observe(*args)) == inspect.html(f, *args)
@@ -197,20 +197,20 @@ def test_constants_and_shared_variables_are_leaves():
         lambda x: jnp.stack([x] * 3) @ jnp.linalg.inv(jnp.diag(x)),
     ],
 )
-def test_whatever_jax_traces_has_a_page(f):
+def test_any_traceable_function_has_a_page(f):
     found = Structure(inspect.html(f, np.ones(3))).elements
     for element in ("p", "details", "a"):
         assert found.count(f"/{element}") == sum(each[0] == element for each in found)
     assert dot(f, np.ones(3)).startswith("digraph {")
 
 
-def test_no_change_is_said():
+def test_a_pass_without_changes_is_mentioned():
     f, *args = power()
     observation = f.observe(*args)
     assert "changed nothing" in inspect.html(observation, before=observation.closed_jaxpr)
 
 
-def test_two_thousand_equations_fit():
+def test_a_page_of_two_thousand_equations_is_small():
     page = inspect.html(chain(1600), ONES, ONES)
     assert len(page.encode()) <= 2_000_000
     assert elements(page, "p", id="e") == 2000

@@ -1,4 +1,4 @@
-"""Programs as text, with the graph's own names."""
+"""Programs as text, with the names of their graphs."""
 
 import itertools
 import re
@@ -34,7 +34,7 @@ def squeezed(text):
     return re.sub(r"\s+", " ", text)
 
 
-def test_variables_are_called_what_the_graph_calls_them():
+def test_variables_have_the_names_of_the_graph():
     f = jaxprgen.compile(*model())
     assert squeezed(pretty(f, ONES, 0.0, 1.0)) == squeezed("""
         { lambda ; x:f64[3] mu:f64[] sigma:f64[]. let
@@ -53,13 +53,13 @@ def reduce_sum():
     return re.search(r"reduce_sum\[.*?\]", text)[0]
 
 
-def test_without_names_it_is_the_text_of_jax():
+def test_without_names_the_text_is_that_of_jax():
     f = jaxprgen.compile(*model())
     args = ONES, 0.0, 1.0
     assert squeezed(pretty(f, *args, names=False)) == squeezed(str(f.jaxpr(*args)))
 
 
-def test_without_shapes_and_with_sources():
+def test_shapes_and_sources_are_options():
     f = jaxprgen.compile(*model())
     text = pretty(f, ONES, 0.0, 1.0, shapes=False, source=True)
     assert "{ lambda ; x mu sigma. let" in text
@@ -81,7 +81,7 @@ def test_programs_inside_programs_have_names():
     assert re.search(r"lambda ; rate(\.1)?:f64\[\]", inner)
 
 
-def test_what_jax_derives_keeps_the_names():
+def test_gradients_keep_the_names():
     inputs, y = model()
     gradient = jax.grad(jaxprgen.compile(inputs, y.sum()), argnums=1)
     text = pretty(gradient, ONES, 0.0, 1.0)
@@ -100,7 +100,7 @@ def test_constants_and_shared_variables_have_names():
     assert {b.split(":")[0] for b in binders.split()} == {"counts", "rates", "const.1"}
 
 
-# --- Colour -------------------------------------------------------------------------------
+# --- Color --------------------------------------------------------------------------------
 
 ESCAPE = "\033["
 
@@ -117,7 +117,7 @@ ESCAPE = "\033["
         (True, "1", True, True),
     ],
 )
-def test_colour_is_for_terminals(monkeypatch, terminal, no_color, color, colored):
+def test_color_is_for_terminals(monkeypatch, terminal, no_color, color, colored):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color is not None:
@@ -138,7 +138,7 @@ def variables(jaxpr):
 
 
 @given(st.lists(st.none() | st.sampled_from(["a", "a.1", "a.2", "b"]) | st.text(), min_size=6))
-def test_every_variable_has_a_readable_name_of_its_own(names):
+def test_every_variable_has_a_unique_readable_name(names):
     a, b = at.dvectors(2)
     steps = [a, b]
     operations = itertools.cycle([at.exp, at.gammaln, at.tanh, at.log, at.abs])
@@ -158,7 +158,7 @@ def test_every_variable_has_a_readable_name_of_its_own(names):
 # --- Differences --------------------------------------------------------------------------
 
 
-def test_what_a_pass_changed_is_shown_with_the_names_of_before():
+def test_a_diff_uses_the_names_of_the_first_program():
     observation = jaxprgen.compile(*model()).observe(ONES, 0.0, 1.0)
     before = observation.closed_jaxpr
     eqns = list(before.jaxpr.eqns)
@@ -175,7 +175,7 @@ def test_what_a_pass_changed_is_shown_with_the_names_of_before():
     ]
 
 
-def test_a_variable_that_a_pass_made_has_a_name_of_its_own():
+def test_a_variable_added_by_a_pass_has_a_new_name():
     before = jax.make_jaxpr(lambda a: jnp.tanh(jnp.log(jnp.exp(a) + 1)))(1.0)
     eqns = list(before.jaxpr.eqns)
     v = Var(eqns[0].outvars[0].aval)
@@ -192,7 +192,7 @@ def test_a_variable_that_a_pass_made_has_a_name_of_its_own():
     ]
 
 
-def test_programs_that_share_no_variable_are_told_apart_by_what_they_compute():
+def test_programs_that_share_no_variable_are_matched_by_their_equations():
     f = jaxprgen.compile(*model())
     seen = f.observe(ONES, 0.0, 1.0)
     for names in (seen.names, None):
@@ -205,12 +205,12 @@ def test_programs_that_share_no_variable_are_told_apart_by_what_they_compute():
     assert any("log eta.4" in line for line in changed)
 
 
-def test_a_name_of_another_alphabet_is_left_as_it_is():
+def test_non_ascii_names_are_kept():
     v = at.dvector("∇logp")
     assert "lambda ; ∇logp:f64[3]. let" in pretty(jaxprgen.compile([v], v + 1), ONES)
 
 
-def test_what_a_broadcast_repeats_keeps_its_own_name():
+def test_the_operand_of_a_broadcast_keeps_its_name():
     s = at.dscalar("s")
     y = at.alloc(r := at.log(s), 4)
     y.name = "y"
@@ -219,7 +219,7 @@ def test_what_a_broadcast_repeats_keeps_its_own_name():
     assert "s.1:f64[] = log s" in text
 
 
-def test_what_is_no_program_is_told():
+def test_other_objects_are_refused():
     with pytest.raises(ArgumentTypeError, match="Compile a graph first"):
         pretty(model())
 

@@ -1,4 +1,4 @@
-"""The examples of interpreters can be imported."""
+"""Make the examples importable."""
 
 import sys
 from pathlib import Path

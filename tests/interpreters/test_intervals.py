@@ -1,4 +1,4 @@
-"""Results lie within the bounds that intervals give: the law, over boxes and points in them."""
+"""The law of intervals: results for arguments within bounds lie within the computed bounds."""
 
 import itertools
 
@@ -28,7 +28,7 @@ SIZE = 4
 
 @st.composite
 def boxes(draw):
-    """Arrays of lower and upper bounds, and some arrays between them."""
+    """Lower bounds, upper bounds, and relative positions between them."""
     ends = np.array(draw(st.lists(NUMBERS, min_size=2 * SIZE, max_size=2 * SIZE)))
     thin = draw(st.lists(st.booleans(), min_size=SIZE, max_size=SIZE))
     first, second = ends[:SIZE], np.where(thin, ends[:SIZE], ends[SIZE:])
@@ -38,7 +38,7 @@ def boxes(draw):
 
 
 def points(low, high, shares):
-    """The ends, points in between, and what is special between them."""
+    """The bounds, points between them, and special values between them."""
     largest = np.finfo(low.dtype).max
     finite = np.clip(low, -largest, largest), np.clip(high, -largest, largest)
     yield low
@@ -50,7 +50,7 @@ def points(low, high, shares):
 
 
 def narrowed(x, dtype):
-    """Of a dtype, and not subnormal: XLA may take such numbers for zero, or not."""
+    """Convert to a dtype, without subnormal numbers, which XLA may flush to zero."""
     with np.errstate(over="ignore", under="ignore"):
         return np.where(np.abs(x) < np.finfo(dtype).tiny, 0, x).astype(dtype)
 
@@ -141,7 +141,7 @@ def test_a_power_may_underflow_before_its_reciprocal_is_taken(n):
 
 
 def test_bounds_are_tight_where_they_can_be():
-    """Within some units in the last place, so that the law is not one of the widest bounds."""
+    """Bounds are off by a few units in the last place: infinite ones would satisfy the law."""
     x = between(np.array([-1.0, 0.5]), np.array([2.0, 0.5]))
     wanted = {
         "square": (lambda x: x**2, [0, 0.25], [4, 0.25]),
@@ -165,7 +165,7 @@ def test_bounds_are_tight_where_they_can_be():
         assert not found.nan.any()
 
 
-def test_where_numbers_may_be_nan():
+def test_possible_nans_are_tracked():
     x = between(np.array([-1.0, 0.0, 2.0, 1.0]), np.array([1.0, np.inf, 3.0, np.inf]))
     assert bounds(jnp.log)(x).nan.tolist() == [True, False, False, False]
     assert bounds(lambda x: x / x)(x).nan.tolist() == [True, True, False, True]
@@ -186,7 +186,7 @@ def test_functions_compiled_from_graphs():
             assert y in bound
 
 
-def test_what_intervals_refuse(monkeypatch):
+def test_unsupported_operations_are_refused(monkeypatch):
     monkeypatch.setattr("jaxprgen.ir.evaluate.UNDECIDED", 5)
     x = between(np.zeros(3), np.ones(3))
     for f, kind, text in [

@@ -1,4 +1,4 @@
-"""``inverse(f)(f(x))`` is ``x``; what cannot be undone is refused, with its line."""
+"""``inverse(f)(f(x))`` is ``x``; equations without an inverse are refused, with their line."""
 
 import aesara.tensor as at
 import jax
@@ -78,7 +78,7 @@ def twice(f, x):
 
 
 def test_round_trips():
-    """All of them in one program."""
+    """All functions are in one program, compiled once."""
 
     def there_and_back(x):
         same = {name: inverse(f)(f(x)) for name, f in OF_LIKE_SHAPE.items()}
@@ -90,7 +90,7 @@ def test_round_trips():
         np.testing.assert_allclose(found, x, rtol=rtol, err_msg=name)
 
 
-def test_whole_numbers():
+def test_integers():
     n = np.array([3, -5, 0])
     for f in (lambda n: (n + 2) * 3, lambda n: ~(n ^ 5), lambda n: -n.astype(float)):
         found = inverse(f, n)(f(n))
@@ -134,7 +134,7 @@ def test_functions_compiled_from_graphs():
         (lambda x: x[:, :1], "slice cannot be undone"),
     ],
 )
-def test_what_cannot_be_undone(f, text):
+def test_functions_without_an_inverse_are_refused(f, text):
     with pytest.raises(InterpretationError, match=text) as caught:
         inverse(f, x)(f(x))
     assert str(caught.value).splitlines()[-1].startswith(f"  built at {__file__}:")

@@ -1,4 +1,4 @@
-"""Where a number stops being finite: the line that `jaxprgen.debug` finds, too."""
+"""The interpreter finds the first non-finite number, on the line that `jaxprgen.debug` finds."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ def test_the_first_equation_is_found(name):
         assert f"  in iteration {i} of {loop}" in text
 
 
-def test_what_is_finite_and_what_is_given_is_none():
+def test_finite_results_and_non_finite_arguments_are_accepted():
     for f in (jnp.sin, in_loop, lambda x: x.astype(int), lambda x: jnp.maximum(x, -jnp.inf)):
         for got, wanted in zip(*map(jax.tree.leaves, (finite(f)(x + 1), f(x + 1))), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-14)

@@ -152,9 +152,11 @@ class Evaluator:
     # --- What subclasses override --------------------------------------------------------
 
     def lift(self, x: Any, aval: Any) -> Any:
-        """Return the value of a constant or a literal of this type; ``x`` may be a Python
-        scalar."""
-        return x
+        """Return the value of a constant or a literal of this type: here, an array.
+
+        ``x`` may be a Python scalar.
+        """
+        return x if hasattr(x, "dtype") else np.asarray(x, aval.dtype)
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
         """Return the results of an equation that is not entered: here, its primitive's, on arrays.

@@ -1,4 +1,4 @@
-"""The graphs that are measured."""
+"""The graphs of the benchmarks."""
 
 from typing import Any  # noqa: I001
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def chain(n: int) -> tuple[list[Any], Any]:
-    """``n`` operations: tanh(z), z * y, z + 1.5, exp(-z), over and over."""
+    """Return a chain of ``n`` operations: tanh(z), z * y, z + 1.5, exp(-z), repeated."""
     z, y = at.dvectors("z", "y")
     inputs = [z, y]
     for i in range(n):
@@ -18,7 +18,7 @@ def chain(n: int) -> tuple[list[Any], Any]:
 
 
 def logistic(rows: int, columns: int) -> tuple[tuple[list[Any], list[Any]], tuple[Any, ...]]:
-    """A logistic log-likelihood with its gradient by `aesara.grad`, and random arguments."""
+    """Return a logistic log-likelihood with its gradient, and random arguments."""
     X = at.dmatrix("X")
     y, beta = at.dvectors("y", "beta")
     eta = at.dot(X, beta)
@@ -29,14 +29,14 @@ def logistic(rows: int, columns: int) -> tuple[tuple[list[Any], list[Any]], tupl
 
 
 def model_with_data(rows: int) -> tuple[list[Any], Any]:
-    """A small model that holds ``rows`` × 25 doubles as a constant."""
+    """Return a small model that holds ``rows`` × 25 doubles as a constant."""
     w = at.dvector("w")
     data = at.constant(np.random.default_rng(0).normal(size=(rows, 25)))
     return [w], at.sum(at.tanh(at.dot(data, w)) ** 2)
 
 
 def horseshoe(rows: int, columns: int) -> tuple[tuple[list[Any], Any], tuple[Any, ...]]:
-    """The log-density of a logistic regression with the horseshoe prior, and random arguments."""
+    """Return the log-density of a horseshoe logistic regression, and random arguments."""
     X, (lam, beta, y), tau = at.dmatrix("X"), at.dvectors("lambda", "beta", "y"), at.dscalar("tau")
     eta, scale = at.dot(X, beta), tau * lam
     log_density = (

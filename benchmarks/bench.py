@@ -1,9 +1,9 @@
-"""Whole systems beside each other, from graphs to numbers: ``python benchmarks/bench.py``.
+"""Compare whole systems, from graphs to numbers: ``python benchmarks/bench.py``.
 
-Each workload and system is measured in processes of its own, started anew, that have imported
-everything and computed nothing; a figure is the median of repeats. Records are kept in a folder, as
-JSON, and ``--page`` makes docs/benchmarks.md and its plot of them. ``--only chain,radon`` and
-``--systems`` measure a part. What fails, or takes longer than is allowed, is said in its place.
+Each workload and system is measured in fresh processes that have imported everything and computed
+nothing; a figure is the median of repeats. Records are kept in a folder, as JSON, from which
+``--page`` writes docs/benchmarks.md and its plot. ``--only chain,radon`` and ``--systems`` measure
+a part. A failure, or a process beyond the time limit, is recorded in place of figures.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ SLOW = 15.0
 
 
 class Cell(NamedTuple):
-    """What one process measures."""
+    """The workload and the system that one process measures."""
 
     workload: str
     system: str
 
     @property
     def record(self) -> str:
-        """The beginning of the names of its records."""
+        """Return the prefix of the names of its records."""
         return f"{self.workload}.{self.system.replace(' ', '_')}"
 
 
 def cells(workloads: list[str], systems: list[str]) -> list[Cell]:
-    """All processes of one round. By hand comes first: results are compared with its."""
+    """Return the processes of one round. By hand comes first, as the reference for results."""
     from compare.measure import CALLS
     from compare.workloads import WORKLOADS
 
@@ -51,11 +51,11 @@ def cells(workloads: list[str], systems: list[str]) -> list[Cell]:
 
 
 def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, object]:
-    """The record of a process, which is also kept in the folder."""
+    """Run a process, and return its record, which is also kept in the folder."""
     from compare import measure
 
     path = folder / f"{cell.record}.{repeat}.json"
-    # Not forked: each page of memory that is written to would be copied first, a millisecond here.
+    # Not forked, because a forked process copies each page of memory before writing to it.
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=measure.run, args=(*cell, folder, path))
     process.start()
@@ -70,7 +70,7 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
 
 
 def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float, quiet: bool) -> None:
-    """Measure round by round. What failed or was slow is done once."""
+    """Measure round by round. A failed or slow process runs once."""
     from compare.records import describe_machine
     from tqdm import tqdm
 
@@ -102,7 +102,7 @@ def _is_longer(cell: Cell, other: Cell) -> bool:
 
 
 def main() -> None:
-    """Measure what is asked for, then write the page if it is asked for."""
+    """Measure, then write the page on request."""
     from compare import page
     from compare.systems import SYSTEMS
     from compare.workloads import WORKLOADS
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=120, help="seconds for a process")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where records are kept")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md")
-    parser.add_argument("--no-measuring", action="store_true", help="go by the records there are")
+    parser.add_argument("--no-measuring", action="store_true", help="use existing records")
     options = parser.parse_args()
     if not options.no_measuring:
         named = options.only.split(","), options.systems.split(",")
@@ -128,9 +128,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # Processes have the same path.
+    sys.path.insert(0, str(ROOT))  # Processes inherit the path.
     with tempfile.TemporaryDirectory() as compiled:
-        # Peers compile nothing to C: what they make is JAX's. Aesara 2.9.3 cannot, on NumPy 2.
+        # The others need no C compiler for JAX; Aesara 2.9.3 cannot use one on NumPy 2.
         for library in ("AESARA", "PYTENSOR"):
             os.environ.setdefault(f"{library}_FLAGS", f"cxx=,base_compiledir={compiled}/{library}")
         main()

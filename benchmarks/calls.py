@@ -1,4 +1,4 @@
-"""What a call costs above a bare jitted one: ``python benchmarks/calls.py``.
+"""Measure what a call costs above a bare jitted call: ``python benchmarks/calls.py``.
 
 The log-density of the horseshoe logistic regression, by hand with `jax.numpy` under `jax.jit`, and
 compiled. All are called in turn, over and over; a figure is the median of the calling thread's time
@@ -25,7 +25,7 @@ jax.config.update("jax_enable_x64", True)
 
 @jax.jit
 def by_hand(X: Any, tau: Any, lam: Any, beta: Any, y: Any) -> Any:
-    """The same log-density as JAX users write it."""
+    """Return the same log-density, written by hand."""
     eta = X @ beta
     scale = tau * lam
     return (
@@ -38,7 +38,7 @@ def by_hand(X: Any, tau: Any, lam: Any, beta: Any, y: Any) -> Any:
 
 
 def cost(functions: dict[str, Callable[..., Any]], args: Any) -> dict[str, float]:
-    """Microseconds of a call of each: the median over 400 rounds of ten calls in a row."""
+    """Return the microseconds of a call of each: the median over 400 rounds of ten calls."""
     taken: dict[str, list[float]] = {name: [] for name in functions}
     for f in functions.values():
         jax.block_until_ready(f(*args))
@@ -53,12 +53,12 @@ def cost(functions: dict[str, Callable[..., Any]], args: Any) -> dict[str, float
 
 
 def count(jaxpr: Any) -> int:
-    """The equations of a program and of the programs inside."""
+    """Count the equations of a program and its inner programs."""
     return sum(1 + sum(count(inner) for _, inner in sub_jaxprs(eqn)) for eqn in jaxpr.eqns)
 
 
 def main() -> None:
-    """Print a line for each way to call, for arrays of JAX's and of NumPy's."""
+    """Print one line for each way to call, for JAX arrays and for NumPy arrays."""
     warnings.simplefilter("ignore")
     (inputs, density), args = graphs.horseshoe(100, 5)
     functions = {

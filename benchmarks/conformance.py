@@ -1,18 +1,18 @@
-"""Aesara's own tests, run with programs of jaxprgen in place of Aesara's compiled functions.
+"""Run Aesara's own tests with programs of jaxprgen in place of Aesara's compiled functions.
 
 Run as ``python benchmarks/conformance.py AESARA [FILE ...] [pytest's options]``, where
 ``AESARA`` is the source of the release of Aesara that is installed, and files are relative to it.
 Three of the tests of loops need pytest-benchmark.
 
-Every file is run twice, each time in a process of its own. First with Aesara's Python linker and
-no rewriting of graphs, which says what the tests ask for that is neither about rewriting nor
-broken by newer versions of NumPy or SciPy; then with programs. A test is *counted* if it passes
-the first time and calls a compiled function. Only how a graph is run is replaced, by a linker:
-names of inputs, defaults, updates, givens and shared variables remain Aesara's own.
+Every file runs twice, each time in a process of its own. The first run uses Aesara's Python linker
+without rewriting; it excludes tests about rewriting, and tests that newer versions of NumPy or
+SciPy break. The second run uses programs. A test is *counted* if it passes the first run and calls
+a compiled function. Only the linker is replaced: names of inputs, defaults, updates, givens and
+shared variables remain Aesara's own.
 
-Draws are JAX's, not NumPy's. Where a test fails that draws, its file is run a third time, with the
-Python linker and generators in other states. A test that then fails too looks at the very numbers
-that NumPy draws; it is not counted, unless what it needs is refused.
+Draws are JAX's, not NumPy's. If a test that draws fails, its file runs a third time, with the
+Python linker and generators in other states. A test that fails again depends on the very numbers
+that NumPy draws; it is not counted, unless jaxprgen refuses a graph of it.
 """
 
 from __future__ import annotations  # noqa: I001
@@ -55,7 +55,7 @@ FILES = (
     *("tests/scan/test_basic.py", "tests/test_ifelse.py"),
 )
 LINKERS = ("python", "jaxprgen", "redrawn")
-# Aesara's tests set some of these themselves, which comes too late once Aesara is imported.
+# Aesara's tests set some of these themselves, but only after Aesara is imported.
 FLAGS = "cxx=,blas__ldflags=,warn__ignore_bug_before=all,on_opt_error=raise,on_shape_error=raise"
 
 REFUSALS = (
@@ -66,11 +66,11 @@ REFUSALS = (
     errors.StaticShapeError,
     errors.UnsupportedOpError,
 )
-"""What is raised because jaxprgen cannot do something, and not because Aesara cannot."""
+"""The errors of jaxprgen for which Aesara has no counterpart."""
 
 
 class Outcome(NamedTuple):
-    """What became of one test with one linker.
+    """The outcome of one test with one linker.
 
     ``result`` is "passed", "failed" or "skipped"; ``called`` whether a compiled function was
     called, ``looked`` whether the test asked for its graph; ``cause`` says why it failed, and
@@ -88,11 +88,11 @@ class Outcome(NamedTuple):
 
 
 class TimeLimitExceeded(BaseException):
-    """A test took too long. No test expects it: it is no `Exception`."""
+    """A test took too long. It is not an `Exception`, so no test expects it."""
 
 
 class Recorder:
-    """A plugin for pytest that replaces how graphs are run, and records outcomes."""
+    """A pytest plugin that replaces the linker and records outcomes."""
 
     def __init__(self, linker: str, limit: float, root: Path) -> None:
         self.outcomes: dict[str, Outcome] = {}
@@ -109,7 +109,7 @@ class Recorder:
         ours = name == "jaxprgen"
         linker = ProgramLinker(self._refusals) if ours else VMLinker(use_cloop=False)
         mode = Mode(linker=linker, optimizer=None)
-        # By names of modules: `aesara.compile.function` is a function too.
+        # By module name, because `aesara.compile.function` is a function too.
         modules = [
             importlib.import_module(f"aesara.compile.function{name}")
             for name in (".types", ".pfunc", "")
@@ -147,13 +147,13 @@ class Recorder:
         RandomVariable.perform = watched
 
     def pytest_runtest_setup(self) -> None:
-        """Forget what the test before did."""
+        """Forget the previous test."""
         self._called = self._looked = self._drew = False
         self._refusals.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: Any) -> Generator[None, Any, Any]:
-        """Run a test, but not for longer than is allowed."""
+        """Run a test within the time limit."""
 
         def stop(*_: Any) -> None:
             raise TimeLimitExceeded(f"more than {self._limit:g} seconds")
@@ -171,7 +171,7 @@ class Recorder:
         report = yield
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
             error = call.excinfo.value if call.excinfo and report.outcome == "failed" else None
-            # A test may expect some error, whichever: that a graph is refused is none of these.
+            # A test may expect any error; a refused graph does not count as one.
             error = self._refusals[0] if self._refusals else error
             result = "failed" if error else report.outcome
             cause = _cause(error) if error else ""
@@ -182,7 +182,7 @@ class Recorder:
 
 
 def _restore_names() -> None:
-    """What Aesara's tests take from NumPy and SciPy under names that are no more."""
+    """Restore removed names of NumPy and SciPy that Aesara's tests use."""
     for module, name, value in (
         (np, "find_common_type", lambda arrays, scalars: np.result_type(*arrays, *scalars)),
         (np.linalg, "linalg", np.linalg),
@@ -193,26 +193,26 @@ def _restore_names() -> None:
 
 
 def _jumped(generator: Any) -> Any:
-    """A generator of other numbers, in a state that follows from this one's."""
+    """Return a generator of other numbers, derived from the state of this one."""
     bits = getattr(generator, "bit_generator", None) or generator._bit_generator
     return type(generator)(bits.jumped())
 
 
 def _cause(error: BaseException) -> str:
-    """An error in a line: its class, and its first line or the Ops that have no rule."""
+    """Write an error in one line: its class, and its first line or the Ops without a rule."""
     text = next(iter(str(error).splitlines()), "")
     if isinstance(error, errors.UnsupportedOpError):
         found = re.findall(r"^  (\S[^(\n]*)\(", str(error), re.MULTILINE)
         text = "no rule for " + ", ".join(dict.fromkeys(found))
-    text = re.sub(r"'[^']*'|<[^>]*>", "…", text)  # Names, so that equal causes read alike.
+    text = re.sub(r"'[^']*'|<[^>]*>", "…", text)  # Hide names, so that equal causes read alike.
     return f"{type(error).__name__}: {text[:160]}"
 
 
 class ProgramLinker(JaxprLinker):
-    """The linker of the mode "JAXPR", with Aesara's run-time checks and NumPy's arrays as results.
+    """The linker of mode "JAXPR", with Aesara's run-time checks and NumPy arrays as results.
 
-    Errors that are `REFUSALS` are put into the list of these. What tests define themselves is
-    called back; of Aesara's own Ops none is.
+    It collects the errors that are `REFUSALS`. Ops that tests define themselves are called back;
+    Aesara's own Ops are not.
     """
 
     def __init__(self, refusals: list[BaseException]) -> None:
@@ -220,7 +220,7 @@ class ProgramLinker(JaxprLinker):
         self._refusals = refusals
 
     def make_thunk(self, **storage: Any) -> Any:
-        """What runs the program on what is stored as inputs, and stores its outputs."""
+        """Return the thunk, which runs the program on stored inputs and stores its outputs."""
         self._callbacks = _lacks_no_rule(self.fgraph)
         with _recorded(self._refusals):
             program, inputs, outputs = super().make_thunk(**storage)
@@ -243,7 +243,7 @@ class ProgramLinker(JaxprLinker):
 
 
 def _lacks_no_rule(fgraph: Any) -> bool:
-    """Whether Aesara's own Ops all have rules."""
+    """Return whether all of Aesara's own Ops have rules."""
     nodes = inner_nodes(list(fgraph.apply_nodes))
     lacking = [node.op for node, _ in nodes if not is_supported(node.op)]
     scalars = [getattr(op, "scalar_op", op) for op in lacking]
@@ -252,14 +252,17 @@ def _lacks_no_rule(fgraph: Any) -> bool:
 
 
 def _array(variable: Any, x: Any) -> Any:
-    """A result as Aesara's Python linker has it."""
+    """Return a result as Aesara's Python linker does."""
     if not isinstance(x, jax.Array):
         return x
     return np.array(x)[()] if isinstance(variable.type, ScalarType) else np.array(x)
 
 
 def _overwritten(fgraph: Any) -> list[tuple[int, int]]:
-    """Arguments that hold a result afterwards if it fits; a program leaves that to its caller."""
+    """Return which inputs the Python linker overwrites with which results.
+
+    A program leaves that to its caller.
+    """
     return [
         (fgraph.inputs.index(node.inputs[argument]), result)
         for result, (node, i) in enumerate((v.owner, v.index) for v in fgraph.outputs)
@@ -278,7 +281,7 @@ def _recorded(refusals: list[BaseException]) -> Generator[None, None, None]:
 
 
 def run_tests(linker: str, limit: float, results: str, args: Sequence[str]) -> None:
-    """Run tests with a linker, in Aesara's source as the working directory."""
+    """Run tests with a linker, in the directory of Aesara's source."""
     jax.config.update("jax_enable_x64", True)
     recorder = Recorder(linker, limit, Path.cwd())
     options = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="]
@@ -292,7 +295,7 @@ def run_tests(linker: str, limit: float, results: str, args: Sequence[str]) -> N
 def outcomes_of(
     source: Path, file: str, linker: str, limit: float, folder: Path, options: Sequence[str]
 ) -> dict[str, Outcome]:
-    """The outcome of every test of a file; read from the folder where it is there already."""
+    """Return the outcome of every test of a file; from the folder if it is there."""
     results = folder / f"{Path(file).parent.name}.{Path(file).stem}.{linker}.json"
     if not results.exists():
         flags = {"AESARA_FLAGS": f"{FLAGS},{os.environ.get('AESARA_FLAGS', '')}"}
@@ -307,7 +310,7 @@ def outcomes_of(
 
 
 def classify(reference: Outcome, outcome: Outcome | None, redrawn: Outcome | None) -> str:
-    """What a test counts as, by its outcomes with the Python linker, programs, and other draws."""
+    """Classify a test by its outcomes with the Python linker, programs, and other draws."""
     if reference.result == "skipped":
         return "skipped"
     if reference.result == "failed":
@@ -340,7 +343,7 @@ Outcomes = dict[str, Outcome]
 
 
 def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]]) -> int:
-    """Print a line per file, then causes, then tests that fail; how many do."""
+    """Print one line per file, then causes and failed tests; return the number of failures."""
     causes: dict[str, list[str]] = collections.defaultdict(list)
     total: collections.Counter[str] = collections.Counter()
     for name, meaning in COLUMNS.items():
@@ -366,10 +369,10 @@ def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]]) -> int:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the tests of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("source", type=Path, help="a checkout of Aesara's source")
-    parser.add_argument("--results", help="folder of outcomes; those in it are not made again")
+    parser.add_argument("--results", help="folder of outcomes; existing ones are reused")
     parser.add_argument("--limit", type=float, default=120, help="seconds a test may take")
     parser.add_argument("--linker", choices=LINKERS, help=argparse.SUPPRESS)
     given, rest = parser.parse_known_args()

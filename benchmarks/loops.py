@@ -1,9 +1,9 @@
-"""What loops cost beside those written by hand: ``python benchmarks/loops.py``.
+"""Compare compiled loops with loops written by hand: ``python benchmarks/loops.py``.
 
-Log-likelihoods of 1,000 observations by `aesara.scan`, compiled, beside `jax.lax.scan`: the value,
-the value with `jax.grad`, and with the gradient that `aesara.grad` wrote; equations, those inside
-of loops included, and time, the median of the thread's time on the processor, in which the program
-runs as well. Each is also taken with its loops as emitted.
+The models are log-likelihoods of 1,000 observations, by `aesara.scan` and by `jax.lax.scan`. The
+table has the value, the value with `jax.grad`, and the value with the gradient of `aesara.grad`;
+the last one also with loops as they are emitted. Equations include those of inner programs. Times
+are medians of the thread's processor time, in which the program runs as well.
 """
 
 import warnings  # noqa: I001
@@ -34,12 +34,12 @@ class Model(NamedTuple):
 
 
 def normal(lib: Any, x: Any, mean: Any, deviation: Any) -> Any:
-    """The logarithm of the normal density, of Aesara's or of JAX's arrays."""
+    """Return the normal log-density, of Aesara variables or of JAX arrays."""
     return -0.5 * ((x - mean) / deviation) ** 2 - lib.log(deviation) - HALF_LOG
 
 
 def observed(y: Any, phi: Any, sigma: Any) -> Any:
-    """An autoregression: each observation has a mean that the one before decides."""
+    """Return the log-likelihood of an observed autoregression, which has no hidden state."""
     taps = {"input": y, "taps": [0, -1]}
     terms, _ = aesara.scan(
         lambda now, before, phi, sigma: normal(at, now, phi * before, sigma),
@@ -50,7 +50,7 @@ def observed(y: Any, phi: Any, sigma: Any) -> Any:
 
 
 def observed_by_hand(y: Any, phi: Any, sigma: Any) -> Any:
-    """`observed`, as JAX users write it."""
+    """Return the same, written by hand."""
 
     def step(before: Any, now: Any) -> Any:
         return now, normal(jnp, now, phi * before, sigma)
@@ -59,7 +59,7 @@ def observed_by_hand(y: Any, phi: Any, sigma: Any) -> Any:
 
 
 def latent(y: Any, phi: Any, sigma: Any) -> Any:
-    """An autoregression that is seen with noise: the mean is a state."""
+    """Return the log-likelihood of an autoregression with noise, whose mean is a state."""
     (_, terms), _ = aesara.scan(
         lambda now, mean, phi, sigma: (phi * mean + 0.1 * now, normal(at, now, mean, sigma)),
         y,
@@ -70,7 +70,7 @@ def latent(y: Any, phi: Any, sigma: Any) -> Any:
 
 
 def latent_by_hand(y: Any, phi: Any, sigma: Any) -> Any:
-    """`latent`, as JAX users write it."""
+    """Return the same, written by hand."""
 
     def step(mean: Any, now: Any) -> Any:
         return phi * mean + 0.1 * now, normal(jnp, now, mean, sigma)
@@ -79,7 +79,7 @@ def latent_by_hand(y: Any, phi: Any, sigma: Any) -> Any:
 
 
 def garch(y: Any, alpha: Any, beta: Any) -> Any:
-    """GARCH(1, 1): the variance is a state."""
+    """Return the log-likelihood of GARCH(1, 1), whose variance is a state."""
     (_, terms), _ = aesara.scan(
         lambda now, variance, a, b: (
             0.1 + a * now**2 + b * variance,
@@ -93,7 +93,7 @@ def garch(y: Any, alpha: Any, beta: Any) -> Any:
 
 
 def garch_by_hand(y: Any, alpha: Any, beta: Any) -> Any:
-    """`garch`, as JAX users write it."""
+    """Return the same, written by hand."""
 
     def step(variance: Any, now: Any) -> Any:
         new = 0.1 + alpha * now**2 + beta * variance
@@ -107,7 +107,7 @@ MOVES = np.log(0.1 * np.ones((3, 3)) + 0.7 * np.eye(3))
 
 
 def hidden(y: Any, scale: Any, sigma: Any) -> Any:
-    """A hidden Markov chain of three states, by the forward algorithm."""
+    """Return the log-likelihood of a hidden Markov chain of three states."""
     chain, _ = aesara.scan(
         lambda now, log, scale, sigma: (
             at.logsumexp(log[:, None] + MOVES, axis=0) + normal(at, now, scale * MEANS, sigma)
@@ -120,7 +120,7 @@ def hidden(y: Any, scale: Any, sigma: Any) -> Any:
 
 
 def hidden_by_hand(y: Any, scale: Any, sigma: Any) -> Any:
-    """`hidden`, as JAX users write it."""
+    """Return the same, written by hand."""
 
     def step(log: Any, now: Any) -> Any:
         moved = jax.nn.logsumexp(log[:, None] + MOVES, axis=0)
@@ -138,7 +138,7 @@ MODELS = {
 
 
 def main() -> None:
-    """Print a line for each model and way: equations and microseconds, then those by hand."""
+    """Print equations and microseconds for each model and way, beside those by hand."""
     warnings.simplefilter("ignore")
     args = np.random.default_rng(0).normal(size=1001) * 0.5, 0.3, 0.6
     print(f"{'':27}{'':14}{'equations':>10}{'by hand':>8}{'µs':>8}{'by hand':>8}{'ratio':>7}")

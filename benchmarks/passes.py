@@ -1,10 +1,10 @@
-"""What passes cost: ``python benchmarks/passes.py``.
+"""Measure the cost of passes: ``python benchmarks/passes.py``.
 
-Microseconds for an equation of the program given, those inside of loops included, of each pass and
-of pipelines: for a chain without repetition, a graph that shares and repeats, and many loops, of
-1,000 to 100,000 equations. Then what adding the passes to `DEFAULT` does to graphs' programs: their
-equations, and the time to emit them anew. Times are the best of repeats in this one
-process, of the former on the processor.
+The first table has microseconds per equation for each pass and for pipelines, on three kinds of
+programs of 1,000 to 100,000 equations: a chain, a graph that shares and repeats values, and many
+loops. Equations inside loops count. The second table shows how more passes than `DEFAULT` change
+the number of equations and the time to emit a program. Times are the best of repeats in one
+process, those of the first table in processor time.
 """
 
 import time
@@ -50,12 +50,12 @@ VECTOR = array_type((10,), np.dtype("float64"))
 
 
 def best(function: Callable[[], Any], repeat: int) -> float:
-    """Seconds of the thread's time on the processor for one call."""
+    """Return the processor seconds of the fastest call."""
     return min(timeit.repeat(function, time.thread_time, number=1, repeat=repeat))
 
 
 def chain(n: int) -> ClosedJaxpr:
-    """Equations each of which reads the one before."""
+    """Return a program in which each equation reads the one before."""
     b = Builder([VECTOR])
     (x,) = b.inputs
     half = b.literal(np.asarray(0.5))
@@ -65,7 +65,7 @@ def chain(n: int) -> ClosedJaxpr:
 
 
 def sharing(n: int) -> ClosedJaxpr:
-    """Equations that read two of those before, of which a third is computed twice."""
+    """Return a program whose equations read two earlier ones; a third are repetitions."""
     b = Builder([VECTOR, VECTOR])
     found = [*b.inputs]
     for i in range(n // 3):
@@ -75,7 +75,7 @@ def sharing(n: int) -> ClosedJaxpr:
 
 
 def loops(n: int) -> ClosedJaxpr:
-    """Loops of ten equations, of which three are the same in every step."""
+    """Return a program of loops of ten equations, three of which are loop-invariant."""
     b = Builder([VECTOR, array_type((), np.dtype("float64"))])
     rows, k = b.inputs
     carry = b.literal(np.asarray(0.1))
@@ -92,7 +92,7 @@ def loops(n: int) -> ClosedJaxpr:
 
 
 def report_costs() -> None:
-    """Print µs for an equation, a row for each pass and kind of program."""
+    """Print µs per equation for each pass and kind of program."""
     sizes = (1_000, 10_000, 100_000)
     print(f"{'µs for an equation':32}{'':10}" + "".join(f"{n:>10,}" for n in sizes))
     for kind in (chain, sharing, loops):
@@ -109,7 +109,7 @@ def report_costs() -> None:
 
 
 def report_graphs() -> None:
-    """Print the equations of graphs' programs, and µs for each to emit them."""
+    """Print the number of equations of graphs' programs, and the µs to emit each."""
     vector = np.linspace(0.1, 0.2, 10)
     logistic, data = graphs.logistic(1000, 20)
     programs = {
@@ -125,7 +125,7 @@ def report_graphs() -> None:
 
 
 def added() -> dict[str, tuple[Pass, ...]]:
-    """`DEFAULT` with one more pass, or all of them."""
+    """Return `DEFAULT` with one more pass, or with all of them."""
     one = {f"DEFAULT + {type(p).__name__}": (*DEFAULT, p) for p in EXACT}
     return {**one, "DEFAULT + the exact passes": (*DEFAULT, *EXACT)}
 

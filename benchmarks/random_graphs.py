@@ -1,8 +1,7 @@
-"""Compares random graphs with Aesara's Python mode: ``python benchmarks/random_graphs.py``.
+"""Compare random graphs with Aesara's Python mode: ``python benchmarks/random_graphs.py``.
 
-Each graph is compiled by XLA as one program. What fails is printed with its seed; with
-``--seed S --graphs 1 --all`` every node of that graph is an output, so that the first is named
-where the results part.
+XLA compiles each graph as one program. Failures are printed with their seeds. With ``--seed S
+--graphs 1 --all``, every node of a graph is an output, which shows the first node that differs.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests")]
 warnings.simplefilter("ignore")
-importlib.import_module("conftest")  # Settles the environment, before anything else.
+importlib.import_module("conftest")  # Sets up the environment; comes first.
 
 from catalogue.growing import Graph, differences  # noqa: E402
 
 
 def main() -> int:
-    """Grow graphs from consecutive seeds, and count those that differ."""
+    """Grow graphs from consecutive seeds, and count the differences."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")

@@ -1,12 +1,12 @@
-"""What loops cost whose results are only reduced: ``python benchmarks/reductions.py``.
+"""Measure loops whose results are only reduced: ``python benchmarks/reductions.py``.
 
-A mean of squares over 1,000 steps of 4,096 numbers in single precision, and its gradient: bytes
-that XLA sets aside for values between, and milliseconds, the median of runs that take turns, as
-JAX writes the program and with `ReduceInScan`; then with `DEFAULT` before it, which leaves no loop
-where none is needed. Then linear recurrences over as many steps as the
-line says, as loops and with `AssociativeScan`. Last, of a small program of the first kind and its
-gradient, before and after: how many arrays of all steps are in it, how many bytes XLA sets aside,
-and how far the values are apart.
+- A mean of squares over 1,000 steps of 4,096 single-precision numbers, and its gradient: as JAX
+  writes the program, with `ReduceInScan`, and with `DEFAULT` before it, which removes unnecessary
+  loops. The table has the bytes of XLA's intermediate results and the median milliseconds of runs
+  in turn.
+- Linear recurrences, as loops and with `AssociativeScan`.
+- A small program of the first kind and its gradient, before and after: the number of arrays over
+  all steps, the bytes of intermediate results, and the difference of the values.
 """
 
 import statistics  # noqa: I001
@@ -32,7 +32,7 @@ WAYS = {"": REDUCED, "*": (*DEFAULT, *REDUCED)}
 
 
 def squares(step: Callable[..., Any], start: Any) -> Callable[..., Any]:
-    """How far what a loop stacks is from what is seen, as a mean of squares."""
+    """Return the mean squared difference between a loop's stacked rows and data."""
 
     def f(x1: Any, x2: Any, y: Any) -> Any:
         rows = lax.scan(lambda c, row: step(c, row, x1), start, x2)[1]
@@ -42,39 +42,39 @@ def squares(step: Callable[..., Any], start: Any) -> Callable[..., Any]:
 
 
 def amplitude(c: Any, row: Any, x1: Any) -> Any:
-    """A shape whose amplitude follows a recurrence."""
+    """Return a step whose amplitude follows a recurrence."""
     c = 0.9 * c + row
     return c, c * x1
 
 
 def state(c: Any, row: Any, x1: Any) -> Any:
-    """A state of all numbers."""
+    """Return a step whose state is the whole row."""
     c = 0.9 * c + row * x1
     return c, c
 
 
 def cosines(c: Any, row: Any, x1: Any) -> Any:
-    """The program of https://github.com/jax-ml/jax/issues/4968, whose carry nobody reads."""
+    """Return the step of https://github.com/jax-ml/jax/issues/4968, whose carry is unused."""
     return jnp.sin(c), jnp.cos(row)
 
 
 def contraction(c: Any, row: Any, x1: Any) -> Any:
-    """A matrix times each row, without a state."""
+    """Return a product of a matrix with each row, without a state."""
     return c, x1 @ row
 
 
 def issue(x1: Any, x2: Any, y: Any) -> Any:
-    """The same, which starts with an array."""
+    """Return the same, starting with an array."""
     return squares(cosines, x1)(x1, x2, y)
 
 
 def numbers(*shape: int, dtype: Any = np.float32) -> Any:
-    """Normal numbers."""
+    """Return normal numbers."""
     return jnp.asarray(np.random.default_rng(0).normal(size=shape).astype(dtype))
 
 
 def beside(f: Callable[..., Any], passes: Any, args: Any) -> list[tuple[int, float]]:
-    """Bytes and milliseconds of a function before and after passes."""
+    """Return the bytes and milliseconds of a function before and after passes."""
     functions = [jax.jit(g).lower(*args).compile() for g in (f, jaxprgen.transform(f, *passes))]
     first, second = (jax.tree.leaves(g(*args)) for g in functions)
     for x, y in zip(first, second, strict=True):
@@ -90,7 +90,7 @@ def beside(f: Callable[..., Any], passes: Any, args: Any) -> list[tuple[int, flo
 
 
 def line(name: str, way: str, found: list[tuple[int, float]]) -> None:
-    """Print a program's figures."""
+    """Print the figures of a program."""
     (size, slow), (less, fast) = found
     print(
         f"{name:24}{way:7}{size:>11,}{less:>11,}{f'{size / less:.1f}' if less else 'all':>8}"
@@ -99,7 +99,7 @@ def line(name: str, way: str, found: list[tuple[int, float]]) -> None:
 
 
 def recurrence(slope: Callable[..., Any]) -> Callable[..., Any]:
-    """The states of a linear recurrence."""
+    """Return the states of a linear recurrence."""
 
     def f(x: Any, a: Any) -> Any:
         return lax.scan(lambda c, r: (slope(a, c) + r,) * 2, jnp.zeros_like(x[0]), x)[1]
@@ -108,7 +108,7 @@ def recurrence(slope: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def whole(closed: Any, steps: int) -> list[Any]:
-    """The types of a program's values that have so many rows, of those inside as well."""
+    """Return the types of values with this many rows, including those of inner programs."""
     found = [v.aval for e in closed.jaxpr.eqns for v in e.outvars]
     inner = [b for e in closed.jaxpr.eqns for _, b in sub_jaxprs(e)]
     found += [v.aval for b in inner for e in b.eqns for v in e.outvars]

@@ -1,12 +1,13 @@
-"""What a draw by NUTS costs, and how good draws are: ``python benchmarks/samplers.py``.
+"""Measure the cost and the quality of draws by NUTS: ``python benchmarks/samplers.py``.
 
-Eight schools, as in examples/kernels.py, by aehmc's NUTS as one JAX program, by the same graph as
-an Aesara function of the default mode, and by BlackJAX's NUTS of the same log-density. All move in
-steps of one size, with a unit mass matrix, and at most ten doublings. Each chain makes 1,000
-transitions that do not count, then 1,000 draws, of which the time is the median of five such runs,
-one after the other; Aesara, one chain, makes 20 and 200. Aesara compiles to C where it finds a
-compiler that works: not on NumPy 2, nor with ``AESARA_FLAGS=cxx=``. The R-hat of a quantity is the
-split one of four chains, not rank-normalised.
+The model is eight schools, as in examples/kernels.py. Three samplers draw from it: aehmc's NUTS as
+one JAX program, the same graph as an Aesara function in its default mode, and BlackJAX's NUTS with
+the same log-density. All use one step size, a unit mass matrix and at most ten doublings.
+
+Each chain makes 1,000 transitions of warm-up and five runs of 1,000 draws; the time is the median
+run. Aesara runs one chain, with 20 and 200 draws. It compiles to C if it finds a working compiler:
+not on NumPy 2, and not with ``AESARA_FLAGS=cxx=``. R-hat is split over four chains and not
+rank-normalized.
 """
 
 import statistics  # noqa: I001
@@ -33,11 +34,11 @@ import kernels
 CHAINS, DRAWS, RUNS = 4, 1_000, 5
 SIZE = kernels.SIZES["NUTS"]
 Move = Callable[[Any, Any], tuple[Any, Any]]
-"""From a state and a key to the next state and its position."""
+"""A transition: from a state and a key to the next state and its position."""
 
 
 def run(name: str, move: Move, starts: Any) -> tuple[float, Any]:
-    """Seconds per draw of chains that start at these states, and the positions by chain."""
+    """Return the seconds per draw of chains from these states, and their positions."""
 
     def chain(state: Any, key: Any) -> Any:
         return jax.lax.scan(move, state, jax.random.split(key, DRAWS))
@@ -59,7 +60,7 @@ def run(name: str, move: Move, starts: Any) -> tuple[float, Any]:
 
 
 def run_aesara(graph: Any, start: Any) -> float:
-    """Seconds per draw of a chain of the Aesara function of the default mode."""
+    """Return the seconds per draw of one chain in Aesara's default mode."""
     inputs, output, updates = graph
     began = time.perf_counter()
     step = aesara.function(inputs, output, updates=updates)
@@ -76,12 +77,12 @@ def run_aesara(graph: Any, start: Any) -> float:
 
 
 def print_row(name: str, chains: int, compiling: float, seconds: float) -> None:
-    """A line of the table."""
+    """Print a line of the table."""
     print(f"{name:36}{chains:8}{compiling:14.1f}{seconds * 1e6:18.1f}", flush=True)
 
 
 def diagnose(positions: Any) -> dict[str, float]:
-    """The split R-hat of each quantity, of chains of positions."""
+    """Return the split R-hat of each quantity."""
     parts = 5 * positions[..., 0], positions[..., 1], positions[..., 2:]
     draws = kernels.quantities(parts)
     rows = enumerate(kernels.NAMES)
@@ -89,7 +90,7 @@ def diagnose(positions: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line for each sampler, the ratios, and the diagnostics of each quantity."""
+    """Print a line for each sampler, ratios, and diagnostics for each quantity."""
     warnings.simplefilter("ignore")
     starts = jax.random.normal(jax.random.key(0), (CHAINS, 10))
     graph = kernels.transition(aehmc.nuts)

@@ -1,4 +1,4 @@
-"""A function on intervals: what is known of a ball that is thrown, by `intervals`."""
+"""Bound the height of a thrown ball, with the interval interpreter of `intervals`."""
 
 import jax
 import jax.numpy as jnp

@@ -1,10 +1,10 @@
-"""Eight schools: a compiled log-density, sampled by BlackJAX and by NumPyro.
+"""Sample one compiled log-density with BlackJAX and with NumPyro: eight schools.
 
 How much does coaching raise the results of a test? The effects in eight schools and their standard
 errors are from Rubin, "Estimation in parallel randomized experiments", Journal of Educational
-Statistics 6 (1981). The model is the non-centred one, with the priors of posteriordb's
-eight_schools_noncentered. Its posterior means are known: given the scale tau all is normal, which
-leaves an integral over tau.
+Statistics 6 (1981). The model is non-centred, with the priors of eight_schools_noncentered in
+posteriordb. Its exact posterior means are known: given the scale tau, everything is normal, which
+leaves one integral over tau.
 """
 
 import jaxprgen  # noqa: I001  # First: it makes Aesara importable on current NumPy and Python.
@@ -35,18 +35,18 @@ y = stream.normal(mu + tau * z, ERRORS, name="y")
 log_posterior, values = aeppl.joint_logprob(
     *(mu, tau, z),
     realized={y: at.constant(EFFECTS)},
-    # A sampler wants the whole line: log(tau).
+    # A sampler needs an unbounded variable: log(tau).
     extra_rewrites=TransformValuesRewrite({tau: LogTransform()}),
 )
 logdensity = jaxprgen.compile(values, log_posterior)
 
 CHAINS, WARMUP, DRAWS = 4, 500, 1000
 ACCEPTANCE = 0.95
-"""More than the usual 0.8, at which one run in eight had not mixed: a split R-hat of 1.02."""
+"""With the usual 0.8, one run in eight did not mix: its split R-hat was 1.02."""
 
 
 def starts(key):
-    """Where chains start: normal about zero, as mu, log(tau) and z."""
+    """Draw the starts of chains, mu, log(tau) and z, from standard normal distributions."""
     keys = jax.random.split(key, 3)
     shapes = (CHAINS,), (CHAINS,), (CHAINS, 8)
     return tuple(jax.random.normal(k, shape) for k, shape in zip(keys, shapes, strict=True))
@@ -73,7 +73,7 @@ def by_numpyro(key):
 
 
 def quantities(draws):
-    """What `NAMES` names, of draws of mu, log(tau) and z, on a new last axis."""
+    """Return the quantities of `NAMES` along a new last axis, from draws of mu, log(tau) and z."""
     mu, log_tau, z = draws
     tau = np.exp(log_tau)
     theta = mu[..., None] + tau[..., None] * z
@@ -81,10 +81,10 @@ def quantities(draws):
 
 
 def exact_means():
-    """The posterior means of what `NAMES` names, by quadrature over tau."""
+    """Return the posterior means of the quantities of `NAMES`, by quadrature over tau."""
 
     def given(tau):
-        """The density of the data and tau, up to a factor, and that times the means given tau."""
+        """Return the density of data and tau, up to a factor, and its products with the means."""
         variances = ERRORS**2 + tau**2
         precision = 1 / 5**2 + np.sum(1 / variances)
         mu = np.sum(EFFECTS / variances) / precision

@@ -1,13 +1,13 @@
-"""A Gibbs sampler that is a graph: aemcmc writes it for a model, and it becomes one JAX program.
+"""Compile a Gibbs sampler that aemcmc derives from a model to one JAX program.
 
 The model is that of `horseshoe.py`. aemcmc finds the conditional distributions of its variables,
 with the Pólya-Gamma variables of Polson, Scott and Windle, "Bayesian inference for logistic models
-using Pólya-Gamma latent variables", JASA 108 (2013), and writes a step that draws from each of them
-in turn. Compiled it is a JAX function of a key and a state: chains are `jax.lax.scan` over keys,
-and many of them `jax.vmap`.
+using Pólya-Gamma latent variables", JASA 108 (2013). It writes a graph that draws from each of them
+in turn. The compiled graph is a JAX function of a key and a state: `jax.lax.scan` over keys makes a
+chain, and `jax.vmap` makes several.
 
-As aemcmc 0.0.8 writes it, the step leaves another distribution unchanged, for three reasons; what
-mends them is marked below.
+aemcmc 0.0.8 has three errors, because of which its sampler has another stationary distribution.
+Comments below mark the three corrections.
 """
 
 import jaxprgen  # noqa: I001  # First: it makes Aesara importable on current NumPy and Python.
@@ -32,25 +32,25 @@ CHAINS, WARMUP, DRAWS = 4, 500, 3000
 
 
 class RateStream(at.random.RandomStream):
-    """aemcmc gives the exponential distribution's rate, where Aesara takes its scale."""
+    """Correct the first error: aemcmc passes a rate where Aesara expects the scale."""
 
     def exponential(self, rate):
         return self.gen(at.random.exponential, 1 / rate)
 
 
 def with_variance(step):
-    """aemcmc adds the inverse of the prior's scale to a precision: here of its square."""
+    """Correct the second error: aemcmc adds the inverse of a scale, not of a variance."""
     previous, scale, *rest = step.owner.inputs
     return step.owner.clone_with_new_inputs([previous, scale**2, *rest]).outputs[0]
 
 
 def transition(seed=None):
-    """A step as a graph: of the points, the outcomes, tau, lambda and beta; to the next three.
+    """Return a step as a graph: from points, outcomes, tau, lambda and beta to the next three.
 
-    The seed is of Aesara's own generators, in place of which a JAX program takes a key.
+    The seed is for Aesara's own generators; a JAX program takes a key instead.
     """
     y = at.lvector("y")
-    # aemcmc draws beta as if the model had sigmoid(X @ beta): of that, 1 - y are the outcomes.
+    # The third error: aemcmc assumes sigmoid(X @ beta), whose outcomes are 1 - y.
     sampler, starts = construct_sampler({Y: 1 - y}, RateStream(seed))
     steps = sampler.sample_steps
     after = [steps[tau], steps[lam], with_variance(steps[beta])]
@@ -58,12 +58,12 @@ def transition(seed=None):
 
 
 def start(count):
-    """Where a chain starts: tau, lambda and beta."""
+    """Return the start of a chain: tau, lambda and beta."""
     return jnp.ones(()), jnp.ones(count), jnp.zeros(count)
 
 
 def sample(step, points, outcomes, key):
-    """Draws of tau, lambda and beta given the outcomes, by chain."""
+    """Draw tau, lambda and beta given the outcomes, in several chains."""
 
     def chain(key):
         def move(state, key):
@@ -82,7 +82,7 @@ def main():
     step = jaxprgen.compile(*transition())
     arguments = points, outcomes, *start(points.shape[1])
     program = step.jaxpr(jax.random.key(0), *arguments)
-    print(f"One program of {len(program.jaxpr.eqns)} equations and what is inside")
+    print(f"One program of {len(program.jaxpr.eqns)} equations, inner programs not counted")
     taus, lams, betas = sample(step, points, outcomes, jax.random.key(1))
     print("simulated", "".join(f"{b:8.2f}" for b in COEFFICIENTS))
     print("mean     ", "".join(f"{b:8.2f}" for b in np.mean(betas, (0, 1))))

@@ -1,9 +1,9 @@
-"""The Bayesian workflow: three plain JAX functions from one model.
+"""Take one model from its prior to its posterior predictive, as three JAX functions.
 
-A logistic regression with the horseshoe prior of Carvalho, Polson and Scott, "The horseshoe
-estimator for sparse signals", Biometrika 97 (2010). Its prior samples, its log-density and its
-posterior predictive samples are three compiled graphs; what they are handed to is plain JAX, here
-`jax.vmap`, `jax.grad` and BlackJAX's No-U-Turn Sampler.
+The model is a logistic regression with the horseshoe prior of Carvalho, Polson and Scott, "The
+horseshoe estimator for sparse signals", Biometrika 97 (2010). Prior draws, the log-density and
+posterior predictive draws are three compiled graphs. `jax.vmap`, `jax.grad` and BlackJAX's
+No-U-Turn Sampler take them like any JAX function.
 """
 
 import jaxprgen  # noqa: I001  # First: it makes Aesara importable on current NumPy and Python.
@@ -35,7 +35,7 @@ COEFFICIENTS = np.array([2.0, -1.5, 1.0, 0, 0, 0, 0, 0])
 
 
 def simulate(count=150):
-    """Points and outcomes of these coefficients, most of which are zero."""
+    """Simulate points and outcomes for `COEFFICIENTS`, most of which are zero."""
     rng = np.random.default_rng(0)
     points = rng.normal(size=(count, len(COEFFICIENTS)))
     chances = 1 / (1 + np.exp(points @ COEFFICIENTS))
@@ -43,23 +43,23 @@ def simulate(count=150):
 
 
 def parameters(position):
-    """tau, lambda and beta of a place on the whole line: log(tau), log(lambda), beta / scale."""
+    """Return tau, lambda and beta from unbounded log(tau), log(lambda) and beta / scale."""
     log_tau, log_lam, z = position
     tau, lam = jnp.exp(log_tau), jnp.exp(log_lam)
     return tau, lam, tau * lam * z
 
 
 def posterior(key, points, outcomes):
-    """Draws of tau, lambda and beta given the outcomes, by chain, and which draws diverged."""
+    """Draw tau, lambda and beta given the outcomes, and tell which draws diverged."""
 
     def log_posterior(position):
-        # The change of variables is plain JAX; this is the logarithm of its Jacobian.
+        # The change of variables is plain JAX; this is the log-determinant of its Jacobian.
         log_tau, log_lam, _ = position
         jacobian = log_tau + log_lam.sum() + (log_tau + log_lam).sum()
         return logdensity(points, *parameters(position), outcomes) + jacobian
 
     starting, sampling = jax.random.split(key)
-    # Near zero, where most of the posterior is.
+    # Start near zero, where most of the posterior is.
     starts = 0.1 * jax.random.normal(starting, (CHAINS, 1 + 2 * points.shape[1]))
     positions = starts[:, 0], *jnp.split(starts[:, 1:], 2, axis=1)
     draws, diverged = nuts(log_posterior, positions, sampling, WARMUP, DRAWS, ACCEPTANCE)
@@ -72,13 +72,13 @@ def main():
 
     taus, lams, betas, drawn = jax.vmap(prior, in_axes=(0, None))(keys, points)
     extreme = np.mean(np.abs(betas) > 10)
-    print(f"Prior: {drawn.mean():.3f} of all outcomes are 1; {extreme:.1%} of beta are beyond ±10.")
+    print(f"Prior: {drawn.mean():.3f} of outcomes are 1; {extreme:.1%} of beta exceed 10 in size.")
 
     gradient = jax.grad(logdensity, argnums=3)(points, taus[0], lams[0], betas[0], outcomes)
-    print("Gradient of the log-density in beta, at one of these draws:", gradient.round(1))
+    print("Gradient of the log-density with respect to beta, at one draw:", gradient.round(1))
 
     (taus, lams, betas), diverged = posterior(jax.random.key(1), points, outcomes)
-    print(f"Posterior: {diverged.mean():.1%} of the draws diverged. Coefficients:")
+    print(f"Posterior: {diverged.mean():.1%} of draws diverged. Coefficients:")
     print("    simulated", "".join(f"{b:8.2f}" for b in COEFFICIENTS))
     print("    mean     ", "".join(f"{b:8.2f}" for b in betas.mean((0, 1))))
     print("    deviation", "".join(f"{b:8.2f}" for b in betas.std((0, 1))))
@@ -87,7 +87,7 @@ def main():
     flat = betas.reshape(-1, points.shape[1])
     drawn = jax.vmap(predictive, in_axes=(0, None, 0))(keys, points, flat)
     agreement = np.mean(np.asarray(drawn) == outcomes)
-    print(f"Posterior predictive: {agreement:.1%} of the outcomes drawn are those observed.")
+    print(f"Posterior predictive: {agreement:.1%} of drawn outcomes equal the observed ones.")
     return {"tau": taus, "lambda": lams, "beta": betas}
 
 

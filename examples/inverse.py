@@ -1,8 +1,8 @@
-"""The inverse of a JAX function, by an interpreter.
+"""Invert a JAX function with an interpreter.
 
-A program is run forwards, on a value that stands for its argument and knows but one thing: how to
-get back to it. An equation that can be undone makes a longer way back of that; one that reads
-constants only is computed; any other is refused, with its line. JAX's "Writing custom Jaxpr
+The program runs forwards, on a value that stands for the argument and remembers the way back to it.
+An equation that can be undone extends the way back. An equation that reads constants only is
+computed. Any other equation is an error, with its line. JAX's tutorial "Writing custom Jaxpr
 interpreters" does the same for chains of ``exp`` and ``tanh``.
 """
 
@@ -21,7 +21,7 @@ from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, bind
 
 @dataclass(frozen=True)
 class Unknown:
-    """What follows from the argument of this number; ``back`` makes that of it."""
+    """A value computed from argument number ``argument``; ``back`` returns to the argument."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -29,12 +29,12 @@ class Unknown:
     back: Callable[[Any], Any] = lambda y: y
 
     def then(self, context, undo):
-        """What an equation makes of this, if ``undo`` makes this of its result."""
+        """Return the result of an equation that ``undo`` reverses."""
         (aval,) = context.avals_out
 
         def back(y):
             x = undo(y)
-            for axis in range(jnp.ndim(x) - len(self.shape)):  # It was a scalar before.
+            for axis in range(jnp.ndim(x) - len(self.shape)):  # It was a scalar.
                 x = jnp.take(x, 0, axis)
             return self.back(x.astype(self.dtype))
 
@@ -46,12 +46,12 @@ class Invertible(Domain):
 
 
 def known(context, *operands, **params):
-    """The default: what does not depend on an argument is computed."""
+    """Compute an equation that does not depend on an argument: the default rule."""
     if any(isinstance(x, Unknown) for x in operands):
         raise ValueError(f"{context.primitive} cannot be undone.")
     if any(isinstance(x, jax.core.Tracer) for x in operands):
         return bind(context, *operands, **params)
-    with jax.ensure_compile_time_eval():  # Loops need to know how they go on.
+    with jax.ensure_compile_time_eval():  # Loops need concrete values.
         return bind(context, *operands, **params)
 
 
@@ -59,12 +59,12 @@ undone = Interpreter("undone", Invertible(), default=known, programs=STEPWISE)
 
 
 def inverse(f, *like):
-    """The function that gives the arguments of ``f`` for its results.
+    """Return the function that computes the arguments of ``f`` from its results.
 
-    ``f`` takes arrays and returns as many, each made of one of them by steps that can be undone.
-    ``like`` are arrays, or ``jax.ShapeDtypeStruct``, of the arguments' shapes and dtypes, if these
-    are not those of the results. What is returned lies where that is one: of ``pow`` and even
-    roots, above zero.
+    ``f`` takes arrays and returns as many, each computed from one argument by steps that can be
+    undone. ``like`` are arrays, or ``jax.ShapeDtypeStruct``, with the shapes and dtypes of the
+    arguments, if these differ from those of the results. Where there are several inverses, as for
+    ``pow`` and even roots, the result is the positive one.
     """
 
     def inverted(*results):
@@ -83,7 +83,7 @@ def inverse(f, *like):
 
 
 def of_one(undo):
-    """The rule of what ``undo(result, shape of the operand, **params)`` undoes."""
+    """Return the rule of a function that ``undo(result, operand_shape, **params)`` reverses."""
 
     def rule(context, x, *others, **params):
         if not isinstance(x, Unknown) or any(isinstance(other, Unknown) for other in others):
@@ -94,7 +94,7 @@ def of_one(undo):
 
 
 def of_two(undo_first, undo_second):
-    """The rule of what these undo if the other operand is known: ``undo(result, known)``."""
+    """Return the rule of a function of two operands; ``undo(result, known)`` reverses it."""
 
     def rule(context, x, y, **params):
         if isinstance(x, Unknown) == isinstance(y, Unknown):
@@ -107,7 +107,7 @@ def of_two(undo_first, undo_second):
 
 
 def cumulative(subtract, start):
-    """The rule of a cumulative operation: what it took in is each element less the one before."""
+    """Return the rule of a cumulative operation, which differences of neighbours reverse."""
 
     def undo(y, _, axis, reverse, **params):
         y = jnp.flip(y, axis) if reverse else y
@@ -120,7 +120,7 @@ def cumulative(subtract, start):
 
 
 def one_of_each(y, before, broadcast_dimensions, **params):
-    """What was repeated."""
+    """Return the array that was broadcast."""
     sizes = dict(zip(broadcast_dimensions, before, strict=True))
     return y[tuple(slice(sizes[d]) if d in sizes else 0 for d in range(y.ndim))]
 
@@ -168,20 +168,20 @@ undone.rules(CUMULATIVE)
 @undone.rule("div")
 def divide(context, x, y, **params):
     if not jnp.issubdtype(context.avals_in[0].dtype, jnp.inexact):
-        return known(context, x, y, **params)  # It drops the remainder.
+        return known(context, x, y, **params)  # Integer division drops the remainder.
     return of_two(jnp.multiply, lambda z, x: x / z)(context, x, y, **params)
 
 
 @undone.rule("integer_pow")
 def power(context, x, *, y):
-    if y % 2 == 0:  # Of two numbers.
+    if y % 2 == 0:  # It has two inverses.
         return known(context, x, y=y)
     return of_one(lambda z, _, y: jnp.sign(z) * jnp.abs(z) ** (1 / y))(context, x, y=y)
 
 
 @undone.rule("convert_element_type")
 def convert(context, x, *, new_dtype, **params):
-    """Between floats, if only up to rounding, and to a dtype that holds all values."""
+    """Undo conversions between floats, up to rounding, and to dtypes that hold all values."""
     dtype = context.avals_in[0].dtype
     floats = all(jnp.issubdtype(t, jnp.floating) for t in (dtype, new_dtype))
     if not floats and not np.can_cast(dtype, new_dtype):

@@ -1,9 +1,9 @@
-"""Samplers that are graphs: aehmc's HMC and NUTS kernels, each compiled to one JAX program.
+"""Compile aehmc's HMC and NUTS kernels, each to one JAX program.
 
-aehmc writes a transition of the sampler, its trajectories with their loops and random draws
-included, as an Aesara graph. Compiled it is a JAX function of a key and a state: chains are
-`jax.lax.scan` over keys, and many of them `jax.vmap`. The model is that of `eight_schools.py`,
-whose posterior means are known.
+aehmc writes a whole transition of a sampler as an Aesara graph, with the loops and random draws of
+its trajectories. The compiled graph is a JAX function of a key and a state: `jax.lax.scan` over
+keys makes a chain, and `jax.vmap` makes several. The model is that of `eight_schools.py`, whose
+posterior means are known.
 """
 
 import jaxprgen  # noqa: I001  # First: it makes Aesara importable on current NumPy and Python.
@@ -22,7 +22,7 @@ SIZES = {"HMC": 0.25, "NUTS": 0.35}
 
 
 def log_density(q):
-    """Of mu / 5, log(tau) and z, up to a constant."""
+    """Return the log-density of mu / 5, log(tau) and z, up to a constant."""
     mu, log_tau, z = 5 * q[0], q[1], q[2:]
     scaled = at.exp(log_tau) / 5
     prior = log_tau - at.log1p(scaled**2) - (at.sum(z**2) + q[0] ** 2) / 2
@@ -30,7 +30,7 @@ def log_density(q):
 
 
 def transition(module, *settings):
-    """A transition as a graph: of a position and the size of steps, to a position; and updates."""
+    """Return a transition as a graph: its inputs, the next position, and updates."""
     q, size = at.dvector("q"), at.dscalar("size")
     stream = at.random.RandomStream()
     kernel = module.new_kernel(stream, log_density)
@@ -40,7 +40,7 @@ def transition(module, *settings):
 
 
 def sample(step, size, key):
-    """Chains of draws of mu, log(tau) and z."""
+    """Draw mu, log(tau) and z, in several chains."""
     starting, running = jax.random.split(key)
 
     def chain(key, start):
@@ -60,10 +60,10 @@ def main():
     exact = exact_means()
     found = {}
     for number, (name, (inputs, output, _)) in enumerate(kernels.items()):
-        step = jaxprgen.compile(inputs, output)  # A function of a key, a position and the size.
+        step = jaxprgen.compile(inputs, output)  # It takes a key, a position and the step size.
         program = step.jaxpr(jax.random.key(0), np.zeros(10), SIZES[name])
         found[name] = quantities(sample(step, SIZES[name], jax.random.key(number)))
-        print(f"{name}: one program of {len(program.jaxpr.eqns)} equations and what is inside")
+        print(f"{name}: one program of {len(program.jaxpr.eqns)} equations, inner ones not counted")
     print("mean of     exact   " + "   ".join(f"{name:>8}" for name in found))
     for i, name in enumerate(NAMES):
         row = "   ".join(f"{draws[..., i].mean():8.3f}" for draws in found.values())

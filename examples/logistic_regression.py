@@ -1,7 +1,6 @@
-"""Fit a logistic regression twice: by Aesara's gradient and by `jax.grad`.
+"""Fit a logistic regression twice: with Aesara's gradient and with `jax.grad`.
 
-The model is an Aesara graph (model.py). Both fits must agree with each other and with
-scikit-learn.
+The model is an Aesara graph (model.py). Both fits must agree with each other and with scikit-learn.
 """
 
 import jax
@@ -16,7 +15,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def fit(value_and_gradient, data) -> np.ndarray:
-    """The maximum of the log-posterior, by BFGS."""
+    """Maximize the log-posterior with BFGS."""
 
     def negated(beta):
         value, gradient = value_and_gradient(beta, *data)
@@ -35,7 +34,7 @@ def main() -> None:
     by_jax = jax.jit(jax.value_and_grad(log_posterior))
 
     beta = np.full(features.shape[1] + 1, 0.1)
-    print("The log-posterior and its gradient by Aesara, as a JAX program:\n")
+    print("The log-posterior and Aesara's gradient, as a JAX program:\n")
     print(jaxprgen.pretty(by_aesara, beta, *data))
 
     difference = np.max(np.abs(by_aesara(beta, *data)[1] - by_jax(beta, *data)[1]))

@@ -1,4 +1,4 @@
-"""The maximum of a compiled log-posterior, by Optax's L-BFGS and by `jax.scipy.optimize`.
+"""Maximize a compiled log-posterior with Optax's L-BFGS and with `jax.scipy.optimize`.
 
 The model is the logistic regression of model.py. Both fits must agree with scikit-learn.
 """
@@ -20,7 +20,7 @@ STEPS = 100
 
 
 def by_optax(loss, start):
-    """L-BFGS with Optax's line search, for a fixed number of steps."""
+    """Minimize with L-BFGS and Optax's line search, for a fixed number of steps."""
     optimizer = optax.lbfgs()
     value_and_grad = optax.value_and_grad_from_state(loss)
 
@@ -43,7 +43,7 @@ def main():
     features, labels = model.load_data()
 
     def loss(beta):
-        # Of one tumour on average: JAX's line search fails where values and gradients are large.
+        # The mean over tumours, because JAX's line search fails for large values and gradients.
         return -log_posterior(beta, features, labels, 1.0) / len(labels)
 
     peer = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-12).fit(features, labels)

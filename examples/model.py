@@ -1,4 +1,4 @@
-"""Logistic regression in Aesara, and the Wisconsin breast-cancer data to fit it to."""
+"""A logistic regression in Aesara, and the Wisconsin breast-cancer data to fit it to."""
 
 import jaxprgen  # noqa: F401, I001  # First: it makes Aesara importable on current NumPy and Python.
 import aesara
@@ -25,7 +25,7 @@ graph = inputs, [log_posterior, gradient]
 
 
 def load_data() -> tuple[np.ndarray, np.ndarray]:
-    """569 tumours: 30 standardized measurements each, and whether it is benign (1) or not (0)."""
+    """Return 30 standardized measurements of 569 tumours, and whether each is benign (1 or 0)."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.preprocessing import StandardScaler
 

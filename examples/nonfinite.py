@@ -1,9 +1,9 @@
-"""Where a number first stops being finite, by an interpreter of one rule.
+"""Find the first equation that turns finite numbers into NaN or infinity, with one rule.
 
-Every equation is computed as usual, one after the other; the first that makes a NaN or an infinity
-of finite numbers is an error. What errors of rules say anyway is what one wants to know: the
-equation, the iterations of the loops that it is in, and the user's line. (`jaxprgen.debug` does
-more: it knows the graph of a compiled function, and watches indices.)
+Every equation is computed as usual, one after the other. The first one with a NaN or an infinity in
+its result, but none in its operands, is an error. Like every error in a rule, it names the
+equation, the iterations of the loops around it, and the user's line. (`jaxprgen.debug` does more:
+it knows the graph of a compiled function, and checks indices.)
 """
 
 import jax
@@ -24,17 +24,17 @@ def watched(context, *operands, **params):
     results = bind(context, *operands, **params)
     if all(map(is_finite, operands)) and not all(map(is_finite, jax.tree.leaves(results))):
         values = "\n".join(f"  operand {i}: {np.asarray(x)}" for i, x in enumerate(operands))
-        raise NonFiniteValueError(f"{context.primitive} gives {results} of\n{values}")
+        raise NonFiniteValueError(f"{context.primitive} returned {results} for\n{values}")
     return results
 
 
 finite = jaxprgen.Interpreter("finite", default=watched, programs=STEPWISE)
-"""``finite(f)(x)`` is ``f(x)``, or an error; ``x`` is concrete."""
+"""``finite(f)(x)`` returns ``f(x)`` or raises; ``x`` must be concrete."""
 
 
 def main():
     def newton(f, x, steps):
-        """A root of f, if it converges."""
+        """Return a root of f, if the iteration converges."""
         return jax.lax.fori_loop(0, steps, lambda _, x: x - f(x) / jax.grad(f)(x), x)
 
     def cube(x):

@@ -1,7 +1,7 @@
-"""Fit the same logistic regression under 64 regularization strengths, in one call.
+"""Fit a logistic regression for 64 regularization strengths in one call.
 
-`jax.vmap` maps Newton's method, which is written with `jax.grad` and `jax.hessian` of the
-compiled log-posterior, over the strengths.
+Newton's method uses `jax.grad` and `jax.hessian` of the compiled log-posterior; `jax.vmap`
+vectorizes it over the strengths.
 """
 
 import jax
@@ -19,7 +19,7 @@ NEWTON_STEPS = 20
 
 
 def fit(strength, features, labels):
-    """The maximum of the log-posterior, by Newton's method from zero."""
+    """Maximize the log-posterior with Newton's method, starting from zero."""
 
     def step(_, beta):
         gradient = jax.grad(log_posterior)(beta, features, labels, strength)

@@ -1,14 +1,14 @@
-"""Draws from a log-density by BlackJAX's No-U-Turn Sampler, several chains at once."""
+"""Sample a log-density with BlackJAX's No-U-Turn Sampler, several chains at once."""
 
 import blackjax
 import jax
 
 
 def nuts(logdensity, starts, key, warmup, draws, acceptance=0.8):
-    """The draws, with axes for chains and draws in front, and which of them diverged.
+    """Return draws, with leading axes for chains and draws, and tell which of them diverged.
 
-    A chain starts at its place of the first axis of `starts`, and finds its own step size and
-    mass matrix in the warm-up, so that proposals are accepted at the given rate.
+    Chain `i` starts at `starts[i]`. During the warm-up, each chain adapts its step size and mass
+    matrix to the given acceptance rate.
     """
 
     def chain(key, start):

@@ -1,4 +1,4 @@
-"""The two graph libraries, of whose tensors, gradients and loops a workload is written once."""
+"""The common interface of two graph libraries, so that each workload is written once."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any, NamedTuple
 
 
 class Library(NamedTuple):
-    """What workloads ask of a graph library.
+    """A graph library, as workloads use it.
 
     Attributes
     ----------
     tensor
-        The module of tensors and of functions of them.
+        The module of tensors and their functions.
     grad, function, stream
-        As the library has them: gradients, compiled functions, streams of random numbers.
+        The library's gradient, function compiler and random stream.
     scan
-        A loop: the list of its outputs, or the only one.
+        A loop; returns a list of outputs, or the only one.
     log_softmax
-        Of the last axis.
+        Along the last axis.
     convolve
-        The cross-correlation of (batch, channels, height, width) with (out, in, height, width),
-        where they overlap entirely.
+        The valid cross-correlation of (batch, channels, height, width) with
+        (out, in, height, width).
     linalg
-        The module that has Cholesky factors and triangular solves.
+        The module with Cholesky factors and triangular solves.
     linker
-        The class that makes a JAX function of a graph.
+        The class that turns a graph into a JAX function.
     """
 
     tensor: Any
@@ -40,7 +40,7 @@ class Library(NamedTuple):
 
 
 def aesara_library() -> Library:
-    """Aesara."""
+    """Return Aesara."""
     import jaxprgen  # noqa: F401, I001  # First: it makes Aesara importable.
     import aesara
     import aesara.tensor as at
@@ -62,7 +62,7 @@ def aesara_library() -> Library:
 
 
 def pytensor_library() -> Library:
-    """PyTensor, whose only convolution in two dimensions is of single channels."""
+    """Return PyTensor, whose two-dimensional convolution takes single channels only."""
     import pytensor
     import pytensor.tensor as pt
     from pytensor.link.jax.linker import JAXLinker

@@ -1,4 +1,4 @@
-"""What NumPyro's samplers compute of a model."""
+"""The function that NumPyro's samplers evaluate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def potential(model: Callable[[], None], names: Sequence[str]) -> Callable[..., Any]:
-    """The negative log-density of unconstrained parameters, in order, and its gradient."""
+    """Return the negative log-density of unconstrained parameters, with its gradient."""
     import jax
     from numpyro.infer.util import initialize_model
 

@@ -1,4 +1,4 @@
-"""The plot of benchmarks."""
+"""Draw the plot of benchmarks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLORS = {
 
 
 def plot(records: Records, path: Path) -> None:
-    """Seconds from graphs to numbers, by workload; microseconds for a node, by size."""
+    """Plot seconds from graph to number by workload, and microseconds per node by size."""
     mpl.use("svg")
     from matplotlib import pyplot
 

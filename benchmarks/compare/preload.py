@@ -1,4 +1,4 @@
-"""What every process has imported before it starts: imports are in no figure."""
+"""Import everything before a process measures, so that no figure includes imports."""
 
 import contextlib
 import gc
@@ -20,9 +20,9 @@ MODULES = (
 
 warnings.simplefilter("ignore")
 for name in MODULES:
-    with contextlib.suppress(ImportError):  # A system that is not there says so in its place.
+    with contextlib.suppress(ImportError):  # The system itself reports that it is missing.
         importlib.import_module(name)
 for name in ("aesara", "pytensor"):
-    logging.getLogger(name).setLevel(logging.CRITICAL)  # What fails is said on the page.
+    logging.getLogger(name).setLevel(logging.CRITICAL)  # The page reports failures.
 jax.config.update("jax_enable_x64", True)
-gc.freeze()  # A process pays for collecting what it made, not for all that is imported.
+gc.freeze()  # Exclude imports from garbage collection.

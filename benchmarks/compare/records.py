@@ -1,4 +1,4 @@
-"""What was measured: the medians of the records that processes wrote."""
+"""Read the records of processes, and take medians."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = "jax", "jaxlib", "numpy", "aesara", "pytensor", "numpyro"
 
 
 def median(found: list[Any]) -> Any:
-    """The records of repeats as one: the median of every number."""
+    """Merge the records of repeats: the median of every number."""
     first = found[0]
     if isinstance(first, dict):
         return {key: median([x[key] for x in found]) for key in first}
@@ -24,7 +24,7 @@ def median(found: list[Any]) -> Any:
 
 
 class Records:
-    """What is known of each workload and system: figures, an error, or that it took too long."""
+    """The figures of each workload and system, or its error or time limit."""
 
     def __init__(self, folder: Path) -> None:
         found: dict[tuple[str, str], list[Any]] = {}
@@ -37,17 +37,17 @@ class Records:
         self.machine: dict[str, Any] = json.loads((folder / MACHINE).read_text())
 
     def get(self, workload: str, system: str) -> dict[str, Any] | None:
-        """Figures, if the system gave the workload's numbers."""
+        """Return the figures, or None if the system failed."""
         record = self._found.get((workload, system), {"error": ""})
         return None if {"error", "limit"} & record.keys() else record
 
     def failure(self, workload: str, system: str) -> str:
-        """Why there are no figures, or nothing where nothing was measured."""
+        """Return why there are no figures; empty if nothing was measured."""
         record = self._found.get((workload, system), {})
         return f"> {record['limit']:g} s" if "limit" in record else record.get("error", "")
 
     def systems(self, workload: str) -> list[str]:
-        """The systems that were measured."""
+        """Return the systems that were measured."""
         return [system for name, system in self._found if name == workload]
 
 
@@ -57,7 +57,7 @@ def _of_repeats(repeats: list[Any]) -> Any:
 
 
 def describe_machine(folder: Path) -> None:
-    """Write down what the records of a folder were measured on."""
+    """Describe the machine and the versions in the folder of records."""
     try:
         model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     except OSError:

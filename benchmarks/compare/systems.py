@@ -1,9 +1,8 @@
-"""The systems: each makes a function of a workload, and says how long it took to.
+"""The systems: each makes a function of a workload, and reports its stages.
 
-All are used as their users do. What a system does is not taken apart by hand: JAX itself says how
-long it traced, lowered and compiled, and the linkers of Aesara and PyTensor when they begin to
-write the Python function that JAX traces. All before that, copies of the graph and rewriting, is
-their rewriting.
+All systems run as users run them. JAX reports how long it traces, lowers and compiles. The linkers
+of Aesara and PyTensor report when they begin to write the Python function that JAX traces;
+everything before that, copies of the graph included, counts as rewriting.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from compare.workloads import Workload
 
 
 class Made(NamedTuple):
-    """A function, and how it came to be.
+    """A function, and how long it took to make.
 
     Attributes
     ----------
     call
-        The function as users call it, of the arguments.
+        The function as users call it.
     stages
-        Seconds that were spent before JAX was called, by stage.
+        Seconds spent before JAX is called, by stage.
     jaxpr
-        The program that JAX takes, for the arguments.
+        Returns the program for the arguments.
     lower
-        The same as JAX lowers it.
+        Returns the lowered program for the arguments.
     """
 
     call: Callable[..., Any]
@@ -43,25 +42,25 @@ Make = Callable[[], Made]
 
 
 def of_jitted(function: Callable[..., Any], args: Sequence[Any]) -> Made:
-    """A function that JAX traces."""
+    """Return a function that JAX traces."""
     jitted = jax.jit(function)
     return Made(jitted, {}, lambda: jitted.trace(*args).jaxpr, lambda: jitted.lower(*args))
 
 
 def by_hand(workload: Workload, args: Sequence[Any]) -> Make:
-    """JAX, as its users write it."""
+    """JAX, written by hand."""
     return lambda: of_jitted(workload.by_hand, args)
 
 
 def numpyro(workload: Workload, args: Sequence[Any]) -> Make:
-    """NumPyro: the density that its samplers move by."""
+    """NumPyro: the density that its samplers evaluate."""
     assert workload.numpyro is not None
     function = workload.numpyro()
     return lambda: of_jitted(function, args)
 
 
 class TimedPasses:
-    """The passes that programs go through by default, which note when they begin."""
+    """The default passes, which record when they begin."""
 
     def __init__(self) -> None:
         from jaxprgen.passes import DEFAULT
@@ -70,13 +69,13 @@ class TimedPasses:
         self._pipeline, self.began = Pipeline(DEFAULT), 0.0
 
     def __call__(self, closed: Any) -> Any:
-        """The program after the passes."""
+        """Return the program after the passes."""
         self.began = time.perf_counter()
         return self._pipeline(closed)
 
 
 def jaxprgen(workload: Workload, args: Sequence[Any]) -> Make:
-    """jaxprgen, by Aesara's graph and Aesara's gradient."""
+    """jaxprgen, with Aesara's graph and gradient."""
     import jaxprgen as package
 
     inputs, outputs = workload.graph(aesara_library())
@@ -85,7 +84,7 @@ def jaxprgen(workload: Workload, args: Sequence[Any]) -> Make:
         passes, start = TimedPasses(), time.perf_counter()
         f = package.compile(inputs, outputs, passes=(passes,))
         planned = time.perf_counter()
-        # The key of one of the draws, without computing it.
+        # The type of one key, without computing it.
         types = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in args]
         program = f.jaxpr(*(types if workload.mapped else args))
         began, end = passes.began, time.perf_counter()
@@ -98,7 +97,7 @@ def jaxprgen(workload: Workload, args: Sequence[Any]) -> Make:
 
 
 def peer(library: Library, workload: Workload, args: Sequence[Any]) -> Make:
-    """The JAX mode of a graph library, with the rewriting it asks for."""
+    """The JAX mode of a graph library, with its default rewriting."""
     inputs, outputs = (workload.mapped or workload.graph)(library)
     convert, spent = library.linker.fgraph_convert, [0.0]
 
@@ -119,7 +118,7 @@ def peer(library: Library, workload: Workload, args: Sequence[Any]) -> Make:
         jitted = f.vm.jit_fn
 
         def operands() -> list[Any]:
-            """The arguments, and what states of generators the function holds."""
+            """Return the arguments, and the states of generators that the function holds."""
             return [*args, *(c.storage[0] for c in f.input_storage[len(args) :])]
 
         return Made(
@@ -133,12 +132,12 @@ def peer(library: Library, workload: Workload, args: Sequence[Any]) -> Make:
 
 
 def aesara(workload: Workload, args: Sequence[Any]) -> Make:
-    """Aesara's JAX linker."""
+    """Aesara's JAX mode."""
     return peer(aesara_library(), workload, args)
 
 
 def pytensor(workload: Workload, args: Sequence[Any]) -> Make:
-    """PyTensor's JAX linker."""
+    """PyTensor's JAX mode."""
     return peer(pytensor_library(), workload, args)
 
 

@@ -1,11 +1,11 @@
-"""Bounds of what a JAX function returns, for all arguments within bounds, by an interpreter.
+"""Bound the results of a JAX function for all arguments within bounds, with an interpreter.
 
-A value is an `Interval`: an array of lower bounds, one of upper ones, and where NaN may be. The
-law: for arguments within theirs, results are within the bounds found, or are a NaN that was
-announced, in exact numbers and as XLA computes them. So bounds are moved outwards by `ULPS` units
-in the last place of the program's dtype, and by its smallest normal number, below which XLA rounds
-to zero; a subnormal number of the program may be off by that much. They are not tight where a
-variable is read more than once: of ``x - x`` they are not zero.
+A value is an `Interval`: arrays of lower and upper bounds, and where NaN is possible. The law: for
+arguments within their bounds, each result is within its bounds or is a NaN marked as possible. This
+holds for exact numbers and for numbers as XLA computes them. Therefore bounds are widened by `ULPS`
+units in the last place of the program's dtype, and by its smallest normal number, below which XLA
+rounds to zero. Bounds are not tight if a variable is read more than once: those of ``x - x`` are
+not zero.
 
 R. E. Moore, R. B. Kearfott, M. J. Cloud: Introduction to Interval Analysis, SIAM 2009.
 """
@@ -20,5 +20,5 @@ __all__ = ["Interval", "between", "bounds", "interval"]
 
 
 def bounds(f):
-    """The function of intervals that gives those of ``f``; arrays stand for themselves."""
+    """Return ``f`` as a function from intervals to intervals; it takes arrays as well."""
     return np.errstate(all="ignore")(interval(f))

@@ -1,4 +1,4 @@
-"""Rules along axes, and for elements that go elsewhere."""
+"""Rules along axes, and rules that move elements."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ from intervals.values import INF, Interval, bind, exact, interval, known, made
 
 
 def reduced(f):
-    """The rule of a reduction that rises with every element and is exact."""
+    """Return the rule of an exact reduction that increases with every element."""
 
     def rule(context, x, *, axes, **params):
         nan = np.any(x.nan, axes)
@@ -20,7 +20,7 @@ def reduced(f):
 
 
 def summed(context, low, high, nan, f, count):
-    """Sums; in which order they are computed is not known, and numbers are rounded on the way."""
+    """Bound sums, whose order is unknown and whose partial sums are rounded."""
     (aval,) = context.avals_out
     info = jnp.finfo(aval.dtype) if jnp.issubdtype(aval.dtype, jnp.floating) else None
     eps, largest = (float(info.eps), float(info.max)) if info else (0, INF)
@@ -74,7 +74,7 @@ def _(context, x, y, *, dimension_numbers, **params):
 
 
 def _matrices(x, contracted, batch):
-    """An array of three axes: batches, what stays, what is summed over."""
+    """Return an array of three axes: batch, kept, summed."""
     free = [axis for axis in range(len(x.shape)) if axis not in (*contracted, *batch)]
     sizes = [int(np.prod([x.shape[i] for i in axes])) for axes in (batch, free, contracted)]
 
@@ -125,13 +125,13 @@ interval.rules(
 )
 
 
-# --- Elements that go elsewhere ------------------------------------------------------------
+# --- Moved elements ----------------------------------------------------------------------
 
 
 def moved(count):
-    """The rule of what puts elements of some operands elsewhere, by indices that are known.
+    """Return the rule of a primitive that moves elements of operands, by indices that are known.
 
-    It is the primitive itself that says where they go: of the numbers of all elements.
+    Evaluating the primitive on the numbers of all elements shows where they move.
     """
 
     def rule(context, *operands, **params):

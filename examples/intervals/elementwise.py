@@ -1,4 +1,4 @@
-"""Rules for each element by itself."""
+"""Elementwise rules."""
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,10 @@ from intervals.values import INF, ULPS, Interval, between, hull, interval, known
 
 
 def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0, given=0):
-    """The rule of a function that rises, or falls, on its domain.
+    """Return the rule of a function that is monotone on its domain.
 
-    As XLA computes some, results are ``absolute`` times `ULPS` off near zero, or are those of an
-    argument that is ``given`` times that off.
+    Near zero, XLA's result may be off by ``absolute`` times `ULPS` units. Or it may be the result
+    for an argument that is off by ``given`` times as much.
     """
 
     def rule(context, x, **params):
@@ -29,12 +29,12 @@ def monotone(f, domain=(-INF, INF), image=(-INF, INF), *, ulps=ULPS, absolute=0,
 
 
 def nearest(x):
-    """How near to zero numbers are."""
+    """Return the smallest magnitude in each interval."""
     return np.where(x.has_zero, 0, np.minimum(np.abs(x.low), np.abs(x.high)))
 
 
 def even(f):
-    """The rule of an even function that rises from zero on."""
+    """Return the rule of an even function that increases from zero."""
 
     def rule(context, x, **params):
         y = made(context, f(nearest(x)), f(x.magnitude), x)
@@ -44,7 +44,7 @@ def even(f):
 
 
 def wave(f, top):
-    """The rule of a function of period two pi that is 1 at ``top`` and -1 in between."""
+    """Return the rule of a wave of period two pi: 1 at ``top``, -1 half a period later."""
 
     def passes(x, place):
         first, last = (x.low - place) / (2 * np.pi), (x.high - place) / (2 * np.pi)
@@ -156,7 +156,7 @@ def _(context, x, *, new_dtype, **params):
 
 
 def product(x, y):
-    """Bounds of products, and where one is of zero and infinity."""
+    """Return bounds of products, and where zero times infinity is possible."""
     ends = [np.nan_to_num(a * b, nan=0, posinf=INF, neginf=-INF) for a, b in corners(x, y)]
     nan = (x.has_zero & np.isinf(y.magnitude)) | (y.has_zero & np.isinf(x.magnitude))
     return *hull(*ends), nan
@@ -198,7 +198,7 @@ def _(context, x, y):
 
 @interval.rule("rem")
 def _(context, x, y):
-    """As large as both at most, and of the dividend's sign."""
+    """Bound a remainder by both operands; it has the sign of the dividend."""
     most = np.where(y.has_zero & (x.dtype.kind in "iu"), INF, y.magnitude)
     low, high = np.maximum(np.minimum(x.low, 0), -most), np.minimum(np.maximum(x.high, 0), most)
     return made(context, low, high, x, y, nan=y.has_zero | np.isinf(x.magnitude))
@@ -211,7 +211,7 @@ def _(context, x, y):
     low = np.where(whole & (y.low % 2 == 0) & (y.low > 0) & x.has_zero, 0, low)
     unknown = (x.low < 0) & ~whole | x.has_zero & (y.low < 0)
     low, high = np.where(unknown, -INF, low), np.where(unknown, INF, high)
-    # XLA takes the exponential of a product, or multiplies as often as an exponent says.
+    # XLA computes the exponential of a product, or multiplies repeatedly.
     ulps = ULPS + np.where(whole, np.minimum(y.magnitude, 1e9), 1000)
     return made(context, low, high, x, y, nan=(x.low < 0) & ~whole, ulps=ulps)
 
@@ -241,11 +241,11 @@ def _(context, least, x, most):
     return made(context, *ends, least, x, most, ulps=0)
 
 
-# --- Truth, of which 0 is false and 1 is true ---------------------------------------------
+# --- Booleans: 0 is false and 1 is true ---------------------------------------------------
 
 
 def compared(surely, maybe):
-    """The rule of what holds surely, or may hold; of NaN nothing does."""
+    """Return the rule of a comparison that surely holds or may hold; it is false for NaN."""
 
     def rule(context, x, y):
         return made(context, surely(x, y) & ~x.nan & ~y.nan, maybe(x, y))

@@ -1,4 +1,4 @@
-"""What an interval is, how it is rounded, and the interpreter without its rules."""
+"""Intervals, their rounding, and the interpreter without its rules."""
 
 import functools
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ import numpy as np
 from jaxprgen.interpreters import STEPWISE, Domain, Interpreter, bind, refuse
 
 ULPS = 16
-"""More than what most of XLA's elementary functions are off by on a CPU; rules say which more."""
+"""An upper bound on the error of most of XLA's elementary functions on a CPU; rules name others."""
 INF = np.inf
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Bounds, as doubles, of an array of a dtype, and where it may be NaN."""
+    """Bounds of an array as doubles, its dtype, and where it may be NaN."""
 
     low: Any
     high: Any
@@ -48,7 +48,7 @@ class Interval:
 
 @np.errstate(all="ignore")
 def rounded(low, high, dtype, nan=False, ulps=0, error=0):
-    """Bounds that are off by an error, moved outwards to what a dtype makes of them."""
+    """Return bounds that are widened by an error and rounded outwards to a dtype."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     unknown = np.isnan(low) | np.isnan(high)
     low, high = np.where(unknown, -INF, low), np.where(unknown, INF, high)
@@ -72,7 +72,7 @@ def rounded(low, high, dtype, nan=False, ulps=0, error=0):
 
 
 def between(low, high):
-    """Every array from one to another of the same dtype."""
+    """Return the interval between two arrays of the same dtype."""
     low, high = np.broadcast_arrays(low, high)
     if not jnp.issubdtype(low.dtype, jnp.floating) and low.dtype.kind not in "biu":
         raise TypeError(f"there are no intervals of {low.dtype}.")
@@ -102,7 +102,7 @@ def exact(x):
 
 
 def known(context, *operands, **params):
-    """The default: of what is known exactly, what XLA computes."""
+    """Compute operands that are known exactly with XLA: the default rule."""
     if not all(x.is_exact for x in operands):
         refuse(context)
     found = bind(context, *map(exact, operands), **params)
@@ -115,7 +115,7 @@ interval = Interpreter("interval", Intervals(), default=known, programs=STEPWISE
 
 
 def made(context, low, high, *operands, nan=False, ulps=ULPS, error=0):
-    """The result of an equation; NaN makes NaN."""
+    """Return the result of an equation, which may be NaN where an operand may."""
     (aval,) = context.avals_out
     low, high = (np.broadcast_to(x, aval.shape) for x in (low, high))
     nan = functools.reduce(np.logical_or, [x.nan for x in operands], nan)

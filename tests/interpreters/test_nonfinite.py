@@ -43,7 +43,7 @@ def test_the_first_equation_is_found(name):
     debug(x)
     first = debug.findings[0]
     text = str(ours.value).splitlines()
-    assert text[0].startswith(f"{first.op} gives ")
+    assert text[0].startswith(f"{first.op} returned ")
     assert text[-1] == f"  {first.frame.built}"
     for loop, i in first.iterations:
         assert f"  in iteration {i} of {loop}" in text

@@ -1,4 +1,4 @@
-"""What is computed, by each library and by hand."""
+"""The workloads, for graph libraries and by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from compare.workloads import (
 
 
 def agree(system: str, results: Any, expected: Any) -> None:
-    """Results equal those by hand; NumPyro's density is the negative one."""
+    """Check that results equal those by hand; NumPyro's density is negated."""
     sign = -1 if system == "numpyro" else 1
     for x, y in zip(results, expected, strict=True):
         scale = max(1.0, float(np.max(np.abs(y), initial=0)))
@@ -30,30 +30,28 @@ def agree(system: str, results: Any, expected: Any) -> None:
 
 
 class Workload(NamedTuple):
-    """What is computed.
+    """A computation, as a graph and by hand.
 
     Attributes
     ----------
     title
-        What it is called on the page.
+        The name on the page.
     graph
-        The inputs and the outputs, in a `compare.library.Library`.
+        Returns inputs and outputs, in a `compare.library.Library`.
     by_hand
-        The same in `jax.numpy`, of the arguments.
+        The same computation in `jax.numpy`.
     arguments
-        NumPy's arrays, or JAX's keys.
+        Returns NumPy arrays, or JAX keys.
     slopes
-        The arguments of the gradient, where JAX's own gradient of the compiled value is of
-        interest, too.
+        The arguments to differentiate the compiled value with `jax.grad`, if that is measured.
     numpyro
-        What NumPyro makes of the same model.
+        Returns NumPyro's function of the same model.
     mapped
-        The graph is of one draw: the program is mapped over the arguments. What cannot be mapped
-        takes this graph instead.
+        The graph of all draws, for systems that cannot map ``graph``, which makes one draw.
     nodes
-        How many nodes the graph has, where only the cost of making programs is of interest.
+        The number of nodes of the graph, if only the cost of making programs is measured.
     check
-        Whether results are as those by hand.
+        Compares results with those by hand.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""A first-order autoregression that is seen with noise, as a loop and unrolled, with its gradient.
+"""A first-order autoregression with observation noise, as a loop and unrolled, with its gradient.
 
 The mean is a state: nothing but a loop, or as many equations as there are steps, computes it.
 """
@@ -13,12 +13,12 @@ from compare.workloads.densities import normal
 
 
 def step(lib: Any, now: Any, mean: Any, phi: Any, sigma: Any) -> tuple[Any, Any]:
-    """The next mean, and the term of an observation."""
+    """Return the next mean, and the term of an observation."""
     return phi * mean + 0.1 * now, normal(lib, now, mean, sigma)
 
 
 def scanned(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
-    """By the library's loop. The observations are a constant."""
+    """Return the graph with the library's loop; observations are a constant."""
     lib, (y, _, _) = library.tensor, arguments(steps)
     phi, sigma = inputs = [lib.dscalar("phi"), lib.dscalar("sigma")]
     _, terms = library.scan(
@@ -29,7 +29,7 @@ def scanned(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
 
 
 def scanned_by_hand(phi: Any, sigma: Any, steps: int) -> Any:
-    """By `jax.lax.scan`."""
+    """Compute it with `jax.lax.scan`."""
     y, _, _ = arguments(steps)
 
     def density(phi: Any, sigma: Any) -> Any:
@@ -42,7 +42,7 @@ def scanned_by_hand(phi: Any, sigma: Any, steps: int) -> Any:
 
 
 def unrolled(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
-    """By a loop of Python's that builds a graph."""
+    """Return the graph that a Python loop builds."""
     lib = library.tensor
     y, phi, sigma = inputs = [lib.dvector("y"), lib.dscalar("phi"), lib.dscalar("sigma")]
     value = density_unrolled(lib, y, phi, sigma, steps)
@@ -50,7 +50,7 @@ def unrolled(library: Any, steps: int) -> tuple[list[Any], list[Any]]:
 
 
 def density_unrolled(lib: Any, y: Any, phi: Any, sigma: Any, steps: int) -> Any:
-    """By a loop of Python's."""
+    """Compute it with a Python loop."""
     mean, total = 0.0, 0.0
     for i in range(steps):
         mean, term = step(lib, y[i], mean, phi, sigma)
@@ -59,7 +59,7 @@ def density_unrolled(lib: Any, y: Any, phi: Any, sigma: Any, steps: int) -> Any:
 
 
 def unrolled_by_hand(y: Any, phi: Any, sigma: Any, steps: int) -> Any:
-    """The value and the gradient."""
+    """Return the value and the gradient."""
 
     def density(phi: Any, sigma: Any) -> Any:
         return density_unrolled(jnp, y, phi, sigma, steps)
@@ -68,6 +68,6 @@ def unrolled_by_hand(y: Any, phi: Any, sigma: Any, steps: int) -> Any:
 
 
 def arguments(steps: int) -> tuple[Any, ...]:
-    """Observations, the slope and the deviation."""
+    """Return observations, slope and deviation."""
     y = np.random.default_rng(0).normal(size=steps) * 0.5
     return y, np.asarray(0.3), np.asarray(0.6)

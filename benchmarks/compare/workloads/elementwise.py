@@ -7,23 +7,23 @@ import numpy as np
 
 
 def chain(lib: Any, z: Any, y: Any, n: int) -> Any:
-    """``n`` operations: tanh(z), z * y, z + 1.5, exp(-z), over and over."""
+    """Return a chain of ``n`` operations: tanh(z), z * y, z + 1.5, exp(-z), repeated."""
     for i in range(n):
         z = (lib.tanh, lambda z: z * y, lambda z: z + 1.5, lambda z: lib.exp(-z))[i % 4](z)
     return z
 
 
 def graph(library: Any, n: int) -> tuple[list[Any], list[Any]]:
-    """The chain from two vectors."""
+    """Return the graph of the chain."""
     z, y = library.tensor.dvectors("z", "y")
     return [z, y], [chain(library.tensor, z, y, n)]
 
 
 def by_hand(z: Any, y: Any, n: int) -> Any:
-    """The chain of JAX's arrays."""
+    """Compute the chain of JAX arrays."""
     return chain(jnp, z, y, n)
 
 
 def arguments() -> tuple[Any, ...]:
-    """Two vectors of ten."""
+    """Return two vectors of ten numbers."""
     return np.linspace(0.1, 0.2, 10), np.linspace(0.3, 0.9, 10)

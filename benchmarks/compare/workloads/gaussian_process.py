@@ -14,7 +14,7 @@ POINTS = 200
 
 
 def data() -> tuple[Any, Any]:
-    """Where it is seen, and what."""
+    """Return the places of observations, and the observations."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 10, POINTS))
     return x, np.sin(x) + 0.3 * rng.normal(size=POINTS)
@@ -25,7 +25,7 @@ SQUARES = (X[:, None] - X) ** 2
 
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
-    """The log-likelihood, and its gradient in both parameters."""
+    """Return the log-likelihood, and its gradient with respect to both parameters."""
     lib, linalg = library.tensor, library.linalg
     inputs = log_length, log_noise = [lib.dscalar("log_length"), lib.dscalar("log_noise")]
     kernel = lib.exp(-0.5 * SQUARES / lib.exp(log_length) ** 2)
@@ -39,7 +39,7 @@ CONSTANT = 0.5 * POINTS * np.log(2 * np.pi)
 
 
 def density(log_length: Any, log_noise: Any) -> Any:
-    """The log-likelihood as JAX users write it."""
+    """Compute the log-likelihood in `jax.numpy`."""
     kernel = jnp.exp(-0.5 * SQUARES / jnp.exp(log_length) ** 2)
     root = jnp.linalg.cholesky(kernel + jnp.exp(log_noise) * jnp.eye(POINTS))
     z = jax.scipy.linalg.solve_triangular(root, Y, lower=True)
@@ -50,5 +50,5 @@ by_hand = jax.value_and_grad(density, (0, 1))
 
 
 def arguments() -> tuple[Any, ...]:
-    """A point."""
+    """Return a point."""
     return np.asarray(0.1), np.asarray(-2.0)

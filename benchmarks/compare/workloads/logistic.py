@@ -10,7 +10,7 @@ ROWS, COLUMNS = 1000, 20
 
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
-    """The value, and the gradient in the coefficients."""
+    """Return the value, and the gradient with respect to the coefficients."""
     lib = library.tensor
     X = lib.dmatrix("X")
     y, beta = lib.dvectors("y", "beta")
@@ -20,7 +20,7 @@ def graph(library: Any) -> tuple[list[Any], list[Any]]:
 
 
 def density(X: Any, y: Any, beta: Any) -> Any:
-    """The log-likelihood as JAX users write it."""
+    """Compute the log-likelihood in `jax.numpy`."""
     eta = X @ beta
     return jnp.sum(y * eta - jax.nn.softplus(eta))
 
@@ -29,7 +29,7 @@ by_hand = jax.value_and_grad(density, 2)
 
 
 def arguments() -> tuple[Any, ...]:
-    """Random data, and coefficients."""
+    """Return random data, and coefficients."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, COLUMNS))
     return X, rng.integers(0, 2, ROWS) * 1.0, np.linspace(-1, 1, COLUMNS)

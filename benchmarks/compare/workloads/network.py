@@ -1,4 +1,4 @@
-"""A network of two convolutions and a dense layer: its loss of a batch, and the gradient."""
+"""A network of two convolutions and a dense layer: the loss of a batch, and its gradient."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SHAPES = (8, 1, 3, 3), (16, 8, 3, 3), (16, CLASSES)
 
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
-    """The mean cross-entropy, and its gradient in all weights."""
+    """Return the mean cross-entropy, and its gradient with respect to all weights."""
     lib = library.tensor
     images, labels = lib.dtensor4("images"), lib.lvector("labels")
     weights = [lib.dtensor4("first"), lib.dtensor4("second"), lib.dmatrix("dense")]
@@ -24,7 +24,7 @@ def graph(library: Any) -> tuple[list[Any], list[Any]]:
 
 
 def loss(images: Any, labels: Any, first: Any, second: Any, dense: Any) -> Any:
-    """The mean cross-entropy as JAX users write it."""
+    """Compute the mean cross-entropy in `jax.numpy`."""
     hidden = jax.nn.relu(jax.lax.conv(images, first, (1, 1), "VALID"))
     hidden = jax.nn.relu(jax.lax.conv(hidden, second, (1, 1), "VALID"))
     logits = jax.nn.log_softmax(hidden.mean((2, 3)) @ dense)
@@ -35,7 +35,7 @@ by_hand = jax.value_and_grad(loss, (2, 3, 4))
 
 
 def arguments() -> tuple[Any, ...]:
-    """Random images, labels and weights."""
+    """Return random images, labels and weights."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(BATCH, 1, SIDE, SIDE))
     weights = (0.3 * rng.normal(size=shape) for shape in SHAPES)

@@ -17,7 +17,7 @@ DRAWS = 1000
 
 
 def drawn(library: Any, shape: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
-    """Draws of so many from one random stream."""
+    """Return this many draws from one random stream."""
     stream = library.stream()
     mu = stream.normal(0, 5, size=shape)
     tau = abs(stream.cauchy(0, 5, size=shape))
@@ -27,17 +27,17 @@ def drawn(library: Any, shape: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
 
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
-    """One draw."""
+    """Return the graph of one draw."""
     return drawn(library, ())
 
 
 def graph_of_all(library: Any) -> tuple[list[Any], list[Any]]:
-    """All draws."""
+    """Return the graph of all draws."""
     return drawn(library, (DRAWS,))
 
 
 def one(keys: Any) -> Any:
-    """One draw of JAX's."""
+    """Make one draw with `jax.random`."""
     mu = 5 * jax.random.normal(keys[0])
     tau = 5 * jnp.abs(jax.random.cauchy(keys[1]))
     z = jax.random.normal(keys[2], 8)
@@ -45,33 +45,33 @@ def one(keys: Any) -> Any:
 
 
 def by_hand(keys: Any) -> Any:
-    """All draws."""
+    """Make all draws."""
     return jax.vmap(lambda key: one(jax.random.split(key, 4)))(keys)
 
 
 def documented(keys: Any) -> Any:
-    """All draws with the keys that `jaxprgen.compile` documents."""
+    """Make all draws with the keys that `jaxprgen.compile` documents."""
     fold = jax.random.fold_in
     return jax.vmap(lambda key: one([fold(fold(key, i), 0) for i in range(4)]))(keys)
 
 
 def arguments() -> tuple[Any, ...]:
-    """Keys."""
+    """Return keys."""
     return (jax.random.split(jax.random.key(0), DRAWS),)
 
 
 def quartiles(results: Any) -> Any:
-    """The quartiles of each quantity."""
+    """Return the quartiles of each quantity."""
     columns = [np.reshape(x, (DRAWS, -1)) for x in results]
     return np.quantile(np.concatenate(columns, 1), [0.25, 0.5, 0.75], axis=0)
 
 
 def check(system: str, results: Any, expected: Any) -> None:
-    """Whether the results of a system are draws from the prior."""
+    """Check that the results of a system are draws from the prior."""
     if system == "jaxprgen":
         for x, y in zip(results, jax.jit(documented)(*arguments()), strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12)
     found, due = quartiles(results), quartiles(expected)
     spread = due[2] - due[0]
-    # Quartiles of 1,000 draws have deviations of a few hundredths of the spread.
+    # Quartiles of 1,000 draws deviate by a few hundredths of the spread.
     assert np.all(np.abs(found - due) < 0.3 * spread), (found, due)

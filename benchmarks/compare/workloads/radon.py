@@ -19,7 +19,7 @@ HOUSES, COUNTIES = 919, 85
 
 
 def data() -> tuple[Any, Any, Any]:
-    """Counties, floors, and the logarithms of what is measured."""
+    """Return counties, floors, and logarithms of the measurements."""
     rng = np.random.default_rng(1)
     counties = np.concatenate([np.arange(COUNTIES), rng.integers(0, COUNTIES, HOUSES - COUNTIES)])
     floors = rng.integers(0, 2, HOUSES) * 1.0
@@ -33,7 +33,7 @@ COUNTY, FLOOR, RADON = data()
 def density(
     lib: Any, mean: Any, slope: Any, log_between: Any, log_within: Any, intercepts: Any
 ) -> Any:
-    """The log-density of the parameters and the data."""
+    """Return the log-density of the parameters and the data."""
     between, within = lib.exp(log_between), lib.exp(log_within)
     return (
         normal(lib, mean, 0.0, 10.0)
@@ -48,7 +48,7 @@ def density(
 
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
-    """The log-density, and its gradient in all parameters."""
+    """Return the log-density, and its gradient with respect to all parameters."""
     lib = library.tensor
     names = "mean", "slope", "log_between", "log_within"
     inputs = [*map(lib.dscalar, names), lib.dvector("intercepts")]
@@ -60,7 +60,7 @@ by_hand = jax.value_and_grad(lambda *parameters: density(jnp, *parameters), (0, 
 
 
 def numpyro() -> Callable[..., Any]:
-    """NumPyro's negative log-density, and its gradient."""
+    """Return NumPyro's negative log-density, with its gradient."""
     import numpyro.distributions as dist
     from numpyro import sample
 
@@ -80,5 +80,5 @@ def numpyro() -> Callable[..., Any]:
 
 
 def arguments() -> tuple[Any, ...]:
-    """A point."""
+    """Return a point."""
     return *map(np.asarray, (1.4, -0.6, -1.1, -0.2)), np.linspace(-1.5, 1.5, COUNTIES)

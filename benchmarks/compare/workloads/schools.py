@@ -17,7 +17,7 @@ ERRORS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
 
 
 def density(lib: Any, mu: Any, log_tau: Any, z: Any) -> Any:
-    """The log-density of the parameters and the data."""
+    """Return the log-density of the parameters and the data."""
     tau = lib.exp(log_tau)
     return (
         normal(lib, mu, 0.0, 5.0)
@@ -29,7 +29,7 @@ def density(lib: Any, mu: Any, log_tau: Any, z: Any) -> Any:
 
 
 def graph(library: Any) -> tuple[list[Any], list[Any]]:
-    """The log-density, and its gradient in all parameters."""
+    """Return the log-density, and its gradient with respect to all parameters."""
     lib = library.tensor
     inputs = [lib.dscalar("mu"), lib.dscalar("log_tau"), lib.dvector("z")]
     value = density(lib, *inputs)
@@ -40,7 +40,7 @@ by_hand = jax.value_and_grad(lambda *parameters: density(jnp, *parameters), (0, 
 
 
 def numpyro() -> Callable[..., Any]:
-    """NumPyro's negative log-density, and its gradient."""
+    """Return NumPyro's negative log-density, with its gradient."""
     import numpyro.distributions as dist
     from numpyro import sample
 
@@ -56,5 +56,5 @@ def numpyro() -> Callable[..., Any]:
 
 
 def arguments() -> tuple[Any, ...]:
-    """A point."""
+    """Return a point."""
     return np.asarray(4.0), np.asarray(1.2), np.linspace(-1.0, 1.0, 8)

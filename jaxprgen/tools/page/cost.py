@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn
+from jaxprgen.ir.inner import Kind, holder_of, inner_programs
 
 
 def result_bytes(eqn: JaxprEqn) -> int:
@@ -22,8 +23,11 @@ def flops(eqn: JaxprEqn) -> int | None:
     product as 2·m·n·k. A ``scan`` costs its body times its length, a ``cond`` its most expensive
     branch, and a call its program. The trip count of a ``while`` is unknown.
     """
+    holder = holder_of(eqn)
+    if holder is not None:
+        return _inner_flops(eqn, holder.kind)
     rule = _RULES.get(eqn.primitive.name)
-    return rule(eqn) if rule else None
+    return None if rule is None else rule(eqn)
 
 
 def program_flops(jaxpr: Jaxpr) -> int | None:
@@ -31,6 +35,14 @@ def program_flops(jaxpr: Jaxpr) -> int | None:
     costs = [flops(eqn) for eqn in jaxpr.eqns]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
+
+
+def _inner_flops(eqn: JaxprEqn, kind: Kind) -> int | None:
+    costs = [program_flops(_jax.open_jaxpr(inner.program)) for inner in inner_programs(eqn)]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs) or kind not in ("call", "scan", "cond"):
+        return None
+    return max(known) * (eqn.params["length"] if kind == "scan" else 1)
 
 
 def _size(x: Any) -> int:
@@ -52,26 +64,7 @@ def _dot_general(eqn: JaxprEqn) -> int:
     return 2 * _size(eqn.outvars[0]) * math.prod(shape[axis] for axis in contracted)
 
 
-def _inner(eqn: JaxprEqn) -> list[int | None]:
-    return [program_flops(jaxpr) for _, jaxpr in _jax.sub_jaxprs(eqn)]
-
-
-def _call(eqn: JaxprEqn) -> int | None:
-    costs = _inner(eqn)
-    return costs[0] if costs else None
-
-
-def _scan(eqn: JaxprEqn) -> int | None:
-    step = _call(eqn)
-    return None if step is None else step * eqn.params["length"]
-
-
-def _cond(eqn: JaxprEqn) -> int | None:
-    branches = [cost for cost in _inner(eqn) if cost is not None]
-    return max(branches) if len(branches) == len(eqn.params["branches"]) else None
-
-
-_FAMILIES: dict[str, Callable[[JaxprEqn], int | None]] = {
+_FAMILIES: dict[str, Callable[[JaxprEqn], int]] = {
     # One operation per element of the result, even where it is transcendental.
     """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
     clamp clz complex conj cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
@@ -86,9 +79,6 @@ _FAMILIES: dict[str, Callable[[JaxprEqn], int | None]] = {
     """bitcast_convert_type broadcast_in_dim concatenate convert_element_type copy device_put
     dynamic_slice dynamic_update_slice gather iota optimization_barrier pad pvary reshape rev slice
     split squeeze stop_gradient transpose""": lambda _: 0,
-    "checkpoint closed_call core_call custom_jvp_call custom_vjp_call jit pjit remat2": _call,
     "dot_general": _dot_general,
-    "scan": _scan,
-    "cond": _cond,
 }
 _RULES = {name: rule for names, rule in _FAMILIES.items() for name in names.split()}

@@ -23,7 +23,7 @@ from jaxprgen.errors import LoweringError, StaticShapeError, UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.lowering import registry
-from jaxprgen.lowering.context import FOLD_LIMIT
+from jaxprgen.lowering.static import FOLD_LIMIT
 
 x, y = at.dvectors("x", "y")
 n = at.lscalar("n")
@@ -246,7 +246,7 @@ def test_a_rule_declares_which_values_it_asks_for(static):
 
 
 def repeat_or_not(ctx, value, size):
-    count = ctx.known(1)
+    count = ctx.static_or_none(1)
     return broadcast_to(ctx.builder, value, (0 if count is None else int(count),))
 
 

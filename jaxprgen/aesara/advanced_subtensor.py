@@ -93,7 +93,7 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
     If it is a single mask, nobody asks how much it selects but who needs to know it.
     """
     mask = lone_mask(ctx.node, 1)
-    if mask is not None and ctx.known(mask) is None:
+    if mask is not None and ctx.static_or_none(mask) is None:
         if ctx.size is not None:
             return bounded.select(ctx.builder, x, index, ctx.size)
         counts = ctx.decided([mask], _counts)
@@ -201,9 +201,9 @@ def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[i
     for position, entry in enumerate(entries, first):
         if type(entry) is ga.Places:
             found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
-        maker, output = ctx.producer(position) or (None, 0)
-        if maker and isinstance(maker.node.op, Nonzero):
-            mask = ctx.driver.values[maker.inputs[0]]
+        node, inputs, output = ctx.producer(position) or (None, [], 0)
+        if node is not None and isinstance(node.op, Nonzero):
+            (mask,) = inputs
             size = (mask.shape if isinstance(mask, Deferred) else shape_of(mask))[output]
             found.update({} if size is None else {id(entry): size})
     return found
@@ -225,7 +225,7 @@ def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.
     """
     masks = [i for i in _masks(ctx.node) if i >= first and shape_of(index[i - first])]
     found: dict[int, Any] = {i: known(index[i - first]) for i in masks}
-    found.update((i, ctx.known(i)) for i in masks if found[i] is None)
+    found.update((i, ctx.static_or_none(i)) for i in masks if found[i] is None)
     unknown = [i for i in masks if found[i] is None]
     counts = ctx.decided(unknown, _counts) if unknown else ()
     if counts is None:
@@ -275,7 +275,7 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     It is known, or the arrays are given a size, or nobody asks how long they are but who needs to
     know it.
     """
-    value = ctx.known(0)
+    value = ctx.static_or_none(0)
     if value is not None:
         return list(np.nonzero(value))
     if ctx.size is not None:

@@ -57,7 +57,7 @@ def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
 @lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
 def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
     """Zeros, if it comes to that: JAX has no array without values."""
-    found = [ctx.known(i) for i in range(len(sizes))]
+    found = [ctx.static_or_none(i) for i in range(len(sizes))]
     if all(n is not None for n in found):
         _sizes(ctx, 0, len(sizes))  # Which are not negative.
     return Unfilled(
@@ -73,7 +73,7 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
     try:
         first, last, by = (ctx.static(i).item() for i in range(3))
     except StaticShapeError as error:
-        by = ctx.known(2)
+        by = ctx.static_or_none(2)
         if by is None or by == 0 or np.dtype(ctx.dtype).kind not in "iu":
             raise
         located = ctx.located(error)

@@ -18,7 +18,7 @@ from jaxprgen.emit.callback import call_back
 from jaxprgen.emit.values import Array, Dtype, known, shape_of
 from jaxprgen.errors import CallbackError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.known import as_known, known_or_ones
+from jaxprgen.lowering.static import static_or_ones, static_value
 
 
 def can_be_called_back(node: Apply) -> bool:
@@ -43,7 +43,7 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
         (shape, ew.canonical(np.dtype(v.type.dtype)))
         for shape, v in zip(shapes, node.outputs, strict=True)
     ]
-    given = [as_known(x) for x in xs]
+    given = [static_value(x) for x in xs]
     places = [i for i, v in enumerate(node.inputs) if is_array(v) and known(xs[i]) is None]
 
     def perform(*arrays: Any) -> list[Array]:
@@ -115,7 +115,7 @@ class _Values:
         place = self._places.get(variable)
         if place is None:
             return variable.data  # type: ignore[attr-defined]
-        return known_or_ones(self._xs[place]) if shape_only else self._ctx.static(place)
+        return static_or_ones(self._xs[place]) if shape_only else self._ctx.static(place)
 
 
 def _tried_shapes(node: Apply, xs: Sequence[Any]) -> list[tuple[int, ...]]:
@@ -123,7 +123,7 @@ def _tried_shapes(node: Apply, xs: Sequence[Any]) -> list[tuple[int, ...]]:
     if all(v.type.ndim == 0 for v in node.outputs):
         return [()] * len(node.outputs)
     try:
-        results = _evaluate(node, [known_or_ones(x) for x in xs])
+        results = _evaluate(node, [static_or_ones(x) for x in xs])
     except Exception as error:
         raise CallbackError(
             f"The shape of what {node.op} gives is not known before it runs: it has no "

@@ -26,8 +26,8 @@ from jaxprgen.emit.values import (
 )
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.known import FOLD_LIMIT
 from jaxprgen.lowering.registry import find_rule, import_rules, lowers, static_inputs
+from jaxprgen.lowering.static import FOLD_LIMIT
 
 
 def _static(node: Apply) -> Sequence[int]:

@@ -47,7 +47,7 @@ def lower_cumulative(ctx: RuleContext, x: Value) -> Value:
 def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
     """Every slice as often as its count says; how many slices that makes is known."""
     b, (rows, axis) = ctx.builder, _along(ctx.builder, x, ctx.op.axis)
-    shape, times = shape_of(rows), ctx.known(1)
+    shape, times = shape_of(rows), ctx.static_or_none(1)
     length = shape[axis]
     if times is None:
         total = ctx.decided([1], lambda n: int(sh.repeat_counts(n[0], length).sum()))

@@ -26,7 +26,7 @@ from jaxprgen.aesara.ifelse import lower_if_else
 from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, name_of, origin
 from jaxprgen.aesara.order import toposort
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
-from jaxprgen.lowering.folding import fold_constants
+from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import KEY, Input, OutputType, Plan, Shared, Step
 from jaxprgen.lowering.origin import Origins
 from jaxprgen.lowering.registry import Rule, find_rule, folds, is_supported

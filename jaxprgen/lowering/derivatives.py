@@ -19,8 +19,8 @@ from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientEr
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.decisions import ValueNeededError, where
 from jaxprgen.lowering.nested import lower
+from jaxprgen.lowering.static import ValueNeededError, where
 
 
 class Overridden(NamedTuple):

@@ -7,8 +7,8 @@ returns, putting the place in the graph on an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,28 +17,23 @@ from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
-from jaxprgen.emit.check import check
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import Array, Value, known
-from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
+from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, shape_of
+from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
-from jaxprgen.lowering.context import D, RuleContext
-from jaxprgen.lowering.decisions import Decisions, Path, ValueNeededError, where
-from jaxprgen.lowering.declared import checked, require_declared
-from jaxprgen.lowering.derived import derived
-from jaxprgen.lowering.graph import KEY, Plan, Step
-from jaxprgen.lowering.known import known_and_small
-from jaxprgen.lowering.registry import (
-    Rule,
-    deciding_inputs,
-    find_deferred_rule,
-    find_selected_rule,
-    static_inputs,
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.graph import KEY, OutputType, Plan, Step
+from jaxprgen.lowering.registry import Rule, find_deferred_rule, find_selected_rule
+from jaxprgen.lowering.static import (
+    Ask,
+    Decisions,
+    Statics,
+    ValueNeededError,
+    small_static_values,
+    static_value,
 )
-
-NONE: Mapping[int, Any] = MappingProxyType({})
 
 Observer: TypeAlias = Callable[[Step, list[JaxprEqn], bool, float], None]
 """Called after each step of a plan with the step, the equations that its rule appended, whether
@@ -51,27 +46,22 @@ class Lowering:
     Parameters
     ----------
     plan
-        What to lower.
+        The plan to lower.
     builder
-        Where to; its inputs are the program's arguments, one per input of the plan.
+        The builder of the program; its inputs are the arguments, one per input of the plan.
     shared
-        The current value of every shared variable of the plan.
+        The current values of the plan's shared variables.
     values
-        What stands for inputs, and behind them shared variables, by position, in place of an
-        argument: values that are known because a shape depends on them.
+        Values that take the place of arguments, by the positions of inputs and, after them, of
+        shared variables: static ones.
     checks
         Whether run-time checks become equations (for `jax.experimental.checkify`).
     announce
         Called with a node and a message for every run-time check that is left out.
     wide
-        Whether outputs have the dtypes the graph declares, or 32 bits; by default as x64 says.
-    ask
-        For a plan inside of another one: gives the value of an input of which a shape depends.
-    hindrance
-        For a plan that is not: says why a program cannot be of an input's value, or, if that is
-        asked for, of what a node decides by it; nothing if it can.
-    decisions
-        What nodes are to decide, by which values.
+        Whether results have the dtypes that the graph declares, or 32 bits; by default as x64 says.
+    ask, hindrance, decisions
+        As for `jaxprgen.lowering.static.Statics`.
     observer
         Called after each step of this plan; the steps of plans inside of it are not observed.
 
@@ -80,11 +70,11 @@ class Lowering:
     steps
         The steps of the plan, with the dtypes that are emitted.
     values
-        What stands for each variable, by place.
-    asked
-        Whether a value was asked for.
+        The values of the plan's variables, by place.
+    statics
+        What is static among them.
     programs
-        Programs of plans inside of this one, by what they are the program of.
+        Programs of plans inside of this one, by their graphs and the types of their inputs.
     """
 
     def __init__(
@@ -96,25 +86,22 @@ class Lowering:
         checks: bool,
         announce: Callable[[Any, str], None],
         wide: bool | None = None,
-        ask: Callable[[int, Path, Mapping[int, Any]], Array] | None = None,
+        ask: Ask | None = None,
         hindrance: Callable[[int, bool], str] = lambda *_: "",
         decisions: Decisions | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.plan = plan
         self.builder = builder
-        self._checks = checks
-        self._announce = announce
-        self._ask = ask
-        self._hindrance = hindrance
-        self._decisions = decisions or Decisions(frozenset(), {}, [])
-        self._observer = observer
-        self.asked = False
-        self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
+        self.checks = checks
+        self.announce = announce
         self.programs: dict[Any, Any] = {}
+        self._observer = observer
+        self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self._wide = _jax.x64_enabled() if wide is None else wide
         self.steps = plan.steps if self._wide else plan.narrow_steps
         self.values: list[Any] = plan.values.copy()
+        self.statics = Statics(plan, self.values, decisions, hindrance, ask)
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
         for position, (declared, place) in enumerate(declared_inputs):
             builder.source_info = plan.source_infos[place]
@@ -175,7 +162,7 @@ class Lowering:
         try:
             if self._special:
                 rule, xs = self._rule_for(rule, node, xs)
-            if folds and (arrays := known_and_small(xs)) is not None:
+            if folds and (arrays := small_static_values(xs)) is not None:
                 results: Any = self.plan.library.evaluate(node, arrays)
             else:
                 results = rule(RuleContext(self.builder, step, self), *xs)
@@ -186,7 +173,7 @@ class Lowering:
                     f"The rule returned {len(results)} values for {len(outputs)} outputs."
                 )
             for place, value, declared in zip(outputs, results, types):  # noqa: B905
-                values[place] = value if declared is None else checked(value, declared)
+                values[place] = value if declared is None else _checked(value, declared)
             first = results[0] if results else None
             if type(first) is not Var and isinstance(first, (Selected, Deferred)):
                 self._special = True
@@ -196,7 +183,9 @@ class Lowering:
             if isinstance(error, JaxprGenError) and error.located:
                 raise
             cause = error.__cause__ if isinstance(error, JaxprGenError) else error
-            raise self._located(error, node, xs) from cause
+            if not isinstance(error, JaxprGenError):
+                error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
+            raise error.at(self.plan.library.describe(node, xs)) from cause
 
     def _made(self, x: Any) -> Any:
         """A value, which is made now if it was deferred."""
@@ -220,124 +209,6 @@ class Lowering:
             raise selected.refuse()
         return found, inputs
 
-    def _located(self, error: Exception, node: Any, inputs: Sequence[Any]) -> JaxprGenError:
-        """The error with the node and the user's line, put there once."""
-        if not isinstance(error, JaxprGenError):
-            error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
-        return error.at(self.plan.library.describe(node, inputs))
-
-    # --- What rules ask for ---------------------------------------------------------------
-
-    def static(self, step: Step, position: int) -> Array:
-        """The value of a step's input; see `RuleContext.static`."""
-        require_declared(step, position, "static", static_inputs)
-        return self._values(step, [position])[0]
-
-    def known(self, step: Step, position: int) -> Array | None:
-        """The value of a step's input, or None; see `RuleContext.known`."""
-        if position not in static_inputs(type(step.node.op), step.node):
-            require_declared(step, position, "decides", deciding_inputs)
-        try:
-            return self._values(step, [position])[0]
-        except (ValueNeededError, StaticShapeError):
-            return None
-
-    def label(self, step: Step, position: int) -> str:
-        """What to call a step's input; see `RuleContext.label`."""
-        return self.plan.library.label(step.node.inputs[position])
-
-    def producer(self, step: Step, position: int) -> tuple[Step, int] | None:
-        """What computes a step's input; see `RuleContext.producer`."""
-        return self.plan.producers.get(step.inputs[position])
-
-    def decided(
-        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
-    ) -> D | None:
-        """What a step decides by values of its inputs; see `RuleContext.decided`."""
-        if step.node not in self._decisions.nodes:
-            return None
-        try:
-            found = decide(self._values(step, positions, (), self._decisions.values))
-        except StaticShapeError:
-            found = None
-        except ValueNeededError as needed:
-            if needed.node is not None:  # Another node is to decide first.
-                raise
-            found = None
-        self._decisions.found.append(found)
-        return found
-
-    def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
-        """The error of what is not decided, or asks for it; see `RuleContext.undecided`."""
-        needed: Sequence[int] = ()
-        path: Path = ((self, step),)
-        try:
-            self._values(step, positions, (), self._decisions.values)
-        except ValueNeededError as error:
-            if error.node is not None:  # Another node is to decide first.
-                raise
-            needed, path = error.inputs, error.path
-        except StaticShapeError as error:
-            found = StaticShapeError(f"{text}\n{error}")
-            found.located = True
-            return found
-        if not needed and step.node in self._decisions.nodes:
-            raise LoweringError("The rule asks for a decision, and does not take it.")
-        raise ValueNeededError(needed, path, step.node)
-
-    def describe(self, step: Step) -> str:
-        """Several lines that name a step's node, its inputs and the user's line."""
-        return self.plan.library.describe(step.node, [self.values[place] for place in step.inputs])
-
-    def _values(
-        self,
-        step: Step,
-        positions: Sequence[int],
-        path: Path = (),
-        given: Mapping[int, Any] = NONE,
-    ) -> list[Any]:
-        """The values of a step's inputs, for which those of the arguments may be ``given``.
-
-        ``path`` are the steps inside of this one that ask for them.
-        """
-        places = [step.inputs[i] for i in positions]
-        found: dict[int, Any] = {place: known(self.values[place]) for place in places}
-        targets = [place for place, value in found.items() if value is None]
-        if targets:
-            path = (*path, (self, step))
-            found |= derived(
-                self.plan,
-                self.values,
-                targets,
-                lambda missing: self._arguments(missing, path, given),
-            )
-        return [found[place] for place in places]
-
-    def _arguments(
-        self, places: Sequence[int], path: Path, given: Mapping[int, Any]
-    ) -> dict[int, Any]:
-        """The values of inputs, from what is around this plan; else those of arguments."""
-        leaves = [*self.plan.input_places, *(s.place for s in self.plan.shared)]
-        if not set(places) <= set(leaves):
-            raise StaticShapeError(
-                "A shape depends on a random draw, which has no value while the program is "
-                "emitted.\nDraw in a function of its own, and pass what it returns."
-            ).at(where(path))
-        positions = [leaves.index(place) for place in places]
-        if self._ask is None:
-            decides = given is self._decisions.values
-            for text in filter(None, (self._hindrance(i, decides) for i in positions)):
-                raise StaticShapeError(text).at(where(path))
-            if not given.keys() >= set(positions):
-                raise ValueNeededError(positions, path)
-            return {place: given[i] for place, i in zip(places, positions, strict=True)}
-        self.asked = True
-        return {
-            place: self._ask(i, path, given) for place, i in zip(places, positions, strict=True)
-        }
-
-    # --- Plans inside of this one ----------------------------------------------------------
-
     def inside(
         self,
         step: Step,
@@ -346,46 +217,76 @@ class Lowering:
         inputs: Sequence[Any],
         positions: Sequence[int | None] | None = None,
     ) -> Lowering:
-        """To lower the plan of what is inside a step, for values of the step's inputs.
+        """Return the lowering of a plan inside of a step, for values of the step's inputs.
 
-        ``positions`` says which input of the step is which of the plan's, where it is one.
+        ``positions`` says which input of the step is which of the plan's; by default they are the
+        same.
         """
-
-        def ask(position: int, path: Path, values: Mapping[int, Any]) -> Array:
-            outer = position if positions is None else positions[position]
-            if outer is None:
-                raise StaticShapeError(
-                    "A shape depends on a value that changes from one step of a loop to the next, "
-                    "and is not known while the program is emitted.\nMake all that the loop gives "
-                    "of one shape: compute with as much as there can be, and mask the rest."
-                ).at(where(path))
-            return self._values(step, [outer], path, values)[0]
-
-        given = dict(enumerate(inputs))
         inner = Lowering(
             plan,
             builder,
             (),
-            given,
-            self._checks,
-            self._announce,
+            dict(enumerate(inputs)),
+            self.checks,
+            self.announce,
             self._wide,
-            ask,
-            decisions=self._decisions,
+            self.statics.asking(step, positions),
+            decisions=self.statics.decisions,
         )
         inner.programs = self.programs
         return inner
 
-    def require(
-        self,
-        ctx: RuleContext,
-        condition: Callable[[Builder], Value],
-        error: type[JaxprGenError],
-        message: str,
-        announced: bool,
-    ) -> None:
-        """A run-time check; see `RuleContext.require`."""
-        if self._checks:
-            check(ctx.builder, condition(ctx.builder), f"{error.__name__}: {message}")
-        elif announced:
-            self._announce(ctx.node, message)
+
+def _checked(value: Any, declared: OutputType) -> Any:
+    """Return a rule's result if its dtype and rank are those that the node declares."""
+    if type(value) is Var:
+        shape, dtype = value.aval.shape, value.aval.dtype
+    elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        shape, dtype = shape_of(value), dtype_of(value)
+    elif isinstance(value, Deferred):
+        shape, dtype = value.shape, value.dtype
+    elif type(value) is Selected:
+        shape, dtype = (0,) * value.rank, dtype_of(value.values)
+    else:
+        raise LoweringError(f"The rule returned {value!r}, which is not a value of a program.")
+    if (dtype is not declared.dtype and dtype != declared.dtype) or len(shape) != declared.rank:
+        raise LoweringError(
+            f"The rule returned {dtype} of rank {len(shape)}, but the node declares "
+            f"{declared.dtype} of rank {declared.rank}."
+        )
+    return value
+
+
+def fold_constants(plan: Plan) -> Plan:
+    """Return the plan without the steps whose results follow from constants alone.
+
+    Their results are the same for all arguments, so they are computed once for a plan. A step that
+    emits equations, or fails, stays.
+    """
+    part = replace(plan, inputs=(), input_places=(), shared=(), generators=(), steps=())
+    lowering = Lowering(part, Builder(), (), {}, False, lambda *_: None, wide=True)
+    values = lowering.values
+    steps: list[Step] = []
+    folded: list[Step] = []
+    for step in plan.steps:
+        is_constant = all(static_value(values[place]) is not None for place in step.inputs)
+        if is_constant and _folds(lowering, step):
+            folded.append(step)
+            continue
+        steps.append(step)
+        for place in step.outputs:
+            values[place] = plan.values[place]
+    return replace(plan, values=values, steps=tuple(steps), folded=tuple(folded))
+
+
+def _folds(lowering: Lowering, step: Step) -> bool:
+    """Return whether a step gives static values, which are then among those of the lowering."""
+    try:
+        lowering.lower_steps([step])
+    except (JaxprGenError, ValueNeededError):
+        pass
+    else:
+        if not len(lowering.builder):
+            return all(static_value(lowering.values[place]) is not None for place in step.outputs)
+    lowering.builder = Builder()
+    return False

@@ -74,7 +74,7 @@ class Layout(NamedTuple):
 def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]:
     """What a loop gives: windows, states, stacks, then what is carried."""
     b = ctx.builder
-    limit = ctx.known(0)
+    limit = ctx.static_or_none(0)
     if limit is None and layout.windows:
         limit = ctx.static(0)
     is_known = limit is not None
@@ -108,7 +108,7 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
 
 def _refuse(ctx: RuleContext, layout: Layout) -> Exception:
     """The error of one who needs to know the number of steps, which may be asked for."""
-    if ctx.known(0) is None:
+    if ctx.static_or_none(0) is None:
         ctx.static(0)
     return ctx.undecided(
         layout.read,
@@ -163,7 +163,7 @@ def _state(
 
 
 def _kept(ctx: RuleContext, position: int, is_known: bool) -> int | None:
-    found = ctx.known(position)
+    found = ctx.static_or_none(position)
     if found is None and is_known:
         found = ctx.static(position)
     return None if found is None else int(found)

@@ -15,7 +15,7 @@ from jaxprgen.emit.values import Broadcast, atom
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.known import FOLD_LIMIT
+from jaxprgen.lowering.static import FOLD_LIMIT
 
 
 class _Program(NamedTuple):
@@ -45,7 +45,7 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
         rebuilt(x, lambda leaf: operands.append(atom(b, leaf)))
     types = tuple(x.aval for x in operands)
     key = id(graph), types, tuple(map(_key, inputs))
-    program = ctx.driver.programs.get(key)
+    program = ctx.lowering.programs.get(key)
     if program is None:
         inner = b.nested(types)
         given = iter(inner.inputs)
@@ -53,7 +53,7 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
         outputs, asked = lower(ctx, graph, inner, values)
         program = _close(inner, outputs, name)
         if not asked:  # Else it depends on values that the key does not tell.
-            ctx.driver.programs[key] = program
+            ctx.lowering.programs[key] = program
     b.inlined += program.staged
     found: dict[Any, Any] = dict(zip(program.inputs, operands, strict=True))
     if program.closed.jaxpr.eqns:
@@ -82,14 +82,13 @@ def lower(
     of the inputs shows.
     An error tells the node inside of the graph, then the one that holds the graph.
     """
-    plan = ctx.driver.plan
+    plan = ctx.lowering.plan
     assert plan.inner is not None
-    driver = ctx.driver.inside(ctx.step, plan.inner(graph), builder, inputs, positions)
+    inner = ctx.lowering.inside(ctx.step, plan.inner(graph), builder, inputs, positions)
     try:
-        return driver.run(), driver.asked
+        return inner.run(), inner.statics.asked
     except JaxprGenError as error:
-        values = [ctx.driver.values[place] for place in ctx.step.inputs]
-        where = plan.library.describe(ctx.node, values)
+        where = ctx.lowering.statics.describe(ctx.step)
         if where in str(error):  # A value was asked for from inside.
             raise
         raise error.at(where) from error

@@ -42,38 +42,44 @@ def lowers(
     decides: Positions = (),
     needs: Callable[[Any, int], Sequence[int]] | None = None,
 ) -> Callable[[R], R]:
-    """Register a rule for Op classes and, unless they have their own, their subclasses.
+    """Register a rule for Op classes and for their subclasses without a rule of their own.
 
-    A rule is called as ``rule(ctx, *inputs)`` with a `jaxprgen.lowering.context.RuleContext`
-    and one value per input of the node; it emits equations into ``ctx.builder`` and returns
-    the node's output, or a sequence of outputs where there are several.
+    The driver calls ``rule(ctx, *inputs)`` with a `jaxprgen.lowering.context.RuleContext` and one
+    value per input of the node. The rule emits equations into ``ctx.builder`` and returns the
+    node's output, or a sequence of several.
 
     Parameters
     ----------
-    op_types
+    *op_types : type
         The Op classes.
-    override
-        Replace a rule that is already registered; without it that is an error.
-    folds
-        Whether a node whose inputs are all known, and small, is evaluated while emitting
-        instead of calling the rule. Not so for an Op that makes large arrays of small inputs:
-        its rule decides (`RuleContext.fold`).
-    static
-        The inputs whose values the rule asks for (`RuleContext.static`): shapes depend on them.
-        Positions, or a function that gives those of a node.
-    shape_only
-        The inputs that matter to the result by their shape at most, in the same form.
-    decides
-        The inputs of which no more matters to shapes than what the rule decides by their values,
-        as a number of elements (`RuleContext.decided`). Where these follow from shapes and
-        constants, it takes them as they are (`RuleContext.known`), as it may what is ``static``.
-    needs
-        The inputs that matter to one output by their values, as a function of the node and the
-        output's position; without it all but those of ``shape_only`` matter to every output.
+    override : bool
+        Replace a rule that is already registered.
+    folds : bool
+        Evaluate a node with the library's own implementation, instead of calling the rule, if its
+        inputs are static and small. Turn this off for an Op that makes large arrays of small
+        inputs, and let the rule use `RuleContext.fold`.
+    static : sequence of int, or function of a node
+        Positions of the inputs whose values the rule asks for by `RuleContext.static`, because
+        shapes depend on them.
+    shape_only : sequence of int, or function of a node
+        Positions of the inputs of which at most the shape matters to the result.
+    decides : sequence of int, or function of a node
+        Positions of the inputs whose values only decide something, such as a number of elements.
+        The rule asks for the decision by `RuleContext.decided`, and for values that follow from
+        shapes and constants by `RuleContext.static_or_none`, as it may for ``static`` inputs.
+    needs : function of a node and an output's position
+        Positions of the inputs whose values matter to that output. By default all inputs but those
+        of ``shape_only`` matter to every output.
+
+    Returns
+    -------
+    function
+        A decorator that registers a rule and returns it.
+
     Raises
     ------
     DuplicateRuleError
-        A rule is registered for one of the classes and ``override`` is false.
+        One of the classes already has a rule, and ``override`` is false.
     """
 
     def register(rule: R) -> R:

@@ -20,9 +20,9 @@ from jaxprgen.emit.values import Array
 from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.rewriting import without_values
-from jaxprgen.lowering.decisions import Decisions, ValueNeededError
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
+from jaxprgen.lowering.static import Decisions, ValueNeededError
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
 from jaxprgen.runtime.program import Options, Program, Store
 

@@ -1,0 +1,333 @@
+"""Static values: what is known of a graph's variables while it is lowered.
+
+A value is *static* if it follows from constants, from shapes, or from arguments on whose values the
+program is specialized. Rules ask for static values because shapes depend on them. Where only a
+consequence of a value matters, such as the number of elements that a mask selects, a node *decides*
+it, and one program serves all arguments for which the node decides the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from jaxprgen._jax import Var
+from jaxprgen.emit.deferred import Deferred
+from jaxprgen.emit.random import Stream
+from jaxprgen.emit.selection import Selected
+from jaxprgen.emit.values import Array, Broadcast, dtype_of, known, shape_of
+from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
+from jaxprgen.lowering.graph import Plan, Step
+from jaxprgen.lowering.registry import (
+    deciding_inputs,
+    find_rule,
+    needed_inputs,
+    static_inputs,
+)
+
+D = TypeVar("D", bound=Hashable)
+
+FOLD_LIMIT = 1024
+"""Elements up to which a static result is computed while emitting rather than emitted."""
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
+
+
+# --- Values as NumPy has them -------------------------------------------------------------
+
+
+def static_value(x: Any) -> Any:
+    """Return a static value as NumPy has it, or None; slices and the like are as they are."""
+    if type(x) is Var or isinstance(x, (Deferred, Selected, Stream)):
+        return None
+    return known(x) if type(x) is Broadcast else x
+
+
+def small_static_values(xs: Sequence[Any]) -> list[Any] | None:
+    """Return the inputs of a node as NumPy arrays, if all are static and small together."""
+    size = 0
+    arrays: list[Any] = []
+    for x in xs:
+        array = static_value(x)
+        if array is None and x is not None:
+            return None
+        size += getattr(array, "size", 0)
+        arrays.append(array)
+    return arrays if size <= FOLD_LIMIT else None
+
+
+def static_or_ones(x: Any) -> Any:
+    """Return a static value, or ones of its type if only its shape matters."""
+    if type(x) is Selected:
+        raise x.refuse()
+    if isinstance(x, Deferred):
+        return np.broadcast_to(np.ones((), x.dtype), x.known_shape())
+    if isinstance(x, (Var, Broadcast)) and known(x) is None:
+        return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
+    return static_value(x)
+
+
+# --- What lowering cannot go on without ---------------------------------------------------
+
+
+class Asking(NamedTuple):
+    """A step that asks for the values of inputs, by position, and the `Statics` of its plan."""
+
+    statics: Statics
+    step: Step
+    positions: tuple[int, ...]
+
+
+Path: TypeAlias = tuple[Asking, ...]
+"""The steps that ask for a value, from the inside out."""
+
+
+def where(path: Path) -> str:
+    """Return lines that name the nodes of a path, their inputs and the user's lines."""
+    return "\n".join(asking.statics.describe(asking.step) for asking in path)
+
+
+class ValueNeededError(Exception):
+    """Raised when lowering cannot go on without the values of inputs; caught by the specializer.
+
+    Attributes
+    ----------
+    inputs
+        The positions of the inputs, and after them of shared variables.
+    path
+        The steps that ask for them.
+    node
+        The node that decides something by their values; None if the values are to be static.
+    """
+
+    def __init__(self, inputs: Sequence[int], path: Path, node: Any = None) -> None:
+        super().__init__("The values of inputs are needed.")
+        self.inputs = tuple(inputs)
+        self.path = path
+        self.node = node
+
+
+class Decisions(NamedTuple):
+    """What nodes decide by values that the program itself takes as arguments.
+
+    Attributes
+    ----------
+    nodes
+        The nodes that are to decide: loops (how many steps they take), branches (which is taken),
+        and nodes whose results have as many elements as values say.
+    values
+        The values of arguments that they decide by, by position.
+    found
+        What they decided, in the order of lowering; None where arguments do not tell.
+    """
+
+    nodes: frozenset[Any]
+    values: Mapping[int, Any]
+    found: list[Any]
+
+
+Ask: TypeAlias = Callable[[int, Path, Mapping[int, Any]], Array]
+"""Gives the value of an input of a plan inside of another one, from what is around it."""
+
+
+class Statics:
+    """Answers what rules ask of the values of a plan's variables.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    values
+        The values of its variables so far, by place; the driver adds to them.
+    decisions
+        The nodes that are to decide, and by which values.
+    hindrance
+        Says why a program cannot depend on the value of an argument, by position and by whether a
+        node only decides something by it; an empty string if it can.
+    ask
+        For a plan inside of another one: gives the values of its inputs.
+
+    Attributes
+    ----------
+    asked
+        Whether the value of an input was asked for.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        values: Sequence[Any],
+        decisions: Decisions | None = None,
+        hindrance: Callable[[int, bool], str] = lambda *_: "",
+        ask: Ask | None = None,
+    ) -> None:
+        self._plan = plan
+        self._values = values
+        self._hindrance = hindrance
+        self._ask = ask
+        self.decisions = decisions or Decisions(frozenset(), {}, [])
+        self.asked = False
+
+    def static(self, step: Step, position: int) -> Array:
+        """Return the value of a step's input; see `RuleContext.static`."""
+        _require_declared(step, position, "static", static_inputs)
+        return self._of(step, [position])[0]
+
+    def static_or_none(self, step: Step, position: int) -> Array | None:
+        """Return the value of a step's input or None; see `RuleContext.static_or_none`."""
+        if position not in static_inputs(type(step.node.op), step.node):
+            _require_declared(step, position, "decides", deciding_inputs)
+        try:
+            return self._of(step, [position])[0]
+        except (ValueNeededError, StaticShapeError):
+            return None
+
+    def decided(
+        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
+    ) -> D | None:
+        """Return what a step decides; see `RuleContext.decided`."""
+        if step.node not in self.decisions.nodes:
+            return None
+        try:
+            found = decide(self._of(step, positions, (), self.decisions.values))
+        except StaticShapeError:
+            found = None
+        except ValueNeededError as needed:
+            if needed.node is not None:  # Another node is to decide first.
+                raise
+            found = None
+        self.decisions.found.append(found)
+        return found
+
+    def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
+        """Return the error of what is not decided, or ask; see `RuleContext.undecided`."""
+        needed: Sequence[int] = ()
+        path: Path = (Asking(self, step, tuple(positions)),)
+        try:
+            self._of(step, positions, (), self.decisions.values)
+        except ValueNeededError as error:
+            if error.node is not None:  # Another node is to decide first.
+                raise
+            needed, path = error.inputs, error.path
+        except StaticShapeError as error:
+            found = StaticShapeError(f"{text}\n{error}")
+            found.located = True
+            return found
+        if not needed and step.node in self.decisions.nodes:
+            raise LoweringError("The rule asks for a decision, and does not take it.")
+        raise ValueNeededError(needed, path, step.node)
+
+    def asking(self, step: Step, positions: Sequence[int | None] | None) -> Ask:
+        """Return what a plan inside of a step asks for the values of its inputs.
+
+        ``positions`` says which input of the step is which of the inner plan's; by default they
+        are the same.
+        """
+
+        def ask(position: int, path: Path, given: Mapping[int, Any]) -> Array:
+            outer = position if positions is None else positions[position]
+            if outer is None:
+                raise StaticShapeError(
+                    "A shape depends on a value that changes from one step of a loop to the next, "
+                    "and is not known while the program is emitted.\nMake all that the loop gives "
+                    "of one shape: compute with as much as there can be, and mask the rest."
+                ).at(where(path))
+            return self._of(step, [outer], path, given)[0]
+
+        return ask
+
+    def describe(self, step: Step) -> str:
+        """Return lines that name a step's node, its inputs and the user's line."""
+        inputs = [self._values[place] for place in step.inputs]
+        return self._plan.library.describe(step.node, inputs)
+
+    def _of(
+        self,
+        step: Step,
+        positions: Sequence[int],
+        path: Path = (),
+        given: Mapping[int, Any] = _NONE,
+    ) -> list[Any]:
+        """Return the values of a step's inputs; those of arguments may be ``given``.
+
+        ``path`` are the steps inside of this one that ask for them.
+        """
+        places = [step.inputs[i] for i in positions]
+        found: dict[int, Any] = {place: known(self._values[place]) for place in places}
+        targets = [place for place, value in found.items() if value is None]
+        if targets:
+            path = (*path, Asking(self, step, tuple(positions)))
+            found |= self._evaluated(targets, path, given)
+        return [found[place] for place in places]
+
+    def _evaluated(
+        self, targets: Sequence[int], path: Path, given: Mapping[int, Any]
+    ) -> dict[int, Any]:
+        """Return the values of variables that are emitted, evaluated from static ones.
+
+        The graph library evaluates the steps that the targets need, from the values of the
+        arguments that they need.
+        """
+        plan, values = self._plan, self._values
+        steps: set[int] = set()
+        missing: list[int] = []
+        seen: set[int] = set()
+        pending = list(targets)
+        while pending:
+            place = pending.pop()
+            if place in seen or known(values[place]) is not None:
+                continue
+            seen.add(place)
+            if place in plan.producers:
+                step, output = plan.producers[place]
+                steps.add(id(step))
+                needed = needed_inputs(type(step.node.op), step.node, output)
+                pending.extend(step.inputs[i] for i in needed)
+            elif place in plan.leaves:  # Else it is a constant that is no array, such as a slice.
+                missing.append(place)
+        found = self._arguments(sorted(missing), path, given) if missing else {}
+        for step in plan.steps:
+            if id(step) in steps:
+                inputs = [
+                    found[p] if p in found else static_or_ones(values[p]) for p in step.inputs
+                ]
+                wanted = [i for i, place in enumerate(step.outputs) if place in seen]
+                results = plan.library.evaluate(step.node, inputs, wanted)
+                found.update({step.outputs[i]: results[i] for i in wanted})
+        return found
+
+    def _arguments(
+        self, places: Sequence[int], path: Path, given: Mapping[int, Any]
+    ) -> dict[int, Any]:
+        """Return the values of the plan's inputs, or raise what asks for them."""
+        leaves = [*self._plan.input_places, *(s.place for s in self._plan.shared)]
+        if not set(places) <= set(leaves):
+            raise StaticShapeError(
+                "A shape depends on a random draw, which has no value while the program is "
+                "emitted.\nDraw in a function of its own, and pass what it returns."
+            ).at(where(path))
+        positions = {place: leaves.index(place) for place in places}
+        if self._ask is not None:
+            self.asked = True
+            return {place: self._ask(i, path, given) for place, i in positions.items()}
+        decides = given is self.decisions.values
+        for text in filter(None, (self._hindrance(i, decides) for i in positions.values())):
+            raise StaticShapeError(text).at(where(path))
+        if not given.keys() >= set(positions.values()):
+            raise ValueNeededError(tuple(positions.values()), path)
+        return {place: given[i] for place, i in positions.items()}
+
+
+def _require_declared(
+    step: Step, position: int, how: str, inputs: Callable[[type, Any], Sequence[int]]
+) -> None:
+    """Raise `LoweringError` if a rule asks for an input that its registration does not declare."""
+    op_type = type(step.node.op)
+    if find_rule(op_type) is step.rule and position not in inputs(op_type, step.node):
+        raise LoweringError(
+            f"The rule asks for the value of input {position}, which it does not declare: "
+            f"register it by @lowers({op_type.__name__}, {how}=({position},))."
+        )

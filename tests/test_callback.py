@@ -17,6 +17,7 @@ from laws import DTYPES, assert_same, reference
 import jaxprgen
 from jaxprgen import errors
 from jaxprgen.emit.callback import call_back
+from jaxprgen.emit.values import Value
 from jaxprgen.ir import Builder
 
 ONES = np.ones(3)
@@ -99,8 +100,10 @@ def test_the_equation_is_the_one_that_jax_makes():
         )
     )(ONES).eqns[0]
     builder = Builder([theirs.invars[0].aval])
-    (out,) = call_back(builder, function, [((3,), np.dtype("float64"))], builder.inputs)
-    (ours,) = builder.build([out]).eqns
+    with builder:
+        given = [Value(v) for v in builder.inputs]
+        (out,) = call_back(function, [((3,), np.dtype("float64"))], given)
+    (ours,) = builder.build([out.source]).eqns
     assert ours.primitive is theirs.primitive
     assert ours.params == theirs.params
     assert [v.aval for v in ours.outvars] == [v.aval for v in theirs.outvars]

@@ -19,6 +19,7 @@ from aesara.tensor.type_other import NoneConst
 
 import jaxprgen
 from jaxprgen import errors
+from jaxprgen.ir import primitives
 from jaxprgen.lowering import registry
 
 SOURCE = Path(__file__).read_text().splitlines()
@@ -351,7 +352,7 @@ WRONG = {
     "AttributeError": (
         lambda ctx, x, y: x.spam,
         1,
-        "Lowering failed: AttributeError: 'Var' object has no attribute 'spam'",
+        "Lowering failed: AttributeError: 'Value' object has no attribute 'spam'",
     ),
     "arguments": (
         lambda ctx, x: x,
@@ -385,11 +386,11 @@ def test_rules_with_wrong_results(rule, function, count, text):
 
 def test_a_rule_that_returns_something_else(rule):
     rule(lambda ctx, x, y: None)
-    assert "The rule returned None, which is no value of a program." in failing(None)
+    assert "The rule returned None, which is not a value of a program." in failing(None)
 
 
 def test_an_ill_formed_equation_is_located(rule):
-    rule(lambda ctx, x, y: jaxprgen.ir.primitives.bitwise_and(ctx.builder, x, y))
+    rule(lambda ctx, x, y: primitives.bitwise_and(ctx.builder, x.atom(), y.atom()))
     f = jaxprgen.compile([x, y], Opaque()(x, y))
     text = message(errors.EquationError, f, ONES, ONES, also=TypeError).splitlines()
     assert text[0] == "and does not take float64."

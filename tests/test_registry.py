@@ -16,12 +16,10 @@ from jax.experimental import checkify
 from laws import assert_agrees, equations
 
 import jaxprgen
-from jaxprgen import _jax
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import broadcast_to, shape_of
+from jaxprgen.emit import reduce
+from jaxprgen.emit.values import broadcast_to
 from jaxprgen.errors import LoweringError, StaticShapeError, UnsupportedOpError
 from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 from jaxprgen.lowering import registry
 from jaxprgen.lowering.static import FOLD_LIMIT
 
@@ -83,11 +81,11 @@ class Repeated(Op):
 
 
 def double(ctx, x):
-    return ew.add(ctx.builder, x, x)
+    return x + x
 
 
 def repeat(ctx, x, n):
-    return broadcast_to(ctx.builder, x, (ctx.static_int(1),))
+    return broadcast_to(x, (ctx.static_int(1),))
 
 
 def test_an_op_of_one_output():
@@ -100,9 +98,7 @@ def test_an_op_of_one_output():
 def test_an_op_of_two_outputs():
     @jaxprgen.lowers(SumAndDifference)
     def rule(ctx, x, y):
-        b, scale = ctx.builder, np.asarray(ctx.op.scale)
-        results = ew.add(b, x, y), ew.subtract(b, x, y)
-        return [ew.multiply(b, r, scale) for r in results]
+        return [r * ctx.op.scale for r in (x + y, x - y)]
 
     outputs = SumAndDifference(scale=3.0)(x, y)
     assert_agrees([x, y], outputs, [ONES, 2 * ONES])
@@ -112,7 +108,7 @@ def test_an_op_of_two_outputs():
 def test_outputs_may_come_as_a_tuple():
     @jaxprgen.lowers(SumAndDifference)
     def rule(ctx, x, y):
-        return ew.add(ctx.builder, x, y), ew.subtract(ctx.builder, x, y)
+        return x + y, x - y
 
     f = jaxprgen.compile([x, y], SumAndDifference(scale=1.0)(x, y))
     np.testing.assert_array_equal(f(ONES, 2 * ONES)[1], -ONES)
@@ -128,7 +124,7 @@ def test_a_scalar_op_of_ones_own_works_through_elemwise():
 
     @jaxprgen.lowers(Tripled)
     def rule(ctx, value):
-        return ew.multiply(ctx.builder, value, np.asarray(3.0))
+        return 3 * value
 
     f = assert_agrees([x], [output], [ONES])
     assert equations(f, ONES) == ["mul"]
@@ -142,7 +138,7 @@ def test_a_subclass_has_the_rule_of_its_nearest_base():
 
     @jaxprgen.lowers(DoubledAgain)
     def own(ctx, x):
-        return ew.multiply(ctx.builder, x, np.asarray(2.0))
+        return x * 2
 
     assert equations(jaxprgen.compile([x], DoubledAgain()(x)), ONES) == ["mul"]
     assert equations(jaxprgen.compile([x], Doubled()(x)), ONES) == ["add"]
@@ -167,8 +163,7 @@ def test_a_rule_can_be_replaced():
 
     @jaxprgen.lowers(Dot, override=True)
     def rule(ctx, x, y):
-        b = ctx.builder
-        return lax.reduce_sum(b, ew.multiply(b, x, y), (0,))
+        return reduce.sum(x * y, (0,))
 
     assert equations(jaxprgen.compile([x, y], dot), ONES, ONES) == ["mul", "reduce_sum"]
     assert equations(before, ONES, ONES) == ["dot_general"]
@@ -202,13 +197,13 @@ def test_operands_are_variables_or_what_is_known_of_them():
     @jaxprgen.lowers(Repeated, folds=False, static=(1,))
     def rule(ctx, x, n):
         seen.append((x, n))
-        return broadcast_to(ctx.builder, x, (ctx.static_int(1),))
+        return broadcast_to(x, (ctx.static_int(1),))
 
     f = jaxprgen.compile([x], Repeated()(x[0], x.shape[0]))
     np.testing.assert_array_equal(f(2 * ONES), 2 * ONES)
     ((value, size),) = seen
-    assert type(value) is _jax.Var
-    assert size == 3
+    assert value.static is None
+    assert size.static == 3
 
 
 def test_an_argument_is_asked_for_where_a_shape_needs_it():
@@ -217,7 +212,7 @@ def test_an_argument_is_asked_for_where_a_shape_needs_it():
         size = ctx.static(1)
         assert isinstance(size, np.ndarray)
         assert int(size) == ctx.static_int(1)
-        return broadcast_to(ctx.builder, x, (int(size),))
+        return broadcast_to(x, (int(size),))
 
     f = jaxprgen.compile([x, n], Repeated()(x.sum(), n * 2))
     np.testing.assert_array_equal(f(ONES, 2), np.full(4, 3.0))
@@ -247,7 +242,7 @@ def test_a_rule_declares_which_values_it_asks_for(static):
 
 def repeat_or_not(ctx, value, size):
     count = ctx.static_or_none(1)
-    return broadcast_to(ctx.builder, value, (0 if count is None else int(count),))
+    return broadcast_to(value, (0 if count is None else int(count),))
 
 
 def test_a_rule_may_ask_for_what_follows_from_shapes():
@@ -343,7 +338,7 @@ def test_a_rule_folds_what_is_small(size, folded):
     def rule(ctx, x, n):
         result = ctx.fold((x, n), (ctx.static_int(1),))
         results.append(result)
-        return broadcast_to(ctx.builder, x, (size,)) if result is None else list(result)
+        return broadcast_to(x, (size,)) if result is None else list(result)
 
     f = jaxprgen.compile([x], Repeated()(at.constant(2.0, dtype="float64"), size) * x.sum())
     np.testing.assert_array_equal(f(ONES), np.full(size, 6.0))
@@ -353,7 +348,7 @@ def test_a_rule_folds_what_is_small(size, folded):
 def test_a_rule_may_return_known_arrays_and_its_operands():
     @jaxprgen.lowers(SumAndDifference)
     def rule(ctx, x, y):
-        return [np.arange(float(shape_of(x)[0])), y]
+        return [np.arange(float(x.shape[0])), y]
 
     f = jaxprgen.compile([x, y], SumAndDifference()(x, y))
     for ours, expected in zip(f(ONES, ONES), (np.arange(3.0), ONES), strict=True):

@@ -22,28 +22,14 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import selection as sel
-from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
-from jaxprgen.emit.values import (
-    BOOL,
-    INT64,
-    Array,
-    Value,
-    broadcast_shapes,
-    broadcast_to,
-    dtype_of,
-    known,
-    like,
-    shape_of,
-    splat,
-)
+from jaxprgen.emit.values import BOOL, INT64, Array, Value, broadcast_to, common_shape, full
 from jaxprgen.errors import (
     JaxprGenError,
     PositionOutOfBoundsError,
     ShapeMismatchError,
 )
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers, lowers_selected
 
@@ -95,30 +81,30 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
     mask = lone_mask(ctx.node, 1)
     if mask is not None and ctx.static_or_none(mask) is None:
         if ctx.size is not None:
-            return bounded.select(ctx.builder, x, index, ctx.size)
+            return bounded.select(x, index, ctx.size)
         counts = ctx.decided([mask], _counts)
         if counts is not None:
-            sel.count_is(ctx.builder, index[mask - 1], *counts)
-            return bounded.select(ctx.builder, x, index, *counts, exact=True)
-        return ga.select(ctx.builder, x, index, lambda: _unknown(ctx, [mask]))
-    return ga.take(ctx.builder, x, _entries(ctx, x, index, first=1))
+            sel.count_is(index[mask - 1], *counts)
+            return bounded.select(x, index, *counts, exact=True)
+        return ga.select(x, index, lambda: _unknown(ctx, [mask]))
+    return ga.take(x, _entries(ctx, x, index, first=1))
 
 
 @lowers_selected(AdvancedSubtensor, AdvancedSubtensor1)
 def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) -> Selected:
     """Rows by integers of which a mask selects some, such as those that `nonzero` gives."""
-    b, first = ctx.builder, next(v for v in (x, *index) if type(v) is Selected)
-    if any(type(i) is not Selected or i.mask is not first.mask or i.axis for i in index):
+    first = next(v for v in (x, *index) if type(v) is Selected)
+    if any(type(i) is not Selected or not sel.is_same(i.mask, first.mask) or i.axis for i in index):
         raise first.refuse()
-    if any(dtype_of(i.values) == BOOL for i in index):
+    if any(i.values.dtype == BOOL for i in index):
         raise first.refuse()
     if type(x) is Selected:
         raise x.refuse()
-    rank = len(shape_of(first.mask))
-    if indices_of_one(ctx.node, 1) and shape_of(first.mask) == shape_of(x)[:rank]:
-        return ga.select(b, x, [first.mask], first.refuse)
+    rank = first.mask.ndim
+    if indices_of_one(ctx.node, 1) and first.mask.shape == x.shape[:rank]:
+        return ga.select(x, [first.mask], first.refuse)
     entries = _entries(ctx, x, [i.values for i in index], first=1)
-    return first._replace(values=ga.take(b, x, entries))
+    return first._replace(values=ga.take(x, entries))
 
 
 @lowers_selected(AdvancedIncSubtensor, AdvancedIncSubtensor1)
@@ -132,20 +118,20 @@ def lower_advanced_inc_subtensor_by_selected(
     elif type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:
         raise selected.refuse()
     if type(y) is Selected:
-        y = y._replace(values=ew.convert(ctx.builder, y.values, ctx.dtype))
+        y = y._replace(values=y.values.astype(ctx.dtype))
     else:
-        y = ew.convert(ctx.builder, y, ctx.dtype)
-    return ga.put_where(ctx.builder, x, y, index, add=not ctx.op.set_instead_of_inc)
+        y = y.astype(ctx.dtype)
+    return ga.put_where(x, y, index, add=not ctx.op.set_instead_of_inc)
 
 
 def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
     """Whether a mask is for the first axes of an array, and values for what it selects, or all."""
     if type(x) is Selected:
         return False
-    rank, shape = len(shape_of(mask)), shape_of(x)  # type: ignore[arg-type]
-    own = () if type(y) is Selected else shape_of(y)  # type: ignore[arg-type]
+    rank, shape = mask.ndim, x.shape  # type: ignore[arg-type]
+    own = () if type(y) is Selected else y.shape  # type: ignore[arg-type]
     behind = len(shape) - rank
-    return shape_of(mask) == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
+    return mask.shape == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
 
 
 @lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks)
@@ -158,37 +144,34 @@ def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: A
     are increased by a vector that broadcasts along an index of several axes, `numpy.add.at` reads
     what is behind it in memory; here it broadcasts.
     """
-    b, add = ctx.builder, not ctx.op.set_instead_of_inc
-    if add and ctx.dtype == BOOL != dtype_of(y):
-        return ew.truth(b, _written(ctx, ew.convert(b, x, dtype_of(y)), y, index, add))
-    return _written(ctx, x, ew.convert(b, y, ctx.dtype), index, add)
+    add = not ctx.op.set_instead_of_inc
+    if add and ctx.dtype == BOOL != y.dtype:
+        return ew.truth(_written(ctx, x.astype(y.dtype), y, index, add))
+    return _written(ctx, x, y.astype(ctx.dtype), index, add)
 
 
 def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bool) -> Value:
-    b = ctx.builder
     position = lone_mask(ctx.node, 2)
     if position is not None:
-        mask, count = index[position - 2], _written_for_one(ctx.node, position, shape_of(y))
-        if count == 1 or known(mask) is None:
+        mask, count = index[position - 2], _written_for_one(ctx.node, position, y.shape)
+        if count == 1 or mask.static is None:
             if count != 1:
                 _require_count(ctx, mask, position, count)
-            return ga.put_where(b, x, y, index, add=add)
+            return ga.put_where(x, y, index, add=add)
     entries = _entries(ctx, x, index, first=2)
     if add and getattr(ctx.op, "ignore_duplicates", False):
-        return ga.put_buffered(b, x, y, entries)
-    return ga.put(b, x, y, entries, add=add)
+        return ga.put_buffered(x, y, entries)
+    return ga.put(x, y, entries, add=add)
 
 
 def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.Entry]:
     """The index with the places where masks are true; run-time integers are checked."""
     masks = _places(ctx, index, first)
     entries: list[ga.Entry] = [
-        entry
-        if entry is None or isinstance(entry, slice)
-        else masks.get(i, _integers(ctx.builder, entry))
+        entry if entry is None or isinstance(entry, slice) else masks.get(i, _integers(entry))
         for i, entry in enumerate(index, first)
     ]
-    shape, limits = shape_of(x), _limits(ctx, entries, first)
+    shape, limits = x.shape, _limits(ctx, entries, first)
     by_axis = ga.entries_by_axis(shape, entries)
     unsure = [(axis, e) for axis, e in by_axis if limits.get(id(e), np.inf) > shape[axis]]
     check_bounds(ctx, shape, unsure)
@@ -204,15 +187,15 @@ def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[i
         node, inputs, output = ctx.producer(position) or (None, [], 0)
         if node is not None and isinstance(node.op, Nonzero):
             (mask,) = inputs
-            size = (mask.shape if isinstance(mask, Deferred) else shape_of(mask))[output]
+            size = mask.shape[output]
             found.update({} if size is None else {id(entry): size})
     return found
 
 
-def _integers(b: Builder, entry: Value) -> Value:
+def _integers(entry: Value) -> Value:
     """As in NumPy, 2**64 - 1 is -1, but in a scalar."""
-    is_wide = dtype_of(entry) == np.uint64 and shape_of(entry)
-    return ew.convert(b, entry, INT64) if is_wide else entry
+    is_wide = entry.dtype == np.uint64 and entry.shape
+    return entry.astype(INT64) if is_wide else entry
 
 
 def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.Entry]:
@@ -223,8 +206,8 @@ def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.
     StaticShapeError
         How many places there are needs an argument's value.
     """
-    masks = [i for i in _masks(ctx.node) if i >= first and shape_of(index[i - first])]
-    found: dict[int, Any] = {i: known(index[i - first]) for i in masks}
+    masks = [i for i in _masks(ctx.node) if i >= first and index[i - first].shape]
+    found: dict[int, Any] = {i: index[i - first].static for i in masks}
     found.update((i, ctx.static_or_none(i)) for i in masks if found[i] is None)
     unknown = [i for i in masks if found[i] is None]
     counts = ctx.decided(unknown, _counts) if unknown else ()
@@ -232,8 +215,8 @@ def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.
         raise _unknown(ctx, unknown)
     for i, count in zip(unknown, counts, strict=True):
         mask = index[i - first]
-        sel.count_is(ctx.builder, mask, count)
-        found[i] = ga.Places(bounded.nonzero(ctx.builder, mask, count), shape_of(mask))
+        sel.count_is(mask, count)
+        found[i] = ga.Places(bounded.nonzero(mask, count), mask.shape)
     return found
 
 
@@ -253,11 +236,11 @@ def _unknown(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
 
 
 def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> None:
-    def holds(b: Builder) -> Value:
-        selected = sel.count(b, mask)
-        return ew.equal(b, selected, like(selected, count))
+    def holds() -> Value:
+        selected = sel.count(mask)
+        return ew.equal(selected, count)
 
-    if known(sel.count(ctx.builder, mask)) == count:
+    if sel.count(mask).static == count:
         return
     ctx.require(
         holds,
@@ -277,42 +260,41 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     """
     value = ctx.static_or_none(0)
     if value is not None:
-        return list(np.nonzero(value))
+        return [Value(positions) for positions in np.nonzero(value)]
     if ctx.size is not None:
-        return bounded.nonzero(ctx.builder, x, ctx.size)
+        return bounded.nonzero(x, ctx.size)
     counts = ctx.decided([0], _counts)
     if counts is not None:
-        return bounded.nonzero(ctx.builder, x, *counts)
-    return sel.places(ctx.builder, ew.truth(ctx.builder, x), lambda: _unknown(ctx, [0]))
+        return bounded.nonzero(x, *counts)
+    return sel.places(ew.truth(x), lambda: _unknown(ctx, [0]))
 
 
 @lowers(PermuteRowElements, static=(2,))
 def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Value) -> Value:
     """Each row of ``x`` in the order of a row of ``y``, or so that this order makes ``x`` of it."""
-    shape = broadcast_shapes(shape_of(x), shape_of(y))
+    shape = common_shape(x, y)
     rows: list[Any] = list(np.ogrid[tuple(map(slice, shape))][:-1])
-    if all(n == 1 for n in shape_of(y)[:-1]):  # One order for all rows.
-        rows, y = [slice(None)] * len(rows), reshape(ctx.builder, y, shape_of(y)[-1:])
+    if all(n == 1 for n in y.shape[:-1]):  # One order for all rows.
+        rows, y = [slice(None)] * len(rows), reshape(y, y.shape[-1:])
     index = [*rows, y]
     check_bounds(ctx, shape, [(len(rows), y)])
-    x = broadcast_to(ctx.builder, x, shape)
+    x = broadcast_to(x, shape)
     if not ctx.static_int(2):
-        return ga.take(ctx.builder, x, index)
-    return ga.put(ctx.builder, splat(0, ctx.dtype, shape), x, index, add=False)
+        return ga.take(x, index)
+    return ga.put(full(shape, 0, ctx.dtype), x, index, add=False)
 
 
 @lowers(Choose, folds=False)
 def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
     """Elements of several arrays, in a list or along a first axis, by the number of the array."""
-    b = ctx.builder
     if not isinstance(choices, list):
-        choices = [ix.take(b, choices, [i]) for i in range(shape_of(choices)[0])]
-    if ctx.op.mode == "raise" and known(which) is None:
+        choices = [ix.take(choices, [i]) for i in range(choices.shape[0])]
+    if ctx.op.mode == "raise" and which.static is None:
         count = len(choices)
         ctx.require(
-            lambda b: ga.all_choices_exist(b, which, count),
+            lambda: ga.all_choices_exist(which, count),
             PositionOutOfBoundsError,
             f"{ctx.op} chooses by a number that is negative or not below {count}. Aesara raises "
             "ValueError there; the emitted program takes the nearest",
         )
-    return ga.choose(b, which, choices, ctx.op.mode)
+    return ga.choose(which, choices, ctx.op.mode)

@@ -18,10 +18,9 @@ from aesara.tensor.basic import (
 )
 
 from jaxprgen.emit import create
-from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.deferred import Unfilled, progression
-from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of, splat
+from jaxprgen.emit.values import Array, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -37,8 +36,8 @@ def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
 def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
     """A vector of scalars."""
     if not xs:
-        return np.zeros(0, ctx.dtype)
-    return sh.stack(ctx.builder, [ew.convert(ctx.builder, x, ctx.dtype) for x in xs])
+        return full((0,), 0, ctx.dtype)
+    return sh.stack([x.astype(ctx.dtype) for x in xs])
 
 
 def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
@@ -51,7 +50,7 @@ def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
 @lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """A value repeated to a shape that is known while emitting."""
-    return broadcast_to(ctx.builder, x, _sizes(ctx, 1, len(sizes)))
+    return broadcast_to(x, _sizes(ctx, 1, len(sizes)))
 
 
 @lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
@@ -63,7 +62,7 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
     return Unfilled(
         tuple(None if n is None else int(n) for n in found),
         ctx.dtype,
-        lambda: splat(0, ctx.dtype, _sizes(ctx, 0, len(sizes))),
+        lambda: full(_sizes(ctx, 0, len(sizes)), 0, ctx.dtype),
     )
 
 
@@ -77,22 +76,22 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
         if by is None or by == 0 or np.dtype(ctx.dtype).kind not in "iu":
             raise
         located = ctx.located(error)
-        return progression(ctx.builder, start, stop, by, ctx.dtype, lambda: located)
+        return progression(start, stop, by, ctx.dtype, lambda: located)
     if by == 0:
         raise ShapeMismatchError("The step of arange cannot be zero.")
     length = create.arange_length(first, last, by)
-    values = tuple(np.asarray(v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True))
+    values = [full((), v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True)]
     folded = ctx.fold(values, (length,))
     if folded is not None:
         return list(folded)
     # NumPy's own rule: the second element is rounded to the dtype, then extrapolated.
     origin = np.asarray(first, ctx.dtype)
     increment = np.asarray(np.asarray(first + by, ctx.dtype) - origin, ctx.dtype)
-    return create.arange(ctx.builder, origin, increment, length, ctx.dtype)
+    return create.arange(Value(origin), Value(increment), length, ctx.dtype)
 
 
-def _dtypes(ctx: RuleContext) -> list[str]:
-    return [v.type.dtype for v in ctx.node.inputs]
+def _dtypes(ctx: RuleContext) -> list[Dtype]:
+    return [np.dtype(v.type.dtype) for v in ctx.node.inputs]
 
 
 @lowers(Eye, folds=False, static=(0, 1))
@@ -105,15 +104,15 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Va
     folded = ctx.fold((rows, rows if columns is None else columns, diagonal), shape)
     if folded is not None:
         return list(folded)
-    return create.eye(ctx.builder, shape[0], shape[1], diagonal, ctx.dtype)
+    return create.eye(shape[0], shape[1], diagonal, ctx.dtype)
 
 
 @lowers(Join, static=(0,))
 def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
     """Arrays one behind the other, in their common dtype."""
-    rank = len(shape_of(xs[0]))
-    xs = tuple(ew.convert(ctx.builder, x, ctx.dtype) for x in xs)
-    return sh.concatenate(ctx.builder, xs, sh.axis_of(ctx.static_int(0), rank))
+    rank = xs[0].ndim
+    xs = tuple(x.astype(ctx.dtype) for x in xs)
+    return sh.concatenate(xs, sh.axis_of(ctx.static_int(0), rank))
 
 
 @lowers(Split, static=(1, 2))
@@ -122,5 +121,5 @@ def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[V
     pieces: Array = ctx.static(2)
     if len(pieces) != ctx.op.len_splits:
         raise ShapeMismatchError(f"Split makes {ctx.op.len_splits} pieces, not {len(pieces)}.")
-    where = sh.axis_of(ctx.static_int(1), len(shape_of(x)))
-    return sh.split(ctx.builder, x, pieces.tolist(), where)
+    where = sh.axis_of(ctx.static_int(1), x.ndim)
+    return sh.split(x, pieces.tolist(), where)

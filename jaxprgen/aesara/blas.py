@@ -8,80 +8,69 @@ from aesara.tensor.blas_scipy import ScipyGer
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import linalg
-from jaxprgen.emit.values import (
-    Value,
-    broadcast_shapes,
-    broadcast_to,
-    like,
-    shape_of,
-    splat_value,
-)
+from jaxprgen.emit.values import Value, broadcast_to, common_shape
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 
-def _scale(b: Builder, factor: Value, x: Value) -> Value:
+def _scale(factor: Value, x: Value) -> Value:
     """``factor * x``, without a product where the factor is known to be one."""
-    return x if splat_value(factor) == 1 else ew.multiply(b, factor, x)
+    return x if factor.fill_value == 1 else factor * x
 
 
-def _accumulate(b: Builder, beta: Value, y: Value, product: Value) -> Value:
+def _accumulate(beta: Value, y: Value, product: Value) -> Value:
     """``beta * y + product``; where ``beta`` is 0 BLAS ignores ``y``, NaN and all."""
-    known = splat_value(beta)
+    known = beta.fill_value
     if known == 0:
-        return broadcast_to(b, product, broadcast_shapes(shape_of(y), shape_of(product)))
+        return broadcast_to(product, common_shape(y, product))
     if known is None:
-        y = ew.where(b, ew.equal(b, beta, like(beta, 0)), like(y, 0), y)
-    return ew.add(b, _scale(b, beta, y), product)
+        y = ew.where(ew.equal(beta, 0), 0, y)
+    return _scale(beta, y) + product
 
 
 def _require_equal_shapes(x: Value, product: Value) -> None:
-    if shape_of(x) != shape_of(product):
+    if x.shape != product.shape:
         raise ShapeMismatchError(
-            f"Cannot add a product of shape {shape_of(product)} to shape {shape_of(x)}."
+            f"Cannot add a product of shape {product.shape} to shape {x.shape}."
         )
 
 
 @lowers(Dot22)
 def lower_dot22(ctx: RuleContext, x: Value, y: Value) -> Value:
     """A matrix product."""
-    return linalg.dot(ctx.builder, x, y)
+    return linalg.dot(x, y)
 
 
 @lowers(Dot22Scalar)
 def lower_dot22_scalar(ctx: RuleContext, x: Value, y: Value, alpha: Value) -> Value:
     """A scaled matrix product."""
-    return _scale(ctx.builder, alpha, linalg.dot(ctx.builder, x, y))
+    return _scale(alpha, linalg.dot(x, y))
 
 
 @lowers(BatchedDot)
 def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
     """Products of the matrices or vectors along a common first axis."""
-    return linalg.batched_dot(ctx.builder, x, y)
+    return linalg.batched_dot(x, y)
 
 
 @lowers(Gemv, CGemv)
 def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, beta: Value) -> Value:
     """``beta * y + alpha * dot(a, x)``."""
-    b = ctx.builder
-    product = linalg.dot(b, a, x)
+    product = linalg.dot(a, x)
     _require_equal_shapes(y, product)
-    return _accumulate(b, beta, y, _scale(b, alpha, product))
+    return _accumulate(beta, y, _scale(alpha, product))
 
 
 @lowers(Gemm)
 def lower_gemm(ctx: RuleContext, z: Value, alpha: Value, x: Value, y: Value, beta: Value) -> Value:
     """``beta * z + alpha * dot(x, y)``."""
-    b = ctx.builder
-    return _accumulate(b, beta, z, _scale(b, alpha, linalg.dot(b, x, y)))
+    return _accumulate(beta, z, _scale(alpha, linalg.dot(x, y)))
 
 
 @lowers(Ger, CGer, ScipyGer)
 def lower_ger(ctx: RuleContext, a: Value, alpha: Value, x: Value, y: Value) -> Value:
     """``a + alpha * outer(x, y)``."""
-    b = ctx.builder
-    product = linalg.outer(b, x, y)
+    product = linalg.outer(x, y)
     _require_equal_shapes(a, product)
-    return ew.add(b, a, _scale(b, alpha, product))
+    return a + _scale(alpha, product)

@@ -15,7 +15,7 @@ from jaxprgen.aesara.library import LIBRARY, is_array
 from jaxprgen.aesara.order import toposort
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.callback import call_back
-from jaxprgen.emit.values import Array, Dtype, known, shape_of
+from jaxprgen.emit.values import Array, Dtype
 from jaxprgen.errors import CallbackError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.static import static_or_ones, static_value
@@ -44,7 +44,7 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
         for shape, v in zip(shapes, node.outputs, strict=True)
     ]
     given = [static_value(x) for x in xs]
-    places = [i for i, v in enumerate(node.inputs) if is_array(v) and known(xs[i]) is None]
+    places = [i for i, v in enumerate(node.inputs) if is_array(v) and given[i] is None]
 
     def perform(*arrays: Any) -> list[Array]:
         inputs = given.copy()
@@ -53,7 +53,7 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
         results = _evaluate(node, inputs)
         return [_as_told(node, x, *kind) for x, kind in zip(results, types, strict=True)]
 
-    return call_back(ctx.builder, perform, types, [xs[place] for place in places])
+    return call_back(perform, types, [xs[place] for place in places])
 
 
 def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:
@@ -79,7 +79,7 @@ def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...
     if infer_shape is None:
         return None
     given = [
-        tuple(map(as_tensor_variable, shape_of(x))) if is_array(v) else None
+        tuple(map(as_tensor_variable, x.shape)) if is_array(v) else None
         for v, x in zip(node.inputs, xs, strict=True)
     ]
     inferred = infer_shape(None, node, given)

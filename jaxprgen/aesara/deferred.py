@@ -10,14 +10,13 @@ from aesara.compile.ops import DeepCopyOp, ViewOp
 from aesara.tensor.shape import Shape, Shape_i, Unbroadcast
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 
-from jaxprgen._jax import Var
 from jaxprgen.aesara.shape import lower_shape, lower_shape_i
 from jaxprgen.aesara.subtensor import index_of, lower_inc_subtensor, lower_subtensor
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
 from jaxprgen.emit.shape import stack
-from jaxprgen.emit.values import INT64, Value, known, shape_of
+from jaxprgen.emit.values import INT64, Array, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers_deferred
@@ -30,23 +29,23 @@ def lower_identity(ctx: RuleContext, x: Deferred) -> Deferred:
 
 
 @lowers_deferred(Shape)
-def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value:
+def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
     """The sizes, of which the first may be counted."""
     if None not in x.shape:
         return lower_shape(ctx, x)  # type: ignore[arg-type]
     if not isinstance(x, (Progression, Trace)):
         return lower_shape(ctx, ctx.made(x))
-    sizes = [x.rows(ctx.builder), *(np.asarray(n, np.int64) for n in x.row)]
-    return stack(ctx.builder, [ew.convert(ctx.builder, n, ew.canonical(INT64)) for n in sizes])
+    long = ew.canonical(INT64)
+    return stack([x.rows().astype(long), *(full((), n, long) for n in x.row)])
 
 
 @lowers_deferred(Shape_i)
-def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value:
+def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
     """One size, which may be counted."""
     if x.shape[ctx.op.i] is not None:
         return lower_shape_i(ctx, x)  # type: ignore[arg-type]
     is_counted = isinstance(x, (Progression, Trace))
-    return x.rows(ctx.builder) if is_counted else lower_shape_i(ctx, ctx.made(x))
+    return x.rows() if is_counted else lower_shape_i(ctx, ctx.made(x))
 
 
 @lowers_deferred(IncSubtensor)
@@ -57,8 +56,8 @@ def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: 
     is_start = isinstance(first, slice) and first.start is None and first.step is None
     if type(x) is Unfilled and ctx.op.set_instead_of_inc and is_start and not others:
         size = index_of(ctx, scalars, first=2)[0]
-        rest = (x.sizes[1:], shape_of(y)[1:])
-        if isinstance(size, slice) and size.stop == shape_of(y)[0] and rest[0] == rest[1]:
+        rest = (x.sizes[1:], y.shape[1:])
+        if isinstance(size, slice) and size.stop == y.shape[0] and rest[0] == rest[1]:
             return Begun(y, x)
     return lower_inc_subtensor(ctx, ctx.made(x), y, *scalars)
 
@@ -71,12 +70,11 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     that it starts with: as with Aesara's rewriting, which lets such a loop keep no more. Without,
     and with checks here, that is an IndexError.
     """
-    b = ctx.builder
     if type(x) is Trace and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
-        row = _row(ctx, x, first) if isinstance(first, (int, Var)) else None
+        row = _row(ctx, x, first) if isinstance(first, (int, Value)) else None
         if row is not None:
-            return ix.take(b, row, others)
+            return ix.take(row, others)
         part = x.part(first) if isinstance(first, slice) and not others else None
         if part is not None:
             return part
@@ -84,17 +82,16 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     return lower_subtensor(ctx, ctx.made(x), *scalars) if part is None else part
 
 
-def _row(ctx: RuleContext, x: Trace, index: int | Var) -> Value | None:
+def _row(ctx: RuleContext, x: Trace, index: int | Value) -> Value | None:
     """A row of a trace that is at hand, or that the program finds among as many as there can be."""
-    b = ctx.builder
-    at_hand = (x.take(b, index), x.has(b, index)) if isinstance(index, int) else (None, None)
-    found = x.take_counted(b, index) if at_hand[0] is None else at_hand
+    at_hand = (x.take(index), x.has(index)) if isinstance(index, int) else (None, None)
+    found = x.take_counted(index) if at_hand[0] is None else at_hand
     if found is None:
         return None
     row, inside = found
     if inside is not None:
         ctx.require(
-            lambda _: inside,
+            lambda: inside,
             IndexOutOfBoundsError,
             f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises IndexError "
             "there; the emitted program uses the nearest row of as many as there can be",
@@ -110,8 +107,8 @@ def _numbers_between(ctx: RuleContext, x: Progression, scalars: Sequence[Any]) -
         return None
     rest = iter(scalars)
     start, stop = (
-        np.asarray(part) if isinstance(part, int) else None if part is None else next(rest)
+        Value(np.asarray(part)) if isinstance(part, int) else None if part is None else next(rest)
         for part in (first.start, first.stop)
     )
-    begin = 0 if start is None else known(start)
-    return None if begin is None or begin < 0 else x.between(ctx.builder, int(begin), stop)
+    begin = 0 if start is None else start.static
+    return None if begin is None or begin < 0 else x.between(int(begin), stop)

@@ -16,25 +16,25 @@ from jaxprgen.lowering.registry import lowers
 @lowers(ExtractDiag)
 def lower_extract_diag(ctx: RuleContext, x: Value) -> Value:
     """A diagonal of two axes, as a last axis."""
-    return diagonal.diagonal(ctx.builder, x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
+    return diagonal.diagonal(x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
 
 
 @lowers(AllocDiag)
 def lower_alloc_diag(ctx: RuleContext, x: Value) -> Value:
     """Zeros with ``x`` on a diagonal of two axes."""
-    return diagonal.diagonal_matrices(ctx.builder, x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
+    return diagonal.diagonal_matrices(x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
 
 
 @lowers(FillDiagonal)
 def lower_fill_diagonal(ctx: RuleContext, x: Value, value: Value) -> Value:
     """``x`` with a scalar on its main diagonal."""
-    return diagonal.fill_diagonal(ctx.builder, x, value)
+    return diagonal.fill_diagonal(x, value)
 
 
 @lowers(FillDiagonalOffset)
 def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset: Value) -> Value:
     """A matrix with a scalar on a diagonal, which need not be known."""
-    return diagonal.fill_offset_diagonal(ctx.builder, x, value, offset)
+    return diagonal.fill_offset_diagonal(x, value, offset)
 
 
 @lowers(Tri, folds=False, static=(0, 1))
@@ -47,4 +47,4 @@ def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Valu
     folded = ctx.fold((rows, rows if columns is None else columns, offset), shape)
     if folded is not None:
         return list(folded)
-    return diagonal.triangle(ctx.builder, *shape, offset, ctx.dtype)
+    return diagonal.triangle(*shape, offset, ctx.dtype)

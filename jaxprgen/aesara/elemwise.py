@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from aesara.graph.basic import Apply, Constant
+from aesara.graph.basic import Apply, Constant, Variable
 from aesara.scalar.basic import Composite, ScalarOp, Second, get_scalar_type
 from aesara.tensor.elemwise import Elemwise
 
-from jaxprgen._jax import Var
 from jaxprgen.aesara import scalar
 from jaxprgen.aesara.order import toposort
 from jaxprgen.emit.elementwise import canonical
-from jaxprgen.emit.values import (
-    Broadcast,
-    Dtype,
-    Value,
-    broadcast_shapes,
-    broadcast_to,
-    dtype_of,
-    shape_of,
-)
-from jaxprgen.ir import Builder
+from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import find_rule, import_rules, lowers, static_inputs
 from jaxprgen.lowering.static import FOLD_LIMIT
@@ -45,22 +35,21 @@ def _shape_only(node: Apply) -> Sequence[int]:
 @lowers(ScalarOp, folds=False, shape_only=_shape_only)
 def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     """A scalar Op, of arrays too. What is merely repeated is computed once, then repeated."""
-    builder, step, _ = ctx
-    scalar_op = step.node.op
+    scalar_op = ctx.op
     if isinstance(scalar_op, Elemwise):
         scalar_op = scalar_op.scalar_op
     rule = _rule_by_type(type(scalar_op))
     for x in xs:
-        if type(x) is Var or rule in scalar.PASSING:
+        if x.static is None or rule in scalar.PASSING:
             break
     else:
         folded = _fold(ctx, xs)
         if folded is not None:
             return folded
     if rule is not None:
-        return rule(builder, step.types[0].dtype, scalar_op, *xs)  # type: ignore[union-attr]
+        return rule(ctx.dtype, scalar_op, *xs)
     if isinstance(scalar_op, Composite):
-        return _lower_composite(ctx.builder, scalar_op, xs)
+        return _lower_composite(scalar_op, xs)
     users = find_rule(type(scalar_op))
     assert users is not None  # `_supports` has seen to it.
     return users(ctx, *xs)
@@ -68,14 +57,13 @@ def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
 
 def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     """The outputs if all inputs are known and, before they are repeated, small."""
-    sources = [x.operand if type(x) is Broadcast else x for x in xs]
-    if not all(isinstance(s, np.ndarray) for s in sources):
+    sources = [x.source for x in xs if isinstance(x.source, np.ndarray)]
+    if len(sources) < len(xs):
         return None
-    small = broadcast_shapes(*map(shape_of, sources))
-    if math.prod(small) > FOLD_LIMIT:
+    if math.prod(broadcast_shapes(*(source.shape for source in sources))) > FOLD_LIMIT:
         return None
-    shape = broadcast_shapes(*map(shape_of, xs))
-    return [broadcast_to(ctx.builder, y, shape) for y in ctx.evaluate(*sources)]
+    shape = common_shape(*xs)
+    return [broadcast_to(Value(y), shape) for y in ctx.evaluate(*sources)]
 
 
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
@@ -83,24 +71,24 @@ def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
     return next((scalar.RULES[base] for base in op_type.__mro__ if base in scalar.RULES), None)
 
 
-def _lower_composite(b: Builder, op: Composite, xs: Sequence[Value]) -> list[Value]:
+def _lower_composite(op: Composite, xs: Sequence[Value]) -> list[Value]:
     """The scalar graph inside a `Composite`, in place."""
     values: dict[Any, Value] = dict(zip(op.inputs, xs, strict=True))
     for node in _inner_nodes(op):
-        operands = [
-            np.asarray(v.data) if isinstance(v, Constant) else values[v] for v in node.inputs
-        ]
+        operands = [_value_of(v, values) for v in node.inputs]
         rule = _rule_by_type(type(node.op))
         if rule is None:
-            results = _lower_composite(b, node.op, operands)
+            results = _lower_composite(node.op, operands)
         else:
-            results = [rule(b, _dtype_of(node, operands), node.op, *operands)]
+            results = [rule(_dtype_of(node, operands), node.op, *operands)]
         values.update(zip(node.outputs, results, strict=True))
-    shape = broadcast_shapes(*map(shape_of, xs))
-    return [
-        broadcast_to(b, np.asarray(v.data) if isinstance(v, Constant) else values[v], shape)
-        for v in op.outputs
-    ]
+    shape = common_shape(*xs)
+    return [broadcast_to(_value_of(v, values), shape) for v in op.outputs]
+
+
+def _value_of(variable: Variable, values: Mapping[Any, Value]) -> Value:
+    is_constant = isinstance(variable, Constant)
+    return Value(np.asarray(variable.data)) if is_constant else values[variable]
 
 
 def _dtype_of(node: Apply, operands: Sequence[Value]) -> Dtype:
@@ -108,7 +96,7 @@ def _dtype_of(node: Apply, operands: Sequence[Value]) -> Dtype:
 
     The scalar graph of a `Composite` is not rebuilt for operands of other dtypes.
     """
-    dtypes = [dtype_of(x) for x in operands]
+    dtypes = [x.dtype for x in operands]
     if dtypes != [canonical(v.type.dtype) for v in node.inputs]:
         node = node.op.make_node(*(get_scalar_type(dtype.name)() for dtype in dtypes))
     return canonical(node.outputs[0].type.dtype)

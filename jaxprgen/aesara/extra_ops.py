@@ -21,33 +21,32 @@ from jaxprgen.emit import bounded, create, cumulative, ravel
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
-from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import PositionOutOfBoundsError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 _CUMULATIVE = {"add": cumulative.cumsum, "mul": cumulative.cumprod}
 
 
-def _along(b: Builder, x: Value, axis: int | None) -> tuple[Value, int]:
+def _along(x: Value, axis: int | None) -> tuple[Value, int]:
     """The array and its axis; of None, the array as one row."""
     if axis is None:
-        return sh.reshape(b, x, (-1,)), 0
-    return x, sh.axis_of(axis, len(shape_of(x)))
+        return sh.reshape(x, (-1,)), 0
+    return x, sh.axis_of(axis, x.ndim)
 
 
 @lowers(CumOp)
 def lower_cumulative(ctx: RuleContext, x: Value) -> Value:
     """In the operand's dtype, as it is declared: small integers wrap, as in Aesara's C code."""
-    return _CUMULATIVE[ctx.op.mode](ctx.builder, *_along(ctx.builder, x, ctx.op.axis))
+    return _CUMULATIVE[ctx.op.mode](*_along(x, ctx.op.axis))
 
 
 @lowers(Repeat, folds=False, decides=(1,))
 def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
     """Every slice as often as its count says; how many slices that makes is known."""
-    b, (rows, axis) = ctx.builder, _along(ctx.builder, x, ctx.op.axis)
-    shape, times = shape_of(rows), ctx.static_or_none(1)
+    rows, axis = _along(x, ctx.op.axis)
+    shape, times = rows.shape, ctx.static_or_none(1)
     length = shape[axis]
     if times is None:
         total = ctx.decided([1], lambda n: int(sh.repeat_counts(n[0], length).sum()))
@@ -58,19 +57,19 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
                 "runs. Give the result a size that does not depend on it: take as many slices as "
                 "there can be, by integers.",
             )
-        if shape_of(counts) == (length,) != (1,):
-            return bounded.repeat(b, rows, counts, axis, total)
+        if counts.shape == (length,) != (1,):
+            return bounded.repeat(rows, counts, axis, total)
         times = np.asarray([total // max(length, 1)])
     each = sh.repeat_counts(times, length)
     size = math.prod(shape[:axis] + shape[axis + 1 :]) * int(each.sum())
     folded = ctx.fold((x, counts), (size,))
-    return list(folded) if folded else sh.repeat(b, rows, each, axis)
+    return list(folded) if folded else sh.repeat(rows, each, axis)
 
 
 @lowers(Unique, folds=False, decides=(0,))
 def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
     """Of known values, or as many as there are known to be, or as a given size says."""
-    values, op = known(x), ctx.op
+    values, op = x.static, ctx.op
     if values is None:
         size = ctx.decided([0], lambda xs: _count(op, *xs)) if ctx.size is None else ctx.size
         if size is None:
@@ -81,7 +80,7 @@ def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
                 "the graph, and give it as an input; or keep the shape: sort, and mark what "
                 f"differs from the one before it. {SIZED}",
             )
-        different = bounded.unique(ctx.builder, x, op.axis, size)
+        different = bounded.unique(x, op.axis, size)
         asked = (True, op.return_index, op.return_inverse, op.return_counts)
         return [v for v, wanted in zip(different, asked, strict=True) if wanted]
     found = np.unique(values, op.return_index, op.return_inverse, op.return_counts, op.axis)
@@ -97,37 +96,37 @@ def _count(op: Unique, x: Array) -> int:
 @lowers(SearchsortedOp)
 def lower_searchsorted(ctx: RuleContext, x: Value, v: Value, sorter: Value | None = None) -> Value:
     """Bisection in the dtype that both have in common."""
-    dtype = ew.canonical(np.promote_types(dtype_of(x), dtype_of(v)))
-    both = (ew.convert(ctx.builder, a, dtype) for a in (x, v))
-    return so.searchsorted(ctx.builder, *both, right=ctx.op.side == "right", sorter=sorter)
+    dtype = ew.canonical(np.promote_types(x.dtype, v.dtype))
+    both = (a.astype(dtype) for a in (x, v))
+    return so.searchsorted(*both, right=ctx.op.side == "right", sorter=sorter)
 
 
 @lowers(UnravelIndex)
 def lower_unravel_index(ctx: RuleContext, position: Value, dims: Value) -> list[Value]:
     """The indices that a position stands for, one array for each axis."""
-    sizes = ravel.sizes_of(ctx.builder, dims)
+    sizes = ravel.sizes_of(dims)
     ctx.require(
-        lambda b: ravel.within(b, position, ravel.size_of(b, sizes)),
+        lambda: ravel.within(position, ravel.size_of(sizes)),
         PositionOutOfBoundsError,
         f"{ctx.op} gets a position that is outside of the array. Aesara raises ValueError there; "
         "the emitted program gives indices that are outside too",
     )
-    return ravel.unravel_index(ctx.builder, position, sizes, ctx.op.order)
+    return ravel.unravel_index(position, sizes, ctx.op.order)
 
 
 @lowers(RavelMultiIndex)
 def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
     """The position that an index stands for."""
     *index, dims = operands
-    sizes, op = ravel.sizes_of(ctx.builder, dims), ctx.op
+    sizes, op = ravel.sizes_of(dims), ctx.op
     for i, size in zip(index, sizes, strict=True) if op.mode == "raise" else ():
         ctx.require(
-            lambda b, i=i, size=size: ravel.within(b, i, size),
+            lambda i=i, size=size: ravel.within(i, size),
             PositionOutOfBoundsError,
             f"{op} gets an index that is outside of the array. Aesara raises ValueError there; "
             "the emitted program gives the position of another element, or of none",
         )
-    return ravel.ravel_multi_index(ctx.builder, index, sizes, op.mode, op.order)
+    return ravel.ravel_multi_index(index, sizes, op.mode, op.order)
 
 
 @lowers(Bartlett, folds=False, static=(0,))
@@ -135,4 +134,4 @@ def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
     """A window whose length is known while emitting."""
     size = ctx.static_int(0)
     folded = ctx.fold((length,), (max(size, 0),))
-    return list(folded) if folded else create.bartlett(ctx.builder, size)
+    return list(folded) if folded else create.bartlett(size)

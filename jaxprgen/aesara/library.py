@@ -25,10 +25,10 @@ from aesara.scan.op import Scan
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.type import DenseTensorType, TensorType
 
-from jaxprgen._jax import Frame, Var
+from jaxprgen._jax import Frame
 from jaxprgen.aesara.branches import Branches
 from jaxprgen.aesara.order import toposort
-from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import (
     FailedAssertionError,
     IndexOutOfBoundsError,
@@ -204,11 +204,10 @@ _NOT_USERS = (str(Path(aesara.__file__).parent) + os.sep, functools.__file__)
 
 
 def _describe_value(variable: Variable, value: Any) -> str:
-    if isinstance(value, (Var, np.ndarray, Broadcast)):
-        kind = f"{dtype_of(value)}{list(shape_of(value))}"
-        if isinstance(value, np.ndarray) and value.size <= SMALL:
-            return f"{kind} = {value.tolist()}"
-        return kind
+    if isinstance(value, Value):
+        kind = f"{value.dtype}{list(value.shape)}"
+        array = None if value.is_repeated else value.static
+        return kind if array is None or array.size > SMALL else f"{kind} = {array.tolist()}"
     return str(variable.type)
 
 

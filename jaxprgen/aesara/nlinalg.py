@@ -24,11 +24,9 @@ from aesara.tensor.nlinalg import (
 )
 
 from jaxprgen.emit import decompositions, matrix
-from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
-from jaxprgen.emit.values import Value, dtype_of
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import LinearAlgebraError, UnsupportedOpError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -36,22 +34,22 @@ from jaxprgen.lowering.registry import lowers
 def declared(ctx: RuleContext, *values: Value) -> list[Value]:
     """The node's outputs, in the dtypes that it declares; of complex numbers the real parts."""
     types = [t for t in ctx.step.types if t is not None]
-    return [ew.convert(ctx.builder, x, t.dtype) for x, t in zip(values, types, strict=True)]
+    return [x.astype(t.dtype) for x, t in zip(values, types, strict=True)]
 
 
 def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
     """The operands to compute with, for an Op whose complex results Aesara declares to be real."""
-    if any(dtype_of(x).kind == "c" for x in xs):
+    if any(x.dtype.kind == "c" for x in xs):
         raise UnsupportedOpError(f"In Aesara the results of {ctx.op} are right for reals only.")
-    return inexact(ctx.builder, *xs)
+    return inexact(*xs)
 
 
-def lower_function(function: Callable[[Builder, Value], Value], *op_types: type) -> None:
+def lower_function(function: Callable[[Value], Value], *op_types: type) -> None:
     """Register the rule of Ops that are a function of one matrix."""
 
     @lowers(*op_types)
     def lower(ctx: RuleContext, x: Value) -> list[Value]:
-        return declared(ctx, function(ctx.builder, *inexact(ctx.builder, x)))
+        return declared(ctx, function(*inexact(x)))
 
     lower.__name__ = lower.__qualname__ = f"lower_{function.__name__}"
     lower.__doc__ = function.__doc__
@@ -60,7 +58,7 @@ def lower_function(function: Callable[[Builder, Value], Value], *op_types: type)
 lower_function(matrix.det, Det)
 
 
-def require_regular(ctx: RuleContext, condition: Callable[[Builder], Value]) -> None:
+def require_regular(ctx: RuleContext, condition: Callable[[], Value]) -> None:
     """Check that a matrix is not singular; without checks, infinities and NaN show it."""
     ctx.require(
         condition,
@@ -74,31 +72,29 @@ def require_regular(ctx: RuleContext, condition: Callable[[Builder], Value]) -> 
 @lowers(MatrixInverse, Inv)
 def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
     """The inverse of a matrix."""
-    (x,) = inexact(ctx.builder, x)
-    inverse = matrix.inverse(ctx.builder, x)
-    require_regular(ctx, lambda b: matrix.is_regular(b, x))
+    (x,) = inexact(x)
+    inverse = matrix.inverse(x)
+    require_regular(ctx, lambda: matrix.is_regular(x))
     return declared(ctx, inverse)
 
 
 @lowers(MatrixPinv)
 def lower_pinv(ctx: RuleContext, x: Value) -> list[Value]:
     """The pseudoinverse."""
-    (x,) = inexact(ctx.builder, x)
-    return declared(ctx, matrix.pseudoinverse(ctx.builder, x, is_hermitian=bool(ctx.op.hermitian)))
+    (x,) = inexact(x)
+    return declared(ctx, matrix.pseudoinverse(x, is_hermitian=bool(ctx.op.hermitian)))
 
 
 @lowers(Eig)
 def lower_eig(ctx: RuleContext, x: Value) -> list[Value]:
     """Eigenvalues and right eigenvectors; of a real matrix only their real parts, as declared."""
-    return declared(ctx, *decompositions.eig(ctx.builder, *inexact(ctx.builder, x)))
+    return declared(ctx, *decompositions.eig(*inexact(x)))
 
 
 @lowers(Eigh)
 def lower_eigh(ctx: RuleContext, x: Value) -> list[Value]:
     """Eigenvalues and eigenvectors of a symmetric matrix that is given by one triangle."""
-    return declared(
-        ctx, *decompositions.eigh(ctx.builder, *reals(ctx, x), lower=ctx.op.UPLO == "L")
-    )
+    return declared(ctx, *decompositions.eigh(*reals(ctx, x), lower=ctx.op.UPLO == "L"))
 
 
 @lowers(EighGrad)
@@ -106,50 +102,48 @@ def lower_eigh_grad(
     ctx: RuleContext, x: Value, w: Value, v: Value, gw: Value, gv: Value
 ) -> list[Value]:
     """The gradient of the triangle that `Eigh` reads."""
-    b = ctx.builder
-    gradient = matrix.eigh_cotangent(b, *reals(ctx, w, v, gw, gv))
-    return declared(ctx, decompositions.onto_triangle(b, gradient, lower=ctx.op.UPLO == "L"))
+    gradient = matrix.eigh_cotangent(*reals(ctx, w, v, gw, gv))
+    return declared(ctx, decompositions.onto_triangle(gradient, lower=ctx.op.UPLO == "L"))
 
 
 @lowers(QRFull)
 def lower_qr(ctx: RuleContext, x: Value) -> list[Value]:
     """A QR decomposition, in the form that the mode names."""
-    b, mode = ctx.builder, ctx.op.mode
+    mode = ctx.op.mode
     (x,) = reals(ctx, x)
     if mode == "raw":
-        return declared(ctx, *decompositions.qr_raw(b, x))
+        return declared(ctx, *decompositions.qr_raw(x))
     if mode not in ("reduced", "complete", "r"):
         raise UnsupportedOpError(f"NumPy deprecates mode {mode!r} of qr; use 'reduced'.")
-    q, r = decompositions.qr(b, x, full_matrices=mode == "complete")
+    q, r = decompositions.qr(x, full_matrices=mode == "complete")
     return declared(ctx, r) if mode == "r" else declared(ctx, q, r)
 
 
 @lowers(SVD)
 def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
     """A singular value decomposition, or the singular values alone."""
-    b = ctx.builder
     (x,) = reals(ctx, x)
     if not ctx.op.compute_uv:
-        return declared(ctx, decompositions.singular_values(b, x))
-    return declared(ctx, *decompositions.svd(b, x, full_matrices=bool(ctx.op.full_matrices)))
+        return declared(ctx, decompositions.singular_values(x))
+    return declared(ctx, *decompositions.svd(x, full_matrices=bool(ctx.op.full_matrices)))
 
 
 @lowers(Lstsq)
 def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
     """Least squares. Residuals are NaN where the rank is deficient; Aesara gives none there."""
     x, y = reals(ctx, x, y)
-    return declared(ctx, *matrix.lstsq(ctx.builder, x, y, rcond))
+    return declared(ctx, *matrix.lstsq(x, y, rcond))
 
 
 @lowers(TensorInv)
 def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
     """The inverse of a tensor as a map between its last and its first axes."""
-    (a,) = inexact(ctx.builder, a)
-    return declared(ctx, matrix.tensorinv(ctx.builder, a, ctx.op.ind))
+    (a,) = inexact(a)
+    return declared(ctx, matrix.tensorinv(a, ctx.op.ind))
 
 
 @lowers(TensorSolve)
 def lower_tensorsolve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """A system of equations whose unknowns and sides are tensors."""
-    a, y = inexact(ctx.builder, a, y)
-    return declared(ctx, matrix.tensorsolve(ctx.builder, a, y, ctx.op.axes))
+    a, y = inexact(a, y)
+    return declared(ctx, matrix.tensorsolve(a, y, ctx.op.axes))

@@ -15,9 +15,8 @@ from aesara.tensor.signal.pool import (
     Pool,
 )
 
-from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import pooling
-from jaxprgen.emit.values import Shape, Value, shape_of
+from jaxprgen.emit.values import Shape, Value
 from jaxprgen.emit.windows import Windows
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
@@ -45,7 +44,7 @@ def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[Windows], Sha
     windows = [
         Windows(size, stride, -pad, pooling.window_count(n + 2 * pad, size, stride, border))
         for n, size, stride, pad, border in zip(
-            shape_of(x)[-len(sizes) :],
+            x.shape[-len(sizes) :],
             sizes,
             strides,
             pads,
@@ -59,13 +58,13 @@ def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[Windows], Sha
 def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[Windows]:
     """The windows that have made the last axes of ``pooled``."""
     sizes, strides, pads = _geometry(ctx, first)
-    counts = shape_of(pooled)[-len(sizes) :]
+    counts = pooled.shape[-len(sizes) :]
     return [Windows(n, s, -p, c) for n, s, p, c in zip(sizes, strides, pads, counts, strict=True)]
 
 
 def _require_shape(x: Value, shape: Sequence[int], what: str) -> None:
-    if shape_of(x) != tuple(shape):
-        raise ShapeMismatchError(f"{what} has shape {shape_of(x)}, not {tuple(shape)}.")
+    if x.shape != tuple(shape):
+        raise ShapeMismatchError(f"{what} has shape {x.shape}, not {tuple(shape)}.")
 
 
 @lowers(Pool, static=(1, 2, 3))
@@ -75,13 +74,13 @@ def lower_pool(ctx: RuleContext, x: Value, *_: Value) -> Value:
     Elements that tie for a maximum share nothing: `jax.grad` picks one of them, whereas the
     graph that `aesara.grad` makes gives all of it to each.
     """
-    b, mode = ctx.builder, ctx.op.mode
+    mode = ctx.op.mode
     windows, pads = _windows(ctx, x, 1)
     if mode == "max":
-        return pooling.pool_max(b, x, windows)
+        return pooling.pool_max(x, windows)
     if mode == "sum":
-        return pooling.pool_sum(b, x, windows)
-    return pooling.pool_mean(b, x, windows, _counted(mode, pads))
+        return pooling.pool_sum(x, windows)
+    return pooling.pool_mean(x, windows, _counted(mode, pads))
 
 
 def _counted(mode: str, pads: Shape) -> Shape:
@@ -94,16 +93,16 @@ def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> 
 
     With padding that is not counted, too, where Aesara's Python mode has only an error.
     """
-    b, mode = ctx.builder, ctx.op.mode
+    mode = ctx.op.mode
     windows, pads = _windows(ctx, x, 2)
-    sizes = shape_of(x)
+    sizes = x.shape
     first = len(sizes) - len(windows)
     _require_shape(y, (*sizes[:first], *(w.number for w in windows)), "The gradient of a pool")
     if mode == "sum":
-        y = ew.convert(b, y, ctx.dtype)
-        return pooling.spread_sum(b, y, windows, sizes[first:])
-    spread = pooling.spread_mean(b, y, windows, sizes[first:], _counted(mode, pads))
-    return ew.convert(b, spread, ctx.dtype)
+        y = y.astype(ctx.dtype)
+        return pooling.spread_sum(y, windows, sizes[first:])
+    spread = pooling.spread_mean(y, windows, sizes[first:], _counted(mode, pads))
+    return spread.astype(ctx.dtype)
 
 
 @lowers(MaxPoolGrad, folds=False, static=(3, 4, 5))
@@ -113,9 +112,9 @@ def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_:
     To those in the window, that is, as in Aesara's C code. With padding, its Python mode takes
     windows that begin in the padding to be longer than they are.
     """
-    _require_shape(y, shape_of(maxima), "The gradient of a pool")
-    y = ew.convert(ctx.builder, y, ctx.dtype)
-    return pooling.spread_to_maxima(ctx.builder, x, maxima, y, _windows_of(ctx, maxima, 3))
+    _require_shape(y, maxima.shape, "The gradient of a pool")
+    y = y.astype(ctx.dtype)
+    return pooling.spread_to_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
 @lowers(DownsampleFactorMaxGradGrad, static=(3, 4, 5))
@@ -123,14 +122,14 @@ def lower_max_pool_grad_grad(
     ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value
 ) -> Value:
     """The sum of ``y`` over the elements of each window that are its maximum."""
-    _require_shape(y, shape_of(x), "What is summed at maxima")
-    y = ew.convert(ctx.builder, y, ctx.dtype)
-    return pooling.sum_at_maxima(ctx.builder, x, maxima, y, _windows_of(ctx, maxima, 3))
+    _require_shape(y, x.shape, "What is summed at maxima")
+    y = y.astype(ctx.dtype)
+    return pooling.sum_at_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
 @lowers(MaxPoolRop, folds=False, static=(2, 3, 4))
 def lower_max_pool_rop(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
     """``y`` at the first maximum of each window, as is documented: with NumPy ≥ 1.23, Aesara's
     Python mode indexes by a list of slices, which is an error."""
-    _require_shape(y, shape_of(x), "What is taken at maxima")
-    return pooling.take_at_maxima(ctx.builder, x, y, _windows(ctx, x, 2)[0])
+    _require_shape(y, x.shape, "What is taken at maxima")
+    return pooling.take_at_maxima(x, y, _windows(ctx, x, 2)[0])

@@ -17,7 +17,7 @@ from jaxprgen.lowering.registry import lowers
 def lower_print(ctx: RuleContext, x: Value) -> Value:
     """The value, which the Op's own function prints when the program runs."""
     op = ctx.op
-    call_for_effect(ctx.builder, lambda value: op.global_fn(op, value), x)
+    call_for_effect(lambda value: op.global_fn(op, value), x)
     return x
 
 
@@ -34,5 +34,5 @@ def lower_breakpoint(ctx: RuleContext, condition: Value, *monitored: Value) -> l
             print(f"Conditional breakpoint '{name}' activated: see the list variable 'monitored'.")
             breakpoint()
 
-    call_for_effect(ctx.builder, stop, condition, *monitored)
+    call_for_effect(stop, condition, *monitored)
     return list(monitored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,31 +15,19 @@ from aesara.tensor.random.op import (
     RandomVariable,
 )
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import distributions, domains, random, reduce, rejection
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.domains import Condition, conditions
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.staged import Sampler, staged
-from jaxprgen.emit.values import (
-    Dtype,
-    Shape,
-    Value,
-    broadcast_shapes,
-    broadcast_to,
-    dtype_of,
-    known,
-    like,
-    shape_of,
-)
+from jaxprgen.emit.values import Dtype, Shape, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import (
     DuplicateRuleError,
     ParameterError,
     ShapeMismatchError,
     UnsupportedOpError,
 )
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import import_rules, lowers
 
@@ -49,22 +38,22 @@ Draw = Callable[..., Value]
 def _of_floats(draw: Callable[..., Value]) -> Draw:
     """With parameters in the result's dtype if that is a float's, else in their common one."""
 
-    def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
+    def sampler(key: Value, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
         working = dtype if dtype.kind == "f" else _working(parameters)
-        return draw(b, key, shape, *[ew.convert(b, p, working) for p in parameters])
+        return draw(key, shape, *[p.astype(working) for p in parameters])
 
     return sampler
 
 
 def _working(parameters: Sequence[Value]) -> Dtype:
     """A float dtype for whole numbers and their probabilities; half precision holds few."""
-    floats = [dtype_of(p) for p in parameters if dtype_of(p).kind == "f"]
+    floats = [p.dtype for p in parameters if p.dtype.kind == "f"]
     return ew.canonical(np.result_type(np.float32, *floats) if floats else np.float64)
 
 
-def _integers(b: Builder, key: Var, dtype: Dtype, shape: Shape, low: Value, high: Value) -> Value:
-    low, high = (ew.convert(b, x, dtype) for x in (low, high))
-    return random.randint(b, key, low, high, shape)
+def _integers(key: Value, dtype: Dtype, shape: Shape, low: Value, high: Value) -> Value:
+    low, high = (x.astype(dtype) for x in (low, high))
+    return random.randint(key, low, high, shape)
 
 
 SAMPLERS: dict[type, Draw] = {
@@ -195,8 +184,8 @@ def samples(
     """
 
     def register(draw: Callable[..., Any]) -> Callable[..., Any]:
-        def sampler(b: Builder, key: Var, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
-            return staged(b, Sampler(draw, shape, dtype), key, *parameters)[0]
+        def sampler(key: Value, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
+            return staged(Sampler(draw, shape, dtype), key, *parameters)[0]
 
         for op_type in op_types:
             import_rules(op_type)
@@ -225,30 +214,30 @@ def lower_random_variable(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
 ) -> tuple[Any, Value]:
     """A draw with the next key of the stream; the stream behind it comes first."""
-    stream, key = random.take_key(ctx.builder, rng)
+    stream, key = random.take_key(rng)
     declared = ctx.step.types[1]
     assert declared is not None
     shape = _shape(ctx, parameters)
-    b, is_whole = ctx.builder, declared.dtype.kind != "f"
+    is_whole = declared.dtype.kind != "f"
     xs, wrong = _within(ctx, parameters, is_whole=is_whole)
-    drawn = SAMPLERS[_drawn_as(ctx.op)](b, key, declared.dtype, shape, *xs)
-    drawn = broadcast_to(b, ew.convert(b, drawn, declared.dtype), shape)
-    return stream, _as_wrong(b, drawn, wrong, ctx.op.ndim_supp) if is_whole and wrong else drawn
+    drawn = SAMPLERS[_drawn_as(ctx.op)](key, declared.dtype, shape, *xs)
+    drawn = broadcast_to(drawn.astype(declared.dtype), shape)
+    return stream, _as_wrong(drawn, wrong, ctx.op.ndim_supp) if is_whole and wrong else drawn
 
 
 def _within(
     ctx: RuleContext, parameters: Sequence[Value], *, is_whole: bool
 ) -> tuple[list[Value], list[Value]]:
     """The parameters, NaN where they are outside of their domain, and where that is so."""
-    b, op, xs, wrong = ctx.builder, ctx.op, list(parameters), list[Value]()
+    op, xs, wrong = ctx.op, list(parameters), list[Value]()
     for condition in DOMAINS.get(_drawn_as(op), ()):
-        failed = domains.fails(b, condition, parameters, is_whole)
-        i, value = condition.position, known(failed)
+        failed = domains.fails(condition, parameters, is_whole)
+        i, value = condition.position, failed.static
         if value is None:
             _require_none(ctx, failed, condition, -1 if is_whole else "NaN")
-            xs[i] = domains.marked(b, failed, xs[i])
-            last = range(len(shape_of(failed)))[len(shape_of(failed)) - op.ndims_params[i] :]
-            wrong.append(reduce.bitwise_or(b, failed, last) if last else failed)
+            xs[i] = domains.marked(failed, xs[i])
+            last = range(failed.ndim)[failed.ndim - op.ndims_params[i] :]
+            wrong.append(reduce.bitwise_or(failed, last) if last else failed)
         elif value.any():
             raise ParameterError(f"A draw of {op.name} needs {condition.text}: it does not hold.")
     return xs, wrong
@@ -257,9 +246,9 @@ def _within(
 def _require_none(
     ctx: RuleContext, failed: Value, condition: Condition, result: float | str
 ) -> None:
-    axes = range(len(shape_of(failed)))
+    axes = range(failed.ndim)
     ctx.require(
-        lambda b: ew.invert(b, reduce.bitwise_or(b, failed, axes)),
+        lambda: ~reduce.bitwise_or(failed, axes),
         ParameterError,
         f"A draw of {ctx.op.name} needs {condition.text}, and the emitted program gives {result} "
         "where that does not hold",
@@ -267,12 +256,12 @@ def _require_none(
     )
 
 
-def _as_wrong(b: Builder, drawn: Value, wrong: Sequence[Value], support: int) -> Value:
+def _as_wrong(drawn: Value, wrong: Sequence[Value], support: int) -> Value:
     """Whole numbers, -1 where a parameter is outside of its domain."""
-    anywhere = functools.reduce(functools.partial(ew.bitwise_or, b), wrong)
-    rank = len(shape_of(anywhere))
-    anywhere = sh.expand_dims(b, anywhere, range(rank, rank + support))
-    return ew.where(b, anywhere, like(drawn, -1), drawn)
+    anywhere = functools.reduce(operator.or_, wrong)
+    rank = anywhere.ndim
+    anywhere = sh.expand_dims(anywhere, range(rank, rank + support))
+    return ew.where(anywhere, -1, drawn)
 
 
 lower_random_variable.supports = _supports  # type: ignore[attr-defined]
@@ -283,12 +272,11 @@ def lower_choice(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, a: Value, p: Value | None, replace: Value
 ) -> tuple[Any, Value]:
     """Elements of a vector, with given probabilities or all alike."""
-    b = ctx.builder
-    stream, key = random.take_key(b, rng)
+    stream, key = random.take_key(rng)
     if p is not None:
-        p = ew.convert(b, p, _working([p]))
+        p = p.astype(_working([p]))
     shape = tuple(map(int, ctx.static(1)))
-    drawn = distributions.choice(b, key, shape, a, p, replace=bool(ctx.static(5)))
+    drawn = distributions.choice(key, shape, a, p, replace=bool(ctx.static(5)))
     return stream, drawn
 
 
@@ -301,27 +289,26 @@ def lower_permutation(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, x: Value
 ) -> tuple[Any, Value]:
     """The rows of an array in random order, or the numbers below one."""
-    b = ctx.builder
-    stream, key = random.take_key(b, rng)
-    rows = x if shape_of(x) else np.arange(ctx.static_int(3), dtype=dtype_of(x))
-    return stream, random.permutation(b, key, rows)
+    stream, key = random.take_key(rng)
+    rows = x if x.shape else Value(np.arange(ctx.static_int(3), dtype=x.dtype))
+    return stream, random.permutation(key, rows)
 
 
 @lowers(DefaultGeneratorMakerOp, RandomStateConstructor, folds=False)
 def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
     """The stream of ``jax.random.key(seed)``."""
-    if seed is None or shape_of(seed) not in ((), (1,)):
+    if seed is None or seed.shape not in ((), (1,)):
         raise UnsupportedOpError(
             "A generator inside of a graph has one number for a seed here. Pass a generator as "
             "an input, or a shared variable that holds one; then the program takes a key."
         )
-    return Stream(random.key_of_seed(ctx.builder, sh.reshape(ctx.builder, seed, ())))
+    return Stream(random.key_of_seed(sh.reshape(seed, ())))
 
 
 def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
     """The shape of the draws: ``size``, or that of the parameters, then that of one draw."""
     op = ctx.op
-    shapes = [shape_of(p) for p in parameters]
+    shapes = [p.shape for p in parameters]
     ranks = op.ndims_params
     batches = [shape[: len(shape) - n] for shape, n in zip(shapes, ranks, strict=True)]
     batch = broadcast_shapes((), *batches)

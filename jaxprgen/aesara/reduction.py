@@ -12,7 +12,7 @@ from aesara.tensor.math import Argmax, MaxAndArgmax, Mean, MulWithoutZeros
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
-from jaxprgen.emit.values import Value, like, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -41,7 +41,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 @lowers(CAReduce)
 def lower_reduction(ctx: RuleContext, x: Value) -> Value:
     """Accumulate in ``acc_dtype``, return in ``dtype``."""
-    return reduce_by(ctx, x, axes_of(ctx.op.axis, len(shape_of(x))))
+    return reduce_by(ctx, x, axes_of(ctx.op.axis, x.ndim))
 
 
 def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
@@ -49,10 +49,10 @@ def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
     op = ctx.op
     kind = type(op.scalar_op)
     if kind in _SELECTING:
-        return ew.convert(ctx.builder, _SELECTING[kind](ctx.builder, x, axes), ctx.dtype)
+        return _SELECTING[kind](x, axes).astype(ctx.dtype)
     accumulator = ew.canonical(op.acc_dtype or op.dtype or ctx.dtype)
-    x = ew.convert(ctx.builder, x, accumulator)
-    return ew.convert(ctx.builder, _ACCUMULATING[kind](ctx.builder, x, axes), ctx.dtype)
+    x = x.astype(accumulator)
+    return _ACCUMULATING[kind](x, axes).astype(ctx.dtype)
 
 
 def _supports(op: CAReduce) -> bool:
@@ -65,22 +65,22 @@ lower_reduction.supports = _supports  # type: ignore[attr-defined]
 @lowers(Mean)
 def lower_mean(ctx: RuleContext, x: Value) -> Value:
     """The mean in float64, whatever the dtype, as `Mean.perform` takes it."""
-    axes = axes_of(ctx.op.axis, len(shape_of(x)))
-    wide = ew.convert(ctx.builder, x, ew.canonical(np.float64))
-    total = reduce.sum(ctx.builder, wide, axes)
-    count = np.prod([shape_of(x)[d] for d in axes], dtype=np.float64)
-    mean = ew.divide(ctx.builder, total, like(total, count))
-    return ew.convert(ctx.builder, mean, ctx.dtype)
+    axes = axes_of(ctx.op.axis, x.ndim)
+    wide = x.astype(ew.canonical(np.float64))
+    total = reduce.sum(wide, axes)
+    count = np.prod([x.shape[d] for d in axes], dtype=np.float64)
+    mean = total / count
+    return mean.astype(ctx.dtype)
 
 
 @lowers(Argmax)
 def lower_argmax(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """The position of the first maximum."""
-    return reduce.argmax(ctx.builder, x, axes_of(ctx.op.axis, len(shape_of(x))))
+    return reduce.argmax(x, axes_of(ctx.op.axis, x.ndim))
 
 
 @lowers(MaxAndArgmax)
 def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
     """The maximum and its first position."""
-    axes = axes_of(ctx.op.axis, len(shape_of(x)))
-    return [reduce.max(ctx.builder, x, axes), reduce.argmax(ctx.builder, x, axes)]
+    axes = axes_of(ctx.op.axis, x.ndim)
+    return [reduce.max(x, axes), reduce.argmax(x, axes)]

@@ -8,6 +8,7 @@ which is where NumPy computes as well.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,17 +21,7 @@ from aesara.tensor.xlogx import XlogX, XlogY0
 from jaxprgen.emit import division
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import transcendental as special
-from jaxprgen.emit.values import (
-    BOOL,
-    Dtype,
-    Value,
-    broadcast_shapes,
-    broadcast_to,
-    dtype_of,
-    like,
-    shape_of,
-)
-from jaxprgen.ir import Builder
+from jaxprgen.emit.values import BOOL, Dtype, Value, broadcast_to, common_shape
 from jaxprgen.special import (
     bessel,
     bessel_01,
@@ -61,23 +52,23 @@ def _working(declared: Dtype, *operands: Dtype) -> Dtype:
     return declared
 
 
-def _operands(b: Builder, dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
+def _operands(dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
     """The dtype to compute in, and the operands in it."""
-    found = [dtype_of(x) for x in xs]
+    found = [x.dtype for x in xs]
     for own in found:
         if own is not dtype and own != dtype:
             working = _working(dtype, *found)
-            return working, [ew.convert(b, x, working) for x in xs]
+            return working, [x.astype(working) for x in xs]
     return dtype, xs
 
 
-def in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
+def in_output_dtype(emit: Callable[..., Any]) -> ScalarRule:
     """Convert the operands to the declared dtype, then compute."""
 
-    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working, operands = _operands(b, dtype, xs)
-        y = emit(b, *operands)
-        return y if working == dtype else ew.convert(b, y, dtype)
+    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working, operands = _operands(dtype, xs)
+        y = emit(*operands)
+        return y if working == dtype else y.astype(dtype)
 
     return rule
 
@@ -85,32 +76,32 @@ def in_output_dtype(emit: Callable[..., Value]) -> ScalarRule:
 def _folded(emit: Callable[..., Value]) -> ScalarRule:
     """Any number of operands, combined from the left in the declared dtype."""
 
-    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working, (first, *others) = _operands(b, dtype, xs)
+    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working, (first, *others) = _operands(dtype, xs)
         for x in others:
-            first = emit(b, first, x)
-        return first if working == dtype else ew.convert(b, first, dtype)
+            first = emit(first, x)
+        return first if working == dtype else first.astype(dtype)
 
     return rule
 
 
-_multiplied = _folded(ew.multiply)
+_multiplied = _folded(operator.mul)
 
 
-def _product(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
+def _product(dtype: Dtype, op: Any, *xs: Value) -> Value:
     """Of three integers or more Aesara makes the float only in the end, and so no negative zero."""
-    y = _multiplied(b, dtype, op, *xs)
-    if len(xs) < 3 or dtype.kind != "f" or any(dtype_of(x).kind in "fc" for x in xs):
+    y = _multiplied(dtype, op, *xs)
+    if len(xs) < 3 or dtype.kind != "f" or any(x.dtype.kind in "fc" for x in xs):
         return y
-    return ew.where(b, ew.equal(b, y, like(y, 0)), like(y, 0), y)
+    return ew.where(ew.equal(y, 0), 0, y)
 
 
 def _whole(emit: Callable[..., Value]) -> ScalarRule:
     """In the declared dtype, but booleans as small integers."""
 
-    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working = _working(np.dtype(np.int8) if dtype == BOOL else dtype, *map(dtype_of, xs))
-        return ew.convert(b, emit(b, *[ew.convert(b, x, working) for x in xs]), dtype)
+    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working = _working(np.dtype(np.int8) if dtype == BOOL else dtype, *(x.dtype for x in xs))
+        return emit(*[x.astype(working) for x in xs]).astype(dtype)
 
     return rule
 
@@ -118,104 +109,102 @@ def _whole(emit: Callable[..., Value]) -> ScalarRule:
 def _comparison(emit: Callable[..., Value]) -> ScalarRule:
     """In the operands' common dtype; where integers of either sign have none, still exactly."""
 
-    def rule(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
-        left, right = dtype_of(x), dtype_of(y)
+    def rule(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+        left, right = x.dtype, y.dtype
         if left == right:
-            return emit(b, x, y)
+            return emit(x, y)
         wide = np.result_type(left, right)
         common = ew.canonical(wide)
         if left.kind + right.kind in ("iu", "ui") and (wide.kind == "f" or common != wide):
-            return _compare_signs(b, emit, x, y)
-        return emit(b, ew.convert(b, x, common), ew.convert(b, y, common))
+            return _compare_signs(emit, x, y)
+        return emit(x.astype(common), y.astype(common))
 
     return rule
 
 
-def _compare_signs(b: Builder, emit: Callable[..., Value], x: Value, y: Value) -> Value:
+def _compare_signs(emit: Callable[..., Value], x: Value, y: Value) -> Value:
     """By sign where the signed operand is negative, else both as unsigned numbers."""
     minus, zero = np.asarray(-1, np.int8), np.asarray(0, np.int8)
-    x_is_signed = dtype_of(x).kind == "i"
+    x_is_signed = x.dtype.kind == "i"
     signed, unsigned = (x, y) if x_is_signed else (y, x)
-    by_sign = emit(b, minus, zero) if x_is_signed else emit(b, zero, minus)
-    wide = dtype_of(unsigned)
-    by_size = emit(b, ew.convert(b, x, wide), ew.convert(b, y, wide))
-    return ew.where(b, ew.less(b, signed, like(signed, 0)), by_sign, by_size)
+    by_sign = emit(minus, zero) if x_is_signed else emit(zero, minus)
+    wide = unsigned.dtype
+    by_size = emit(x.astype(wide), y.astype(wide))
+    return ew.where(signed < 0, by_sign, by_size)
 
 
-def _as_is(emit: Callable[..., Value]) -> ScalarRule:
+def _as_is(emit: Callable[..., Any]) -> ScalarRule:
     """In the operand's own dtype; the result converted to the declared one."""
 
-    def rule(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-        return ew.convert(b, emit(b, *xs), dtype)
+    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
+        return emit(*xs).astype(dtype)
 
     return rule
 
 
-def _second(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
-    return broadcast_to(b, y, broadcast_shapes(shape_of(x), shape_of(y)))
+def _second(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    return broadcast_to(y, common_shape(x, y))
 
 
-def _switch(b: Builder, dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
-    x, y = ew.convert(b, x, dtype), ew.convert(b, y, dtype)
-    return ew.where(b, ew.truth(b, condition), x, y)
+def _switch(dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
+    x, y = x.astype(dtype), y.astype(dtype)
+    return ew.where(ew.truth(condition), x, y)
 
 
-def _in_range(b: Builder, dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
+def _in_range(dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
     # Aesara asks what is outside, so that NaN is inside.
-    below = _comparison(ew.less_equal if op.openlow else ew.less)(b, BOOL, op, x, low)
-    above = _comparison(ew.greater_equal if op.openhi else ew.greater)(b, BOOL, op, x, high)
-    return ew.convert(b, ew.invert(b, ew.bitwise_or(b, below, above)), dtype)
+    below = _comparison(operator.le if op.openlow else operator.lt)(BOOL, op, x, low)
+    above = _comparison(operator.ge if op.openhi else operator.gt)(BOOL, op, x, high)
+    return (~(below | above)).astype(dtype)
 
 
-def _mean(b: Builder, dtype: Dtype, op: Any, *xs: Value) -> Value:
-    total = _folded(ew.add)(b, dtype, op, *xs)
-    return ew.divide(b, total, like(total, len(xs)))
+def _mean(dtype: Dtype, op: Any, *xs: Value) -> Value:
+    total = _folded(operator.add)(dtype, op, *xs)
+    return total / len(xs)
 
 
-def _mul_without_zeros(b: Builder, x: Value, y: Value) -> Value:
-    zero = like(x, 0)
-    product = ew.where(b, ew.equal(b, y, zero), x, ew.multiply(b, x, y))
-    return ew.where(b, ew.equal(b, x, zero), y, product)
+def _mul_without_zeros(x: Value, y: Value) -> Value:
+    zero = x.like(0)
+    product = ew.where(ew.equal(y, zero), x, x * y)
+    return ew.where(ew.equal(x, zero), y, product)
 
 
-def _angle(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
-    wide = np.result_type(dtype, np.complex64) if dtype_of(x).kind == "c" else dtype
-    return special.angle(b, ew.convert(b, x, wide))
+def _angle(dtype: Dtype, op: Any, x: Value) -> Value:
+    wide = np.result_type(dtype, np.complex64) if x.dtype.kind == "c" else dtype
+    return special.angle(x.astype(wide))
 
 
-def _xlogy0(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+def _xlogy0(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
     """The logarithm of a real number is real, NaN if need be, also as a factor of a complex one."""
-    real = dtype.kind == "c" and dtype_of(y).kind != "c"
-    return special.xlogy(
-        b, ew.convert(b, x, dtype), ew.convert(b, y, _part(dtype) if real else dtype)
-    )
+    real = dtype.kind == "c" and y.dtype.kind != "c"
+    return special.xlogy(x.astype(dtype), y.astype(_part(dtype) if real else dtype))
 
 
 def _part(dtype: Dtype) -> Dtype:
     return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
 
 
-def _complex(b: Builder, dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+def _complex(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
     part = _part(dtype)
-    return ew.complex_(b, ew.convert(b, x, part), ew.convert(b, y, part))
+    return ew.complex_(x.astype(part), y.astype(part))
 
 
-def _complex_from_polar(b: Builder, dtype: Dtype, op: Any, r: Value, theta: Value) -> Value:
+def _complex_from_polar(dtype: Dtype, op: Any, r: Value, theta: Value) -> Value:
     part = _part(dtype)
-    r, theta = ew.convert(b, r, part), ew.convert(b, theta, part)
-    x, y = ew.multiply(b, r, ew.cos(b, theta)), ew.multiply(b, r, ew.sin(b, theta))
-    return ew.complex_(b, x, y)
+    r, theta = r.astype(part), theta.astype(part)
+    x, y = r * ew.cos(theta), r * ew.sin(theta)
+    return ew.complex_(x, y)
 
 
 def _times(factor: float) -> Callable[..., Value]:
-    return lambda b, x: special.scaled(b, x, factor)
+    return lambda x: x * factor
 
 
-def _cast(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
-    return ew.convert(b, x, dtype)
+def _cast(dtype: Dtype, op: Any, x: Value) -> Value:
+    return x.astype(dtype)
 
 
-def _identity(b: Builder, dtype: Dtype, op: Any, x: Value) -> Value:
+def _identity(dtype: Dtype, op: Any, x: Value) -> Value:
     return x
 
 
@@ -254,7 +243,7 @@ RULES: dict[type, ScalarRule] = {
             aes.Deg2Rad: _times(math.pi / 180),
             aes.Rad2Deg: _times(180 / math.pi),
             aes.Reciprocal: division.reciprocal,
-            aes.Neg: ew.negative,
+            aes.Neg: operator.neg,
             aes.Sgn: ew.sign,
             aes.Ceil: ew.ceil,
             aes.Floor: ew.floor,
@@ -262,11 +251,11 @@ RULES: dict[type, ScalarRule] = {
             aes.RoundHalfToEven: ew.round_half_to_even,
             aes.RoundHalfAwayFromZero: ew.round_half_away_from_zero,
             aes.Conj: ew.conjugate,
-            aes.Sub: ew.subtract,
+            aes.Sub: operator.sub,
             aes.TrueDivide: division.divide,
             aes.Pow: division.power,
             aes.Clip: ew.clip,
-            aes.Invert: ew.invert,
+            aes.Invert: operator.invert,
             aem.Erf: special.erf,
             aem.Erfc: special.erfc,
             aem.Erfinv: error_functions.erfinv,
@@ -297,28 +286,28 @@ RULES: dict[type, ScalarRule] = {
             aem.BetaIncDer: incomplete_beta.betainc_der,
             aem.Hyp2F1: hyper.hyp2f1,
             aem.Hyp2F1Der: hyper.hyp2f1_der,
-            XlogX: lambda b, x: special.xlogy(b, x, x),
+            XlogX: lambda x: special.xlogy(x, x),
         }.items()
     },
     **{
         op_type: _folded(emit)
         for op_type, emit in {
-            aes.Add: ew.add,
+            aes.Add: operator.add,
             aes.ScalarMaximum: ew.maximum,
             aes.ScalarMinimum: ew.minimum,
-            aes.OR: ew.bitwise_or,
-            aes.XOR: ew.bitwise_xor,
-            aes.AND: ew.bitwise_and,
+            aes.OR: operator.or_,
+            aes.XOR: operator.xor,
+            aes.AND: operator.and_,
             MulWithoutZeros: _mul_without_zeros,
         }.items()
     },
     **{
         op_type: _comparison(emit)
         for op_type, emit in {
-            aes.LT: ew.less,
-            aes.GT: ew.greater,
-            aes.LE: ew.less_equal,
-            aes.GE: ew.greater_equal,
+            aes.LT: operator.lt,
+            aes.GT: operator.gt,
+            aes.LE: operator.le,
+            aes.GE: operator.ge,
             aes.EQ: ew.equal,
             aes.NEQ: ew.not_equal,
         }.items()
@@ -326,7 +315,7 @@ RULES: dict[type, ScalarRule] = {
     **{
         op_type: _as_is(emit)
         for op_type, emit in {
-            aes.Abs: ew.absolute,
+            aes.Abs: abs,
             aes.IsNan: ew.isnan,
             aes.IsInf: ew.isinf,
             aes.Real: ew.real,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import BOOL, Dtype, Value, dtype_of, like, shape_of
+from jaxprgen.emit.values import BOOL, Dtype, Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers_selected
@@ -36,7 +37,7 @@ def lower_identity(ctx: RuleContext, x: Selected) -> Selected:
 @lowers_selected(Elemwise)
 def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[Selected]:
     """A scalar Op on what is selected by one mask, and on what is one for all of it."""
-    arrays, first = sel.alike(ctx.builder, xs)
+    arrays, first = sel.alike(xs)
     results: Any = lower_elemwise(ctx, *arrays)
     results = list(results) if type(results) in (list, tuple) else [results]
     return [first._replace(values=x) for x in results]
@@ -45,31 +46,31 @@ def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[
 @lowers_selected(DimShuffle)
 def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
     """Other axes dropped, all permuted, new ones inserted."""
-    b, order = ctx.builder, list(ctx.op.new_order)
+    order = list(ctx.op.new_order)
     if x.axis not in order:
         raise x.refuse()
     kept = [d for d in order if d != "x"]
     full = x.full_axes(kept)
-    dropped = [d for d in range(len(shape_of(x.values))) if d not in full]
+    dropped = [d for d in range(x.values.ndim) if d not in full]
     ranks = {d: i for i, d in enumerate(sorted(full))}
-    values = sh.transpose(b, sh.squeeze(b, x.values, dropped), [ranks[d] for d in full])
-    axis, extra = order.index(x.axis), len(shape_of(x.mask)) - 1
+    values = sh.transpose(sh.squeeze(x.values, dropped), [ranks[d] for d in full])
+    axis, extra = order.index(x.axis), x.mask.ndim - 1
     new = [i if i < axis else i + extra for i, d in enumerate(order) if d == "x"]
-    return x._replace(values=sh.expand_dims(b, values, new), axis=axis)
+    return x._replace(values=sh.expand_dims(values, new), axis=axis)
 
 
 @lowers_selected(Shape)
 def lower_shape_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """The sizes, of which one is counted."""
-    return sel.shape(ctx.builder, x)
+    return sel.shape(x)
 
 
 @lowers_selected(Shape_i)
 def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """One size, which may be the one that is counted."""
     if ctx.op.i == x.axis:
-        return sel.count(ctx.builder, x.mask)
-    return np.asarray(shape_of(x.values)[x.full_axes([ctx.op.i])[0]], np.int64)
+        return sel.count(x.mask)
+    return Value(np.asarray(x.values.shape[x.full_axes([ctx.op.i])[0]], np.int64))
 
 
 # --- Reductions ---------------------------------------------------------------------------
@@ -103,46 +104,46 @@ _NEUTRAL: dict[type, Any] = {
 @lowers_selected(CAReduce)
 def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Selected:
     """A reduction that leaves out what is not selected."""
-    b, kind = ctx.builder, type(ctx.op.scalar_op)
+    kind = type(ctx.op.scalar_op)
     axes = axes_of(ctx.op.axis, x.rank)
     full = tuple(x.full_axes(axes))
     if x.axis not in axes:
         axis = x.axis - sum(d < x.axis for d in axes)
         return x._replace(values=reduce_by(ctx, x.values, full), axis=axis)
-    dtype = dtype_of(x.values)
+    dtype = x.values.dtype
     if kind in (aes.ScalarMaximum, aes.ScalarMinimum):
         if dtype.kind == "c":
             raise x.refuse()
         _require_some(ctx, x)
-    return reduce_by(ctx, sel.filled(b, x, _NEUTRAL[kind](dtype)), full)
+    return reduce_by(ctx, sel.filled(x, _NEUTRAL[kind](dtype)), full)
 
 
 @lowers_selected(Mean)
 def lower_mean_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """The mean in float64, as `Mean.perform` takes it."""
-    b, axes = ctx.builder, axes_of(ctx.op.axis, x.rank)
+    axes = axes_of(ctx.op.axis, x.rank)
     if x.axis not in axes:
         raise x.refuse()
-    wide = x._replace(values=ew.convert(b, x.values, ew.canonical(np.float64)))
-    total = reduce.sum(b, sel.filled(b, wide, np.asarray(0)), x.full_axes(axes))
-    others = np.prod([shape_of(x.values)[d] for d in x.full_axes([d for d in axes if d != x.axis])])
-    number = ew.convert(b, sel.count(b, x.mask), dtype_of(total))
-    mean = ew.divide(b, total, ew.multiply(b, number, like(total, others)))
-    return ew.convert(b, mean, ctx.dtype)
+    wide = x._replace(values=x.values.astype(ew.canonical(np.float64)))
+    total = reduce.sum(sel.filled(wide, np.asarray(0)), x.full_axes(axes))
+    others = math.prod([x.values.shape[d] for d in x.full_axes([d for d in axes if d != x.axis])])
+    number = sel.count(x.mask).astype(total.dtype)
+    mean = total / (number * others)
+    return mean.astype(ctx.dtype)
 
 
 @lowers_selected(MaxAndArgmax)
 def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> list[Value]:
     """The maximum and its position among what is selected."""
-    b, axes = ctx.builder, axes_of(ctx.op.axis, x.rank)
-    if x.axis not in axes or dtype_of(x.values).kind == "c":
+    axes = axes_of(ctx.op.axis, x.rank)
+    if x.axis not in axes or x.values.dtype.kind == "c":
         raise x.refuse()
     _require_some(ctx, x)
-    values = sel.filled(b, x, _lowest(dtype_of(x.values)))
+    values = sel.filled(x, _lowest(x.values.dtype))
     full = x.full_axes(axes)
     # If what is not selected is as large, all that is selected is equal: the first is the one.
-    where = sel.position(b, x, axes, reduce.argmax(b, values, full))
-    return [reduce.max(b, values, full), where]
+    where = sel.position(x, axes, reduce.argmax(values, full))
+    return [reduce.max(values, full), where]
 
 
 @lowers_selected(Argmax)
@@ -152,10 +153,10 @@ def lower_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> Value:
 
 
 def _require_some(ctx: RuleContext, x: Selected) -> None:
-    if not np.prod(shape_of(x.mask)):
+    if not np.prod(x.mask.shape):
         raise ShapeMismatchError("The extremum of no elements: the mask has none.")
     ctx.require(
-        lambda b: reduce.bitwise_or(b, x.mask, range(len(shape_of(x.mask)))),
+        lambda: reduce.bitwise_or(x.mask, range(x.mask.ndim)),
         ShapeMismatchError,
         f"{ctx.op} takes the extremum of what a mask selects, and it selects nothing. Aesara "
         "raises ValueError there; the emitted program gives the neutral element",

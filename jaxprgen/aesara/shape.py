@@ -8,7 +8,7 @@ from aesara.tensor.extra_ops import BroadcastTo
 from aesara.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape, Unbroadcast
 
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.values import Array, Value, broadcast_to, shape_of
+from jaxprgen.emit.values import Array, Value, broadcast_to
 from jaxprgen.errors import FailedAssertionError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -17,32 +17,32 @@ from jaxprgen.lowering.registry import lowers
 @lowers(DimShuffle, folds=False)
 def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
     """Drop axes of size one, permute the others, insert new ones."""
-    b, op = ctx.builder, ctx.op
-    dropped = [d for d in range(len(shape_of(x))) if d not in op.shuffle]
+    op = ctx.op
+    dropped = [d for d in range(x.ndim) if d not in op.shuffle]
     ranks = {d: i for i, d in enumerate(sorted(op.shuffle))}
-    x = sh.transpose(b, sh.squeeze(b, x, dropped), [ranks[d] for d in op.shuffle])
-    return sh.expand_dims(b, x, op.augment)
+    x = sh.transpose(sh.squeeze(x, dropped), [ranks[d] for d in op.shuffle])
+    return sh.expand_dims(x, op.augment)
 
 
 @lowers(Shape, folds=False, shape_only=(0,))
 def lower_shape(ctx: RuleContext, x: Value) -> Array:
     """The shape, which is always known."""
-    return np.asarray(shape_of(x), np.int64)
+    return np.asarray(x.shape, np.int64)
 
 
 @lowers(Shape_i, folds=False, shape_only=(0,))
 def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
     """One size, which is always known."""
-    return np.asarray(shape_of(x)[ctx.op.i], np.int64)
+    return np.asarray(x.shape[ctx.op.i], np.int64)
 
 
 @lowers(SpecifyShape, static=lambda node: range(1, len(node.inputs)))
 def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
     """The value itself, if its shape is the asserted one."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
-    if any(n is not None and n != m for n, m in zip(expected, shape_of(x), strict=True)):
+    if any(n is not None and n != m for n, m in zip(expected, x.shape, strict=True)):
         wanted = str(tuple(expected)).replace("None", "any")
-        raise FailedAssertionError(f"SpecifyShape: Got shape {shape_of(x)}, expected {wanted}.")
+        raise FailedAssertionError(f"SpecifyShape: Got shape {x.shape}, expected {wanted}.")
     return x
 
 
@@ -59,10 +59,10 @@ def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     if len(sizes) != ctx.op.ndim:
         length = f"incorrect length: {len(sizes)}, should be {ctx.op.ndim}"
         raise ShapeMismatchError(f"Shape argument to Reshape has {length}.")
-    return sh.reshape(ctx.builder, x, sizes)
+    return sh.reshape(x, sizes)
 
 
 @lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_broadcast_to(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """The value repeated to a shape that is known while emitting."""
-    return broadcast_to(ctx.builder, x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))
+    return broadcast_to(x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))

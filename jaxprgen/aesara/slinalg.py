@@ -23,7 +23,7 @@ from jaxprgen.emit import decompositions, matrix, reduce
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import reshape, transpose
-from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import LinearAlgebraError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -34,11 +34,10 @@ lower_function(matrix.expm, Expm)
 @lowers(Cholesky)
 def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     """The triangular factor; NaN where Aesara raises, or, as ``on_error`` says, gives NaN."""
-    b = ctx.builder
-    factor = decompositions.cholesky(b, *inexact(b, x), lower=bool(ctx.op.lower))
+    factor = decompositions.cholesky(*inexact(x), lower=bool(ctx.op.lower))
     if ctx.op.on_error == "raise":
         ctx.require(
-            lambda b: ew.invert(b, reduce.bitwise_or(b, ew.isnan(b, factor), (0, 1))),
+            lambda: ~reduce.bitwise_or(ew.isnan(factor), (0, 1)),
             LinearAlgebraError,
             f"{ctx.op} of a matrix that is not positive definite. Aesara raises LinAlgError "
             "there; the emitted program gives NaN",
@@ -49,19 +48,17 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
 @lowers(CholeskySolve)
 def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Value]:
     """A solution by a Cholesky factor."""
-    b = ctx.builder
-    return declared(ctx, matrix.solve_cholesky(b, *inexact(b, factor, y), lower=bool(ctx.op.lower)))
+    return declared(ctx, matrix.solve_cholesky(*inexact(factor, y), lower=bool(ctx.op.lower)))
 
 
 @lowers(SolveTriangular)
 def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """A solution by one triangle."""
-    b, op = ctx.builder, ctx.op
-    a, y = inexact(b, a, y)
+    op = ctx.op
+    a, y = inexact(a, y)
     if not op.unit_diagonal:
-        require_regular(ctx, lambda b: matrix.is_regular_triangle(b, a))
+        require_regular(ctx, lambda: matrix.is_regular_triangle(a))
     x = matrix.solve_triangular(
-        b,
         a,
         y,
         lower=bool(op.lower),
@@ -73,13 +70,13 @@ def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
 
 
 _SOLVERS = {
-    "gen": lambda b, a, y, lower: matrix.solve(b, a, y),
+    "gen": lambda a, y, lower: matrix.solve(a, y),
     "sym": matrix.solve_symmetric,
     "her": matrix.solve_hermitian,
     "pos": matrix.solve_positive,
 }
 _WHOLE = {
-    "gen": lambda b, a, lower: a,
+    "gen": lambda a, lower: a,
     "sym": decompositions.symmetric,
     "her": decompositions.hermitian,
 }
@@ -91,52 +88,49 @@ def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
 
     To SciPy, and so here, a vector beside a single number is a row, of as many equations.
     """
-    b, kind, lower = ctx.builder, ctx.op.assume_a, bool(ctx.op.lower)
-    shape = shape_of(y)
-    if shape_of(a) == (1, 1) and len(shape) == 1 and shape != (0,):
-        y = reshape(b, y, (1, -1))
-    a, y = inexact(b, a, y)
-    solution = _SOLVERS[kind](b, a, y, lower=lower)
+    kind, lower = ctx.op.assume_a, bool(ctx.op.lower)
+    shape = y.shape
+    if a.shape == (1, 1) and len(shape) == 1 and shape != (0,):
+        y = reshape(y, (1, -1))
+    a, y = inexact(a, y)
+    solution = _SOLVERS[kind](a, y, lower=lower)
     if kind != "pos":
-        require_regular(ctx, lambda b: matrix.is_regular(b, _WHOLE[kind](b, a, lower=lower)))
-    return declared(ctx, reshape(b, solution, shape))
+        require_regular(ctx, lambda: matrix.is_regular(_WHOLE[kind](a, lower=lower)))
+    return declared(ctx, reshape(solution, shape))
 
 
 @lowers(Eigvalsh)
 def lower_eigvalsh(ctx: RuleContext, a: Value, *metric: Value) -> list[Value]:
     """Eigenvalues of a Hermitian matrix, with respect to another if there is one."""
-    b, lower = ctx.builder, bool(ctx.op.lower)
+    lower = bool(ctx.op.lower)
     solve = decompositions.generalized_eigh if metric else decompositions.eigh
-    return declared(ctx, solve(b, *inexact(b, a, *metric), lower=lower)[0])
+    return declared(ctx, solve(*inexact(a, *metric), lower=lower)[0])
 
 
 @lowers(EigvalshGrad)
 def lower_eigvalsh_grad(ctx: RuleContext, a: Value, metric: Value, gw: Value) -> list[Value]:
     """The gradients of the triangles that `Eigvalsh` reads."""
-    b, lower = ctx.builder, bool(ctx.op.lower)
+    lower = bool(ctx.op.lower)
     a, metric, gw = reals(ctx, a, metric, gw)
-    w, v = decompositions.generalized_eigh(b, a, metric, lower=lower)
-    gradients = matrix.generalized_eigvalsh_cotangents(b, w, v, gw)
-    return declared(ctx, *(decompositions.onto_triangle(b, g, lower=lower) for g in gradients))
+    w, v = decompositions.generalized_eigh(a, metric, lower=lower)
+    gradients = matrix.generalized_eigvalsh_cotangents(w, v, gw)
+    return declared(ctx, *(decompositions.onto_triangle(g, lower=lower) for g in gradients))
 
 
 @lowers(ExpmGrad)
 def lower_expm_grad(ctx: RuleContext, a: Value, g: Value) -> list[Value]:
     """The gradient of `Expm`: its derivative at the transpose."""
-    b = ctx.builder
-    a, g = inexact(b, a, g)
-    return declared(ctx, matrix.expm_derivative(b, transpose(b, a, (1, 0)), g))
+    a, g = inexact(a, g)
+    return declared(ctx, matrix.expm_derivative(transpose(a, (1, 0)), g))
 
 
 @lowers(SolveContinuousLyapunov)
 def lower_continuous_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
     """``x`` of ``a x + x a^H = q``."""
-    b = ctx.builder
-    return declared(ctx, matrix.solve_continuous_lyapunov(b, *inexact(b, a, q)))
+    return declared(ctx, matrix.solve_continuous_lyapunov(*inexact(a, q)))
 
 
 @lowers(BilinearSolveDiscreteLyapunov)
 def lower_discrete_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
     """``x`` of ``x - a x a^H = q``."""
-    b = ctx.builder
-    return declared(ctx, matrix.solve_discrete_lyapunov(b, *inexact(b, a, q)))
+    return declared(ctx, matrix.solve_discrete_lyapunov(*inexact(a, q)))

@@ -8,7 +8,7 @@ from aesara.tensor.sort import ArgSortOp, SortOp, TopKOp
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import sort as so
 from jaxprgen.emit.shape import axis_of
-from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -16,20 +16,20 @@ from jaxprgen.lowering.registry import lowers
 @lowers(SortOp, static=(1,))
 def lower_sort(ctx: RuleContext, x: Value, _: Value) -> Value:
     """Sorted along an axis that is known while emitting."""
-    return so.sort(ctx.builder, x, axis_of(ctx.static_int(1), len(shape_of(x))))
+    return so.sort(x, axis_of(ctx.static_int(1), x.ndim))
 
 
 @lowers(ArgSortOp, static=(1,))
 def lower_argsort(ctx: RuleContext, x: Value, _: Value) -> Value:
     """The positions that sort; of equal elements the first comes first, whatever the ``kind``."""
-    return so.argsort(ctx.builder, x, axis_of(ctx.static_int(1), len(shape_of(x))))
+    return so.argsort(x, axis_of(ctx.static_int(1), x.ndim))
 
 
 @lowers(TopKOp, static=(1,))
 def lower_top_k(ctx: RuleContext, x: Value, _: Value) -> list[Value]:
     """As many elements as is known while emitting: in order, which Aesara leaves open."""
-    op, b = ctx.op, ctx.builder
-    axis = axis_of(op.axis, len(shape_of(x)))
-    values, positions = so.top_k(b, x, ctx.static_int(1), axis)
-    numbers = ew.convert(b, positions, ew.canonical(np.dtype(op.idx_dtype)))
+    op = ctx.op
+    axis = axis_of(op.axis, x.ndim)
+    values, positions = so.top_k(x, ctx.static_int(1), axis)
+    numbers = positions.astype(ew.canonical(np.dtype(op.idx_dtype)))
     return [*[values] * op.return_values, *[numbers] * op.return_indices]

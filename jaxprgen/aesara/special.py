@@ -10,21 +10,21 @@ from aesara.tensor.special import LogSoftmax, Softmax, SoftmaxGrad
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import softmax as sm
-from jaxprgen.emit.values import BOOL, Value, dtype_of, shape_of
+from jaxprgen.emit.values import BOOL, Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 
 def _axes(op: Any, x: Value) -> tuple[int, ...]:
-    rank = len(shape_of(x))
+    rank = x.ndim
     return tuple(range(rank)) if op.axis is None else (op.axis % rank,)
 
 
 def _in_floats(function: Callable[..., Value], ctx: RuleContext, x: Value) -> Value:
     """Of integers the result is declared as whole, and what is behind the point cut off."""
     working = ctx.dtype if ctx.dtype.kind in "fc" else ew.canonical(np.float64)
-    y = function(ctx.builder, ew.convert(ctx.builder, x, working), _axes(ctx.op, x))
-    return ew.convert(ctx.builder, y, ctx.dtype)
+    y = function(x.astype(working), _axes(ctx.op, x))
+    return y.astype(ctx.dtype)
 
 
 @lowers(Softmax)
@@ -42,8 +42,7 @@ def lower_log_softmax(ctx: RuleContext, x: Value) -> Value:
 @lowers(SoftmaxGrad)
 def lower_softmax_grad(ctx: RuleContext, cotangent: Value, y: Value) -> Value:
     """What `aesara.grad` makes of a softmax."""
-    b = ctx.builder
-    working = np.result_type(dtype_of(cotangent), dtype_of(y))
+    working = np.result_type(cotangent.dtype, y.dtype)
     working = ew.canonical(np.int64) if working == BOOL else working  # As sums of booleans are.
-    cotangent, y = ew.convert(b, cotangent, working), ew.convert(b, y, working)
-    return ew.convert(b, sm.softmax_vjp(b, cotangent, y, _axes(ctx.op, y)), ctx.dtype)
+    cotangent, y = cotangent.astype(working), y.astype(working)
+    return sm.softmax_vjp(cotangent, y, _axes(ctx.op, y)).astype(ctx.dtype)

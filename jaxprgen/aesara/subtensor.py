@@ -11,14 +11,12 @@ from aesara.graph.type import Type
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 from aesara.tensor.type_other import MakeSlice
 
-from jaxprgen._jax import Var
 from jaxprgen.aesara.linear import linear_form
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import reduce
-from jaxprgen.emit.values import Broadcast, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import IndexOutOfBoundsError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -70,22 +68,22 @@ def _length(node: Apply, entry: slice) -> int:
 def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     """``x[index]``. Slices are known while emitting, integers need not be."""
     index = index_of(ctx, scalars, first=1)
-    check_bounds(ctx, shape_of(x), enumerate(index))
-    return ix.take(ctx.builder, x, index)
+    check_bounds(ctx, x.shape, enumerate(index))
+    return ix.take(x, index)
 
 
 @lowers(IncSubtensor, static=_bounds)
 def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
     """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here."""
     index = index_of(ctx, scalars, first=2)
-    check_bounds(ctx, shape_of(x), enumerate(index))
-    b, add = ctx.builder, not ctx.op.set_instead_of_inc
-    if add and not np.can_cast(dtype_of(y), ctx.dtype, "same_kind"):
+    check_bounds(ctx, x.shape, enumerate(index))
+    add = not ctx.op.set_instead_of_inc
+    if add and not np.can_cast(y.dtype, ctx.dtype, "same_kind"):
         # Whole numbers are increased by a fraction before that is cut off.
-        wide = ew.canonical(np.result_type(dtype_of(y), ctx.dtype))
-        block = ew.convert(b, ix.take(b, x, index), wide)
-        y, add = ew.add(b, block, ew.convert(b, y, wide)), False
-    return ix.put(b, x, ew.convert(b, y, ctx.dtype), index, add=add)
+        wide = ew.canonical(np.result_type(y.dtype, ctx.dtype))
+        block = ix.take(x, index).astype(wide)
+        y, add = block + y.astype(wide), False
+    return ix.put(x, y.astype(ctx.dtype), index, add=add)
 
 
 @lowers(MakeSlice, static=(0, 1, 2))
@@ -112,11 +110,11 @@ def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.
         if not length:
             return slice(*map(bound, _parts(entry)))
         start, stop = scalar(entry.start), scalar(entry.stop)
-        return ix.Window(start, length) if isinstance(start, Var) else slice(start, stop)
+        return ix.Window(start, length) if isinstance(start, Value) else slice(start, stop)
 
     def scalar(part: _Input) -> Any:
         value = scalars[part.position - first]
-        return value if isinstance(value, Var) else int(known(value))  # type: ignore[arg-type]
+        return value if value.static is None else int(value.static)
 
     return [fill(entry) for entry in _template(ctx.node)]
 
@@ -126,15 +124,15 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
     for axis, i in index:
         if isinstance(i, ix.Window):
             ctx.require(
-                lambda b, i=i, n=shape[axis]: ix.window_fits(b, i, n),
+                lambda i=i, n=shape[axis]: ix.window_fits(i, n),
                 IndexOutOfBoundsError,
                 f"{ctx.op} reads or writes {i.length} elements together, of which some are out of "
                 f"bounds for axis {axis} of size {shape[axis]}. Aesara takes fewer there; the "
                 "emitted program takes the nearest that stand together",
             )
-        elif isinstance(i, (Var, Broadcast)) and known(i) is None:
+        elif isinstance(i, Value) and i.static is None:
             ctx.require(
-                lambda b, i=i, n=shape[axis]: _all_in_bounds(b, i, n),
+                lambda i=i, n=shape[axis]: _all_in_bounds(i, n),
                 IndexOutOfBoundsError,
                 f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "
                 f"size {shape[axis]}. Aesara raises IndexError there; the emitted program uses "
@@ -142,6 +140,6 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
             )
 
 
-def _all_in_bounds(b: Builder, index: Value, size: int) -> Value:
-    inside = ix.in_bounds(b, index, size)
-    return reduce.bitwise_and(b, inside, range(len(shape_of(inside))))
+def _all_in_bounds(index: Value, size: int) -> Value:
+    inside = ix.in_bounds(index, size)
+    return reduce.bitwise_and(inside, range(inside.ndim))

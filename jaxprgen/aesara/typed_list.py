@@ -22,9 +22,8 @@ from aesara.typed_list.basic import (
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
-from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
+from jaxprgen.emit.values import BOOL, Array, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -86,24 +85,22 @@ def lower_length(ctx: RuleContext, items: list[Any]) -> Array:
 def _known(item: Any) -> Any:
     """An item as NumPy has it, or None."""
     if not isinstance(item, list):
-        return known(item)
+        return item.static
     found = [_known(each) for each in item]  # pyright: ignore[reportUnknownVariableType]
     return None if any(each is None for each in found) else found
 
 
-def _equal(b: Builder, x: Any, y: Any) -> Value:
+def _equal(x: Any, y: Any) -> Value:
     """Whether two items are equal, NaN equal to NaN, as a boolean scalar."""
     if isinstance(x, list):
-        pairs = [_equal(b, *pair) for pair in zip(x, y, strict=False)]
-        return functools.reduce(
-            lambda p, q: ew.bitwise_and(b, p, q), pairs, np.asarray(len(x) == len(y))
-        )
-    if shape_of(x) != shape_of(y):
-        return np.asarray(False)
-    same = ew.equal(b, x, y)
-    if dtype_of(x).kind in "fc":
-        same = ew.bitwise_or(b, same, ew.bitwise_and(b, ew.isnan(b, x), ew.isnan(b, y)))
-    return reduce.bitwise_and(b, same, range(len(shape_of(x))))
+        pairs = [_equal(*pair) for pair in zip(x, y, strict=False)]
+        return functools.reduce(lambda p, q: p & q, pairs, full((), len(x) == len(y), BOOL))
+    if x.shape != y.shape:
+        return full((), False, BOOL)
+    same = ew.equal(x, y)
+    if x.dtype.kind in "fc":
+        same = same | ew.isnan(x) & ew.isnan(y)
+    return reduce.bitwise_and(same, range(x.ndim))
 
 
 @lowers(Remove, folds=False, decides=(0, 1))
@@ -130,21 +127,20 @@ def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any
 @lowers(Count, folds=False)
 def lower_count(ctx: RuleContext, items: list[Any], item: Any) -> Any:
     """How many items are equal to one, as a float."""
-    both, b = _known([items, item]), ctx.builder
+    both = _known([items, item])
     if both:
         return ctx.evaluate(*both)
-    ones = [ew.convert(b, _equal(b, each, item), ctx.dtype) for each in items]
-    return functools.reduce(lambda p, q: ew.add(b, p, q), ones, np.asarray(0, ctx.dtype))
+    ones = [_equal(each, item).astype(ctx.dtype) for each in items]
+    return functools.reduce(lambda p, q: p + q, ones, full((), 0, ctx.dtype))
 
 
 @lowers(Index, folds=False)
 def lower_index(ctx: RuleContext, items: list[Any], item: Any) -> Any:
     """The position of the first item that is equal to one, as a float; NaN if there is none."""
-    both, b = _known([items, item]), ctx.builder
+    both = _known([items, item])
     if both:
         return ctx.evaluate(*both)
-    found: Value = np.asarray(np.nan, ctx.dtype)
+    found = full((), np.nan, ctx.dtype)
     for position in reversed(range(len(items))):
-        here = np.asarray(position, ctx.dtype)
-        found = ew.where(b, _equal(b, items[position], item), here, found)
+        found = ew.where(_equal(items[position], item), position, found)
     return found

@@ -8,36 +8,36 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Var
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, atoms
-from jaxprgen.ir import Builder
+from jaxprgen.ir import current_builder
 
 
 def call_back(
-    b: Builder,
     function: Callable[..., Sequence[Array]],
     types: Sequence[tuple[Shape, Dtype]],
     operands: Sequence[Value],
-) -> list[Var]:
+) -> list[Value]:
     """The results of a pure Python function of arrays, as `jax.pure_callback` gets them.
 
     ``types`` are the results' shapes and dtypes as JAX computes them. Under ``vmap`` it is
     called once per element.
     """
+    b = current_builder()
     avals = [b.array_type(shape, dtype) for shape, dtype in types]
     params = _jax.callback_params(function, len(operands), avals)
-    return b.bind_multiple(_jax.pure_callback_p, atoms(b, operands), params)
+    return [Value(v) for v in b.bind_multiple(_jax.pure_callback_p, atoms(operands), params)]
 
 
-def call_for_effect(b: Builder, function: Callable[..., Any], *operands: Value) -> None:
+def call_for_effect(function: Callable[..., Any], *operands: Value) -> None:
     """Call a function with NumPy arrays, for what it does, in the order of the program.
 
     What `jax.debug.callback` makes: `jax.vmap` calls it for every element, differentiation once,
     and `jax.effects_barrier` waits for it. It returns nothing.
     """
+    b = current_builder()
 
     def on_arrays(*arrays: Any) -> None:
         function(*map(np.asarray, arrays))
 
     params = _jax.debug_callback_params(on_arrays)
-    b.bind_multiple(_jax.debug_callback_p, atoms(b, operands), params)
+    b.bind_multiple(_jax.debug_callback_p, atoms(operands), params)

@@ -12,46 +12,41 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
-from jaxprgen.emit.values import (
-    INT32,
-    INT64,
-    Value,
-    atom,
-    atoms,
-    known,
-    like,
-    shape_of,
-    splat,
-    value_of,
-)
+from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, current_builder
 
 
 def while_loop(
-    b: Builder,
     condition: Callable[..., Value],
     body: Callable[..., Sequence[Value]],
     carries: Sequence[Value],
 ) -> list[Value]:
-    """Repeat ``body(builder, *carries)`` while ``condition(builder, *carries)`` holds.
+    """Repeat ``body(*carries)`` while ``condition(*carries)`` holds.
 
-    Both emit into a builder of their own, which they are given. The condition is a boolean
-    scalar; the body returns values of the carries' types.
+    Each emits into a builder of its own. The condition is a boolean scalar; the body returns
+    values of the carries' types.
     """
-    operands = b.vary_alike(atoms(b, carries))
+    b = current_builder()
+    operands = b.vary_alike(atoms(carries))
     types = [x.aval for x in operands]
-    test, step = b.nested(types), b.nested(types)
-    condition_jaxpr = test.build([atom(test, condition(test, *test.inputs))], name="condition")
-    body_jaxpr = step.build(atoms(step, body(step, *step.inputs)), name="body")
-    return list(lax.while_loop(b, condition_jaxpr, body_jaxpr, operands))
+    with b.nested(types) as inner:
+        condition_jaxpr = inner.build([condition(*_values(inner)).atom()], name="condition")
+    with b.nested(types) as inner:
+        body_jaxpr = inner.build(atoms(body(*_values(inner))), name="body")
+    return lax.while_loop(condition_jaxpr, body_jaxpr, operands)
+
+
+def _values(b: Builder) -> list[Value]:
+    """The arguments of the program that a builder makes."""
+    return [Value(v) for v in b.inputs]
 
 
 Step = Callable[..., tuple[Sequence[Value], Sequence[Value], Value | None]]
-"""``step(builder, *constants, *carries, *slices)`` emits into a builder of its own, which it is
-given, and returns carries of the types they had, results, and whether this is the last step."""
+"""``step(*constants, *carries, *slices)`` emits into a builder of its own, and returns carries of
+the types they had, results, and whether this is the last step."""
 
 
 class Ended(NamedTuple):
@@ -95,15 +90,14 @@ class _Inside(NamedTuple):
     results: list[Atom]
     carried: dict[Var, Atom]
 
-    def ends(self, out: Sequence[Atom]) -> list[Value]:
-        """Every carry after the loop, of those that change."""
-        found = {**self.carried, **dict(zip(self.moving, out, strict=False))}
-        return [value_of(x) for x in found.values()]
+    def ends(self, out: Sequence[Value]) -> list[Value]:
+        """Every carry after the loop, from the values of those that change."""
+        found = {v: value_of(x) for v, x in self.carried.items()}
+        return [*{**found, **dict(zip(self.moving, out, strict=False))}.values()]
 
 
 def _settle(
-    b: Builder,
-    inner: Builder,
+    outer: Builder,
     fixed: dict[Var, Atom],
     carried: dict[Var, Atom],
     arrays: dict[Var, Atom],
@@ -114,16 +108,17 @@ def _settle(
     That is ``fixed``, and carries that it passes on. It reads rows of ``arrays``; ``outs`` are
     the carries behind it, then its results.
     """
+    inner = current_builder()
     same = {**_repeated(fixed), **_repeated(arrays)}
     inner.merge(same)
     outs = [same.get(x, x) if type(x) is Var else x for x in outs]
     after, results = outs[: len(carried)], outs[len(carried) :]
     changed = {v: x for v, x in zip(carried, after, strict=True) if v is not x}
     fixed |= {v: x for v, x in carried.items() if v not in changed}
-    inner.hoist(b, fixed)
+    inner.hoist(outer, fixed)
     read = inner.reads([*changed.values(), *results])
     constants = [v for v in fixed if v in read]
-    b.inlined += inner.inlined
+    outer.inlined += inner.inlined
     return _Inside(
         constants,
         [fixed[v] for v in constants],
@@ -143,7 +138,6 @@ def _repeated(given: dict[Var, Atom]) -> dict[Any, Any]:
 
 
 def scan(
-    b: Builder,
     step: Step,
     constants: Sequence[Value],
     carries: Sequence[Value],
@@ -155,34 +149,39 @@ def scan(
     What does not change from step to step is computed once, before. What of all this is not used
     is no part of the program in the end.
     """
-    operands = b.vary_alike(atoms(b, [*constants, *carries, *arrays]))
+    b = current_builder()
+    operands = b.vary_alike(atoms([*constants, *carries, *arrays]))
     count, first = len(constants), len(constants) + len(carries)
     types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
-    inner = b.nested(types)
-    given = inner.inputs
-    after, results, _ = step(inner, *given)
-    outs = _varying(inner, [*after, *results], given)
+    with b.nested(types) as inner:
+        given = inner.inputs
+        after, results, _ = step(*_values(inner))
+        outs = _varying([*after, *results], given)
     results = outs[len(carries) :]
-    blank = _blanks(b, results, operands)
+    blank = _blanks(results, operands)
     carried = dict(zip(given[count:first], operands[count:first], strict=True))
     carried.update((inner.add_input(x.aval), x) for x in blank)
     fixed = dict(zip(given[:count], operands, strict=False))
     rows = dict(zip(given[first:], operands[first:], strict=True))
-    inside = _settle(b, inner, fixed, carried, rows, [*outs, *results])
+    with inner:
+        inside = _settle(b, fixed, carried, rows, [*outs, *results])
     inputs = [*inside.constants, *inside.moving, *given[first:]]
     moving = set(inside.moving)
     entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
     outs = [*inside.after, *inside.results, *entering.values()]
     body = inner.build(outs, name="body", inputs=inputs)
-    out = lax.scan(b, body, inside.operands, inside.before, operands[first:], length)
+    out = lax.scan(body, inside.operands, inside.before, operands[first:], length)
     ends, rest = inside.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]
     before: dict[int, Value] = dict(zip(entering, rest, strict=True))
-    return Ended(np.asarray(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
+    return Ended(_number(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
+
+
+def _number(n: int) -> Value:
+    return Value(np.asarray(n))
 
 
 def unrolled(
-    b: Builder,
     step: Step,
     constants: Sequence[Value],
     carries: Sequence[Value],
@@ -196,42 +195,41 @@ def unrolled(
     ShapeMismatchError
         Steps give results of different shapes.
     """
-    sources = [(x, known(x)) for x in arrays]
+    sources = [(x, x.static) for x in arrays]
     found: list[Sequence[Value]] = []
     for i in range(length):
-        rows = [ix.take(b, x, [i]) if v is None else np.asarray(v[i]) for x, v in sources]
-        carries, results, _ = step(b, *constants, *carries, *rows)
+        rows = [ix.take(x, [i]) if v is None else Value(np.asarray(v[i])) for x, v in sources]
+        carries, results, _ = step(*constants, *carries, *rows)
         found.append(results)
-    stacked = [_stacked(b, column) for column in zip(*found, strict=True)]
-    return Ended(np.asarray(length), list(carries), list(found[-1]), stacked, {})
+    stacked = [_stacked(column) for column in zip(*found, strict=True)]
+    return Ended(_number(length), list(carries), list(found[-1]), stacked, {})
 
 
-def _stacked(b: Builder, rows: Sequence[Value]) -> Value:
-    shapes = dict.fromkeys(shape_of(x) for x in rows)
+def _stacked(rows: Sequence[Value]) -> Value:
+    shapes = dict.fromkeys(x.shape for x in rows)
     if len(shapes) > 1:
         raise ShapeMismatchError(
             f"Steps of the loop give rows of shapes {', '.join(map(str, shapes))}: all that a loop "
             "stacks has one shape."
         )
-    return stack(b, rows)
+    return stack(rows)
 
 
-def _blanks(
-    b: Builder, results: Sequence[Atom], operands: Sequence[Atom], *rows: int
-) -> list[Atom]:
+def _blanks(results: Sequence[Atom], operands: Sequence[Atom], *rows: int) -> list[Atom]:
     """Zeros of the types of results, or so many rows of them."""
-    zeros = [splat(0, r.aval.dtype, (*rows, *r.aval.shape)) for r in results]
-    return list(b.vary_alike([*atoms(b, zeros), *operands]))[: len(zeros)]
+    b = current_builder()
+    zeros = [full((*rows, *r.aval.shape), 0, r.aval.dtype) for r in results]
+    return list(b.vary_alike([*atoms(zeros), *operands]))[: len(zeros)]
 
 
-def _varying(inner: Builder, xs: Sequence[Value], given: Sequence[Var]) -> list[Atom]:
+def _varying(xs: Sequence[Value], given: Sequence[Var]) -> list[Atom]:
     """The results of a step as atoms that vary over the axes of a mesh as what it is given."""
-    found = atoms(inner, xs)
+    inner = current_builder()
+    found = atoms(xs)
     return list(inner.vary_alike([*found, *given]))[: len(found)]
 
 
 def until(
-    b: Builder,
     step: Step,
     constants: Sequence[Value],
     carries: Sequence[Value],
@@ -243,62 +241,60 @@ def until(
 
     ``bound`` is the most steps that are possible, if that is known.
     """
+    b = current_builder()
     counter = ew.canonical(INT64)
-    limit = ew.convert(b, limit, counter)
-    start: list[Value] = [limit, np.asarray(0, counter), np.asarray(True)]
-    operands = b.vary_alike(atoms(b, [*constants, *arrays, *start, *carries]))
+    limit = limit.astype(counter)
+    start = [limit, full((), 0, counter), full((), True, BOOL)]
+    operands = b.vary_alike(atoms([*constants, *arrays, *start, *carries]))
     first = len(constants) + len(arrays)
-    inner = b.nested([x.aval for x in operands])
-    given = inner.inputs
-    i = given[first + 1]
-    slices = [_row(inner, x, i) for x in given[len(constants) : first]]
-    after, results, stop = step(inner, *given[: len(constants)], *given[first + 3 :], *slices)
-    going = given[first + 2] if stop is None else ew.invert(inner, ew.truth(inner, stop))
-    outs = _varying(inner, [ew.add(inner, i, like(i, 1)), going, *after, *results], given)
+    with b.nested([x.aval for x in operands]) as inner:
+        given, values = inner.inputs, _values(inner)
+        i = values[first + 1]
+        slices = [_row(x, i) for x in values[len(constants) : first]]
+        after, results, stop = step(*values[: len(constants)], *values[first + 3 :], *slices)
+        going = values[first + 2] if stop is None else ~ew.truth(stop)
+        outs = _varying([i + 1, going, *after, *results], given)
     results = outs[len(carries) + 2 :]
-    added = _blanks(b, results, operands)
+    added = _blanks(results, operands)
     if bound is not None:
-        added += _blanks(b, results, operands, bound)
+        added += _blanks(results, operands, bound)
     more = [inner.add_input(x.aval) for x in added]
-    pairs = zip(more[len(results) :], results, strict=False)
-    outs += _varying(inner, [_with_row(inner, v, r, i) for v, r in pairs], given)
     fixed = dict(zip(given[: first + 1], operands, strict=False))
     carried = dict(zip(given[first + 1 :], operands[first + 1 :], strict=True))
     carried.update(zip(more, added, strict=True))
-    inside = _settle(b, inner, fixed, carried, {}, outs)
+    with inner:
+        pairs = zip(more[len(results) :], results, strict=False)
+        outs += _varying([_with_row(Value(v), value_of(r), i) for v, r in pairs], given)
+        inside = _settle(b, fixed, carried, {}, outs)
     body = inner.build(inside.after, name="body", inputs=[*inside.constants, *inside.moving])
-    limits = [] if isinstance(limit, np.ndarray) else [operands[first]]
-    test = b.nested([x.aval for x in (*limits, *inside.moving)])
-    states = test.inputs[len(limits) :]
-    ahead = ew.less(test, states[0], test.inputs[0] if limits else limit)
-    if stop is not None:
-        ahead = ew.bitwise_and(test, ahead, states[1])
-    condition = test.build([atom(test, ahead)], name="condition")
-    out = lax.while_loop(b, condition, body, inside.before, limits, inside.operands)
+    limits = [operands[first]] if limit.static is None else []
+    with b.nested([x.aval for x in (*limits, *inside.moving)]) as test:
+        most, *states = [*([] if limits else [limit]), *_values(test)]
+        ahead = states[0] < most
+        if stop is not None:
+            ahead = ahead & states[1]
+        condition = test.build([ahead.atom()], name="condition")
+    out = lax.while_loop(condition, body, inside.before, limits, inside.operands)
     steps, _, *ends = inside.ends(out)
     parts = len(carries), len(carries) + len(results)
     return Ended(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
 
 
-def _starts(b: Builder, i: Var, rank: int) -> list[Atom]:
-    return [i, *[b.literal(np.asarray(0, i.aval.dtype))] * (rank - 1)]
+def _starts(x: Value, i: Value) -> list[Value]:
+    return [i, *[i.like(0)] * (x.ndim - 1)]
 
 
-def _row(b: Builder, x: Var, i: Var) -> Value:
+def _row(x: Value, i: Value) -> Value:
     """``x[i]`` for an ``i`` that is inside."""
-    shape = x.aval.shape
-    row = lax.dynamic_slice(b, x, _starts(b, i, len(shape)), (1, *shape[1:]))
-    return squeeze(b, row, [0])
+    return squeeze(lax.dynamic_slice(x, _starts(x, i), (1, *x.shape[1:])), [0])
 
 
-def _with_row(b: Builder, x: Var, row: Atom, i: Var) -> Value:
+def _with_row(x: Value, row: Value, i: Value) -> Value:
     """``x`` with ``x[i]`` replaced, for an ``i`` that is inside."""
-    block = atom(b, expand_dims(b, value_of(row), [0]))
-    return lax.dynamic_update_slice(b, x, block, _starts(b, i, len(x.aval.shape)))
+    return lax.dynamic_update_slice(x, expand_dims(row, [0]), _starts(x, i))
 
 
 def cond(
-    b: Builder,
     predicate: Value,
     then: Callable[..., Sequence[Value]],
     otherwise: Callable[..., Sequence[Value]],
@@ -306,17 +302,18 @@ def cond(
 ) -> list[Value]:
     """What ``then`` or ``otherwise`` gives of the operands, as a boolean scalar is true or not.
 
-    Each is called as ``branch(builder, *operands)`` and emits into a builder of its own. Only the
-    one that is taken is computed. Both return values of the same types.
+    Each is called as ``branch(*operands)`` and emits into a builder of its own. Only the one that
+    is taken is computed. Both return values of the same types.
     """
-    given = b.vary_alike(atoms(b, [predicate, *operands]))
+    b = current_builder()
+    given = b.vary_alike(atoms([predicate, *operands]))
     types = [x.aval for x in given[1:]]
     programs: list[ClosedJaxpr] = []
     inners = [b.nested(types), b.nested(types)]
-    outs = [
-        _varying(inner, branch(inner, *inner.inputs), inner.inputs)
-        for inner, branch in zip(inners, (otherwise, then), strict=True)
-    ]
+    outs: list[list[Atom]] = []
+    for inner, branch in zip(inners, (otherwise, then), strict=True):
+        with inner:
+            outs.append(_varying(branch(*_values(inner)), inner.inputs))
     fixed = [inner.constants_outside(b) for inner in inners]
     extra = [v for f in fixed for v in f]
     outside = [x for f in fixed for x in f.values()]
@@ -324,5 +321,5 @@ def cond(
         others = [v if v in own else Var(v.aval) for v in extra]
         programs.append(inner.build(found, name="branch", inputs=[*others, *inner.inputs]))
         b.inlined += inner.inlined
-    index = lax.convert_element_type(b, given[0], INT32)
-    return list(lax.cond(b, index, programs, [*outside, *given[1:]]))
+    index = lax.convert_element_type(value_of(given[0]), INT32)
+    return lax.cond(index, programs, [*outside, *given[1:]])

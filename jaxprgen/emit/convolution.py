@@ -18,22 +18,11 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.gather import Points, put_points, take_points
 from jaxprgen.emit.shape import reshape, transpose
-from jaxprgen.emit.values import (
-    BOOL,
-    INT32,
-    Shape,
-    Value,
-    atom,
-    dtype_of,
-    shape_of,
-    size_of,
-    splat,
-)
+from jaxprgen.emit.values import BOOL, INT32, Shape, Value, full
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 
 class Layout(NamedTuple):
@@ -113,26 +102,25 @@ def _fit(layout: Layout, images: Shape, filters: Shape, out: Shape | None = None
     return result
 
 
-def _reverse(b: Builder, w: Value, layout: Layout, wanted: bool) -> Value:
+def _reverse(w: Value, layout: Layout, wanted: bool) -> Value:
     """Filters in reverse, if that is wanted."""
     if not wanted:
         return w
-    others = len(shape_of(w)) - layout.rank
-    return ix.take(b, w, [*[slice(None)] * others, *[slice(None, None, -1)] * layout.rank])
+    others = w.ndim - layout.rank
+    return ix.take(w, [*[slice(None)] * others, *[slice(None, None, -1)] * layout.rank])
 
 
-def correlate(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
+def correlate(x: Value, w: Value, layout: Layout) -> Value:
     """What comes out of images ``x`` for filters ``w``."""
-    out = _fit(layout, shape_of(x), shape_of(w))
-    if 0 in (*out, size_of(x), size_of(w)):
-        return splat(0, dtype_of(x), out)
-    w = _reverse(b, w, layout, layout.flipped)
+    out = _fit(layout, x.shape, w.shape)
+    if 0 in (*out, x.size, w.size):
+        return full(out, 0, x.dtype)
+    w = _reverse(w, layout, layout.flipped)
     if not layout.shared:
-        return _correlate_by_place(b, x, w, layout)
+        return _correlate_by_place(x, w, layout)
     return lax.conv_general_dilated(
-        b,
-        atom(b, x),
-        atom(b, w),
+        x,
+        w,
         strides=layout.strides,
         padding=layout.padding,
         w_dilation=layout.dilation,
@@ -140,51 +128,49 @@ def correlate(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
     )
 
 
-def filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+def filter_gradient(x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     """The gradient with respect to filters of these sizes, for images ``x``.
 
     ``y`` is the gradient with respect to what comes out.
     """
-    _, count, *places = shape_of(y)
+    _, count, *places = y.shape
     between = () if layout.shared else places
-    shape = (count, *between, shape_of(x)[1] // layout.groups, *sizes)
-    _fit(layout, shape_of(x), shape, shape_of(y))
-    if 0 in (*shape, size_of(x), size_of(y)):
-        return splat(0, dtype_of(x), shape)
-    gradient = (_filter_gradient if layout.shared else _filter_gradient_by_place)(
-        b, x, y, sizes, layout
-    )
-    return _reverse(b, gradient, layout, layout.flipped)
+    shape = (count, *between, x.shape[1] // layout.groups, *sizes)
+    _fit(layout, x.shape, shape, y.shape)
+    if 0 in (*shape, x.size, y.size):
+        return full(shape, 0, x.dtype)
+    gradient = _filter_gradient if layout.shared else _filter_gradient_by_place
+    return _reverse(gradient(x, y, sizes, layout), layout, layout.flipped)
 
 
-def image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+def image_gradient(w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     """The gradient with respect to images of these sizes, for filters ``w``.
 
     ``y`` is the gradient with respect to what comes out.
     """
-    inner = shape_of(w)[-layout.rank - 1]
-    shape = (shape_of(y)[0], inner * layout.groups, *sizes)
-    _fit(layout, shape, shape_of(w), shape_of(y))
-    if 0 in (*shape, size_of(w), size_of(y)):
-        return splat(0, dtype_of(y), shape)
+    inner = w.shape[-layout.rank - 1]
+    shape = (y.shape[0], inner * layout.groups, *sizes)
+    _fit(layout, shape, w.shape, y.shape)
+    if 0 in (*shape, w.size, y.size):
+        return full(shape, 0, y.dtype)
     # Sums over what was spread run the other way.
-    w = _reverse(b, w, layout, layout.flipped != layout.shared)
+    w = _reverse(w, layout, layout.flipped != layout.shared)
     part = _image_gradient if layout.shared else _image_gradient_by_place
-    return part(b, w, y, sizes, layout)
+    return part(w, y, sizes, layout)
 
 
 # --- The same filters at all places -----------------------------------------------------------
 
 
-def _filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+def _filter_gradient(x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     """Batch and channels change roles: what was summed up is kept, and the other way round."""
     swapped = (1, 0, *range(2, layout.rank + 2))
     padding = [
         (low, span(k, d) + span(m, s) - 1 - n - low)
         for (low, _), n, m, k, s, d in zip(
             layout.padding,
-            shape_of(x)[2:],
-            shape_of(y)[2:],
+            x.shape[2:],
+            y.shape[2:],
             sizes,
             layout.strides,
             layout.dilation,
@@ -192,9 +178,8 @@ def _filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layou
         )
     ]
     return lax.conv_general_dilated(
-        b,
-        atom(b, x),
-        atom(b, y),
+        x,
+        y,
         strides=layout.dilation,
         padding=padding,
         w_dilation=layout.strides,
@@ -205,13 +190,13 @@ def _filter_gradient(b: Builder, x: Value, y: Value, sizes: Sequence[int], layou
     )
 
 
-def _image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
+def _image_gradient(w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     padding: list[tuple[int, int]] = []
     for (low, _), n, m, k, s, d in zip(
         layout.padding,
         sizes,
-        shape_of(y)[2:],
-        shape_of(w)[2:],
+        y.shape[2:],
+        w.shape[2:],
         layout.strides,
         layout.dilation,
         strict=True,
@@ -222,9 +207,8 @@ def _image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout
         # for groups, and can then abort the process. So there is one more, which is dropped.
         padding.append((before, behind + ((k, s, d, before, behind) == (2, 2, 1, 0, 0))))
     out = lax.conv_general_dilated(
-        b,
-        atom(b, y),
-        atom(b, _beside_each_other(b, w, layout.groups)),
+        y,
+        _beside_each_other(w, layout.groups),
         strides=(1,) * layout.rank,
         padding=padding,
         x_dilation=layout.strides,
@@ -232,17 +216,17 @@ def _image_gradient(b: Builder, w: Value, y: Value, sizes: Sequence[int], layout
         w_axes=(1, 0, *range(2, layout.rank + 2)),
         feature_groups=layout.groups,
     )
-    return ix.take(b, out, [slice(None), slice(None), *(slice(n) for n in sizes)])
+    return ix.take(out, [slice(None), slice(None), *(slice(n) for n in sizes)])
 
 
-def _beside_each_other(b: Builder, w: Value, groups: int) -> Value:
+def _beside_each_other(w: Value, groups: int) -> Value:
     """``(filters / groups, channels, *sizes)``: the channels of all groups, not its filters."""
     if groups == 1:
         return w
-    count, inner, *sizes = shape_of(w)
-    apart = reshape(b, w, (groups, count // groups, inner, *sizes))
+    count, inner, *sizes = w.shape
+    apart = reshape(w, (groups, count // groups, inner, *sizes))
     order = (1, 0, *range(2, len(sizes) + 3))
-    return reshape(b, transpose(b, apart, order), (count // groups, groups * inner, *sizes))
+    return reshape(transpose(apart, order), (count // groups, groups * inner, *sizes))
 
 
 # --- A filter for each place ----------------------------------------------------------------
@@ -253,46 +237,40 @@ def _beside_each_other(b: Builder, w: Value, groups: int) -> Value:
 # their channels apart by group likewise. Groups and places are common to all three.
 
 
-def _correlate_by_place(b: Builder, x: Value, w: Value, layout: Layout) -> Value:
+def _correlate_by_place(x: Value, w: Value, layout: Layout) -> Value:
     rank = layout.rank
-    places = shape_of(w)[1 : 1 + rank]
-    windows = _windows(b, x, places, shape_of(w)[-rank:], layout)
+    places = w.shape[1 : 1 + rank]
+    windows = _windows(x, places, w.shape[-rank:], layout)
     at, offsets = _window_axes(rank)
     contract = (2, *offsets), (2 + rank, *range(3 + rank, 3 + 2 * rank))
     batch = (1, *at), (0, *range(2, 2 + rank))
     # (groups, *places, batch, filters / groups)
-    out = lax.dot_general(b, atom(b, windows), atom(b, _by_group(b, w, 0, layout)), contract, batch)
+    out = lax.dot_general(windows, _by_group(w, 0, layout), contract, batch)
     order = (1 + rank, 0, 2 + rank, *range(1, 1 + rank))
-    return reshape(b, transpose(b, out, order), (shape_of(x)[0], shape_of(w)[0], *places))
+    return reshape(transpose(out, order), (x.shape[0], w.shape[0], *places))
 
 
-def _filter_gradient_by_place(
-    b: Builder, x: Value, y: Value, sizes: Sequence[int], layout: Layout
-) -> Value:
+def _filter_gradient_by_place(x: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     rank = layout.rank
-    _, count, *places = shape_of(y)
-    windows = _windows(b, x, places, sizes, layout)
+    _, count, *places = y.shape
+    windows = _windows(x, places, sizes, layout)
     batch = (1, *_window_axes(rank)[0]), (1, *range(3, 3 + rank))
     # (groups, *places, channels / groups, *offsets, filters / groups)
-    out = lax.dot_general(
-        b, atom(b, windows), atom(b, _by_group(b, y, 1, layout)), ((0,), (0,)), batch
-    )
+    out = lax.dot_general(windows, _by_group(y, 1, layout), ((0,), (0,)), batch)
     order = (0, 2 + 2 * rank, *range(1, 2 + 2 * rank))
-    shape = (count, *places, shape_of(x)[1] // layout.groups, *sizes)
-    return reshape(b, transpose(b, out, order), shape)
+    shape = (count, *places, x.shape[1] // layout.groups, *sizes)
+    return reshape(transpose(out, order), shape)
 
 
-def _image_gradient_by_place(
-    b: Builder, w: Value, y: Value, sizes: Sequence[int], layout: Layout
-) -> Value:
+def _image_gradient_by_place(w: Value, y: Value, sizes: Sequence[int], layout: Layout) -> Value:
     rank = layout.rank
     batch = (0, *range(2, 2 + rank)), (1, *range(3, 3 + rank))
-    left, right = atom(b, _by_group(b, w, 0, layout)), atom(b, _by_group(b, y, 1, layout))
+    left, right = _by_group(w, 0, layout).atom(), _by_group(y, 1, layout).atom()
     # (groups, *places, channels / groups, *offsets, batch)
-    out = lax.dot_general(b, left, right, ((1,), (2,)), batch)
+    out = lax.dot_general(left, right, ((1,), (2,)), batch)
     pairs = [d for i in range(rank) for d in (1 + i, 2 + rank + i)]
-    windows = transpose(b, out, (2 + 2 * rank, 0, 1 + rank, *pairs))
-    return _sum_of_windows(b, windows, sizes, layout)
+    windows = transpose(out, (2 + 2 * rank, 0, 1 + rank, *pairs))
+    return _sum_of_windows(windows, sizes, layout)
 
 
 def _window_axes(rank: int) -> tuple[range, range]:
@@ -300,18 +278,18 @@ def _window_axes(rank: int) -> tuple[range, range]:
     return range(3, 3 + 2 * rank, 2), range(4, 4 + 2 * rank, 2)
 
 
-def _by_group(b: Builder, x: Value, axis: int, layout: Layout) -> Value:
+def _by_group(x: Value, axis: int, layout: Layout) -> Value:
     """An axis of channels, or of filters, as one of groups and one inside of these."""
-    shape = shape_of(x)
+    shape = x.shape
     inside = shape[axis] // layout.groups
-    return reshape(b, x, (*shape[:axis], layout.groups, inside, *shape[axis + 1 :]))
+    return reshape(x, (*shape[:axis], layout.groups, inside, *shape[axis + 1 :]))
 
 
 def _points(layout: Layout, i: int, places: int, size: int, axis: int) -> Points:
     """Of one axis: where the elements of each window are."""
     starts = np.arange(places)[:, None] * layout.strides[i]
     along = starts + np.arange(size) * layout.dilation[i]
-    return Points([along], [axis], along.shape, [axis, axis + 1])
+    return Points([Value(along)], [axis], along.shape, [axis, axis + 1])
 
 
 def _inside(layout: Layout, sizes: Sequence[int]) -> list[slice]:
@@ -319,47 +297,45 @@ def _inside(layout: Layout, sizes: Sequence[int]) -> list[slice]:
     return [slice(low, low + n) for (low, _), n in zip(layout.padding, sizes, strict=True)]
 
 
-def _windows(
-    b: Builder, x: Value, places: Sequence[int], sizes: Sequence[int], layout: Layout
-) -> Value:
-    x = _by_group(b, x, 1, layout)
-    own = shape_of(x)
-    full = [n + low + high for n, (low, high) in zip(own[3:], layout.padding, strict=True)]
-    zeros = splat(0, dtype_of(x), (*own[:3], *full))
-    x = ix.put(b, zeros, x, [*[slice(None)] * 3, *_inside(layout, own[3:])], add=False)
+def _windows(x: Value, places: Sequence[int], sizes: Sequence[int], layout: Layout) -> Value:
+    x = _by_group(x, 1, layout)
+    own = x.shape
+    padded = [n + low + high for n, (low, high) in zip(own[3:], layout.padding, strict=True)]
+    zeros = full((*own[:3], *padded), 0, x.dtype)
+    x = ix.put(zeros, x, [*[slice(None)] * 3, *_inside(layout, own[3:])], add=False)
     for i in reversed(range(layout.rank)):
         points = _points(layout, i, places[i], sizes[i], 3 + i)
-        x = take_points(b, x, points)
+        x = take_points(x, points)
     return x
 
 
-def _sum_of_windows(b: Builder, windows: Value, sizes: Sequence[int], layout: Layout) -> Value:
+def _sum_of_windows(windows: Value, sizes: Sequence[int], layout: Layout) -> Value:
     """Images of these sizes to which each window is added where `_windows` cuts it out."""
     for i, n in enumerate(sizes):
-        shape, axis = shape_of(windows), 3 + i
+        shape, axis = windows.shape, 3 + i
         low, high = layout.padding[i]
-        full = (*shape[:axis], low + n + high, *shape[axis + 2 :])
+        padded = (*shape[:axis], low + n + high, *shape[axis + 2 :])
         points = _points(layout, i, shape[axis], shape[axis + 1], axis)
-        windows = put_points(b, splat(0, dtype_of(windows), full), windows, points, add=True)
-    x = ix.take(b, windows, [*[slice(None)] * 3, *_inside(layout, sizes)])
-    batch, groups, inner, *_ = shape_of(x)
-    return reshape(b, x, (batch, groups * inner, *sizes))
+        windows = put_points(full(padded, 0, windows.dtype), windows, points, add=True)
+    x = ix.take(windows, [*[slice(None)] * 3, *_inside(layout, sizes)])
+    batch, groups, inner, *_ = x.shape
+    return reshape(x, (batch, groups * inner, *sizes))
 
 
 # --- Vectors ----------------------------------------------------------------------------------
 
 
-def convolve(b: Builder, x: Value, y: Value, mode: str) -> Value:
+def convolve(x: Value, y: Value, mode: str) -> Value:
     """`numpy.convolve`: "full", "same" or "valid". On booleans it is "or" of "and"s."""
-    if size_of(x) < size_of(y):
+    if x.size < y.size:
         x, y = y, x
-    n = size_of(y)
+    n = y.size
     if not n:
         raise ShapeMismatchError("Vectors of no elements have no convolution.")
-    if dtype_of(x) == BOOL:
-        count = convolve(b, ew.convert(b, x, INT32), ew.convert(b, y, INT32), mode)
-        return ew.truth(b, count)
+    if x.dtype == BOOL:
+        count = convolve(x.astype(INT32), y.astype(INT32), mode)
+        return ew.truth(count)
     padding = {"full": (n - 1, n - 1), "same": (n // 2, n - 1 - n // 2), "valid": (0, 0)}[mode]
-    image, filters = (reshape(b, v, (1, 1, size_of(v))) for v in (x, y))
-    out = correlate(b, image, filters, Layout([padding], [1], [1], flipped=True))
-    return reshape(b, out, shape_of(out)[2:])
+    image, filters = (reshape(v, (1, 1, v.size)) for v in (x, y))
+    out = correlate(image, filters, Layout([padding], [1], [1], flipped=True))
+    return reshape(out, out.shape[2:])

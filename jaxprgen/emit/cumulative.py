@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import BOOL, Value, atom, dtype_of
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.values import BOOL, Value
 
 INT8 = np.dtype(np.int8)
 
 
-def _cumulative(number: Any, boolean: Any) -> Callable[[Builder, Value, int], Value]:
-    def emit(b: Builder, x: Value, axis: int) -> Value:
-        if dtype_of(x) != BOOL:
-            return number(b, atom(b, x), axis)
-        return ew.convert(b, boolean(b, atom(b, ew.convert(b, x, INT8)), axis), BOOL)
+def _cumulative(number: Any, boolean: Any) -> Callable[[Value, int], Value]:
+    def emit(x: Value, axis: int) -> Value:
+        if x.dtype != BOOL:
+            return number(x.atom(), axis)
+        return boolean(x.astype(INT8).atom(), axis).astype(BOOL)
 
     emit.__name__ = emit.__qualname__ = number.__name__
     emit.__doc__ = f"`numpy.{number.__name__}` in the operand's own dtype, which may wrap."

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.division import floor_divide
 from jaxprgen.emit.selection import Selected, select
 from jaxprgen.emit.shape import concatenate, slice_axis
-from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, atom, dtype_of, like, shape_of
+from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import current_builder
 
 
 class Deferred:
@@ -35,7 +36,7 @@ class Deferred:
         """The dtype."""
         raise NotImplementedError
 
-    def make(self, b: Builder) -> Value | Selected:
+    def make(self) -> Value | Selected:
         """The array."""
         raise NotImplementedError
 
@@ -43,9 +44,9 @@ class Deferred:
         """The sizes, which are asked for if they are not known."""
         raise NotImplementedError
 
-    def made(self, b: Builder) -> Value | Selected:
+    def made(self) -> Value | Selected:
         """The array, made once."""
-        return b.once(("deferred", id(self)), lambda: (self.make(b), self))[0]
+        return current_builder().once(("deferred", id(self)), lambda: (self.make(), self))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +67,13 @@ class Unfilled(Deferred):
         """The dtype."""
         return self.kind
 
-    def make(self, b: Builder) -> Value:
+    def make(self) -> Value:
         """The array."""
         return self.fill()
 
     def known_shape(self) -> Shape:
         """The sizes."""
-        return shape_of(self.fill())
+        return self.fill().shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +86,17 @@ class Begun(Deferred):
     @property
     def shape(self) -> tuple[int | None, ...]:
         """The sizes."""
-        return (self.rest.sizes[0], *shape_of(self.rows)[1:])
+        return (self.rest.sizes[0], *self.rows.shape[1:])
 
     @property
     def dtype(self) -> Dtype:
         """The dtype."""
         return self.rest.dtype
 
-    def make(self, b: Builder) -> Value:
+    def make(self) -> Value:
         """The array."""
-        first = slice(0, shape_of(self.rows)[0])
-        return ix.put(b, self.rest.fill(), self.rows, [first], add=False)
+        first = slice(0, self.rows.shape[0])
+        return ix.put(self.rest.fill(), self.rows, [first], add=False)
 
     def known_shape(self) -> Shape:
         """The sizes."""
@@ -129,30 +130,28 @@ class Progression(Deferred):
     @property
     def dtype(self) -> Dtype:
         """The dtype."""
-        return dtype_of(self.first)
+        return self.first.dtype
 
     @property
     def row(self) -> Shape:
         """The shape of one."""
         return ()
 
-    def rows(self, b: Builder) -> Value:
+    def rows(self) -> Value:
         """How many there are."""
         return self.count
 
-    def between(self, b: Builder, start: int, stop: Value | None) -> Progression:
+    def between(self, start: int, stop: Value | None) -> Progression:
         """``self[start:stop]``, for a start that is not negative."""
-        zero = like(self.count, 0)
         end = self.count
         if stop is not None:
-            stop = ew.convert(b, stop, dtype_of(self.count))
-            behind = ew.where(b, ew.less(b, stop, zero), ew.add(b, stop, end), stop)
-            end = ew.minimum(b, behind, end)
+            stop = stop.astype(self.count.dtype)
+            end = ew.minimum(ew.where(stop < 0, stop + end, stop), end)
         if start == 0:
-            return replace(self, count=ew.maximum(b, end, zero)) if stop is not None else self
-        left = ew.maximum(b, ew.subtract(b, end, like(end, start)), zero)
-        moved = ew.multiply(b, self.by, like(self.by, start))
-        return replace(self, first=ew.add(b, self.first, moved), count=left)
+            return replace(self, count=ew.maximum(end, 0)) if stop is not None else self
+        left = ew.maximum(end - start, 0)
+        moved = self.by * start
+        return replace(self, first=self.first + moved, count=left)
 
     def mapped(self, change: Callable[[Value], Value]) -> Progression:
         """One with other values in place of these."""
@@ -162,23 +161,22 @@ class Progression(Deferred):
         """The size."""
         raise self.refuse()
 
-    def make(self, b: Builder) -> Value:
+    def make(self) -> Value:
         """None of them."""
         raise self.refuse()
 
 
 def progression(
-    b: Builder, start: Value, stop: Value, by: Array, dtype: Dtype, refuse: Callable[[], Exception]
+    start: Value, stop: Value, by: Array, dtype: Dtype, refuse: Callable[[], Exception]
 ) -> Progression:
     """``numpy.arange(start, stop, by)`` of integers, in a dtype; the last is known, not zero."""
     long = ew.canonical(INT64)
-    length = ew.subtract(b, ew.convert(b, stop, long), ew.convert(b, start, long))
+    length = stop.astype(long) - start.astype(long)
     if abs(by) != 1:
-        length = ew.add(b, length, np.asarray(by - np.sign(by), long))
+        length = length + (by - np.sign(by))
     if by != 1:
-        length = floor_divide(b, length, np.asarray(by, long))
-    count = ew.maximum(b, length, like(length, 0))
-    return Progression(ew.convert(b, start, dtype), np.asarray(by, dtype), count, refuse)
+        length = floor_divide(length, length.like(by))
+    return Progression(start.astype(dtype), full((), by, dtype), ew.maximum(length, 0), refuse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +228,7 @@ class Trace(Deferred):
         """How many rows there are, if that is known."""
         if self.pieces is None or self.count is not None:
             return None
-        return max(sum(shape_of(x)[0] for x in self.pieces) - self.start + self.stop, 0)
+        return max(sum(x.shape[0] for x in self.pieces) - self.start + self.stop, 0)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -253,22 +251,22 @@ class Trace(Deferred):
             raise self.refuse()
         return (self.length, *self.row)
 
-    def rows(self, b: Builder) -> Value:
+    def rows(self) -> Value:
         """How many rows there are."""
         if self.count is None and self.length is None:
             raise self.refuse()
         if self.count is None:
-            return np.asarray(self.length, np.int64)
+            return Value(np.asarray(self.length, np.int64))
         more = self.extra + self.stop - self.start
-        return ew.add(b, self.count, like(self.count, more)) if more else self.count
+        return self.count + more if more else self.count
 
-    def has(self, b: Builder, index: int) -> Value | None:
+    def has(self, index: int) -> Value | None:
         """Whether there is a row at an index; None if there is, however few steps a loop takes."""
         wanted = index + 1 if index >= 0 else -index
         if self.count is None or self.least + self.extra + self.stop - self.start >= wanted:
             return None
-        rows = self.rows(b)
-        return ew.greater_equal(b, rows, like(rows, wanted))
+        rows = self.rows()
+        return rows >= wanted
 
     def part(self, where: slice) -> Trace | None:
         """``self[where]``, if it is known which rows these are, and none between them left out."""
@@ -287,7 +285,7 @@ class Trace(Deferred):
         backwards = self.backwards != (step < 0)
         return replace(self, start=self.start + front, stop=self.stop + behind, backwards=backwards)
 
-    def take(self, b: Builder, index: int) -> Value | None:
+    def take(self, index: int) -> Value | None:
         """``self[index]``, if it is known which row this is."""
         length = self.length
         if length is not None:
@@ -303,57 +301,54 @@ class Trace(Deferred):
             return None
         place = self.start + length + index
         for piece in self.pieces or ():
-            size = shape_of(piece)[0]
+            size = piece.shape[0]
             if place < size:
-                return ix.take(b, piece, [place])
+                return ix.take(piece, [place])
             place -= size
         raise AssertionError
 
-    def take_counted(self, b: Builder, index: int | Value) -> tuple[Value, Value | None] | None:
+    def take_counted(self, index: int | Value) -> tuple[Value, Value | None] | None:
         """``self[index]`` and whether there is such a row, where the program counts rows.
 
         None if they are not in pieces that hold as many as there can be.
         """
         if self.count is None or self.pieces is None:
             return None
-        whole = concatenate(b, self.pieces, 0)
+        whole = concatenate(self.pieces, 0)
         if isinstance(index, int) and index >= 0:
-            return ix.take(b, whole, [self.start + index]), self.has(b, index)
-        rows = self.rows(b)
-        index = np.asarray(index) if isinstance(index, int) else index
-        index = ew.convert(b, index, dtype_of(rows))
-        place = ew.where(b, ew.less(b, index, like(index, 0)), ew.add(b, index, rows), index)
-        above = ew.greater_equal(b, place, like(place, 0))
-        inside = ew.bitwise_and(b, above, ew.less(b, place, rows))
-        place = atom(b, ew.add(b, place, like(place, self.start)))
-        return ix.take(b, whole, [place]), inside  # type: ignore[list-item]
+            return ix.take(whole, [self.start + index]), self.has(index)
+        rows = self.rows()
+        index = rows.like(index) if isinstance(index, int) else index.astype(rows.dtype)
+        place = ew.where(index < 0, index + rows, index)
+        inside = (place >= 0) & (place < rows)
+        return ix.take(whole, [place + self.start]), inside
 
-    def make(self, b: Builder) -> Value | Selected:
+    def make(self) -> Value | Selected:
         """All rows; of a number that only the program knows, those that a mask selects."""
         if self.pieces is None:
             raise self.refuse()
         rows = self.before.get(self.start)
-        if rows is not None and shape_of(rows)[0] == self.length:
-            return lax.rev(b, atom(b, rows), (0,)) if self.backwards else rows
-        total = sum(shape_of(x)[0] for x in self.pieces)
+        if rows is not None and rows.shape[0] == self.length:
+            return lax.rev(rows, (0,)) if self.backwards else rows
+        total = sum(x.shape[0] for x in self.pieces)
         end = total + self.stop if self.count is None else total
         parts: list[Value] = []
         offset = 0
         for piece in self.pieces:
-            size = shape_of(piece)[0]
+            size = piece.shape[0]
             low, high = (min(max(n - offset, 0), size) for n in (self.start, end))
-            parts.append(slice_axis(b, piece, 0, low, max(low, high)))
+            parts.append(slice_axis(piece, 0, low, max(low, high)))
             offset += size
-        whole = concatenate(b, parts, 0)
+        whole = concatenate(parts, 0)
         if self.count is None:
-            return lax.rev(b, atom(b, whole), (0,)) if self.backwards else whole
-        rows = shape_of(whole)[0]
-        key = "rows", id(self.count), self.extra + self.stop - self.start, rows
-        mask = b.once(key, lambda: (self._mask(b, rows), self.count))[0]
-        return select(b, whole, mask, 0, self.refuse)
+            return lax.rev(whole, (0,)) if self.backwards else whole
+        count = whole.shape[0]
+        key = "rows", identity(self.count.source), self.extra + self.stop - self.start, count
+        mask = current_builder().once(key, lambda: (self._mask(count), self.count))[0]
+        return select(whole, mask, 0, self.refuse)
 
-    def _mask(self, b: Builder, rows: int) -> Value:
+    def _mask(self, rows: int) -> Value:
         """Which of so many rows there are, the same for all traces of a loop."""
         assert self.count is not None
-        place = lax.iota(b, dtype_of(self.count), (rows,), 0)
-        return ew.less(b, place, self.rows(b))
+        place = lax.iota(self.count.dtype, (rows,), 0)
+        return place < self.rows()

@@ -7,23 +7,13 @@ from typing import NoReturn
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import (
-    Broadcast,
-    Shape,
-    Value,
-    atom,
-    broadcast_shapes,
-    broadcast_to,
-    shape_of,
-    splat_value,
-)
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.values import Emit, Operand, Shape, Value, broadcast_to, common_shape, lift
 from jaxprgen.errors import UndefinedGradientError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Builder, current_builder
 
 
-def with_derivatives(function: ew.Emit, *derivatives: ew.Emit) -> ew.Emit:
+def with_derivatives(function: Emit, *derivatives: Emit) -> Emit:
     """An elementwise function of real numbers with its partial derivatives, one per operand.
 
     A derivative is emitted when JAX differentiates with respect to its operand, into the program
@@ -31,53 +21,56 @@ def with_derivatives(function: ew.Emit, *derivatives: ew.Emit) -> ew.Emit:
     well, derivatives of any order are given.
     """
 
-    def emit(b: Builder, *operands: Value) -> Value:
-        target = broadcast_shapes(*map(shape_of, operands))
-        sources = [x.operand if type(x) is Broadcast else x for x in operands]
-        shape = broadcast_shapes(*map(shape_of, sources))
+    def emit(*operands: Operand) -> Value:
+        b, values = current_builder(), lift(*operands)
+        sources = [Value(x.source) for x in values]
+        shape = common_shape(*sources)
         # What is known has no tangent, and may spare the function equations.
-        free = [i for i, x in enumerate(sources) if splat_value(x) is None]
-        atoms = b.vary_alike([atom(b, broadcast_to(b, sources[i], shape)) for i in free])
+        free = [i for i, x in enumerate(sources) if x.fill_value is None]
+        atoms = b.vary_alike([broadcast_to(sources[i], shape).atom() for i in free])
         types = [x.aval for x in atoms]
 
-        def filled(values: Sequence[Value]) -> list[Value]:
-            found = dict(zip(free, values, strict=True))
+        def filled(variables: Sequence[Var]) -> list[Value]:
+            found = dict(zip(free, map(Value, variables), strict=True))
             return [found.get(i, x) for i, x in enumerate(sources)]
 
         def derivative(*zeros: bool) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
             moving = [i for i, zero in enumerate(zeros) if not zero]
-            inner = Builder([*types, *(types[i] for i in moving)])
-            xs = filled(inner.inputs[: len(free)])
-            outputs = [emit(inner, *xs)]
-            for i, tangent in zip(moving, inner.inputs[len(free) :], strict=True):
-                part = ew.multiply(inner, derivatives[free[i]](inner, *xs), tangent)
-                outputs[1:] = [ew.add(inner, outputs[1], part) if outputs[1:] else part]
-            return _build(inner, outputs, shape), (not moving,)
+            with Builder([*types, *(types[i] for i in moving)]) as inner:
+                xs = filled(inner.inputs[: len(free)])
+                outputs = [emit(*xs)]
+                for i, tangent in zip(moving, inner.inputs[len(free) :], strict=True):
+                    part = derivatives[free[i]](*xs) * Value(tangent)
+                    outputs[1:] = [outputs[1] + part if outputs[1:] else part]
+                return _build(inner, outputs, shape), (not moving,)
 
-        inner = b.nested(types)
-        program = _build(inner, [function(inner, *filled(inner.inputs))], shape)
-        (out,) = lax.custom_jvp_call(b, program, derivative, atoms)
-        return broadcast_to(b, out, target)
+        with b.nested(types) as inner:
+            program = _build(inner, [function(*filled(inner.inputs))], shape)
+        (out,) = lax.custom_jvp_call(program, derivative, atoms)
+        return broadcast_to(out, common_shape(*values))
 
     emit.__name__ = emit.__qualname__ = function.__name__
     emit.__doc__ = function.__doc__
     return emit
 
 
-def with_pullback(b: Builder, x: Var, pullback: ew.Emit, name: str) -> Var:
-    """``x``, whose cotangent becomes ``pullback(builder, cotangent)``; it has no forward mode."""
-    same, back = b.nested([x.aval]), b.nested([x.aval])
+def with_pullback(x: Value, pullback: Emit, name: str) -> Value:
+    """``x``, whose cotangent becomes ``pullback(cotangent)``; it has no forward mode."""
+    b, operand = current_builder(), x.atom()
+    same, back = b.nested([operand.aval]), b.nested([operand.aval])
     program = same.build(same.inputs, name=name)
-    closed = back.build([atom(back, pullback(back, *back.inputs))], name=f"{name}_pullback")
+    with back:
+        outputs = [pullback(*map(Value, back.inputs)).atom()]
+    closed = back.build(outputs, name=f"{name}_pullback")
     call = _jax.jit_params(closed, f"{name}_pullback")
     params = _jax.custom_vjp_params(
         program, program, (), lambda cotangent: _jax.jit_p.bind(cotangent, **call), lambda _: None
     )
-    return b.call(_jax.custom_vjp_call_p, program, [x], params)[0]
+    return Value(b.call(_jax.custom_vjp_call_p, program, [operand], params)[0])
 
 
 def _build(b: Builder, outputs: Sequence[Value], shape: Shape) -> ClosedJaxpr:
-    atoms = [atom(b, broadcast_to(b, x, shape)) for x in outputs]
+    atoms = [broadcast_to(x, shape).atom() for x in outputs]
     return b.build(atoms, name="with_derivatives")
 
 

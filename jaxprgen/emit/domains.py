@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, dtype_of, known, like
-from jaxprgen.ir import Builder
+from jaxprgen.emit.values import Value
 
-_EMITTED: dict[Any, Callable[[Builder, Value, Value], Value]] = {
-    operator.lt: ew.less,
-    operator.le: ew.less_equal,
-    operator.gt: ew.greater,
-    operator.ge: ew.greater_equal,
+_EMITTED: dict[Any, Callable[[Value, Value], Value]] = {
+    operator.lt: operator.lt,
+    operator.le: operator.le,
+    operator.gt: operator.gt,
+    operator.ge: operator.ge,
 }
 _OPPOSITES = {"<": operator.ge, "<=": operator.gt, ">": operator.le, ">=": operator.lt}
 
@@ -47,26 +46,25 @@ def conditions(names: str, *texts: str) -> tuple[Condition, ...]:
     return tuple(found)
 
 
-def fails(b: Builder, condition: Condition, parameters: Sequence[Value], strict: bool) -> Value:
+def fails(condition: Condition, parameters: Sequence[Value], strict: bool) -> Value:
     """Where a condition does not hold, or, for NaN, if ``strict``; known of known parameters."""
     x, others = parameters[condition.position], [parameters[i] for i in condition.others]
-    arrays = [known(p) for p in (x, *others)]
+    arrays = [p.static for p in (x, *others)]
     if not any(a is None for a in arrays):
         first, *rest = (np.asarray(a) for a in arrays)
         limit: Any = functools.reduce(np.add, rest) if rest else condition.limit
         wrong = condition.opposite(first, limit)
-        return np.asarray(wrong | np.isnan(first) if strict else wrong)
+        return Value(np.asarray(wrong | np.isnan(first) if strict else wrong))
     # In one dtype, as of NumPy; a number is compared in that of the parameter.
-    dtype = ew.canonical(np.result_type(*map(dtype_of, (x, *others))))
-    terms = [ew.convert(b, p, dtype) for p in (x, *others)]
-    limit = functools.reduce(functools.partial(ew.add, b), terms[1:]) if others else None
-    limit = like(terms[0], condition.limit) if limit is None else limit
-    wrong = _EMITTED[condition.opposite](b, terms[0], limit)
-    return ew.bitwise_or(b, wrong, ew.isnan(b, x)) if strict and dtype.kind == "f" else wrong
+    dtype = ew.canonical(np.result_type(x.dtype, *(p.dtype for p in others)))
+    terms = [p.astype(dtype) for p in (x, *others)]
+    limit = functools.reduce(operator.add, terms[1:]) if others else condition.limit
+    wrong = _EMITTED[condition.opposite](terms[0], limit)
+    return wrong | ew.isnan(x) if strict and dtype.kind == "f" else wrong
 
 
-def marked(b: Builder, wrong: Value, x: Value) -> Value:
+def marked(wrong: Value, x: Value) -> Value:
     """A parameter, as a float, that is NaN where it is wrong."""
-    if dtype_of(x).kind != "f":
-        x = ew.convert(b, x, ew.canonical(np.float64))
-    return ew.where(b, wrong, like(x, np.nan), x)
+    if x.dtype.kind != "f":
+        x = x.astype(ew.canonical(np.float64))
+    return ew.where(wrong, np.nan, x)

@@ -9,80 +9,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import reshape, slice_axis, transpose
-from jaxprgen.emit.values import Value, atom, dtype_of, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 _AXES = 3
 """Axes that XLA transforms at once."""
 
 
-def rfftn(b: Builder, x: Value, lengths: Sequence[int]) -> Value:
+def rfftn(x: Value, lengths: Sequence[int]) -> Value:
     """`numpy.fft.rfftn` of floats over as many of the last axes as there are lengths."""
     axes = _last_axes(x, lengths)
-    x = _resized(b, x, lengths, axes)
-    spectrum = _by_rows(b, x, "RFFT", tuple(lengths[-_AXES:]))
-    return _transformed(b, spectrum, axes[:-_AXES], "FFT")
+    x = _resized(x, lengths, axes)
+    spectrum = _by_rows(x, "RFFT", tuple(lengths[-_AXES:]))
+    return _transformed(spectrum, axes[:-_AXES], "FFT")
 
 
-def irfftn(b: Builder, x: Value, lengths: Sequence[int]) -> Value:
+def irfftn(x: Value, lengths: Sequence[int]) -> Value:
     """`numpy.fft.irfftn` over as many of the last axes as there are lengths of the result."""
     axes = _last_axes(x, lengths)
     halved = [*lengths[:-1], lengths[-1] // 2 + 1]
-    x = _transformed(b, _resized(b, x, halved, axes), axes[:-_AXES], "IFFT")
-    return _by_rows(b, x, "IRFFT", tuple(lengths[-_AXES:]))
+    x = _transformed(_resized(x, halved, axes), axes[:-_AXES], "IFFT")
+    return _by_rows(x, "IRFFT", tuple(lengths[-_AXES:]))
 
 
-def fft(b: Builder, x: Value, length: int, axis: int) -> Value:
+def fft(x: Value, length: int, axis: int) -> Value:
     """`numpy.fft.fft` of complex numbers."""
-    return _transformed(b, _resized(b, x, [length], [axis]), [axis], "FFT")
+    return _transformed(_resized(x, [length], [axis]), [axis], "FFT")
 
 
-def ifft(b: Builder, x: Value, length: int, axis: int) -> Value:
+def ifft(x: Value, length: int, axis: int) -> Value:
     """`numpy.fft.ifft` of complex numbers."""
-    return _transformed(b, _resized(b, x, [length], [axis]), [axis], "IFFT")
+    return _transformed(_resized(x, [length], [axis]), [axis], "IFFT")
 
 
 def _last_axes(x: Value, lengths: Sequence[int]) -> range:
-    rank = len(shape_of(x))
+    rank = x.ndim
     if not 0 < len(lengths) <= rank:
         raise ShapeMismatchError(f"Cannot transform {rank} axes to lengths {list(lengths)}.")
     return range(rank - len(lengths), rank)
 
 
-def _resized(b: Builder, x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
+def _resized(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
     """Cut off, or filled up with zeros, behind on each axis."""
     if any(n < 1 for n in lengths):
         raise ShapeMismatchError(f"A Fourier transform has no lengths like {list(lengths)}.")
     for axis, n in zip(axes, lengths, strict=True):
-        x = slice_axis(b, x, axis, 0, min(n, shape_of(x)[axis]))
-    edges = [(0, 0, 0)] * len(shape_of(x))
+        x = slice_axis(x, axis, 0, min(n, x.shape[axis]))
+    edges = [(0, 0, 0)] * x.ndim
     for axis, n in zip(axes, lengths, strict=True):
-        edges[axis] = (0, n - shape_of(x)[axis], 0)
+        edges[axis] = (0, n - x.shape[axis], 0)
     if not any(behind for _, behind, _ in edges):
         return x
-    zero = np.zeros((), dtype_of(x))
-    return lax.pad(b, atom(b, x), atom(b, zero), edges)
+    return lax.pad(x, x.like(0), edges)
 
 
-def _transformed(b: Builder, x: Value, axes: Sequence[int], kind: str) -> Value:
+def _transformed(x: Value, axes: Sequence[int], kind: str) -> Value:
     """Transformed along any axes, which are brought to the end for it, a few at a time."""
     for first in range(0, len(axes), _AXES):
         group = list(axes[first : first + _AXES])
-        order = [d for d in range(len(shape_of(x))) if d not in group] + group
-        lengths = tuple(shape_of(x)[d] for d in group)
-        x = _by_rows(b, transpose(b, x, order), kind, lengths)
-        x = transpose(b, x, [order.index(d) for d in range(len(order))])
+        order = [d for d in range(x.ndim) if d not in group] + group
+        lengths = tuple(x.shape[d] for d in group)
+        x = _by_rows(transpose(x, order), kind, lengths)
+        x = transpose(x, [order.index(d) for d in range(len(order))])
     return x
 
 
-def _by_rows(b: Builder, x: Value, kind: str, lengths: tuple[int, ...]) -> Value:
-    y = lax.fft(b, atom(b, x), kind, lengths)
-    if len(y.aval.shape) == 1:
+def _by_rows(x: Value, kind: str, lengths: tuple[int, ...]) -> Value:
+    y = lax.fft(x, kind, lengths)
+    if y.ndim == 1:
         return y
-    flat = lax.optimization_barrier(b, atom(b, reshape(b, y, (-1,))))
-    return reshape(b, flat, y.aval.shape)
+    flat = lax.optimization_barrier(reshape(y, (-1,)))
+    return reshape(flat, y.shape)

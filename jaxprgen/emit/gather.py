@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit.division import remainder
 from jaxprgen.emit.reduce import bitwise_and
@@ -28,23 +28,16 @@ from jaxprgen.emit.values import (
     INT32,
     INT64,
     Array,
-    Broadcast,
     Dtype,
     Shape,
     Value,
-    atom,
-    broadcast_shapes,
     broadcast_to,
-    dtype_of,
-    full_rank,
-    known,
-    like,
-    shape_of,
-    splat,
+    common_shape,
+    full,
+    lift,
 )
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, current_builder
 
 
 class Places(NamedTuple):
@@ -54,7 +47,7 @@ class Places(NamedTuple):
     shape: Shape
 
 
-Entry: TypeAlias = int | slice | Value | Places | None
+Entry: TypeAlias = int | slice | Value | Array | Places | None
 
 
 class Points(NamedTuple):
@@ -96,8 +89,9 @@ def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, E
         if type(entry) is Places:
             check_mask(shape, axis, entry.shape)
             entries = [*entry.arrays]
-        elif not isinstance(entry, (int, slice)) and dtype_of(entry) == BOOL:  # type: ignore[arg-type]
-            entries = _where_true(shape, axis, entry)  # type: ignore[arg-type]
+        elif not isinstance(entry, (int, slice)) and entry.dtype == BOOL:  # type: ignore[arg-type]
+            (mask,) = lift(entry)  # type: ignore[arg-type]
+            entries = _where_true(shape, axis, mask)
         if axis + len(entries) > len(shape):
             raise IndexOutOfBoundsError(f"Too many indices for an array of shape {shape}.")
         found += [(axis + i, e) for i, e in enumerate(entries)]
@@ -106,14 +100,14 @@ def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, E
 
 
 def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
-    check_mask(shape, axis, shape_of(mask))
-    if not shape_of(mask):
+    check_mask(shape, axis, mask.shape)
+    if not mask.shape:
         raise UnsupportedOpError(
             "A mask without axes makes an axis of its own in NumPy, which Aesara does not declare."
         )
-    value = known(mask)
+    value = mask.static
     assert value is not None
-    return list(np.nonzero(value))
+    return [Value(positions) for positions in np.nonzero(value)]
 
 
 def check_mask(shape: Shape, axis: int, own: Shape) -> None:
@@ -145,7 +139,7 @@ def _layout(shape: Shape, index: Sequence[Entry]) -> _Layout:
             arrays.append(_checked(entry, axis, shape[axis]))  # type: ignore[arg-type]
             axes.append(axis)
             at.append(position)
-    common = broadcast_shapes(*map(shape_of, arrays)) if arrays else ()
+    common = common_shape(*arrays) if arrays else ()
     together = not at or at[-1] - at[0] == len(at) - 1
     first = at[0] if at and together else 0
     kept = [(axis, entry) for i, (axis, entry) in enumerate(entries) if i not in at]
@@ -159,64 +153,63 @@ def _layout(shape: Shape, index: Sequence[Entry]) -> _Layout:
     return _Layout(slices, points, tuple(n for n in sizes if n != -1), news)
 
 
-def _checked(entry: int | Value, axis: int, size: int) -> Value:
+def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
     """The integers of an entry as an array, of which known ones count from the front."""
-    index = np.asarray(entry) if isinstance(entry, int) else entry
-    value = known(index)
+    index = entry if isinstance(entry, Value) else Value(np.asarray(entry))
+    value = index.static
     if value is None:
-        if size == 0 and 0 not in shape_of(index):
+        if size == 0 and 0 not in index.shape:
             raise IndexOutOfBoundsError(f"There is no element to take along axis {axis} of size 0.")
         return index
     if value.dtype == INT64 and value.size and value.min() >= 0 and value.max() < size:
-        return value  # Nearly always: nothing counts from the back.
+        return index  # Nearly always: nothing counts from the back.
     wide = value.astype(object) if value.dtype == np.uint64 else value.astype(np.int64)
     wrong = wide[(wide < -size) | (wide >= size)]
     if wrong.size:
         raise IndexOutOfBoundsError(
             f"Index {wrong[0]} is out of bounds for axis {axis} of size {size}."
         )
-    return np.asarray(np.where(wide < 0, wide + size, wide), np.int64)
+    return Value(np.asarray(np.where(wide < 0, wide + size, wide), np.int64))
 
 
 # --- Reading -----------------------------------------------------------------------------
 
 
-def take(b: Builder, x: Value, index: Sequence[Entry]) -> Value:
+def take(x: Value, index: Sequence[Entry]) -> Value:
     """``x[index]``."""
-    layout = _layout(shape_of(x), index)
-    return expand_dims(b, _take(b, x, layout), layout.new)
+    layout = _layout(x.shape, index)
+    return expand_dims(_take(x, layout), layout.new)
 
 
-def _take(b: Builder, x: Value, layout: _Layout) -> Value:
+def _take(x: Value, layout: _Layout) -> Value:
     points = layout.points
     if 0 in layout.region:
-        return splat(0, dtype_of(x), layout.region)
-    if type(x) is Broadcast and shape_of(x.operand) == ():
-        return Broadcast(x.operand, layout.region) if layout.region else x.operand
+        return full(layout.region, 0, x.dtype)
+    if x.is_uniform:
+        return Value(x.source, layout.region)
     if points.shape == ():
-        return ix.take(b, x, _scalars(layout))
-    return take_points(b, ix.take(b, x, layout.slices), points)
+        return ix.take(x, _scalars(layout))
+    return take_points(ix.take(x, layout.slices), points)
 
 
 def _scalars(layout: _Layout) -> list[ix.Index]:
     """Points that are a single one, as integers among the slices."""
     index: list[ix.Index] = list(layout.slices)
     for axis, array in zip(layout.points.axes, layout.points.arrays, strict=True):
-        index[axis] = array if isinstance(array, Var) else int(known(array))  # type: ignore[arg-type]
+        index[axis] = array if array.static is None else int(array.static)
     return index
 
 
-def take_points(b: Builder, x: Value, points: Points, *, unique: bool = False) -> Value:
+def take_points(x: Value, points: Points, *, unique: bool = False) -> Value:
     """What stands at the points; ``unique`` says that no two are the same."""
-    indices, in_bounds = _indices(b, shape_of(x), points)
-    return lax.gather(
-        b, atom(b, x), indices, points.axes, points.places, in_bounds=in_bounds, unique=unique
-    )
+    indices, in_bounds = _indices(x.shape, points)
+    return lax.gather(x, indices, points.axes, points.places, in_bounds=in_bounds, unique=unique)
 
 
-def _indices(b: Builder, shape: Shape, points: Points) -> tuple[Atom, bool]:
+def _indices(shape: Shape, points: Points) -> tuple[Atom, bool]:
     """The points as vectors along a last axis, and whether they are known to lie inside."""
-    runtime = [i for i in points.arrays if known(i) is None]
+    b = current_builder()
+    runtime = [i for i in points.arrays if i.static is None]
     dtype = ix.index_dtype(shape, runtime)
     if not runtime:
         # What is read is often written as well: by the gradient.
@@ -224,141 +217,132 @@ def _indices(b: Builder, shape: Shape, points: Points) -> tuple[Atom, bool]:
     target = (*points.shape, 1)
     columns: list[Value] = []
     for axis, array in zip(points.axes, points.arrays, strict=True):
-        value = known(array)
-        inside = ix.wrap(b, array, shape[axis], dtype) if value is None else value.astype(dtype)
-        column = expand_dims(b, inside, [len(shape_of(inside))])
-        columns.append(broadcast_to(b, column, target))
-    return atom(b, concatenate(b, columns, len(points.shape))), False
+        value = array.static
+        inside = ix.wrap(array, shape[axis], dtype) if value is None else array.astype(dtype)
+        column = expand_dims(inside, [inside.ndim])
+        columns.append(broadcast_to(column, target))
+    return concatenate(columns, len(points.shape)).atom(), False
 
 
 def _table(points: Points, dtype: Dtype = INT64) -> Array:
     """Points that are known."""
     table = np.empty((*points.shape, len(points.arrays)), dtype)
     for i, array in enumerate(points.arrays):
-        table[..., i] = known(array)
+        table[..., i] = array.static
     return table
 
 
 # --- Writing -----------------------------------------------------------------------------
 
 
-def put(b: Builder, x: Value, y: Value, index: Sequence[Entry], *, add: bool) -> Value:
+def put(x: Value, y: Value, index: Sequence[Entry], *, add: bool) -> Value:
     """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts.
 
     Of several values for one element the last one stays, as in NumPy. (Where the index is
     not known: on CPUs. Other devices do not say which one stays.) Increments add up.
     """
-    layout = _layout(shape_of(x), index)
+    layout = _layout(x.shape, index)
     new, points = layout.new, layout.points
     full = list(layout.region)
     for d in new:
         full.insert(d, 1)
-    y = reshape(b, ix.fit(b, y, tuple(full)), layout.region)
+    y = reshape(ix.fit(y, tuple(full)), layout.region)
     if 0 in layout.region:
         return x
     if points.shape == ():
-        return ix.put(b, x, y, _scalars(layout), add=add)
-    block = ix.take(b, x, layout.slices)
-    written = _scatter(b, block, y, points, add)
-    return written if block is x else ix.put(b, x, written, layout.slices, add=False)
+        return ix.put(x, y, _scalars(layout), add=add)
+    block = ix.take(x, layout.slices)
+    written = _scatter(block, y, points, add)
+    return written if block is x else ix.put(x, written, layout.slices, add=False)
 
 
-def _scatter(b: Builder, x: Value, y: Value, points: Points, add: bool) -> Value:
+def _scatter(x: Value, y: Value, points: Points, add: bool) -> Value:
     unique = False
-    if not add and all(known(i) is not None for i in points.arrays):
-        y, points = _last_of_each(b, shape_of(x), y, points)
+    if not add and all(i.static is not None for i in points.arrays):
+        y, points = _last_of_each(x.shape, y, points)
         unique = True
-    return put_points(b, x, y, points, add=add, unique=unique)
+    return put_points(x, y, points, add=add, unique=unique)
 
 
-def put_points(
-    b: Builder, x: Value, y: Value, points: Points, *, add: bool, unique: bool = False
-) -> Value:
+def put_points(x: Value, y: Value, points: Points, *, add: bool, unique: bool = False) -> Value:
     """``x`` with other numbers at the points; ``y`` is shaped like what stands there."""
-    if add and dtype_of(x) == BOOL:  # Their sum is "or", of which there is no scatter.
-        x, y = ew.convert(b, x, INT32), ew.convert(b, y, INT32)
-        return ew.truth(b, put_points(b, x, y, points, add=add, unique=unique))
-    indices, in_bounds = _indices(b, shape_of(x), points)
+    if add and x.dtype == BOOL:  # Their sum is "or", of which there is no scatter.
+        x, y = x.astype(INT32), y.astype(INT32)
+        return ew.truth(put_points(x, y, points, add=add, unique=unique))
+    indices, in_bounds = _indices(x.shape, points)
     construct = lax.scatter_add if add else lax.scatter
-    operands = atom(b, x), indices, atom(b, y)
-    return construct(b, *operands, points.axes, points.places, in_bounds=in_bounds, unique=unique)
+    return construct(x, indices, y, points.axes, points.places, in_bounds=in_bounds, unique=unique)
 
 
-def _last_of_each(b: Builder, shape: Shape, y: Value, points: Points) -> tuple[Value, Points]:
+def _last_of_each(shape: Shape, y: Value, points: Points) -> tuple[Value, Points]:
     """Known points without those that are named again later, and what is written there."""
     table = _table(points).reshape(-1, len(points.axes))
     flat = np.ravel_multi_index(tuple(table.T), tuple(shape[d] for d in points.axes))
     kept = np.sort(flat.size - 1 - np.unique(flat[::-1], return_index=True)[1])
     if kept.size == flat.size:
         return y, points
-    first, sizes = points.places[0], shape_of(y)
-    y = reshape(b, y, (*sizes[:first], flat.size, *sizes[first + len(points.shape) :]))
-    y = take(b, y, [*[slice(None)] * first, kept])
-    arrays: list[Value] = list(table[kept].T)
+    first, sizes = points.places[0], y.shape
+    y = reshape(y, (*sizes[:first], flat.size, *sizes[first + len(points.shape) :]))
+    y = take(y, [*[slice(None)] * first, Value(kept)])
+    arrays = [Value(column) for column in table[kept].T]
     return y, Points(arrays, points.axes, kept.shape, [first])
 
 
-def put_buffered(b: Builder, x: Value, y: Value, index: Sequence[Entry]) -> Value:
+def put_buffered(x: Value, y: Value, index: Sequence[Entry]) -> Value:
     """``x[index] += y`` as NumPy has it: an element that is named twice is increased once."""
-    return put(b, x, ew.add(b, take(b, x, index), y), index, add=False)
+    return put(x, take(x, index) + y, index, add=False)
 
 
-def block_of(
-    b: Builder, x: Value, index: Sequence[slice | Value]
-) -> tuple[Value, Value, int, list[ix.Index]]:
+def block_of(x: Value, index: Sequence[slice | Value]) -> tuple[Value, Value, int, list[ix.Index]]:
     """What slices and one mask among them leave if the mask selects all.
 
     Also the mask, the axis from which on it is, and the index without it.
     """
     axis = next(i for i, e in enumerate(index) if not isinstance(e, slice))
     mask: Value = index[axis]  # type: ignore[assignment]
-    check_mask(shape_of(x), axis, shape_of(mask))
-    every = [slice(None)] * len(shape_of(mask))
+    check_mask(x.shape, axis, mask.shape)
+    every = [slice(None)] * mask.ndim
     slices: list[ix.Index] = [*index[:axis], *every, *index[axis + 1 :]]  # type: ignore[list-item]
-    return ix.take(b, x, slices), mask, axis, slices
+    return ix.take(x, slices), mask, axis, slices
 
 
-def select(
-    b: Builder, x: Value, index: Sequence[slice | Value], refuse: Callable[[], Exception]
-) -> Selected:
+def select(x: Value, index: Sequence[slice | Value], refuse: Callable[[], Exception]) -> Selected:
     """``x[index]`` for slices and one mask that is not known."""
-    block, mask, axis, _ = block_of(b, x, index)
-    return sel.select(b, block, mask, axis, refuse)
+    block, mask, axis, _ = block_of(x, index)
+    return sel.select(block, mask, axis, refuse)
 
 
-def put_where(
-    b: Builder, x: Value, y: Value | Selected, index: Sequence[slice | Value], *, add: bool
-) -> Value:
+def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, add: bool) -> Value:
     """``x`` with ``x[index]`` replaced, or increased, for slices and one mask, known or not.
 
     ``y`` broadcasts to ``x[index]``. If it has more than one value for what the mask selects,
     these are taken in order, and the last one once there are no more.
     """
-    block, mask, axis, slices = block_of(b, x, index)
-    rank, wide = len(shape_of(mask)), len(shape_of(x))
+    block, mask, axis, slices = block_of(x, index)
+    rank, wide = mask.ndim, x.ndim
     if type(y) is Selected:
-        if y.mask is not mask or y.axis != axis - (wide - len(shape_of(y.values))):
+        if not sel.is_same(y.mask, mask) or y.axis != axis - (wide - y.values.ndim):
             raise y.refuse()
         y = y.values
     else:
-        own, at = shape_of(y), len(shape_of(y)) - (wide - axis - rank) - 1  # type: ignore[arg-type]
+        own, at = y.shape, y.ndim - (wide - axis - rank) - 1  # type: ignore[arg-type]
         # Else `y` has fewer axes than there are behind the mask.
         if at >= 0 and own[at] == 1:
-            y = reshape(b, y, (*own[:at], *[1] * rank, *own[at + 1 :]))  # type: ignore[arg-type]
+            y = reshape(y, (*own[:at], *[1] * rank, *own[at + 1 :]))  # type: ignore[arg-type]
         elif at >= 0 and own[at] == 0:
             return x
         elif at >= 0:
-            y = take(b, y, [*[slice(None)] * at, sel.positions(b, mask)])  # type: ignore[arg-type]
-    y = ix.fit(b, y, shape_of(block))
-    where = expand_dims(b, mask, [d for d in range(wide) if not axis <= d < axis + rank])
-    written = ew.where(b, where, ew.add(b, block, y) if add else y, block)
-    return written if block is x else ix.put(b, x, written, slices, add=False)
+            y = take(y, [*[slice(None)] * at, sel.positions(mask)])  # type: ignore[arg-type]
+    y = ix.fit(y, block.shape)
+    where = expand_dims(mask, [d for d in range(wide) if not axis <= d < axis + rank])
+    written = ew.where(where, block + y if add else y, block)
+    return written if block is x else ix.put(x, written, slices, add=False)
 
 
 # --- Choosing ----------------------------------------------------------------------------
 
 
-def choose(b: Builder, which: Value, cases: Sequence[Value], mode: str) -> Value:
+def choose(which: Value, cases: Sequence[Value], mode: str) -> Value:
     """`numpy.choose`: ``cases[which]``, elementwise; all broadcast.
 
     Known numbers that are not among those of the cases are an error if the mode is "raise", all
@@ -366,24 +350,22 @@ def choose(b: Builder, which: Value, cases: Sequence[Value], mode: str) -> Value
     """
     if not cases:
         raise ShapeMismatchError("There is nothing to choose from.")
-    value, count = known(which), len(cases)
+    value, count = which.static, len(cases)
     if mode == "raise" and value is not None:
         wrong = value[(value < 0) | (value >= count)]
         if wrong.size:
             raise IndexOutOfBoundsError(f"Choice {wrong[0]} is not among the {count} there are.")
-    which = ew.convert(b, which, ew.canonical(INT64))
-    if mode == "wrap":
-        which = remainder(b, which, like(which, count))
-    else:
-        which = ew.clip(b, which, like(which, 0), like(which, count - 1))
+    which = which.astype(ew.canonical(INT64))
+    wraps = mode == "wrap"
+    which = remainder(which, which.like(count)) if wraps else ew.clip(which, 0, count - 1)
     if count == 1:
-        return broadcast_to(b, cases[0], broadcast_shapes(shape_of(which), shape_of(cases[0])))
-    return full_rank(b, lax.select_n, ew.convert(b, which, INT32), *cases)
+        return broadcast_to(cases[0], common_shape(which, cases[0]))
+    return lax.select_n(which.astype(INT32), *cases)
 
 
-def all_choices_exist(b: Builder, which: Value, count: int) -> Value:
+def all_choices_exist(which: Value, count: int) -> Value:
     """Whether all numbers are among those of so many cases."""
-    which = ew.convert(b, which, ew.canonical(INT64))
-    clipped = ew.clip(b, which, like(which, 0), like(which, count - 1))
-    same = ew.equal(b, which, clipped)
-    return bitwise_and(b, same, range(len(shape_of(same))))
+    which = which.astype(ew.canonical(INT64))
+    clipped = ew.clip(which, 0, count - 1)
+    same = ew.equal(which, clipped)
+    return bitwise_and(same, range(same.ndim))

@@ -13,37 +13,21 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
-from jaxprgen.emit.values import (
-    BOOL,
-    INT32,
-    INT64,
-    Broadcast,
-    Dtype,
-    Shape,
-    Value,
-    atom,
-    broadcast_to,
-    dtype_of,
-    shape_of,
-    splat,
-    splat_value,
-)
+from jaxprgen.emit.values import BOOL, INT32, INT64, Dtype, Shape, Value, broadcast_to, full
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
 
 
 class Window(NamedTuple):
     """So many elements of one axis, from one that is known only at run time."""
 
-    start: Var
+    start: Value
     length: int
 
 
-Index: TypeAlias = int | slice | Var | Window
+Index: TypeAlias = int | slice | Value | Window
 
 
 class _Span(NamedTuple):
@@ -84,12 +68,12 @@ def _spans(shape: Shape, index: Sequence[Index]) -> list[_Span]:
     return [_span(i, n, d) for d, (i, n) in enumerate(zip(full, shape, strict=True))]
 
 
-def take(b: Builder, x: Value, index: Sequence[Index]) -> Value:
+def take(x: Value, index: Sequence[Index]) -> Value:
     """``x[index]``."""
     dynamic = _dynamic(index)
     if dynamic:
-        return take(b, _block(b, x, dynamic), _in_block(index))
-    return squeeze(b, _read(b, x, _spans(shape_of(x), index)), _integer_axes(index))
+        return take(_block(x, dynamic), _in_block(index))
+    return squeeze(_read(x, _spans(x.shape, index)), _integer_axes(index))
 
 
 def _dynamic(index: Sequence[Index]) -> dict[int, Window]:
@@ -97,34 +81,36 @@ def _dynamic(index: Sequence[Index]) -> dict[int, Window]:
     return {
         d: i if isinstance(i, Window) else Window(i, 1)
         for d, i in enumerate(index)
-        if isinstance(i, (Var, Window))
+        if isinstance(i, (Value, Window))
     }
 
 
 def _in_block(index: Sequence[Index]) -> list[int | slice]:
     """The same index in the block that the run-time entries leave."""
-    return [slice(None) if isinstance(i, Window) else 0 if isinstance(i, Var) else i for i in index]
+    return [
+        slice(None) if isinstance(i, Window) else 0 if isinstance(i, Value) else i for i in index
+    ]
 
 
 def _integer_axes(index: Sequence[Index]) -> list[int]:
     return [d for d, i in enumerate(index) if not isinstance(i, slice)]
 
 
-def _read(b: Builder, x: Value, spans: Sequence[_Span]) -> Value:
-    shape = shape_of(x)
+def _read(x: Value, spans: Sequence[_Span]) -> Value:
+    shape = x.shape
     taken = tuple(s.length for s in spans)
-    if type(x) is Broadcast and shape_of(x.operand) == ():
-        return Broadcast(x.operand, taken)
+    if x.is_uniform:
+        return Value(x.source, taken)
     backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
     if taken != shape:
         low, limit = [s.low for s in spans], [s.limit for s in spans]
-        x = lax.slice(b, atom(b, x), low, limit, [s.stride for s in spans])
-    return lax.rev(b, atom(b, x), backwards) if backwards else x
+        x = lax.slice(x, low, limit, [s.stride for s in spans])
+    return lax.rev(x, backwards) if backwards else x
 
 
-def _block(b: Builder, x: Value, dynamic: dict[int, Window]) -> Value:
+def _block(x: Value, dynamic: dict[int, Window]) -> Value:
     """The part of ``x`` in one window per given axis."""
-    shape = shape_of(x)
+    shape = x.shape
     sizes = tuple(dynamic[d].length if d in dynamic else n for d, n in enumerate(shape))
     for d, window in dynamic.items():
         if shape[d] == 0:
@@ -133,105 +119,95 @@ def _block(b: Builder, x: Value, dynamic: dict[int, Window]) -> Value:
             raise IndexOutOfBoundsError(
                 f"There are no {window.length} elements together on axis {d} of shape {shape}."
             )
-    return lax.dynamic_slice(b, atom(b, x), _starts(b, shape, dynamic), sizes)
+    return lax.dynamic_slice(x, _starts(shape, dynamic), sizes)
 
 
-def _starts(b: Builder, shape: Shape, dynamic: dict[int, Window]) -> list[Atom]:
+def _starts(shape: Shape, dynamic: dict[int, Window]) -> list[Value]:
     dtype = index_dtype(shape, [window.start for window in dynamic.values()])
     return [
-        atom(b, wrap(b, dynamic[d].start, n, dtype) if d in dynamic else splat(0, dtype))
+        wrap(dynamic[d].start, n, dtype) if d in dynamic else full((), 0, dtype)
         for d, n in enumerate(shape)
     ]
 
 
 def index_dtype(sizes: Sequence[int], indices: Iterable[Value] = ()) -> Dtype:
     """The dtype to count in along axes of these sizes, if these indices come in as they are."""
-    wide = any(dtype_of(i).itemsize == INT64.itemsize for i in indices)
+    wide = any(i.dtype.itemsize == INT64.itemsize for i in indices)
     return ew.canonical(INT64 if wide or max(sizes, default=0) > np.iinfo(np.int32).max else INT32)
 
 
-def wrap(b: Builder, index: Value, size: int, dtype: Dtype) -> Value:
+def wrap(index: Value, size: int, dtype: Dtype) -> Value:
     """Run-time indices counted from the front: negative ones count from the back."""
-    index = ew.convert(b, index, dtype) if dtype_of(index).kind == "i" else index
-    if dtype_of(index).kind == "u":
-        return ew.convert(b, index, dtype)
-    negative = ew.less(b, index, np.asarray(0, dtype))
-    return ew.where(b, negative, ew.add(b, index, np.asarray(size, dtype)), index)
+    index = index.astype(dtype) if index.dtype.kind == "i" else index
+    if index.dtype.kind == "u":
+        return index.astype(dtype)
+    return ew.where(index < 0, index + size, index)
 
 
-def in_bounds(b: Builder, index: Value, size: int) -> Value:
+def in_bounds(index: Value, size: int) -> Value:
     """Whether each of some run-time indices lies in its axis."""
-    if dtype_of(index).kind == "u":
-        index = ew.convert(b, index, ew.canonical(np.uint64))
-        return ew.less(b, index, np.asarray(size, dtype_of(index)))
-    index = ew.convert(b, index, ew.canonical(INT64))
-    low = ew.greater_equal(b, index, np.asarray(-size, dtype_of(index)))
-    high = ew.less(b, index, np.asarray(size, dtype_of(index)))
-    return ew.bitwise_and(b, low, high)
+    if index.dtype.kind == "u":
+        return index.astype(ew.canonical(np.uint64)) < size
+    index = index.astype(ew.canonical(INT64))
+    return (index >= -size) & (index < size)
 
 
-def window_fits(b: Builder, window: Window, size: int) -> Value:
+def window_fits(window: Window, size: int) -> Value:
     """Whether a window lies in its axis, all of it counted from one end, as a slice would be."""
-    start = ew.convert(b, window.start, ew.canonical(INT64))
-    low, high, end, first = (
-        np.asarray(n, dtype_of(start)) for n in (0, size - window.length, -window.length, -size)
-    )
-    ahead = ew.bitwise_and(b, ew.greater_equal(b, start, low), ew.less_equal(b, start, high))
-    behind = ew.bitwise_and(b, ew.greater_equal(b, start, first), ew.less(b, start, end))
-    return ew.bitwise_or(b, ahead, behind)
+    start = window.start.astype(ew.canonical(INT64))
+    from_front = (start >= 0) & (start <= size - window.length)
+    from_back = (start >= -size) & (start < -window.length)
+    return from_front | from_back
 
 
-def put(b: Builder, x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
+def put(x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
     """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts."""
     dynamic = _dynamic(index)
     if dynamic:
-        inner = put(b, _block(b, x, dynamic), y, _in_block(index), add=add)
-        starts = _starts(b, shape_of(x), dynamic)
-        return lax.dynamic_update_slice(b, atom(b, x), atom(b, inner), starts)
-    spans = _spans(shape_of(x), index)
+        inner = put(_block(x, dynamic), y, _in_block(index), add=add)
+        starts = _starts(x.shape, dynamic)
+        return lax.dynamic_update_slice(x, inner, starts)
+    spans = _spans(x.shape, index)
     region = tuple(s.length for s in spans)
     axes = _integer_axes(index)
     visible = tuple(n for d, n in enumerate(region) if d not in axes)
-    y = expand_dims(b, fit(b, y, visible), axes)
-    return _write(b, x, reshape(b, y, region), spans, add)
+    y = expand_dims(fit(y, visible), axes)
+    return _write(x, reshape(y, region), spans, add)
 
 
-def fit(b: Builder, y: Value, shape: Shape) -> Value:
+def fit(y: Value, shape: Shape) -> Value:
     """Broadcast to the region; leading axes of size one beyond its rank are dropped."""
-    own = shape_of(y)
+    own = y.shape
     extra = len(own) - len(shape)
     if extra > 0:
         if any(n != 1 for n in own[:extra]):
             raise ShapeMismatchError(f"A value of shape {own} does not fit a region of {shape}.")
-        y = squeeze(b, y, range(extra))
-    return broadcast_to(b, y, shape)
+        y = squeeze(y, range(extra))
+    return broadcast_to(y, shape)
 
 
-def _write(b: Builder, x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
-    shape, region = shape_of(x), shape_of(y)
+def _write(x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
+    shape, region = x.shape, y.shape
     backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
     if backwards:
-        y = lax.rev(b, atom(b, y), backwards)
+        y = lax.rev(y, backwards)
     if 0 in region:
         return x
     if region == shape:
-        return ew.add(b, x, y) if add else y
-    filled = splat_value(x)
+        return x + y if add else y
+    filled = x.fill_value
     if filled is not None:
-        fill = np.asarray(filled)
-        y = y if not add or not filled else ew.add(b, y, fill)
-        return lax.pad(b, atom(b, y), atom(b, fill), _padding(shape, spans))
+        y = y if not add or not filled else y + filled
+        return lax.pad(y, Value(np.asarray(filled)), _padding(shape, spans))
     if all(s.stride == 1 or s.length == 1 for s in spans):
         low, limit = [s.low for s in spans], [s.limit for s in spans]
         if add:
-            y = ew.add(b, lax.slice(b, atom(b, x), low, limit, [1] * len(shape)), y)
-        starts = [atom(b, splat(s.low, INT32)) for s in spans]
-        return lax.dynamic_update_slice(b, atom(b, x), atom(b, y), starts)
-    zero = np.zeros((), dtype_of(x))
-    spread = lax.pad(b, atom(b, y), atom(b, zero), _padding(shape, spans))
-    inside = atom(b, splat(True, BOOL, region))
-    mask = lax.pad(b, inside, atom(b, np.asarray(False)), _padding(shape, spans))
-    return ew.where(b, mask, ew.add(b, x, spread) if add else spread, x)
+            y = lax.slice(x, low, limit, [1] * len(shape)) + y
+        starts = [full((), s.low, INT32) for s in spans]
+        return lax.dynamic_update_slice(x, y, starts)
+    spread = lax.pad(y, x.like(0), _padding(shape, spans))
+    mask = lax.pad(full(region, True, BOOL), full((), False, BOOL), _padding(shape, spans))
+    return ew.where(mask, x + spread if add else spread, x)
 
 
 def _padding(shape: Shape, spans: Sequence[_Span]) -> list[tuple[int, int, int]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.create import eye
@@ -27,50 +28,38 @@ from jaxprgen.emit.decompositions import (
 )
 from jaxprgen.emit.linalg import contract, dot
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, squeeze, transpose
-from jaxprgen.emit.values import (
-    INT32,
-    Value,
-    atom,
-    dtype_of,
-    like,
-    shape_of,
-    size_of,
-    splat,
-)
+from jaxprgen.emit.values import BOOL, INT32, Value, full
 from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 # --- Systems of equations -----------------------------------------------------------------
 
 
-def _side_by_side(b: Builder, a: Value, y: Value, solve: Callable[[Value, Value], Value]) -> Value:
+def _side_by_side(a: Value, y: Value, solve: Callable[[Value, Value], Value]) -> Value:
     """The solution for a vector, or for the columns of a matrix, on the right-hand side."""
-    (m, n), right = shape_of(a), shape_of(y)
+    (m, n), right = a.shape, y.shape
     if m != n or m != right[0]:
         raise ShapeMismatchError(f"No system of equations: {(m, n)} on the left, {right} right.")
     if not math.prod(right):
-        return splat(0, dtype_of(y), right)
+        return full(right, 0, y.dtype)
     if len(right) == 2:
         return solve(a, y)
-    return squeeze(b, solve(a, expand_dims(b, y, [1])), [1])
+    return squeeze(solve(a, expand_dims(y, [1])), [1])
 
 
-def solve(b: Builder, a: Value, y: Value) -> Value:
+def solve(a: Value, y: Value) -> Value:
     """``x`` of ``a x = y``, by an LU decomposition with partial pivoting."""
 
     def by_lu(a: Value, y: Value) -> Value:
-        factors, _, permutation = lax.lu(b, atom(b, a))
-        order = atom(b, expand_dims(b, permutation, [1]))
-        rows = lax.gather(b, atom(b, y), order, [0], [0], in_bounds=True, unique=True)
-        rows = lax.triangular_solve(b, factors, rows, lower=True, unit_diagonal=True)
-        return lax.triangular_solve(b, factors, rows, lower=False)
+        factors, _, permutation = lax.lu(a)
+        order = expand_dims(permutation, [1]).atom()
+        rows = lax.gather(y, order, [0], [0], in_bounds=True, unique=True)
+        rows = lax.triangular_solve(factors, rows, lower=True, unit_diagonal=True)
+        return lax.triangular_solve(factors, rows, lower=False)
 
-    return _side_by_side(b, a, y, by_lu)
+    return _side_by_side(a, y, by_lu)
 
 
 def solve_triangular(
-    b: Builder,
     a: Value,
     y: Value,
     *,
@@ -83,180 +72,169 @@ def solve_triangular(
 
     def by_substitution(a: Value, y: Value) -> Value:
         return lax.triangular_solve(
-            b,
-            atom(b, a),
-            atom(b, y),
-            lower=lower,
-            transpose=transpose,
-            conjugate=conjugate,
-            unit_diagonal=unit_diagonal,
+            a, y, lower=lower, transpose=transpose, conjugate=conjugate, unit_diagonal=unit_diagonal
         )
 
-    return _side_by_side(b, a, y, by_substitution)
+    return _side_by_side(a, y, by_substitution)
 
 
-def solve_cholesky(b: Builder, factor: Value, y: Value, *, lower: bool) -> Value:
+def solve_cholesky(factor: Value, y: Value, *, lower: bool) -> Value:
     """``x`` of ``a x = y``, given the `cholesky` factor of ``a``."""
     first, second = (
         {"lower": lower, "transpose": transposed, "conjugate": transposed}
         for transposed in (not lower, lower)
     )
-    return solve_triangular(b, factor, solve_triangular(b, factor, y, **first), **second)
+    return solve_triangular(factor, solve_triangular(factor, y, **first), **second)
 
 
-def solve_hermitian(b: Builder, a: Value, y: Value, *, lower: bool) -> Value:
+def solve_hermitian(a: Value, y: Value, *, lower: bool) -> Value:
     """`solve` for a Hermitian matrix that is given by one triangle."""
-    return solve(b, hermitian(b, a, lower=lower), y)
+    return solve(hermitian(a, lower=lower), y)
 
 
-def solve_symmetric(b: Builder, a: Value, y: Value, *, lower: bool) -> Value:
+def solve_symmetric(a: Value, y: Value, *, lower: bool) -> Value:
     """`solve` for a symmetric matrix that is given by one triangle."""
-    return solve(b, symmetric(b, a, lower=lower), y)
+    return solve(symmetric(a, lower=lower), y)
 
 
-def solve_positive(b: Builder, a: Value, y: Value, *, lower: bool) -> Value:
+def solve_positive(a: Value, y: Value, *, lower: bool) -> Value:
     """`solve` for a positive definite matrix that is given by one triangle; NaN if it is not."""
-    return solve_cholesky(b, cholesky(b, a, lower=lower), y, lower=lower)
+    return solve_cholesky(cholesky(a, lower=lower), y, lower=lower)
 
 
-def tensorsolve(b: Builder, a: Value, y: Value, axes: Sequence[int] | None) -> Value:
+def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
     """`numpy.linalg.tensorsolve`: ``a`` times the axes of ``x`` is ``y``; ``axes`` go last."""
-    rank = len(shape_of(a))
+    rank = a.ndim
     last = [d % rank for d in axes or ()]
-    a = transpose(b, a, [*(d for d in range(rank) if d not in last), *last])
-    shape = shape_of(a)[len(shape_of(y)) :]
+    a = transpose(a, [*(d for d in range(rank) if d not in last), *last])
+    shape = a.shape[y.ndim :]
     size = math.prod(shape)
-    flat = solve(b, reshape(b, a, (-1 if size else 0, size)), reshape(b, y, (-1,)))
-    return reshape(b, flat, shape)
+    flat = solve(reshape(a, (-1 if size else 0, size)), reshape(y, (-1,)))
+    return reshape(flat, shape)
 
 
-def lstsq(b: Builder, a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]:
+def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]:
     """`numpy.linalg.lstsq` of matrices: solution, residuals, rank and singular values.
 
     LAPACK's ``gelsd`` takes machine precision for an ``rcond`` that is not between 0 and 1.
     NumPy leaves out residuals where the rank is deficient; a program, whose shapes cannot depend
     on values, says NaN.
     """
-    if len(shape_of(a)) != 2:
-        raise LinearAlgebraError(f"Least squares take a matrix, not shape {shape_of(a)}.")
-    m, n = shape_of(a)
-    u, s, vh = svd(b, a, full_matrices=False)
-    rcond = ew.convert(b, rcond, dtype_of(s))
-    sensible = ew.bitwise_and(b, *(f(b, rcond, like(s, n)) for f, n in _OPEN_UNIT_INTERVAL))
-    precision = like(s, np.finfo(dtype_of(s)).eps / 2)
-    kept = _above(b, s, ew.where(b, sensible, rcond, precision))
-    rank = reduce.sum(b, ew.convert(b, kept, INT32), (0,))
-    scaled = ew.multiply(b, expand_dims(b, _reciprocal(b, s, kept), [1]), dot(b, adjoint(b, u), y))
-    x = dot(b, adjoint(b, vh), scaled)
+    if a.ndim != 2:
+        raise LinearAlgebraError(f"Least squares take a matrix, not shape {a.shape}.")
+    m, n = a.shape
+    u, s, vh = svd(a, full_matrices=False)
+    rcond = rcond.astype(s.dtype)
+    sensible = (rcond > 0) & (rcond < 1)
+    kept = _above(s, ew.where(sensible, rcond, np.finfo(s.dtype).eps / 2))
+    rank = reduce.sum(kept.astype(INT32), (0,))
+    scaled = expand_dims(_reciprocal(s, kept), [1]) * dot(adjoint(u), y)
+    x = dot(adjoint(vh), scaled)
     if m <= n:
-        return x, splat(0, dtype_of(s), (0,)), rank, s
-    distance = ew.square(b, ew.absolute(b, ew.subtract(b, y, dot(b, a, x))))
-    full = ew.equal(b, rank, like(rank, n))
-    residuals = ew.where(b, full, reduce.sum(b, distance, (0,)), like(s, np.nan))
+        return x, full((0,), 0, s.dtype), rank, s
+    distance = ew.square(abs(y - dot(a, x)))
+    residuals = ew.where(ew.equal(rank, n), reduce.sum(distance, (0,)), np.nan)
     return x, residuals, rank, s
 
 
-_OPEN_UNIT_INTERVAL = ((ew.greater, 0), (ew.less, 1))
-
-
-def _above(b: Builder, s: Value, relative: Value) -> Value:
+def _above(s: Value, relative: Value) -> Value:
     """Which values exceed a part of the largest."""
-    if not shape_of(s)[0]:
-        return ew.greater(b, s, s)
-    return ew.greater(b, s, ew.multiply(b, relative, reduce.max(b, s, (0,))))
+    if not s.shape[0]:
+        return s > s
+    return s > relative * reduce.max(s, (0,))
 
 
-def _reciprocal(b: Builder, s: Value, kept: Value) -> Value:
+def _reciprocal(s: Value, kept: Value) -> Value:
     """``1 / s`` of what is kept, else 0; its derivative does not divide by 0 either."""
-    divisor = ew.where(b, kept, s, like(s, 1))
-    return ew.where(b, kept, ew.reciprocal(b, divisor), like(s, 0))
+    divisor = ew.where(kept, s, 1)
+    return ew.where(kept, 1 / divisor, 0)
 
 
 # --- Inverses and determinants ------------------------------------------------------------
 
 
-def inverse(b: Builder, a: Value) -> Value:
+def inverse(a: Value) -> Value:
     """The inverse of a matrix, or of each along leading axes."""
-    shape = shape_of(a)
+    shape = a.shape
     rank, count = len(shape), shape[-1]
     if rank < 2 or shape[-2] != count:
         raise LinearAlgebraError(f"Only square matrices have inverses, not shape {shape}.")
     if not math.prod(shape):
         return a
-    factors, _, permutation = lax.lu(b, atom(b, a))
-    column = lax.iota(b, INT32, shape, rank - 1)
-    permuted = ew.equal(b, expand_dims(b, permutation, [rank - 1]), column)
-    rows = atom(b, ew.convert(b, permuted, dtype_of(a)))
-    rows = lax.triangular_solve(b, factors, rows, lower=True, unit_diagonal=True)
-    return lax.triangular_solve(b, factors, rows, lower=False)
+    factors, _, permutation = lax.lu(a)
+    column = lax.iota(INT32, shape, rank - 1)
+    permuted = ew.equal(expand_dims(permutation, [rank - 1]), column)
+    rows = permuted.astype(a.dtype)
+    rows = lax.triangular_solve(factors, rows, lower=True, unit_diagonal=True)
+    return lax.triangular_solve(factors, rows, lower=False)
 
 
-def is_regular(b: Builder, a: Value) -> Value:
+def is_regular(a: Value) -> Value:
     """Whether elimination meets no pivot of zero in a square matrix, or in each along leading axes.
 
     That is where LAPACK, and so NumPy and SciPy, do not say that it is singular.
     """
-    return _no_zeros_on_diagonal(b, lax.lu(b, atom(b, a))[0]) if size_of(a) else np.asarray(True)
+    return _no_zeros_on_diagonal(lax.lu(a)[0]) if a.size else full((), True, BOOL)
 
 
-def is_regular_triangle(b: Builder, a: Value) -> Value:
+def is_regular_triangle(a: Value) -> Value:
     """`is_regular` for a triangular matrix."""
-    return _no_zeros_on_diagonal(b, a)
+    return _no_zeros_on_diagonal(a)
 
 
-def _no_zeros_on_diagonal(b: Builder, a: Value) -> Value:
-    rank = len(shape_of(a))
-    rows, columns = (lax.iota(b, INT32, shape_of(a), d) for d in (rank - 2, rank - 1))
-    beside = ew.not_equal(b, rows, columns)
-    differs = ew.not_equal(b, a, like(a, 0))
-    return reduce.bitwise_and(b, ew.bitwise_or(b, beside, differs), tuple(range(rank)))
+def _no_zeros_on_diagonal(a: Value) -> Value:
+    rank = a.ndim
+    rows, columns = (lax.iota(INT32, a.shape, d) for d in (rank - 2, rank - 1))
+    beside = ew.not_equal(rows, columns)
+    differs = ew.not_equal(a, 0)
+    return reduce.bitwise_and(beside | differs, tuple(range(rank)))
 
 
-def tensorinv(b: Builder, a: Value, count: int) -> Value:
+def tensorinv(a: Value, count: int) -> Value:
     """`numpy.linalg.tensorinv`: the inverse as a map from the last axes to the first ``count``."""
-    shape = shape_of(a)
-    matrix = reshape(b, a, (math.prod(shape[:count]), math.prod(shape[count:])))
-    return reshape(b, inverse(b, matrix), (*shape[count:], *shape[:count]))
+    shape = a.shape
+    matrix = reshape(a, (math.prod(shape[:count]), math.prod(shape[count:])))
+    return reshape(inverse(matrix), (*shape[count:], *shape[:count]))
 
 
-def pseudoinverse(b: Builder, a: Value, *, is_hermitian: bool) -> Value:
+def pseudoinverse(a: Value, *, is_hermitian: bool) -> Value:
     """`numpy.linalg.pinv`; a Hermitian matrix is given by its lower triangle.
 
     JAX's derivative of it is NaN where singular values coincide.
     """
-    if not math.prod(shape_of(a)):
-        return splat(0, dtype_of(a), shape_of(a)[::-1])
+    if not math.prod(a.shape):
+        return full(a.shape[::-1], 0, a.dtype)
     if is_hermitian:
-        s, right = eigh(b, a, lower=True)
-        left = adjoint(b, right)
+        s, right = eigh(a, lower=True)
+        left = adjoint(right)
     else:
-        u, s, vh = svd(b, a, full_matrices=False)
-        left, right = adjoint(b, u), adjoint(b, vh)
-    kept = _above(b, ew.absolute(b, s), like(s, 1e-15))
-    factors = ew.convert(b, _reciprocal(b, s, kept), dtype_of(a))
-    return dot(b, ew.multiply(b, right, expand_dims(b, factors, [0])), left)
+        u, s, vh = svd(a, full_matrices=False)
+        left, right = adjoint(u), adjoint(vh)
+    kept = _above(abs(s), s.like(1e-15))
+    factors = _reciprocal(s, kept).astype(a.dtype)
+    return dot(right * expand_dims(factors, [0]), left)
 
 
-def det(b: Builder, a: Value) -> Value:
+def det(a: Value) -> Value:
     """The determinant of a matrix."""
-    shape = shape_of(a)
+    shape = a.shape
     if len(set(shape)) != 1:
         raise LinearAlgebraError(f"Only square matrices have determinants, not shape {shape}.")
     if not shape[0]:
-        return like(a, 1)
-    factors, pivots, _ = lax.lu(b, atom(b, a))
-    magnitude = reduce.prod(b, diagonal(b, factors), (0,))
-    swapped = ew.not_equal(b, pivots, lax.iota(b, INT32, (shape[0],), 0))
-    odd = reduce.bitwise_xor(b, swapped, (0,))
-    return ew.where(b, odd, ew.negative(b, magnitude), magnitude)
+        return a.like(1)
+    factors, pivots, _ = lax.lu(a)
+    magnitude = reduce.prod(diagonal(factors), (0,))
+    swapped = ew.not_equal(pivots, lax.iota(INT32, (shape[0],), 0))
+    odd = reduce.bitwise_xor(swapped, (0,))
+    return ew.where(odd, -magnitude, magnitude)
 
 
 # --- Functions of matrices ----------------------------------------------------------------
 
 
-def _identity(b: Builder, a: Value) -> Value:
-    rows, columns = shape_of(a)
-    return eye(b, rows, columns, np.asarray(0), dtype_of(a))
+def _identity(a: Value) -> Value:
+    rows, columns = a.shape
+    return eye(rows, columns, full((), 0, INT32), a.dtype)
 
 
 _PADE = (
@@ -268,75 +246,73 @@ _PADE_RADIUS = 5.371920351148152
 _SQUARINGS = 16
 
 
-def expm(b: Builder, a: Value) -> Value:
+def expm(a: Value) -> Value:
     """The exponential of a matrix, by a Padé approximant of degree 13, scaled and squared.
 
     N. J. Higham, *The scaling and squaring method for the matrix exponential revisited*, SIAM
     J. Matrix Anal. Appl. 26 (2005), Algorithm 2.3. As in JAX's own there are at most 16 squarings,
     and beyond the result is NaN: in a loop of unknown length JAX could not differentiate backwards.
     """
-    if not math.prod(shape_of(a)):
+    if not math.prod(a.shape):
         return a
-    norm = reduce.max(b, reduce.sum(b, ew.absolute(b, a), (0,)), (0,))
-    ratio = special.scaled(b, norm, 1 / _PADE_RADIUS)
-    count = ew.maximum(b, ew.ceil(b, special.log2(b, ratio)), like(norm, 0))
-    scale = ew.exp2(b, ew.negative(b, count))
-    x = _pade(b, ew.multiply(b, a, ew.convert(b, scale, dtype_of(a))))
+    norm = reduce.max(reduce.sum(abs(a), (0,)), (0,))
+    ratio = norm * (1 / _PADE_RADIUS)
+    count = ew.maximum(ew.ceil(special.log2(ratio)), 0)
+    scale = ew.exp2(-count)
+    x = _pade(a * scale.astype(a.dtype))
     for i in range(_SQUARINGS):
-        more = ew.less(b, like(count, i), count)
-        x = ew.where(b, more, dot(b, x, x), x)
-    too_large = ew.greater(b, count, like(count, _SQUARINGS))
-    return ew.where(b, too_large, like(x, np.nan), x)
+        x = ew.where(count > i, dot(x, x), x)
+    return ew.where(count > _SQUARINGS, np.nan, x)
 
 
-def _pade(b: Builder, a: Value) -> Value:
-    square = dot(b, a, a)
-    fourth = dot(b, square, square)
-    powers = [_identity(b, a), square, fourth, dot(b, square, fourth)]
+def _pade(a: Value) -> Value:
+    square = dot(a, a)
+    fourth = dot(square, square)
+    powers = [_identity(a), square, fourth, dot(square, fourth)]
 
     def combined(coefficients: Sequence[float], terms: Sequence[Value]) -> Value:
-        total, *rest = (special.scaled(b, t, c) for c, t in zip(coefficients, terms, strict=True))
+        total, *rest = (t * c for c, t in zip(coefficients, terms, strict=True))
         for term in rest:
-            total = ew.add(b, total, term)
+            total = total + term
         return total
 
     def polynomial(coefficients: Sequence[float]) -> Value:
         """Of the square, to degree 6: the highest powers together."""
-        high = dot(b, powers[3], combined(coefficients[4:], powers[1:]))
-        return ew.add(b, high, combined(coefficients[:4], powers))
+        high = dot(powers[3], combined(coefficients[4:], powers[1:]))
+        return high + combined(coefficients[:4], powers)
 
-    odd, even = dot(b, a, polynomial(_PADE[1::2])), polynomial(_PADE[::2])
-    return solve(b, ew.subtract(b, even, odd), ew.add(b, even, odd))
+    odd, even = dot(a, polynomial(_PADE[1::2])), polynomial(_PADE[::2])
+    return solve(even - odd, even + odd)
 
 
-def expm_derivative(b: Builder, a: Value, direction: Value) -> Value:
+def expm_derivative(a: Value, direction: Value) -> Value:
     """The derivative of `expm` at ``a`` in a direction.
 
     It is a block of the exponential of ``[[a, direction], [0, a]]``: N. J. Higham, *Functions of
     Matrices*, SIAM 2008, equation 3.16. Unlike formulas by eigenvalues it needs no distinct ones.
     """
-    count = shape_of(a)[0]
-    above = concatenate(b, [a, direction], 1)
-    below = concatenate(b, [splat(0, dtype_of(a), shape_of(a)), a], 1)
-    exponential = expm(b, concatenate(b, [above, below], 0))
-    return slice_axis(b, slice_axis(b, exponential, 0, 0, count), 1, count, 2 * count)
+    count = a.shape[0]
+    above = concatenate([a, direction], 1)
+    below = concatenate([full(a.shape, 0, a.dtype), a], 1)
+    exponential = expm(concatenate([above, below], 0))
+    return slice_axis(slice_axis(exponential, 0, 0, count), 1, count, 2 * count)
 
 
 # --- Matrix equations ---------------------------------------------------------------------
 
 
-def kron(b: Builder, x: Value, y: Value) -> Value:
+def kron(x: Value, y: Value) -> Value:
     """The Kronecker product of matrices."""
-    (m, n), (k, l_) = shape_of(x), shape_of(y)
-    blocks = ew.multiply(b, expand_dims(b, x, [1, 3]), expand_dims(b, y, [0, 2]))
-    return reshape(b, blocks, (m * k, n * l_))
+    (m, n), (k, l_) = x.shape, y.shape
+    blocks = expand_dims(x, [1, 3]) * expand_dims(y, [0, 2])
+    return reshape(blocks, (m * k, n * l_))
 
 
-def _solve_linear(b: Builder, operator: Value, q: Value) -> Value:
-    return reshape(b, solve(b, operator, reshape(b, q, (-1,))), shape_of(q))
+def _solve_linear(operator: Value, q: Value) -> Value:
+    return reshape(solve(operator, reshape(q, (-1,))), q.shape)
 
 
-def solve_continuous_lyapunov(b: Builder, a: Value, q: Value) -> Value:
+def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
     """``x`` of ``a x + x a^H = q``, as one linear system in the n² elements of ``x``.
 
     SciPy takes n³ operations where this takes n⁶, but JAX has no derivative of its method's
@@ -344,39 +320,37 @@ def solve_continuous_lyapunov(b: Builder, a: Value, q: Value) -> Value:
     solves no such equation: it gives LAPACK's ``trsyl`` for complex numbers, which reads triangles,
     the real Schur form, which is none. So it does where `solve_discrete_lyapunov` is bilinear.
     """
-    one = _identity(b, a)
-    operator = ew.add(b, kron(b, a, one), kron(b, one, ew.conjugate(b, a)))
-    return _solve_linear(b, operator, q)
+    one = _identity(a)
+    operator = kron(a, one) + kron(one, ew.conjugate(a))
+    return _solve_linear(operator, q)
 
 
-def solve_discrete_lyapunov(b: Builder, a: Value, q: Value) -> Value:
+def solve_discrete_lyapunov(a: Value, q: Value) -> Value:
     """``x`` of ``x - a x a^H = q``, as one linear system in the n² elements of ``x``."""
-    product = kron(b, a, ew.conjugate(b, a))
-    return _solve_linear(b, ew.subtract(b, _identity(b, product), product), q)
+    product = kron(a, ew.conjugate(a))
+    return _solve_linear(_identity(product) - product, q)
 
 
 # --- Derivatives --------------------------------------------------------------------------
 
 
-def eigh_cotangent(b: Builder, w: Value, v: Value, gw: Value, gv: Value) -> Value:
+def eigh_cotangent(w: Value, v: Value, gw: Value, gv: Value) -> Value:
     """The gradient of a real symmetric matrix, given those of its eigenvalues and -vectors."""
-    gaps = ew.subtract(b, expand_dims(b, w, [1]), expand_dims(b, w, [0]))
-    mixed = ew.divide(b, contract(b, gv, v, (0, 0)), gaps)
-    same = ew.convert(b, _identity(b, v), np.dtype(bool))
-    return _rotated(b, ew.where(b, same, expand_dims(b, gw, [1]), mixed), v)
+    gaps = expand_dims(w, [1]) - expand_dims(w, [0])
+    mixed = contract(gv, v, (0, 0)) / gaps
+    same = _identity(v).astype(np.dtype(bool))
+    return _rotated(ew.where(same, expand_dims(gw, [1]), mixed), v)
 
 
-def _rotated(b: Builder, x: Value, v: Value) -> Value:
+def _rotated(x: Value, v: Value) -> Value:
     """``v x v^T``."""
-    return dot(b, dot(b, v, x), transpose(b, v, (1, 0)))
+    return dot(dot(v, x), transpose(v, (1, 0)))
 
 
-def generalized_eigvalsh_cotangents(
-    b: Builder, w: Value, v: Value, gw: Value
-) -> tuple[Value, Value]:
+def generalized_eigvalsh_cotangents(w: Value, v: Value, gw: Value) -> tuple[Value, Value]:
     """The gradients of both real matrices of `generalized_eigh`, given that of ``w``."""
 
     def weighted(weights: Value) -> Value:
-        return dot(b, ew.multiply(b, v, expand_dims(b, weights, [0])), transpose(b, v, (1, 0)))
+        return dot(v * expand_dims(weights, [0]), transpose(v, (1, 0)))
 
-    return weighted(gw), ew.negative(b, weighted(ew.multiply(b, gw, w)))
+    return weighted(gw), -weighted(gw * w)

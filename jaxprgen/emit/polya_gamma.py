@@ -21,129 +21,109 @@ one from J(b, z) with ``1 <= b < 2``. Its density is proportional to ``exp(-z² 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import distributions, random, reduce, rejection
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import expression as fx
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.expression import Expression, call, iterate, where
-from jaxprgen.emit.values import (
-    Shape,
-    Value,
-    broadcast_to,
-    dtype_of,
-    elementwise,
-    known,
-    like,
-    splat,
-)
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.emit.formula import iterate
+from jaxprgen.emit.values import Shape, Value, broadcast_to, full, where
 
 _RATE = math.pi**2 / 8
 
 
-def polya_gamma(b: Builder, key: Var, shape: Shape, h: Value, z: Value) -> Value:
+def polya_gamma(key: Value, shape: Shape, h: Value, z: Value) -> Value:
     """Draws of mean ``h tanh(z/2) / (2 z)``; the time grows with the largest ``h``."""
-    dtype = dtype_of(h)
-    key_sum, key_last = random.split(b, key)
-    tilt = ew.multiply(b, ew.absolute(b, z), like(z, 0.5))
-    tilt = ew.minimum(b, tilt, like(z, np.sqrt(np.finfo(dtype).max) / 10))  # Its square is finite.
-    whole = ew.subtract(b, ew.floor(b, h), like(h, 1))
-    last = ew.subtract(b, h, whole)
+    dtype = h.dtype
+    key_sum, key_last = random.split(key)
+    tilt = abs(z) * 0.5
+    tilt = ew.minimum(tilt, np.sqrt(np.finfo(dtype).max) / 10)  # Its square is finite.
+    whole = ew.floor(h) - 1
+    last = h - whole
 
-    def propose(c: Builder, key: Var, last: Value, tilt: Value) -> tuple[Value, Value]:
-        return _propose(c, key, shape, last, tilt)
+    def propose(key: Value, last: Value, tilt: Value) -> tuple[Value, Value]:
+        return _propose(key, shape, last, tilt)
 
-    drawn = rejection.until_accepted(b, key_last, shape, dtype, propose, (last, tilt))
+    drawn = rejection.until_accepted(key_last, shape, dtype, propose, (last, tilt))
     if not _all_below_two(h):
-        drawn = ew.add(b, drawn, _sum_of_ones(b, key_sum, shape, whole, tilt))
-    return ew.multiply(b, drawn, like(drawn, 0.25))
+        drawn = drawn + _sum_of_ones(key_sum, shape, whole, tilt)
+    return drawn * 0.25
 
 
 def _all_below_two(h: Value) -> bool:
-    value = known(h)
+    value = h.static
     return value is not None and bool(np.all(value < 2))
 
 
-def _sum_of_ones(b: Builder, key: Var, shape: Shape, count: Value, tilt: Value) -> Value:
+def _sum_of_ones(key: Value, shape: Shape, count: Value, tilt: Value) -> Value:
     """The sum of ``count`` draws from J(1, tilt), for each element; 0 where one is NaN."""
 
-    def goes_on(c: Builder, key: Any, total: Value, left: Value, tilt: Value) -> Value:
-        is_open = ew.greater(c, left, like(left, 0))
-        return reduce.bitwise_or(c, is_open, tuple(range(len(shape))))
+    def goes_on(key: Value, total: Value, left: Value, tilt: Value) -> Value:
+        return reduce.bitwise_or(left > 0, range(len(shape)))
 
-    def step(c: Builder, key: Any, total: Value, left: Value, tilt: Value) -> list[Value]:
-        key, subkey = random.split(c, key)
-        x, accepted = _propose(c, subkey, shape, like(left, 1), tilt)
-        counts = ew.bitwise_and(c, accepted, ew.greater(c, left, like(left, 0)))
-        one, none = like(left, 1), like(left, 0)
-        total = ew.add(c, total, ew.where(c, counts, x, none))
-        return [key, total, ew.subtract(c, left, ew.where(c, counts, one, none)), tilt]
+    def step(key: Value, total: Value, left: Value, tilt: Value) -> list[Value]:
+        key, subkey = random.split(key)
+        x, accepted = _propose(subkey, shape, left.like(1), tilt)
+        counts = accepted & (left > 0)
+        total = total + ew.where(counts, x, 0)
+        return [key, total, left - counts.astype(left.dtype), tilt]
 
-    count = ew.where(b, ew.isnan(b, tilt), like(count, 0), count)
-    start = [splat(0, dtype_of(count), shape), *(broadcast_to(b, x, shape) for x in (count, tilt))]
-    return while_loop(b, goes_on, step, [key, *start])[1]
+    count = ew.where(ew.isnan(tilt), 0, count)
+    start = [full(shape, 0, count.dtype), *(broadcast_to(x, shape) for x in (count, tilt))]
+    return while_loop(goes_on, step, [key, *start])[1]
 
 
-def _propose(c: Builder, key: Var, shape: Shape, b: Value, z: Value) -> tuple[Value, Value]:
+def _propose(key: Value, shape: Shape, b: Value, z: Value) -> tuple[Value, Value]:
     """A proposal for J(b, z), with ``z >= 0``, and whether it is accepted."""
-    dtype = dtype_of(b)
-    one, two = random.split(c, key)
-    keys = [*random.split(c, one), *random.split(c, two)]
-    side, accept, first = (Expression(c, random.uniform(c, k, shape, dtype)) for k in keys[:3])
-    b_, z_ = Expression(c, b), Expression(c, z)
+    dtype = b.dtype
+    one, two = random.split(key)
+    keys = [*random.split(one), *random.split(two)]
+    side, accept, first = (random.uniform(k, shape, dtype) for k in keys[:3])
     # Proposals are from two pieces: below `end` from the first bound, above from the second. These
     # numbers make the areas of both, which is 1 over the rate of acceptance, nearly the least.
-    end = 1.17 * b_ - 0.18
-    tangent = end + 0.62 + 0.23 * b_
-    rate = _RATE - (b_ - 1) / tangent
-    log_scale = b_ * math.log(math.pi / 2) - fx.lgamma(b_) + (b_ - 1) * (fx.log(tangent) - 1)
-    tilted = rate + z_ * z_ / 2
-    outside = fx.erfc(b_ / fx.sqrt(2 * end))
-    is_flat = z_ * end < b_  # Then proposals leave out exp(-z² x / 2), which is no less than 0.3.
-    log_above = log_scale - tilted * end - fx.log(tilted)
-    log_below = b_ * math.log(2) + where(is_flat, fx.log(outside), -(b_ * z_))
-    is_above = side * (1 + fx.exp(log_below - log_above)) < 1
-    above = end - fx.log1p(-first) / tilted
+    end = 1.17 * b - 0.18
+    tangent = end + 0.62 + 0.23 * b
+    rate = _RATE - (b - 1) / tangent
+    log_scale = b * math.log(math.pi / 2) - lax.lgamma(b) + (b - 1) * (ew.log(tangent) - 1)
+    tilted = rate + z * z / 2
+    outside = lax.erfc(b / ew.sqrt(2 * end))
+    is_flat = z * end < b  # Then proposals leave out exp(-z² x / 2), which is no less than 0.3.
+    log_above = log_scale - tilted * end - ew.log(tilted)
+    log_below = b * math.log(2) + where(is_flat, ew.log(outside), -(b * z))
+    is_above = side * (1 + ew.exp(log_below - log_above)) < 1
+    above = end - ew.log1p(-first) / tilted
     # Lévy draws below `end`, by inversion of the normal distribution; else inverse Gaussian draws.
-    normal = math.sqrt(2) * call(_erf_inv, 1 - (1 - first) * outside)
-    mean = b_ / fx.maximum(z_, b_ / end)
-    gaussian = distributions.wald(c, keys[3], shape, mean.value, (b_ * b_).value)
-    below = where(is_flat, (b_ / normal) * (b_ / normal), Expression(c, gaussian))
+    normal = math.sqrt(2) * lax.erf_inv(1 - (1 - first) * outside)
+    mean = b / ew.maximum(z, b / end)
+    gaussian = distributions.wald(keys[3], shape, mean, b * b)
+    below = where(is_flat, (b / normal) * (b / normal), gaussian)
     x = where(is_above, above, below)
-    log_a = b_ * math.log(2) + fx.log(b_) - math.log(2 * math.pi) / 2
-    log_a = log_a - 1.5 * fx.log(x) - b_ * b_ / (2 * x)
-    log_bound = where(is_flat, z_ * z_ * x / 2, b_.like(0) * x)
+    log_a = b * math.log(2) + ew.log(b) - math.log(2 * math.pi) / 2
+    log_a = log_a - 1.5 * ew.log(x) - b * b / (2 * x)
+    log_bound = where(is_flat, z * z * x / 2, b.like(0) * x)
     log_bound = where(is_above, log_scale - rate * x - log_a, log_bound)
-    accepted = accept * fx.exp(log_bound) <= _series(x, b_)
-    return x.value, (accepted & (is_above | (x <= end))).value
+    accepted = accept * ew.exp(log_bound) <= _series(x, b)
+    return x, accepted & (is_above | (x <= end))
 
 
-def _series(x: Expression, b: Expression) -> Expression:
+def _series(x: Value, b: Value) -> Value:
     """``f(x) / a(x)``: the sum of ``(-1)**n (b)_n / n! (2 n + b) / b exp(-2 n (n + b) / x)``.
 
     To the last bit, from where on the terms fall.
     """
     smallest = float(np.finfo(x.dtype).eps) / 8
 
-    def step(k: Expression, *xs: Expression) -> list[Expression]:
+    def step(k: Value, *xs: Value) -> list[Value]:
         factor, _, total, x, b = xs
         n = k + 1
         factor = -factor * (k + b) / n
-        term = factor * (2 * n + b) / b * fx.exp(-2 * n * (n + b) / x)
+        term = factor * (2 * n + b) / b * ew.exp(-2 * n * (n + b) / x)
         return [factor, term, total + term]
 
-    def more(factor: Expression, term: Expression, *_: Expression) -> Expression:
+    def more(factor: Value, term: Value, *_: Value) -> Value:
         return abs(term) > smallest
 
     one = x.like(1)
     return iterate(200, step, [one, one, one], [x, b], more)[2]
-
-
-def _erf_inv(b: Builder, x: Value) -> Value:
-    return elementwise(b, lax.erf_inv, x)

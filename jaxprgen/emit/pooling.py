@@ -12,26 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import expand_dims
-from jaxprgen.emit.values import (
-    BOOL,
-    INT32,
-    Array,
-    Dtype,
-    Shape,
-    Value,
-    atom,
-    broadcast_to,
-    dtype_of,
-    like,
-    shape_of,
-    splat,
-)
+from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full
 from jaxprgen.emit.windows import Windows, fold, unfold
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 
 def window_count(length: int, size: int, stride: int, ignore_border: bool) -> int:
@@ -58,7 +44,7 @@ def _elements(windows: Sequence[Windows], sizes: Shape, pads: Shape) -> Array:
 def _window_shapes(
     x: Value, windows: Sequence[Windows]
 ) -> tuple[Shape, Shape, list[tuple[int, int]]]:
-    shape = shape_of(x)
+    shape = x.shape
     first = len(shape) - len(windows)
     edges = [
         (-w.start, max(0, w.start + (w.number - 1) * w.stride + w.size - n))
@@ -69,35 +55,35 @@ def _window_shapes(
     return sizes, strides, [(0, 0)] * first + edges
 
 
-def pool_max(b: Builder, x: Value, windows: Sequence[Windows]) -> Value:
+def pool_max(x: Value, windows: Sequence[Windows]) -> Value:
     """The maximum of each window; NaN where one of its elements is.
 
     Where elements tie, JAX differentiates with respect to one of them.
     """
-    sizes = shape_of(x)[-len(windows) :]
-    if dtype_of(x).kind == "c":
+    sizes = x.shape[-len(windows) :]
+    if x.dtype.kind == "c":
         raise UnsupportedOpError("JAX has no maximum over windows of complex numbers.")
     if not _elements(windows, sizes, (0,) * len(windows)).all():
         raise ShapeMismatchError("The maximum over a window of padding alone is not defined.")
     if 0 in (pooled := _pooled(x, windows)):
-        return splat(0, dtype_of(x), pooled)
-    return lax.reduce_window_max(b, atom(b, x), *_window_shapes(x, windows))
+        return full(pooled, 0, x.dtype)
+    return lax.reduce_window_max(x, *_window_shapes(x, windows))
 
 
-def pool_sum(b: Builder, x: Value, windows: Sequence[Windows]) -> Value:
+def pool_sum(x: Value, windows: Sequence[Windows]) -> Value:
     """The sum of each window, of booleans "or"; of half floats it is added up in single ones."""
-    dtype = dtype_of(x)
+    dtype = x.dtype
     if dtype == BOOL:
-        return ew.truth(b, pool_sum(b, ew.convert(b, x, INT32), windows))
+        return ew.truth(pool_sum(x.astype(INT32), windows))
     if 0 in (pooled := _pooled(x, windows)):
-        return splat(0, dtype, pooled)
-    wide = ew.convert(b, x, _working(dtype)) if dtype.kind == "f" else x
-    total = lax.reduce_window_sum(b, atom(b, wide), *_window_shapes(x, windows))
-    return ew.convert(b, total, dtype)
+        return full(pooled, 0, dtype)
+    wide = x.astype(_working(dtype)) if dtype.kind == "f" else x
+    total = lax.reduce_window_sum(wide, *_window_shapes(x, windows))
+    return total.astype(dtype)
 
 
 def _pooled(x: Value, windows: Sequence[Windows]) -> Shape:
-    shape = shape_of(x)
+    shape = x.shape
     return (*shape[: len(shape) - len(windows)], *(w.number for w in windows))
 
 
@@ -108,44 +94,42 @@ def _working(dtype: Dtype) -> Dtype:
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
-def pool_mean(b: Builder, x: Value, windows: Sequence[Windows], pads: Shape) -> Value:
+def pool_mean(x: Value, windows: Sequence[Windows], pads: Shape) -> Value:
     """The average of each window, ``pads`` zeros on either side of each axis included."""
-    dtype = dtype_of(x)
-    counts = _elements(windows, shape_of(x)[-len(windows) :], pads)
-    total = pool_sum(b, ew.convert(b, x, _working(dtype)), windows)
-    return ew.convert(b, _divide(b, total, counts), dtype)
+    dtype = x.dtype
+    counts = _elements(windows, x.shape[-len(windows) :], pads)
+    total = pool_sum(x.astype(_working(dtype)), windows)
+    return _divide(total, counts).astype(dtype)
 
 
-def _divide(b: Builder, total: Value, counts: Array) -> Value:
+def _divide(total: Value, counts: Array) -> Value:
     """By one number where all counts are equal."""
-    divisor = counts.astype(dtype_of(total))
+    divisor = counts.astype(total.dtype)
     if counts.size and (counts == counts.flat[0]).all():
         divisor = divisor.flat[0].reshape(())
-    return ew.divide(b, total, divisor)
+    return total / divisor
 
 
-def spread_sum(b: Builder, y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
+def spread_sum(y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
     """`pool_sum` of axes of these sizes, transposed: each element is the sum of its windows'."""
-    shape = shape_of(y)
+    shape = y.shape
     first = len(shape) - len(windows)
     if 0 in shape or 0 in sizes:
-        return splat(0, dtype_of(y), (*shape[:first], *sizes))
+        return full((*shape[:first], *sizes), 0, y.dtype)
     config: list[tuple[int, int, int]] = [(0, 0, 0)] * first
     for w, n in zip(windows, sizes, strict=True):
         low = w.size - 1 + w.start
         high = n + w.size - 1 - low - ((w.number - 1) * w.stride + 1)
         config.append((low, high, w.stride - 1))
-    apart = lax.pad(b, atom(b, y), atom(b, np.zeros((), dtype_of(y))), config)
+    apart = lax.pad(y, y.like(0), config)
     ones = (1,) * len(shape)
     reach = (*ones[:first], *(w.size for w in windows))
-    return lax.reduce_window_sum(b, apart, reach, ones, [(0, 0)] * len(shape))
+    return lax.reduce_window_sum(apart, reach, ones, [(0, 0)] * len(shape))
 
 
-def spread_mean(
-    b: Builder, y: Value, windows: Sequence[Windows], sizes: Shape, pads: Shape
-) -> Value:
+def spread_mean(y: Value, windows: Sequence[Windows], sizes: Shape, pads: Shape) -> Value:
     """`pool_mean` of axes of these sizes, transposed."""
-    return spread_sum(b, _divide(b, y, _elements(windows, sizes, pads)), windows, sizes)
+    return spread_sum(_divide(y, _elements(windows, sizes, pads)), windows, sizes)
 
 
 def _insides(windows: Sequence[Windows], rank: int) -> list[int]:
@@ -154,47 +138,39 @@ def _insides(windows: Sequence[Windows], rank: int) -> list[int]:
     return [first + 2 * i + 1 for i in range(len(windows))]
 
 
-def _hits(b: Builder, x: Value, maxima: Value, windows: Sequence[Windows]) -> Value:
+def _hits(x: Value, maxima: Value, windows: Sequence[Windows]) -> Value:
     """Where in each window there is its maximum: at every place that ties, and not at NaN."""
-    common = np.result_type(dtype_of(x), dtype_of(maxima))
-    x, maxima = ew.convert(b, x, common), ew.convert(b, maxima, common)
-    insides = _insides(windows, len(shape_of(x)))
-    return ew.equal(b, unfold(b, x, windows), expand_dims(b, maxima, insides))
+    common = np.result_type(x.dtype, maxima.dtype)
+    x, maxima = x.astype(common), maxima.astype(common)
+    insides = _insides(windows, x.ndim)
+    return ew.equal(unfold(x, windows), expand_dims(maxima, insides))
 
 
-def spread_to_maxima(
-    b: Builder, x: Value, maxima: Value, y: Value, windows: Sequence[Windows]
-) -> Value:
+def spread_to_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[Windows]) -> Value:
     """What each window has in ``y``, at all elements that are its maximum; shaped like ``x``."""
-    hits = _hits(b, x, maxima, windows)
-    insides = _insides(windows, len(shape_of(x)))
-    spread = broadcast_to(b, expand_dims(b, y, insides), shape_of(hits))
-    parts = ew.where(b, hits, spread, like(y, 0))
-    return fold(b, parts, windows, shape_of(x)[-len(windows) :])
+    hits = _hits(x, maxima, windows)
+    insides = _insides(windows, x.ndim)
+    spread = broadcast_to(expand_dims(y, insides), hits.shape)
+    parts = ew.where(hits, spread, 0)
+    return fold(parts, windows, x.shape[-len(windows) :])
 
 
-def sum_at_maxima(
-    b: Builder, x: Value, maxima: Value, y: Value, windows: Sequence[Windows]
-) -> Value:
+def sum_at_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[Windows]) -> Value:
     """`spread_to_maxima` transposed: the sum, for each window, of ``y`` at its maxima in ``x``."""
-    hits = _hits(b, x, maxima, windows)
-    parts = ew.where(b, hits, unfold(b, y, windows), like(y, 0))
-    return reduce.sum(b, parts, _insides(windows, len(shape_of(x))))
+    hits = _hits(x, maxima, windows)
+    parts = ew.where(hits, unfold(y, windows), 0)
+    return reduce.sum(parts, _insides(windows, x.ndim))
 
 
-def take_at_maxima(b: Builder, x: Value, y: Value, windows: Sequence[Windows]) -> Value:
+def take_at_maxima(x: Value, y: Value, windows: Sequence[Windows]) -> Value:
     """What ``y`` is, for each window, where ``x`` has its first maximum, or its first NaN."""
-    insides = _insides(windows, len(shape_of(x)))
-    sizes = shape_of(x)[-len(windows) :]
-    best = ew.bitwise_or(
-        b,
-        _hits(b, x, pool_max(b, x, windows), windows),
-        ew.isnan(b, unfold(b, x, windows)),
-    )
+    insides = _insides(windows, x.ndim)
+    sizes = x.shape[-len(windows) :]
+    best = _hits(x, pool_max(x, windows), windows) | ew.isnan(unfold(x, windows))
     real = [_inside(w, n) for w, n in zip(windows, sizes, strict=True)]
-    best = ew.bitwise_and(b, best, functools.reduce(np.logical_and.outer, real))
-    first = expand_dims(b, reduce.argmax(b, best, insides), insides)
-    numbers = np.arange(math.prod(w.size for w in windows), dtype=dtype_of(first))
+    best = best & functools.reduce(np.logical_and.outer, real)
+    first = expand_dims(reduce.argmax(best, insides), insides)
+    numbers = np.arange(math.prod(w.size for w in windows), dtype=first.dtype)
     grid = numbers.reshape([n for w in windows for n in (1, w.size)])
-    chosen = ew.where(b, ew.equal(b, first, grid), unfold(b, y, windows), like(y, 0))
-    return reduce.sum(b, chosen, insides)
+    chosen = ew.where(ew.equal(first, grid), unfold(y, windows), 0)
+    return reduce.sum(chosen, insides)

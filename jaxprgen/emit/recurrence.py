@@ -15,22 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxprgen.emit import control
-from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.shape import expand_dims, slice_axis
-from jaxprgen.emit.values import (
-    Broadcast,
-    Dtype,
-    Value,
-    broadcast_to,
-    dtype_of,
-    known,
-    shape_of,
-    splat,
-)
+from jaxprgen.emit.values import Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpError
-from jaxprgen.ir import Builder
 
 MOST_UNROLLED = 100
 """Steps that are emitted one by one, if rows that are known decide shapes in them."""
@@ -131,7 +120,7 @@ class Loop(NamedTuple):
     @property
     def number(self) -> int | None:
         """How many steps there are, or at most, if that is known."""
-        found = known(self.steps)
+        found = self.steps.static
         return None if found is None else int(found)
 
 
@@ -144,11 +133,11 @@ class Left(NamedTuple):
     carried: Sequence[Value]
 
 
-Body = Callable[[Builder, Sequence[Value], Step], Step]
-"""``body(builder, constants, step)`` emits one step, into a builder of its own."""
+Body = Callable[[Sequence[Value], Step], Step]
+"""``body(constants, step)`` emits one step, into a builder of its own."""
 
 
-def run(b: Builder, loop: Loop, body: Body) -> Left:
+def run(loop: Loop, body: Body) -> Left:
     """What a loop leaves behind.
 
     Raises
@@ -168,17 +157,17 @@ def run(b: Builder, loop: Loop, body: Body) -> Left:
             "condition. Differentiate with jax.jvp, or give the loop a number of steps alone."
         )
     if number == 0:
-        blank = [np.zeros((0,) * s.rank, s.dtype) for s in loop.stacks]
+        blank = [full((0,) * s.rank, 0, s.dtype) for s in loop.stacks]
         arrays = [w.rows for w in loop.windows], [s.rows for s in loop.states]
         return Left(*arrays, blank, loop.carried)
-    return _Run(b, loop, body).left()
+    return _Run(loop, body).left()
 
 
 class _Run:
     """One loop that is emitted, of one step or more."""
 
-    def __init__(self, b: Builder, loop: Loop, body: Body) -> None:
-        self.b, self.loop, self.body = b, loop, body
+    def __init__(self, loop: Loop, body: Body) -> None:
+        self.loop, self.body = loop, body
         self.number = loop.number
         self.depths = [-min(state.taps) for state in loop.states]
         moving = [self._sequence(i, x) for i, x in enumerate(loop.sequences)]
@@ -186,9 +175,9 @@ class _Run:
         self.carries: list[Value] = []
         for window in loop.windows:
             rows = range(window.start, window.start + window.width - 1)
-            self.carries += [ix.take(b, window.rows, [j]) for j in rows]
+            self.carries += [ix.take(window.rows, [j]) for j in rows]
         for state, depth in zip(loop.states, self.depths, strict=True):
-            self.carries += [ix.take(b, state.rows, [j]) for j in range(depth)]
+            self.carries += [ix.take(state.rows, [j]) for j in range(depth)]
         self.counted = [x for x in loop.sequences if isinstance(x, Progression)]
         self.carries += [*loop.carried, *(x.first for x in self.counted)]
 
@@ -196,34 +185,34 @@ class _Run:
         """One row for each step."""
         if isinstance(x, Progression):
             return x
-        rows = shape_of(x)[0]
+        rows = x.shape[0]
         if self.number is None:
             return x
         if rows < self.number:
             raise ShapeMismatchError(
                 f"Sequence {position} has {rows} rows, but the loop has {self.number} steps."
             )
-        return slice_axis(self.b, x, 0, 0, self.number)
+        return slice_axis(x, 0, 0, self.number)
 
     def _entering(self, position: int, window: Window) -> Value:
         """The row that comes into the window in each step."""
         assert self.number is not None
-        rows, end = shape_of(window.rows)[0], window.end(self.number)
+        rows, end = window.rows.shape[0], window.end(self.number)
         if window.start < 0 or end > rows:
             raise ShapeMismatchError(
                 f"Array {position} has {rows} rows, but {self.number} steps of the loop read and "
                 f"write its rows from {window.start} up to {end}."
             )
-        return slice_axis(self.b, window.rows, 0, window.start + window.width - 1, end)
+        return slice_axis(window.rows, 0, window.start + window.width - 1, end)
 
     def left(self) -> Left:
         """What the loop leaves behind."""
-        b, loop = self.b, self.loop
+        loop = self.loop
         given = [x for x in self.arrays if not isinstance(x, Progression)]
         arrays = [x for x in given if _repeated_row(x) is None]
         if self.number is None or loop.ends:
             ended = control.until(
-                b, self._step, loop.constants, self.carries, arrays, loop.steps, self.number
+                self._step, loop.constants, self.carries, arrays, loop.steps, self.number
             )
         else:
             ended = self._counted(arrays, self.number)
@@ -236,7 +225,7 @@ class _Run:
         place = sum(w.width - 1 for w in loop.windows)
         states: list[Trace] = []
         for s, d in zip(loop.states, self.depths, strict=True):
-            head = slice_axis(b, s.rows, 0, 0, d)
+            head = slice_axis(s.rows, 0, 0, d)
             before = {j: ended.before[place + j] for j in range(d) if place + j in ended.before}
             trace = self._trace(head, s.kept, _next(carries, d), ended, stacked)
             states.append(replace(trace, before=before))
@@ -246,19 +235,17 @@ class _Run:
 
     def _counted(self, arrays: list[Value], number: int) -> control.Ended:
         """So many steps, in a loop; or each for itself, where one needs values that rows tell."""
-        args = self.b, self._step, self.loop.constants, self.carries, arrays, number
+        args = self._step, self.loop.constants, self.carries, arrays, number
         try:
             return control.scan(*args)
         except StaticShapeError:
-            if number > MOST_UNROLLED or all(known(x) is None for x in arrays):
+            if number > MOST_UNROLLED or all(x.static is None for x in arrays):
                 raise
         return control.unrolled(*args)
 
     # --- One step ------------------------------------------------------------------------
 
-    def _step(
-        self, inner: Builder, *values: Value
-    ) -> tuple[list[Value], list[Value], Value | None]:
+    def _step(self, *values: Value) -> tuple[list[Value], list[Value], Value | None]:
         """The carries behind a step, its results, and whether it is the last."""
         loop, rest = self.loop, iter(values)
         constants = _next(rest, len(loop.constants))
@@ -280,32 +267,30 @@ class _Run:
             for known, depth, state in zip(states, self.depths, loop.states, strict=True)
         ]
         read = Step(rows[: len(loop.sequences)], seen, before, [], carried)
-        found = self.body(inner, constants, read)
+        found = self.body(constants, read)
         for view, window, written in zip(views, loop.windows, found.windows, strict=True):
             for tap, x in zip(window.writes, written, strict=True):
-                view[tap - window.low] = _fitted(inner, x, view[tap - window.low])
-        new = [
-            _fitted(inner, x, known[0]) for (x,), known in zip(found.states, states, strict=True)
-        ]
+                view[tap - window.low] = _fitted(x, view[tap - window.low])
+        new = [_fitted(x, known[0]) for (x,), known in zip(found.states, states, strict=True)]
         after = [x for view in views for x in view[1:]]
         after += [x for known, y in zip(states, new, strict=True) for x in [*known[1:], y]]
         results = [*(view[0] for view in views), *new, *found.stacks]
         after += found.carried
-        after += [ew.add(inner, n, x.by) for n, x in zip(numbers, self.counted, strict=True)]
+        after += [n + x.by for n, x in zip(numbers, self.counted, strict=True)]
         return after, results, found.stop
 
     # --- What is left --------------------------------------------------------------------
 
     def _window(self, window: Window, after: list[Value], leaving: Value | None) -> Trace:
         """An array behind the loop: rows that left the window are final."""
-        b, rows = self.b, window.rows
+        rows = window.rows
         assert self.number is not None and leaving is not None
-        total, end = shape_of(rows)[0], window.end(self.number)
-        pieces = [slice_axis(b, rows, 0, 0, window.start), leaving]
-        pieces += [expand_dims(b, x, [0]) for x in after]
-        pieces += [slice_axis(b, rows, 0, end, total)]
+        total, end = rows.shape[0], window.end(self.number)
+        pieces = [slice_axis(rows, 0, 0, window.start), leaving]
+        pieces += [expand_dims(x, [0]) for x in after]
+        pieces += [slice_axis(rows, 0, end, total)]
         ends = {end - len(after) + j - total: x for j, x in enumerate(after)}
-        return Trace(shape_of(rows)[1:], dtype_of(rows), ends, pieces, None, self.loop.refuse)
+        return Trace(rows.shape[1:], rows.dtype, ends, pieces, None, self.loop.refuse)
 
     def _trace(
         self,
@@ -316,14 +301,14 @@ class _Run:
         stacked: Iterator[Value | None],
     ) -> Trace:
         """The rows that a state had, or that were stacked, as many of them as are kept."""
-        b, depth = self.b, 0 if head is None else shape_of(head)[0]
-        row, dtype, body = shape_of(last[0]), dtype_of(last[0]), next(stacked)
+        depth = 0 if head is None else head.shape[0]
+        row, dtype, body = last[0].shape, last[0].dtype, next(stacked)
         ends = {j - len(last): x for j, x in enumerate(last)}
         pieces = [x for x in (head, body) if x is not None]
         total = depth + (self.number or 0)
         trace = Trace(row, dtype, ends, pieces, None, self.loop.refuse)
         if kept is not None and kept == len(last):
-            return replace(trace, pieces=[expand_dims(b, x, [0]) for x in last])
+            return replace(trace, pieces=[expand_dims(x, [0]) for x in last])
         if self.number is None or self.loop.ends:
             is_whole = self.number is not None and (kept is None or kept >= total)
             pieces = pieces if is_whole else None
@@ -332,7 +317,7 @@ class _Run:
         if kept is None or kept <= total:
             return replace(trace, start=0 if kept is None else total - kept)
         behind = kept - total
-        pieces.append(splat(0, dtype, (behind, *row)))
+        pieces.append(full((behind, *row), 0, dtype))
         return replace(trace, pieces=pieces, ends={i - behind: x for i, x in ends.items()})
 
 
@@ -342,25 +327,24 @@ def _next(values: Iterator[Value], count: int) -> list[Value]:
 
 def _repeated_row(x: Value) -> Value | None:
     """The row of which an array consists, if that is known while emitting."""
-    if isinstance(x, np.ndarray):
-        row = x[:1].tobytes()
-        is_repeated = x[-1:].tobytes() == row and x.tobytes() == row * len(x)
-        return np.asarray(x[0]) if len(x) > 1 and is_repeated else None
-    if type(x) is not Broadcast or not isinstance(x.operand, np.ndarray):
+    array = x.static
+    if array is None:
         return None
-    own, row = x.operand.shape, x.shape[1:]
-    if own and own[0] != 1:
-        return None
-    operand = x.operand.reshape(own[1:])
-    return Broadcast(operand, row) if operand.shape != row else operand
+    if x.is_repeated:
+        source = np.asarray(x.source)
+        own = source.shape
+        return Value(source.reshape(own[1:]), x.shape[1:]) if own[:1] in ((), (1,)) else None
+    row = array[:1].tobytes()
+    is_repeated = array[-1:].tobytes() == row and array.tobytes() == row * len(array)
+    return Value(np.asarray(array[0])) if len(array) > 1 and is_repeated else None
 
 
-def _fitted(b: Builder, x: Value, before: Value) -> Value:
+def _fitted(x: Value, before: Value) -> Value:
     """What a step writes, in the shape and the dtype of what stood there."""
-    own, shape = shape_of(x), shape_of(before)
+    own, shape = x.shape, before.shape
     if len(own) != len(shape) or any(k not in (1, n) for k, n in zip(own, shape, strict=True)):
         raise ShapeMismatchError(
             f"A step of the loop gives a row of shape {own} where there are rows of shape {shape}: "
             "what goes from step to step keeps its shape."
         )
-    return broadcast_to(b, ew.convert(b, x, dtype_of(before)), shape)
+    return broadcast_to(x.astype(before.dtype), shape)

@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.cumulative import cumsum
 from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.shape import expand_dims, reshape, stack
-from jaxprgen.emit.values import (
-    INT64,
-    Array,
-    Value,
-    atom,
-    broadcast_to,
-    dtype_of,
-    like,
-    shape_of,
-    size_of,
-    splat_value,
-)
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.emit.values import INT64, Array, Value, broadcast_to, full
+from jaxprgen.ir import current_builder
+
+
+def is_same(a: Value, b: Value) -> bool:
+    """Whether two values are one variable, or one known array, repeated to one shape."""
+    return a.source is b.source and a.shape == b.shape
 
 
 @final
@@ -50,11 +45,11 @@ class Selected(NamedTuple):
     @property
     def rank(self) -> int:
         """The number of axes."""
-        return len(shape_of(self.values)) - len(shape_of(self.mask)) + 1
+        return self.values.ndim - self.mask.ndim + 1
 
     def full_axes(self, axes: Sequence[int]) -> list[int]:
         """The axes of ``values`` that stand for these."""
-        count = len(shape_of(self.mask))
+        count = self.mask.ndim
         return [
             e
             for d in axes
@@ -64,100 +59,101 @@ class Selected(NamedTuple):
         ]
 
 
-def select(
-    b: Builder, x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]
-) -> Selected:
+def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) -> Selected:
     """``x[mask]``, where the mask is for the axes of ``x`` from one on.
 
     The elements that are not selected become one that is, which no function is applied to in
     vain: so neither errors nor derivatives that are not finite come from them.
     """
-    count, shape = len(shape_of(mask)), shape_of(x)
-    if 0 in shape_of(mask) or splat_value(x) is not None:
+    count, shape = mask.ndim, x.shape
+    if 0 in mask.shape or x.fill_value is not None:
         return Selected(x, mask, axis, refuse)
-    rows = reshape(b, x, (*shape[:axis], size_of(mask), *shape[axis + count :]))
-    first = reduce.argmax(b, reshape(b, mask, (-1,)), [0])
-    one = ix.take(b, rows, [*[slice(None)] * axis, first])  # type: ignore[list-item]
-    one = expand_dims(b, lax.stop_gradient(b, one), range(axis, axis + count))  # type: ignore[arg-type]
-    where = _spread(b, mask, axis, len(shape))
-    return Selected(ew.where(b, where, x, broadcast_to(b, one, shape)), mask, axis, refuse)
+    rows = reshape(x, (*shape[:axis], mask.size, *shape[axis + count :]))
+    first = reduce.argmax(reshape(mask, (-1,)), [0])
+    one = ix.take(rows, [*[slice(None)] * axis, first])  # type: ignore[list-item]
+    one = expand_dims(lax.stop_gradient(one), range(axis, axis + count))  # type: ignore[arg-type]
+    where = _spread(mask, axis, len(shape))
+    return Selected(ew.where(where, x, broadcast_to(one, shape)), mask, axis, refuse)
 
 
-def places(b: Builder, mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
+def places(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
     """Where a mask is true, as one vector of indices for each of its axes: `numpy.nonzero`."""
-    shape = shape_of(mask)
+    shape = mask.shape
     every = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
     dtype = ew.canonical(INT64)
-    return [select(b, broadcast_to(b, i.astype(dtype), shape), mask, 0, refuse) for i in every]
+    places = (broadcast_to(Value(i.astype(dtype)), shape) for i in every)
+    return [select(x, mask, 0, refuse) for x in places]
 
 
-def _spread(b: Builder, mask: Value, axis: int, rank: int) -> Value:
+def _spread(mask: Value, axis: int, rank: int) -> Value:
     """A mask of some axes, for all axes of an array."""
-    own = range(axis, axis + len(shape_of(mask)))
-    return expand_dims(b, mask, [d for d in range(rank) if d not in own])
+    own = range(axis, axis + mask.ndim)
+    return expand_dims(mask, [d for d in range(rank) if d not in own])
 
 
-def count(b: Builder, mask: Value) -> Value:
+def count(mask: Value) -> Value:
     """How many elements a mask selects; int64 (int32 where x64 is off)."""
 
     def counted() -> tuple[Value, Value]:
-        ones = ew.convert(b, mask, ew.canonical(INT64))
-        return reduce.sum(b, ones, range(len(shape_of(mask)))), mask
+        ones = mask.astype(ew.canonical(INT64))
+        return reduce.sum(ones, range(mask.ndim)), mask
 
-    return b.once(("count", id(mask)), counted)[0]
+    return current_builder().once(_count_key(mask), counted)[0]
 
 
-def count_is(b: Builder, mask: Value, number: int) -> None:
+def _count_key(mask: Value) -> tuple[Any, ...]:
+    return "count", identity(mask.source), mask.shape
+
+
+def count_is(mask: Value, number: int) -> None:
     """Take it as known how many elements a mask selects."""
-    found: Value = np.asarray(number, ew.canonical(INT64))
-    b.once(("count", id(mask)), lambda: (found, mask))
+    found = full((), number, ew.canonical(INT64))
+    current_builder().once(_count_key(mask), lambda: (found, mask))
 
 
-def positions(b: Builder, mask: Value) -> Value:
+def positions(mask: Value) -> Value:
     """The position of every element of the mask among those it selects, if it does; else any."""
-    ones = ew.convert(b, reshape(b, mask, (-1,)), ew.canonical(INT64))
-    before = ew.subtract(b, cumsum(b, ones, 0), like(ones, 1))
-    return reshape(b, ew.maximum(b, before, like(before, 0)), shape_of(mask))
+    ones = reshape(mask, (-1,)).astype(ew.canonical(INT64))
+    before = cumsum(ones, 0) - 1
+    return reshape(ew.maximum(before, 0), mask.shape)
 
 
-def position(b: Builder, x: Selected, axes: Sequence[int], where: Value) -> Value:
+def position(x: Selected, axes: Sequence[int], where: Value) -> Value:
     """The position over some axes, in row-major order, of a position over their ``values``."""
-    full, dtype = x.full_axes(axes), dtype_of(where)
-    sizes = {d: np.asarray(shape_of(x.values)[d], dtype) for d in full}
-    index = dict(zip(full, unravel_index(b, where, list(sizes.values()), "C"), strict=True))
-    found: Value = np.asarray(0, dtype)
+    every = x.full_axes(axes)
+    sizes = {d: where.like(x.values.shape[d]) for d in every}
+    index = dict(zip(every, unravel_index(where, list(sizes.values()), "C"), strict=True))
+    found = where.like(0)
     for d in axes:
         own = x.full_axes([d])
-        step = functools.reduce(
-            lambda i, e: ew.add(b, ew.multiply(b, i, sizes[e]), index[e]), own[1:], index[own[0]]
-        )
-        size: Value = sizes[own[0]]
+        step = functools.reduce(lambda i, e: i * sizes[e] + index[e], own[1:], index[own[0]])
+        size = sizes[own[0]]
         if d == x.axis:
-            size, before = count(b, x.mask), reshape(b, positions(b, x.mask), (-1,))
-            rank = len(shape_of(step))
-            places = atom(b, expand_dims(b, step, [rank]))
-            step = lax.gather(b, atom(b, before), places, [0], range(rank), in_bounds=True)
-        found = ew.add(b, ew.multiply(b, found, size), step)
+            size, before = count(x.mask), reshape(positions(x.mask), (-1,))
+            places = expand_dims(step, [step.ndim])
+            step = lax.gather(before, places, [0], range(step.ndim), in_bounds=True)
+        found = found * size + step
     return found
 
 
-def shape(b: Builder, x: Selected) -> Value:
+def shape(x: Selected) -> Value:
     """The sizes of all axes."""
-    full = shape_of(x.values)
-    sizes: list[Value] = [
-        count(b, x.mask) if d == x.axis else np.asarray(full[x.full_axes([d])[0]], np.int64)
+    sizes = [
+        count(x.mask)
+        if d == x.axis
+        else full((), x.values.shape[x.full_axes([d])[0]], ew.canonical(INT64))
         for d in range(x.rank)
     ]
-    return stack(b, [ew.convert(b, n, ew.canonical(INT64)) for n in sizes])
+    return stack(sizes)
 
 
-def filled(b: Builder, x: Selected, value: Array) -> Value:
+def filled(x: Selected, value: Array) -> Value:
     """All elements, with a value for those that are not selected."""
-    where = _spread(b, x.mask, x.axis, len(shape_of(x.values)))
-    return ew.where(b, where, x.values, np.asarray(value, dtype_of(x.values)))
+    where = _spread(x.mask, x.axis, x.values.ndim)
+    return ew.where(where, x.values, value)
 
 
-def alike(b: Builder, xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:
+def alike(xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:
     """Arrays of one rank as they broadcast with the first that is selected, and that one.
 
     Raises
@@ -166,17 +162,17 @@ def alike(b: Builder, xs: Sequence[Value | Selected]) -> tuple[list[Value], Sele
         Other masks select others, or another array has as many elements as are selected.
     """
     first = next(x for x in xs if type(x) is Selected)
-    count = len(shape_of(first.mask))
+    count = first.mask.ndim
     found: list[Value] = []
     for x in xs:
         if type(x) is Selected:
-            if x.mask is not first.mask or x.axis != first.axis:
+            if not is_same(x.mask, first.mask) or x.axis != first.axis:
                 raise x.refuse()
             found.append(x.values)
             continue
-        own = shape_of(x)  # type: ignore[arg-type]
+        own = x.shape  # type: ignore[arg-type]
         if own[first.axis] != 1:
             raise first.refuse()
         sizes = (*own[: first.axis], *[1] * count, *own[first.axis + 1 :])
-        found.append(reshape(b, x, sizes))  # type: ignore[arg-type]
+        found.append(reshape(x, sizes))  # type: ignore[arg-type]
     return found, first

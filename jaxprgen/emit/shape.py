@@ -7,19 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxprgen.emit.values import (
-    Array,
-    Broadcast,
-    Shape,
-    Value,
-    atom,
-    atoms,
-    broadcast_to,
-    shape_of,
-)
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.values import Array, Shape, Value, broadcast_to
 from jaxprgen.errors import AxisOutOfBoundsError, ShapeMismatchError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -29,23 +19,21 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _is_splat(x: Value) -> bool:
-    return type(x) is Broadcast and shape_of(x.operand) == ()
+def _array(x: Value) -> Array | None:
+    """The known array, unless it is repeated."""
+    return None if x.is_repeated else x.static
 
 
-def reshape(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+def reshape(x: Value, shape: Sequence[int]) -> Value:
     """The same elements in row-major order; one size may be -1."""
-    own = shape_of(x)
+    own = x.shape
     target = _complete(own, tuple(int(n) for n in shape))
     if target == own:
         return x
-    if _is_splat(x):
-        return Broadcast(x.operand, target) if target else x.operand  # type: ignore[union-attr]
-    if not own:
-        return Broadcast(x, target)  # type: ignore[arg-type]
-    if isinstance(x, np.ndarray):
-        return x.reshape(target)
-    return lax.reshape(b, atom(b, x), target)
+    if x.is_uniform:
+        return Value(x.source, target)
+    array = _array(x)
+    return lax.reshape(x, target) if array is None else Value(array.reshape(target))
 
 
 def _complete(own: Shape, shape: Shape) -> Shape:
@@ -59,71 +47,68 @@ def _complete(own: Shape, shape: Shape) -> Shape:
     return shape
 
 
-def transpose(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def transpose(x: Value, axes: Sequence[int]) -> Value:
     """``x`` with its axes permuted."""
-    shape = shape_of(x)
+    shape = x.shape
     if list(axes) == list(range(len(shape))):
         return x
-    permuted = tuple(shape[d] for d in axes)
-    if _is_splat(x):
-        return Broadcast(x.operand, permuted)  # type: ignore[union-attr]
-    if isinstance(x, np.ndarray):
-        return x.transpose(axes)
-    return lax.transpose(b, atom(b, x), axes)
+    if x.is_uniform:
+        return Value(x.source, tuple(shape[d] for d in axes))
+    array = _array(x)
+    return lax.transpose(x, axes) if array is None else Value(array.transpose(axes))
 
 
-def squeeze(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def squeeze(x: Value, axes: Sequence[int]) -> Value:
     """``x`` without axes of size one."""
     if not axes:
         return x
-    shape = shape_of(x)
+    shape = x.shape
     if any(shape[d] != 1 for d in axes):
         raise ShapeMismatchError(f"Cannot drop axes {tuple(axes)} of shape {shape}: not all are 1.")
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
-    if _is_splat(x) or isinstance(x, np.ndarray):
-        return reshape(b, x, kept)
-    return lax.squeeze(b, atom(b, x), axes)
+    if x.is_uniform or _array(x) is not None:
+        return reshape(x, kept)
+    return lax.squeeze(x, axes)
 
 
-def expand_dims(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def expand_dims(x: Value, axes: Sequence[int]) -> Value:
     """``x`` with axes of size one, at these positions of the result."""
     if not axes:
         return x
-    shape = list(shape_of(x))
+    shape = list(x.shape)
     for d in sorted(axes):
         shape.insert(d, 1)
-    if _is_splat(x) or isinstance(x, np.ndarray) or not shape_of(x):
-        return reshape(b, x, shape)
+    if x.is_uniform or _array(x) is not None:
+        return reshape(x, shape)
     dimensions = [d for d in range(len(shape)) if d not in axes]
-    return lax.broadcast_in_dim(b, atom(b, x), tuple(shape), dimensions)
+    return lax.broadcast_in_dim(x, tuple(shape), dimensions)
 
 
-def concatenate(b: Builder, xs: Sequence[Value], axis: int) -> Value:
-    """The arrays one behind the other along an axis."""
-    shapes = [shape_of(x) for x in xs]
+def concatenate(xs: Sequence[Value], axis: int) -> Value:
+    """The arrays joined along an axis."""
+    shapes = [x.shape for x in xs]
     others = {s[:axis] + s[axis + 1 :] for s in shapes}
     if len(others) != 1:
         raise ShapeMismatchError(f"Cannot join shapes {shapes} along axis {axis}.")
-    xs = [x for x in xs if shape_of(x)[axis]] or xs[:1]
+    xs = [x for x in xs if x.shape[axis]] or xs[:1]
     if len(xs) == 1:
         return xs[0]
-    if all(isinstance(x, np.ndarray) for x in xs):
-        return np.concatenate(xs, axis)  # type: ignore[arg-type]
-    return lax.concatenate(b, atoms(b, xs), axis)
+    arrays = [a for a in map(_array, xs) if a is not None]
+    if len(arrays) == len(xs):
+        return Value(np.concatenate(arrays, axis))
+    return lax.concatenate(xs, axis)
 
 
-def stack(b: Builder, xs: Sequence[Value]) -> Value:
+def stack(xs: Sequence[Value]) -> Value:
     """Scalars as the elements of a vector."""
     if not xs:
         raise ShapeMismatchError("Cannot make a vector of no scalars without a dtype.")
-    if all(isinstance(x, np.ndarray) for x in xs):
-        return np.stack(xs)  # type: ignore[arg-type]
-    return concatenate(b, [expand_dims(b, x, [0]) for x in xs], 0)
+    return concatenate([expand_dims(x, [0]) for x in xs], 0)
 
 
-def split(b: Builder, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+def split(x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     """``x`` cut along an axis into pieces of these sizes, which add up to its size."""
-    shape = shape_of(x)
+    shape = x.shape
     if sum(sizes) != shape[axis] or any(n < 0 for n in sizes):
         raise ShapeMismatchError(
             f"Cannot split axis {axis} of shape {shape} into pieces of sizes {list(sizes)}."
@@ -131,24 +116,24 @@ def split(b: Builder, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     pieces: list[Value] = []
     start = 0
     for n in sizes:
-        pieces.append(slice_axis(b, x, axis, start, start + n))
+        pieces.append(slice_axis(x, axis, start, start + n))
         start += n
     return pieces
 
 
-def slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
     """``x[start:stop]`` along one axis, with both bounds inside."""
-    shape = shape_of(x)
+    shape = x.shape
     if (start, stop) == (0, shape[axis]):
         return x
-    if isinstance(x, np.ndarray):
-        return x[(slice(None),) * axis + (slice(start, stop),)]
-    if _is_splat(x):
-        piece = (*shape[:axis], stop - start, *shape[axis + 1 :])
-        return Broadcast(x.operand, piece)  # type: ignore[union-attr]
+    if x.is_uniform:
+        return Value(x.source, (*shape[:axis], stop - start, *shape[axis + 1 :]))
+    array = _array(x)
+    if array is not None:
+        return Value(array[(slice(None),) * axis + (slice(start, stop),)])
     starts = [start if d == axis else 0 for d in range(len(shape))]
     stops = [stop if d == axis else n for d, n in enumerate(shape)]
-    return lax.slice(b, atom(b, x), starts, stops, [1] * len(shape))
+    return lax.slice(x, starts, stops, [1] * len(shape))
 
 
 def repeat_counts(counts: Array, size: int) -> Array:
@@ -161,13 +146,13 @@ def repeat_counts(counts: Array, size: int) -> Array:
     return np.broadcast_to(counts.reshape(-1), (size,))
 
 
-def repeat(b: Builder, x: Value, counts: Array, axis: int) -> Value:
+def repeat(x: Value, counts: Array, axis: int) -> Value:
     """`numpy.repeat`: every slice along an axis as often as its count says, one each."""
-    shape = shape_of(x)
+    shape = x.shape
     if len(set(counts.tolist())) > 1:
         positions = np.repeat(np.arange(shape[axis], dtype=np.int32), counts)[:, None]
-        return lax.gather(b, atom(b, x), atom(b, positions), [axis], [axis], in_bounds=True)
+        return lax.gather(x, positions, [axis], [axis], in_bounds=True)
     count = int(counts[0]) if counts.size else 1
-    apart = expand_dims(b, x, [axis + 1])
-    filled = broadcast_to(b, apart, (*shape[: axis + 1], count, *shape[axis + 1 :]))
-    return reshape(b, filled, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+    apart = expand_dims(x, [axis + 1])
+    filled = broadcast_to(apart, (*shape[: axis + 1], count, *shape[axis + 1 :]))
+    return reshape(filled, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))

@@ -6,115 +6,113 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxprgen._jax import Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import expand_dims, slice_axis
-from jaxprgen.emit.values import Value, broadcast_to, dtype_of, like, shape_of, splat
+from jaxprgen.emit.values import Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 
-def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def softmax(x: Value, axes: Sequence[int]) -> Value:
     """``exp(x)``, scaled to the sum 1 over the axes."""
-    powers = ew.exp(b, ew.subtract(b, x, _largest(b, x, axes)))
-    return ew.divide(b, powers, _kept(b, reduce.sum(b, powers, axes), axes))
+    powers = ew.exp(x - _largest(x, axes))
+    return powers / _kept(reduce.sum(powers, axes), axes)
 
 
-def log_softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def log_softmax(x: Value, axes: Sequence[int]) -> Value:
     """The logarithm of `softmax`, also where that is too small for a number."""
-    shifted = ew.subtract(b, x, _kept(b, centre(b, x, axes), axes))
-    total = _kept(b, reduce.sum(b, ew.exp(b, shifted), axes), axes)
-    return ew.subtract(b, shifted, ew.log(b, total))
+    shifted = x - _kept(centre(x, axes), axes)
+    total = _kept(reduce.sum(ew.exp(shifted), axes), axes)
+    return shifted - ew.log(total)
 
 
-def centre(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def centre(x: Value, axes: Sequence[int]) -> Value:
     """What to subtract lest powers overflow: the largest, or zero where that is infinite.
 
     It does not matter to derivatives.
     """
-    largest = _constant(b, reduce.max(b, x, axes))
-    size = ew.absolute(b, largest)
-    return ew.where(b, ew.less(b, size, like(size, np.inf)), largest, like(x, 0))
+    largest = _constant(reduce.max(x, axes))
+    size = abs(largest)
+    return ew.where(size < np.inf, largest, 0)
 
 
-def softmax_vjp(b: Builder, cotangent: Value, y: Value, axes: Sequence[int]) -> Value:
+def softmax_vjp(cotangent: Value, y: Value, axes: Sequence[int]) -> Value:
     """The vector-Jacobian product of `softmax` where its result is ``y``."""
-    product = ew.multiply(b, cotangent, y)
-    total = _kept(b, reduce.sum(b, product, axes), axes)
-    return ew.subtract(b, product, ew.multiply(b, total, y))
+    product = cotangent * y
+    total = _kept(reduce.sum(product, axes), axes)
+    return product - total * y
 
 
 # --- Losses of classifiers: rows of scores, of which one each is the target's --------------
 
 
-def softmax_loss(b: Builder, x: Value, targets: Value) -> tuple[Value, Value]:
+def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
     """Of each row, minus the logarithm of the softmax of its target; and the softmax.
 
     A row that has an infinite score, or no finite one, has neither.
     """
-    if shape_of(targets) != shape_of(x)[:1]:
+    if targets.shape != x.shape[:1]:
         raise _too_few(x, targets)
-    shifted = ew.subtract(b, x, _largest(b, x, [1]))
-    powers = ew.exp(b, shifted)
-    total = reduce.sum(b, powers, [1])
-    loss = ew.subtract(b, ew.log(b, total), ga.take(b, shifted, _places(b, x, targets)))
-    return loss, ew.divide(b, powers, _kept(b, total, [1]))
+    shifted = x - _largest(x, [1])
+    powers = ew.exp(shifted)
+    total = reduce.sum(powers, [1])
+    loss = ew.log(total) - ga.take(shifted, _places(x, targets))
+    return loss, powers / _kept(total, [1])
 
 
-def softmax_loss_vjp(b: Builder, cotangent: Value, softmax: Value, targets: Value) -> Value:
+def softmax_loss_vjp(cotangent: Value, softmax: Value, targets: Value) -> Value:
     """The vector-Jacobian product of `softmax_loss` where the softmax is this one.
 
     Cotangents and targets of more rows than there are do not matter.
     """
-    (count,) = shape_of(softmax)[:1]
-    if shape_of(cotangent) > (1,):
-        cotangent = slice_axis(b, cotangent, 0, 0, min(count, *shape_of(cotangent)))
-    rows = broadcast_to(b, cotangent, (count,))
-    scaled = ew.multiply(b, softmax, expand_dims(b, rows, [1]))
-    return ga.put(b, scaled, ew.negative(b, rows), _places(b, softmax, targets), add=True)
+    (count,) = softmax.shape[:1]
+    if cotangent.shape > (1,):
+        cotangent = slice_axis(cotangent, 0, 0, min(count, *cotangent.shape))
+    rows = broadcast_to(cotangent, (count,))
+    scaled = softmax * expand_dims(rows, [1])
+    return ga.put(scaled, -rows, _places(softmax, targets), add=True)
 
 
-def negative_log(b: Builder, x: Value, targets: Value) -> Value:
+def negative_log(x: Value, targets: Value) -> Value:
     """Of each row, minus the logarithm of its target's element."""
-    return ew.negative(b, ew.log(b, ga.take(b, x, _places(b, x, targets))))
+    return -ew.log(ga.take(x, _places(x, targets)))
 
 
-def negative_log_vjp(b: Builder, cotangent: Value, x: Value, targets: Value) -> Value:
+def negative_log_vjp(cotangent: Value, x: Value, targets: Value) -> Value:
     """The vector-Jacobian product of `negative_log`; zero in rows that no cotangent is left for."""
-    places = _places(b, x, targets, *shape_of(cotangent))
-    slopes = ew.divide(b, ew.negative(b, cotangent), ga.take(b, x, places))
-    return ga.put(b, splat(0, dtype_of(x), shape_of(x)), slopes, places, add=False)
+    places = _places(x, targets, *cotangent.shape)
+    slopes = -cotangent / ga.take(x, places)
+    return ga.put(full(x.shape, 0, x.dtype), slopes, places, add=False)
 
 
-def _places(b: Builder, x: Value, targets: Value, count: int | None = None) -> list[ga.Entry]:
+def _places(x: Value, targets: Value, count: int | None = None) -> list[ga.Entry]:
     """The index of one element in each of the first rows, or in all."""
-    rows = shape_of(x)[0]
+    rows = x.shape[0]
     count = rows if count is None else count
-    if count > min(rows, *shape_of(targets)):
+    if count > min(rows, *targets.shape):
         raise _too_few(x, targets)
-    return [np.arange(count), slice_axis(b, targets, 0, 0, count)]
+    return [np.arange(count), slice_axis(targets, 0, 0, count)]
 
 
 def _too_few(x: Value, targets: Value) -> ShapeMismatchError:
     return ShapeMismatchError(
-        f"Targets of shape {shape_of(targets)} are not one for each of {shape_of(x)[0]} rows."
+        f"Targets of shape {targets.shape} are not one for each of {x.shape[0]} rows."
     )
 
 
 # --- What they share ----------------------------------------------------------------------
 
 
-def _largest(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def _largest(x: Value, axes: Sequence[int]) -> Value:
     """What is subtracted so that no power overflows. It does not matter to derivatives."""
-    return _kept(b, _constant(b, reduce.max(b, x, axes)), axes)
+    return _kept(_constant(reduce.max(x, axes)), axes)
 
 
-def _constant(b: Builder, x: Value) -> Value:
-    return lax.stop_gradient(b, x) if type(x) is Var else x
+def _constant(x: Value) -> Value:
+    return lax.stop_gradient(x) if x.static is None else x
 
 
-def _kept(b: Builder, reduced: Value, axes: Sequence[int]) -> Value:
-    return expand_dims(b, reduced, axes)
+def _kept(reduced: Value, axes: Sequence[int]) -> Value:
+    return expand_dims(reduced, axes)

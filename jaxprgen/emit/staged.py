@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
-from jaxprgen._jax import ClosedJaxpr, Var
-from jaxprgen.emit.values import Value, atoms
-from jaxprgen.ir import Builder
+from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.emit.values import Value, atoms, value_of
+from jaxprgen.ir import current_builder
 
 
-def staged(b: Builder, routine: Callable[..., Any], *operands: Value) -> list[Value]:
+def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
     """The outputs of a JAX routine. Equal routines on equal types are traced once."""
-    arguments = atoms(b, operands)
+    b = current_builder()
+    arguments = atoms(operands)
     outputs = b.inline(_trace(routine, tuple(x.aval for x in arguments), b.settings), arguments)
-    return [x if type(x) is Var else np.asarray(x.val, x.aval.dtype) for x in outputs]
+    return [value_of(x) for x in outputs]
 
 
 class Sampler(NamedTuple):

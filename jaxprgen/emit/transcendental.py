@@ -6,17 +6,16 @@ import math
 from typing import Any
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, dtype_of, elementwise, like
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import UnsupportedOpError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
 
 
 def _unary(construct: Any) -> ew.Emit:
-    def emit(b: Builder, x: Value) -> Value:
-        if dtype_of(x).kind == "c":
+    def emit(x: Value) -> Value:
+        if x.dtype.kind == "c":
             raise UnsupportedOpError(f"JAX has no {construct.__name__} of complex numbers.")
-        return elementwise(b, construct, x)
+        return construct(x)
 
     return emit
 
@@ -27,21 +26,16 @@ gammaln = _unary(lax.lgamma)
 expit = _unary(lax.logistic)
 
 
-def scaled(b: Builder, x: Value, factor: float) -> Value:
-    """``x`` times a known factor."""
-    return ew.multiply(b, x, like(x, factor))
-
-
 def _log_to_base(base: int) -> ew.Emit:
     scale = math.log(base)
 
-    def emit(b: Builder, x: Value) -> Value:
-        y = ew.log(b, x)
-        if dtype_of(y).kind != "c":
-            return ew.divide(b, y, like(y, scale))
+    def emit(x: Value) -> Value:
+        y = ew.log(x)
+        if y.dtype.kind != "c":
+            return y / scale
         # Part by part: a complex quotient makes NaN of infinities.
-        parts = [ew.divide(b, part, like(part, scale)) for part in (ew.real(b, y), ew.imag(b, y))]
-        return ew.complex_(b, *parts)
+        parts = [part / scale for part in (ew.real(y), ew.imag(y))]
+        return ew.complex_(*parts)
 
     emit.__doc__ = f"The logarithm to base {base}."
     return emit
@@ -51,64 +45,64 @@ log2 = _log_to_base(2)
 log10 = _log_to_base(10)
 
 
-def i0(b: Builder, x: Value) -> Value:
+def i0(x: Value) -> Value:
     """The modified Bessel function of the first kind of order 0."""
-    return _unscaled(b, x, lax.bessel_i0e)
+    return _unscaled(x, lax.bessel_i0e)
 
 
-def i1(b: Builder, x: Value) -> Value:
+def i1(x: Value) -> Value:
     """The modified Bessel function of the first kind of order 1."""
-    return _unscaled(b, x, lax.bessel_i1e)
+    return _unscaled(x, lax.bessel_i1e)
 
 
-def _unscaled(b: Builder, x: Value, construct: Any) -> Value:
+def _unscaled(x: Value, construct: Any) -> Value:
     """``exp(|x|)`` times the primitive, which is finite where the exponential is not."""
-    root = ew.exp(b, scaled(b, _magnitude(b, x), 0.5))
-    return ew.multiply(b, ew.multiply(b, root, elementwise(b, construct, x)), root)
+    root = ew.exp(_magnitude(x) * 0.5)
+    return root * construct(x) * root
 
 
-def _magnitude(b: Builder, x: Value) -> Value:
+def _magnitude(x: Value) -> Value:
     """``|x|`` whose derivative at 0 is 0; that of JAX's ``abs`` is 1."""
-    return ew.maximum(b, x, ew.negative(b, x))
+    return ew.maximum(x, -x)
 
 
-def softplus(b: Builder, x: Value) -> Value:
+def softplus(x: Value) -> Value:
     """``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``.
 
     By choices whose branches are smooth, so that all derivatives are right, at 0 as well.
     """
-    positive = ew.greater(b, x, like(x, 0))
-    tail = ew.log1p(b, ew.exp(b, ew.where(b, positive, ew.negative(b, x), x)))
-    return ew.add(b, ew.where(b, positive, x, like(x, 0)), tail)
+    positive = x > 0
+    tail = ew.log1p(ew.exp(ew.where(positive, -x, x)))
+    return ew.where(positive, x, 0) + tail
 
 
-def log1mexp(b: Builder, x: Value) -> Value:
+def log1mexp(x: Value) -> Value:
     """``log(1 - exp(x))`` for negative ``x``, accurate at both ends.
 
     M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
     """
     # Each is held where it is chosen, lest its infinite derivative elsewhere spoil the other.
-    distant = ew.minimum(b, x, like(x, -0.5)) if dtype_of(x).kind == "f" else x
-    far = ew.log1p(b, ew.negative(b, ew.exp(b, distant)))
-    close = ew.maximum(b, x, like(x, -1)) if dtype_of(x).kind == "f" else x
-    near = ew.log(b, ew.negative(b, ew.expm1(b, close)))
-    return ew.where(b, ew.less(b, x, like(x, math.log(0.5))), far, near)
+    distant = ew.minimum(x, -0.5) if x.dtype.kind == "f" else x
+    far = ew.log1p(-ew.exp(distant))
+    close = ew.maximum(x, -1) if x.dtype.kind == "f" else x
+    near = ew.log(-ew.expm1(close))
+    return ew.where(x < math.log(0.5), far, near)
 
 
-def angle(b: Builder, x: Value) -> Value:
+def angle(x: Value) -> Value:
     """The argument of a complex number, of a real one 0 or pi."""
-    return ew.arctan2(b, ew.imag(b, x), ew.real(b, x))
+    return ew.arctan2(ew.imag(x), ew.real(x))
 
 
-def xlogy(b: Builder, x: Value, y: Value) -> Value:
+def xlogy(x: Value, y: Value) -> Value:
     """``x log y``, 0 where ``x`` is 0, also in derivatives; ``y`` may be real, ``x`` complex."""
-    empty = ew.equal(b, x, like(x, 0))
-    logarithm = ew.log(b, ew.where(b, empty, like(y, 1), y))
-    product = ew.multiply(b, x, ew.convert(b, logarithm, dtype_of(x)))
-    return ew.where(b, empty, like(x, 0), product)
+    empty = ew.equal(x, 0)
+    logarithm = ew.log(ew.where(empty, 1, y))
+    product = x * logarithm.astype(x.dtype)
+    return ew.where(empty, 0, product)
 
 
-def softsign(b: Builder, x: Value) -> Value:
+def softsign(x: Value) -> Value:
     """``x / (1 + |x|)``."""
-    magnitude = ew.convert(b, ew.absolute(b, x), dtype_of(x))
-    return ew.divide(b, x, ew.add(b, like(x, 1), magnitude))
+    magnitude = abs(x).astype(x.dtype)
+    return x / (1 + magnitude)

@@ -1,106 +1,258 @@
-"""What an emitted expression can be: a variable, a known array, or a broadcast of either."""
+"""Values: what stands for an array while a program is emitted.
+
+A `Value` is a variable of the program or an array that is known already, repeated to a shape. Its
+operators append equations to the builder at hand (`jaxprgen.ir.current_builder`) and mean what
+NumPy's mean: operands broadcast, and a number takes the dtype of the value that it meets.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias, final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var, identity
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import Atom, current_builder
 from jaxprgen.ir import primitives as lax
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Dtype: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 
-
-@final
-class Broadcast(NamedTuple):
-    """A scalar, or an array of equal rank, repeated to a shape: not an equation until needed.
-
-    Elementwise primitives broadcast sizes of one and scalars by themselves, so most of the
-    ones and zeros that differentiation fills arrays with never become equations.
-    """
-
-    operand: Var | Array
-    shape: Shape
-
-
-Value: TypeAlias = Var | Array | Broadcast
-
 BOOL = np.dtype(bool)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
 
-def shape_of(x: Value) -> Shape:
-    """The shape of a value."""
-    return x.aval.shape if type(x) is Var else x.shape  # type: ignore[union-attr]
+@final
+class Value:
+    """An array of the program: a variable or a known array, repeated to a shape.
 
+    Elementwise primitives broadcast scalars and sizes of one by themselves, so most of the ones
+    and zeros that differentiation fills arrays with never become equations.
 
-def dtype_of(x: Value) -> Dtype:
-    """The dtype a value has inside the program, after JAX's canonicalization."""
-    if type(x) is Var:
-        return x.aval.dtype
-    source = x.operand if type(x) is Broadcast else x
-    return (
-        source.aval.dtype if type(source) is Var else _jax.canonicalize_dtype(source.dtype)  # type: ignore[union-attr]
-    )
-
-
-def size_of(x: Value) -> int:
-    """The number of elements of a value."""
-    return math.prod(shape_of(x))
-
-
-def known(x: Value) -> Array | None:
-    """The value as a NumPy array where it is known (a read-only view if broadcast), or None."""
-    if isinstance(x, np.ndarray):
-        return x
-    if type(x) is Broadcast and isinstance(x.operand, np.ndarray):
-        return np.broadcast_to(x.operand, x.shape)
-    return None
-
-
-def splat(value: Any, dtype: Dtype, shape: Shape = ()) -> Value:
-    """A known scalar filled to a shape."""
-    scalar = np.asarray(value, dtype)
-    return Broadcast(scalar, shape) if shape else scalar
-
-
-def like(x: Value, value: Any) -> Array:
-    """A known scalar in the dtype of ``x``."""
-    return np.asarray(value, dtype_of(x))
-
-
-def splat_value(x: Value) -> Any:
-    """The scalar that a known value consists of everywhere, or None."""
-    source = x.operand if type(x) is Broadcast else x
-    return source[()] if isinstance(source, np.ndarray) and source.ndim == 0 else None
-
-
-def atom(b: Builder, x: Value) -> Atom:
-    """The value as an operand of an equation.
-
-    Known scalars become literals, other known arrays hidden arguments of the program.
+    Parameters
+    ----------
+    source
+        The variable or the known array.
+    shape
+        What it is repeated to, by default its own shape. The source is a scalar, or has as many
+        axes as the shape, some of them of size one.
     """
-    if type(x) is Var:
-        return x
-    if type(x) is Broadcast:
-        return b.once(("broadcast", identity(x.operand), x.shape), lambda: _fill(b, x))[0]
-    return b.literal(x) if x.ndim == 0 else b.constant(x)  # type: ignore[union-attr]
+
+    __slots__ = ("shape", "source")
+    __array_ufunc__ = None  # NumPy's arrays and scalars leave their operators to those below.
+
+    source: Var | Array
+    shape: Shape
+
+    def __init__(self, source: Var | Array, shape: Shape | None = None) -> None:
+        self.source = source
+        self.shape = _shape(source) if shape is None else shape
+
+    def __repr__(self) -> str:
+        return f"Value({self.dtype.name}{list(self.shape)}, {self.source!r})"
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype inside the program, which is narrower than declared where x64 is off."""
+        source = self.source
+        if type(source) is Var:
+            return source.aval.dtype
+        return _jax.canonicalize_dtype(source.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def static(self) -> Array | None:
+        """The value as a NumPy array (a read-only view if it is repeated); None if not known."""
+        source = self.source
+        if type(source) is Var:
+            return None
+        return source if source.shape == self.shape else np.broadcast_to(source, self.shape)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the value is one scalar, known or not, filled to a shape."""
+        return not _shape(self.source)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the source has fewer elements, or fewer axes, than the value."""
+        return _shape(self.source) != self.shape
+
+    @property
+    def fill_value(self) -> Any:
+        """The known scalar that the value consists of everywhere, or None."""
+        source = self.source
+        return None if type(source) is Var or source.ndim else source[()]
+
+    def atom(self) -> Atom:
+        """The value as an operand of an equation.
+
+        Known scalars become literals, other known arrays hidden arguments of the program.
+        """
+        source = self.source
+        if self.is_repeated:
+            return current_builder().once(("fill", identity(source), self.shape), self._filled)[0]
+        if type(source) is Var:
+            return source
+        b = current_builder()
+        return b.constant(source) if source.ndim else b.literal(source)
+
+    def _filled(self) -> tuple[Atom, Any]:
+        """The repeated source; and the source itself, so that its identity is not reused."""
+        b, x = current_builder(), Value(self.source)
+        return lax.broadcast_in_dim(b, x.atom(), self.shape, range(x.ndim)), self.source
+
+    def like(self, number: Any) -> Value:
+        """A known number, or array of numbers, in this value's dtype."""
+        return Value(np.asarray(number, self.dtype))
+
+    def astype(self, dtype: Dtype) -> Value:
+        """The value in another dtype, as `numpy.ndarray.astype`; of a complex one the real part."""
+        if self.dtype == dtype:
+            return self
+        source = self.source
+        if type(source) is Var:
+            return Value(_converted(source, dtype), self.shape)
+        if source.dtype.kind == "c" and dtype.kind not in "cb":
+            source = source.real
+        with np.errstate(invalid="ignore"):  # A graph may ask for integers of NaN.
+            return Value(source.astype(dtype), self.shape)
+
+    # --- Operators: + and * of booleans are "or" and "and", as in NumPy ----------------------
+
+    def __add__(self, other: Operand) -> Value:
+        return _binary(lax.add, self, other, lax.bitwise_or)
+
+    def __radd__(self, other: Operand) -> Value:
+        return _binary(lax.add, other, self, lax.bitwise_or)
+
+    def __sub__(self, other: Operand) -> Value:
+        return _binary(lax.sub, self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return _binary(lax.sub, other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return _multiply(self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return _multiply(other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return _binary(lax.div, self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return _binary(lax.div, other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return _binary(lax.bitwise_and, self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return _binary(lax.bitwise_or, self, other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return _binary(lax.bitwise_xor, self, other)
+
+    def __pow__(self, exponent: int) -> Value:
+        """A power with an integer that is known; `jaxprgen.emit.division.power` takes any other."""
+        if not isinstance(exponent, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return NotImplemented
+        return elementwise(lambda b, x: lax.integer_pow(b, x, exponent), self)
+
+    def __neg__(self) -> Value:
+        if self.fill_value is not None:
+            return Value(np.negative(np.asarray(self.fill_value)), self.shape)
+        return elementwise(lax.neg, self)
+
+    def __invert__(self) -> Value:
+        return elementwise(lax.bitwise_not, self)
+
+    def __abs__(self) -> Value:
+        """The absolute value; of a complex number the modulus, infinite where a part is."""
+        kind = self.dtype.kind
+        if kind in "bu":
+            return self
+        size = elementwise(lax.abs, self)
+        return where(isinf(self), np.inf, size) if kind == "c" else size
+
+    def __lt__(self, other: Operand) -> Value:
+        return _compare(lax.lt, lax.lt, self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return _compare(lax.le, lax.lt, self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return _compare(lax.gt, lax.gt, self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return _compare(lax.ge, lax.gt, self, other)
 
 
-def _fill(b: Builder, x: Broadcast) -> tuple[Atom, Any]:
-    operand = atom(b, x.operand)
-    rank = len(operand.aval.shape)
-    filled = lax.broadcast_in_dim(b, operand, x.shape, range(rank))
-    return filled, x.operand  # Kept, so that its id is not reused while the key stands.
+Operand: TypeAlias = Value | Array | complex
+"""What operators and functions take: a value, or numbers that take the dtype of one."""
+Emit: TypeAlias = Callable[..., Value]
+"""A function of values."""
+Construct: TypeAlias = Callable[..., Var]
+"""A function of `jaxprgen.ir.primitives`, of a builder and atoms."""
+
+
+def _shape(source: Var | Array) -> Shape:
+    return source.aval.shape if type(source) is Var else source.shape  # type: ignore[union-attr]
+
+
+def _converted(x: Var, dtype: Dtype) -> Var:
+    if x.aval.dtype.kind == "c" and dtype.kind == "b":
+        return truth(Value(x)).source  # type: ignore[return-value]
+    if x.aval.dtype.kind == "c" and dtype.kind != "c":
+        return _converted(lax.real(current_builder(), x), dtype)
+    return lax.convert_element_type(current_builder(), x, dtype) if x.aval.dtype != dtype else x
+
+
+# --- Making values ------------------------------------------------------------------------
+
+
+def full(shape: Shape, fill_value: Any, dtype: Dtype) -> Value:
+    """A known scalar filled to a shape."""
+    return Value(np.asarray(fill_value, dtype), shape)
+
+
+def value_of(x: Atom) -> Value:
+    """An operand of an equation as a value: a literal is known."""
+    return Value(x if type(x) is Var else np.asarray(x.val, x.aval.dtype))
+
+
+def atoms(xs: Iterable[Value]) -> list[Atom]:
+    """Every value as an operand of an equation."""
+    return [x.atom() for x in xs]
+
+
+def lift(*operands: Operand) -> Sequence[Value]:
+    """The operands as values: numbers in the dtype of the first value that is not boolean."""
+    values = [x for x in operands if type(x) is Value]
+    if len(values) == len(operands):
+        return values
+    if not values:
+        return [Value(np.asarray(x)) for x in operands]
+    model = next((x for x in values if x.dtype != BOOL), values[0])
+    return [x if type(x) is Value else model.like(x) for x in operands]
+
+
+# --- Broadcasting -------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -117,93 +269,132 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-def broadcast_to(b: Builder, x: Value, shape: Shape) -> Value:
+def common_shape(*xs: Value) -> Shape:
+    """The shape that values broadcast to."""
+    return broadcast_shapes(*(x.shape for x in xs))
+
+
+def broadcast_to(x: Value, shape: Shape) -> Value:
     """``x`` repeated to a shape that it broadcasts to; no equation if that can wait."""
-    own = shape_of(x)
-    if own == shape:
+    if x.shape == shape:
         return x
-    if broadcast_shapes(own, shape) != shape:
-        raise ShapeMismatchError(f"Shape {own} does not broadcast to {shape}.")
-    source = x.operand if type(x) is Broadcast else x
-    rank = len(shape_of(source))
-    if rank not in (0, len(shape)):
-        source = expand_rank(b, x, len(shape))
-        source = source.operand if type(source) is Broadcast else source
-    return Broadcast(source, shape)
+    if broadcast_shapes(x.shape, shape) != shape:
+        raise ShapeMismatchError(f"Shape {x.shape} does not broadcast to {shape}.")
+    return Value(expand_rank(x, len(shape)).source, shape)
 
 
-def expand_rank(b: Builder, x: Value, rank: int) -> Value:
+def expand_rank(x: Value, rank: int) -> Value:
     """``x`` with leading axes of size one, up to a rank."""
-    own = shape_of(x)
-    missing = rank - len(own)
+    missing = rank - x.ndim
     if not missing:
         return x
-    shape = (1,) * missing + own
-    if type(x) is Broadcast and len(shape_of(x.operand)) == 0:
-        return Broadcast(x.operand, shape)
-    if type(x) is Broadcast:
-        inner = expand_rank(b, x.operand, len(shape_of(x.operand)) + missing)
-        return Broadcast(inner, shape)  # type: ignore[arg-type]
-    if isinstance(x, np.ndarray):
-        return x.reshape(shape)
-    if not own:
-        return Broadcast(x, shape)  # type: ignore[arg-type]
-    return lax.broadcast_in_dim(b, x, shape, range(missing, rank))  # type: ignore[arg-type]
+    source, shape = x.source, (1,) * missing + x.shape
+    if x.is_uniform:
+        return Value(source, shape)
+    inner = (1,) * missing + _shape(source)
+    if type(source) is Var:
+        b = current_builder()
+        return Value(lax.broadcast_in_dim(b, source, inner, range(missing, rank)), shape)
+    return Value(source.reshape(inner), shape)
 
 
-def elementwise(b: Builder, construct: Any, *operands: Value) -> Value:
+def elementwise(construct: Construct, *operands: Value) -> Value:
     """Append an n-ary primitive of `jaxprgen.ir.primitives` that broadcasts by itself.
 
-    Operands broadcast as in NumPy. What all of them merely repeat is computed once and
-    repeated afterwards, so the result may be a `Broadcast`.
+    Operands broadcast as in NumPy. What all of them merely repeat is computed once and repeated
+    afterwards.
     """
-    shape: Shape = ()
-    variables = True
-    for x in operands:  # Most are scalars, or of one shape.
-        if type(x) is Var:
-            own = x.aval.shape
-        else:
-            own, variables = x.shape, False  # type: ignore[union-attr]
-        if own and own != shape:
-            if shape:
-                shape, variables = broadcast_shapes(*map(shape_of, operands)), False
-                break
-            shape = own
-    if variables:
-        return construct(b, *operands)
-    out = construct(b, *[_operand(b, x, len(shape)) for x in operands])
-    return out if out.aval.shape == shape else Broadcast(out, shape)
+    shape = operands[0].shape
+    if len(operands) > 1 and any(x.shape != shape for x in operands):
+        shape = common_shape(*operands)
+    atoms = [_operand(x, len(shape)) for x in operands]
+    return Value(construct(current_builder(), *atoms), shape)
 
 
-def _operand(b: Builder, x: Value, rank: int) -> Atom:
+def _operand(x: Value, rank: int) -> Atom:
     """An operand of a primitive that broadcasts sizes of one and scalars."""
-    source = x.operand if type(x) is Broadcast else x
-    if type(source) is Var:
-        fits = len(source.aval.shape) in (0, rank)
-        return source if fits else atom(b, expand_rank(b, source, rank))
-    if source.size == 1:  # One number: a literal of any rank.
-        return b.literal(source.reshape(()) if source.ndim else source)
-    return atom(b, expand_rank(b, source, rank))
+    source = x.source
+    if type(source) is not Var and source.size == 1:  # One number: a literal of any rank.
+        return current_builder().literal(source.reshape(()))
+    if len(_shape(source)) not in (0, rank):
+        source = expand_rank(x, rank).source
+    return Value(source).atom()
 
 
-def full_rank(b: Builder, construct: Any, *operands: Value) -> Value:
+def full_rank(construct: Construct, *operands: Value) -> Value:
     """Append a primitive that takes operands of one shape: each is broadcast before."""
-    shape = broadcast_shapes(
-        *(shape_of(x.operand if type(x) is Broadcast else x) for x in operands)
-    )
-    target = broadcast_shapes(*map(shape_of, operands))
-    atoms = [
-        atom(b, broadcast_to(b, x.operand if type(x) is Broadcast else x, shape)) for x in operands
-    ]
-    out = construct(b, *atoms)
-    return broadcast_to(b, out, target)
+    sources = [Value(x.source) for x in operands]
+    atoms = [broadcast_to(x, common_shape(*sources)).atom() for x in sources]
+    return broadcast_to(Value(construct(current_builder(), *atoms)), common_shape(*operands))
 
 
-def value_of(x: Atom) -> Value:
-    """An operand of an equation as a value: a literal is known."""
-    return x if type(x) is Var else np.asarray(x.val)
+# --- The meaning of operators -------------------------------------------------------------
 
 
-def atoms(b: Builder, xs: Sequence[Value]) -> list[Atom]:
-    """Every value as an operand of an equation."""
-    return [atom(b, x) for x in xs]
+def _binary(number: Construct, x: Operand, y: Operand, boolean: Construct | None = None) -> Value:
+    x, y = lift(x, y)
+    return elementwise(boolean if boolean and x.dtype == BOOL else number, x, y)
+
+
+def _multiply(x: Operand, y: Operand) -> Value:
+    """``x * y``. A known factor of one costs nothing: that is exact.
+
+    (A known zero does: its product with NaN is NaN, and with -1 it is -0.)
+    """
+    x, y = lift(x, y)
+    for factor, other in ((x, y), (y, x)):
+        if factor.fill_value is not None and factor.fill_value == 1:
+            return broadcast_to(other, common_shape(x, y))
+    return elementwise(lax.bitwise_and if x.dtype == BOOL else lax.mul, x, y)
+
+
+def _compare(construct: Construct, strict: Construct, x: Operand, y: Operand) -> Value:
+    """A comparison: complex numbers are ordered by real, then imaginary part; NaN is not."""
+    x, y = lift(x, y)
+    if x.dtype.kind != "c":
+        return elementwise(construct, x, y)
+    xr, yr, xi, yi = real(x), real(y), imag(x), imag(y)
+    numbers = equal(xi, xi) & equal(yi, yi)
+    return elementwise(strict, xr, yr) & numbers | equal(xr, yr) & elementwise(construct, xi, yi)
+
+
+def equal(x: Operand, y: Operand) -> Value:
+    """Where both are equal."""
+    return _binary(lax.eq, x, y)
+
+
+def real(x: Value) -> Value:
+    """The real part; a real value itself."""
+    return elementwise(lax.real, x) if x.dtype.kind == "c" else x
+
+
+def imag(x: Value) -> Value:
+    """The imaginary part; of a real value zero."""
+    return elementwise(lax.imag, x) if x.dtype.kind == "c" else full(x.shape, 0, x.dtype)
+
+
+def isinf(x: Value) -> Value:
+    """Whether a value, or a part of a complex one, is infinite; false for integers."""
+    kind = x.dtype.kind
+    if kind == "c":
+        return isinf(real(x)) | isinf(imag(x))
+    if kind != "f":
+        return full(x.shape, False, BOOL)
+    return equal(elementwise(lax.abs, x), np.inf)
+
+
+def truth(x: Value) -> Value:
+    """Whether a value differs from zero (NaN does). Of a known value it is known."""
+    if x.dtype == BOOL:
+        return x
+    if type(x.source) is not Var:
+        return Value(np.asarray(x.source != 0), x.shape)
+    return elementwise(lax.ne, x, x.like(0))
+
+
+def where(condition: Value, x: Operand, y: Operand) -> Value:
+    """``x`` where the boolean condition holds, else ``y``; the dtypes are equal."""
+    x, y = lift(x, y)
+    if condition.fill_value is not None:
+        return broadcast_to(x if condition.fill_value else y, common_shape(condition, x, y))
+    return full_rank(lambda b, c, x, y: lax.select_n(b, c, y, x), condition, x, y)

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis
-from jaxprgen.emit.values import Shape, Value, atom, dtype_of, shape_of
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.emit.values import Shape, Value
 
 
 class Windows(NamedTuple):
@@ -40,49 +36,49 @@ class Windows(NamedTuple):
         return (self.number + self.blocks - 1) * self.stride
 
 
-def unfold(b: Builder, x: Value, windows: Sequence[Windows], fill: float = 0) -> Value:
+def unfold(x: Value, windows: Sequence[Windows], fill: float = 0) -> Value:
     """Each of the last axes as two: which window, and where in it.
 
     What of a window sticks out of the array is ``fill``.
     """
-    shape = shape_of(x)
+    shape = x.shape
     first = len(shape) - len(windows)
     edges = [
         (-w.start, w.start + w.length - n, 0) for w, n in zip(windows, shape[first:], strict=True)
     ]
-    x = _pad(b, x, [(0, 0, 0)] * first + edges, fill)
+    x = _pad(x, [(0, 0, 0)] * first + edges, fill)
     for axis in reversed(range(len(windows))):
-        x = _unfold_axis(b, x, first + axis, windows[axis])
+        x = _unfold_axis(x, first + axis, windows[axis])
     return x
 
 
-def _unfold_axis(b: Builder, x: Value, axis: int, w: Windows) -> Value:
-    shape = shape_of(x)
-    rows = reshape(b, x, (*shape[:axis], w.length // w.stride, w.stride, *shape[axis + 1 :]))
-    shifted = [slice_axis(b, rows, axis, i, i + w.number) for i in range(w.blocks)]
-    return slice_axis(b, concatenate(b, shifted, axis + 1), axis + 1, 0, w.size)
+def _unfold_axis(x: Value, axis: int, w: Windows) -> Value:
+    shape = x.shape
+    rows = reshape(x, (*shape[:axis], w.length // w.stride, w.stride, *shape[axis + 1 :]))
+    shifted = [slice_axis(rows, axis, i, i + w.number) for i in range(w.blocks)]
+    return slice_axis(concatenate(shifted, axis + 1), axis + 1, 0, w.size)
 
 
-def fold(b: Builder, y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
+def fold(y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
     """What `unfold` does to last axes of these sizes, transposed: overlapping windows add up."""
-    first = len(shape_of(y)) - 2 * len(windows)
+    first = y.ndim - 2 * len(windows)
     for axis, w in enumerate(windows, first):
-        y = _fold_axis(b, y, axis, w)
+        y = _fold_axis(y, axis, w)
     edges = [(w.start, n - w.start - w.length, 0) for w, n in zip(windows, sizes, strict=True)]
-    return _pad(b, y, [(0, 0, 0)] * first + edges, 0)
+    return _pad(y, [(0, 0, 0)] * first + edges, 0)
 
 
-def _fold_axis(b: Builder, y: Value, axis: int, w: Windows) -> Value:
-    shape = shape_of(y)
+def _fold_axis(y: Value, axis: int, w: Windows) -> Value:
+    shape = y.shape
     none = [(0, 0, 0)] * len(shape)
-    y = _pad(b, y, _at(none, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
+    y = _pad(y, _at(none, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
     total: Value | None = None
     for i in range(w.blocks):
-        block = slice_axis(b, y, axis + 1, i * w.stride, (i + 1) * w.stride)
-        spread = _pad(b, block, _at(none, axis, (i, w.blocks - 1 - i, 0)), 0)
-        total = spread if total is None else ew.add(b, total, spread)
+        block = slice_axis(y, axis + 1, i * w.stride, (i + 1) * w.stride)
+        spread = _pad(block, _at(none, axis, (i, w.blocks - 1 - i, 0)), 0)
+        total = spread if total is None else total + spread
     assert total is not None
-    return reshape(b, total, (*shape[:axis], w.length, *shape[axis + 2 :]))
+    return reshape(total, (*shape[:axis], w.length, *shape[axis + 2 :]))
 
 
 def _at(
@@ -91,7 +87,7 @@ def _at(
     return [*config[:axis], entry, *config[axis + 1 :]]
 
 
-def _pad(b: Builder, x: Value, config: Sequence[tuple[int, int, int]], fill: float) -> Value:
+def _pad(x: Value, config: Sequence[tuple[int, int, int]], fill: float) -> Value:
     if not any(low or high or between for low, high, between in config):
         return x
-    return lax.pad(b, atom(b, x), atom(b, np.asarray(fill, dtype_of(x))), config)
+    return lax.pad(x, x.like(fill), config)

@@ -6,6 +6,7 @@ making a fresh variable and appending; `Builder.build` is the only exit.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,6 +20,30 @@ from jaxprgen.ir.programs import verify
 from jaxprgen.ir.redundancy import Identities, merged, split_invariant
 
 Atom: TypeAlias = Var | Literal
+
+
+class _AtHand(threading.local):
+    def __init__(self) -> None:
+        self.builders: list[Builder] = []
+
+
+_at_hand = _AtHand()
+
+
+def current_builder() -> Builder:
+    """The builder of the innermost ``with builder:`` around the caller, in this thread.
+
+    Raises
+    ------
+    EquationError
+        There is none: a value was used outside of the rule, or the block, that it belongs to.
+    """
+    if not _at_hand.builders:
+        raise EquationError(
+            "No builder is at hand to append an equation to. Compute with values inside of a rule, "
+            "or within `with builder:`."
+        )
+    return _at_hand.builders[-1]
 
 
 class Builder:
@@ -65,6 +90,14 @@ class Builder:
         self.plain = _jax.ambient_mesh_is_empty() and all(
             _jax.is_plain(v.aval) or v.aval.sharding.mesh.empty for v in self._inputs
         )
+
+    def __enter__(self) -> Builder:
+        """Make this the builder at hand, which `current_builder` gives; of this thread."""
+        _at_hand.builders.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _at_hand.builders.pop()
 
     @property
     def inputs(self) -> tuple[Var, ...]:

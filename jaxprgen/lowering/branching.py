@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxprgen.emit import control, random
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.values import Array, Value, dtype_of, known, shape_of
-from jaxprgen.ir import Builder
+from jaxprgen.emit.values import BOOL, Array, Value, full
+from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
 
@@ -31,32 +29,32 @@ def lower_branches(
     StaticShapeError
         Their shapes are different, and only the program knows which it is.
     """
-    b, choice = ctx.builder, known(ctx.made(xs[0]))
+    choice = ctx.made(xs[0]).static
     which = ctx.decided([0], _which) if choice is None else _which([choice])
     # What a loop leaves is not made for a branch that may read its last row.
     xs = [x if isinstance(x, (Progression, Trace)) else ctx.made(x) for x in xs]
     if which is not None:
         taken = [xs[i] for i in positions[which]]
-        return nested.lower(ctx, graphs[which], b, taken, positions[which])[0]
-    leaves: list[Value] = []
-    for x in xs:
-        nested.rebuilt(x, lambda leaf: leaves.append(leaf))
+        return nested.lower(ctx, graphs[which], ctx.builder, taken, positions[which])[0]
+    leaves = [leaf for x in xs for leaf in nested.leaves(x)]
     found: list[list[Any]] = []
 
     def branch(which: int) -> Any:
-        def emit(inner: Builder, *operands: Value) -> list[Value]:
+        def emit(*operands: Value) -> list[Value]:
             rest = iter(operands)
             values = [nested.rebuilt(x, lambda _: next(rest)) for x in xs]
-            if dtype_of(xs[0]).kind == "b":
-                values[0] = np.full(shape_of(xs[0]), which == 0)  # For that branch is taken.
+            if xs[0].dtype == BOOL:
+                values[0] = full(xs[0].shape, which == 0, BOOL)  # For that branch is taken.
             given = [values[i] for i in positions[which]]
-            found.append(nested.lower(ctx, graphs[which], inner, given, positions[which])[0])
+            found.append(
+                nested.lower(ctx, graphs[which], current_builder(), given, positions[which])[0]
+            )
             _compare(ctx, found)
-            return [x for value in found[-1] for x in random.leaves(inner, value)]
+            return [x for value in found[-1] for x in random.leaves(value)]
 
         return emit
 
-    results = iter(control.cond(b, ew.truth(b, xs[0]), branch(0), branch(1), leaves))
+    results = iter(control.cond(ew.truth(xs[0]), branch(0), branch(1), leaves))
     return [random.rebuilt(x, results) for x in found[-1]]
 
 
@@ -67,7 +65,7 @@ def _which(values: Sequence[Array]) -> int:
 
 def _compare(ctx: RuleContext, found: Sequence[Sequence[Any]]) -> None:
     """Let the condition decide, or refuse, where branches give different shapes."""
-    shapes = [[None if type(x) is Stream else shape_of(x) for x in xs] for xs in found]
+    shapes = [[None if type(x) is Stream else x.shape for x in xs] for xs in found]
     if shapes[0] != shapes[-1]:
         a, c = next((a, c) for a, c in zip(shapes[-1], shapes[0], strict=True) if a != c)
         raise ctx.undecided(

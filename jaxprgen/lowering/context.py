@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxprgen.emit.check import check
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import Array, Dtype, Shape, Value, known
+from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.graph import Step
@@ -112,7 +112,7 @@ class RuleContext(NamedTuple):
         StaticShapeError
             Only the program that runs knows how many elements there are.
         """
-        found = x.made(self.builder) if isinstance(x, Deferred) else x
+        found = x.made() if isinstance(x, Deferred) else x
         if type(found) is Selected:
             raise found.refuse()
         return found
@@ -129,23 +129,23 @@ class RuleContext(NamedTuple):
         """The outputs, if all inputs are known and a result of this shape is small."""
         if math.prod(shape) > FOLD_LIMIT:
             return None
-        arrays = [known(x) for x in inputs]
+        arrays = [x.static for x in inputs]
         return None if any(a is None for a in arrays) else self.evaluate(*arrays)
 
     def require(
         self,
-        condition: Callable[[Builder], Value],
+        condition: Callable[[], Value],
         error: type[JaxprGenError],
         message: str,
         *,
         announced: bool = True,
     ) -> None:
-        """Check, at run time, a boolean scalar that ``condition(builder)`` emits.
+        """Check, at run time, a boolean scalar that ``condition()`` emits.
 
         That is if checks were asked for; else the check is left out, and announced once, unless
         the result itself shows what is wrong. ``error`` is what a failed check is told as.
         """
         if self.lowering.checks:
-            check(self.builder, condition(self.builder), f"{error.__name__}: {message}")
+            check(condition(), f"{error.__name__}: {message}")
         elif announced:
             self.lowering.announce(self.node, message)

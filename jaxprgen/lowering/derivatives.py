@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, atom, atoms, dtype_of, known, shape_of, splat
+from jaxprgen.emit.values import Value, atoms, full
 from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientError
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
@@ -40,18 +39,19 @@ class Overridden(NamedTuple):
     @classmethod
     def of(cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str) -> Overridden:
         """The program of a graph for these inputs."""
-        given = [x if known(x) is not None else None for x in inputs]
-        types = [atom(ctx.builder, x).aval for x, k in zip(inputs, given, strict=True) if k is None]
+        given = [None if x.static is None else x for x in inputs]
+        types = [x.atom().aval for x, k in zip(inputs, given, strict=True) if k is None]
         b = ctx.builder.nested(types)
         outputs, _ = lower(ctx, graph, b, _filled(given, b.inputs))
-        outputs = atoms(b, outputs[: len(ctx.node.outputs)])
+        with b:
+            outputs = atoms(outputs[: len(ctx.node.outputs)])
         closed, constants = _jax.hoist_constants(b.build(outputs, name=name))
         return cls(ctx, graph, name, given, closed, constants)
 
     def operands(self, inputs: Sequence[Value]) -> list[Atom]:
         """The program's operands: the constants, then the inputs that are not known."""
         b, pairs = self.ctx.builder, zip(inputs, self.inputs, strict=True)
-        return [*map(b.constant, self.constants), *(atom(b, x) for x, k in pairs if k is None)]
+        return [*map(b.constant, self.constants), *(x.atom() for x, k in pairs if k is None)]
 
     def once(self, b: Builder, operands: Sequence[Atom]) -> list[Var]:
         """Append the program as one equation; constants are among the operands."""
@@ -69,12 +69,12 @@ class Overridden(NamedTuple):
             ) from None
 
 
-def _filled(given: Sequence[Value | None], operands: Sequence[Any]) -> list[Any]:
-    rest = iter(operands)
+def _filled(given: Sequence[Value | None], operands: Sequence[Var | None]) -> list[Any]:
+    rest = (x and Value(x) for x in operands)
     return [next(rest) if x is None else x for x in given]
 
 
-def _derivative(b: Builder, x: Value, of: Any, name: str) -> Value:
+def _derivative(x: Value, of: Any, name: str) -> Value:
     """A derivative in the type of what it is the derivative of.
 
     Raises
@@ -82,11 +82,11 @@ def _derivative(b: Builder, x: Value, of: Any, name: str) -> Value:
     LoweringError
         It has another shape.
     """
-    if shape_of(x) != of.shape:
+    if x.shape != of.shape:
         raise LoweringError(
-            f"The override of a derivative of {name} gives shape {shape_of(x)}, not {of.shape}."
+            f"The override of a derivative of {name} gives shape {x.shape}, not {of.shape}."
         )
-    return ew.convert(b, x, of.dtype)
+    return x.astype(of.dtype)
 
 
 def _has_tangents(aval: Any) -> bool:
@@ -117,12 +117,14 @@ class _Pullback:
         whole, outs, types = self.whole, self.whole.closed.out_avals, self.types[self.first :]
         b = self.builder.nested([*types, *outs, *filter(_has_tangents, outs)])
         xs, ys = b.inputs[: len(types)], b.inputs[len(types) :][: len(outs)]
-        rest = iter(b.inputs[len(types) + len(outs) :])
-        grads = [next(rest) if _has_tangents(y) else splat(0, y.dtype, y.shape) for y in outs]
-        found = whole.rule(self.graph()[0], b, [*_filled(whole.inputs, xs), *ys, *grads])
+        rest = map(Value, b.inputs[len(types) + len(outs) :])
+        grads = [next(rest) if _has_tangents(y) else full(y.shape, 0, y.dtype) for y in outs]
+        given = [*_filled(whole.inputs, xs), *map(Value, ys), *grads]
+        found = whole.rule(self.graph()[0], b, given)
         free = [x for x, k in zip(found, whole.inputs, strict=True) if k is None]
         wanted = [i for i, aval in enumerate(types) if _has_tangents(aval)]
-        results = [atom(b, _derivative(b, free[i], types[i], whole.name)) for i in wanted]
+        with b:
+            results = [_derivative(free[i], types[i], whole.name).atom() for i in wanted]
         name = f"{whole.name}_pullback"
         return *_jax.hoist_constants(b.build(results, name=name)), wanted
 
@@ -154,7 +156,7 @@ def call_with_pullback(
     inputs: Sequence[Value],
     name: str,
     pullback: Callable[[], tuple[Any, Sequence[bool]]],
-) -> list[Var]:
+) -> list[Value]:
     """What a graph gives, by a ``custom_vjp_call``.
 
     ``pullback()`` gives the graph of the cotangents of the inputs, from the inputs, the outputs
@@ -170,7 +172,7 @@ def call_with_pullback(
     pull = _Pullback(whole, b, types, pullback)
     kept = range(pull.first, len(types))
     params = _jax.custom_vjp_params(program, forward, kept, pull, pull.refuse)
-    return b.call(_jax.custom_vjp_call_p, program, operands, params)
+    return [Value(v) for v in b.call(_jax.custom_vjp_call_p, program, operands, params)]
 
 
 def call_with_pushforward(
@@ -179,7 +181,7 @@ def call_with_pushforward(
     inputs: Sequence[Value],
     name: str,
     pushforward: Callable[[], Any],
-) -> list[Var]:
+) -> list[Value]:
     """What a graph gives, by a ``custom_jvp_call``.
 
     ``pushforward()`` gives the graph of the tangents of the outputs, from the inputs and their
@@ -198,20 +200,21 @@ def call_with_pushforward(
         steps = [None if zero else next(tangents) for zero in zeros]
         moves = _filled(whole.inputs, steps[first:])
         xs = _filled(whole.inputs, primals[first:])
-        still = [splat(0, dtype_of(x), shape_of(x)) for x in xs]
+        still = [full(x.shape, 0, x.dtype) for x in xs]
         dxs = [
             z if m is None or k is not None else m
             for m, k, z in zip(moves, whole.inputs, still, strict=True)
         ]
         found = whole.rule(pushforward(), inner, [*xs, *dxs])
-        moved = [
-            atom(inner, _derivative(inner, t, y.aval, name))
-            for t, y in zip(found, results, strict=True)
-            if _has_tangents(y.aval)
-        ]
+        with inner:
+            moved = [
+                _derivative(t, y.aval, name).atom()
+                for t, y in zip(found, results, strict=True)
+                if _has_tangents(y.aval)
+            ]
         fixed = [not _has_tangents(y.aval) for y in results]
         return inner.build([*results, *moved], name=f"{name}_pushforward"), fixed
 
     once = b.nested(types)
     program = once.build(whole.once(once, once.inputs), name=name)
-    return lax.custom_jvp_call(b, program, push, operands)
+    return [Value(v) for v in lax.custom_jvp_call(b, program, push, operands)]

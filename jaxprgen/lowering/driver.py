@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen._jax import JaxprEqn
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import Array, Broadcast, Value, dtype_of, shape_of
+from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
@@ -31,6 +31,7 @@ from jaxprgen.lowering.static import (
     Decisions,
     Statics,
     ValueNeededError,
+    as_value,
     small_static_values,
     static_value,
 )
@@ -100,36 +101,36 @@ class Lowering:
         self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
         self._wide = _jax.x64_enabled() if wide is None else wide
         self.steps = plan.steps if self._wide else plan.narrow_steps
-        self.values: list[Any] = plan.values.copy()
+        self.values: list[Any] = [as_value(x) for x in plan.values]
         self.statics = Statics(plan, self.values, decisions, hindrance, ask)
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
         for position, (declared, place) in enumerate(declared_inputs):
             builder.source_info = plan.source_infos[place]
             self.values[place] = (
-                values[position]
+                as_value(values[position])
                 if position in values
-                else self._admit(builder.inputs[position], declared.dtype)
+                else self._admit(Value(builder.inputs[position]), declared.dtype)
             )
         for number, place in enumerate(plan.generators):
             builder.source_info = plan.source_infos[place]
             key = self.values[plan.input_places[0]].key
-            self.values[place] = Stream(random.fold_in(builder, key, number))
+            self.values[place] = Stream(random.fold_in(key, number))
         for position, (variable, value) in enumerate(
             zip(plan.shared, shared, strict=True), len(plan.inputs)
         ):
             known_value = values.get(position)
             self.values[variable.place] = (
-                builder.constant(value) if known_value is None else known_value
+                Value(builder.constant(value)) if known_value is None else as_value(known_value)
             )
 
-    def _admit(self, x: Var, dtype: np.dtype[Any]) -> Any:
+    def _admit(self, x: Value, dtype: np.dtype[Any]) -> Any:
         """An argument as its input declares it: in that dtype, and strongly typed."""
         if dtype is KEY:
-            return Stream(random.typed_key(self.builder, x))
+            return Stream(random.typed_key(x))
         dtype = ew.canonical(dtype)
-        if x.aval.dtype != dtype:
-            return ew.convert(self.builder, x, dtype)
-        return ew.strengthen(self.builder, x) if x.aval.weak_type else x
+        if x.dtype != dtype:
+            return x.astype(dtype)
+        return ew.strengthen(x) if x.atom().aval.weak_type else x
 
     def run(self) -> list[Value]:
         """Lower every step; the values of the plan's outputs."""
@@ -173,9 +174,10 @@ class Lowering:
                     f"The rule returned {len(results)} values for {len(outputs)} outputs."
                 )
             for place, value, declared in zip(outputs, results, types):  # noqa: B905
+                value = as_value(value)
                 values[place] = value if declared is None else _checked(value, declared)
             first = results[0] if results else None
-            if type(first) is not Var and isinstance(first, (Selected, Deferred)):
+            if isinstance(first, (Selected, Deferred)):
                 self._special = True
         except ValueNeededError:
             raise
@@ -189,7 +191,7 @@ class Lowering:
 
     def _made(self, x: Any) -> Any:
         """A value, which is made now if it was deferred."""
-        return x.made(self.builder) if isinstance(x, Deferred) else x
+        return x.made() if isinstance(x, Deferred) else x
 
     def _rule_for(self, rule: Rule, node: Any, inputs: list[Any]) -> tuple[Rule, list[Any]]:
         """The rule of a node and its inputs, where there is one for them as they are.
@@ -239,14 +241,10 @@ class Lowering:
 
 def _checked(value: Any, declared: OutputType) -> Any:
     """Return a rule's result if its dtype and rank are those that the node declares."""
-    if type(value) is Var:
-        shape, dtype = value.aval.shape, value.aval.dtype
-    elif isinstance(value, (np.ndarray, Broadcast)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        shape, dtype = shape_of(value), dtype_of(value)
-    elif isinstance(value, Deferred):
+    if isinstance(value, (Value, Deferred)):
         shape, dtype = value.shape, value.dtype
     elif type(value) is Selected:
-        shape, dtype = (0,) * value.rank, dtype_of(value.values)
+        shape, dtype = (0,) * value.rank, value.values.dtype
     else:
         raise LoweringError(f"The rule returned {value!r}, which is not a value of a program.")
     if (dtype is not declared.dtype and dtype != declared.dtype) or len(shape) != declared.rank:
@@ -264,7 +262,8 @@ def fold_constants(plan: Plan) -> Plan:
     emits equations, or fails, stays.
     """
     part = replace(plan, inputs=(), input_places=(), shared=(), generators=(), steps=())
-    lowering = Lowering(part, Builder(), (), {}, False, lambda *_: None, wide=True)
+    with Builder() as builder:
+        lowering = Lowering(part, builder, (), {}, False, lambda *_: None, wide=True)
     values = lowering.values
     steps: list[Step] = []
     folded: list[Step] = []
@@ -282,7 +281,8 @@ def fold_constants(plan: Plan) -> Plan:
 def _folds(lowering: Lowering, step: Step) -> bool:
     """Return whether a step gives static values, which are then among those of the lowering."""
     try:
-        lowering.lower_steps([step])
+        with lowering.builder:
+            lowering.lower_steps([step])
     except (JaxprGenError, ValueNeededError):
         pass
     else:

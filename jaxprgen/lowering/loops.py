@@ -12,9 +12,9 @@ from jaxprgen.emit import random, recurrence
 from jaxprgen.emit.deferred import Begun, Progression
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
-from jaxprgen.emit.values import Dtype, Value, shape_of
+from jaxprgen.emit.values import Dtype, Value
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
+from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
 
@@ -73,7 +73,6 @@ class Layout(NamedTuple):
 
 def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]:
     """What a loop gives: windows, states, stacks, then what is carried."""
-    b = ctx.builder
     limit = ctx.static_or_none(0)
     if limit is None and layout.windows:
         limit = ctx.static(0)
@@ -81,12 +80,9 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
     taken = _steps_taken(ctx, layout) if layout.ends else None
     number = limit if taken is None else np.asarray(taken)
     streams = [xs[i] for i in layout.carried]
-    fixed: list[Value] = []
     given = [xs[i] if type(xs[i]) is Stream else ctx.made(xs[i]) for i in layout.constants]
-    for x in given:
-        nested.rebuilt(x, lambda leaf: fixed.append(leaf))
     loop = Loop(
-        ctx.made(xs[0]) if number is None else number,
+        ctx.made(xs[0]) if number is None else Value(np.asarray(number)),
         [x if type(x) is Progression else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
         [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
         [_state(ctx, xs[i], taps, is_known, taken) for i, taps in layout.states],
@@ -94,13 +90,13 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
             Stack(_at_most(_kept(ctx, i, is_known), taken), dtype, rank)
             for i, dtype, rank in layout.stacks
         ],
-        [x for stream in streams for x in random.leaves(b, stream)],
-        fixed,
+        [x for stream in streams for x in random.leaves(stream)],
+        [leaf for x in given for leaf in nested.leaves(x)],
         layout.ends and taken is None,
         functools.partial(_refuse, ctx, layout),
     )
     body = _Body(ctx, layout, given, streams)
-    left = recurrence.run(b, loop, body)
+    left = recurrence.run(loop, body)
     rest = iter(left.carried)
     carried = [random.rebuilt(x, rest) for x in streams]
     return [*left.windows, *left.states, *left.stacks, *carried]
@@ -152,11 +148,11 @@ def _state(
         rows, kept = x.rows, x.shape[0]
     else:
         rows = ctx.made(x)
-        kept = shape_of(rows)[0]
+        kept = rows.shape[0]
     depth = -min(taps)
-    if shape_of(rows)[0] < depth or (kept is not None and kept < depth):
+    if rows.shape[0] < depth or (kept is not None and kept < depth):
         raise ShapeMismatchError(
-            f"A loop reads {depth} rows before its own, but there are {shape_of(rows)[0]} to start "
+            f"A loop reads {depth} rows before its own, but there are {rows.shape[0]} to start "
             "with."
         )
     return State(rows, taps, _at_most(kept, None if taken is None else depth + taken))
@@ -177,7 +173,7 @@ class _Body(NamedTuple):
     given: Sequence[Any]
     streams: Sequence[Any]
 
-    def __call__(self, b: Builder, constants: Sequence[Value], step: Step) -> Step:
+    def __call__(self, constants: Sequence[Value], step: Step) -> Step:
         """What a step gives of what it reads."""
         layout, leaves, carried = self.layout, iter(constants), iter(step.carried)
         inputs = [
@@ -186,10 +182,12 @@ class _Body(NamedTuple):
             *(random.rebuilt(x, carried) for x in self.streams),
             *(nested.rebuilt(x, lambda _: next(leaves)) for x in self.given),
         ]
-        outputs, _ = nested.lower(self.ctx, layout.graph, b, inputs, layout.positions)
+        outputs, _ = nested.lower(
+            self.ctx, layout.graph, current_builder(), inputs, layout.positions
+        )
         rest = iter(outputs)
         windows = [[next(rest) for _ in writes] for _, _, writes, _ in layout.windows]
         states = [[next(rest)] for _ in layout.states]
         stacks = [next(rest) for _ in layout.stacks]
-        after = [x for _ in layout.carried for x in random.leaves(b, next(rest))]
+        after = [x for _ in layout.carried for x in random.leaves(next(rest))]
         return Step([], windows, states, stacks, after, next(rest) if layout.ends else None)

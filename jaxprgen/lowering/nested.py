@@ -11,9 +11,9 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit.deferred import Progression, Trace
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.values import Broadcast, atom
+from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import JaxprGenError
-from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.static import FOLD_LIMIT
 
@@ -40,30 +40,28 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
     from them is known here as well. Equal inputs get the same program, which JAX lowers once.
     """
     b = ctx.builder
-    operands: list[Atom] = []
-    for x in inputs:
-        rebuilt(x, lambda leaf: operands.append(atom(b, leaf)))
+    operands = [leaf.atom() for x in inputs for leaf in leaves(x)]
     types = tuple(x.aval for x in operands)
     key = id(graph), types, tuple(map(_key, inputs))
     program = ctx.lowering.programs.get(key)
     if program is None:
         inner = b.nested(types)
-        given = iter(inner.inputs)
+        given = map(Value, inner.inputs)
         values = [rebuilt(x, lambda _: next(given)) for x in inputs]
         outputs, asked = lower(ctx, graph, inner, values)
         program = _close(inner, outputs, name)
         if not asked:  # Else it depends on values that the key does not tell.
             ctx.lowering.programs[key] = program
     b.inlined += program.staged
-    found: dict[Any, Any] = dict(zip(program.inputs, operands, strict=True))
+    found = dict(zip(program.inputs, map(value_of, operands), strict=True))
     if program.closed.jaxpr.eqns:
         params = _jax.jit_params(program.closed, name)
         arguments = [*map(b.constant, program.constants), *operands]
         results = b.call(_jax.jit_p, program.closed, arguments, params)
-        found.update(zip(program.results, results, strict=True))
+        found.update(zip(program.results, map(Value, results), strict=True))
 
-    def outside(leaf: Any) -> Any:
-        return found[leaf] if type(leaf) is Var else leaf
+    def outside(leaf: Value) -> Value:
+        return found[leaf.source] if type(leaf.source) is Var else leaf
 
     return [rebuilt(x, outside) for x in program.outputs]
 
@@ -84,9 +82,10 @@ def lower(
     """
     plan = ctx.lowering.plan
     assert plan.inner is not None
-    inner = ctx.lowering.inside(ctx.step, plan.inner(graph), builder, inputs, positions)
     try:
-        return inner.run(), inner.statics.asked
+        with builder:
+            inner = ctx.lowering.inside(ctx.step, plan.inner(graph), builder, inputs, positions)
+            return inner.run(), inner.statics.asked
     except JaxprGenError as error:
         where = ctx.lowering.statics.describe(ctx.step)
         if where in str(error):  # A value was asked for from inside.
@@ -96,37 +95,49 @@ def lower(
 
 def _close(b: Builder, outputs: list[Any], name: str) -> _Program:
     """The program of what was emitted; it returns what is neither known nor an input."""
-    results: dict[Var, None] = {}
-    for x in outputs:
-        rebuilt(x, lambda leaf: results.update({leaf: None} if type(leaf) is Var else {}))
+    sources = [leaf.source for x in outputs for leaf in leaves(x)]
+    results = dict.fromkeys(v for v in sources if type(v) is Var)
     computed = [v for v in results if v not in b.inputs]
     closed, constants = _jax.hoist_constants(b.build(computed, name=name))
     return _Program(closed, constants, b.inputs, outputs, computed, b.inlined)
 
 
-def rebuilt(x: Any, leaf: Callable[[Any], Any]) -> Any:
+def rebuilt(x: Any, leaf: Callable[[Value], Value]) -> Any:
     """A value with others in place of the variables and the large arrays in it."""
-    if type(x) is Broadcast:
-        return Broadcast(rebuilt(x.operand, leaf), x.shape)
+    if type(x) is Value:
+        stays = isinstance(x.source, np.ndarray) and x.source.size <= FOLD_LIMIT
+        return x if stays else Value(leaf(Value(x.source)).source, x.shape)
     if type(x) is Stream:
-        return Stream(leaf(x.key), x.taken, None if x.before is None else leaf(x.before))
+        before = None if x.before is None else rebuilt(x.before, leaf)
+        return Stream(rebuilt(x.key, leaf), x.taken, before)
     if isinstance(x, (Progression, Trace)):
         return x.mapped(lambda value: rebuilt(value, leaf))
     if isinstance(x, list):
         return [rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
-    is_large = isinstance(x, np.ndarray) and x.size > FOLD_LIMIT
-    return leaf(x) if type(x) is Var or is_large else x
+    return x
+
+
+def leaves(x: Any) -> list[Value]:
+    """The variables and the large arrays in a value."""
+    found: list[Value] = []
+
+    def collect(leaf: Value) -> Value:
+        found.append(leaf)
+        return leaf
+
+    rebuilt(x, collect)
+    return found
 
 
 def _key(x: Any) -> Any:
     """What a value is, beside the variables and the large arrays in it."""
-    if type(x) is Broadcast:
-        return _key(x.operand), x.shape
+    if type(x) is Value:
+        source = x.source
+        if type(source) is Var or source.size > FOLD_LIMIT:
+            return x.shape, None
+        return x.shape, source.dtype.str, source.shape, source.tobytes()
     if type(x) is Stream:
         return "stream", x.taken, x.before is None
     if isinstance(x, list):
         return tuple(map(_key, x))  # pyright: ignore[reportUnknownVariableType]
-    if type(x) is Var or isinstance(x, np.ndarray):
-        known = isinstance(x, np.ndarray) and x.size <= FOLD_LIMIT
-        return (x.dtype.str, x.shape, x.tobytes()) if known else None  # type: ignore[union-attr]
     return repr(x)

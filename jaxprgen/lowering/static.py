@@ -18,7 +18,7 @@ from jaxprgen._jax import Var
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import Array, Broadcast, dtype_of, known, shape_of
+from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.lowering.registry import (
@@ -41,9 +41,21 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 def static_value(x: Any) -> Any:
     """Return a static value as NumPy has it, or None; slices and the like are as they are."""
-    if type(x) is Var or isinstance(x, (Deferred, Selected, Stream)):
+    if isinstance(x, (Deferred, Selected, Stream)):
         return None
-    return known(x) if type(x) is Broadcast else x
+    if isinstance(x, list):
+        items = [static_value(each) for each in x]  # pyright: ignore[reportUnknownVariableType]
+        return None if any(each is None for each in items) else items
+    return x.static if isinstance(x, Value) else x
+
+
+def as_value(x: Any) -> Any:
+    """Return a NumPy array, or a variable, as a value; whatever else as it is."""
+    if isinstance(x, list):
+        return [as_value(each) for each in x]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(x, np.generic):
+        x = np.asarray(x)
+    return Value(x) if isinstance(x, (Var, np.ndarray)) else x
 
 
 def small_static_values(xs: Sequence[Any]) -> list[Any] | None:
@@ -65,8 +77,8 @@ def static_or_ones(x: Any) -> Any:
         raise x.refuse()
     if isinstance(x, Deferred):
         return np.broadcast_to(np.ones((), x.dtype), x.known_shape())
-    if isinstance(x, (Var, Broadcast)) and known(x) is None:
-        return np.broadcast_to(np.ones((), dtype_of(x)), shape_of(x))
+    if isinstance(x, Value) and x.static is None:
+        return np.broadcast_to(np.ones((), x.dtype), x.shape)
     return static_value(x)
 
 
@@ -256,7 +268,7 @@ class Statics:
         ``path`` are the steps inside of this one that ask for them.
         """
         places = [step.inputs[i] for i in positions]
-        found: dict[int, Any] = {place: known(self._values[place]) for place in places}
+        found: dict[int, Any] = {place: static_value(self._values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
             path = (*path, Asking(self, step, tuple(positions)))
@@ -278,7 +290,7 @@ class Statics:
         pending = list(targets)
         while pending:
             place = pending.pop()
-            if place in seen or known(values[place]) is not None:
+            if place in seen or static_value(values[place]) is not None:
                 continue
             seen.add(place)
             if place in plan.producers:

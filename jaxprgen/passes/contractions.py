@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprgen.emit.values import Value
-from jaxprgen.ir import Builder
 from jaxprgen.rewrite import table
 from jaxprgen.rewrite.terms import Call, Function, Param, Term, emitted, primitive, variables
 
@@ -29,14 +28,12 @@ def _transposed(x: Term) -> Call:
 def _without(side: int) -> Function:
     """The product, of what the operand on this side was before it was transposed."""
 
-    def dot(
-        b: Builder, x: Value, y: Value, order: Sequence[int], numbers: Any, **others: Any
-    ) -> Value:
+    def dot(x: Value, y: Value, order: Sequence[int], numbers: Any, **others: Any) -> Value:
         pairs = [list(pair) for pair in numbers]
         for pair in pairs:
             pair[side] = tuple(order[d] for d in pair[side])
         assert _dot_general.emit is not None
-        return _dot_general.emit(b, x, y, dimension_numbers=tuple(map(tuple, pairs)), **others)
+        return _dot_general.emit(x, y, dimension_numbers=tuple(map(tuple, pairs)), **others)
 
     return emitted(dot)
 
@@ -60,12 +57,10 @@ alike = {name: Param(name) for name in ("left_side", "conjugate_a", "unit_diagon
 
 
 @emitted
-def _by_other_triangle(
-    b: Builder, x: Value, y: Value, lower: bool, transpose_a: bool, **alike: Any
-) -> Value:
+def _by_other_triangle(x: Value, y: Value, lower: bool, transpose_a: bool, **alike: Any) -> Value:
     """The solution by the matrix before it was transposed."""
     assert _triangular_solve.emit is not None
-    return _triangular_solve.emit(b, x, y, lower=not lower, transpose_a=not transpose_a, **alike)
+    return _triangular_solve.emit(x, y, lower=not lower, transpose_a=not transpose_a, **alike)
 
 
 def _swaps(order: Sequence[int]) -> str | None:

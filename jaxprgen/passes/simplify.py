@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.emit.values import Value, atom
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.values import Value
 from jaxprgen.passes.contractions import UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.terms import (
@@ -55,8 +54,8 @@ def _no_pair(x: Operand) -> str | None:
     return "it holds for numbers of one part alone" if x.dtype.kind == "c" else None
 
 
-def _transpose(b: Builder, x: Value, first: Sequence[int], then: Sequence[int]) -> Value:
-    return lax.transpose(b, atom(b, x), [first[d] for d in then])
+def _transpose(x: Value, first: Sequence[int], then: Sequence[int]) -> Value:
+    return lax.transpose(x, [first[d] for d in then])
 
 
 def _is_ordered(first: Sequence[int]) -> str | None:

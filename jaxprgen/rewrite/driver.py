@@ -13,13 +13,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.emit.values import Value, atom, broadcast_shapes, broadcast_to, shape_of
+from jaxprgen.emit.values import Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import RewriteCycleError, ShapeMismatchError
-from jaxprgen.ir import Builder, redundancy
+from jaxprgen.ir import Builder, current_builder, redundancy
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
 from jaxprgen.rewrite.index import Entries, Entry, Index, index_of
@@ -176,7 +174,8 @@ class Rewriting:
                 operands: list[Any] = [root, *eqn.invars]
                 b = Builder([x.aval for x in operands])
                 b.source_info = _jax.marked(eqn.source_info, rule.name)
-                found = fitted(b, rule.emit(b, match), root.aval)
+                with b:
+                    found = fitted(rule.emit(match), root.aval)
                 if found is not None:
                     self._take(rule, eqn, b, found, chain)
                     return True
@@ -213,22 +212,23 @@ def _cycle(eqn: JaxprEqn, chain: Sequence[Rule]) -> RewriteCycleError:
     )
 
 
-def fitted(b: Builder, x: Value, aval: Any) -> Any:
+def fitted(x: Value, aval: Any) -> Any:
     """A value as an atom of a type; None if it is of another dtype, or larger."""
-    if isinstance(x, np.ndarray) and not x.ndim:
+    if x.fill_value is not None and not x.ndim:
         x = x.astype(aval.dtype)
     try:
-        if broadcast_shapes(shape_of(x), aval.shape) != aval.shape:
+        if broadcast_shapes(x.shape, aval.shape) != aval.shape:
             return None
     except ShapeMismatchError:
         return None
-    found = atom(b, broadcast_to(b, x, aval.shape))
+    found = broadcast_to(x, aval.shape).atom()
     own: Any = found.aval
     if own.dtype != aval.dtype:
         return None
     if own.weak_type != aval.weak_type:
         params = {"new_dtype": aval.dtype, "weak_type": aval.weak_type, "sharding": None}
-        found = b.bind_multiple(_jax.primitive("convert_element_type"), [found], params)[0]
+        primitive = _jax.primitive("convert_element_type")
+        found = current_builder().bind_multiple(primitive, [found], params)[0]
     return found if found.aval == aval else None
 
 

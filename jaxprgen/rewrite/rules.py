@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jaxprgen.emit.values import Value, value_of
-from jaxprgen.ir import Builder
 from jaxprgen.rewrite.graph import Graph, Operand
 from jaxprgen.rewrite.terms import (
     Call,
@@ -74,11 +73,11 @@ class Rule:
         """The names that the check is a function of."""
         return tuple(inspect.signature(self.check).parameters) if self.check else ()
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         """What stands for a match."""
         if not isinstance(self.pattern, Product):
-            return self.replacement.emit(b, match)
-        return _Placing(match.others, self.replacement).term().emit(b, match)
+            return self.replacement.emit(match)
+        return _Placing(match.others, self.replacement).term().emit(match)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.place})" if self.place else self.name
@@ -131,7 +130,7 @@ class _Placing:
 class _Atom(Term):
     atom: Any
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         return value_of(self.atom)
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn
-from jaxprgen.emit.values import Value, atom, elementwise, full_rank, like, value_of
-from jaxprgen.ir import Atom, Builder
+from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen.emit.values import Value, elementwise, full_rank, value_of
+from jaxprgen.ir import Atom, Builder, current_builder
 from jaxprgen.ir import primitives as lax
 
 
@@ -89,7 +89,7 @@ class Term:
     def __neg__(self) -> Call:
         return neg(self)
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         """What this stands for in a match."""
         raise TypeError(f"{self} is a pattern, and cannot replace one.")
 
@@ -104,10 +104,10 @@ class Variable(Term):
     def __str__(self) -> str:
         return self.name
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         """The value found."""
         if self.constant:
-            return np.asarray(match.params[self.name])
+            return Value(np.asarray(match.params[self.name]))
         return value_of(match.atoms[self.name])
 
 
@@ -133,9 +133,9 @@ class Number(Term):
     def __str__(self) -> str:
         return f"{self.value:g}"
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         """The number, before it has a dtype."""
-        return np.asarray(self.value)
+        return Value(np.asarray(self.value))
 
 
 @dataclass(frozen=True)
@@ -195,20 +195,20 @@ class Call(Term):
         params = [f"{k}={v}" for k, v in self.params.items()]
         return f"{self.function.name}({', '.join([*map(str, self.operands), *params])})"
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         """What the function emits of the values found."""
         if self.function.emit is None:
-            return super().emit(b, match)
-        values = [x.emit(b, match) for x in self.operands]
+            return super().emit(match)
+        values = [x.emit(match) for x in self.operands]
         typed = [v for x, v in zip(self.operands, values, strict=True) if type(x) is not Number]
         values = [
-            like(typed[0], v) if typed and type(x) is Number else v
+            typed[0].like(x.value) if typed and type(x) is Number else v
             for x, v in zip(self.operands, values, strict=True)
         ]
         params = {
             k: match.params[v.name] if type(v) is Param else v for k, v in self.params.items()
         }
-        return self.function.emit(b, *values, **params)
+        return self.function.emit(*values, **params)
 
 
 class Function(NamedTuple):
@@ -219,7 +219,7 @@ class Function(NamedTuple):
     name
         Of the primitive that it is; in angle brackets of one that no equation is.
     emit
-        What it is in a replacement: a function of a builder, values, and parameters by name.
+        What it is in a replacement: a function of values, and of parameters by name.
     """
 
     name: str
@@ -244,17 +244,17 @@ def emitted(emit: Emit) -> Function:
 def primitive(name: str) -> Function:
     """The primitive of this name, whose operands broadcast in a replacement."""
 
-    def emit(b: Builder, *operands: Value, **params: Any) -> Value:
+    def emit(*operands: Value, **params: Any) -> Value:
         given = {**_jax.default_params(name), **params}
 
-        def construct(b: Builder, *operands: Atom) -> Any:
+        def construct(b: Builder, *operands: Atom) -> Var:
             return b.bind(_jax.primitive(name), operands, given)
 
         if name in lax.ELEMENTWISE:
-            return elementwise(b, construct, *operands)
+            return elementwise(construct, *operands)
         if name == "select_n":
-            return full_rank(b, construct, *operands)
-        return construct(b, *[atom(b, x) for x in operands])
+            return full_rank(construct, *operands)
+        return Value(construct(current_builder(), *[x.atom() for x in operands]))
 
     return Function(name, emit)
 

@@ -16,7 +16,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import Literal
 from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import InvalidRuleError
-from jaxprgen.ir import Builder
+from jaxprgen.ir import current_builder
 from jaxprgen.rewrite.terms import Call, Function, Match, Number, Param, Rest, Term, Variable
 
 _EXAMPLE = jax.ShapeDtypeStruct((3,), np.float32)
@@ -115,8 +115,9 @@ class Traced(Term):
     def __str__(self) -> str:
         return getattr(self.function, "__name__", str(self.function))
 
-    def emit(self, b: Builder, match: Match) -> Value:
+    def emit(self, match: Match) -> Value:
         """The equations of the function."""
+        b = current_builder()
         operands: list[Any] = []
         arguments: list[Any] = []  # Numbers; of operands how many there are.
         terms, names = _arguments(self.function)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
 from jaxprgen.emit.deferred import Trace
-from jaxprgen.emit.values import Broadcast, dtype_of, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.specialize import Specializer
@@ -148,7 +148,7 @@ class _Watch:
         }
         by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
         outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
-        ends = dict.fromkeys(id(values[place]) for place in plan.input_places)
+        ends = dict.fromkeys(id(operand_of(values[place])) for place in plan.input_places)
         ends.update((id(x), by_place.get(place)) for x, place in outputs)
         for eqn in reversed(closed.jaxpr.eqns):
             known = next((id(x) for x in (eqn, *eqn.outvars) if id(x) in makers), None)
@@ -196,16 +196,15 @@ def constant_bytes(closed: ClosedJaxpr) -> int:
 
 
 def operand_of(value: Any) -> Any:
-    """The value, or what it repeats."""
-    return value.operand if type(value) is Broadcast else value
+    """The variable or the array that a value consists of; what is no array as it is."""
+    return value.source if isinstance(value, Value) else value
 
 
 def _type(value: Any) -> str:
     """A value's type as JAX writes it; nothing for what is no array."""
-    try:
-        return f"{dtype_of(value)}{list(shape_of(value))}".replace(" ", "")
-    except AttributeError:
+    if not isinstance(value, Value):
         return ""
+    return f"{value.dtype}{list(value.shape)}".replace(" ", "")
 
 
 def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, str]:
@@ -215,6 +214,7 @@ def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, 
     """
     names: dict[Var, str] = {}
     constants = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
+    whole = [x.source if isinstance(x, Value) and not x.is_repeated else None for x in values]
 
     def add(pairs: Iterable[tuple[int, Any]], taken: Collection[str] = ()) -> None:
         for place, value in pairs:
@@ -224,7 +224,7 @@ def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, 
                 names.setdefault(x, name)
 
     add(zip(plan.input_places, closed.jaxpr.invars, strict=True))
-    add(enumerate(values))
+    add(enumerate(whole))
     add(zip(plan.output_places, closed.jaxpr.outvars, strict=True))
     add(enumerate(map(operand_of, values)), taken=set(names.values()))
     return names

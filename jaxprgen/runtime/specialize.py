@@ -203,22 +203,22 @@ class Specializer:
         # Views, because a constant of the program is known by the identity of its array, and
         # one array may be the value of two variables.
         shared = [array.view() for array in shared]
-        builder = Builder(types)
-        lowering = Lowering(
-            plan,
-            builder,
-            shared,
-            values_of(needs.static, False),
-            self._options.checks,
-            self._announce,
-            hindrance=hindrance,
-            decisions=decisions,
-            observer=self._observer,
-        )
         outputs: list[Atom] = []
-        for value, place in zip(lowering.run(), plan.output_places, strict=True):
-            builder.source_info = plan.source_infos[place]
-            outputs.append(end_of(builder, value))
+        with Builder(types) as builder:
+            lowering = Lowering(
+                plan,
+                builder,
+                shared,
+                values_of(needs.static, False),
+                self._options.checks,
+                self._announce,
+                hindrance=hindrance,
+                decisions=decisions,
+                observer=self._observer,
+            )
+            for value, place in zip(lowering.run(), plan.output_places, strict=True):
+                builder.source_info = plan.source_infos[place]
+                outputs.append(end_of(value).atom())
         closed = builder.build(
             outputs,
             name=self._options.name,

@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import expression as fx
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.derivatives import undefined
-from jaxprgen.emit.expression import Expression, formula, where
-from jaxprgen.emit.values import known, splat_value
+from jaxprgen.emit.formula import formula, totals, widest
+from jaxprgen.emit.values import Value, where
 
 _SERIES_BELOW = 8.0
 _LARGEST = 1e30  # Beyond, an order that is not far from the argument makes no difference.
@@ -54,25 +54,25 @@ class _Order(NamedTuple):
         Whether an order may be negative and no integer.
     """
 
-    size: Expression
-    whole: Expression
-    odd: Expression
-    negative: Expression
-    sine: Expression
-    cosine: Expression
+    size: Value
+    whole: Value
+    odd: Value
+    negative: Value
+    sine: Value
+    cosine: Value
     reflected: bool
 
 
-def _order(v: Expression) -> _Order:
-    size = fx.minimum(abs(v), _LARGEST)
-    nearest = fx.rint(size)
+def _order(v: Value) -> _Order:
+    size = ew.minimum(abs(v), _LARGEST)
+    nearest = ew.round_half_to_even(size)
     rest = size - nearest
-    odd = (nearest - 2 * fx.floor(0.5 * nearest)).equals(1)
-    sine, cosine = fx.sin(math.pi * rest), fx.cos(math.pi * rest)
-    value = known(v.value)
+    odd = ew.equal(nearest - 2 * ew.floor(0.5 * nearest), 1)
+    sine, cosine = ew.sin(math.pi * rest), ew.cos(math.pi * rest)
+    value = v.static
     return _Order(
         size,
-        rest.equals(0),
+        ew.equal(rest, 0),
         odd,
         v < 0,
         where(odd, -sine, sine),
@@ -84,7 +84,7 @@ def _order(v: Expression) -> _Order:
 # --- The power series ---------------------------------------------------------------------
 
 
-def _series(order: _Order, x: Expression, sign: float) -> Expression:
+def _series(order: _Order, x: Value, sign: float) -> Value:
     """``(x/2)^v / Γ(v+1) Σ (sign x²/4)^k / (k! (v+1)_k)`` for ``0 <= x <= 8``: DLMF 10.2.2.
 
     What is left out is below rounding; negative orders take more terms.
@@ -99,11 +99,11 @@ def _series(order: _Order, x: Expression, sign: float) -> Expression:
         total = 1 + total * q / (k * (v + k))
     at_zero = where(v < 0, math.inf, where(v > 0, 0, v + 1))  # 1 for 0, NaN for NaN.
     half = 0.5 * x
-    exponent = v * fx.log(where(x.equals(0), 1, half)) - fx.lgamma(v + 1)
-    first = where(x.equals(0), at_zero, fx.exp(exponent))
+    exponent = v * ew.log(where(ew.equal(x, 0), 1, half)) - lax.lgamma(v + 1)
+    first = where(ew.equal(x, 0), at_zero, ew.exp(exponent))
     # Γ is negative between -2k - 1 and -2k.
-    low = fx.floor(v + 1)
-    below = (low < 0) & ~low.equals(2 * fx.floor(0.5 * low))
+    low = ew.floor(v + 1)
+    below = (low < 0) & ~ew.equal(low, 2 * ew.floor(0.5 * low))
     return where(below, -first, first) * total
 
 
@@ -111,13 +111,13 @@ def _series(order: _Order, x: Expression, sign: float) -> Expression:
 
 
 def _exponent(
-    p: Expression, q: Expression, v: Expression, s: Expression, rotated: Expression | None = None
-) -> tuple[Expression, Expression]:
+    p: Value, q: Value, v: Value, s: Value, rotated: Value | None = None
+) -> tuple[Value, Value]:
     """Real and imaginary part of ``s (cosh z - 1) + v (sinh z - z)`` at ``z = p + iq``.
 
     ``rotated`` is the imaginary part of ``s``.
     """
-    sinh, cosh, sin, cos = fx.sinh(0.5 * p), fx.cosh(0.5 * p), fx.sin(0.5 * q), fx.cos(0.5 * q)
+    sinh, cosh, sin, cos = ew.sinh(0.5 * p), ew.cosh(0.5 * p), ew.sin(0.5 * q), ew.cos(0.5 * q)
     a, b = sinh * cos, cosh * sin  # sinh(z/2)
     c, d = cosh * cos, sinh * sin  # cosh(z/2)
     real, imaginary = 2 * (a * a - b * b), 4 * a * b
@@ -130,7 +130,7 @@ def _exponent(
     )
 
 
-def _upright(s: Expression, v: Expression) -> Expression:
+def _upright(s: Value, v: Value) -> Value:
     """The integral over 2πi from ``∞ - iπ`` to ``∞ + iπ`` for ``s >= 0``.
 
     Of its halves, which are conjugate, the upper one. The contour leans to the right.
@@ -138,19 +138,17 @@ def _upright(s: Expression, v: Expression) -> Expression:
     count, end = 24, 8.0
     step = end / count
 
-    def part(k: Expression, s: Expression, v: Expression, scale: Expression) -> list[Expression]:
+    def part(k: Value, s: Value, v: Value, scale: Value) -> list[Value]:
         q = scale * ((k + 0.5) * step)
         real, imaginary = _exponent(scale + 0.2 * q * q, q, v, s)
-        return [fx.exp(real) * (fx.cos(imaginary) + 0.4 * q * fx.sin(imaginary))]
+        return [ew.exp(real) * (ew.cos(imaginary) + 0.4 * q * ew.sin(imaginary))]
 
-    scale = fx.minimum(1 / fx.sqrt(s), 1 / fx.cbrt(v))
-    (total,) = fx.totals(1, count, part, s, v, scale)
+    scale = ew.minimum(1 / ew.sqrt(s), 1 / lax.cbrt(v))
+    (total,) = totals(1, count, part, s, v, scale)
     return total * scale * (step / math.pi)
 
 
-def _slanted(
-    s: Expression, rotated: Expression, v: Expression, factor: Expression
-) -> tuple[Expression, Expression]:
+def _slanted(s: Value, rotated: Value, v: Value, factor: Value) -> tuple[Value, Value]:
     """The integral from ``-∞`` to ``∞ + iπ`` for ``s < 0``, or ``s = 0`` and ``rotated > 0``.
 
     The contour goes through the saddle point, or where ``v`` dominates above it, at an angle of
@@ -160,77 +158,77 @@ def _slanted(
     step = 2 * end / count
 
     def part(
-        k: Expression,
-        s: Expression,
-        rotated: Expression,
-        v: Expression,
-        scale: Expression,
-        above: Expression,
-    ) -> list[Expression]:
+        k: Value,
+        s: Value,
+        rotated: Value,
+        v: Value,
+        scale: Value,
+        above: Value,
+    ) -> list[Value]:
         p = scale * ((k + 0.5) * step - end)
-        e = fx.exp(-p)
+        e = ew.exp(-p)
         level = 1 / (1 + 3 * e)
-        q = above - 0.75 * math.pi * fx.expm1(-p) * level
+        q = above - 0.75 * math.pi * ew.expm1(-p) * level
         slope = 3 * math.pi * e * level * level
         real, imaginary = _exponent(p, q, v, s, rotated)
-        size, sin, cos = fx.exp(real), fx.sin(imaginary), fx.cos(imaginary)
+        size, sin, cos = ew.exp(real), ew.sin(imaginary), ew.cos(imaginary)
         return [size * (cos - slope * sin), size * (sin + slope * cos)]
 
-    scale = fx.minimum(factor / fx.sqrt(fx.maximum(-s, rotated)), 1 / fx.cbrt(v))
+    scale = ew.minimum(factor / ew.sqrt(ew.maximum(-s, rotated)), 1 / lax.cbrt(v))
     above = 1.2 * v * scale * scale * scale * scale
-    real, imaginary = fx.totals(2, count, part, s, rotated, v, scale, above)
+    real, imaginary = totals(2, count, part, s, rotated, v, scale, above)
     return real * scale * step, imaginary * scale * step
 
 
-def _level(s: Expression, v: Expression) -> Expression:
+def _level(s: Value, v: Value) -> Value:
     """The integral from ``-∞`` to ``∞`` for ``-s``, ``s > v``."""
     count, end = 36, 9.0
     step = 2 * end / count
 
-    def part(k: Expression, s: Expression, v: Expression, scale: Expression) -> list[Expression]:
+    def part(k: Value, s: Value, v: Value, scale: Value) -> list[Value]:
         z = scale * ((k + 0.5) * step - end)
-        half = fx.sinh(0.5 * z)
-        return [fx.exp(v * (2 * half * fx.cosh(0.5 * z) - z) - 2 * s * half * half)]
+        half = ew.sinh(0.5 * z)
+        return [ew.exp(v * (2 * half * ew.cosh(0.5 * z) - z) - 2 * s * half * half)]
 
-    scale = fx.minimum(1 / fx.sqrt(s), 1 / fx.cbrt(v))
-    (total,) = fx.totals(1, count, part, s, v, scale)
+    scale = ew.minimum(1 / ew.sqrt(s), 1 / lax.cbrt(v))
+    (total,) = totals(1, count, part, s, v, scale)
     return total * scale * step
 
 
-def _hankel(order: _Order, x: Expression) -> tuple[Expression, Expression]:
+def _hankel(order: _Order, x: Value) -> tuple[Value, Value]:
     """J and Y of the order's magnitude for ``x >= 8``; where ``x < v`` not J."""
     below = x < order.size
-    v = order.size if order.reflected else fx.minimum(order.size, x)
-    s = fx.sqrt(abs(x - v)) * fx.sqrt(x + v)
+    v = order.size if order.reflected else ew.minimum(order.size, x)
+    s = ew.sqrt(abs(x - v)) * ew.sqrt(x + v)
     real, imaginary = _slanted(
         where(below, -s, 0), where(below, 0, s), v, where(below, 1.7, 1.25 + 0 * s)
     )
     # The phase sqrt(x² - v²) - v arccos(v/x), without rounding in the multiples of pi.
-    rest = v - 4 * fx.rint(0.25 * v)
-    ratio = fx.minimum(v / x, 1)
-    angle = v * fx.arcsin(ratio) - v * (v / (x + s)) - 0.5 * math.pi * rest
-    sin_x, cos_x, sin, cos = fx.sin(x), fx.cos(x), fx.sin(angle), fx.cos(angle)
+    rest = v - 4 * ew.round_half_to_even(0.25 * v)
+    ratio = ew.minimum(v / x, 1)
+    angle = v * ew.arcsin(ratio) - v * (v / (x + s)) - 0.5 * math.pi * rest
+    sin_x, cos_x, sin, cos = ew.sin(x), ew.cos(x), ew.sin(angle), ew.cos(angle)
     c, d = cos_x * cos - sin_x * sin, sin_x * cos + cos_x * sin
     j = (real * d + imaginary * c) / math.pi
     y = (imaginary * d - real * c) / math.pi
     if not order.reflected:
         return j, y
-    growth = fx.exp(v * fx.arcsinh(s / x) - s)
+    growth = ew.exp(v * ew.arcsinh(s / x) - s)
     return j, where(below, -growth * real / math.pi, y)
 
 
 # --- J and I ------------------------------------------------------------------------------
 
 
-def _jv(v: Expression, x: Expression) -> Expression:
+def _jv(v: Value, x: Value) -> Value:
     """The Bessel function of the first kind, of order ``v``."""
     order, size = _order(v), abs(x)
-    small = _series(order, fx.minimum(size, _SERIES_BELOW), -1)
-    large = fx.maximum(size, _SERIES_BELOW)
-    above = fx.maximum(order.size, large)
-    s = fx.sqrt((above - large) * (above + large))
+    small = _series(order, ew.minimum(size, _SERIES_BELOW), -1)
+    large = ew.maximum(size, _SERIES_BELOW)
+    above = ew.maximum(order.size, large)
+    s = ew.sqrt((above - large) * (above + large))
     j, y = _hankel(order, large)
-    j = where(large < order.size, _upright(s, above) * fx.exp(s - above * fx.arcsinh(s / large)), j)
+    j = where(large < order.size, _upright(s, above) * ew.exp(s - above * ew.arcsinh(s / large)), j)
     if order.reflected:
         reflected = order.cosine * j - order.sine * where(order.whole, 0, y)
         j = where(order.negative & ~order.whole, reflected, j)
@@ -239,17 +237,17 @@ def _jv(v: Expression, x: Expression) -> Expression:
     return _of_real_argument(order, x, where(flipped, -value, value))
 
 
-def _iv(v: Expression, x: Expression) -> Expression:
+def _iv(v: Value, x: Value) -> Value:
     """The modified Bessel function of the first kind, of order ``v``."""
     order, size = _order(v), abs(x)
-    small = _series(order, fx.minimum(size, _SERIES_BELOW), 1)
-    large = fx.minimum(fx.maximum(size, _SERIES_BELOW), _LARGEST)
-    s = fx.sqrt(order.size * order.size + large * large)
-    exponent = s - order.size * fx.arcsinh(order.size / large)
-    root = fx.exp(0.5 * exponent)  # Its square may be infinite where the result is not.
+    small = _series(order, ew.minimum(size, _SERIES_BELOW), 1)
+    large = ew.minimum(ew.maximum(size, _SERIES_BELOW), _LARGEST)
+    s = ew.sqrt(order.size * order.size + large * large)
+    exponent = s - order.size * ew.arcsinh(order.size / large)
+    root = ew.exp(0.5 * exponent)  # Its square may be infinite where the result is not.
     i = root * _upright(s, order.size) * root
     if order.reflected:
-        k = fx.exp(-exponent) * _level(s, order.size)
+        k = ew.exp(-exponent) * _level(s, order.size)
         rest = order.sine * where(order.whole, 0, k) * (1 / math.pi)
         i = where(order.negative, i + rest, i)
     value = where(size < _SERIES_BELOW, small, i)
@@ -257,8 +255,8 @@ def _iv(v: Expression, x: Expression) -> Expression:
     return _of_real_argument(order, x, where(flipped, -value, value))
 
 
-def _of_real_argument(order: _Order, x: Expression, value: Expression) -> Expression:
-    undefined = ((x < 0) & ~order.whole) | abs(x).equals(math.inf)
+def _of_real_argument(order: _Order, x: Value, value: Value) -> Value:
+    undefined = ((x < 0) & ~order.whole) | ew.equal(abs(x), math.inf)
     return where(undefined, math.nan, value)
 
 
@@ -269,22 +267,22 @@ _NONE = undefined(
 )
 
 
-def _neighbours(function: ew.Emit, v: Expression, x: Expression) -> tuple[Expression, Expression]:
+def _neighbours(function: ew.Emit, v: Value, x: Value) -> tuple[Value, Value]:
     """The function of the orders below and above."""
-    value = splat_value(v.value)
+    value = v.fill_value
     low, high = (v + n if value is None else v.like(value + n) for n in (-1, 1))
-    return fx.call(function, low, x), fx.call(function, high, x)
+    return function(low, x), function(high, x)
 
 
-def _jv_slope(v: Expression, x: Expression) -> Expression:
+def _jv_slope(v: Value, x: Value) -> Value:
     low, high = _neighbours(jv, v, x)
     return 0.5 * (low - high)
 
 
-def _iv_slope(v: Expression, x: Expression) -> Expression:
+def _iv_slope(v: Value, x: Value) -> Value:
     low, high = _neighbours(iv, v, x)
     return 0.5 * (low + high)
 
 
-jv = formula(_jv, _NONE, _jv_slope, precision=fx.widest)
-iv = formula(_iv, _NONE, _iv_slope, precision=fx.widest)
+jv = formula(_jv, _NONE, _jv_slope, precision=widest)
+iv = formula(_iv, _NONE, _iv_slope, precision=widest)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-from jaxprgen.emit import expression as fx
-from jaxprgen.emit.expression import Expression, formula, where
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.formula import formula, polynomial
+from jaxprgen.emit.values import Value, where
 from jaxprgen.special import bessel
 
 # Of P and of Q x/8 for the orders 0 and 1: interpolation polynomials in 64/x² at 13 Chebyshev nodes
@@ -52,41 +53,41 @@ _SERIES = tuple(
 )
 
 
-def _parts(order: int, size: Expression) -> tuple[Expression, Expression]:
+def _parts(order: int, size: Value) -> tuple[Value, Value]:
     """The function over ``(size / 2)^order`` if ``size < 8``, and the function else."""
-    half = 0.5 * fx.minimum(size, 8)
-    large = fx.maximum(size, 8)
+    half = 0.5 * ew.minimum(size, 8)
+    large = ew.maximum(size, 8)
     inverse = 8 / large
     u = inverse * inverse
-    p = fx.polynomial(u, _P_AND_Q[2 * order])
-    q = fx.polynomial(u, _P_AND_Q[2 * order + 1]) * inverse
-    sin, cos = fx.sin(large), fx.cos(large)
+    p = polynomial(u, _P_AND_Q[2 * order])
+    q = polynomial(u, _P_AND_Q[2 * order + 1]) * inverse
+    sin, cos = ew.sin(large), ew.cos(large)
     # The cosine and the sine of the phase, times the square root of 2.
     c, s = (sin + cos, sin - cos) if order == 0 else (sin - cos, -sin - cos)
-    beyond = (p * c - q * s) / fx.sqrt(math.pi * large)
-    return fx.polynomial(half * half, _SERIES[order]), beyond
+    beyond = (p * c - q * s) / ew.sqrt(math.pi * large)
+    return polynomial(half * half, _SERIES[order]), beyond
 
 
-def _j0(x: Expression) -> Expression:
+def _j0(x: Value) -> Value:
     """The Bessel function of the first kind of order 0."""
     size = abs(x)
     near, far = _parts(0, size)
     return where(size < 8, near, far)
 
 
-def _j1(x: Expression) -> Expression:
+def _j1(x: Value) -> Value:
     """The Bessel function of the first kind of order 1."""
     size = abs(x)
     near, far = _parts(1, size)
     return where(size < 8, 0.5 * x * near, where(x < 0, -far, far))
 
 
-def _j0_slope(x: Expression) -> Expression:
-    return -fx.call(j1, x)
+def _j0_slope(x: Value) -> Value:
+    return -j1(x)
 
 
-def _j1_slope(x: Expression) -> Expression:
-    return 0.5 * (fx.call(j0, x) - fx.call(bessel.jv, 2, x))
+def _j1_slope(x: Value) -> Value:
+    return 0.5 * (j0(x) - bessel.jv(2, x))
 
 
 j0 = formula(_j0, _j0_slope)

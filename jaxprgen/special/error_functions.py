@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jaxprgen.emit import expression as fx
-from jaxprgen.emit.expression import Expression, formula, where
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.formula import formula, polynomial
+from jaxprgen.emit.values import Value, where
 
 # The interpolation polynomial of (1 + 2x) erfcx(x) for x >= 0 in t = (x - 3) / (x + 3) at 25
 # Chebyshev nodes, computed with 50 digits and mpmath. The variables are those of M. M. Shepherd and
@@ -26,12 +27,12 @@ _ERFCX = (
 
 
 @formula
-def erfcx(x: Expression) -> Expression:
+def erfcx(x: Value) -> Value:
     """``exp(x²) erfc(x)``. Differentiating the polynomial keeps its accuracy for large ``x``."""
     size = where(x < 0, -x, x)
-    scaled = fx.polynomial(1 - 6 / (size + 3), _ERFCX) / (1 + 2 * size)
-    left = fx.minimum(x, 0)  # Elsewhere the exponential is infinite, and so is its derivative.
-    return where(x < 0, 2 * fx.exp(left * left) - scaled, scaled)
+    scaled = polynomial(1 - 6 / (size + 3), _ERFCX) / (1 + 2 * size)
+    left = ew.minimum(x, 0)  # Elsewhere the exponential is infinite, and so is its derivative.
+    return where(x < 0, 2 * ew.exp(left * left) - scaled, scaled)
 
 
 # Numerators and denominators of M. J. Wichura, *Algorithm AS 241: The percentage points of the
@@ -70,49 +71,49 @@ _FAR_TAIL = (
 # fmt: on
 
 
-def _ratio(numerator: Sequence[float], denominator: Sequence[float], x: Expression) -> Expression:
-    return fx.polynomial(x, numerator) / fx.polynomial(x, denominator)
+def _ratio(numerator: Sequence[float], denominator: Sequence[float], x: Value) -> Value:
+    return polynomial(x, numerator) / polynomial(x, denominator)
 
 
-def _quantile(q: Expression, tail: Expression) -> Expression:
+def _quantile(q: Value, tail: Value) -> Value:
     """The quantile of the normal distribution over √2 at ``1/2 + q``; ``tail`` is what is beyond.
 
     The relative error is 1e-15.
     """
     middle = q * _ratio(*_MIDDLE, 0.180625 - q * q)
-    r = fx.sqrt(-fx.log(tail))
+    r = ew.sqrt(-ew.log(tail))
     # Held inside the range of their formula, where that is not chosen.
-    near = _ratio(*_TAIL, fx.minimum(r, 5) - 1.6)
-    far = _ratio(*_FAR_TAIL, fx.minimum(fx.maximum(r, 5), 50) - 5)
-    beyond = where(tail.equals(0), math.inf, where(r <= 5, near, far))
+    near = _ratio(*_TAIL, ew.minimum(r, 5) - 1.6)
+    far = _ratio(*_FAR_TAIL, ew.minimum(ew.maximum(r, 5), 50) - 5)
+    beyond = where(ew.equal(tail, 0), math.inf, where(r <= 5, near, far))
     outer = where(q < 0, -beyond, beyond)
     return where(abs(q) <= 0.425, middle, outer) * math.sqrt(0.5)
 
 
-def _erfinv(x: Expression) -> Expression:
+def _erfinv(x: Value) -> Value:
     """The inverse of `erf` on [-1, 1], NaN outside; XLA's loses 1e-10 near the ends.
 
     That of zero of either sign is 0, as in SciPy.
     """
-    return where(x.equals(0), 0, _quantile(0.5 * x, 0.5 * (1 - abs(x))))
+    return where(ew.equal(x, 0), 0, _quantile(0.5 * x, 0.5 * (1 - abs(x))))
 
 
-def _erfcinv(x: Expression) -> Expression:
+def _erfcinv(x: Value) -> Value:
     """The inverse of `erfc` on [0, 2], NaN outside; that of 1 is -0, as in SciPy."""
-    return where(x.equals(1), -0.0, _quantile(0.5 * (1 - x), 0.5 * fx.minimum(x, 2 - x)))
+    return where(ew.equal(x, 1), -0.0, _quantile(0.5 * (1 - x), 0.5 * ew.minimum(x, 2 - x)))
 
 
-def _slope(y: Expression) -> Expression:
+def _slope(y: Value) -> Value:
     """The derivative of `erfinv` where it is ``y``."""
-    return 0.5 * math.sqrt(math.pi) * fx.exp(y * y)
+    return 0.5 * math.sqrt(math.pi) * ew.exp(y * y)
 
 
-def _erfinv_slope(x: Expression) -> Expression:
-    return _slope(fx.call(erfinv, x))
+def _erfinv_slope(x: Value) -> Value:
+    return _slope(erfinv(x))
 
 
-def _erfcinv_slope(x: Expression) -> Expression:
-    return -_slope(fx.call(erfcinv, x))
+def _erfcinv_slope(x: Value) -> Value:
+    return -_slope(erfcinv(x))
 
 
 erfinv = formula(_erfinv, _erfinv_slope)

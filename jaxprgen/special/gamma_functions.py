@@ -10,8 +10,12 @@ import math
 
 import numpy as np
 
-from jaxprgen.emit import expression as fx
-from jaxprgen.emit.expression import Expression, Operand, formula, polynomial, where
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import reduce
+from jaxprgen.emit.formula import Operand, formula, polynomial
+from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.values import Value, where
 
 _STIRLING = (
     *(1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156),
@@ -33,39 +37,39 @@ _ZETA_LESS_1 = [
 _LGAMMA1P = (1 - np.euler_gamma, *((-1) ** n * z / n for n, z in enumerate(_ZETA_LESS_1, 2)))
 
 
-def log_less(ratio: Expression, excess: Expression) -> Expression:
+def log_less(ratio: Value, excess: Value) -> Value:
     """``log(ratio) - excess`` where ``excess = ratio - 1``, exact where that is small."""
     near = where(abs(excess) < 0.4, excess, 0)
     r = near / (near + 2)
     odd = polynomial(r * r, [1 / (2 * n + 1) for n in range(1, 13)]) * (r * r)
-    return where(abs(excess) < 0.4, 2 * r * odd - near * r, fx.log(ratio) - excess)
+    return where(abs(excess) < 0.4, 2 * r * odd - near * r, ew.log(ratio) - excess)
 
 
-def stirling_error(x: Expression) -> Expression:
+def stirling_error(x: Value) -> Value:
     """``lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2`` for positive ``x``."""
-    large = fx.maximum(x, _LARGE)
+    large = ew.maximum(x, _LARGE)
     series = polynomial(1 / (large * large), _STIRLING) / large
-    small = fx.minimum(x, _LARGE)
-    direct = fx.lgamma(small) - (small - 0.5) * fx.log(small) + small - math.log(2 * math.pi) / 2
+    small = ew.minimum(x, _LARGE)
+    direct = lax.lgamma(small) - (small - 0.5) * ew.log(small) + small - math.log(2 * math.pi) / 2
     return where(x < _LARGE, direct, series)
 
 
-def log_less_digamma(x: Expression) -> Expression:
+def log_less_digamma(x: Value) -> Value:
     """``log(x) - digamma(x)`` for positive ``x``."""
-    large = fx.maximum(x, _LARGE)
+    large = ew.maximum(x, _LARGE)
     series = polynomial(1 / (large * large), _DIGAMMA) / (large * large) + 0.5 / large
-    small = fx.minimum(x, _LARGE)
-    return where(x < _LARGE, fx.log(small) - fx.digamma(small), series)
+    small = ew.minimum(x, _LARGE)
+    return where(x < _LARGE, ew.log(small) - lax.digamma(small), series)
 
 
-def lgamma1p(x: Expression) -> Expression:
+def lgamma1p(x: Value) -> Value:
     """``lgamma(1 + x)`` for ``x >= 0``, exact where ``x`` is tiny."""
-    near = fx.minimum(x, 0.5)
-    series = near * polynomial(near, _LGAMMA1P) - fx.log1p(near)
-    return where(x < 0.5, series, fx.lgamma(fx.maximum(x, 0.5) + 1))
+    near = ew.minimum(x, 0.5)
+    series = near * polynomial(near, _LGAMMA1P) - ew.log1p(near)
+    return where(x < 0.5, series, lax.lgamma(ew.maximum(x, 0.5) + 1))
 
 
-def _difference(u: Expression, v: Expression, coefficients: tuple[float, ...]) -> Expression:
+def _difference(u: Value, v: Value, coefficients: tuple[float, ...]) -> Value:
     """``(p(u) - p(v)) / (u - v)`` for a polynomial, without cancellation."""
     quotient, value = u * 0, v * 0 + coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
@@ -74,53 +78,55 @@ def _difference(u: Expression, v: Expression, coefficients: tuple[float, ...]) -
     return quotient
 
 
-def lgamma_increase(x: Expression, step: Expression) -> tuple[Expression, Expression]:
+def lgamma_increase(x: Value, step: Value) -> tuple[Value, Value]:
     """``lgamma(x + step) - lgamma(x)``, and the same of digamma, however small the step is.
 
     Both are positive. Ten steps of the recurrence lead to where Stirling's series holds.
     """
-    low = x.along_new_axis() + np.arange(_LARGE)
-    h = step.along_new_axis()
+    low = expand_dims(x, [x.ndim]) + np.arange(_LARGE)
+    h = expand_dims(step, [step.ndim])
     large = x + _LARGE
     above = large + step
-    logarithm = fx.log1p(step / large)
+    logarithm = ew.log1p(step / large)
     u, v = 1 / (above * above), 1 / (large * large)
     apart = -(step / (above * large))  # 1 / above - 1 / large
     squares = apart * (1 / above + 1 / large)
     correction = apart * polynomial(u, _STIRLING) + (squares * _difference(u, v, _STIRLING) / large)
-    increase = (large - 0.5) * logarithm + step * (fx.log(above) - 1) + correction
+    increase = (large - 0.5) * logarithm + step * (ew.log(above) - 1) + correction
     slope = logarithm - apart * 0.5 - squares * _difference(u, v, (0.0, *_DIGAMMA))
-    return increase - fx.log1p(h / low).total(), slope + (h / (low * (low + h))).total()
+    return increase - reduce.sum(
+        ew.log1p(h / low), (ew.log1p(h / low).ndim - 1,)
+    ), slope + reduce.sum(h / (low * (low + h)), ((h / (low * (low + h))).ndim - 1,))
 
 
-def gamma_sign(x: Expression) -> Expression:
+def gamma_sign(x: Value) -> Value:
     """The sign of the gamma function: between -2k - 1 and -2k it is negative."""
-    half = fx.floor(x) * 0.5
-    odd = ~fx.floor(half).equals(half)
+    half = ew.floor(x) * 0.5
+    odd = ~ew.equal(ew.floor(half), half)
     return where((x < 0) & odd, x * 0 - 1, 1)
 
 
 @formula
-def gammaln(x: Expression) -> Expression:
+def gammaln(x: Value) -> Value:
     """``log(|gamma(x)|)``; -inf at -inf, where there is no limit, as in SciPy."""
-    return where(x.equals(-math.inf), -math.inf, fx.lgamma(x))
+    return where(ew.equal(x, -math.inf), -math.inf, lax.lgamma(x))
 
 
 @formula
-def gamma(x: Expression) -> Expression:
+def gamma(x: Value) -> Value:
     """The gamma function; NaN at negative integers, signed infinity at signed zeros."""
-    value = gamma_sign(x) * fx.exp(fx.lgamma(x))
-    return where((x < 0) & x.equals(fx.floor(x)), math.nan, where(x.equals(0), 1 / x, value))
+    value = gamma_sign(x) * ew.exp(lax.lgamma(x))
+    return where((x < 0) & ew.equal(x, ew.floor(x)), math.nan, where(ew.equal(x, 0), 1 / x, value))
 
 
 @formula
-def digamma(x: Expression) -> Expression:
+def digamma(x: Value) -> Value:
     """The derivative of lgamma; infinite at zeros of either sign, where XLA's is NaN."""
-    return where(x.equals(0), -1 / x, fx.digamma(x))
+    return where(ew.equal(x, 0), -1 / x, lax.digamma(x))
 
 
 @formula
-def trigamma(x: Expression) -> Expression:
+def trigamma(x: Value) -> Value:
     """The derivative of digamma; infinite at zero and the negative integers.
 
     XLA's ``polygamma`` is wrong by 1e-6 and more below -7, and 0 above 1e154. Here negative
@@ -128,19 +134,19 @@ def trigamma(x: Expression) -> Expression:
     holds (5.15.5 and 5.15.8).
     """
     positive = where(x > 0, x, 1 - x)
-    low = positive.along_new_axis() + np.arange(_LARGE)
+    low = expand_dims(positive, [positive.ndim]) + np.arange(_LARGE)
     large = 1 / (positive + _LARGE)
     square = large * large
     series = large + square * 0.5 + large * square * polynomial(square, _TRIGAMMA)
     inverse = 1 / low
-    value = series + (inverse * inverse).total()
+    value = series + reduce.sum(inverse * inverse, ((inverse * inverse).ndim - 1,))
     # The sine of a number that differs from x by an integer: exact however large x is.
-    sine = fx.sin((x - fx.rint(x)) * math.pi) * (1 / math.pi)
-    reflected = where(x.equals(fx.floor(x)), math.inf, 1 / (sine * sine) - value)
+    sine = ew.sin((x - ew.round_half_to_even(x)) * math.pi) * (1 / math.pi)
+    reflected = where(ew.equal(x, ew.floor(x)), math.inf, 1 / (sine * sine) - value)
     return where(x > 0, value, reflected)
 
 
-def outside(*xs: tuple[Expression, Operand]) -> Expression:
+def outside(*xs: tuple[Value, Operand]) -> Value:
     """Where one of the expressions is below its bound."""
     found = [x < bound for x, bound in xs]
     result = found[0]

@@ -28,9 +28,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxprgen.emit import expression as fx
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.derivatives import undefined
-from jaxprgen.emit.expression import Expression, formula, where
+from jaxprgen.emit.formula import along, formula, iterate, of_a_choice
+from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import gamma_sign
 
 _TERMS = 5000
@@ -45,18 +47,18 @@ _WORTH = 1e-2
 class _Parameters(NamedTuple):
     """Of the equation, and how each changes along the direction of the derivative."""
 
-    a: Expression
-    b: Expression
-    c: Expression
-    a_rate: Expression
-    b_rate: Expression
-    c_rate: Expression
+    a: Value
+    b: Value
+    c: Value
+    a_rate: Value
+    b_rate: Value
+    c_rate: Value
 
 
 # --- The series at zero ------------------------------------------------------------------
 
 
-def _at_zero(p: _Parameters, z: Expression, *, watched: bool = False) -> list[Expression]:
+def _at_zero(p: _Parameters, z: Value, *, watched: bool = False) -> list[Value]:
     """The function and its derivative in ``z``, then both differentiated along the rates.
 
     If ``watched``, the sums of the magnitudes of the terms of the first two instead; there are no
@@ -65,44 +67,42 @@ def _at_zero(p: _Parameters, z: Expression, *, watched: bool = False) -> list[Ex
     zero, one = z.like(0), z.like(1)
     state = [zero, one, zero, one, zero, zero, zero]
     step = _next_magnitude if watched else _next_term
-    _, _, _, f, g, df, dg = fx.iterate(_TERMS, step, state, [*p, z], _series_goes_on)
-    safe = where(z.equals(0), 1, z)
-    return [f, where(z.equals(0), p.a * p.b / p.c, g / safe), df, dg / safe]
+    _, _, _, f, g, df, dg = iterate(_TERMS, step, state, [*p, z], _series_goes_on)
+    safe = where(ew.equal(z, 0), 1, z)
+    return [f, where(ew.equal(z, 0), p.a * p.b / p.c, g / safe), df, dg / safe]
 
 
-def _series_goes_on(
-    n: Expression, term: Expression, rate: Expression, *rest: Expression
-) -> Expression:
+def _series_goes_on(n: Value, term: Value, rate: Value, *rest: Value) -> Value:
     _, g, _, dg, a, b, c, _, _, _, z = rest
-    some = ~(term.equals(0) & rate.equals(0))
+    some = ~(ew.equal(term, 0) & ew.equal(rate, 0))
     # Terms may be tiny before they rise, and do so again where c + n is small.
     rising = some & (abs((a + n) * (b + n) * z) > abs((c + n) * (n + 1)))
     return (n < 4) | (n < 4 - c) | rising | _matters(n, term, g) | _matters(n, rate, dg)
 
 
-def _matters(n: Expression, term: Expression, total: Expression) -> Expression:
+def _matters(n: Value, term: Value, total: Value) -> Value:
     """Whether a term still changes the sum for the derivative, which is harder to please."""
     return abs(term) * n > abs(total) * _NEGLIGIBLE
 
 
-def _next_term(
-    _: Expression, n: Expression, term: Expression, rate: Expression, *rest: Expression
-) -> list[Expression]:
+def _next_term(_: Value, n: Value, term: Value, rate: Value, *rest: Value) -> list[Value]:
     f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z = rest
     upper, lower = (a + n) * (b + n) * z, (c + n) * (n + 1)
     # What has ended stays ended where the denominator vanishes as well.
-    factor = where(upper.equals(0) | term.equals(0), 0, upper / lower)
+    factor = where(ew.equal(upper, 0) | ew.equal(term, 0), 0, upper / lower)
     upper_rate = (a_rate * (b + n) + b_rate * (a + n)) * z
     pole = c_rate / (c + n)
     moved = where(
-        term.equals(0), 0, term * (upper_rate / lower - where(pole.equals(0), 0, factor * pole))
+        ew.equal(term, 0),
+        0,
+        term * (upper_rate / lower - where(ew.equal(pole, 0), 0, factor * pole)),
     )
-    carried = where(rate.equals(0), 0, rate * (upper / lower))
+    carried = where(ew.equal(rate, 0), 0, rate * (upper / lower))
     n, term, rate = n + 1, term * factor, carried + moved
     return [n, term, rate, f + term, g + n * term, df + rate, dg + n * rate]
 
 
-def _next_magnitude(*state: Expression) -> list[Expression]:
+def _next_magnitude(*state: Value) -> list[Value]:
     n, term, rate, f, g, size, slope = _next_term(*state)
     return [n, term, rate, f, g, size + abs(term), slope + n * abs(term)]
 
@@ -110,16 +110,14 @@ def _next_magnitude(*state: Expression) -> list[Expression]:
 # --- From point to point ------------------------------------------------------------------
 
 
-def _advance(
-    p: _Parameters, state: Sequence[Expression], end: Sequence[Expression]
-) -> list[Expression]:
+def _advance(p: _Parameters, state: Sequence[Value], end: Sequence[Value]) -> list[Value]:
     """``state`` is ``z``, ``1 - z`` and the four values there; ``end`` the last point likewise."""
 
-    def more(z: Expression, y: Expression, *rest: Expression) -> Expression:
+    def more(z: Value, y: Value, *rest: Value) -> Value:
         z_end, y_end = rest[-2:]
         return where(z < 0.5, z < z_end, y > y_end)
 
-    def step(_: Expression, z: Expression, y: Expression, *rest: Expression) -> list[Expression]:
+    def step(_: Value, z: Value, y: Value, *rest: Value) -> list[Value]:
         values, parameters, (z_end, y_end) = rest[:4], _Parameters(*rest[4:10]), rest[10:]
         left = where(z < 0.5, z_end - z, y - y_end)
         h = _step_size(parameters, z, y)
@@ -128,35 +126,33 @@ def _advance(
         found = _taylor(parameters, z, y, h, values)
         return [where(last, z_end, z + h), where(last, y_end, y - h), *found]
 
-    return fx.iterate(_STEPS, step, state, [*p, *end], more)
+    return iterate(_STEPS, step, state, [*p, *end], more)
 
 
-def _step_size(p: _Parameters, z: Expression, y: Expression) -> Expression:
+def _step_size(p: _Parameters, z: Value, y: Value) -> Value:
     """At most 0.4 of the radius of convergence, and shorter than the equation's own scales."""
     leading = z * y
     damping = abs(p.c - (p.a + p.b + 1) * z) / leading
-    stiffness = fx.sqrt(abs(p.a * p.b) / leading)
-    return fx.minimum(fx.minimum(z, y) * 0.4, 2 / (damping + stiffness))
+    stiffness = ew.sqrt(abs(p.a * p.b) / leading)
+    return ew.minimum(ew.minimum(z, y) * 0.4, 2 / (damping + stiffness))
 
 
-def _taylor(
-    p: _Parameters, z: Expression, y: Expression, h: Expression, values: Sequence[Expression]
-) -> list[Expression]:
+def _taylor(p: _Parameters, z: Value, y: Value, h: Value, values: Sequence[Value]) -> list[Value]:
     """The four values one step further."""
     f, g, df, dg = values
     state = [h.like(0), f, g * h, df, dg * h, f + g * h, g * h, df + dg * h, dg * h]
-    found = fx.iterate(_TERMS, _next_coefficients, state, [*p, z, y, h], _taylor_goes_on)
+    found = iterate(_TERMS, _next_coefficients, state, [*p, z, y, h], _taylor_goes_on)
     _, _, _, _, _, f, g, df, dg = found
     return [f, g / h, df, dg / h]
 
 
-def _taylor_goes_on(n: Expression, *rest: Expression) -> Expression:
+def _taylor_goes_on(n: Value, *rest: Value) -> Value:
     u, v, du, dv, _, g, _, dg = rest[:8]
     m = n + 1
     return (n < 3) | _matters(m, abs(u) + abs(v), g) | _matters(m, abs(du) + abs(dv), dg)
 
 
-def _next_coefficients(_: Expression, n: Expression, *rest: Expression) -> list[Expression]:
+def _next_coefficients(_: Value, n: Value, *rest: Value) -> list[Value]:
     """Coefficients ``n`` and ``n + 1`` of powers of the step become ``n + 1`` and ``n + 2``."""
     u, v, du, dv, f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z, y, h = rest
     scale = h / (z * y * (n + 1) * (n + 2))
@@ -173,17 +169,15 @@ def _next_coefficients(_: Expression, n: Expression, *rest: Expression) -> list[
 # --- The function ------------------------------------------------------------------------
 
 
-def _inside(
-    p: _Parameters, z: Expression, y: Expression, *, watched: bool
-) -> tuple[Expression, Expression]:
+def _inside(p: _Parameters, z: Value, y: Value, *, watched: bool) -> tuple[Value, Value]:
     """The function and its derivative along the rates, for ``0 <= z < 1`` and ``y = 1 - z``."""
     a, b, c, *_ = p
-    size = abs(a * b) / fx.maximum(abs(c), 1) + abs(a) + abs(b) + abs(c)
-    first = fx.minimum(z, where(c < -1, _FAR, fx.minimum(2 / (size + 1), 0.5)))
+    size = abs(a * b) / ew.maximum(abs(c), 1) + abs(a) + abs(b) + abs(c)
+    first = ew.minimum(z, where(c < -1, _FAR, ew.minimum(2 / (size + 1), 0.5)))
     f, g, df, dg = _at_zero(p, first, watched=watched)
     if watched:  # A solution that is another one, as rounding errors are.
         df, dg = df + 1, -dg
-    start = [first, where(first.equals(z), y, 1 - first), f, g, df, dg]
+    start = [first, where(ew.equal(first, z), y, 1 - first), f, g, df, dg]
     reached, rest, f, g, df, dg = _advance(p, start, [z, y])
     missed = where(reached < 0.5, reached < z, rest > y)
     if watched:
@@ -191,9 +185,7 @@ def _inside(
     return where(missed, math.nan, f), where(missed, math.nan, df)
 
 
-def _is_lost(
-    f: Expression, g: Expression, error: Expression, slope: Expression, scale: Expression
-) -> Expression:
+def _is_lost(f: Value, g: Value, error: Value, slope: Value, scale: Value) -> Value:
     """Whether rounding errors leave no digits: ``error`` is the solution that they follow.
 
     It starts as large as the terms of the first series together. Near a zero of the function
@@ -203,19 +195,19 @@ def _is_lost(
     return spread > abs(f) + abs(g) * scale
 
 
-def _whole(x: Expression) -> Expression:
-    return (x <= 0) & x.equals(fx.floor(x))
+def _whole(x: Value) -> Value:
+    return (x <= 0) & ew.equal(x, ew.floor(x))
 
 
 def _gammas(
-    parts: Sequence[tuple[Expression, Expression, int]],
-) -> tuple[Expression, Expression, Expression]:
+    parts: Sequence[tuple[Value, Value, int]],
+) -> tuple[Value, Value, Value]:
     """A quotient of gamma functions: its logarithm, its sign, its logarithm's derivative.
 
     Each part is an argument, its rate, and 1 in the numerator, -1 in the denominator.
     """
-    logarithms = [fx.lgamma(x) * k for x, _, k in parts]
-    rates = [where(r.equals(0), 0, fx.digamma(x) * r * k) for x, r, k in parts]
+    logarithms = [lax.lgamma(x) * k for x, _, k in parts]
+    rates = [where(ew.equal(r, 0), 0, lax.digamma(x) * r * k) for x, r, k in parts]
     signs = [gamma_sign(x) for x, _, _ in parts]
     return (
         functools.reduce(operator.add, logarithms),
@@ -224,32 +216,30 @@ def _gammas(
     )
 
 
-def _at_one(p: _Parameters) -> tuple[Expression, Expression]:
+def _at_one(p: _Parameters) -> tuple[Value, Value]:
     """Gauss's value at 1, infinite where the series diverges, and its derivative."""
     a, b, c, a_rate, b_rate, c_rate = p
     s, s_rate = c - a - b, c_rate - a_rate - b_rate
     parts = [(c, c_rate, 1), (s, s_rate, 1), (c - a, c_rate - a_rate, -1)]
     logarithm, sign, rate = _gammas([*parts, (c - b, c_rate - b_rate, -1)])
-    value = sign * fx.exp(logarithm)
+    value = sign * ew.exp(logarithm)
     return where(s <= 0, math.inf, value), where(s <= 0, math.nan, value * rate)
 
 
-def _beyond(
-    p: _Parameters, z: Expression, f: Expression, df: Expression
-) -> tuple[Expression, Expression]:
+def _beyond(p: _Parameters, z: Value, f: Value, df: Value) -> tuple[Value, Value]:
     """The values with those at 1 and above, where only polynomials are finite."""
     a, c, ends = p.a, p.c, _whole(p.a)
     summed = ends & (z >= 1)
     total, _, rate, _ = _at_zero(p, where(summed, z, 0))
     gauss, gauss_slope = _at_one(p)
-    f = where(z.equals(1), gauss, where(z > 1, math.inf, f))
-    df = where(z.equals(1), gauss_slope, where(z > 1, math.nan, df))
+    f = where(ew.equal(z, 1), gauss, where(z > 1, math.inf, f))
+    df = where(ew.equal(z, 1), gauss_slope, where(z > 1, math.nan, df))
     f = where(summed, total, f)
     df = where(summed, rate, df)
     # A polynomial ends before c + n vanishes, or the series has a pole.
     pole = _whole(c) & ~(ends & (a >= c))
-    f = where(pole, math.inf, where(z.equals(0), 1, f))
-    return f, where(pole, math.nan, where(z.equals(0), 0, df))
+    f = where(pole, math.inf, where(ew.equal(z, 0), 1, f))
+    return f, where(pole, math.nan, where(ew.equal(z, 0), 0, df))
 
 
 def _ordered(p: _Parameters) -> _Parameters:
@@ -262,9 +252,7 @@ def _ordered(p: _Parameters) -> _Parameters:
     )
 
 
-def _evaluate(
-    p: _Parameters, z: Expression, *, watched: bool = False
-) -> tuple[Expression, Expression]:
+def _evaluate(p: _Parameters, z: Value, *, watched: bool = False) -> tuple[Value, Value]:
     """The function and its derivative along the rates, for any argument.
 
     If ``watched``, NaN where the function is lost to rounding, and no derivative.
@@ -273,7 +261,7 @@ def _evaluate(
     below, inner = z < 0, where(z < 1, z, 0)
     y = where(below, 1 / (1 - inner), 1 - inner)
     x = where(below, -inner * y, inner)
-    logarithm = where(below, fx.log1p(-inner), 0)
+    logarithm = where(below, ew.log1p(-inner), 0)
     mapped = p._replace(
         b=where(below, p.c - p.b, p.b), b_rate=where(below, p.c_rate - p.b_rate, p.b_rate)
     )
@@ -283,20 +271,20 @@ def _evaluate(
 
 def _mirrored(
     p: _Parameters,
-    x: Expression,
-    y: Expression,
-    logarithm: Expression,
-    rate: Expression,
+    x: Value,
+    y: Value,
+    logarithm: Value,
+    rate: Value,
     *,
     watched: bool,
-) -> tuple[Expression, Expression]:
+) -> tuple[Value, Value]:
     """The values at ``x = 1 - y``, times a factor of which the logarithm and its rate are given.
 
     A polynomial has no part of what is singular at 1, and errors would outgrow it there: one whose
     other part does is expressed by the polynomial of ``1 - x``.
     """
     a, b, c, a_rate, b_rate, c_rate = p
-    mirrored = _whole(a) & a_rate.equals(0) & (c < a + b) & (x > 0.5)
+    mirrored = _whole(a) & ew.equal(a_rate, 0) & (c < a + b) & (x > 0.5)
     turned = p._replace(
         c=where(mirrored, a + b - c + 1, c), c_rate=where(mirrored, b_rate - c_rate, c_rate)
     )
@@ -305,12 +293,12 @@ def _mirrored(
     logarithm = where(mirrored, logarithm + more, logarithm)
     rate = where(mirrored, rate + more_rate, rate)
     # Half by half: the whole factor may overflow where the product does not.
-    half = fx.exp(logarithm * 0.5)
+    half = ew.exp(logarithm * 0.5)
     factor = where(mirrored, half * sign, half)
     return f * factor * half, (df + rate * f) * factor * half
 
 
-def _mirror(p: _Parameters) -> tuple[Expression, Expression, Expression]:
+def _mirror(p: _Parameters) -> tuple[Value, Value, Value]:
     """``(c - b)_n / (c)_n`` of a polynomial of degree ``n = -a``: what `_gammas` returns.
 
     It is the factor of the polynomial of ``1 - z`` (DLMF 15.8.7), for ``c < a + b``.
@@ -322,39 +310,35 @@ def _mirror(p: _Parameters) -> tuple[Expression, Expression, Expression]:
     return logarithm, sign * gamma_sign(a + 0.5), rate
 
 
-def _hyp2f1(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
+def _hyp2f1(a: Value, b: Value, c: Value, z: Value) -> Value:
     """Gauss's hypergeometric function; infinite at its poles and, unless it ends, above 1."""
     none = z * 0
     f, _ = _evaluate(_Parameters(a, b, c, none, none, none), z, watched=True)
-    return where(fx.isnan(z) | fx.isnan(a) | fx.isnan(b) | fx.isnan(c), math.nan, f)
+    return where(ew.isnan(z) | ew.isnan(a) | ew.isnan(b) | ew.isnan(c), math.nan, f)
 
 
-def _hyp2f1_der(
-    a: Expression, b: Expression, c: Expression, z: Expression, which: Expression
-) -> Expression:
+def _hyp2f1_der(a: Value, b: Value, c: Value, z: Value, which: Value) -> Value:
     """The derivative of `hyp2f1` with respect to ``a``, ``b`` or ``c``: parameter 0, 1 or 2."""
-    rates = [where(which.equals(i), z * 0 + 1, 0) for i in range(3)]
+    rates = [where(ew.equal(which, i), z * 0 + 1, 0) for i in range(3)]
     _, df = _evaluate(_Parameters(a, b, c, *rates), z)
-    known = (which.equals(0) | which.equals(1) | which.equals(2)) & z.equals(z)
+    known = (ew.equal(which, 0) | ew.equal(which, 1) | ew.equal(which, 2)) & ew.equal(z, z)
     return where(known, df, math.nan)
 
 
-def _point_derivative(a: Expression, b: Expression, c: Expression, z: Expression) -> Expression:
+def _point_derivative(a: Value, b: Value, c: Value, z: Value) -> Value:
     """The derivative with respect to the argument (DLMF 15.5.1)."""
-    return a * b / c * fx.call(hyp2f1, a + 1, b + 1, c + 1, z)
+    return a * b / c * hyp2f1(a + 1, b + 1, c + 1, z)
 
 
-def _mixed_derivative(
-    a: Expression, b: Expression, c: Expression, z: Expression, which: Expression
-) -> Expression:
+def _mixed_derivative(a: Value, b: Value, c: Value, z: Value, which: Value) -> Value:
     """The derivative with respect to the argument and a parameter."""
     raised = (a + 1, b + 1, c + 1, z)
-    rate = where(which.equals(0), b / c, where(which.equals(1), a / c, -(a * b / (c * c))))
-    return rate * fx.call(hyp2f1, *raised) + a * b / c * fx.call(hyp2f1_der, *raised, which)
+    rate = where(ew.equal(which, 0), b / c, where(ew.equal(which, 1), a / c, -(a * b / (c * c))))
+    return rate * hyp2f1(*raised) + a * b / c * hyp2f1_der(*raised, which)
 
 
 _NONE = undefined(
     "Gauss's hypergeometric function has no second derivative with respect to its parameters."
 )
-hyp2f1_der = formula(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, fx.of_a_choice)
-hyp2f1 = formula(_hyp2f1, *(fx.along(hyp2f1_der, i) for i in range(3)), _point_derivative)
+hyp2f1_der = formula(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, of_a_choice)
+hyp2f1 = formula(_hyp2f1, *(along(hyp2f1_der, i) for i in range(3)), _point_derivative)

@@ -18,9 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxprgen.emit import expression as fx
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import reduce
 from jaxprgen.emit.derivatives import undefined
-from jaxprgen.emit.expression import Expression, formula, where
+from jaxprgen.emit.formula import along, formula, iterate, of_a_choice
+from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import (
     lgamma1p,
     lgamma_increase,
@@ -42,30 +46,30 @@ class _Case(NamedTuple):
     respect to.
     """
 
-    a: Expression
-    b: Expression
-    x: Expression
-    y: Expression
-    along_a: Expression
-    along_b: Expression
+    a: Value
+    b: Value
+    x: Value
+    y: Value
+    along_a: Value
+    along_b: Value
 
 
-def _mean(case: _Case) -> tuple[Expression, Expression, Expression]:
+def _mean(case: _Case) -> tuple[Value, Value, Value]:
     """The mean ``a / (a + b)``, its complement, and how far ``x`` is above it."""
     mean, complement = case.a / (case.a + case.b), case.b / (case.a + case.b)
     return mean, complement, where(case.x < 0.5, case.x - mean, complement - case.y)
 
 
-def _density(case: _Case) -> Expression:
+def _density(case: _Case) -> Value:
     """``x**a (1 - x)**b / beta(a, b)``."""
     a, b, x, y, *_ = case
     mean, complement, above = _mean(case)
     bulk = a * log_less(x / mean, above / mean) + b * log_less(y / complement, -above / complement)
     errors = stirling_error(a + b) - stirling_error(a) - stirling_error(b)
-    return fx.exp(bulk + errors) * fx.sqrt(a * complement * (0.5 / math.pi))
+    return ew.exp(bulk + errors) * ew.sqrt(a * complement * (0.5 / math.pi))
 
 
-def _scale(case: _Case) -> Expression:
+def _scale(case: _Case) -> Value:
     """About where the logarithm of the integrand has fallen by one.
 
     It is at least ``slope u + curvature u**2 / (2 + y u)``; the quadratic equation is solved
@@ -75,68 +79,71 @@ def _scale(case: _Case) -> Expression:
     slope = -(a + b) * _mean(case)[2]
     curvature = (a + b) * x * y
     leading, middle = slope * y + curvature, 2 * slope - y
-    root = fx.sqrt(middle * middle + 8 * leading)
+    root = ew.sqrt(middle * middle + 8 * leading)
     return where(middle > 0, 4 / (middle + root), (root - middle) / (2 * leading))
 
 
-def _tail(case: _Case) -> tuple[Expression, Expression, Expression]:
+def _tail(case: _Case) -> tuple[Value, Value, Value]:
     """The function below the mean, its complement, and its derivative."""
     a, b, x, y, along_a, along_b = case
     scale = _scale(case)
-    u = scale.along_new_axis() * NODES
+    u = expand_dims(scale, [scale.ndim]) * NODES
     log_y, log_weights = _exponents(case, u)
-    weights = fx.exp(log_weights) * WEIGHTS
+    weights = ew.exp(log_weights) * WEIGHTS
     mean, complement, above = _mean(case)
     both = log_less_digamma(a + b)
     slope = along_a * (_log(x / mean, above / mean) + log_less_digamma(a) - both)
     slope = slope + along_b * (
         _log(y / complement, -above / complement) + log_less_digamma(b) - both
     )
-    moment = (weights * (log_y + along_a.along_new_axis() * u)).total()
+    moment = reduce.sum(
+        weights * (log_y + expand_dims(along_a, [along_a.ndim]) * u),
+        ((weights * (log_y + expand_dims(along_a, [along_a.ndim]) * u)).ndim - 1,),
+    )
     factor = _density(case) * scale
-    total = weights.total()
+    total = reduce.sum(weights, (weights.ndim - 1,))
     lower = factor * total
     return lower, 1 - lower, factor * (slope * total - moment)
 
 
-def _exponents(case: _Case, u: Expression) -> tuple[Expression, Expression]:
+def _exponents(case: _Case, u: Value) -> tuple[Value, Value]:
     """The logarithm of ``(1 - t) / (1 - x)``, and that of the integrand, over their values at 0.
 
     Where ``x`` is close to 1, ``-a u - (a + b) log(y + x exp(-u))`` is
     ``b u - (a + b) log1p(y expm1(u))``, in which nothing large cancels.
     """
-    a, b, x, y = (p.along_new_axis() for p in case[:4])
-    log_y = fx.log1p(x * fx.expm1(-u))
-    bounded = fx.minimum(u, _FAR)
-    rest = fx.log1p(y * fx.expm1(bounded))
+    a, b, x, y = (expand_dims(p, [p.ndim]) for p in case[:4])
+    log_y = ew.log1p(x * ew.expm1(-u))
+    bounded = ew.minimum(u, _FAR)
+    rest = ew.log1p(y * ew.expm1(bounded))
     close = (x + u * 0 > 0.5) & (u < _FAR)
     log_weights = where(close, b * u - (a + b) * rest, -(a * u) - (a + b) * log_y)
     return where(close, rest - u, log_y), log_weights
 
 
-def _log(ratio: Expression, excess: Expression) -> Expression:
+def _log(ratio: Value, excess: Value) -> Value:
     near = abs(excess) < 0.5
-    return where(near, fx.log1p(where(near, excess, 0)), fx.log(ratio))
+    return where(near, ew.log1p(where(near, excess, 0)), ew.log(ratio))
 
 
-def _near_one(case: _Case) -> tuple[Expression, Expression, Expression]:
+def _near_one(case: _Case) -> tuple[Value, Value, Value]:
     """The same where `_is_near_one`, by the series in ``y``."""
     a, b, _, y, along_a, along_b = case
     series, moment = _series(case)
     increase, slope_a = lgamma_increase(a, b)
-    logarithm = b * fx.log(y) + increase - lgamma1p(b)
-    factor = fx.exp(logarithm)
-    slope_b = fx.log(y) + fx.digamma(a + b) - fx.digamma(b + 1)
+    logarithm = b * ew.log(y) + increase - lgamma1p(b)
+    factor = ew.exp(logarithm)
+    slope_b = ew.log(y) + lax.digamma(a + b) - lax.digamma(b + 1)
     slope = along_a * slope_a + along_b * slope_b
     change = slope * (b * series + 1) + along_b * series + b * moment
     upper = factor * (b * series + 1)
-    return -fx.expm1(logarithm) - factor * b * series, upper, -factor * change
+    return -ew.expm1(logarithm) - factor * b * series, upper, -factor * change
 
 
-def _series(case: _Case) -> list[Expression]:
+def _series(case: _Case) -> list[Value]:
     """The sum of ``(1 - a)_n y**n / (n! (b + n))`` over positive ``n``, and its derivative."""
 
-    def step(n: Expression, *rest: Expression) -> list[Expression]:
+    def step(n: Value, *rest: Value) -> list[Value]:
         term, change, total, moment, a, b, y, along_a, along_b = rest
         n = n + 1
         factor = (n - a) / n * y
@@ -148,22 +155,20 @@ def _series(case: _Case) -> list[Expression]:
 
     zero, one = case.a.like(0), case.a.like(1)
     parameters = [case.a, case.b, case.y, case.along_a, case.along_b]
-    return fx.iterate(_TERMS, step, [one, zero, zero, zero], parameters)[2:]
+    return iterate(_TERMS, step, [one, zero, zero, zero], parameters)[2:]
 
 
-def _evaluate(
-    a: Expression, b: Expression, x: Expression, along_a: Expression
-) -> tuple[Expression, Expression]:
+def _evaluate(a: Value, b: Value, x: Value, along_a: Value) -> tuple[Value, Value]:
     """The function and its derivative; both parameters positive, ``x`` from 0 to 1."""
     tiny = float(np.finfo(x.dtype).tiny)
     largest = float(np.finfo(x.dtype).max) ** 0.5
-    a, b = (fx.minimum(fx.maximum(p, tiny), largest) for p in (a, b))
-    x = fx.minimum(fx.maximum(x, 0), 1)
+    a, b = (ew.minimum(ew.maximum(p, tiny), largest) for p in (a, b))
+    x = ew.minimum(ew.maximum(x, 0), 1)
     y = 1 - x
     at_one, at_zero = _is_near_one(a, b, y), _is_near_one(b, a, x)
     swapped = at_zero | (~at_one & (x * b > y * a))
 
-    def either(p: Expression, q: Expression) -> Expression:
+    def either(p: Value, q: Value) -> Value:
         return where(swapped, p, q)
 
     along_b = 1 - along_a
@@ -176,47 +181,45 @@ def _evaluate(
     return either(upper, lower), either(-slope, slope)
 
 
-def _is_near_one(a: Expression, b: Expression, y: Expression) -> Expression:
+def _is_near_one(a: Value, b: Value, y: Value) -> Value:
     return (a * y <= 1) & (y <= 0.25) & (b <= 1.4)
 
 
-def _invalid(a: Expression, b: Expression, x: Expression) -> Expression:
-    undecided = (a.equals(0) & b.equals(0)) | a.equals(math.inf) | b.equals(math.inf)
-    return outside((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided | fx.isnan(a + b + x)
+def _invalid(a: Value, b: Value, x: Value) -> Value:
+    undecided = (ew.equal(a, 0) & ew.equal(b, 0)) | ew.equal(a, math.inf) | ew.equal(b, math.inf)
+    return outside((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided | ew.isnan(a + b + x)
 
 
-def _betainc(a: Expression, b: Expression, x: Expression) -> Expression:
+def _betainc(a: Value, b: Value, x: Value) -> Value:
     """The regularized incomplete beta function, with its limits where a parameter is 0."""
     value, _ = _evaluate(a, b, x, a * 0)
-    value = where(a.equals(0), 1, where(b.equals(0), 0, value))
-    value = where(x.equals(0), 0, where(x.equals(1), 1, value))
+    value = where(ew.equal(a, 0), 1, where(ew.equal(b, 0), 0, value))
+    value = where(ew.equal(x, 0), 0, where(ew.equal(x, 1), 1, value))
     return where(_invalid(a, b, x), math.nan, value)
 
 
-def _betainc_der(a: Expression, b: Expression, x: Expression, along_a: Expression) -> Expression:
+def _betainc_der(a: Value, b: Value, x: Value, along_a: Value) -> Value:
     """The derivative of `betainc` with respect to ``a``, or ``b`` where ``along_a`` is 0."""
-    _, slope = _evaluate(a, b, x, where(along_a.equals(0), x * 0, 1))
-    value = where(x.equals(0) | x.equals(1), 0, slope)
+    _, slope = _evaluate(a, b, x, where(ew.equal(along_a, 0), x * 0, 1))
+    value = where(ew.equal(x, 0) | ew.equal(x, 1), 0, slope)
     return where(_invalid(a, b, x), math.nan, value)
 
 
-def _point_derivative(a: Expression, b: Expression, x: Expression) -> Expression:
+def _point_derivative(a: Value, b: Value, x: Value) -> Value:
     """The derivative with respect to ``x``."""
     zero = x * 0
     inside = _density(_Case(a, b, x, 1 - x, zero, zero)) / (x * (1 - x))
-    at_zero = where(a < 1, math.inf, where(a.equals(1), b, 0))
-    at_one = where(b < 1, math.inf, where(b.equals(1), a, 0))
-    return where(x.equals(0), at_zero, where(x.equals(1), at_one, inside))
+    at_zero = where(a < 1, math.inf, where(ew.equal(a, 1), b, 0))
+    at_one = where(b < 1, math.inf, where(ew.equal(b, 1), a, 0))
+    return where(ew.equal(x, 0), at_zero, where(ew.equal(x, 1), at_one, inside))
 
 
-def _mixed_derivative(
-    a: Expression, b: Expression, x: Expression, along_a: Expression
-) -> Expression:
+def _mixed_derivative(a: Value, b: Value, x: Value, along_a: Value) -> Value:
     """The derivative with respect to ``x`` and a parameter."""
-    which = along_a.equals(0)
-    logarithm = where(which, fx.log1p(-x), fx.log(x))
+    which = ew.equal(along_a, 0)
+    logarithm = where(which, ew.log1p(-x), ew.log(x))
     return _point_derivative(a, b, x) * (
-        logarithm + fx.digamma(a + b) - fx.digamma(where(which, b, a))
+        logarithm + lax.digamma(a + b) - lax.digamma(where(which, b, a))
     )
 
 
@@ -225,5 +228,5 @@ _NONE = undefined(
 )
 
 
-betainc_der = formula(_betainc_der, _NONE, _NONE, _mixed_derivative, fx.of_a_choice)
-betainc = formula(_betainc, fx.along(betainc_der, 1), fx.along(betainc_der, 0), _point_derivative)
+betainc_der = formula(_betainc_der, _NONE, _NONE, _mixed_derivative, of_a_choice)
+betainc = formula(_betainc, along(betainc_der, 1), along(betainc_der, 0), _point_derivative)

@@ -16,10 +16,15 @@ import math
 
 import numpy as np
 
-from jaxprgen.emit import expression as fx
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import reduce
+from jaxprgen.emit.cumulative import cumprod
 from jaxprgen.emit.derivatives import undefined
 from jaxprgen.emit.elementwise import Emit
-from jaxprgen.emit.expression import Expression, formula, where
+from jaxprgen.emit.formula import along, formula
+from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import (
     gamma,
     lgamma1p,
@@ -36,83 +41,87 @@ _ORDERS = np.arange(1.0, 21.0)
 _ALTERNATING = np.array([(-1) ** n / math.factorial(n) for n in range(1, 21)])
 
 
-def _density(k: Expression, x: Expression) -> Expression:
+def _density(k: Value, x: Value) -> Value:
     """``x**k exp(-x) / gamma(k)``."""
     exponent = k * log_less(x / k, (x - k) / k) - stirling_error(k)
-    return fx.exp(exponent) * fx.sqrt(k * (0.5 / math.pi))
+    return ew.exp(exponent) * ew.sqrt(k * (0.5 / math.pi))
 
 
-def _tail(k: Expression, x: Expression, density: Expression) -> tuple[Expression, Expression]:
+def _tail(k: Value, x: Value, density: Value) -> tuple[Value, Value]:
     """The lower function where ``x < k``, else the upper one, and its derivative; ``x > 1``.
 
     They are multiples of the density.
     """
-    scale = 1 / (abs(x - k) + fx.sqrt(x))
-    v = where(x < k, -scale, scale).along_new_axis() * NODES
-    curved = x.along_new_axis() * (fx.expm1(v) - v)
-    weights = fx.exp((k - x).along_new_axis() * v - curved) * WEIGHTS
+    scale = 1 / (abs(x - k) + ew.sqrt(x))
+    v = expand_dims(where(x < k, -scale, scale), [where(x < k, -scale, scale).ndim]) * NODES
+    curved = expand_dims(x, [x.ndim]) * (ew.expm1(v) - v)
+    weights = ew.exp(expand_dims(k - x, [(k - x).ndim]) * v - curved) * WEIGHTS
     factor = density * scale
-    slope = log_less_digamma(k) + where(abs(x - k) < k, fx.log1p((x - k) / k), fx.log(x / k))
-    total = weights.total()
-    return factor * total, factor * (slope * total + (weights * v).total())
+    slope = log_less_digamma(k) + where(abs(x - k) < k, ew.log1p((x - k) / k), ew.log(x / k))
+    total = reduce.sum(weights, (weights.ndim - 1,))
+    return factor * total, factor * (
+        slope * total + reduce.sum(weights * v, ((weights * v).ndim - 1,))
+    )
 
 
-def _series(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+def _series(k: Value, x: Value) -> tuple[Value, Value]:
     """The lower function over ``x**k / gamma(k + 1)``, less 1, and its derivative; ``x <= 1``."""
-    powers = x.along_new_axis() + np.zeros(20)
-    terms = powers.running_product() * _ALTERNATING
-    inverse = 1 / (k.along_new_axis() + _ORDERS)
-    series = k * (terms * inverse).total()
-    moment = (terms * inverse * inverse * _ORDERS).total()
-    return series, (fx.log(x) - fx.digamma(k + 1)) * (series + 1) + moment
+    powers = expand_dims(x, [x.ndim]) + np.zeros(20)
+    terms = cumprod(powers, powers.ndim - 1) * _ALTERNATING
+    inverse = 1 / (expand_dims(k, [k.ndim]) + _ORDERS)
+    series = k * reduce.sum(terms * inverse, ((terms * inverse).ndim - 1,))
+    moment = reduce.sum(
+        terms * inverse * inverse * _ORDERS, ((terms * inverse * inverse * _ORDERS).ndim - 1,)
+    )
+    return series, (ew.log(x) - lax.digamma(k + 1)) * (series + 1) + moment
 
 
-def _near_zero(k: Expression, x: Expression) -> tuple[Expression, Expression, Expression]:
+def _near_zero(k: Value, x: Value) -> tuple[Value, Value, Value]:
     """The lower and the upper function, and the derivative of the lower; ``x <= 1``."""
     series, slope = _series(k, x)
-    logarithm = k * fx.log(x) - lgamma1p(k)
-    factor = fx.exp(logarithm)
-    upper = -fx.expm1(logarithm) - factor * series
+    logarithm = k * ew.log(x) - lgamma1p(k)
+    factor = ew.exp(logarithm)
+    upper = -ew.expm1(logarithm) - factor * series
     return factor * (series + 1), upper, factor * slope
 
 
-def _limits(
-    k: Expression, x: Expression, value: Expression, ends: tuple[float, float]
-) -> Expression:
+def _limits(k: Value, x: Value, value: Value, ends: tuple[float, float]) -> Value:
     """The value at orders and points that are zero, infinite or negative."""
     at_zero, at_infinity = ends
-    value = where((x > 0) & k.equals(0) | (x.equals(math.inf) & (k < math.inf)), at_zero, value)
-    value = where(k.equals(math.inf) & (x < math.inf), at_infinity, value)
-    undecided = k.equals(x) & (k.equals(0) | k.equals(math.inf))
+    value = where(
+        (x > 0) & ew.equal(k, 0) | (ew.equal(x, math.inf) & (k < math.inf)), at_zero, value
+    )
+    value = where(ew.equal(k, math.inf) & (x < math.inf), at_infinity, value)
+    undecided = ew.equal(k, x) & (ew.equal(k, 0) | ew.equal(k, math.inf))
     return where(outside((k, 0), (x, 0)) | undecided, math.nan, value)
 
 
-def _interior(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+def _interior(k: Value, x: Value) -> tuple[Value, Value]:
     """Both operands, harmless where limits hold or the branch for large ``x`` is not taken."""
     # Larger than the smallest number, so that the quotient of both is finite.
     least = float(np.finfo(k.dtype).tiny) ** 0.9
-    return fx.maximum(k, least), fx.maximum(x, 1)
+    return ew.maximum(k, least), ew.maximum(x, 1)
 
 
-def _regular_tail(k: Expression, x: Expression) -> tuple[Expression, Expression]:
+def _regular_tail(k: Value, x: Value) -> tuple[Value, Value]:
     return _tail(k, x, _density(k, x))
 
 
-def _gammainc(k: Expression, x: Expression) -> Expression:
+def _gammainc(k: Value, x: Value) -> Value:
     tail, _ = _regular_tail(*_interior(k, x))
     near, _, _ = _near_zero(k, x)
     value = where(x <= 1, near, where(x < k, tail, 1 - tail))
     return _limits(k, x, value, (1, 0))
 
 
-def _gammaincc(k: Expression, x: Expression) -> Expression:
+def _gammaincc(k: Value, x: Value) -> Value:
     tail, _ = _regular_tail(*_interior(k, x))
     _, near, _ = _near_zero(k, x)
     value = where(x <= 1, near, where(x < k, 1 - tail, tail))
     return _limits(k, x, value, (0, 1))
 
 
-def _gammainc_der(k: Expression, x: Expression) -> Expression:
+def _gammainc_der(k: Value, x: Value) -> Value:
     """The derivative of `gammainc` with respect to the order; 0 at ``x = 0``.
 
     Aesara's own implementation ends its series at a relative error of about 1e-6 and fails
@@ -120,24 +129,24 @@ def _gammainc_der(k: Expression, x: Expression) -> Expression:
     """
     positive, above = _interior(k, x)
     _, slope = _regular_tail(positive, above)
-    _, _, near = _near_zero(positive, fx.minimum(x, 1))
+    _, _, near = _near_zero(positive, ew.minimum(x, 1))
     value = where(x <= 1, near, where(x < k, slope, -slope))
-    value = where(x.equals(math.inf) | k.equals(math.inf), 0, value)
-    value = where(x.equals(0), 0, where(fx.isnan(k + x), math.nan, value))
+    value = where(ew.equal(x, math.inf) | ew.equal(k, math.inf), 0, value)
+    value = where(ew.equal(x, 0), 0, where(ew.isnan(k + x), math.nan, value))
     return where(outside((k, 0), (x, 0)), math.nan, value)
 
 
-def _point_derivative(k: Expression, x: Expression) -> Expression:
+def _point_derivative(k: Value, x: Value) -> Value:
     """The derivative of `gammainc` with respect to ``x``."""
-    exponent = (k - 1) * fx.log(x) - x - fx.lgamma(k)
-    small = fx.exp(where(k.equals(1), -x, exponent))
-    large = _density(fx.maximum(k, 10), x) / x
-    return where(x < 0, math.nan, where((k < 10) | x.equals(0), small, large))
+    exponent = (k - 1) * ew.log(x) - x - lax.lgamma(k)
+    small = ew.exp(where(ew.equal(k, 1), -x, exponent))
+    large = _density(ew.maximum(k, 10), x) / x
+    return where(x < 0, math.nan, where((k < 10) | ew.equal(x, 0), small, large))
 
 
-def _mixed_derivative(k: Expression, x: Expression) -> Expression:
+def _mixed_derivative(k: Value, x: Value) -> Value:
     """The derivative of `gammainc` with respect to both."""
-    return _point_derivative(k, x) * (fx.log(x) - fx.digamma(k))
+    return _point_derivative(k, x) * (ew.log(x) - lax.digamma(k))
 
 
 _NONE = undefined(
@@ -146,12 +155,12 @@ _NONE = undefined(
 
 
 gammainc_der = formula(_gammainc_der, _NONE, _mixed_derivative)
-gammainc = formula(_gammainc, fx.along(gammainc_der), _point_derivative)
+gammainc = formula(_gammainc, along(gammainc_der), _point_derivative)
 
 
-def _gammaincc_der(k: Expression, x: Expression) -> Expression:
+def _gammaincc_der(k: Value, x: Value) -> Value:
     """The derivative of `gammaincc` with respect to the order."""
-    return -fx.call(gammainc_der, k, x)
+    return -gammainc_der(k, x)
 
 
 gammaincc_der = formula(_gammaincc_der)
@@ -162,21 +171,21 @@ gammaincc = formula(_gammaincc, _gammaincc_der, lambda k, x: -_point_derivative(
 # for any, and the gamma function is too large.
 
 
-def _exponent(k: Expression, x: Expression) -> Expression:
+def _exponent(k: Value, x: Value) -> Value:
     """The logarithm of ``x**k exp(-x)``."""
-    return where(k.equals(0), 0, k * fx.log(x)) - x
+    return where(ew.equal(k, 0), 0, k * ew.log(x)) - x
 
 
-def _small_part(k: Expression, x: Expression, is_lower: bool) -> tuple[Expression, ...]:
+def _small_part(k: Value, x: Value, is_lower: bool) -> tuple[Value, ...]:
     """Where one of the functions is the smaller one, that, and its derivative over ``gamma(k)``."""
     positive, above = _interior(k, x)
-    root = fx.exp(0.5 * _exponent(positive, above))
+    root = ew.exp(0.5 * _exponent(positive, above))
     tail, slope = (root * y for y in _tail(positive, above, root))  # In steps: it may be too large.
     if not is_lower:
         return (k > 0) & (x > 1) & (x >= k) & (x < math.inf), tail, slope
-    below = fx.minimum(x, 1)
+    below = ew.minimum(x, 1)
     series, near = _series(positive, below)
-    factor = fx.exp(positive * fx.log(below)) / positive
+    factor = ew.exp(positive * ew.log(below)) / positive
     is_small = (k > 0) & (k < math.inf) & (x > 0) & ((x <= 1) | (x < k))
     return is_small, where(x <= 1, factor * (series + 1), tail), where(x <= 1, factor * near, slope)
 
@@ -184,19 +193,19 @@ def _small_part(k: Expression, x: Expression, is_lower: bool) -> tuple[Expressio
 def _unregularized(regularized: Emit, derivative: Emit, *, is_lower: bool) -> Emit:
     """The function that this one is the quotient of, and the gamma function."""
 
-    def value(k: Expression, x: Expression) -> Expression:
+    def value(k: Value, x: Value) -> Value:
         is_small, found, _ = _small_part(k, x, is_lower)
-        return where(is_small, found, fx.call(regularized, k, x) * fx.call(gamma, k))
+        return where(is_small, found, regularized(k, x) * gamma(k))
 
-    def by_order(k: Expression, x: Expression) -> Expression:
+    def by_order(k: Value, x: Value) -> Value:
         is_small, found, slope = _small_part(k, x, is_lower)
-        large = fx.call(gamma, k)
-        slope = where(is_small, slope, fx.call(derivative, k, x) * large)
-        found = where(is_small, found, fx.call(regularized, k, x) * large)
-        return slope + found * fx.digamma(k)
+        large = gamma(k)
+        slope = where(is_small, slope, derivative(k, x) * large)
+        found = where(is_small, found, regularized(k, x) * large)
+        return slope + found * lax.digamma(k)
 
-    def by_point(k: Expression, x: Expression) -> Expression:
-        density = where(x < 0, math.nan, fx.exp(_exponent(k - 1, x)))
+    def by_point(k: Value, x: Value) -> Value:
+        density = where(x < 0, math.nan, ew.exp(_exponent(k - 1, x)))
         return density if is_lower else -density
 
     value.__name__ = "lower_gamma" if is_lower else "upper_gamma"
@@ -208,8 +217,8 @@ upper_gamma = _unregularized(gammaincc, gammaincc_der, is_lower=False)
 
 
 @formula
-def chi2sf(x: Expression, k: Expression) -> Expression:
+def chi2sf(x: Value, k: Value) -> Value:
     """The survival function of the chi-squared distribution with ``k > 0`` degrees of freedom."""
-    half = fx.maximum(x, 0) * 0.5
-    tail = fx.call(gammaincc, k * 0.5, half)
+    half = ew.maximum(x, 0) * 0.5
+    tail = gammaincc(k * 0.5, half)
     return where(k > 0, tail, math.nan)

@@ -11,21 +11,22 @@ from jaxprgen import errors
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.emit import control, recurrence, reduce
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import atoms
+from jaxprgen.emit.values import Value, atoms
 from jaxprgen.ir import Builder
 
 
 def running(x, scale):
     """``scale`` times the sum of all rows up to each, and the sum of all, from a known zero."""
-    b = Builder([jax.typeof(x), jax.typeof(scale)])
 
-    def step(b, scale, total, row):
-        total = ew.add(b, total, row)
-        return [total], [ew.multiply(b, total, scale)], None
+    def step(scale, total, row):
+        total = total + row
+        return [total], [total * scale], None
 
-    zero = np.zeros(x.shape[1:])
-    ended = control.scan(b, step, b.inputs[1:], [zero], b.inputs[:1], x.shape[0])
-    closed = b.build(atoms(b, [*ended.carries, *ended.stacked]))
+    with Builder([jax.typeof(x), jax.typeof(scale)]) as b:
+        rows, constant = map(Value, b.inputs)
+        zero = Value(np.zeros(x.shape[1:]))
+        ended = control.scan(step, [constant], [zero], [rows], x.shape[0])
+        closed = b.build(atoms([*ended.carries, *ended.stacked]))
     check_jaxpr(closed.jaxpr)
     (body,) = (eqn.params["jaxpr"].jaxpr for eqn in closed.jaxpr.eqns if "jaxpr" in eqn.params)
     assert body.outvars[0].aval == body.invars[1].aval
@@ -56,11 +57,11 @@ def test_what_is_the_same_on_every_device_is_carried_along_what_is_not():
 
 def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
     b = Builder([jax.typeof(np.zeros(4))])
-    window = recurrence.Window(b.inputs[0], [0, 1], [1], 0)
+    window = recurrence.Window(Value(b.inputs[0]), [0, 1], [1], 0)
     refuse = NotImplementedError
-    loop = recurrence.Loop(np.asarray(3), [], [window], [], [], [], [], True, refuse)
+    loop = recurrence.Loop(Value(np.asarray(3)), [], [window], [], [], [], [], True, refuse)
     with pytest.raises(errors.UnsupportedOpError) as caught:
-        recurrence.run(b, loop, lambda *_: None)
+        recurrence.run(loop, lambda *_: None)
     assert str(caught.value) == (
         "A loop that overwrites rows of an array, as that of a gradient does, cannot end by a "
         "condition. Differentiate with jax.jvp, or give the loop a number of steps alone."
@@ -69,16 +70,17 @@ def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
 
 def repeated(x, limit):
     """``x`` doubled until its sum is above a limit, the steps, and the sums of all steps."""
-    b = Builder([jax.typeof(x), jax.typeof(limit)])
 
-    def step(b, limit, x):
-        x = ew.add(b, x, x)
-        total = reduce.sum(b, x, [0])
-        return [x], [total], ew.greater(b, total, limit)
+    def step(limit, x):
+        x = x + x
+        total = reduce.sum(x, [0])
+        return [x], [total], total > limit
 
-    ended = control.until(b, step, b.inputs[1:], b.inputs[:1], [], np.asarray(9), 9)
-    results = [*ended.carries, ended.steps, *ended.last, *ended.stacked]
-    closed = b.build(atoms(b, results))
+    with Builder([jax.typeof(x), jax.typeof(limit)]) as b:
+        start, most = map(Value, b.inputs)
+        ended = control.until(step, [most], [start], [], Value(np.asarray(9)), 9)
+        results = [*ended.carries, ended.steps, *ended.last, *ended.stacked]
+        closed = b.build(atoms(results))
     check_jaxpr(closed.jaxpr)
     return tuple(jaxprgen.jaxpr_as_fun(closed)(x, limit))
 
@@ -100,18 +102,18 @@ def test_until():
 
 def test_what_is_not_used_is_left_out_of_loops_in_loops():
     """Of carries that only serve themselves, and of operands, in bodies of any depth."""
-    b = Builder([jax.typeof(np.ones(3)), jax.typeof(1.0)])
 
-    def inner(b, k, used, idle, row):
-        return [ew.add(b, used, row), ew.multiply(b, idle, k)], [ew.sin(b, idle)], None
+    def inner(k, used, idle, row):
+        return [used + row, idle * k], [ew.sin(idle)], None
 
-    def outer(b, x, k, used, idle):
-        ended = control.scan(b, inner, [k], [used, idle], [x], 3)
+    def outer(x, k, used, idle):
+        ended = control.scan(inner, [k], [used, idle], [x], 3)
         return ended.carries, ended.stacked, None
 
-    zero = np.asarray(0.0)
-    ended = control.scan(b, outer, b.inputs, [zero, zero], [], 2)
-    closed = b.build(atoms(b, ended.carries[:1]))
+    zero = Value(np.asarray(0.0))
+    with Builder([jax.typeof(np.ones(3)), jax.typeof(1.0)]) as b:
+        ended = control.scan(outer, [Value(v) for v in b.inputs], [zero, zero], [], 2)
+        closed = b.build(atoms(ended.carries[:1]))
     check_jaxpr(closed.jaxpr)
     (eqn,) = closed.jaxpr.eqns
     (nested,) = eqn.params["jaxpr"].jaxpr.eqns

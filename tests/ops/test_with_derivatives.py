@@ -8,19 +8,19 @@ import numpy as np
 from jaxprgen._jax import ShapedArray, check_jaxpr, eval_jaxpr
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.derivatives import with_derivatives
-from jaxprgen.emit.values import atom
+from jaxprgen.emit.values import Value
 from jaxprgen.ir import Builder
 
 table = np.array([2.0, 3.0])
 
 
-def product(b, x, y):
-    return ew.multiply(b, ew.multiply(b, x, y), table)
+def product(x, y):
+    return x * y * table
 
 
 # Derivatives that are not those of the function, so that one sees whose they are.
-shift = with_derivatives(lambda b, x, y: ew.exp(b, x), product, product)
-wave = with_derivatives(lambda b, x, y: ew.multiply(b, ew.sin(b, x), y), product, shift)
+shift = with_derivatives(lambda x, y: ew.exp(x), product, product)
+wave = with_derivatives(lambda x, y: ew.sin(x) * y, product, shift)
 
 
 def _run(closed, *args):
@@ -28,8 +28,8 @@ def _run(closed, *args):
 
 
 def program():
-    b = Builder([ShapedArray((2,), np.dtype("float64"))] * 2)
-    return b.build([atom(b, wave(b, *b.inputs))])
+    with Builder([ShapedArray((2,), np.dtype("float64"))] * 2) as b:
+        return b.build([wave(*map(Value, b.inputs)).atom()])
 
 
 def test_parameters_are_those_of_jax():

@@ -23,7 +23,7 @@ from aesara.tensor.nnet.abstract_conv import (
 from jaxprgen.emit import convolution
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.convolution import Layout, span
-from jaxprgen.emit.values import BOOL, Value, dtype_of, shape_of
+from jaxprgen.emit.values import BOOL, Value
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -44,22 +44,22 @@ def layout_of(op: Any, filter_sizes: Sequence[int]) -> Layout:
 
 def in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
     """Both operands in the dtype to compute in; the result is rounded to the declared one."""
-    common = ew.canonical(np.promote_types(dtype_of(x), dtype_of(y)))
+    common = ew.canonical(np.promote_types(x.dtype, y.dtype))
     if common == BOOL or not np.can_cast(common, ctx.dtype, "same_kind"):
         raise UnsupportedOpError(
-            f"In Aesara there is no {ctx.dtype} convolution of {dtype_of(x)} and {dtype_of(y)}; "
+            f"In Aesara there is no {ctx.dtype} convolution of {x.dtype} and {y.dtype}; "
             "convert them to one dtype of numbers."
         )
-    return ew.convert(ctx.builder, x, common), ew.convert(ctx.builder, y, common)
+    return x.astype(common), y.astype(common)
 
 
 @lowers(AbstractConv, folds=False)
 def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images."""
     x, w = in_common_dtype(ctx, x, w)
-    layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
-    out = convolution.correlate(ctx.builder, x, w, layout)
-    return ew.convert(ctx.builder, out, ctx.dtype)
+    layout = layout_of(ctx.op, w.shape[-ctx.op.convdim :])
+    out = convolution.correlate(x, w, layout)
+    return out.astype(ctx.dtype)
 
 
 @lowers(AbstractConv_gradWeights, folds=False, static=(2,))
@@ -67,8 +67,8 @@ def lower_conv_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Valu
     """The gradient with respect to filters, whose sizes are known while emitting."""
     x, y = in_common_dtype(ctx, x, y)
     known = [int(n) for n in ctx.static(2)]
-    gradient = convolution.filter_gradient(ctx.builder, x, y, known, layout_of(ctx.op, known))
-    return ew.convert(ctx.builder, gradient, ctx.dtype)
+    gradient = convolution.filter_gradient(x, y, known, layout_of(ctx.op, known))
+    return gradient.astype(ctx.dtype)
 
 
 @lowers(AbstractConv_gradInputs, folds=False, static=(2,))
@@ -76,6 +76,6 @@ def lower_conv_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value
     """The gradient with respect to images, whose sizes are known while emitting."""
     w, y = in_common_dtype(ctx, w, y)
     known = [int(n) for n in ctx.static(2)]
-    layout = layout_of(ctx.op, shape_of(w)[-ctx.op.convdim :])
-    gradient = convolution.image_gradient(ctx.builder, w, y, known, layout)
-    return ew.convert(ctx.builder, gradient, ctx.dtype)
+    layout = layout_of(ctx.op, w.shape[-ctx.op.convdim :])
+    gradient = convolution.image_gradient(w, y, known, layout)
+    return gradient.astype(ctx.dtype)

@@ -6,8 +6,7 @@ from aesara.tensor.nnet.blocksparse import SparseBlockGemv, SparseBlockOuter
 
 from jaxprgen.aesara.subtensor import check_bounds
 from jaxprgen.emit import blocks
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -17,8 +16,8 @@ def lower_sparse_block_gemv(
     ctx: RuleContext, y: Value, matrix: Value, x: Value, rows: Value, columns: Value
 ) -> Value:
     """``y`` plus products of some blocks of a matrix with vectors."""
-    check_bounds(ctx, shape_of(matrix), [(0, rows), (1, columns)])
-    return blocks.multiply_blocks(ctx.builder, y, matrix, x, rows, columns)
+    check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
+    return blocks.multiply_blocks(y, matrix, x, rows, columns)
 
 
 @lowers(SparseBlockOuter, folds=False)
@@ -29,7 +28,6 @@ def lower_sparse_block_outer(
 
     Aesara's Python mode passes over the scale, which is one unless an Op is made by hand.
     """
-    b = ctx.builder
-    check_bounds(ctx, shape_of(matrix), [(0, rows), (1, columns)])
-    x, y, scale = (ew.convert(b, v, ctx.dtype) for v in (x, y, scale))
-    return blocks.add_outer_blocks(b, matrix, x, y, rows, columns, scale)
+    check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
+    x, y, scale = (v.astype(ctx.dtype) for v in (x, y, scale))
+    return blocks.add_outer_blocks(matrix, x, y, rows, columns, scale)

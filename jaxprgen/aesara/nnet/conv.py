@@ -11,9 +11,8 @@ from jaxprgen.aesara.nnet.abstract_conv import in_common_dtype
 from jaxprgen.emit import convolution
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.convolution import Layout
-from jaxprgen.emit.values import Shape, Value, dtype_of, shape_of, splat
+from jaxprgen.emit.values import Shape, Value, full
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -21,15 +20,15 @@ from jaxprgen.lowering.registry import lowers
 @lowers(ConvOp, folds=False)
 def lower_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     """Images and filters are spread to their logical sizes, by zeros, and then convolved."""
-    b, op = ctx.builder, ctx.op
+    op = ctx.op
     x, w = in_common_dtype(ctx, x, w)
-    _check(shape_of(x), op.bsize, op.imshp)
-    _check(shape_of(w), op.nkern, op.kshp)
-    x = _spread(b, x, op.imshp_logical[1:], first=True)
-    w = _spread(b, w, op.kshp_logical, first=op.kshp_logical_top_aligned)
-    around = [0, 0] if op.out_mode == "valid" else [k - 1 for k in shape_of(w)[2:]]
+    _check(x.shape, op.bsize, op.imshp)
+    _check(w.shape, op.nkern, op.kshp)
+    x = _spread(x, op.imshp_logical[1:], first=True)
+    w = _spread(w, op.kshp_logical, first=op.kshp_logical_top_aligned)
+    around = [0, 0] if op.out_mode == "valid" else [k - 1 for k in w.shape[2:]]
     layout = Layout([(n, n) for n in around], (op.dx, op.dy), (1, 1), flipped=True)
-    return convolution.correlate(b, x, w, layout)
+    return convolution.correlate(x, w, layout)
 
 
 def _check(shape: Shape, count: int | None, others: Sequence[int | None]) -> None:
@@ -40,12 +39,12 @@ def _check(shape: Shape, count: int | None, others: Sequence[int | None]) -> Non
         raise ShapeMismatchError(f"The Op was made for sizes {told}, not for {own}.")
 
 
-def _spread(b: Builder, x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
+def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
     """Zeros between the elements of the last two axes, which so get their logical sizes.
 
     The first element comes first, or else the last one last.
     """
-    own = shape_of(x)
+    own = x.shape
     sizes = [n if want is None else want for n, want in zip(own[2:], logical, strict=True)]
     if tuple(sizes) == own[2:]:
         return x
@@ -55,5 +54,5 @@ def _spread(b: Builder, x: Value, logical: Sequence[int | None], *, first: bool)
         for want, n, step in zip(sizes, own[2:], steps, strict=True)
     ]
     index = [slice(start, None, step) for start, step in zip(starts, steps, strict=True)]
-    zeros = splat(0, dtype_of(x), (*own[:2], *sizes))
-    return ix.put(b, zeros, x, [slice(None), slice(None), *index], add=False)
+    zeros = full((*own[:2], *sizes), 0, x.dtype)
+    return ix.put(zeros, x, [slice(None), slice(None), *index], add=False)

@@ -14,7 +14,7 @@ from aesara.tensor.nnet.corr import CorrMM, CorrMM_gradInputs, CorrMM_gradWeight
 from jaxprgen.aesara.nnet.abstract_conv import in_common_dtype, layout_of
 from jaxprgen.emit import convolution
 from jaxprgen.emit.convolution import span
-from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -28,8 +28,8 @@ def given_sizes(node: Any) -> Sequence[int]:
 def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images; Aesara gave both one dtype."""
     x, w = in_common_dtype(ctx, x, w)
-    layout = layout_of(ctx.op, shape_of(w)[2 - len(shape_of(x)) :])
-    return convolution.correlate(ctx.builder, x, w, layout)
+    layout = layout_of(ctx.op, w.shape[2 - x.ndim :])
+    return convolution.correlate(x, w, layout)
 
 
 @lowers(CorrMM_gradWeights, folds=False, static=given_sizes)
@@ -37,8 +37,8 @@ def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -
     """The gradient with respect to filters of the given sizes, or of those there can be."""
     x, y = in_common_dtype(ctx, x, y)
     op, known = ctx.op, [ctx.static_int(i) for i in given_sizes(ctx.node)]
-    known = known or _filter_sizes(op, shape_of(x)[2:], shape_of(y)[2:])
-    return convolution.filter_gradient(ctx.builder, x, y, known, layout_of(op, known))
+    known = known or _filter_sizes(op, x.shape[2:], y.shape[2:])
+    return convolution.filter_gradient(x, y, known, layout_of(op, known))
 
 
 def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[int]:
@@ -55,8 +55,8 @@ def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[
 def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) -> Value:
     """The gradient with respect to images of the given sizes, or of the least there can be."""
     w, y = in_common_dtype(ctx, w, y)
-    _, _, *places = shape_of(y)
-    own = shape_of(w)[-len(places) :]
+    _, _, *places = y.shape
+    own = w.shape[-len(places) :]
     layout = layout_of(ctx.op, own)
     known = [ctx.static_int(i) for i in given_sizes(ctx.node)] or [
         span(m, s) + span(k, d) - 1 - low - high
@@ -64,4 +64,4 @@ def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) ->
             places, layout.strides, own, layout.dilation, layout.padding, strict=True
         )
     ]
-    return convolution.image_gradient(ctx.builder, w, y, known, layout)
+    return convolution.image_gradient(w, y, known, layout)

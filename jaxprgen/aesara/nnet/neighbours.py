@@ -7,10 +7,9 @@ import math
 from aesara.tensor.nnet.neighbours import Images2Neibs
 
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose
-from jaxprgen.emit.values import Value, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.emit.windows import Windows, unfold
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -34,17 +33,17 @@ def _grid(mode: str, length: int, size: int, step: int) -> Windows:
     return Windows(size, step, -margin, max(0, 1 + room // step))
 
 
-def _wrapped(b: Builder, x: Value, axis: int, margin: int) -> Value:
+def _wrapped(x: Value, axis: int, margin: int) -> Value:
     """``x`` with what is at either end of an axis put at the other as well."""
-    length = shape_of(x)[axis]
-    last = slice_axis(b, x, axis, length - margin, length)
-    return concatenate(b, [last, x, slice_axis(b, x, axis, 0, margin)], axis)
+    length = x.shape[axis]
+    last = slice_axis(x, axis, length - margin, length)
+    return concatenate([last, x, slice_axis(x, axis, 0, margin)], axis)
 
 
 @lowers(Images2Neibs, static=(1, 2))
 def lower_images_to_neighbours(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Each neighbourhood of images of shape (list, list, row, column) as one row."""
-    b, shape = ctx.builder, shape_of(x)
+    shape = x.shape
     sizes, steps = (ctx.static(i).tolist() for i in (1, 2))
     if len(sizes) != 2 or len(steps) != 2 or min(*sizes, *steps) < 1:
         raise ShapeMismatchError(
@@ -54,6 +53,6 @@ def lower_images_to_neighbours(ctx: RuleContext, x: Value, *_: Value) -> Value:
     grid = [_grid(ctx.op.mode, *each) for each in zip(shape[2:], sizes, steps, strict=True)]
     if ctx.op.mode == "wrap_centered":
         for axis, size in enumerate(sizes, 2):
-            x = _wrapped(b, x, axis, size // 2)
-    apart = transpose(b, unfold(b, x, grid), (0, 1, 2, 4, 3, 5))
-    return reshape(b, apart, (math.prod(shape_of(apart)[:4]), math.prod(sizes)))
+            x = _wrapped(x, axis, size // 2)
+    apart = transpose(unfold(x, grid), (0, 1, 2, 4, 3, 5))
+    return reshape(apart, (math.prod(apart.shape[:4]), math.prod(sizes)))

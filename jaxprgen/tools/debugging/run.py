@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
-from jaxprgen.emit.values import known, shape_of
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import UnknownNameError
 from jaxprgen.ir.describe import equation_text, innermost_frame, iterations, variable_names
 from jaxprgen.ir.evaluate import Evaluated, Evaluator, Site, is_batched
@@ -148,7 +148,7 @@ class Run:
         debuggee, location = self._debuggee, Location("constant")
         closed = debuggee.closed
         made = {place for node in debuggee.nodes for place in node.outputs}
-        folded = {id(debuggee.values[place]) for place in made}
+        folded = {id(operand_of(debuggee.values[place])) for place in made}
         for v, x in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             value = self._values[v] = _on_device(x, v.aval.dtype)
             if id(x) not in folded:
@@ -157,7 +157,11 @@ class Run:
         seen = {*made, *debuggee.inputs}
         constants = {id(x) for x in closed.consts}
         for place, value in enumerate(debuggee.values):
-            if place in seen or (array := known(value)) is None or id(array) in constants:
+            if (
+                place in seen
+                or (array := _known(value)) is None
+                or id(operand_of(value)) in constants
+            ):
                 continue
             label, built = debuggee.labels[place], location._replace(frame=debuggee.frames[place])
             if label in self._wanted:
@@ -172,7 +176,7 @@ class Run:
                 continue
             location = Location(node.op, node.frame)
             for place in node.outputs:
-                value, label = known(debuggee.values[place]), debuggee.labels[place]
+                value, label = _known(debuggee.values[place]), debuggee.labels[place]
                 if value is None:  # Not an array.
                     continue
                 yield self._named_value(label, value, location)
@@ -282,12 +286,18 @@ class Run:
 
     def _value_at(self, place: int) -> Any:
         """The value of a variable of the graph; None if it has none yet."""
-        value = operand_of(self._debuggee.values[place])
-        return self._values.get(value) if type(value) is Var else known(value)
+        value = self._debuggee.values[place]
+        source = operand_of(value)
+        return self._values.get(source) if type(source) is Var else _known(value)
 
     def _numeric_faults(self, x: Any) -> list[str]:
         """The kinds of numbers in an array that are looked for."""
         return [kind for kind in NUMERIC if kind in self._find and contains(kind, x)]
+
+
+def _known(value: Any) -> Any:
+    """The array that a variable of the graph is known to be, or None."""
+    return value.static if isinstance(value, Value) else None
 
 
 def _on_device(x: Any, dtype: Any) -> Any:
@@ -307,7 +317,7 @@ def _other_names(
     """
     found: dict[Var, dict[str, tuple[int, ...]]] = {}
     every = {*names.values()}
-    pairs: list[tuple[str, Any]] = [(name, v) for v, name in debuggee.names.items()]
+    pairs: list[tuple[str, Any]] = [(name, Value(v)) for v, name in debuggee.names.items()]
     pairs += zip(debuggee.labels, debuggee.values, strict=True)
     for name, value in pairs:
         v = operand_of(value)
@@ -315,7 +325,7 @@ def _other_names(
             continue
         every.add(name)
         if type(v) is Var and (name in wanted or name == names[v]):
-            found.setdefault(v, {})[name] = tuple(shape_of(value))
+            found.setdefault(v, {})[name] = tuple(value.shape)
     for name in wanted:
         if name not in every:
             raise _unknown(name, sorted(every), debuggee.names.values() or names.values())

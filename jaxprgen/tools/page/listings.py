@@ -15,7 +15,7 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
-from jaxprgen.emit.values import splat_value
+from jaxprgen.emit.values import Value
 from jaxprgen.ir.describe import atom_text, line_text, parameters_text, shorten, type_text
 from jaxprgen.runtime.observe import Node, Observation, operand_of
 from jaxprgen.tools.page.cost import flops, result_bytes
@@ -249,7 +249,8 @@ class GraphListing:
             return label
         if v is not None:
             return self._names.get(v, label)
-        number = splat_value(self._observation.values[place])
+        value = self._observation.values[place]
+        number = value.fill_value if isinstance(value, Value) else None
         return label if number is None else str(number)
 
 

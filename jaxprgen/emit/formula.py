@@ -1,0 +1,138 @@
+"""Formulas: functions of real values, written as algebra, with the precision they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import reduce
+from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.derivatives import with_derivatives
+from jaxprgen.emit.values import Dtype, Emit, Operand, Value, broadcast_to, common_shape, lift
+from jaxprgen.errors import UnsupportedOpError
+
+Formula: TypeAlias = Callable[..., Value]
+Precision: TypeAlias = Callable[[Dtype], Dtype]
+
+
+def single(dtype: Dtype) -> Dtype:
+    """Single precision at least: half precision does not have the range of coefficients."""
+    return np.result_type(dtype, np.float32)
+
+
+def widest(dtype: Dtype) -> Dtype:
+    """The most precise dtype there is while x64 is as it is; SciPy always takes float64."""
+    return _jax.canonicalize_dtype(np.dtype(np.float64))
+
+
+def formula(function: Formula, *derivatives: Formula, precision: Precision = single) -> Emit:
+    """A function of real values that converts its operands to the dtype it needs.
+
+    Parameters
+    ----------
+    function
+        The formula: a function of values of one dtype, which broadcast.
+    derivatives
+        Its partial derivatives, one per operand, or none (see `with_derivatives`).
+    precision
+        Gives the dtype to compute in for that of the operands; the result is rounded to theirs.
+
+    Raises
+    ------
+    UnsupportedOpError
+        When the function is called: the operands are complex.
+    """
+    name = function.__name__.strip("_")
+    inner = with_derivatives(function, *derivatives) if derivatives else function
+
+    def emit(*operands: Operand) -> Value:
+        values = lift(*operands)
+        dtype = values[0].dtype
+        if dtype.kind == "c":
+            raise UnsupportedOpError(f"JAX has no {name} of complex numbers.")
+        wide = precision(dtype)
+        return inner(*[x.astype(wide) for x in values]).astype(dtype)
+
+    emit.__name__ = emit.__qualname__ = name
+    emit.__doc__ = function.__doc__
+    return emit
+
+
+def along(function: Emit, *choice: float) -> Formula:
+    """A derivative that a function gives, of the operands and of numbers that choose among some."""
+    return lambda *xs: function(*xs, *choice)
+
+
+def of_a_choice(*xs: Value) -> Value:
+    """The derivative with respect to an operand that chooses among functions: zero."""
+    return xs[0].like(0)
+
+
+def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+    """The sum of ``coefficients[n] * x**n`` by Horner's rule, of two coefficients or more."""
+    *others, leading = coefficients
+    value = x.like(leading)
+    for coefficient in reversed(others):
+        value = value * x + coefficient
+    return value
+
+
+# --- Loops --------------------------------------------------------------------------------
+
+
+def iterate(
+    limit: int,
+    step: Callable[..., Sequence[Value]],
+    changing: Sequence[Value],
+    fixed: Sequence[Value],
+    more: Callable[..., Value] | None = None,
+) -> list[Value]:
+    """``changing`` after ``step(k, *changing, *fixed)`` for ``k`` from 0 to ``limit - 1``.
+
+    With ``more``, an element changes only where ``more(*changing, *fixed)`` holds, and the loop
+    ends where it holds nowhere. What changes takes the common shape of all operands. A fixed number
+    that is known is no operand of the loop.
+    """
+    count = len(changing)
+    carried = [x for x in fixed if x.fill_value is None]
+    shape = common_shape(*changing, *fixed)
+    start = [changing[0].like(0), *(broadcast_to(x, shape) for x in changing)]
+
+    def operands(values: Sequence[Value]) -> list[Value]:
+        rest = iter(values[count:])
+        return [*values[:count], *(next(rest) if x.fill_value is None else x for x in fixed)]
+
+    def goes_on(k: Value, *values: Value) -> Value:
+        below = k < limit
+        if more is None:
+            return below
+        return reduce.sum(more(*operands(values)), range(len(shape))) & below
+
+    def body(k: Value, *values: Value) -> list[Value]:
+        xs = operands(values)
+        found = step(k, *xs)
+        if more is not None:
+            active = more(*xs)
+            found = [ew.where(active, y, x) for y, x in zip(found, xs, strict=False)]
+        return [k + 1, *(broadcast_to(x, shape) for x in found), *values[count:]]
+
+    return while_loop(goes_on, body, [*start, *carried])[1 : count + 1]
+
+
+def totals(
+    number: int, count: int, part: Callable[..., Sequence[Value]], *xs: Value
+) -> list[Value]:
+    """The sums over ``k`` from 0 to ``count - 1`` of the terms that ``part(k, *xs)`` returns.
+
+    By a loop, so that nothing is ``count`` times as large as the operands.
+    """
+
+    def step(k: Value, *rest: Value) -> list[Value]:
+        parts = part(k, *rest[number:])
+        return [s + p for s, p in zip(rest[:number], parts, strict=True)]
+
+    return iterate(count, step, [xs[0].like(0)] * number, xs)

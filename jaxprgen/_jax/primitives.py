@@ -163,7 +163,7 @@ def restricted_scan_params(
     """
     params = eqn.params
     if "ft_in" in params:
-        found = {
+        found: dict[str, Any] = {
             "ft_in": params["ft_in"].filter_with_mask(list(operands)),
             "ft_out": params["ft_out"].filter_with_mask(list(results)),
         }

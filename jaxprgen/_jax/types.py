@@ -120,7 +120,7 @@ def type_of(x: Any) -> ShapedArray:
         found = _key_types.get(made_of)
         if found is None:
             found = _key_types[made_of] = _core.shaped_abstractify(x)  # type: ignore[arg-type]
-        return found
+        return found  # type: ignore[return-value]
     return _core.shaped_abstractify(x)  # type: ignore[arg-type,return-value]
 
 

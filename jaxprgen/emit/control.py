@@ -17,6 +17,7 @@ from jaxprgen.emit.shape import expand_dims, squeeze, stack
 from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, Builder, current_builder
+from jaxprgen.ir.body import BodyBuilder
 
 
 def while_loop(
@@ -97,7 +98,7 @@ class _Inside(NamedTuple):
 
 
 def _settle(
-    outer: Builder,
+    inner: BodyBuilder,
     fixed: dict[Var, Atom],
     carried: dict[Var, Atom],
     arrays: dict[Var, Atom],
@@ -108,17 +109,16 @@ def _settle(
     That is ``fixed``, and carries that it passes on. It reads rows of ``arrays``; ``outs`` are
     the carries behind it, then its results.
     """
-    inner = current_builder()
     same = {**_repeated(fixed), **_repeated(arrays)}
     inner.merge(same)
     outs = [same.get(x, x) if type(x) is Var else x for x in outs]
     after, results = outs[: len(carried)], outs[len(carried) :]
     changed = {v: x for v, x in zip(carried, after, strict=True) if v is not x}
     fixed |= {v: x for v, x in carried.items() if v not in changed}
-    inner.hoist(outer, fixed)
+    inner.hoist(fixed)
     read = inner.reads([*changed.values(), *results])
     constants = [v for v in fixed if v in read]
-    outer.inlined += inner.inlined
+    inner.outer.inlined += inner.inlined
     return _Inside(
         constants,
         [fixed[v] for v in constants],
@@ -153,7 +153,8 @@ def scan(
     operands = b.vary_alike(atoms([*constants, *carries, *arrays]))
     count, first = len(constants), len(constants) + len(carries)
     types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
-    with b.nested(types) as inner:
+    inner = BodyBuilder(b, types)
+    with inner:
         given = inner.inputs
         after, results, _ = step(*_values(inner))
         outs = _varying([*after, *results], given)
@@ -163,8 +164,7 @@ def scan(
     carried.update((inner.add_input(x.aval), x) for x in blank)
     fixed = dict(zip(given[:count], operands, strict=False))
     rows = dict(zip(given[first:], operands[first:], strict=True))
-    with inner:
-        inside = _settle(b, fixed, carried, rows, [*outs, *results])
+    inside = _settle(inner, fixed, carried, rows, [*outs, *results])
     inputs = [*inside.constants, *inside.moving, *given[first:]]
     moving = set(inside.moving)
     entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
@@ -247,7 +247,8 @@ def until(
     start = [limit, full((), 0, counter), full((), True, BOOL)]
     operands = b.vary_alike(atoms([*constants, *arrays, *start, *carries]))
     first = len(constants) + len(arrays)
-    with b.nested([x.aval for x in operands]) as inner:
+    inner = BodyBuilder(b, [x.aval for x in operands])
+    with inner:
         given, values = inner.inputs, _values(inner)
         i = values[first + 1]
         slices = [_row(x, i) for x in values[len(constants) : first]]
@@ -265,7 +266,7 @@ def until(
     with inner:
         pairs = zip(more[len(results) :], results, strict=False)
         outs += _varying([_with_row(Value(v), value_of(r), i) for v, r in pairs], given)
-        inside = _settle(b, fixed, carried, {}, outs)
+    inside = _settle(inner, fixed, carried, {}, outs)
     body = inner.build(inside.after, name="body", inputs=[*inside.constants, *inside.moving])
     limits = [operands[first]] if limit.static is None else []
     with b.nested([x.aval for x in (*limits, *inside.moving)]) as test:
@@ -309,12 +310,12 @@ def cond(
     given = b.vary_alike(atoms([predicate, *operands]))
     types = [x.aval for x in given[1:]]
     programs: list[ClosedJaxpr] = []
-    inners = [b.nested(types), b.nested(types)]
+    inners = [BodyBuilder(b, types), BodyBuilder(b, types)]
     outs: list[list[Atom]] = []
     for inner, branch in zip(inners, (otherwise, then), strict=True):
         with inner:
             outs.append(_varying(branch(*_values(inner)), inner.inputs))
-    fixed = [inner.constants_outside(b) for inner in inners]
+    fixed = [inner.hoist_constants() for inner in inners]
     extra = [v for f in fixed for v in f]
     outside = [x for f in fixed for x in f.values()]
     for inner, found, own in zip(inners, outs, fixed, strict=True):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit.values import Value, atoms, value_of
 from jaxprgen.ir import current_builder
@@ -19,9 +20,9 @@ from jaxprgen.ir import current_builder
 
 def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
     """The outputs of a JAX routine. Equal routines on equal types are traced once."""
-    b = current_builder()
     arguments = atoms(operands)
-    outputs = b.inline(_trace(routine, tuple(x.aval for x in arguments), b.settings), arguments)
+    program = _trace(routine, tuple(x.aval for x in arguments), _jax.trace_context())
+    outputs = current_builder().inline(program, arguments)
     return [value_of(x) for x in outputs]
 
 

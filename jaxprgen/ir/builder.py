@@ -7,8 +7,8 @@ making a fresh variable and appending; `Builder.build` is the only exit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.programs import verify
-from jaxprgen.ir.redundancy import Identities, merged, split_invariant
 
 Atom: TypeAlias = Var | Literal
+T = TypeVar("T")
 
 
 class _AtHand(threading.local):
@@ -31,7 +31,7 @@ _at_hand = _AtHand()
 
 
 def current_builder() -> Builder:
-    """The builder of the innermost ``with builder:`` around the caller, in this thread.
+    """Return the builder of the innermost ``with builder:`` around the caller, in this thread.
 
     Raises
     ------
@@ -49,20 +49,23 @@ def current_builder() -> Builder:
 class Builder:
     """Collects the equations of one jaxpr.
 
-    In a *plain* builder every type is all said by shape and dtype, and the typing rules of
-    `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding) types say
-    more: JAX's own typing rules are asked then, and operands are cast to vary over the same
-    mesh axes, as `jax.lax` does.
+    In a *plain* builder a type is its shape and dtype, and the typing rules of
+    `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding) types say more:
+    JAX's own typing rules decide then, and operands are cast to vary over the same mesh axes, as
+    `jax.lax` does.
+
+    Parameters
+    ----------
+    input_types : iterable of ShapedArray
+        The types of the program's inputs.
 
     Attributes
     ----------
-    plain
+    plain : bool
         Whether the builder is plain.
-    settings
-        JAX's settings that decide which program is emitted, as one hashable value.
-    source_info
-        The name and the line of the user's that following equations get.
-    inlined
+    source_info : SourceInfo
+        The name and the user's line that the next equations get.
+    inlined : int
         How many programs were inlined.
     """
 
@@ -74,7 +77,6 @@ class Builder:
         "_memo",
         "inlined",
         "plain",
-        "settings",
         "source_info",
     )
 
@@ -84,7 +86,6 @@ class Builder:
         self._equations: list[JaxprEqn] = []
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
-        self.settings = _jax.trace_context()
         self.inlined = 0
         self.source_info = _jax.NO_SOURCE
         self.plain = _jax.ambient_mesh_is_empty() and all(
@@ -101,30 +102,38 @@ class Builder:
 
     @property
     def inputs(self) -> tuple[Var, ...]:
-        """The variables that stand for the program's arguments."""
+        """The program's inputs."""
         return tuple(self._inputs)
 
     def __len__(self) -> int:
-        """The number of equations so far."""
+        """Return the number of equations so far."""
         return len(self._equations)
 
     def equations_from(self, index: int) -> list[JaxprEqn]:
-        """The equations so far, without the first ``index``."""
+        """Return the equations so far, without the first ``index``."""
         return self._equations[index:]
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return ``make()``, called at most once in this program for each key."""
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = make()
+        return found
 
     # --- Atoms ---------------------------------------------------------------------------
 
     def literal(self, value: np.ndarray[Any, Any]) -> Literal:
-        """A scalar as part of the program's text, in the dtype JAX gives it."""
+        """Return a scalar as part of the program's text, in the dtype that JAX gives it."""
         dtype = _jax.canonicalize_dtype(value.dtype)
         if dtype != value.dtype:
             value = value.astype(dtype)
         return Literal(value[()], self.array_type((), dtype))
 
     def constant(self, value: np.ndarray[Any, Any], *, equal: bool = False) -> Var:
-        """An array that travels beside the program as a hidden argument, once per object.
+        """Return the variable of an array that travels beside the program.
 
-        If ``equal``, once for all arrays of the same bits that are said to be.
+        There is one variable for each array object; with ``equal``, one for all arrays of the
+        same type and bits that are asked for so.
         """
         key = (value.shape, value.dtype, value.tobytes()) if equal else identity(value)
         known = self._constants.get(key)
@@ -135,7 +144,7 @@ class Builder:
         return known[0]
 
     def array_type(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
-        """The type of an array that is the same on every device."""
+        """Return the type of an array that is the same on every device."""
         if self.plain:
             return _jax.array_type(shape, dtype)
         return ShapedArray(shape, dtype, sharding=_jax.replicated(len(shape)))
@@ -156,24 +165,21 @@ class Builder:
     ) -> Var:
         """Append one equation and return its only output.
 
-        ``aval`` is the output's type where the caller's typing rule knows it; without it, or
-        in a builder that is not plain, JAX's rule is asked.
+        Parameters
+        ----------
+        primitive, operands, params
+            The equation. The primitive has no effects.
+        aval
+            The output's type, if the caller knows it. Without it, or in a builder that is not
+            plain, JAX's typing rule gives the type.
+
+        Raises
+        ------
+        EquationError
+            JAX's typing rule refuses the equation.
         """
-        if aval is None or not self.plain:
-            operands, (aval,), _ = self._typed(primitive, operands, params)
-        out = Var(aval)
-        self._equations.append(
-            JaxprEqn(
-                list(operands),
-                [out],
-                primitive,
-                params,
-                _jax.no_effects,
-                self.source_info,
-                self._context,
-            )
-        )
-        return out
+        avals = None if aval is None else [aval]
+        return self.bind_multiple(primitive, operands, params, avals)[0]
 
     def bind_multiple(
         self,
@@ -182,33 +188,31 @@ class Builder:
         params: dict[str, Any],
         avals: Sequence[ShapedArray] | None = None,
     ) -> list[Var]:
-        """Append one equation with any number of outputs, and effects where it has them.
+        """Append one equation and return its outputs, of which there may be any number.
 
-        ``avals`` are the outputs' types of one without effects, as in `bind`.
+        Parameters and errors are as for `bind`, but a primitive without ``avals`` may have
+        effects.
         """
         effects = _jax.no_effects
         if avals is None or not self.plain:
-            operands, avals, effects = self._typed(primitive, operands, params)
-        outs = [Var(aval) for aval in avals]
-        self._equations.append(
-            JaxprEqn(
-                list(operands), outs, primitive, params, effects, self.source_info, self._context
-            )
-        )
-        return outs
+            operands = self.vary_alike(operands)
+            types = tuple(x.aval for x in operands)
+            try:
+                avals, effects = _jax.abstract_eval(primitive, types, params)
+            except (TypeError, ValueError) as error:
+                text = ", ".join(map(str, types))
+                raise EquationError(f"JAX refuses {primitive} on ({text}): {error}") from error
+        return self._append(primitive, operands, params, avals, effects)
 
     def call(
         self, primitive: Primitive, program: ClosedJaxpr, operands: Sequence[Atom], params: Any
     ) -> list[Var]:
-        """Append an equation that runs a program without constants, which ``params`` hold."""
-        outs = [Var(aval) for aval in program.out_avals]
+        """Append an equation that runs a program without constants, and return its outputs.
+
+        ``params`` hold the program as the primitive takes it.
+        """
         effects = program.effects or _jax.no_effects
-        self._equations.append(
-            JaxprEqn(
-                list(operands), outs, primitive, params, effects, self.source_info, self._context
-            )
-        )
-        return outs
+        return self._append(primitive, operands, params, program.out_avals, effects)
 
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
         """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
@@ -224,7 +228,7 @@ class Builder:
     def copy(self, eqn: JaxprEqn, atoms: Mapping[Any, Any]) -> dict[Any, Any]:
         """Append an equation of another program, with ``atoms`` for its variables.
 
-        What stands for its results.
+        Returns its own outputs with the variables that stand for them here.
         """
         fresh: list[Any] = [Var(v.aval) for v in eqn.outvars]
         invars = [atoms[x] if type(x) is Var else x for x in eqn.invars]
@@ -233,68 +237,16 @@ class Builder:
         return dict(zip(eqn.outvars, fresh, strict=True))
 
     def nested(self, input_types: Iterable[ShapedArray]) -> Builder:
-        """A builder for a program inside an equation of this one, on the same line.
+        """Return a builder for a program inside an equation of this one, on the same line.
 
-        It carries no name, because JAX puts that of the equation in front.
+        Its equations have no name, because JAX puts that of the equation in front.
         """
         inner = Builder(input_types)
         inner.source_info = _jax.unnamed(self.source_info)
         return inner
 
-    def add_input(self, input_type: ShapedArray) -> Var:
-        """One more variable that stands for an argument."""
-        self._inputs.append(Var(input_type))
-        return self._inputs[-1]
-
-    def merge(self, same: dict[Any, Any], inside: bool = True) -> None:
-        """Compute what is computed twice once; equations that hold equal programs if ``inside``.
-
-        ``same`` tells which variables are others; those that turn out to be are added to it.
-        """
-        self._equations = merged(self._equations, same, Identities(inside))
-
-    def hoist(self, outer: Builder, fixed: dict[Var, Atom]) -> None:
-        """Move to ``outer`` what follows from ``fixed`` variables, and the constants.
-
-        ``fixed`` tells what stands for these variables there; what is moved is added to it.
-        Repetition stays, where it costs no memory, and what has an effect.
-        """
-        fixed.update(self.constants_outside(outer))
-        moved, self._equations = split_invariant(self._equations, fixed)
-        for eqn in moved:
-            fixed.update(outer.copy(eqn, fixed))
-
-    def constants_outside(self, outer: Builder) -> dict[Var, Atom]:
-        """The constants, which are none any more, with what stands for them in ``outer``."""
-        found: dict[Var, Atom] = {v: outer.constant(x) for v, x in self._constants.values()}
-        self._constants.clear()
-        return found
-
-    def reads(self, outputs: Sequence[Atom]) -> set[Var]:
-        """The variables that these outputs need and that no equation gives."""
-        return live_equations(self._equations, outputs)[1]
-
-    def once(self, key: Any, make: Any) -> Any:
-        """The value of ``make()`` for this key, made at most once in this program."""
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = make()
-        return found
-
-    def _typed(
-        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
-    ) -> tuple[Sequence[Atom], list[ShapedArray], frozenset[Any]]:
-        operands = self.vary_alike(operands)
-        avals = tuple(x.aval for x in operands)
-        try:
-            out, effects = _jax.abstract_eval(primitive, avals, params)
-        except (TypeError, ValueError) as error:
-            types = ", ".join(str(aval) for aval in avals)
-            raise EquationError(f"JAX refuses {primitive} on ({types}): {error}") from error
-        return operands, out, effects
-
     def vary_alike(self, operands: Sequence[Atom]) -> Sequence[Atom]:
-        """The operands, cast to vary over the same axes of a mesh where one is about."""
+        """Return operands, cast to vary over the same axes of the mesh if there is one."""
         if self.plain or len(operands) < 2:
             return operands
         axes = [_jax.varying_axes(x.aval) for x in operands]
@@ -310,6 +262,22 @@ class Builder:
 
         return bind() if isinstance(x, Literal) else self.once(("pvary", identity(x), axes), bind)
 
+    def _append(
+        self,
+        primitive: Primitive,
+        operands: Sequence[Atom],
+        params: dict[str, Any],
+        avals: Sequence[Any],
+        effects: Any,
+    ) -> list[Var]:
+        outs = [Var(aval) for aval in avals]
+        self._equations.append(
+            JaxprEqn(
+                list(operands), outs, primitive, params, effects, self.source_info, self._context
+            )
+        )
+        return outs
+
     # --- The exit ------------------------------------------------------------------------
 
     def build(
@@ -321,11 +289,22 @@ class Builder:
         arg_names: Sequence[str] | None = None,
         result_names: Sequence[str] | None = None,
     ) -> ClosedJaxpr:
-        """The closed program that returns ``outputs``, of these ``inputs`` or all there are.
+        """Return the closed program of these equations, the only way out of a builder.
 
-        Equations that nobody reads and that have no effect are left out, and so are constants
-        used by none. That every variable is defined before it is read is always verified (once,
-        as each equation has fresh ones); with ``jax_enable_checks`` on, so is every type, by JAX.
+        Equations whose results nobody reads are left out unless they have effects, and so are
+        constants that nobody reads. Variables are verified to be defined before they are read;
+        with ``jax_enable_checks`` on, JAX checks every type as well.
+
+        Parameters
+        ----------
+        outputs : sequence of Atom
+            The program's outputs.
+        name : str
+            The name in JAX's messages and the StableHLO.
+        inputs : sequence of Var
+            The program's inputs; by default those of the builder.
+        arg_names, result_names : sequence of str
+            The names of inputs and outputs in JAX's messages.
         """
         equations, live = live_equations(self._equations, outputs)
         inputs = self._inputs if inputs is None else list(inputs)

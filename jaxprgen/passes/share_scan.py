@@ -94,16 +94,17 @@ class _Pair:
         self.own, self.others = b.inputs[: len(first.invars)], b.inputs[len(first.invars) :]
         self.same: dict[Any, Any] = {}
         outs = b.inline(bodies[0], self.own)
-        b.merge(self.same, inside=False)
+        equations = merged(b.equations_from(0), self.same, Identities(inside=False))
         self.outs = [self._known(x) for x in outs]
-        self.made = {v for e in b.equations_from(0) for v in e.outvars}
+        self.made = {v for e in equations for v in e.outvars}
+        count = len(b)
         results = b.inline(bodies[1], self.others)
         self.same.update(self._rows())
         known = len(self.same)
-        b.merge(self.same, inside=False)
+        equations += b.equations_from(count)
+        self.equations = merged(equations, self.same, Identities(inside=False))
         self.again = set(list(self.same.values())[known:])
         self.results = [self._known(x) for x in results]
-        self.equations = b.equations_from(0)
 
     def _known(self, x: Any) -> Any:
         return self.same.get(x, x) if type(x) is Var else x

@@ -86,7 +86,7 @@ class Specializer:
         self._plan = plan
         self._options = options
         self._observer = observer
-        self._programs: Cache[Hashable, Program] = Cache(MOST_PROGRAMS)
+        self._programs: Cache[Any, Program] = Cache(MOST_PROGRAMS)
         self._needs: Cache[Hashable, Needs] = Cache(MOST_PROGRAMS)
         self._store = Store()
         self._emitting = threading.RLock()

@@ -5,13 +5,14 @@ from jaxprgen.aesara import (
     basic,
     blas,
     builders,
-    deferred,
     diagonal,
     elemwise,
     extra_ops,
     fft,
     identity,
     ifelse,
+    loop_results,
+    masked,
     math,
     nlinalg,
     printing,
@@ -19,7 +20,6 @@ from jaxprgen.aesara import (
     random,
     reduction,
     scan,
-    selection,
     shape,
     slinalg,
     sort,
@@ -27,26 +27,27 @@ from jaxprgen.aesara import (
     subtensor,
 )
 from jaxprgen.aesara.plan import plan_of
-from jaxprgen.lowering.registry import defer
+from jaxprgen.lowering.registry import lowers_package
 
-defer("aemcmc", "jaxprgen.aesara.aemcmc")
-defer("aesara.sandbox.fourier", "jaxprgen.aesara.fourier")
-defer("aesara.tensor.nnet", "jaxprgen.aesara.nnet")
-defer("aesara.tensor.signal", "jaxprgen.aesara.pool")
-defer("aesara.typed_list", "jaxprgen.aesara.typed_list")
+lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")
+lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.fourier")
+lowers_package("aesara.tensor.nnet", "jaxprgen.aesara.nnet")
+lowers_package("aesara.tensor.signal", "jaxprgen.aesara.pool")
+lowers_package("aesara.typed_list", "jaxprgen.aesara.typed_list")
 
 __all__ = [
     "advanced_subtensor",
     "basic",
     "blas",
     "builders",
-    "deferred",
     "diagonal",
     "elemwise",
     "extra_ops",
     "fft",
     "identity",
     "ifelse",
+    "loop_results",
+    "masked",
     "math",
     "nlinalg",
     "plan_of",
@@ -55,7 +56,6 @@ __all__ = [
     "random",
     "reduction",
     "scan",
-    "selection",
     "shape",
     "slinalg",
     "sort",

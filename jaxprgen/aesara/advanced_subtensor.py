@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from jaxprgen.errors import (
     ShapeMismatchError,
 )
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, lowers_selected
+from jaxprgen.lowering.registry import lowers
 
 MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
 """What to do instead of taking the elements where a mask is true."""
@@ -90,35 +91,37 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
     return ga.take(x, _entries(ctx, x, index, first=1))
 
 
-@lowers_selected(AdvancedSubtensor, AdvancedSubtensor1)
+@lowers(AdvancedSubtensor, AdvancedSubtensor1, lazy=Selected)
 def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) -> Selected:
     """Rows by integers of which a mask selects some, such as those that `nonzero` gives."""
-    first = next(v for v in (x, *index) if type(v) is Selected)
-    if any(type(i) is not Selected or not sel.is_same(i.mask, first.mask) or i.axis for i in index):
+    first = next(v for v in (x, *index) if isinstance(v, Selected))
+    if any(
+        not isinstance(i, Selected) or not sel.is_same(i.mask, first.mask) or i.axis for i in index
+    ):
         raise first.refuse()
     if any(i.values.dtype == BOOL for i in index):
         raise first.refuse()
-    if type(x) is Selected:
+    if isinstance(x, Selected):
         raise x.refuse()
     rank = first.mask.ndim
     if indices_of_one(ctx.node, 1) and first.mask.shape == x.shape[:rank]:
         return ga.select(x, [first.mask], first.refuse)
     entries = _entries(ctx, x, [i.values for i in index], first=1)
-    return first._replace(values=ga.take(x, entries))
+    return replace(first, values=ga.take(x, entries))
 
 
-@lowers_selected(AdvancedIncSubtensor, AdvancedIncSubtensor1)
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, lazy=Selected)
 def lower_advanced_inc_subtensor_by_selected(
     ctx: RuleContext, x: Any, y: Any, *index: Any
 ) -> Value:
     """What one mask selects, written where the same selects, by itself or as `nonzero` tells."""
-    selected = next(v for v in (x, y, *index) if type(v) is Selected)
+    selected = next(v for v in (x, y, *index) if isinstance(v, Selected))
     if indices_of_one(ctx.node, 2) and _fits(x, y, index[0].mask):
         index = (index[0].mask,)
-    elif type(x) is Selected or type(y) is not Selected or lone_mask(ctx.node, 2) is None:
+    elif isinstance(x, Selected) or not isinstance(y, Selected) or lone_mask(ctx.node, 2) is None:
         raise selected.refuse()
-    if type(y) is Selected:
-        y = y._replace(values=y.values.astype(ctx.dtype))
+    if isinstance(y, Selected):
+        y = replace(y, values=y.values.astype(ctx.dtype))
     else:
         y = y.astype(ctx.dtype)
     return ga.put_where(x, y, index, add=not ctx.op.set_instead_of_inc)
@@ -126,10 +129,10 @@ def lower_advanced_inc_subtensor_by_selected(
 
 def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
     """Whether a mask is for the first axes of an array, and values for what it selects, or all."""
-    if type(x) is Selected:
+    if isinstance(x, Selected):
         return False
     rank, shape = mask.ndim, x.shape  # type: ignore[arg-type]
-    own = () if type(y) is Selected else y.shape  # type: ignore[arg-type]
+    own = () if isinstance(y, Selected) else y.shape  # type: ignore[arg-type]
     behind = len(shape) - rank
     return mask.shape == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
 

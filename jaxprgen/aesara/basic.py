@@ -19,7 +19,7 @@ from aesara.tensor.basic import (
 
 from jaxprgen.emit import create
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.deferred import Unfilled, progression
+from jaxprgen.emit.deferred import Uninitialized, progression
 from jaxprgen.emit.values import Array, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
@@ -54,12 +54,12 @@ def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
 
 
 @lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
-def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Unfilled:
+def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
     """Zeros, if it comes to that: JAX has no array without values."""
     found = [ctx.static_or_none(i) for i in range(len(sizes))]
     if all(n is not None for n in found):
         _sizes(ctx, 0, len(sizes))  # Which are not negative.
-    return Unfilled(
+    return Uninitialized(
         tuple(None if n is None else int(n) for n in found),
         ctx.dtype,
         lambda: full(_sizes(ctx, 0, len(sizes)), 0, ctx.dtype),

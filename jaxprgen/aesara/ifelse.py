@@ -9,10 +9,11 @@ from aesara.ifelse import IfElse
 
 from jaxprgen.aesara.branches import Branches
 from jaxprgen.aesara.builders import positions_inside
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.branching import lower_branches
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, lowers_deferred
+from jaxprgen.lowering.registry import lowers
 
 
 def _inside(how: str) -> Callable[[Any], Sequence[int]]:
@@ -26,7 +27,7 @@ def _inside(how: str) -> Callable[[Any], Sequence[int]]:
     return positions
 
 
-@lowers_deferred(Branches)
+@lowers(Branches, lazy=Deferred)
 @lowers(IfElse, Branches, folds=False, static=_inside("static"), decides=_inside("decides"))
 def lower_if_else(ctx: RuleContext, *xs: Value) -> list[Any]:
     """The branch that is taken, and what only that needs; the other is not computed."""

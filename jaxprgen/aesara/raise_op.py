@@ -8,12 +8,13 @@ from aesara.raise_op import CheckAndRaise
 
 from jaxprgen.aesara.library import error_of, failed_check
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers, lowers_selected
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers_selected(CheckAndRaise)
+@lowers(CheckAndRaise, lazy=Selected)
 @lowers(CheckAndRaise, folds=False, shape_only=lambda node: range(1, len(node.inputs)))
 def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     """The value; the conditions are checked now where known, else at run time or not at all."""

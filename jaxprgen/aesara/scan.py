@@ -11,9 +11,10 @@ from aesara.graph.basic import Apply
 from aesara.scan.op import Scan
 
 from jaxprgen.aesara.builders import positions_inside
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.loops import Layout, lower_loop
-from jaxprgen.lowering.registry import lowers, lowers_deferred
+from jaxprgen.lowering.registry import lowers
 
 
 def layout_of(node: Apply) -> Layout:
@@ -58,7 +59,7 @@ def _inside(layout: Layout, how: str) -> list[int]:
     return [i for i in found if i is not None]
 
 
-@lowers_deferred(Scan)
+@lowers(Scan, lazy=Deferred)
 @lowers(Scan, folds=False, static=_static, decides=lambda node: _inside(layout_of(node), "decides"))
 def lower_scan(ctx: RuleContext, *xs: Any) -> list[Any]:
     """A loop; what of its traces is used decides what it stacks."""

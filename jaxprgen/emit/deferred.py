@@ -16,41 +16,28 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.division import floor_divide
-from jaxprgen.emit.selection import Selected, select
+from jaxprgen.emit.lazy import Lazy
+from jaxprgen.emit.selection import select
 from jaxprgen.emit.shape import concatenate, slice_axis
 from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.ir import current_builder
 
 
-class Deferred:
-    """An array that is not made yet. Of its ``shape``, sizes that are not known are None."""
+class Deferred(Lazy):
+    """An array that can be made, and is not yet."""
 
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """The sizes."""
+    def make(self) -> Value | Lazy:
+        """Emit the array."""
         raise NotImplementedError
 
-    @property
-    def dtype(self) -> Dtype:
-        """The dtype."""
-        raise NotImplementedError
-
-    def make(self) -> Value | Selected:
-        """The array."""
-        raise NotImplementedError
-
-    def known_shape(self) -> Shape:
-        """The sizes, which are asked for if they are not known."""
-        raise NotImplementedError
-
-    def made(self) -> Value | Selected:
-        """The array, made once."""
+    def force(self) -> Value | Lazy:
+        """The array, emitted once."""
         return current_builder().once(("deferred", id(self)), lambda: (self.make(), self))[0]
 
 
 @dataclass(frozen=True, eq=False)
-class Unfilled(Deferred):
+class Uninitialized(Deferred):
     """Memory of which no value matters; ``fill`` gives something to stand there."""
 
     sizes: tuple[int | None, ...]
@@ -71,17 +58,17 @@ class Unfilled(Deferred):
         """The array."""
         return self.fill()
 
-    def known_shape(self) -> Shape:
+    def static_shape(self) -> Shape:
         """The sizes."""
         return self.fill().shape
 
 
 @dataclass(frozen=True, eq=False)
-class Begun(Deferred):
+class PartlyInitialized(Deferred):
     """Memory whose first rows are set, and of which the rest does not matter."""
 
     rows: Value
-    rest: Unfilled
+    rest: Uninitialized
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -98,13 +85,13 @@ class Begun(Deferred):
         first = slice(0, self.rows.shape[0])
         return ix.put(self.rest.fill(), self.rows, [first], add=False)
 
-    def known_shape(self) -> Shape:
+    def static_shape(self) -> Shape:
         """The sizes."""
-        return self.rest.known_shape()
+        return self.rest.static_shape()
 
 
 @dataclass(frozen=True, eq=False)
-class Progression(Deferred):
+class CountedRange(Deferred):
     """Integers at equal distances, as many as only the program knows: a loop can count them.
 
     Attributes
@@ -141,7 +128,7 @@ class Progression(Deferred):
         """How many there are."""
         return self.count
 
-    def between(self, start: int, stop: Value | None) -> Progression:
+    def between(self, start: int, stop: Value | None) -> CountedRange:
         """``self[start:stop]``, for a start that is not negative."""
         end = self.count
         if stop is not None:
@@ -153,11 +140,11 @@ class Progression(Deferred):
         moved = self.by * start
         return replace(self, first=self.first + moved, count=left)
 
-    def mapped(self, change: Callable[[Value], Value]) -> Progression:
+    def mapped(self, change: Callable[[Value], Value]) -> CountedRange:
         """One with other values in place of these."""
         return replace(self, first=change(self.first), count=change(self.count))
 
-    def known_shape(self) -> Shape:
+    def static_shape(self) -> Shape:
         """The size."""
         raise self.refuse()
 
@@ -168,7 +155,7 @@ class Progression(Deferred):
 
 def progression(
     start: Value, stop: Value, by: Array, dtype: Dtype, refuse: Callable[[], Exception]
-) -> Progression:
+) -> CountedRange:
     """``numpy.arange(start, stop, by)`` of integers, in a dtype; the last is known, not zero."""
     long = ew.canonical(INT64)
     length = stop.astype(long) - start.astype(long)
@@ -176,11 +163,11 @@ def progression(
         length = length + (by - np.sign(by))
     if by != 1:
         length = floor_divide(length, length.like(by))
-    return Progression(start.astype(dtype), full((), by, dtype), ew.maximum(length, 0), refuse)
+    return CountedRange(start.astype(dtype), full((), by, dtype), ew.maximum(length, 0), refuse)
 
 
 @dataclass(frozen=True, eq=False)
-class Trace(Deferred):
+class LoopRows(Deferred):
     """The rows that a loop leaves behind.
 
     Attributes
@@ -235,7 +222,7 @@ class Trace(Deferred):
         """The sizes."""
         return (self.length, *self.row)
 
-    def mapped(self, change: Callable[[Value], Value]) -> Trace:
+    def mapped(self, change: Callable[[Value], Value]) -> LoopRows:
         """One with other values in place of these."""
         return replace(
             self,
@@ -245,7 +232,7 @@ class Trace(Deferred):
             before={i: change(x) for i, x in self.before.items()},
         )
 
-    def known_shape(self) -> Shape:
+    def static_shape(self) -> Shape:
         """The sizes."""
         if self.length is None:
             raise self.refuse()
@@ -268,7 +255,7 @@ class Trace(Deferred):
         rows = self.rows()
         return rows >= wanted
 
-    def part(self, where: slice) -> Trace | None:
+    def part(self, where: slice) -> LoopRows | None:
         """``self[where]``, if it is known which rows these are, and none between them left out."""
         length = self.length
         if length is not None:
@@ -323,7 +310,7 @@ class Trace(Deferred):
         inside = (place >= 0) & (place < rows)
         return ix.take(whole, [place + self.start]), inside
 
-    def make(self) -> Value | Selected:
+    def make(self) -> Value | Lazy:
         """All rows; of a number that only the program knows, those that a mask selects."""
         if self.pieces is None:
             raise self.refuse()

@@ -320,7 +320,7 @@ def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, 
     """
     block, mask, axis, slices = block_of(x, index)
     rank, wide = mask.ndim, x.ndim
-    if type(y) is Selected:
+    if isinstance(y, Selected):
         if not sel.is_same(y.mask, mask) or y.axis != axis - (wide - y.values.ndim):
             raise y.refuse()
         y = y.values

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxprgen.emit import control
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.deferred import Progression, Trace
+from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.shape import expand_dims, slice_axis
 from jaxprgen.emit.values import Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpError
@@ -108,7 +108,7 @@ class Loop(NamedTuple):
     """
 
     steps: Value
-    sequences: Sequence[Value | Progression]
+    sequences: Sequence[Value | CountedRange]
     windows: Sequence[Window]
     states: Sequence[State]
     stacks: Sequence[Stack]
@@ -127,9 +127,9 @@ class Loop(NamedTuple):
 class Left(NamedTuple):
     """What a loop leaves behind."""
 
-    windows: Sequence[Value | Trace]
-    states: Sequence[Value | Trace]
-    stacks: Sequence[Value | Trace]
+    windows: Sequence[Value | LoopRows]
+    states: Sequence[Value | LoopRows]
+    stacks: Sequence[Value | LoopRows]
     carried: Sequence[Value]
 
 
@@ -178,12 +178,12 @@ class _Run:
             self.carries += [ix.take(window.rows, [j]) for j in rows]
         for state, depth in zip(loop.states, self.depths, strict=True):
             self.carries += [ix.take(state.rows, [j]) for j in range(depth)]
-        self.counted = [x for x in loop.sequences if isinstance(x, Progression)]
+        self.counted = [x for x in loop.sequences if isinstance(x, CountedRange)]
         self.carries += [*loop.carried, *(x.first for x in self.counted)]
 
-    def _sequence(self, position: int, x: Value | Progression) -> Value | Progression:
+    def _sequence(self, position: int, x: Value | CountedRange) -> Value | CountedRange:
         """One row for each step."""
-        if isinstance(x, Progression):
+        if isinstance(x, CountedRange):
             return x
         rows = x.shape[0]
         if self.number is None:
@@ -208,7 +208,7 @@ class _Run:
     def left(self) -> Left:
         """What the loop leaves behind."""
         loop = self.loop
-        given = [x for x in self.arrays if not isinstance(x, Progression)]
+        given = [x for x in self.arrays if not isinstance(x, CountedRange)]
         arrays = [x for x in given if _repeated_row(x) is None]
         if self.number is None or loop.ends:
             ended = control.until(
@@ -223,7 +223,7 @@ class _Run:
         ]
         _next(last, len(windows) + len(loop.states))
         place = sum(w.width - 1 for w in loop.windows)
-        states: list[Trace] = []
+        states: list[LoopRows] = []
         for s, d in zip(loop.states, self.depths, strict=True):
             head = slice_axis(s.rows, 0, 0, d)
             before = {j: ended.before[place + j] for j in range(d) if place + j in ended.before}
@@ -256,8 +256,8 @@ class _Run:
         number = iter(numbers)
         rows: list[Value] = []
         for x in self.arrays:
-            known = None if isinstance(x, Progression) else _repeated_row(x)
-            of = number if isinstance(x, Progression) else rest
+            known = None if isinstance(x, CountedRange) else _repeated_row(x)
+            of = number if isinstance(x, CountedRange) else rest
             rows.append(next(of) if known is None else known)
         for view, x in zip(views, rows[len(loop.sequences) :], strict=True):
             view.append(x)
@@ -281,7 +281,7 @@ class _Run:
 
     # --- What is left --------------------------------------------------------------------
 
-    def _window(self, window: Window, after: list[Value], leaving: Value | None) -> Trace:
+    def _window(self, window: Window, after: list[Value], leaving: Value | None) -> LoopRows:
         """An array behind the loop: rows that left the window are final."""
         rows = window.rows
         assert self.number is not None and leaving is not None
@@ -290,7 +290,7 @@ class _Run:
         pieces += [expand_dims(x, [0]) for x in after]
         pieces += [slice_axis(rows, 0, end, total)]
         ends = {end - len(after) + j - total: x for j, x in enumerate(after)}
-        return Trace(rows.shape[1:], rows.dtype, ends, pieces, None, self.loop.refuse)
+        return LoopRows(rows.shape[1:], rows.dtype, ends, pieces, None, self.loop.refuse)
 
     def _trace(
         self,
@@ -299,14 +299,14 @@ class _Run:
         last: list[Value],
         ended: control.Ended,
         stacked: Iterator[Value | None],
-    ) -> Trace:
+    ) -> LoopRows:
         """The rows that a state had, or that were stacked, as many of them as are kept."""
         depth = 0 if head is None else head.shape[0]
         row, dtype, body = last[0].shape, last[0].dtype, next(stacked)
         ends = {j - len(last): x for j, x in enumerate(last)}
         pieces = [x for x in (head, body) if x is not None]
         total = depth + (self.number or 0)
-        trace = Trace(row, dtype, ends, pieces, None, self.loop.refuse)
+        trace = LoopRows(row, dtype, ends, pieces, None, self.loop.refuse)
         if kept is not None and kept == len(last):
             return replace(trace, pieces=[expand_dims(x, [0]) for x in last])
         if self.number is None or self.loop.ends:

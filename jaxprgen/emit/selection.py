@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.cumulative import cumsum
+from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.shape import expand_dims, reshape, stack
-from jaxprgen.emit.values import INT64, Array, Value, broadcast_to, full
+from jaxprgen.emit.values import INT64, Array, Dtype, Value, broadcast_to, full
 from jaxprgen.ir import current_builder
 
 
@@ -29,12 +31,20 @@ def is_same(a: Value, b: Value) -> bool:
     return a.source is b.source and a.shape == b.shape
 
 
-@final
-class Selected(NamedTuple):
-    """What a mask selects, on one axis: ``values`` where ``mask`` is true.
+@dataclass(frozen=True, eq=False)
+class Selected(Lazy):
+    """What a mask selects along one axis, if only the running program knows how many elements.
 
-    The axes of the mask stand in ``values`` in place of ``axis``. ``refuse`` raises the error of
-    one who needs to know how many there are.
+    Attributes
+    ----------
+    values
+        All elements, with the axes of the mask in place of ``axis``.
+    mask
+        Where an element is selected.
+    axis
+        The axis along which the selected elements stand.
+    refuse
+        Gives the error for a graph that needs their number.
     """
 
     values: Value
@@ -43,9 +53,24 @@ class Selected(NamedTuple):
     refuse: Callable[[], Exception]
 
     @property
-    def rank(self) -> int:
+    def dtype(self) -> Dtype:
+        """The dtype."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes; None for the number of elements that are selected."""
+        first, end = self.values.shape[: self.axis], self.axis + self.mask.ndim
+        return (*first, None, *self.values.shape[end:])
+
+    @property
+    def ndim(self) -> int:
         """The number of axes."""
-        return self.values.ndim - self.mask.ndim + 1
+        return len(self.shape)
+
+    def force(self) -> Value:
+        """Raise the error of `refuse`: there is no such array in a program."""
+        raise self.refuse()
 
     def full_axes(self, axes: Sequence[int]) -> list[int]:
         """The axes of ``values`` that stand for these."""
@@ -142,7 +167,7 @@ def shape(x: Selected) -> Value:
         count(x.mask)
         if d == x.axis
         else full((), x.values.shape[x.full_axes([d])[0]], ew.canonical(INT64))
-        for d in range(x.rank)
+        for d in range(x.ndim)
     ]
     return stack(sizes)
 
@@ -161,11 +186,11 @@ def alike(xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:
     Exception
         Other masks select others, or another array has as many elements as are selected.
     """
-    first = next(x for x in xs if type(x) is Selected)
+    first = next(x for x in xs if isinstance(x, Selected))
     count = first.mask.ndim
     found: list[Value] = []
     for x in xs:
-        if type(x) is Selected:
+        if isinstance(x, Selected):
             if not is_same(x.mask, first.mask) or x.axis != first.axis:
                 raise x.refuse()
             found.append(x.values)

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprgen.emit import control, random
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.deferred import Progression, Trace
+from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import BOOL, Array, Value, full
 from jaxprgen.ir import current_builder
@@ -32,7 +32,7 @@ def lower_branches(
     choice = ctx.made(xs[0]).static
     which = ctx.decided([0], _which) if choice is None else _which([choice])
     # What a loop leaves is not made for a branch that may read its last row.
-    xs = [x if isinstance(x, (Progression, Trace)) else ctx.made(x) for x in xs]
+    xs = [x if isinstance(x, (CountedRange, LoopRows)) else ctx.made(x) for x in xs]
     if which is not None:
         taken = [xs[i] for i in positions[which]]
         return nested.lower(ctx, graphs[which], ctx.builder, taken, positions[which])[0]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxprgen.emit.check import check
-from jaxprgen.emit.deferred import Deferred
-from jaxprgen.emit.selection import Selected
+from jaxprgen.emit.lazy import forced
 from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Builder
@@ -112,10 +111,7 @@ class RuleContext(NamedTuple):
         StaticShapeError
             Only the program that runs knows how many elements there are.
         """
-        found = x.made() if isinstance(x, Deferred) else x
-        if type(found) is Selected:
-            raise found.refuse()
-        return found
+        return forced(x)
 
     def label(self, position: int) -> str:
         """What to call an input."""

@@ -18,6 +18,7 @@ from jaxprgen._jax import JaxprEqn
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
 from jaxprgen.emit.deferred import Deferred
+from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Value
@@ -25,7 +26,7 @@ from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import KEY, OutputType, Plan, Step
-from jaxprgen.lowering.registry import Rule, find_deferred_rule, find_selected_rule
+from jaxprgen.lowering.registry import Rule, find_rule
 from jaxprgen.lowering.static import (
     Ask,
     Decisions,
@@ -98,7 +99,7 @@ class Lowering:
         self.announce = announce
         self.programs: dict[Any, Any] = {}
         self._observer = observer
-        self._special = any(isinstance(x, (Selected, Deferred)) for x in values.values())
+        self._has_lazy = any(isinstance(x, Lazy) for x in values.values())
         self._wide = _jax.x64_enabled() if wide is None else wide
         self.steps = plan.steps if self._wide else plan.narrow_steps
         self.values: list[Any] = [as_value(x) for x in plan.values]
@@ -139,10 +140,7 @@ class Lowering:
 
     def output(self, place: int) -> Value:
         """The value of an output of the plan, which is made now if it was deferred."""
-        found = self._made(self.values[place])
-        if type(found) is Selected:
-            raise found.refuse()
-        return found
+        return forced(self.values[place])
 
     def lower_steps(self, steps: Iterable[Step]) -> None:
         """Lower these steps, which gives `values`."""
@@ -161,7 +159,7 @@ class Lowering:
         values = self.values
         xs = [values[place] for place in inputs]
         try:
-            if self._special:
+            if self._has_lazy:
                 rule, xs = self._rule_for(rule, node, xs)
             if folds and (arrays := small_static_values(xs)) is not None:
                 results: Any = self.plan.library.evaluate(node, arrays)
@@ -176,9 +174,7 @@ class Lowering:
             for place, value, declared in zip(outputs, results, types):  # noqa: B905
                 value = as_value(value)
                 values[place] = value if declared is None else _checked(value, declared)
-            first = results[0] if results else None
-            if isinstance(first, (Selected, Deferred)):
-                self._special = True
+                self._has_lazy |= isinstance(value, Lazy)
         except ValueNeededError:
             raise
         except Exception as error:
@@ -189,27 +185,15 @@ class Lowering:
                 error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
             raise error.at(self.plan.library.describe(node, xs)) from cause
 
-    def _made(self, x: Any) -> Any:
-        """A value, which is made now if it was deferred."""
-        return x.made() if isinstance(x, Deferred) else x
-
     def _rule_for(self, rule: Rule, node: Any, inputs: list[Any]) -> tuple[Rule, list[Any]]:
-        """The rule of a node and its inputs, where there is one for them as they are.
-
-        There may be one for what is deferred, and for what a mask selects.
-        """
-        if any(isinstance(x, Deferred) for x in inputs):
-            found = find_deferred_rule(type(node.op))
-            if found is not None:
-                return found, inputs
-            inputs = list(map(self._made, inputs))
-        selected = next((x for x in inputs if type(x) is Selected), None)
-        if selected is None:
-            return rule, inputs
-        found = find_selected_rule(type(node.op))
-        if found is None:
-            raise selected.refuse()
-        return found, inputs
+        """The rule for a node, and its inputs, of which those are lazy that the rule takes so."""
+        for kind in (Deferred, Selected):  # In this order: a deferred array may select.
+            if any(isinstance(x, kind) for x in inputs):
+                found = find_rule(type(node.op), kind)
+                if found is not None:
+                    return found, inputs
+                inputs = [x.force() if isinstance(x, kind) else x for x in inputs]
+        return rule, inputs
 
     def inside(
         self,
@@ -241,10 +225,8 @@ class Lowering:
 
 def _checked(value: Any, declared: OutputType) -> Any:
     """Return a rule's result if its dtype and rank are those that the node declares."""
-    if isinstance(value, (Value, Deferred)):
+    if isinstance(value, (Value, Lazy)):
         shape, dtype = value.shape, value.dtype
-    elif type(value) is Selected:
-        shape, dtype = (0,) * value.rank, value.values.dtype
     else:
         raise LoweringError(f"The rule returned {value!r}, which is not a value of a program.")
     if (dtype is not declared.dtype and dtype != declared.dtype) or len(shape) != declared.rank:

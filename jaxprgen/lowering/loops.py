@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen.emit import random, recurrence
-from jaxprgen.emit.deferred import Begun, Progression
+from jaxprgen.emit.deferred import CountedRange, PartlyInitialized
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
 from jaxprgen.emit.values import Dtype, Value
@@ -83,7 +83,7 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
     given = [xs[i] if type(xs[i]) is Stream else ctx.made(xs[i]) for i in layout.constants]
     loop = Loop(
         ctx.made(xs[0]) if number is None else Value(np.asarray(number)),
-        [x if type(x) is Progression else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
+        [x if type(x) is CountedRange else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
         [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
         [_state(ctx, xs[i], taps, is_known, taken) for i, taps in layout.states],
         [
@@ -144,7 +144,7 @@ def _state(
     ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool, taken: int | None
 ) -> State:
     """What a state starts with; memory that is merely allocated for it is none of it."""
-    if isinstance(x, Begun) and (x.shape[0] is not None or not is_known):
+    if isinstance(x, PartlyInitialized) and (x.shape[0] is not None or not is_known):
         rows, kept = x.rows, x.shape[0]
     else:
         rows = ctx.made(x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
-from jaxprgen.emit.deferred import Progression, Trace
+from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import JaxprGenError
@@ -110,7 +110,7 @@ def rebuilt(x: Any, leaf: Callable[[Value], Value]) -> Any:
     if type(x) is Stream:
         before = None if x.before is None else rebuilt(x.before, leaf)
         return Stream(rebuilt(x.key, leaf), x.taken, before)
-    if isinstance(x, (Progression, Trace)):
+    if isinstance(x, (CountedRange, LoopRows)):
         return x.mapped(lambda value: rebuilt(value, leaf))
     if isinstance(x, list):
         return [rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from jaxprgen.emit.lazy import Lazy
 from jaxprgen.errors import DuplicateRuleError
 
 Rule = Callable[..., Any]
@@ -24,13 +25,13 @@ class Registration(NamedTuple):
     needs: Callable[[Any, int], Sequence[int]] | None
 
 
-_rules: dict[type, Registration] = {}
-_selected: dict[type, Rule] = {}
-_deferring: dict[type, Rule] = {}
+_rules: dict[tuple[type, type[Lazy] | None], Registration] = {}
+"""Registrations by Op class, and by the kind of lazy values that the rule takes as they are."""
 _unfolded: set[Rule] = set()
-_deferred: dict[str, str] = {}
+_modules: dict[str, str] = {}
+"""The modules with rules that are not imported yet, by the package of their Ops."""
 _searched: set[type] = set()
-"""Op classes for which nothing is deferred any more."""
+"""The Op classes for which all such modules are imported."""
 
 
 def lowers(
@@ -41,6 +42,7 @@ def lowers(
     shape_only: Positions = (),
     decides: Positions = (),
     needs: Callable[[Any, int], Sequence[int]] | None = None,
+    lazy: type[Lazy] | None = None,
 ) -> Callable[[R], R]:
     """Register a rule for Op classes and for their subclasses without a rule of their own.
 
@@ -70,6 +72,9 @@ def lowers(
     needs : function of a node and an output's position
         Positions of the inputs whose values matter to that output. By default all inputs but those
         of ``shape_only`` matter to every output.
+    lazy : subclass of `jaxprgen.emit.lazy.Lazy`
+        Register the rule for nodes with such values among their inputs, which it takes as they
+        are, beside the rule for arrays.
 
     Returns
     -------
@@ -85,13 +90,13 @@ def lowers(
     def register(rule: R) -> R:
         for op_type in op_types:
             import_rules(op_type)
-            if op_type in _rules and not override:
+            before = _rules.get((op_type, lazy))
+            if before is not None and not override:
                 raise DuplicateRuleError(
-                    f"{op_type.__name__} is already lowered by "
-                    f"{_rules[op_type].rule.__qualname__}; "
+                    f"{op_type.__name__} is already lowered by {before.rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type] = Registration(rule, static, shape_only, decides, needs)
+            _rules[op_type, lazy] = Registration(rule, static, shape_only, decides, needs)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -99,66 +104,28 @@ def lowers(
     return register
 
 
-def lowers_selected(*op_types: type) -> Callable[[R], R]:
-    """Register a rule for nodes with `jaxprgen.emit.selection.Selected` among their inputs.
-
-    Other nodes refuse these. Such a rule is for the Op classes alone, or their subclasses, and
-    does not replace the one for arrays.
-    """
-
-    def register(rule: R) -> R:
-        _selected.update(dict.fromkeys(op_types, rule))
-        return rule
-
-    return register
-
-
-def lowers_deferred(*op_types: type) -> Callable[[R], R]:
-    """Register a rule for nodes with `jaxprgen.emit.deferred.Deferred` among their inputs.
-
-    For other nodes these are made before. Such a rule is for the Op classes alone, or their
-    subclasses, and does not replace the one for arrays.
-    """
-
-    def register(rule: R) -> R:
-        _deferring.update(dict.fromkeys(op_types, rule))
-        return rule
-
-    return register
-
-
-def find_deferred_rule(op_type: type) -> Rule | None:
-    """The rule for arrays that are not made yet, of the class or of its nearest base class."""
-    return next((_deferring[base] for base in op_type.__mro__ if base in _deferring), None)
-
-
-def find_selected_rule(op_type: type) -> Rule | None:
-    """The rule for what a mask selects, of the class or of its nearest base class."""
-    return next((_selected[base] for base in op_type.__mro__ if base in _selected), None)
-
-
-def defer(package: str, rules: str) -> None:
-    """Import the module ``rules`` not before an Op of a package is asked for.
-
-    So the package is imported by those alone who use it.
-    """
+def lowers_package(package: str, module: str) -> None:
+    """Import the rules of a module when an Op of the package is met, and not before."""
     _searched.clear()
-    _deferred[package] = rules
+    _modules[package] = module
 
 
 def import_rules(op_type: type) -> None:
-    """Import what is deferred until an Op class of a package is asked for, or a subclass of one."""
+    """Import the rules for the packages of an Op class and of its base classes."""
     if op_type in _searched:
         return
     _searched.add(op_type)
     modules = [base.__module__ for base in op_type.__mro__]
-    for package in [p for p in _deferred if any(m.startswith(p) for m in modules)]:
-        importlib.import_module(_deferred.pop(package))
+    for package in [p for p in _modules if any(m.startswith(p) for m in modules)]:
+        importlib.import_module(_modules.pop(package))
 
 
-def find_rule(op_type: type) -> Rule | None:
-    """The rule of the class, or of its nearest base class that has one."""
-    found = _find(op_type)
+def find_rule(op_type: type, lazy: type[Lazy] | None = None) -> Rule | None:
+    """Return the rule of the class, or of its nearest base class that has one.
+
+    With ``lazy``, it is the rule for nodes that have such values among their inputs.
+    """
+    found = _find(op_type, lazy)
     return found and found.rule
 
 
@@ -190,9 +157,10 @@ def deciding_inputs(op_type: type, node: Any) -> Sequence[int]:
     return _positions(found.decides, node) if found else ()
 
 
-def _find(op_type: type) -> Registration | None:
+def _find(op_type: type, lazy: type[Lazy] | None = None) -> Registration | None:
     import_rules(op_type)
-    return next((_rules[base] for base in op_type.__mro__ if base in _rules), None)
+    keys = ((base, lazy) for base in op_type.__mro__)
+    return next((_rules[key] for key in keys if key in _rules), None)
 
 
 def _positions(declared: Positions, node: Any) -> Sequence[int]:

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from jaxprgen._jax import Var
-from jaxprgen.emit.deferred import Deferred
+from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
@@ -41,7 +40,7 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 def static_value(x: Any) -> Any:
     """Return a static value as NumPy has it, or None; slices and the like are as they are."""
-    if isinstance(x, (Deferred, Selected, Stream)):
+    if isinstance(x, (Lazy, Stream)):
         return None
     if isinstance(x, list):
         items = [static_value(each) for each in x]  # pyright: ignore[reportUnknownVariableType]
@@ -73,10 +72,8 @@ def small_static_values(xs: Sequence[Any]) -> list[Any] | None:
 
 def static_or_ones(x: Any) -> Any:
     """Return a static value, or ones of its type if only its shape matters."""
-    if type(x) is Selected:
-        raise x.refuse()
-    if isinstance(x, Deferred):
-        return np.broadcast_to(np.ones((), x.dtype), x.known_shape())
+    if isinstance(x, Lazy):
+        return np.broadcast_to(np.ones((), x.dtype), x.static_shape())
     if isinstance(x, Value) and x.static is None:
         return np.broadcast_to(np.ones((), x.dtype), x.shape)
     return static_value(x)

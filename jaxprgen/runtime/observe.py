@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
-from jaxprgen.emit.deferred import Trace
+from jaxprgen.emit.deferred import LoopRows
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.runtime.program import Options, Program
@@ -170,7 +170,7 @@ class _Watch:
             how = "staged" if lowered.staged else "emitted"
         else:
             made = [operand_of(values[place]) for place in step.outputs]
-            computed = any(type(x) in (Var, Trace) for x in made)
+            computed = any(type(x) in (Var, LoopRows) for x in made)
             how = "free" if computed else "folded"
         return Node(
             str(step.node.op),

@@ -14,55 +14,61 @@ from jaxprgen.aesara.shape import lower_shape, lower_shape_i
 from jaxprgen.aesara.subtensor import index_of, lower_inc_subtensor, lower_subtensor
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.deferred import Begun, Deferred, Progression, Trace, Unfilled
+from jaxprgen.emit.deferred import (
+    CountedRange,
+    Deferred,
+    LoopRows,
+    PartlyInitialized,
+    Uninitialized,
+)
 from jaxprgen.emit.shape import stack
 from jaxprgen.emit.values import INT64, Array, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers_deferred
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers_deferred(ViewOp, DeepCopyOp, Unbroadcast)
+@lowers(ViewOp, DeepCopyOp, Unbroadcast, lazy=Deferred)
 def lower_identity(ctx: RuleContext, x: Deferred) -> Deferred:
     """The same array."""
     return x
 
 
-@lowers_deferred(Shape)
+@lowers(Shape, lazy=Deferred)
 def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
     """The sizes, of which the first may be counted."""
     if None not in x.shape:
         return lower_shape(ctx, x)  # type: ignore[arg-type]
-    if not isinstance(x, (Progression, Trace)):
+    if not isinstance(x, (CountedRange, LoopRows)):
         return lower_shape(ctx, ctx.made(x))
     long = ew.canonical(INT64)
     return stack([x.rows().astype(long), *(full((), n, long) for n in x.row)])
 
 
-@lowers_deferred(Shape_i)
+@lowers(Shape_i, lazy=Deferred)
 def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
     """One size, which may be counted."""
     if x.shape[ctx.op.i] is not None:
         return lower_shape_i(ctx, x)  # type: ignore[arg-type]
-    is_counted = isinstance(x, (Progression, Trace))
+    is_counted = isinstance(x, (CountedRange, LoopRows))
     return x.rows() if is_counted else lower_shape_i(ctx, ctx.made(x))
 
 
-@lowers_deferred(IncSubtensor)
+@lowers(IncSubtensor, lazy=Deferred)
 def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: Any) -> Any:
     """The first rows of what was allocated set: how Aesara allocates what a loop writes to."""
     y = ctx.made(y)
     first, *others = ctx.op.idx_list
     is_start = isinstance(first, slice) and first.start is None and first.step is None
-    if type(x) is Unfilled and ctx.op.set_instead_of_inc and is_start and not others:
+    if type(x) is Uninitialized and ctx.op.set_instead_of_inc and is_start and not others:
         size = index_of(ctx, scalars, first=2)[0]
         rest = (x.sizes[1:], y.shape[1:])
         if isinstance(size, slice) and size.stop == y.shape[0] and rest[0] == rest[1]:
-            return Begun(y, x)
+            return PartlyInitialized(y, x)
     return lower_inc_subtensor(ctx, ctx.made(x), y, *scalars)
 
 
-@lowers_deferred(Subtensor)
+@lowers(Subtensor, lazy=Deferred)
 def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     """Rows of a trace that are at hand, or a part of it.
 
@@ -70,7 +76,7 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
     that it starts with: as with Aesara's rewriting, which lets such a loop keep no more. Without,
     and with checks here, that is an IndexError.
     """
-    if type(x) is Trace and ctx.op.idx_list:
+    if type(x) is LoopRows and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
         row = _row(ctx, x, first) if isinstance(first, (int, Value)) else None
         if row is not None:
@@ -78,11 +84,11 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
         part = x.part(first) if isinstance(first, slice) and not others else None
         if part is not None:
             return part
-    part = _numbers_between(ctx, x, scalars) if type(x) is Progression else None
+    part = _numbers_between(ctx, x, scalars) if type(x) is CountedRange else None
     return lower_subtensor(ctx, ctx.made(x), *scalars) if part is None else part
 
 
-def _row(ctx: RuleContext, x: Trace, index: int | Value) -> Value | None:
+def _row(ctx: RuleContext, x: LoopRows, index: int | Value) -> Value | None:
     """A row of a trace that is at hand, or that the program finds among as many as there can be."""
     at_hand = (x.take(index), x.has(index)) if isinstance(index, int) else (None, None)
     found = x.take_counted(index) if at_hand[0] is None else at_hand
@@ -100,7 +106,7 @@ def _row(ctx: RuleContext, x: Trace, index: int | Value) -> Value | None:
     return row
 
 
-def _numbers_between(ctx: RuleContext, x: Progression, scalars: Sequence[Any]) -> Any:
+def _numbers_between(ctx: RuleContext, x: CountedRange, scalars: Sequence[Any]) -> Any:
     """The part of a progression that a slice says, which starts at a known place."""
     first, *others = ctx.op.idx_list
     if others or not isinstance(first, slice) or first.step is not None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,25 +26,25 @@ from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import BOOL, Dtype, Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import lowers_selected
+from jaxprgen.lowering.registry import lowers
 
 
-@lowers_selected(ViewOp, DeepCopyOp)
+@lowers(ViewOp, DeepCopyOp, lazy=Selected)
 def lower_identity(ctx: RuleContext, x: Selected) -> Selected:
     """The same elements."""
     return x
 
 
-@lowers_selected(Elemwise)
+@lowers(Elemwise, lazy=Selected)
 def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[Selected]:
     """A scalar Op on what is selected by one mask, and on what is one for all of it."""
     arrays, first = sel.alike(xs)
     results: Any = lower_elemwise(ctx, *arrays)
     results = list(results) if type(results) in (list, tuple) else [results]
-    return [first._replace(values=x) for x in results]
+    return [replace(first, values=x) for x in results]
 
 
-@lowers_selected(DimShuffle)
+@lowers(DimShuffle, lazy=Selected)
 def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
     """Other axes dropped, all permuted, new ones inserted."""
     order = list(ctx.op.new_order)
@@ -56,16 +57,16 @@ def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
     values = sh.transpose(sh.squeeze(x.values, dropped), [ranks[d] for d in full])
     axis, extra = order.index(x.axis), x.mask.ndim - 1
     new = [i if i < axis else i + extra for i, d in enumerate(order) if d == "x"]
-    return x._replace(values=sh.expand_dims(values, new), axis=axis)
+    return replace(x, values=sh.expand_dims(values, new), axis=axis)
 
 
-@lowers_selected(Shape)
+@lowers(Shape, lazy=Selected)
 def lower_shape_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """The sizes, of which one is counted."""
     return sel.shape(x)
 
 
-@lowers_selected(Shape_i)
+@lowers(Shape_i, lazy=Selected)
 def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """One size, which may be the one that is counted."""
     if ctx.op.i == x.axis:
@@ -101,15 +102,15 @@ _NEUTRAL: dict[type, Any] = {
 """What makes no difference to each reduction, by dtype."""
 
 
-@lowers_selected(CAReduce)
+@lowers(CAReduce, lazy=Selected)
 def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Selected:
     """A reduction that leaves out what is not selected."""
     kind = type(ctx.op.scalar_op)
-    axes = axes_of(ctx.op.axis, x.rank)
+    axes = axes_of(ctx.op.axis, x.ndim)
     full = tuple(x.full_axes(axes))
     if x.axis not in axes:
         axis = x.axis - sum(d < x.axis for d in axes)
-        return x._replace(values=reduce_by(ctx, x.values, full), axis=axis)
+        return replace(x, values=reduce_by(ctx, x.values, full), axis=axis)
     dtype = x.values.dtype
     if kind in (aes.ScalarMaximum, aes.ScalarMinimum):
         if dtype.kind == "c":
@@ -118,13 +119,13 @@ def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Select
     return reduce_by(ctx, sel.filled(x, _NEUTRAL[kind](dtype)), full)
 
 
-@lowers_selected(Mean)
+@lowers(Mean, lazy=Selected)
 def lower_mean_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """The mean in float64, as `Mean.perform` takes it."""
-    axes = axes_of(ctx.op.axis, x.rank)
+    axes = axes_of(ctx.op.axis, x.ndim)
     if x.axis not in axes:
         raise x.refuse()
-    wide = x._replace(values=x.values.astype(ew.canonical(np.float64)))
+    wide = replace(x, values=x.values.astype(ew.canonical(np.float64)))
     total = reduce.sum(sel.filled(wide, np.asarray(0)), x.full_axes(axes))
     others = math.prod([x.values.shape[d] for d in x.full_axes([d for d in axes if d != x.axis])])
     number = sel.count(x.mask).astype(total.dtype)
@@ -132,10 +133,10 @@ def lower_mean_of_selected(ctx: RuleContext, x: Selected) -> Value:
     return mean.astype(ctx.dtype)
 
 
-@lowers_selected(MaxAndArgmax)
+@lowers(MaxAndArgmax, lazy=Selected)
 def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> list[Value]:
     """The maximum and its position among what is selected."""
-    axes = axes_of(ctx.op.axis, x.rank)
+    axes = axes_of(ctx.op.axis, x.ndim)
     if x.axis not in axes or x.values.dtype.kind == "c":
         raise x.refuse()
     _require_some(ctx, x)
@@ -146,7 +147,7 @@ def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -
     return [reduce.max(values, full), where]
 
 
-@lowers_selected(Argmax)
+@lowers(Argmax, lazy=Selected)
 def lower_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> Value:
     """The position of the maximum among what is selected."""
     return lower_max_and_argmax_of_selected(ctx, x)[1]

@@ -263,8 +263,8 @@ def test_a_rule_declares_what_it_asks_for_of_shapes():
 def test_rules_are_imported_with_the_first_op_that_needs_them(monkeypatch, tmp_path):
     (tmp_path / "rules_of_repeated.py").write_text("raise LookupError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "_deferred", {})
-    registry.defer(Repeated.__module__, "rules_of_repeated")
+    monkeypatch.setattr(registry, "_modules", {})
+    registry.lowers_package(Repeated.__module__, "rules_of_repeated")
     registry.find_rule(Dot)
     with pytest.raises(LookupError, match="imported"):
         registry.find_rule(Repeated)

@@ -1,6 +1,6 @@
-"""Takes docs/page.png: the page of the example's log-posterior and gradient.
+"""Take docs/page.png, a picture of the page of the example's log-posterior and gradient.
 
-Run it from the repository's root, where Playwright and a Chromium are installed, as
+This needs Playwright and Chromium. Run it from the root of the repository:
 ``PYTHONPATH=examples python docs/screenshot.py``.
 """
 
@@ -18,7 +18,7 @@ from jaxprgen import inspect
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     data = model.load_data()
     graph = model.inputs, [model.log_posterior, model.gradient]
     f = jaxprgen.compile(*graph, name="log_posterior_and_gradient")
@@ -26,7 +26,7 @@ def page() -> str:
 
 
 def take(path: Path) -> None:
-    """A screenshot of it, where the pointer is on ``eta``."""
+    """Save a screenshot with the pointer on ``eta``."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder, "page.html")
         file.write_text(page())

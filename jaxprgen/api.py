@@ -33,54 +33,65 @@ def compile(
     passes: Sequence[Pass] = DEFAULT,
     compiler_options: Mapping[str, CompilerOption] | None = None,
 ) -> CompiledFunction:
-    """Make a JAX function of an Aesara graph, without tracing and without changing the graph.
+    """Compile an Aesara graph to a JAX function, without tracing and without changing the graph.
 
-    If the graph draws random numbers the function takes one PRNG key before all inputs, typed or
-    legacy. The generators that no node of the graph computes, shared variables or inputs, are
-    numbered in the order in which the outputs, from the first to the last, come upon them; the
-    ``n``-th draw in a row from the ``i``-th has the key
-    ``jax.random.fold_in(jax.random.fold_in(key, i), n)``, counted from zero.
+    A graph that draws random numbers gives a function that takes one PRNG key, typed or legacy,
+    before all inputs. The generators that no node computes (shared variables and inputs) are
+    numbered from zero, in the order in which the outputs reach them. The ``n``-th draw in a row
+    from the ``i``-th generator has the key
+    ``jax.random.fold_in(jax.random.fold_in(key, i), n)``.
 
     Parameters
     ----------
-    graph
-        A `aesara.graph.fg.FunctionGraph`, or the sequence of input variables.
-    outputs
-        With a sequence of inputs: the output variable, or a sequence of them.
-    name
-        The function's name, in JAX's messages, profiles and StableHLO.
-    checks
-        Make Aesara's run-time checks (``Assert``, indices within bounds) part of the program.
-        It must then be run through `jax.experimental.checkify.checkify`. Without, each such
-        check is announced by one `RuntimeCheckWarning`.
-    fallback
-        What becomes of Ops without a rule: an error, or a "callback": their Python
-        implementation runs on the host while the program runs on the device. That cannot be
-        differentiated, and is called once per element under ``vmap``.
-    sizes
-        Sizes for results whose first axis has a length that only values tell: by variable, any
-        result of ``nonzero``, the first one of ``unique``, or ``x[mask]``. Where these values are
-        not known while emitting, the result has that size, padded or cut as `jax.numpy` does with
-        ``size=``: ``nonzero`` and ``x[mask]`` (as ``extract``) are padded with 0, ``unique`` with
-        its smallest element, the counts with 0.
-    passes
-        What rewrites the program that was emitted, see `jaxprgen.passes`. Without any it is what
-        the graph says, equation by equation.
-    compiler_options
-        Options for XLA, by name, as `jax.jit` takes them. JAX takes them for what is compiled on
-        its own alone: a call, `vmap`, ``lower``. Where the function becomes part of another, as
-        under ``jit``, JAX raises a `ValueError`, and so it does for ``grad`` up to JAX 0.10; give
-        them to the outermost ``jit`` instead.
+    graph : FunctionGraph or sequence of Variable
+        The graph, or its inputs.
+    outputs : Variable or sequence of Variable
+        The outputs, if ``graph`` holds the inputs.
+    name : str
+        The function's name in JAX's messages, profiles and the StableHLO.
+    checks : bool
+        Make Aesara's run-time checks (``Assert``, indices within bounds) part of the program. Run
+        it through `jax.experimental.checkify.checkify` then. Without ``checks``, one
+        `RuntimeCheckWarning` announces each check that is left out.
+    fallback : {"error", "callback"}
+        What to do about Ops without a rule. With "callback", their Python implementation runs on
+        the host while the program runs on the device. It cannot be differentiated, and ``vmap``
+        calls it once per element.
+    sizes : mapping from Variable to int
+        Sizes of results whose first axis is as long as values say: any result of ``nonzero``, the
+        first result of ``unique``, or ``x[mask]``. Unless these values are known while emitting,
+        the result has this size, padded or cut as `jax.numpy` does with ``size=``: ``nonzero`` and
+        ``x[mask]`` are padded with 0, ``unique`` with its smallest element, counts with 0.
+    passes : sequence of Pass
+        The passes that rewrite the emitted program, in order; see `jaxprgen.passes`. Without
+        passes the program is what the graph says, equation by equation.
+    compiler_options : mapping from str to str, bool, int, float or bytes
+        XLA options, as `jax.jit` takes them. JAX uses them for what is compiled on its own: a call,
+        ``vmap``, ``lower``. If the function becomes part of another one, as under ``jit`` (and, up
+        to JAX 0.10, under ``grad``), JAX raises a `ValueError`; pass them to the outermost ``jit``
+        instead.
+
+    Returns
+    -------
+    CompiledFunction
+        A function of the inputs, in their order.
 
     Raises
     ------
     UnsupportedOpError
-        Ops without a rule; the message lists all of them, with the lines that made them.
+        Ops have no rule. The message lists all of them, with the lines that made them.
     CallbackError
-        An Op that is called back gives a result of another shape than was to be expected.
+        The result of an Op that is called back has an unexpected shape.
     InvalidGraphError
-        An input is missing, given twice, or of a type that is no array; or a size is given to
-        what takes none.
+        An input is missing, given twice, or not a tensor or scalar; or ``sizes`` names a variable
+        that takes no size.
+
+    Examples
+    --------
+    >>> x = at.dvector("x")
+    >>> f = jaxprgen.compile([x], at.exp(x).sum())
+    >>> jax.grad(f)(jnp.zeros(3))
+    Array([1., 1., 1.], dtype=float64)
     """
     callbacks = calls_back(fallback)
     options = options_of(name, checks, passes, compiler_options)
@@ -102,36 +113,41 @@ def function(
     passes: Sequence[Pass] = DEFAULT,
     compiler_options: Mapping[str, CompilerOption] | None = None,
 ) -> StatefulFunction:
-    """Make a function of an Aesara graph that keeps state, as `aesara.function` does.
+    """Compile an Aesara graph to a function that keeps state, as `aesara.function` does.
 
     Parameters
     ----------
-    inputs
-        The variables of the arguments, or `aesara.In` of them with names and defaults.
-    outputs
-        A variable, whose value is returned; or a sequence, a list of whose values is returned; or
-        a dictionary likewise; or None.
-    updates
-        Shared variables and their new values, as a mapping or pairs. Those that have a default
-        update, as the generators of a `RandomStream`, get it if nothing else is said.
-    givens
-        What to compute with in place of some variables, as a mapping or pairs.
-    name
-        The function's name, in JAX's messages, profiles and StableHLO.
-    no_default_updates
-        Whether default updates are left out, or for which variables.
-    checks
-        Make Aesara's run-time checks: what fails one raises, and updates nothing. For `pure`, as
-        for `jaxprgen.compile`.
+    inputs : sequence of Variable or aesara.In
+        The arguments; `aesara.In` gives them names and defaults.
+    outputs : Variable, sequence, mapping or None
+        The outputs. A call returns one value, a list, a dictionary or None accordingly.
+    updates : mapping or sequence of pairs
+        Shared variables and their new values. Variables with a default update, such as the
+        generators of a `RandomStream`, get that one unless another is given.
+    givens : mapping or sequence of pairs
+        Variables and what to compute with in their place.
+    name : str
+        The function's name in JAX's messages, profiles and the StableHLO.
+    no_default_updates : bool or sequence of shared variables
+        Leave out all default updates, or those of these variables.
+    checks : bool
+        Run Aesara's run-time checks. A call raises the error of a check that fails, and updates
+        nothing. For `StatefulFunction.pure`, checks work as in `jaxprgen.compile`.
     fallback, passes, compiler_options
         As for `jaxprgen.compile`.
+
+    Returns
+    -------
+    StatefulFunction
+        A function of the inputs, by position or by name.
 
     Raises
     ------
     InvalidGraphError
-        An update is not of a shared variable, or of another type; and as `jaxprgen.compile`.
+        An update is for something else than a shared variable, or has another type; and as for
+        `jaxprgen.compile`.
     UnsupportedOpError
-        Ops without a rule; the message lists all of them, with the lines that made them.
+        Ops have no rule. The message lists all of them, with the lines that made them.
     """
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
     flat, rebuild = _flattened(outputs)
@@ -141,7 +157,7 @@ def function(
 
 
 def _flattened(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The outputs in order, and what makes of their values what was asked for."""
+    """Return the outputs in order, and a function that arranges their values as they were given."""
     if outputs is None:
         return [], lambda values: None
     if isinstance(outputs, Mapping):
@@ -152,18 +168,22 @@ def _flattened(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
 
 
 def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:
-    """A function that computes what a JAX function does by a program that passes rewrote.
+    """Rewrite the program of a JAX function with passes.
 
-    Like `jax.grad` it takes any function that JAX can trace, of pytrees and keyword arguments,
-    and gives one; other transformations compose with it, in either order. As there, each call
-    traces anew: wrap the result in `jax.jit`.
+    Like `jax.grad`, this takes any function that JAX can trace, and composes with other
+    transformations in either order. Each call of the result traces anew, so wrap it in `jax.jit`.
 
     Parameters
     ----------
-    fun
-        The function. What its arguments hold are arrays, or scalars.
-    passes
-        What rewrites its program, the first one first.
+    fun : function
+        The function. Its arguments are pytrees of arrays and scalars, by position or by keyword.
+    *passes : Pass
+        The passes, in order; see `jaxprgen.passes`.
+
+    Returns
+    -------
+    function
+        A function that takes and returns what ``fun`` does.
     """
 
     @functools.wraps(fun)
@@ -183,10 +203,25 @@ def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
-    """A function that runs a program, bound as one ``jit`` equation whatever its size.
+    """Return a function that runs a program by binding one ``jit`` equation.
 
-    `jax.extend.core.jaxpr_as_fun` binds every equation instead. Takes the program's inputs
-    as positional arguments, returns the list of its outputs.
+    `jax.extend.core.jaxpr_as_fun` binds every equation instead, which takes longer the larger the
+    program is.
+
+    Parameters
+    ----------
+    closed_jaxpr : ClosedJaxpr
+        The program.
+
+    Returns
+    -------
+    function
+        A function of the program's inputs, by position, that returns the list of its outputs.
+
+    Raises
+    ------
+    ArgumentCountError
+        The function is called with too few or too many arguments.
     """
     hoisted, constants = _jax.hoist_constants(closed_jaxpr)
     params = _jax.jit_params(hoisted, "jaxpr_as_fun")

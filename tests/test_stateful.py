@@ -204,9 +204,9 @@ def test_the_stateful_form_under_a_transform():
         with pytest.raises(StateError) as error:
             run()
         assert str(error.value) == (
-            "step updates total, which it cannot do inside of a function that JAX transforms.\n"
-            "Call outputs, state = step.pure(state, ...) there; the state to begin with is "
-            "step.state()."
+            "step updates total, which is not possible inside a function that JAX transforms.\n"
+            "Call outputs, state = step.pure(state, ...) there, and start with the state that "
+            "step.state() returns."
         )
     assert_same(total.get_value(), np.zeros(3))
     read = jaxprgen.function([x], at.sum(total * x))
@@ -216,7 +216,7 @@ def test_the_stateful_form_under_a_transform():
 def test_a_state_of_something_else():
     total = counter()
     f = jaxprgen.function([], total, updates={total: total + 1})
-    with pytest.raises(StateError, match="The state of main is of total, not of sum"):
+    with pytest.raises(StateError, match="must have the entries total, but has sum"):
         f.pure({"sum": np.ones(3)})
 
 

@@ -1,4 +1,4 @@
-"""Arguments against the declared types of inputs."""
+"""Check arguments against the declared types of inputs."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from jaxprgen._jax import (
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.lowering.graph import KEY, Input
 
-# In this order: JAX's own class is asked in Python, whatever the array.
+# In this order, because an instance check of jax.Array runs Python code.
 _ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
 
 
 def accept(x: Any, declared: Input) -> Any:
-    """An argument as JAX takes it, if it fits its input's type.
+    """Return an argument as JAX takes it, if it fits its input's type.
 
-    A dtype fits if the input's holds all its values, as in Aesara; Python scalars fit if the
-    input's dtype holds the value (a ``float`` fits any float dtype, rounded).
+    A dtype fits if the input's dtype holds all its values, as in Aesara. A Python scalar fits if
+    the input's dtype holds it; a ``float`` fits any float dtype and is rounded.
 
     Raises
     ------
     ArgumentTypeError, ArgumentShapeError
-        It does not fit.
+        The argument does not fit.
     """
     if declared.dtype is KEY:
         return _accept_key(x)
@@ -56,7 +56,7 @@ def accept(x: Any, declared: Input) -> Any:
 
 
 def _as_array(x: Any, declared: Input) -> Any:
-    """An argument as an array whose values its input's dtype can hold."""
+    """Return an argument as an array whose values its input's dtype can hold."""
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         return _python_scalar(x, declared)
     if not isinstance(x, _ARRAYS):
@@ -92,7 +92,7 @@ def types_of_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> list[ShapedAr
 
 
 def _accept_key(x: Any) -> Any:
-    """A key, typed or of unsigned integers, as JAX takes it."""
+    """Return a key, typed or made of unsigned integers, as JAX takes it."""
     dtype = getattr(x, "dtype", None)
     shape = getattr(x, "shape", None)
     if isinstance(x, _ARRAYS):
@@ -108,7 +108,7 @@ def _accept_key(x: Any) -> Any:
 
 
 def _converted(x: Any, declared: Input) -> Any:
-    """An array of another dtype than its input's, which the program converts."""
+    """Return an array of another dtype than its input's, which the program converts."""
     dtype = declared.dtype
     if jax.numpy.issubdtype(x.dtype, jax.dtypes.extended):
         raise ArgumentTypeError(
@@ -126,7 +126,7 @@ def _converted(x: Any, declared: Input) -> Any:
 
 
 def _is_weak(x: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether an argument is a Python scalar in JAX's hands, of a kind that the dtype holds."""
+    """Return whether an argument is a weakly typed scalar of a kind that the dtype holds."""
     kinds = "biufc"
     weak = getattr(x, "weak_type", False)
     return weak and kinds.index(x.dtype.kind) <= kinds.index(dtype.kind)
@@ -147,7 +147,7 @@ def _python_scalar(x: Any, declared: Input) -> Any:
     try:
         if fits:
             return np.asarray(x, dtype)
-    except OverflowError:  # An integer beyond all floats.
+    except OverflowError:  # An integer larger than all floats.
         pass
     raise ArgumentTypeError(f"Input {declared.name!r} has dtype {dtype}, which cannot hold {x!r}.")
 

@@ -23,21 +23,29 @@ from jaxprgen.runtime.specialize import Specializer
 
 
 class CompiledFunction:
-    """A graph as a JAX function of its inputs, in their order.
+    """A graph as a JAX function of its inputs, in their order; `jaxprgen.compile` makes it.
 
-    Arguments are Python scalars, NumPy arrays, JAX arrays or tracers; all but the call itself
-    also take `jax.ShapeDtypeStruct`. The result is one array for one output, else a tuple.
-    Works under ``jit``, ``vmap``, ``grad`` and every other JAX transformation, and in several
+    It works under ``jit``, ``vmap``, ``grad`` and every other JAX transformation, and in several
     threads at once.
+
+    Parameters
+    ----------
+    *args : scalar, array or tracer
+        The arguments of a call. The methods also take `jax.ShapeDtypeStruct`.
+
+    Returns
+    -------
+    array or tuple of arrays
+        One array if the graph has one output, else a tuple.
 
     Raises
     ------
     ArgumentCountError, ArgumentTypeError, ArgumentShapeError
-        The arguments are not what the inputs' types ask for.
+        The arguments do not fit the inputs' types.
     StaticShapeError
         A shape depends on the value of an argument that is a tracer.
     ShapeMismatchError, IndexOutOfBoundsError
-        Shapes that meet in a node do not agree, or a known index lies outside its axis.
+        The shapes that a node combines do not agree, or a known index is out of bounds.
     """
 
     def __init__(self, plan: Plan, options: Options, seconds: float = 0.0) -> None:
@@ -57,7 +65,7 @@ class CompiledFunction:
         return f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>"
 
     def _repr_html_(self) -> str:
-        """The signature as a table, for notebooks."""
+        """Return the signature as a table, for notebooks."""
         inputs = [("input", i.name, _written(i)) for i in self._plan.inputs]
         shared = [("shared variable", s.name, str(s.dtype)) for s in self._plan.shared]
         outputs = [("output", label, kind) for label, kind in self._outputs()]
@@ -72,7 +80,7 @@ class CompiledFunction:
         )
 
     def _outputs(self) -> list[tuple[str, str]]:
-        """What each output is called, and its dtype and rank."""
+        """Return the label and the type of each output."""
         plan = self._plan
         return [
             (plan.library.label(plan.variables[place]), str(plan.variables[place].type))
@@ -129,15 +137,15 @@ class CompiledFunction:
         return observe(self._plan, self._options, self.accepted(args), self._read_shared())
 
     def report(self, *args: Any) -> Report:
-        """What became of every node, for arguments of these types, and what the program costs.
+        """Report what became of every node, and what the program for these arguments costs.
 
-        Emits the program anew, and compiles it to ask XLA, unless an argument is a tracer or
-        the program holds checks.
+        This emits the program anew. Unless an argument is a tracer or the program holds checks,
+        it also compiles the program, to ask XLA for its costs.
         """
         operands, shared = self.accepted(args), self._read_shared()
         observation = observe(self._plan, self._options, operands, shared)
         traced = any(isinstance(x, _jax.Tracer) for x in operands)
-        # What holds checks can be lowered by `jax.experimental.checkify` alone.
+        # Only `jax.experimental.checkify` can lower checks.
         bare = not any(e.primitive is _jax.check_p for e in observation.closed_jaxpr.jaxpr.eqns)
         lower = functools.partial(observation.program.lower, operands, shared)
         return report_of(observation, lower if bare and not traced else None, self._plan_seconds)
@@ -151,7 +159,7 @@ class CompiledFunction:
         self._specializer.cache_clear()
 
     def accepted(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments as programs take them, if they fit the inputs."""
+        """Return the arguments as programs take them, or raise how they do not fit the inputs."""
         inputs = self._plan.inputs
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)
@@ -159,7 +167,7 @@ class CompiledFunction:
         return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
 
     def _hint(self, args: Sequence[Any]) -> str:
-        """What may be wrong with the number of arguments, if that is the key."""
+        """Return what may be wrong with the number of arguments, if that is the key."""
         given = any(_jax.is_key(x) for x in args)
         if self._plan.generators and not given:
             return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."
@@ -169,10 +177,10 @@ class CompiledFunction:
         return [s.read() for s in self._plan.shared]
 
     def _shared_values(self) -> tuple[list[Any], list[Any]]:
-        """Shared variables' values, and these on the device: put there once until set anew.
+        """Return the shared variables' values, and their copies on the device.
 
-        Another array is what counts as another value. That an array was written into, as
-        ``get_value(borrow=True)`` allows and Aesara's own in-place updates do, is not seen.
+        A value is copied when it is another array than at the last call. Writing into an array, as
+        ``get_value(borrow=True)`` allows and Aesara's in-place updates do, goes unnoticed.
         """
         shared = self._read_shared()
         held = self._on_device
@@ -201,7 +209,7 @@ def wrong_count(function: str, wanted: int, given: int, hint: str = "") -> Argum
 
 
 def _written(declared: Input) -> str:
-    """A declared type as in ``float64[3, ?]``."""
+    """Write a declared type, as in ``float64[3, ?]``."""
     if declared.dtype is KEY:
         return "PRNG key"
     sizes = ", ".join("?" if n is None else str(n) for n in declared.shape)

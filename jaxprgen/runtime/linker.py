@@ -22,16 +22,23 @@ from jaxprgen.aesara.optional import is_no_array, may_be_no_array
 from jaxprgen.aesara.state import names_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime.arguments import types_of_arrays
+from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
-from jaxprgen.runtime.state import Cell, StatefulProgram, key_of, with_key
+from jaxprgen.runtime.state import SharedStorage, StatefulProgram, key_of, with_key
 
 
 class JaxprLinker(JAXLinker):
-    """Links a graph as one program, without tracing it.
+    """An Aesara linker that makes one JAX program of a graph, without tracing it.
 
-    For Aesara's rewrites the target is the language of the linker that this one takes the place
-    of: JAX. Options are as for `jaxprgen.function`.
+    It derives from Aesara's JAX linker, so that Aesara's rewrites take JAX for their target.
+
+    Parameters
+    ----------
+    allow_gc : bool, optional
+        As for Aesara's linkers; it has no effect.
+    checks, fallback, passes, compiler_options
+        As for `jaxprgen.function`.
     """
 
     def __init__(
@@ -54,15 +61,15 @@ class JaxprLinker(JAXLinker):
         storage_map: Any = None,
         **options: Any,
     ) -> Any:
-        """A `LinkedProgram`, the containers of its inputs, and those of its outputs."""
+        """Return a `LinkedProgram`, the containers of its inputs, and those of its outputs."""
         graph: Any = self.fgraph
         storages = dict(storage_map or {})
         given = [
             (graph.inputs, input_storage or [None] * len(graph.inputs)),
             (graph.outputs, output_storage or [None] * len(graph.outputs)),
         ]
-        for variables, cells in given:
-            for variable, storage in zip(variables, cells, strict=True):
+        for variables, found in given:
+            for variable, storage in zip(variables, found, strict=True):
                 storages.setdefault(variable, [None] if storage is None else storage)
         for variable in graph.variables:  # Aesara's linkers have storage for all of them.
             storages.setdefault(variable, [None])
@@ -75,20 +82,20 @@ class JaxprLinker(JAXLinker):
 
 
 class LinkedProgram:
-    """What Aesara's functions run: a program that reads and writes their storage.
+    """The program that an Aesara function runs, which reads and writes Aesara's storage.
 
     Attributes
     ----------
     program
-        What is run; without outputs and updates there is none.
+        The program; falsy without outputs and updates.
     by_objects
-        Other programs, by the arguments that are no arrays.
+        Other programs, by the arguments that are not arrays.
     storage_map
         The storage of all variables, where Aesara's functions look for it.
     """
 
     need_update_inputs = False
-    """For they are updated here."""
+    """The program itself updates them."""
 
     def __init__(
         self,
@@ -114,25 +121,27 @@ class LinkedProgram:
         self._written = [None] * len(new)
         names = names_of([v for _, v, _ in kept])
         arguments = [v for v, _ in others]
-        cells = {n: (v, Cell(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)}
+        shared = {
+            n: (v, SharedStorage(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)
+        }
         updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
 
         def program(held: dict[Variable, Any]) -> StatefulProgram:
             inputs = [v for v in arguments if v not in held]
-            return StatefulProgram(inputs, outputs, cells, updates, options, callbacks, held)
+            return StatefulProgram(inputs, outputs, shared, updates, options, callbacks, held)
 
         self._program = program
-        self.by_objects: dict[Any, StatefulProgram] = {}
+        self.by_objects: Cache[Any, StatefulProgram] = Cache(MOST_PROGRAMS)
         self._optional = [(v, c) for _, (v, c) in pairs if may_be_no_array(graph, v)]
         strange = any(not is_array(v) for v, _ in self._optional)
         self.program: Any = graph.outputs and not strange and program({})
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
-        """Run on what is in storage; the outputs, and nothing for each update."""
+        """Run on the values in storage; return the outputs, and None for each update."""
         return [*self.run([c.storage[0] for c in self._arguments]), *self._written]
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
-        """The outputs for these arguments; what is updated is written."""
+        """Return the outputs for these arguments, and write the updates."""
         held = {v: c.storage[0] for v, c in self._optional if is_no_array(c.storage[0])}
         program = self._holding(held) if held else self.program
         if not program:
@@ -146,23 +155,25 @@ class LinkedProgram:
         return outputs
 
     def _holding(self, held: dict[Variable, Any]) -> StatefulProgram:
-        """The program for arguments that are no arrays: of their values, as of static ones."""
+        """Return the program for these values of arguments that are not arrays."""
         key = tuple((v, repr(x)) for v, x in held.items())
-        if key not in self.by_objects:
-            self.by_objects[key] = self._program(held)
-        return self.by_objects[key]
+        found = self.by_objects.get(key)
+        if found is None:
+            found = self._program(held)
+            self.by_objects.put(key, found)
+        return found
 
 
 def _known(variable: Variable, container: Container) -> Container:
-    """The container by which other functions know a shared variable, if its storage is used."""
+    """Return the container that other functions share, if its storage is the one used here."""
     own = variable.container if isinstance(variable, SharedVariable) else container
     return own if own.storage is container.storage else container
 
 
 class JaxprFunction(Function):
-    """A function of Aesara's that is one JAX program.
+    """An Aesara function that runs as one JAX program and returns JAX arrays.
 
-    Results are JAX's arrays. `pure`, `state` and `compiled` are those of `jaxprgen.function`.
+    `pure`, `state` and `compiled` are those of `jaxprgen.function`.
     """
 
     vm: Any  # A LinkedProgram.
@@ -170,8 +181,8 @@ class JaxprFunction(Function):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         given = [c for c in self.input_storage if c.required]
-        # Arguments come before all that has a value; otherwise Aesara tells what is which, and
-        # what is to be converted.
+        # The fast way: arguments come first and need no conversion. Otherwise Aesara finds out
+        # which argument is which and converts them.
         simple = (
             given == self.input_storage[: len(given)]
             and all(c.implicit for c in self.input_storage[len(given) :])
@@ -182,8 +193,8 @@ class JaxprFunction(Function):
         self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run on arguments, and update what is updated."""
-        # Aesara's own way takes arrays to the host, to check them, and tracers not at all.
+        """Run on arguments, and write the updates."""
+        # Aesara's own way copies arrays to the host to check them, and refuses tracers.
         dtypes = self._dtypes
         if named or self.profile or dtypes is None:
             return super().__call__(*args, **named)
@@ -193,7 +204,7 @@ class JaxprFunction(Function):
         return super().__call__(*args)
 
     def _rebuilt(self, outputs: list[Any]) -> Any:
-        """What is returned for outputs, in the form that was asked for."""
+        """Arrange the outputs as they were given."""
         if self.return_none:
             return None
         if self.unpack_single:
@@ -201,22 +212,22 @@ class JaxprFunction(Function):
         return dict(zip(self.output_keys, outputs, strict=True)) if self.output_keys else outputs
 
     def pure(self, state: Mapping[str, Any], *args: Any) -> tuple[Any, dict[str, Any]]:
-        """The outputs, and the state after a call that begins with this one."""
+        """Return the outputs, and the state after a call that begins with ``state``."""
         outputs, new = self.vm.program.pure(state, args)
         return self._rebuilt(outputs), new
 
     def state(self) -> dict[str, Any]:
-        """The values of the shared variables now, by name; of a generator, its key."""
+        """Return the current values of the shared variables by name; keys for generators."""
         return self.vm.program.state()
 
     @property
     def compiled(self) -> CompiledFunction:
-        """The JAX function of the state, in order, then of the arguments."""
+        """The JAX function of the state in order and then of the arguments."""
         return self.vm.program.compiled
 
 
 class JaxprFunctionMaker(FunctionMaker):
-    """Makes functions of the kind above."""
+    """Makes `JaxprFunction` objects."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("function_builder", JaxprFunction)
@@ -224,7 +235,7 @@ class JaxprFunctionMaker(FunctionMaker):
 
 
 class JaxprMode(Mode):
-    """A mode that links by `JaxprLinker`, after Aesara's rewrites that are asked for."""
+    """An Aesara mode that links by `JaxprLinker`, after the rewrites that are asked for."""
 
     function_maker = JaxprFunctionMaker
 

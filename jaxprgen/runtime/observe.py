@@ -1,4 +1,4 @@
-"""A program beside the graph it was emitted from: what reports and views are made of."""
+"""A program beside the graph it was emitted from, for reports and views."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Node(NamedTuple):
     frame
         The user's line that made it, or the nearest ancestor that has one.
     how
-        "folded": evaluated while emitting. "free": its results cost no equation, as a view, a
-        broadcast that no operation needed spelled out, or what nobody reads. "emitted":
-        equations. "staged": equations of a routine that JAX traced, see
-        `jaxprgen.emit.staged`. "called back": Python runs while the program does.
+        One of "folded" (evaluated while emitting), "free" (no equation: a view, a broadcast that no
+        operation needs in full, or a result that nobody reads), "emitted" (equations), "staged"
+        (equations of a routine that JAX traced, see `jaxprgen.emit.staged`) and "called back"
+        (Python runs while the program does).
     equations
         Its equations in the program.
     inputs, outputs
-        Places of variables, as in `Observation.labels`.
+        The places of its variables, as in `Observation.labels`.
     nbytes
-        The size of what its equations compute, in bytes.
+        The size of its equations' results, in bytes.
     seconds
         The time that lowering it took.
     """
@@ -66,13 +66,13 @@ class Observation(NamedTuple):
     nodes
         The nodes of the graph in the order of computing.
     labels, types, frames
-        What each variable of the graph is called, by place, its dtype and shape, and its line.
+        The label of each variable of the graph, its dtype and shape, and its line, by place.
     values
-        What stands for each variable in the program, by place.
+        The value of each variable in the program, by place.
     inputs, outputs
         The places of the graph's inputs and outputs.
     names
-        The user's names of the program's variables, where they have one of their own.
+        The user's names of the program's variables.
     program
         The program, and how it runs.
     """
@@ -93,7 +93,7 @@ class Observation(NamedTuple):
 def observe(
     plan: Plan, options: Options, operands: Sequence[Any], shared: Sequence[Any]
 ) -> Observation:
-    """Emit a plan anew for these arguments, and watch."""
+    """Emit a plan anew for these arguments, and note what becomes of each node."""
     watch = _Watch()
     program = Specializer(plan, options, observer=watch)(operands, shared)
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
@@ -115,7 +115,7 @@ def observe(
 
 
 class _Lowered(NamedTuple):
-    """What one step did."""
+    """The equations that one step appended, and how."""
 
     equations: Sequence[JaxprEqn]
     staged: bool
@@ -123,7 +123,7 @@ class _Lowered(NamedTuple):
 
 
 class _Watch:
-    """Notes what the steps of a plan do. Where lowering starts anew, the last time counts."""
+    """Notes what the steps of a plan do. If lowering starts anew, the last time counts."""
 
     def __init__(self) -> None:
         self._lowered: dict[int, _Lowered] = {}
@@ -136,12 +136,14 @@ class _Watch:
         self._lowered[id(step.node)] = _Lowered(equations, staged, seconds)
 
     def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
-        """Find the node of each equation that is kept. One that spells out an output that is a
-        broadcast is of the output's node, and one that a pass made of the node that reads it; one
-        that converts an argument is of none.
+        """Find the node of each equation that is left in the program.
+
+        An equation that spells out an output, which was a broadcast, belongs to the output's node;
+        one that a pass made belongs to the node that reads it; one that converts an argument
+        belongs to no node.
         """
         makers = {
-            id(x): key  # Of a loop, no more than its results may be left as they were.
+            id(x): key  # A pass may replace a loop and keep its results.
             for key, lowered in self._lowered.items()
             for e in lowered.equations
             for x in (e, *e.outvars)
@@ -161,7 +163,7 @@ class _Watch:
                 ends.setdefault(id(x), maker)
 
     def node(self, step: Step, values: Sequence[Any]) -> Node:
-        """What became of a step."""
+        """Return what became of a step."""
         lowered = self._lowered.get(id(step.node), _Lowered((), False, 0.0))
         equations = tuple(self._equations.get(id(step.node), ()))
         if any(map(_calls_back, equations)):
@@ -191,7 +193,7 @@ def _calls_back(eqn: JaxprEqn) -> bool:
 
 
 def constant_bytes(closed: ClosedJaxpr) -> int:
-    """The size of the data beside a program, in bytes."""
+    """Return the size of the data beside a program, in bytes."""
     return sum(_jax.nbytes(v.aval) for v in closed.jaxpr.constvars)
 
 
@@ -201,16 +203,16 @@ def operand_of(value: Any) -> Any:
 
 
 def _type(value: Any) -> str:
-    """A value's type as JAX writes it; nothing for what is no array."""
+    """Write a value's type as JAX does; nothing for values that are not arrays."""
     if not isinstance(value, Value):
         return ""
     return f"{value.dtype}{list(value.shape)}".replace(" ", "")
 
 
 def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, str]:
-    """The user's names of variables of the program; a variable of several has the first.
+    """Return the user's names of variables of the program; the first of several.
 
-    What a broadcast repeats has its name only if nothing else could.
+    The operand of a broadcast has the name of the broadcast, unless another variable has it.
     """
     names: dict[Var, str] = {}
     constants = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}

@@ -1,4 +1,4 @@
-"""What became of every node of a graph, and what the program costs."""
+"""Reports of what became of every node of a graph, and what the program costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxprgen.runtime.observe import Node, Observation, constant_bytes
 
 
 class NodeReport(NamedTuple):
-    """One node: see `jaxprgen.runtime.observe.Node`; ``equations`` is how many there are."""
+    """One node: see `jaxprgen.runtime.observe.Node`; ``equations`` is their number."""
 
     op: str
     name: str
@@ -33,12 +33,12 @@ class Report(NamedTuple):
     nodes
         The graph's nodes, in the order of computing.
     equations
-        The number of equations of the program.
+        The number of equations in the program.
     constant_bytes
         The size of the data that travels beside the program, in bytes.
     flops, bytes_accessed, temporary_bytes
-        What XLA says that one call of the compiled program costs: operations, memory read and
-        written, memory for intermediate results. None where it does not say.
+        The costs of one call by XLA's estimate: floating-point operations, bytes read and written,
+        bytes for intermediate results. None if XLA gives no estimate.
     stages
         Seconds that each stage took: "plan" (once for a function), "emit", "passes", "lower"
         (to StableHLO), "compile" (by XLA).
@@ -54,7 +54,7 @@ class Report(NamedTuple):
     stages: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain dictionaries and lists."""
+        """Return the report as dictionaries and lists."""
         return {**self._asdict(), "nodes": [node._asdict() for node in self.nodes]}
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Report(NamedTuple):
 
 
 def _known(cost: float | None) -> float | None:
-    """What XLA says; a negative number says that it does not know."""
+    """Return XLA's estimate; a negative number says that there is none."""
     return None if cost is None or cost < 0 else cost
 
 
@@ -91,7 +91,7 @@ def report_of(
     lower: Callable[[], jax.stages.Lowered] | None,
     plan_seconds: float,
 ) -> Report:
-    """The report on a program; without ``lower``, which gives its lowered form, not by XLA."""
+    """Return the report on a program; without ``lower``, which lowers it, XLA is not asked."""
     stages = {"plan": plan_seconds, **observation.program.seconds}
     analysis: dict[str, Any] = {}
     temporary = None
@@ -128,7 +128,7 @@ def _node(node: Node) -> NodeReport:
 
 
 def _align(rows: list[tuple[str, ...]], right: set[int]) -> str:
-    """Rows as columns; those numbered in ``right`` end alike."""
+    """Align rows in columns; those numbered in ``right`` to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

@@ -26,17 +26,27 @@ from jaxprgen.runtime.program import Options, as_listed, signature, to_device
 
 
 class StatefulFunction:
-    """A graph as a function of its inputs that reads and updates shared variables.
+    """A graph as a function that reads and updates shared variables; `jaxprgen.function` makes it.
 
-    Arguments are given by position or by name. Values that are updated stay on the device: what
-    ``shared.get_value()`` returns after a call is a JAX array. ``set_value`` is seen by the next
-    call. A generator that the graph draws from stands for a key, which is made of its state and
-    advances from call to call; ``get_value()`` has it, so that ``set_value`` can go back to it.
+    Updated values stay on the device: ``shared.get_value()`` then returns a JAX array. A call sees
+    what ``set_value`` has set. A generator that the graph draws from stands for a PRNG key, made of
+    its state, that advances from call to call; ``get_value`` and ``set_value`` carry that key, so
+    that draws can be repeated.
+
+    Parameters
+    ----------
+    *args, **named : scalar, array or tracer
+        The arguments of a call, by position or by name.
+
+    Returns
+    -------
+    array, list, dict or None
+        The values of the outputs, arranged as the outputs were given.
 
     Raises
     ------
     StateError
-        It is called inside of a function that JAX transforms, which cannot update anything.
+        The function updates something and is called inside a function that JAX transforms.
     """
 
     def __init__(
@@ -49,7 +59,7 @@ class StatefulFunction:
         self.__name__ = self.__qualname__ = options.name
         self._names, self._defaults = graph.names, graph.defaults
         self._rebuild = rebuild
-        kept = {n: (v, Cell(v.container)) for n, v in graph.shared.items()}
+        kept = {n: (v, SharedStorage(v.container)) for n, v in graph.shared.items()}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
             graph.inputs, graph.outputs, kept, updates, options, callbacks
@@ -67,21 +77,37 @@ class StatefulFunction:
     def pure(
         self, state: Mapping[str, Any], *args: Any, **named: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The outputs, and the state after a call that begins with this one.
+        """Return the outputs, and the state after a call that begins with ``state``.
 
-        It reads and changes nothing else, so JAX may transform it. States are as `state` has
-        them.
+        Nothing else is read or changed, so JAX may transform this method.
+
+        Parameters
+        ----------
+        state : dict from str to array
+            The values of the shared variables, as `state` returns them.
+        *args, **named
+            The arguments of the call.
+
+        Returns
+        -------
+        tuple
+            What a call returns, and the new state.
+
+        Raises
+        ------
+        StateError
+            The state is not that of this function.
         """
         outputs, new = self._program.pure(state, self._arguments(args, named))
         return self._rebuild(outputs), new
 
     def state(self) -> dict[str, Any]:
-        """The values of the shared variables now, by name; of a generator, its key."""
+        """Return the current values of the shared variables by name; keys for generators."""
         return self._program.state()
 
     @property
     def compiled(self) -> CompiledFunction:
-        """The function of the state, in order, then of the arguments, that is behind this one."""
+        """The JAX function behind this one, of the state in order and then of the arguments."""
         return self._program.compiled
 
     def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
@@ -104,7 +130,7 @@ class StatefulFunction:
 
 
 def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
-    """As far as Python can say it: whatever follows a default has one there."""
+    """Return the signature, where Python allows it: all arguments after a default have one."""
     kind, first = inspect.Parameter.POSITIONAL_OR_KEYWORD, min(defaults, default=len(names))
     parameters = signature(names).parameters.values()
     return inspect.Signature(
@@ -116,30 +142,34 @@ def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Sig
 
 
 class StatefulProgram:
-    """A graph as a function of arguments that reads cells, and writes to some of them.
+    """A graph as a function that reads the values of shared variables and writes some of them.
 
     Parameters
     ----------
+    inputs, outputs
+        The variables of arguments and results.
     kept
-        The variables that cells hold the values of, with these, by name.
+        The shared variables and their storage, by name.
     updates
-        The new values of some, by name.
+        The new values of some of them, by name.
+    options, callbacks
+        The options of the program, and whether Ops without a rule are called back.
     held
-        Variables that have one value for all calls, among them those kept that are not read.
+        Variables that have one value for all calls; shared variables among them are not read.
 
     Raises
     ------
     StateError
-        It is to update something inside of a function that JAX transforms.
+        A call updates something inside a function that JAX transforms.
     JaxprGenError
-        With ``checks``: of the kind that the check is about. Nothing is updated then.
+        With ``checks``, a call fails a check; the class is that of the check. Nothing is updated.
     """
 
     def __init__(
         self,
         inputs: Sequence[Variable],
         outputs: Sequence[Variable],
-        kept: Mapping[str, tuple[Variable, Cell]],
+        kept: Mapping[str, tuple[Variable, SharedStorage]],
         updates: Mapping[str, Variable],
         options: Options,
         callbacks: bool,
@@ -147,9 +177,9 @@ class StatefulProgram:
     ) -> None:
         start = time.perf_counter()
         self._name, self._options = options.name, options
-        self._cells = {n: cell for n, (_, cell) in kept.items()}
+        self._storage = {n: storage for n, (_, storage) in kept.items()}
         read = {n: v for n, (v, _) in kept.items() if v not in (held or {})}
-        self._read = {n: self._cells[n] for n in read}
+        self._read = {n: self._storage[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
         plan = plan_of(
@@ -166,27 +196,27 @@ class StatefulProgram:
 
     @property
     def kept(self) -> list[str]:
-        """The names of what is kept."""
-        return list(self._cells)
+        """The names of the shared variables."""
+        return list(self._storage)
 
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
-        """The outputs for arguments; what is new is written."""
+        """Return the outputs for arguments, and write the updates."""
         if self._updated and (
             any(isinstance(x, _jax.Tracer) for x in operands) or not _jax.trace_state_clean()
         ):
             raise StateError(
-                f"{self._name} updates {', '.join(self._updated)}, which it cannot do inside of "
-                "a function that JAX transforms.\n"
-                f"Call outputs, state = {self._name}.pure(state, ...) there; the state to begin "
-                f"with is {self._name}.state()."
+                f"{self._name} updates {', '.join(self._updated)}, which is not possible inside a "
+                "function that JAX transforms.\n"
+                f"Call outputs, state = {self._name}.pure(state, ...) there, and start with the "
+                f"state that {self._name}.state() returns."
             )
-        if not self._cells:
+        if not self._storage:
             return self._results(operands)
         with self._lock:
-            state = [cell.read() for cell in self._read.values()]
+            state = [storage.read() for storage in self._read.values()]
             results = self._results([*state, *operands])
             for n, value in zip(self._updated, results[self._count :], strict=True):
-                self._cells[n].write(value)
+                self._storage[n].write(value)
         return results[: self._count]
 
     def _results(self, operands: Sequence[Any]) -> list[Any]:
@@ -203,37 +233,37 @@ class StatefulProgram:
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """The outputs for arguments and a state, and the new state; nothing is written."""
+        """Return the outputs for arguments and a state, and the new state; write nothing."""
         if set(state) != set(self._read):
             own, given = (", ".join(map(str, names)) or "nothing" for names in (self._read, state))
-            raise StateError(f"The state of {self._name} is of {own}, not of {given}.")
+            raise StateError(
+                f"The state of {self._name} must have the entries {own}, but has {given}."
+            )
         held = [state[n] for n in self._read]
         results = as_listed(self.compiled.run([*held, *operands]))
         new = dict(zip(self._updated, results[self._count :], strict=True))
         return results[: self._count], {**state, **new}
 
     def state(self) -> dict[str, Any]:
-        """The values of the cells now, by name."""
+        """Return copies of the current values, by name."""
         with self._lock:
-            return {n: jax.numpy.copy(cell.read()) for n, cell in self._cells.items()}
+            return {n: jax.numpy.copy(storage.read()) for n, storage in self._storage.items()}
 
 
 # --- Storage ------------------------------------------------------------------------------
 
-_arrays: WeakKeyDictionary[Container, tuple[Any, Any]] = WeakKeyDictionary()
-"""Of containers: the NumPy array that was seen in one, and its copy on the device."""
+_on_device: WeakKeyDictionary[Container, tuple[Any, Any]] = WeakKeyDictionary()
+"""The NumPy array last seen in a container, and its copy on the device."""
 
 
-class Cell:
-    """The container of a variable, which all functions of that variable share."""
+class SharedStorage:
+    """The value of a shared variable as JAX takes it, in the container that Aesara keeps it in."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self._seen: Any = None
-        self._value: Any = None
 
     def read(self) -> Any:
-        """The value for a program: an array, or the key of a generator."""
+        """Return the value for a program: an array on the device, or the key of a generator."""
         value = self._container.storage[0]
         if value is None or isinstance(value, jax.Array):
             return value
@@ -242,48 +272,38 @@ class Cell:
             if not isinstance(value, _Keyed):
                 self._container.storage[0] = with_key(value, key)
             return key
-        if self._seen is not value or self._value.is_deleted():
-            self._seen, self._value = value, self._on_device(value)
-        return self._value
-
-    def _on_device(self, value: Any) -> Any:
-        """The array on the device; put there once, and again when it is another one."""
-        seen, array = _arrays.get(self._container, (None, None))
+        seen, array = _on_device.get(self._container, (None, None))
         if seen is not value or array.is_deleted():
             # A copy: JAX may share an aligned array's memory, and Aesara may write into it.
             (array,) = to_device([np.array(value)])
-            _arrays[self._container] = value, array
+            _on_device[self._container] = value, array
         return array
 
     def write(self, value: Any) -> None:
-        """A new value: an array, which stays on the device, or a key.
-
-        Other functions, Aesara's own as well, see it.
-        """
+        """Set the value, an array on the device or a key, for all functions of the variable."""
         storage = self._container.storage
         if isinstance(storage[0], (np.random.Generator, np.random.RandomState)):
             storage[0] = with_key(storage[0], value)
         else:
             storage[0] = value
-            self._seen = self._value = None
-            _arrays.pop(self._container, None)
+            _on_device.pop(self._container, None)
 
 
 # --- Generators ---------------------------------------------------------------------------
 
 
 class _Keyed:
-    """A generator of NumPy's that, for JAX, stands for a key.
+    """A NumPy generator that stands for a PRNG key in JAX programs.
 
-    What NumPy draws from it begins where the generator stood when it got its key: each library
-    advances its own. A deep copy has the key too, so that draws can be repeated from there; a
-    shallow one, which is how Aesara's Ops make the next state, is NumPy's alone.
+    NumPy's own draws go on from where the generator stood when it got its key: each library
+    advances its own state. A deep copy keeps the key, so that draws can be repeated from there. A
+    shallow copy, by which Aesara's Ops make the next state, has none.
     """
 
     key: Any
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # The key is copied too, for a function that updates it takes its memory.
+        # A copy of the key: a function that updates the generator reuses the key's memory.
         return with_key(copy.copy(self), jax.numpy.copy(self.key))
 
     def __copy__(self) -> Any:
@@ -296,15 +316,15 @@ class _Keyed:
 
 
 class KeyedGenerator(_Keyed, np.random.Generator):
-    """A `numpy.random.Generator` that, for JAX, stands for a key."""
+    """A `numpy.random.Generator` that stands for a PRNG key in JAX programs."""
 
 
 class KeyedRandomState(_Keyed, np.random.RandomState):
-    """A `numpy.random.RandomState` that, for JAX, stands for a key."""
+    """A `numpy.random.RandomState` that stands for a PRNG key in JAX programs."""
 
 
 def key_of(generator: Any) -> Any:
-    """The key that a generator stands for; one that its state decides, if it has none."""
+    """Return the key that a generator stands for, or else one that its state determines."""
     if isinstance(generator, _Keyed):
         return generator.key
     with _jax.eval_context():  # A key that a trace makes would not outlive it.
@@ -312,7 +332,7 @@ def key_of(generator: Any) -> Any:
 
 
 def with_key(generator: Any, key: Any) -> Any:
-    """A generator, or random state, with the bits of this one, that stands for a key."""
+    """Return a generator or random state with the bits of this one that stands for a key."""
     old = isinstance(generator, np.random.RandomState)
     kind = KeyedRandomState if old else KeyedGenerator
     keyed = _like(generator, kind, _bits_of(generator))
@@ -325,19 +345,19 @@ def _restored(generator: Any, data: Any, implementation: Any) -> Any:
 
 
 def _like(generator: Any, kind: Any, bits: Any) -> Any:
-    """A generator of that kind and of these bits."""
+    """Return a generator of that kind with these bits."""
     made = kind(bits)
-    if isinstance(generator, np.random.RandomState):  # Which may hold a number drawn before.
+    if isinstance(generator, np.random.RandomState):  # It may hold a second normal variate.
         made.set_state(generator.get_state(legacy=False))
     return made
 
 
 def _bits_of(generator: Any) -> Any:
-    return generator._bit_generator  # The name that both kinds have.
+    return generator._bit_generator  # Both kinds have this name.
 
 
 def seed_of(generator: Any) -> int:
-    """A number that the state of a NumPy generator decides, below 2**63."""
+    """Return a number below 2**63 that the state of a NumPy generator determines."""
     old = isinstance(generator, np.random.RandomState)
     state = generator.get_state(legacy=False) if old else generator.bit_generator.state
     text = json.dumps(state, default=lambda x: np.asarray(x).tolist(), sort_keys=True)

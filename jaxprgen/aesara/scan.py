@@ -13,11 +13,11 @@ from aesara.scan.op import Scan
 from jaxprgen.aesara.builders import positions_inside
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.loops import Layout, lower_loop
+from jaxprgen.lowering.loops import LoopLayout, lower_loop
 from jaxprgen.lowering.registry import lowers
 
 
-def layout_of(node: Apply) -> Layout:
+def layout_of(node: Apply) -> LoopLayout:
     """A node's loop in the terms of this package, of Aesara's (see `aesara.scan.op.ScanInfo`).
 
     mit-mot are windows, mit-sot and sit-sot states, nit-sot stacks; what is shared and updated
@@ -38,7 +38,7 @@ def layout_of(node: Apply) -> Layout:
     stacks = [(next(places), np.dtype(t.dtype), t.ndim) for t in types]
     constants = _next(places, info.n_non_seqs)
     graph = node.op.fgraph  # type: ignore[union-attr]
-    return Layout(
+    return LoopLayout(
         graph, sequences, windows, states, carried, stacks, constants, bool(info.as_while)
     )
 
@@ -53,7 +53,7 @@ def _static(node: Apply) -> Sequence[int]:
     return [0, *(i for i, _, _ in layout.stacks), *_inside(layout, "static")]
 
 
-def _inside(layout: Layout, how: str) -> list[int]:
+def _inside(layout: LoopLayout, how: str) -> list[int]:
     positions = layout.positions
     found = [positions[i] for i in positions_inside(layout.graph, how)]
     return [i for i in found if i is not None]

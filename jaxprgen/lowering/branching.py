@@ -18,20 +18,28 @@ from jaxprgen.lowering.context import RuleContext
 def lower_branches(
     ctx: RuleContext, graphs: Sequence[Any], positions: Sequence[Sequence[int]], xs: Sequence[Any]
 ) -> list[Any]:
-    """What the first graph gives if the first input holds, else what the second gives.
+    """Emit the first graph if the first input holds, else the second.
 
-    ``positions`` says which inputs of the node each graph takes. Where it is known which one it
-    is, it is emitted as if it stood there alone. So it is where they give arrays of different
-    shapes, and concrete arguments decide.
+    If the condition is static, the branch that is taken is emitted alone. So it is if the branches
+    have results of different shapes and concrete arguments decide the condition.
+
+    Parameters
+    ----------
+    graphs
+        The graphs of the two branches.
+    positions
+        The positions of the node's inputs that each graph takes.
+    xs
+        The node's inputs.
 
     Raises
     ------
     StaticShapeError
-        Their shapes are different, and only the program knows which it is.
+        The shapes of results differ, and only the program that runs knows the condition.
     """
     choice = ctx.made(xs[0]).static
     which = ctx.decided([0], _which) if choice is None else _which([choice])
-    # What a loop leaves is not made for a branch that may read its last row.
+    # Results of a loop stay deferred: a branch may read their last rows only.
     xs = [x if isinstance(x, (CountedRange, LoopRows)) else ctx.made(x) for x in xs]
     if which is not None:
         taken = [xs[i] for i in positions[which]]
@@ -44,7 +52,7 @@ def lower_branches(
             rest = iter(operands)
             values = [nested.rebuilt(x, lambda _: next(rest)) for x in xs]
             if xs[0].dtype == BOOL:
-                values[0] = full(xs[0].shape, which == 0, BOOL)  # For that branch is taken.
+                values[0] = full(xs[0].shape, which == 0, BOOL)  # It takes this branch.
             given = [values[i] for i in positions[which]]
             found.append(
                 nested.lower(ctx, graphs[which], current_builder(), given, positions[which])[0]
@@ -59,12 +67,12 @@ def lower_branches(
 
 
 def _which(values: Sequence[Array]) -> int:
-    """The branch that is taken for the value of a condition."""
+    """Return the branch that is taken for the value of a condition."""
     return 0 if values[0].any() else 1
 
 
 def _compare(ctx: RuleContext, found: Sequence[Sequence[Any]]) -> None:
-    """Let the condition decide, or refuse, where branches give different shapes."""
+    """Let the condition decide if the branches' results have different shapes, or refuse."""
     shapes = [[None if type(x) is Stream else x.shape for x in xs] for xs in found]
     if shapes[0] != shapes[-1]:
         a, c = next((a, c) for a, c in zip(shapes[-1], shapes[0], strict=True) if a != c)

@@ -1,4 +1,4 @@
-"""What a rule is told about the node it lowers."""
+"""The context that a rule is called with: its node, the builder, and what it may ask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ if TYPE_CHECKING:  # The driver makes contexts.
 
 
 class RuleContext(NamedTuple):
-    """The node being lowered and the builder to emit into. A rule changes nothing else."""
+    """The node to lower and the builder to emit into. A rule changes nothing else.
+
+    Attributes
+    ----------
+    builder
+        The builder of the program.
+    step
+        The node, with its rule and declared types.
+    lowering
+        The lowering of the graph around the node.
+    """
 
     builder: Builder
     step: Step
@@ -93,18 +103,18 @@ class RuleContext(NamedTuple):
 
     @property
     def size(self) -> int | None:
-        """The size that the user gives to what the node gives, where its values would decide."""
+        """The user's size for the node's result, whose size would depend on values; or None."""
         sizes = self.lowering.plan.sizes
         return next((sizes[place] for place in self.step.outputs if place in sizes), None)
 
     def located(self, error: JaxprGenError) -> JaxprGenError:
-        """The error with the node and the user's line: for one that is raised elsewhere."""
+        """Return an error with the node and the user's line, to be raised elsewhere."""
         if error.located:
             return error
         return error.at(self.lowering.statics.describe(self.step))
 
     def made(self, x: Any) -> Any:
-        """An input that is an array, which is made now if it was deferred.
+        """Return an input as an array, computed now if it was deferred.
 
         Raises
         ------
@@ -114,15 +124,18 @@ class RuleContext(NamedTuple):
         return forced(x)
 
     def label(self, position: int) -> str:
-        """What to call an input."""
+        """Return a name for an input."""
         return self.lowering.plan.library.label(self.node.inputs[position])
 
     def evaluate(self, *inputs: Any) -> Sequence[Array]:
-        """The node's outputs for known inputs, by the graph library's own implementation."""
+        """Return the node's outputs for arrays, by the graph library's own implementation."""
         return self.lowering.plan.library.evaluate(self.step.node, inputs)
 
     def fold(self, inputs: Sequence[Value], shape: Shape) -> Sequence[Array] | None:
-        """The outputs, if all inputs are known and a result of this shape is small."""
+        """Return the node's outputs as arrays, or None.
+
+        They are computed if all inputs are static and a result of this shape is small.
+        """
         if math.prod(shape) > FOLD_LIMIT:
             return None
         arrays = [x.static for x in inputs]
@@ -136,10 +149,21 @@ class RuleContext(NamedTuple):
         *,
         announced: bool = True,
     ) -> None:
-        """Check, at run time, a boolean scalar that ``condition()`` emits.
+        """Check at run time that a condition holds.
 
-        That is if checks were asked for; else the check is left out, and announced once, unless
-        the result itself shows what is wrong. ``error`` is what a failed check is told as.
+        Without the option ``checks`` the check is left out, and one warning announces it.
+
+        Parameters
+        ----------
+        condition
+            Emits the condition, a boolean scalar.
+        error
+            The class of the error that a failed check raises.
+        message
+            Its message.
+        announced
+            Whether a warning announces a check that is left out. Not if the result itself shows
+            what is wrong.
         """
         if self.lowering.checks:
             check(condition(), f"{error.__name__}: {message}")

@@ -1,7 +1,7 @@
 """The driver: lowers the steps of a plan one after the other.
 
-Everything that rules share happens here, once: evaluating what is known, checking what a rule
-returns, putting the place in the graph on an error.
+It does once what all rules need: it evaluates static nodes, checks what a rule returns, and adds
+the node and the user's line to an error.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Lowering:
             )
 
     def _admit(self, x: Value, dtype: np.dtype[Any]) -> Any:
-        """An argument as its input declares it: in that dtype, and strongly typed."""
+        """Return an argument as its input declares it: in that dtype, and strongly typed."""
         if dtype is KEY:
             return Stream(random.typed_key(x))
         dtype = ew.canonical(dtype)
@@ -134,16 +134,16 @@ class Lowering:
         return ew.strengthen(x) if x.atom().aval.weak_type else x
 
     def run(self) -> list[Value]:
-        """Lower every step; the values of the plan's outputs."""
+        """Lower every step and return the plan's outputs."""
         self.lower_steps(self.steps)
         return [self.output(place) for place in self.plan.output_places]
 
     def output(self, place: int) -> Value:
-        """The value of an output of the plan, which is made now if it was deferred."""
+        """Return an output of the plan, computed now if it was deferred."""
         return forced(self.values[place])
 
     def lower_steps(self, steps: Iterable[Step]) -> None:
-        """Lower these steps, which gives `values`."""
+        """Lower these steps; their results are then among `values`."""
         builder, observer = self.builder, self._observer
         for step in steps:
             if observer is None:
@@ -186,7 +186,7 @@ class Lowering:
             raise error.at(self.plan.library.describe(node, xs)) from cause
 
     def _rule_for(self, rule: Rule, node: Any, inputs: list[Any]) -> tuple[Rule, list[Any]]:
-        """The rule for a node, and its inputs, of which those are lazy that the rule takes so."""
+        """Return the rule of a node, and its inputs as that rule takes them."""
         for kind in (Deferred, Selected):  # In this order: a deferred array may select.
             if any(isinstance(x, kind) for x in inputs):
                 found = find_rule(type(node.op), kind)

@@ -1,4 +1,4 @@
-"""What the walk needs to know of a graph library, and the graph in the walk's own terms."""
+"""Graphs as the driver takes them, and what it asks of a graph library."""
 
 from __future__ import annotations
 
@@ -15,16 +15,29 @@ from jaxprgen.lowering.registry import Rule
 
 
 class OutputType(NamedTuple):
-    """What a node declares of one output. Sizes it may declare too are not always true."""
+    """What a node declares of one output. Declared sizes are left out: they are not always true."""
 
     dtype: np.dtype[Any]
     rank: int
 
 
 class Step(NamedTuple):
-    """One node to lower, with the places of its inputs and outputs in the list of values.
+    """One node to lower.
 
-    ``source_info`` is the name and the line that its equations get.
+    Attributes
+    ----------
+    node
+        The graph library's node.
+    rule
+        The rule that lowers it.
+    folds
+        Whether it is evaluated instead if its inputs are static and small.
+    inputs, outputs
+        The places of its inputs and outputs in the list of values.
+    types
+        The declared types of its outputs; None for outputs that are not arrays.
+    source_info
+        The name and the line that its equations get.
     """
 
     node: Any
@@ -37,20 +50,19 @@ class Step(NamedTuple):
 
 
 KEY: Any = jax.dtypes.prng_key
-"""The dtype of the input that a program draws random numbers from."""
+"""The dtype of the input from which a program draws random numbers."""
 
 
 class Input(NamedTuple):
-    """One input of a program: its name and its declared type."""
+    """The name and the declared type of an input; open sizes are None."""
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
-    """Sizes are None where the type leaves them open."""
 
 
 class Shared(NamedTuple):
-    """A variable that holds a value of its own, read whenever the program is called."""
+    """A variable with a value of its own, which every call reads."""
 
     name: str
     dtype: np.dtype[Any]
@@ -59,39 +71,59 @@ class Shared(NamedTuple):
 
 
 class Library(Protocol):
-    """A graph library, as the walk sees it. All methods are pure."""
+    """A graph library, as the driver sees it. All methods are pure."""
 
     def evaluate(
         self, node: Any, inputs: Sequence[Any], wanted: Sequence[int] | None = None
     ) -> Sequence[Any]:
-        """The node's outputs by the library's own reference implementation.
+        """Return the node's outputs by the library's own reference implementation.
 
-        Those that are not ``wanted`` may be anything.
+        Outputs that are not ``wanted`` may be anything.
         """
         ...
 
     def describe(self, node: Any, inputs: Sequence[Any]) -> str:
-        """Several lines that name the node, its inputs' types and shapes and the user's line."""
+        """Return lines that name the node, its inputs' types and shapes, and the user's line."""
         ...
 
     def name(self, variable: Any) -> str:
-        """What the user calls a variable; empty if nothing."""
+        """Return the user's name of a variable, or an empty string."""
         ...
 
     def label(self, variable: Any) -> str:
-        """What to call a variable in any case: its name, what computes it, or its value."""
+        """Return a name for a variable in any case: its own, what computes it, or its value."""
         ...
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph ready to be lowered any number of times: what does not depend on shapes.
+    """A graph ready to be lowered any number of times: all that does not depend on arguments.
 
-    ``values`` has one place per variable; constants, and what follows from them, stand in
-    theirs, all others hold None. ``folded`` are the steps whose results stand there.
-    ``variables`` are the library's own, and ``source_infos`` their names and lines, by place.
-    ``generators`` are the places of the random number generators that no node computes; if there
-    are any, the first input is a key, from which theirs are made.
+    Attributes
+    ----------
+    library
+        The graph library.
+    variables, source_infos
+        The library's variables, and their names and lines, by place.
+    inputs, input_places
+        The inputs of programs, and their places.
+    output_places
+        The places of the outputs.
+    shared
+        The shared variables.
+    values
+        Constants, and the results of ``folded`` steps, by place; None for all other variables.
+    steps
+        The steps to lower, in the order of computing.
+    folded
+        The steps whose results follow from constants alone.
+    sizes
+        The user's sizes of results whose sizes depend on values, by place.
+    inner
+        Returns the plan of a graph inside of an Op, made once.
+    generators
+        The places of random number generators that no node computes. If there are any, the first
+        input is a key, from which theirs are made.
     """
 
     library: Library
@@ -105,24 +137,22 @@ class Plan:
     steps: tuple[Step, ...]
     folded: tuple[Step, ...] = ()
     sizes: Mapping[int, int] = field(default_factory=dict[int, int])
-    """The sizes, by place, that the user gives to results whose sizes values decide."""
     inner: Callable[[Any], Plan] | None = None
-    """Gives the plan of a graph inside of an Op, made once."""
     generators: tuple[int, ...] = ()
 
     @functools.cached_property
     def producers(self) -> Mapping[int, tuple[Step, int]]:
-        """The step that computes a variable, and which of its outputs that is, by place."""
+        """The step that computes each variable, and which of its outputs that is, by place."""
         return {place: (step, i) for step in self.steps for i, place in enumerate(step.outputs)}
 
     @functools.cached_property
     def leaves(self) -> frozenset[int]:
-        """The places of what is given to a program: inputs, shared variables, generators."""
+        """The places of inputs, shared variables and generators."""
         return frozenset((*self.input_places, *(s.place for s in self.shared), *self.generators))
 
     @functools.cached_property
     def narrow_steps(self) -> tuple[Step, ...]:
-        """The steps with the dtypes that JAX computes in where x64 is off."""
+        """The steps with the dtypes in which JAX computes while x64 is off."""
         return tuple(
             step._replace(types=tuple(t and t._replace(dtype=_narrow(t.dtype)) for t in step.types))
             for step in self.steps

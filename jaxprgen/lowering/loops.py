@@ -1,4 +1,4 @@
-"""Nodes that are loops over a graph: each becomes a ``scan`` or a ``while`` equation."""
+"""Nodes that repeat a graph: each becomes a ``scan`` or a ``while`` equation."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
 
 
-class Layout(NamedTuple):
-    """A loop in terms of the positions of a node's inputs, of which the first is how many steps.
+class LoopLayout(NamedTuple):
+    """A loop, described by positions of its node's inputs, the first of which is how many steps.
 
-    The inputs of the graph of a step are in this order: a row of each sequence, what is read of
-    each window, of each state, what is carried, the constants. Its outputs: what is written to
-    each window, each state, each stack, what is carried, and whether that was the last step.
+    The graph of a step takes, in this order: a row of each sequence, the rows it reads of each
+    window and each state, the states of generators, and the constants. It returns the rows it
+    writes to each window, a row of each state and each stack, the states of generators, and, if the
+    loop ends on a condition, whether this is the last step.
 
     Attributes
     ----------
     graph
         The graph of a step.
     sequences
-        The positions of arrays of which a step reads its row.
+        Positions of arrays of which a step reads its row.
     windows
-        Those of arrays that steps overwrite, with the rows that they read and write, and the
-        row of the first step.
+        Positions of arrays that steps overwrite, with the rows that a step reads, the rows that it
+        writes, and the row of the first step.
     states
-        Those of arrays whose first rows are what the loop starts with, with the rows before its
-        own that a step reads. The others are for what follows.
+        Positions of arrays that begin with the rows that the loop starts from, with the rows before
+        its own that a step reads. The loop writes the rows after them.
     carried
-        Those of the states of generators.
+        Positions of the states of generators.
     stacks
-        Those of how many rows are kept of what is stacked, with the dtype and the rank of it.
+        Positions of the numbers of rows that are kept of stacked results, with their dtype and
+        rank.
     constants
-        Those of what every step reads.
+        Positions of what every step reads.
     ends
-        Whether a step can be the last one.
+        Whether the loop may end on a condition.
     """
 
     graph: Any
@@ -59,20 +61,20 @@ class Layout(NamedTuple):
 
     @property
     def read(self) -> list[int]:
-        """The positions of all that decides what the steps of a loop without windows give."""
+        """The positions of all inputs that determine the results of a loop without windows."""
         states = (i for i, _ in self.states)
         return [0, *self.sequences, *states, *self.carried, *self.constants]
 
     @property
     def positions(self) -> list[int | None]:
-        """Which input of the node is which of the graph's, but for what changes by steps."""
+        """The node's input that each input of the graph is; None where steps change it."""
         changing = len(self.sequences) + len(self.carried)
         changing += sum(len(w[1]) for w in self.windows) + sum(len(s[1]) for s in self.states)
         return [*[None] * changing, *self.constants]
 
 
-def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]:
-    """What a loop gives: windows, states, stacks, then what is carried."""
+def lower_loop(ctx: RuleContext, layout: LoopLayout, xs: Sequence[Any]) -> list[Any]:
+    """Emit a loop; return its windows, states, stacks, and the states of generators."""
     limit = ctx.static_or_none(0)
     if limit is None and layout.windows:
         limit = ctx.static(0)
@@ -102,23 +104,23 @@ def lower_loop(ctx: RuleContext, layout: Layout, xs: Sequence[Any]) -> list[Any]
     return [*left.windows, *left.states, *left.stacks, *carried]
 
 
-def _refuse(ctx: RuleContext, layout: Layout) -> Exception:
-    """The error of one who needs to know the number of steps, which may be asked for."""
+def _refuse(ctx: RuleContext, layout: LoopLayout) -> Exception:
+    """Return the error of a loop whose number of steps must be known, or ask for it."""
     if ctx.static_or_none(0) is None:
         ctx.static(0)
     return ctx.undecided(
         layout.read,
-        "How many steps this loop takes is decided while it runs, by a condition, and so is the "
-        "size of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
-        "means, extrema and elementwise functions of the whole are possible. Or give the loop a "
-        "number of steps and no condition, and mask what comes behind the end.",
+        "This loop ends on a condition, so only the program that runs knows how many steps it "
+        "takes and how many rows it stacks. Take its last value, as in `trace[-1]`, or reduce it: "
+        "sums, means, extrema and elementwise functions of the whole are possible. Or give the "
+        "loop a number of steps and no condition, and mask the rows after the end.",
     )
 
 
-def _steps_taken(ctx: RuleContext, layout: Layout) -> int | None:
-    """How many steps a loop takes that ends by a condition, where that has to be known.
+def _steps_taken(ctx: RuleContext, layout: LoopLayout) -> int | None:
+    """Return how many steps a loop that ends on a condition takes, where that must be known.
 
-    The graph library's own implementation takes them, with room for as many as there can be.
+    The graph library's own implementation runs it, with room for as many steps as there can be.
     """
     depths = {i: -min(taps) for i, taps in layout.states}
 
@@ -136,14 +138,14 @@ def _steps_taken(ctx: RuleContext, layout: Layout) -> int | None:
 
 
 def _at_most(kept: int | None, rows: int | None) -> int | None:
-    """How many rows are kept where there are so many at most; None for all of them."""
+    """Return how many rows are kept, or None for all, if there are at most ``rows``."""
     return None if kept is None or (rows is not None and kept > rows) else kept
 
 
 def _state(
     ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool, taken: int | None
 ) -> State:
-    """What a state starts with; memory that is merely allocated for it is none of it."""
+    """Return the rows that a state starts from, without memory that is merely allocated."""
     if isinstance(x, PartlyInitialized) and (x.shape[0] is not None or not is_known):
         rows, kept = x.rows, x.shape[0]
     else:
@@ -166,15 +168,15 @@ def _kept(ctx: RuleContext, position: int, is_known: bool) -> int | None:
 
 
 class _Body(NamedTuple):
-    """Emits one step."""
+    """Emits a step."""
 
     ctx: RuleContext
-    layout: Layout
+    layout: LoopLayout
     given: Sequence[Any]
     streams: Sequence[Any]
 
     def __call__(self, constants: Sequence[Value], step: Step) -> Step:
-        """What a step gives of what it reads."""
+        """Return what a step computes from what it reads."""
         layout, leaves, carried = self.layout, iter(constants), iter(step.carried)
         inputs = [
             *step.slices,

@@ -1,4 +1,4 @@
-"""Graphs inside of an Op: each becomes a program in an equation of the one around it."""
+"""Graphs inside of an Op: each becomes a program inside of an equation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,22 @@ from jaxprgen.lowering.static import FOLD_LIMIT
 
 
 class _Program(NamedTuple):
-    """The program of an inner graph, whose first inputs are the ``constants``.
+    """The program of an inner graph.
 
-    ``outputs`` stand for the graph's, in terms of the program's other ``inputs`` and of
-    ``results``, which are what it returns.
+    Attributes
+    ----------
+    closed
+        The program, without constants of its own.
+    constants
+        The arrays for its first inputs.
+    inputs
+        Its other inputs.
+    outputs
+        The graph's outputs, in terms of ``inputs`` and ``results``.
+    results
+        The outputs of the program.
+    staged
+        How many routines JAX traced for it.
     """
 
     closed: ClosedJaxpr
@@ -34,10 +46,10 @@ class _Program(NamedTuple):
 
 
 def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list[Any]:
-    """What a graph gives for these inputs, by one ``jit`` equation that holds its program.
+    """Return the outputs of a graph, computed by one ``jit`` equation that holds its program.
 
-    Small known inputs are part of the program, and so is what merely repeats others; what follows
-    from them is known here as well. Equal inputs get the same program, which JAX lowers once.
+    Small static inputs are part of the program, and results that follow from them are static here
+    as well. Equal inputs share one program, which JAX lowers once.
     """
     b = ctx.builder
     operands = [leaf.atom() for x in inputs for leaf in leaves(x)]
@@ -50,7 +62,7 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
         values = [rebuilt(x, lambda _: next(given)) for x in inputs]
         outputs, asked = lower(ctx, graph, inner, values)
         program = _close(inner, outputs, name)
-        if not asked:  # Else it depends on values that the key does not tell.
+        if not asked:  # Else it depends on values that are not in the key.
             ctx.lowering.programs[key] = program
     b.inlined += program.staged
     found = dict(zip(program.inputs, map(value_of, operands), strict=True))
@@ -73,12 +85,24 @@ def lower(
     inputs: Sequence[Any],
     positions: Sequence[int | None] | None = None,
 ) -> tuple[list[Any], bool]:
-    """The outputs of a graph, emitted into a builder of its own.
+    """Emit a graph into a builder.
 
-    ``positions`` says which input of the node is which of the graph's, where they are not the
-    same or some are none. Also whether a value was asked for that decides a shape and that none
-    of the inputs shows.
-    An error tells the node inside of the graph, then the one that holds the graph.
+    An error names the node inside of the graph, then the node that holds the graph.
+
+    Parameters
+    ----------
+    ctx
+        The context of the node that holds the graph.
+    graph, builder, inputs
+        The graph, the builder to emit into, and the values of the graph's inputs.
+    positions
+        The input of the node that each input of the graph is, or None where it is none of them; by
+        default they are the same.
+
+    Returns
+    -------
+    list, bool
+        The outputs, and whether the value of an input was asked for.
     """
     plan = ctx.lowering.plan
     assert plan.inner is not None
@@ -94,7 +118,7 @@ def lower(
 
 
 def _close(b: Builder, outputs: list[Any], name: str) -> _Program:
-    """The program of what was emitted; it returns what is neither known nor an input."""
+    """Build the program of the emitted equations, which returns what they compute."""
     sources = [leaf.source for x in outputs for leaf in leaves(x)]
     results = dict.fromkeys(v for v in sources if type(v) is Var)
     computed = [v for v in results if v not in b.inputs]
@@ -103,7 +127,7 @@ def _close(b: Builder, outputs: list[Any], name: str) -> _Program:
 
 
 def rebuilt(x: Any, leaf: Callable[[Value], Value]) -> Any:
-    """A value with others in place of the variables and the large arrays in it."""
+    """Return a value in which ``leaf`` replaces the variables and the large arrays."""
     if type(x) is Value:
         stays = isinstance(x.source, np.ndarray) and x.source.size <= FOLD_LIMIT
         return x if stays else Value(leaf(Value(x.source)).source, x.shape)
@@ -118,7 +142,7 @@ def rebuilt(x: Any, leaf: Callable[[Value], Value]) -> Any:
 
 
 def leaves(x: Any) -> list[Value]:
-    """The variables and the large arrays in a value."""
+    """Return the variables and the large arrays in a value."""
     found: list[Value] = []
 
     def collect(leaf: Value) -> Value:
@@ -130,7 +154,7 @@ def leaves(x: Any) -> list[Value]:
 
 
 def _key(x: Any) -> Any:
-    """What a value is, beside the variables and the large arrays in it."""
+    """Return a key of a value apart from the variables and the large arrays in it."""
     if type(x) is Value:
         source = x.source
         if type(source) is Var or source.size > FOLD_LIMIT:

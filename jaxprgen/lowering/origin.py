@@ -1,4 +1,4 @@
-"""Where each variable of a graph comes from: its name and line, or its nearest ancestor's."""
+"""The names and lines of a graph's variables, their own or those of their nearest ancestors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from jaxprgen import _jax
 from jaxprgen._jax import Frame, SourceInfo
 
 _NOWHERE = 1 << 40
-"""The distance of what no ancestor has."""
+"""The distance of a name or line that no ancestor has."""
 _FAR = 1 << 20
-"""The distance of the line that declares an input: a last resort for what is computed from it."""
+"""The distance of the line that declares an input, the last resort for what it computes."""
 
 
 class Origins:
-    """The origins of a graph's variables, which are added in an order of computing, by place.
+    """The names and lines of a graph's variables, added in an order of computing.
 
-    A name or a line is inherited along the fewest nodes; of equally near ones, along the first
-    input.
+    A variable inherits a name or a line along the fewest nodes, and if several inputs are equally
+    near, from the first of them.
     """
 
     def __init__(self) -> None:
@@ -25,14 +25,14 @@ class Origins:
         self._frames: list[tuple[int, Frame | None]] = []
 
     def add_leaf(self, name: str | None, frame: Frame | None) -> None:
-        """The next variable: an input, a constant or a shared variable."""
+        """Add an input, a constant or a shared variable."""
         self._names.append((0, name) if name else (_NOWHERE, ""))
         self._frames.append((_FAR, frame) if frame else (_NOWHERE, None))
 
     def add_node(
         self, inputs: Sequence[int], names: Sequence[str | None], frame: Frame | None
     ) -> None:
-        """The next variables: the outputs of a node, whose own names and line are given."""
+        """Add the outputs of a node, given their own names and the node's line."""
         near_name: tuple[int, str] = (_NOWHERE, "")
         near_frame: tuple[int, Frame | None] = (_NOWHERE, None)
         for place in inputs:
@@ -47,7 +47,7 @@ class Origins:
             self._frames.append(near_frame)
 
     def source_infos(self) -> list[SourceInfo]:
-        """What the equations of each variable carry, by place."""
+        """Return the names and lines that equations carry, by place."""
         names = (name for _, name in self._names)
         return _jax.source_infos(
             list(zip(names, (frame for _, frame in self._frames), strict=True))

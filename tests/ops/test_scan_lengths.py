@@ -248,10 +248,10 @@ def message(call, *args):
 
 
 UNKNOWN = (
-    "How many steps this loop takes is decided while it runs, by a condition, and so is the size "
-    "of what it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, means, extrema "
-    "and elementwise functions of the whole are possible. Or give the loop a number of steps and "
-    "no condition, and mask what comes behind the end."
+    "This loop ends on a condition, so only the program that runs knows how many steps it takes "
+    "and how many rows it stacks. Take its last value, as in `trace[-1]`, or reduce it: sums, "
+    "means, extrema and elementwise functions of the whole are possible. Or give the loop a number "
+    "of steps and no condition, and mask the rows after the end."
 )
 
 

@@ -405,6 +405,14 @@ def test_shared_variables_of_one_array_are_set_apart():
     np.testing.assert_array_equal(f(np.zeros(3)), np.full(3, 1320.0))
 
 
+def test_shared_variables_with_equal_values_stay_apart():
+    one, two = (aesara.shared(np.arange(3.0), name) for name in ("one", "two"))
+    f = jaxprgen.compile([x], [x + one, x + two])
+    for _ in range(2):
+        np.testing.assert_array_equal(f(np.zeros(3)), [one.get_value(), two.get_value()])
+        two.set_value(np.ones(3))
+
+
 def test_shared_variables_are_narrowed_only_while_x64_is_off():
     shared = aesara.shared(BIG)
     f = jaxprgen.compile([x], x * shared)

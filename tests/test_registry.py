@@ -18,7 +18,7 @@ from laws import assert_agrees, equations
 import jaxprgen
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import broadcast_to
-from jaxprgen.errors import LoweringError, StaticShapeError, UnsupportedOpError
+from jaxprgen.errors import LoweringError, RuntimeCheckWarning, StaticShapeError, UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering import registry
 from jaxprgen.lowering.static import FOLD_LIMIT
@@ -367,3 +367,23 @@ def test_a_scalar_op_without_a_rule_is_unsupported_within_elemwise():
     cube = Elemwise(Cube(upgrade_to_float, name="cube"))
     with pytest.raises(UnsupportedOpError, match=r"Elemwise\{cube"):
         jaxprgen.compile([x], cube(x))
+
+
+# --- Run-time checks ----------------------------------------------------------------------
+
+
+def test_every_node_announces_its_own_check_once():
+    x, i, j = at.dvector("x"), at.lscalar("i"), at.lscalar("j")
+    f = jaxprgen.compile([x, i, j], [x[i], x[j]])
+    with pytest.warns(RuntimeCheckWarning) as caught:
+        f.jaxpr(np.ones(3), 0, 1)
+    assert len(caught) == 2
+    f.cache_clear()
+    f.jaxpr(np.ones(3), 0, 1)  # Warnings are errors in tests.
+
+
+def test_every_node_emits_its_own_check():
+    x, i, j = at.dvector("x"), at.lscalar("i"), at.lscalar("j")
+    f = jaxprgen.compile([x, i, j], [x[i], x[j]], checks=True, passes=())
+    primitives = [str(eqn.primitive) for eqn in f.jaxpr(np.ones(3), 0, 1).jaxpr.eqns]
+    assert primitives.count("check") == 2

@@ -32,10 +32,19 @@ def closed_jaxpr(
     result_names: Sequence[str],
     of: Jaxpr | None = None,
 ) -> ClosedJaxpr:
-    """Close equations into a program; names serve JAX's messages and the StableHLO.
+    """Close equations into a program.
 
-    ``of`` is the program that they are from, if from one of JAX's: it says whether there are
-    primitives among them that JAX has yet to take apart.
+    Parameters
+    ----------
+    constvars, invars, outvars, eqns, effects
+        The parts of the jaxpr.
+    consts
+        The values of ``constvars``.
+    name, arg_names, result_names
+        Names for JAX's messages and the StableHLO.
+    of
+        JAX's program that the equations are from, if any. It says whether some of their primitives
+        are still to be lowered to others.
     """
     debug_info = _core.DebugInfo("jit", name, tuple(arg_names), tuple(result_names))
     level = {"is_high": of.is_high} if of is not None and hasattr(of, "is_high") else {}
@@ -46,9 +55,9 @@ def closed_jaxpr(
 def hoist_constants(
     closed: ClosedJaxpr, place: Callable[[Any], int] = lambda constant: 0
 ) -> tuple[ClosedJaxpr, list[Any]]:
-    """The program with its constants turned into leading inputs, and those constants.
+    """Return the program with its constants as leading inputs, and these constants.
 
-    They are in the order of their places.
+    They are sorted by ``place``.
     """
     jaxpr = closed.jaxpr
     pairs = sorted(zip(jaxpr.constvars, closed.consts, strict=True), key=lambda p: place(p[1]))
@@ -73,7 +82,7 @@ def hoist_constants(
 
 
 def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
-    """The jaxprs in an equation's parameters, by the parameters' names."""
+    """Return the jaxprs in an equation's parameters, with the parameters' names."""
     found: list[tuple[str, Jaxpr]] = []
     for name, value in eqn.params.items():
         several = isinstance(value, (tuple, list))
@@ -84,7 +93,7 @@ def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
 
 
 weakref_cache = _util.weakref_lru_cache
-"""Remembers what a function gave for a program, its first argument, as long as that lives."""
+"""Caches what a function returns for a program, its first argument, while the program lives."""
 
 
 @weakref_cache
@@ -93,7 +102,7 @@ def _primitives_in(jaxpr: Jaxpr) -> frozenset[str]:
 
 
 def primitives_of(eqn: JaxprEqn) -> frozenset[str]:
-    """The names of an equation's primitive, and of those in the programs inside of it."""
+    """Return the names of an equation's primitive and of those in the programs inside of it."""
     inner = (_primitives_in(jaxpr) for _, jaxpr in sub_jaxprs(eqn))
     return frozenset((eqn.primitive.name,)).union(*inner)
 
@@ -106,14 +115,14 @@ def has_effects(eqn: JaxprEqn) -> bool:
 
 
 def open_jaxpr(jaxpr: Any) -> Jaxpr:
-    """The jaxpr without its constants' values."""
+    """Return the jaxpr without its constants' values."""
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
 
 
 def pretty_jaxpr(
     jaxpr: Jaxpr, names: Mapping[Var, str], *, source: bool, shapes: bool, color: bool, width: int
 ) -> str:
-    """A jaxpr as JAX's pretty-printer writes it, with these names for its variables."""
+    """Write a jaxpr as JAX's pretty-printer does, with these names for its variables."""
     context = _core.JaxprPpContext()
     for v, name in names.items():
         context.var_names[v] = name
@@ -122,21 +131,21 @@ def pretty_jaxpr(
 
 
 def texts(jaxprs: Sequence[Jaxpr]) -> list[list[str]]:
-    """Jaxprs as JAX writes them, in lines; a variable that is in several has one name in all."""
+    """Write jaxprs as JAX does, in lines; a variable in several of them has one name."""
     context = _core.JaxprPpContext()
     settings = _core.JaxprPpSettings()
     return [_core.pp_jaxpr(j, context, settings).format().splitlines() for j in jaxprs]
 
 
 NonFiniteError = _api_util.InternalFloatingPointError
-"""What running a program raises with ``jax_debug_nans`` or ``jax_debug_infs`` on."""
+"""The error of a program that makes a NaN under ``jax_debug_nans`` or ``jax_debug_infs``."""
 
 
 def eval_jaxpr(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    """The program's outputs, one equation after the other.
+    """Run the program, one equation after the other, and return its outputs.
 
-    An error gets a note of the equation's line, which JAX keeps in its cause: the cause is lost
-    on the way through ``jit``.
+    An error gets a note of the equation's line. JAX keeps the line in the error's cause, which is
+    lost on the way through ``jit``.
     """
     try:
         return _core.eval_jaxpr(closed.jaxpr, closed.consts, *operands)
@@ -158,9 +167,9 @@ else:
 def jit_params(
     closed: ClosedJaxpr, name: str, compiler_options: tuple[tuple[str, Any], ...] = ()
 ) -> dict[str, Any]:
-    """Parameters of a ``jit`` equation that runs a program without constants of its own.
+    """Return the parameters of a ``jit`` equation that runs a program without constants.
 
-    JAX refuses one with options for XLA inside of another program.
+    JAX refuses equations with XLA options inside of another program.
     """
     n_in, n_out = len(closed.jaxpr.invars), len(closed.jaxpr.outvars)
     return {
@@ -179,7 +188,7 @@ def jit_params(
 
 
 def is_bare_call(eqn: JaxprEqn) -> bool:
-    """Whether a ``jit`` equation asks for no more than to run its program, without constants."""
+    """Return whether a ``jit`` equation only runs its program, which has no constants."""
     params = eqn.params
     placed = *params["in_shardings"], *params["out_shardings"]
     is_free = all(x is _UNSPECIFIED for x in placed) and not any(params["donated_invars"])
@@ -190,9 +199,9 @@ def is_bare_call(eqn: JaxprEqn) -> bool:
 
 
 def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
-    """The results of an equation on values, outside of any trace that is going on.
+    """Return the results of an equation on values, outside of any trace that is going on.
 
-    A NaN is no error here, even where ``jax_debug_nans`` makes it one.
+    A NaN is not an error, even under ``jax_debug_nans``.
     """
     given = [(x, value) for x, value in zip(eqn.invars, operands, strict=True) if type(x) is Var]
     invars, values = [x for x, _ in given], [value for _, value in given]
@@ -204,7 +213,7 @@ def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
-    """What is emitted inside has the line, the names and the settings of an equation."""
+    """Give equations that are emitted inside the line, names and settings of an equation."""
     info = eqn.source_info
     stack = _source_info_util.current_name_stack() + info.name_stack
     with _source_info_util.user_context(info.traceback, name_stack=stack), eqn.ctx.manager:
@@ -212,19 +221,19 @@ def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
 
 
 def bind_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
-    """The result of an equation on values, or all of them, by its primitive as it is now."""
+    """Bind an equation's primitive to values, and return its result or results."""
     found: Any = eqn.primitive.get_bind_params(eqn.params)
     functions, params = found if isinstance(found, tuple) else ((), found)  # A pair in JAX 0.7.
     return eqn.primitive.bind(*functions, *operands, **params)
 
 
 def close(jaxpr: Any) -> ClosedJaxpr:
-    """A program in an equation's parameters, with its constants where it has any."""
+    """Return a program in an equation's parameters with its constants, if it has any."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
 
 
 def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
-    """How many constants and how many carries lead the operands of a ``scan``."""
+    """Return how many constants and how many carries lead the operands of a ``scan``."""
     if "ft_in" in eqn.params:  # JAX >= 0.12.
         constants, carry, _ = eqn.params["ft_in"].unpack()
         return len(list(constants)), len(list(carry))
@@ -232,6 +241,6 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
 
 
 def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> str:
-    """The message of a ``check`` that fails; empty if it holds."""
+    """Return the message of a ``check`` that fails, or an empty string."""
     error = jax.tree.unflatten(eqn.params["err_tree"], operands).get_exception()
     return str(error).removesuffix(" (`check` failed)") if error else ""

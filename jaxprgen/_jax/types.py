@@ -45,7 +45,6 @@ else:
 Tracer = _core.Tracer
 ArrayImpl = _array.ArrayImpl
 check_jaxpr = _core.check_jaxpr
-check_eqn = _core.check_eqn
 no_effects: frozenset[Any] = _effects.no_effects  # type: ignore[assignment]
 eqn_context = (
     _core.JaxprEqnContext

@@ -44,7 +44,7 @@ from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
-from jaxprgen.aesara.builders import inner_nodes
+from jaxprgen.aesara.traversal import inner_nodes
 from jaxprgen.lowering.registry import is_supported
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx

@@ -18,7 +18,7 @@ import numpy as np
 import jaxprgen
 from jaxprgen._jax import NO_SOURCE, ClosedJaxpr
 from jaxprgen.aesara.library import frame_of
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.lowering.origin import Origins
 
 jax.config.update("jax_enable_x64", True)

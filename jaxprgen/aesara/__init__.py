@@ -15,10 +15,7 @@ from jaxprgen.aesara import (
     masked,
     math,
     nlinalg,
-    printing,
-    raise_op,
     random,
-    reduction,
     scan,
     shape,
     slinalg,
@@ -30,7 +27,7 @@ from jaxprgen.aesara.plan import plan_of
 from jaxprgen.lowering.registry import lowers_package
 
 lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")
-lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.fourier")
+lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.sandbox")
 lowers_package("aesara.tensor.nnet", "jaxprgen.aesara.nnet")
 lowers_package("aesara.tensor.signal", "jaxprgen.aesara.pool")
 lowers_package("aesara.typed_list", "jaxprgen.aesara.typed_list")
@@ -51,10 +48,7 @@ __all__ = [
     "math",
     "nlinalg",
     "plan_of",
-    "printing",
-    "raise_op",
     "random",
-    "reduction",
     "scan",
     "shape",
     "slinalg",

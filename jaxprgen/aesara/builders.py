@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from aesara.compile.builders import OpFromGraph
-from aesara.graph.basic import Apply, Variable
+from aesara.graph.basic import Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.graph.null_type import NullType
-from aesara.scan.op import Scan
 
-from jaxprgen._jax import identity
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering import derivatives, nested
 from jaxprgen.lowering.context import RuleContext
@@ -98,22 +96,3 @@ def _pullback(op: OpFromGraph) -> tuple[FunctionGraph, list[bool]]:
     graph = op.get_lop_op().fgraph
     kinds: Any = op._lop_op_stypes_l  # pyright: ignore[reportPrivateUsage]
     return graph, [v is not None and isinstance(v.type, NullType) for v in kinds]
-
-
-def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
-    """The nodes, and those inside of them to any depth, with the node that holds them.
-
-    Each graph once, however many nodes share its Op.
-    """
-    found: list[tuple[Apply, Apply | None]] = []
-    seen: set[int] = set()
-    pending: list[tuple[Apply, Apply | None]] = [(node, None) for node in reversed(nodes)]
-    while pending:
-        node, holder = pending.pop()
-        found.append((node, holder))
-        if isinstance(node.op, (OpFromGraph, Scan)) and identity(node.op) not in seen:
-            seen.add(identity(node.op))
-            graph = node.op.fgraph
-            inside = toposort(graph.outputs, set(graph.inputs))
-            pending.extend((inner, node) for inner in reversed(inside))
-    return found

@@ -12,7 +12,7 @@ from aesara.tensor.basic import as_tensor_variable
 from aesara.tensor.shape import Shape, Shape_i
 
 from jaxprgen.aesara.library import LIBRARY, is_array
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.callback import call_back
 from jaxprgen.emit.values import Array, Dtype

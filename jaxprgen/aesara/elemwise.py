@@ -12,7 +12,7 @@ from aesara.scalar.basic import Composite, ScalarOp, Second, get_scalar_type
 from aesara.tensor.elemwise import Elemwise
 
 from jaxprgen.aesara import scalar
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit.elementwise import canonical
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
 from jaxprgen.lowering.context import RuleContext

@@ -1,9 +1,12 @@
-"""Ops that return their input: copies, views, and marks for differentiation."""
+"""Rules for Ops that return their input: copies, marks for gradients, assertions, printing."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
+from aesara.breakpoint import PdbBreakpoint
 from aesara.compile.ops import DeepCopyOp, UpdatePlaceholder, ViewOp
 from aesara.gradient import (
     ConsiderConstant,
@@ -13,15 +16,22 @@ from aesara.gradient import (
     UndefinedGrad,
     ZeroGrad,
 )
+from aesara.printing import Print
+from aesara.raise_op import CheckAndRaise
 from aesara.tensor.basic import Default
 from aesara.tensor.extra_ops import CpuContiguous
 
+from jaxprgen.aesara.library import error_of, failed_check
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.callback import call_for_effect
 from jaxprgen.emit.derivatives import undefined, with_derivatives, with_pullback
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
+
+# --- Copies, and marks for gradients ------------------------------------------------------
 
 
 @lowers(ViewOp, DeepCopyOp, UpdatePlaceholder, CpuContiguous, folds=False)
@@ -32,7 +42,7 @@ def lower_identity(ctx: RuleContext, x: Value) -> Value:
 
 @lowers(Default, folds=False)
 def lower_default(ctx: RuleContext, x: Value | None, default: Value | None) -> Value | None:
-    """The value, or another one in place of None: see `jaxprgen.aesara.optional`."""
+    """The value, or another one in place of None."""
     return default if x is None else x
 
 
@@ -84,3 +94,48 @@ _without_gradient = with_derivatives(
 def _of_floats(x: Value, mark: Callable[[Value], Value]) -> Value:
     """`_mark` of numbers that can be differentiated."""
     return _mark(x, mark) if x.dtype.kind in "fc" else x
+
+
+# --- Assertions ---------------------------------------------------------------------------
+
+
+@lowers(CheckAndRaise, lazy=Selected)
+@lowers(CheckAndRaise, folds=False, shape_only=lambda node: range(1, len(node.inputs)))
+def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
+    """The value; the conditions are checked now where known, else at run time or not at all."""
+    truths = [ew.truth(c) for c in conditions]
+    if any(t is not None and not t for t in (truth.static for truth in truths)):
+        raise failed_check(ctx.op)
+    open_ = [t for t in truths if t.static is None]
+    if open_:
+        holds = functools.reduce(lambda p, q: p & q, open_)
+        ctx.require(lambda: holds, error_of(ctx.op), f"{ctx.op}: {ctx.op.msg}")
+    return x
+
+
+# --- Printing and debugging ---------------------------------------------------------------
+
+
+@lowers(Print, folds=False)
+def lower_print(ctx: RuleContext, x: Value) -> Value:
+    """The value, which the Op's own function prints when the program runs."""
+    op = ctx.op
+    call_for_effect(lambda value: op.global_fn(op, value), x)
+    return x
+
+
+@lowers(PdbBreakpoint, folds=False)
+def lower_breakpoint(ctx: RuleContext, condition: Value, *monitored: Value) -> list[Value]:
+    """The values. Where the condition holds, Python's debugger stops in a frame that has them.
+
+    Aesara goes on with what is changed there; a program of JAX goes on as it was.
+    """
+    name = ctx.op.name
+
+    def stop(condition: Any, *monitored: Any) -> None:
+        if condition:
+            print(f"Conditional breakpoint '{name}' activated: see the list variable 'monitored'.")
+            breakpoint()
+
+    call_for_effect(stop, condition, *monitored)
+    return list(monitored)

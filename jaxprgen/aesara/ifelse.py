@@ -1,19 +1,112 @@
-"""Rules for `aesara.ifelse`."""
+"""Rules for `aesara.ifelse`: the nodes that only one branch needs move into that branch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from aesara.graph.basic import Apply, Constant, Variable
 from aesara.ifelse import IfElse
 
-from jaxprgen.aesara.branches import Branches
 from jaxprgen.aesara.builders import positions_inside
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.branching import lower_branches
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
+
+# --- Branches -----------------------------------------------------------------------------
+
+
+class Region:
+    """A part of a graph as a graph: what it takes from around it, and what it gives."""
+
+    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+
+
+class Branches:
+    """An `IfElse` and all that only its branches need, in place of its Op.
+
+    ``regions`` are what is computed if the condition holds, and if not; ``positions`` says which
+    inputs of the node the inputs of each of them are.
+    """
+
+    def __init__(self, op: IfElse, regions: Sequence[Region], places: dict[Variable, int]) -> None:
+        self.op = op
+        self.regions = tuple(regions)
+        self.positions = tuple([places[v] for v in region.inputs] for region in self.regions)
+
+    def __str__(self) -> str:
+        return str(self.op)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """A node with `Branches` for an Op: its inputs are the condition and what regions take."""
+
+    op: Branches
+    inputs: list[Variable]
+    outputs: list[Variable]
+
+
+_Branch = tuple[Apply, bool]
+
+
+def gather(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> list[Any]:
+    """The nodes of a graph in the order of computing, each `IfElse` with what is its own."""
+    if not any(isinstance(node.op, IfElse) for node in nodes):
+        return list(nodes)
+    owners = _owners(nodes, outputs)
+    own: dict[_Branch, list[Apply]] = {}
+    for node in nodes:
+        branch = owners.get(node)
+        if branch is not None:
+            own.setdefault(branch, []).append(node)
+    left = [node for node in nodes if owners.get(node) is None]
+    return [_gathered(n, own) if isinstance(n.op, IfElse) else n for n in left]
+
+
+def _owners(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> dict[Apply, _Branch | None]:
+    """For each node the branch of an outermost `IfElse` that alone needs it, or None."""
+    users: dict[Apply, set[_Branch | None]] = {}
+    for variable in outputs:
+        if variable.owner is not None:
+            users.setdefault(variable.owner, set()).add(None)
+    owners: dict[Apply, _Branch | None] = {}
+    for node in reversed(nodes):
+        found = users.get(node, {None})
+        owner = owners[node] = next(iter(found)) if len(found) == 1 else None
+        is_outermost = owner is None and isinstance(node.op, IfElse)
+        for i, variable in enumerate(node.inputs):
+            if variable.owner is not None:
+                branch = (node, i <= node.op.n_outs) if is_outermost and i else owner  # type: ignore[union-attr]
+                users.setdefault(variable.owner, set()).add(branch)
+    return owners
+
+
+def _gathered(node: Apply, own: dict[_Branch, list[Apply]]) -> Gathered:
+    count = node.op.n_outs  # type: ignore[union-attr]
+    ends = node.inputs[1 : count + 1], node.inputs[count + 1 :]
+    regions = [
+        _region(own.get((node, is_then), ()), outputs)
+        for is_then, outputs in zip((True, False), ends, strict=True)
+    ]
+    taken = dict.fromkeys([node.inputs[0], *(v for r in regions for v in r.inputs)])
+    places = {v: i for i, v in enumerate(taken)}
+    return Gathered(Branches(node.op, regions, places), list(taken), node.outputs)  # type: ignore[arg-type]
+
+
+def _region(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> Region:
+    made = {v for node in nodes for v in node.outputs}
+    read = [*(v for node in nodes for v in node.inputs), *outputs]
+    inputs = [v for v in dict.fromkeys(read) if v not in made and not isinstance(v, Constant)]
+    return Region(inputs, outputs)
+
+
+# --- Rule ---------------------------------------------------------------------------------
 
 
 def _inside(how: str) -> Callable[[Any], Sequence[int]]:

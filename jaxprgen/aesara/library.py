@@ -18,16 +18,19 @@ from aesara.compile.builders import OpFromGraph
 from aesara.compile.function.types import FunctionMaker
 from aesara.compile.mode import Mode
 from aesara.graph.basic import Apply, Constant, NoParams, Variable
+from aesara.graph.fg import FunctionGraph
 from aesara.ifelse import IfElse
 from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarType, complex_types, float_types
 from aesara.scan.op import Scan
+from aesara.tensor.basic import Default, Eye, Tri
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.type import DenseTensorType, TensorType
+from aesara.tensor.type_other import SliceType
 
 from jaxprgen._jax import Frame
-from jaxprgen.aesara.branches import Branches
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.ifelse import Branches
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import (
     FailedAssertionError,
@@ -272,3 +275,22 @@ def is_array(variable: Variable) -> bool:
     """Whether a variable is a dense tensor or a scalar, whatever its Op."""
     # A sparse matrix has a type that is derived from that of dense tensors.
     return isinstance(variable.type, (DenseTensorType, ScalarType))
+
+
+_MAY_BE_NONE: dict[type, tuple[int, ...]] = {Default: (0, 1), Eye: (1,), Tri: (1,)}
+"""The positions of inputs that Ops declare as tensors and that may be None."""
+
+
+def may_be_none_or_slice(graph: FunctionGraph, variable: Variable) -> bool:
+    """Return whether a variable is a slice, or feeds only inputs that may be None."""
+    if isinstance(variable.type, SliceType):
+        return True
+    clients: Any = graph.clients[variable]
+    return bool(clients) and all(
+        node != "output" and i in _MAY_BE_NONE.get(type(node.op), ()) for node, i in clients
+    )
+
+
+def is_none_or_slice(x: Any) -> bool:
+    """Return whether an argument is None or a slice."""
+    return x is None or isinstance(x, slice)

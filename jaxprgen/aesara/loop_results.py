@@ -29,7 +29,7 @@ from jaxprgen.lowering.registry import lowers
 
 
 @lowers(ViewOp, DeepCopyOp, Unbroadcast, lazy=Deferred)
-def lower_identity(ctx: RuleContext, x: Deferred) -> Deferred:
+def lower_view_of_deferred(ctx: RuleContext, x: Deferred) -> Deferred:
     """The same array."""
     return x
 

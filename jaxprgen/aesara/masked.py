@@ -17,7 +17,7 @@ from aesara.tensor.math import Argmax, MaxAndArgmax, Mean, MulWithoutZeros
 from aesara.tensor.shape import Shape, Shape_i
 
 from jaxprgen.aesara.elemwise import lower_elemwise
-from jaxprgen.aesara.reduction import axes_of, reduce_by
+from jaxprgen.aesara.math import axes_of, reduce_by
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit import selection as sel
@@ -30,7 +30,7 @@ from jaxprgen.lowering.registry import lowers
 
 
 @lowers(ViewOp, DeepCopyOp, lazy=Selected)
-def lower_identity(ctx: RuleContext, x: Selected) -> Selected:
+def lower_view_of_selected(ctx: RuleContext, x: Selected) -> Selected:
     """The same elements."""
     return x
 

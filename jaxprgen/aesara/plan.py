@@ -19,12 +19,10 @@ from aesara.tensor.subtensor import AdvancedSubtensor
 
 from jaxprgen._jax import identity
 from jaxprgen.aesara.advanced_subtensor import lone_mask
-from jaxprgen.aesara.branches import gather
-from jaxprgen.aesara.builders import inner_nodes
 from jaxprgen.aesara.callback import can_be_called_back, lower_by_callback
-from jaxprgen.aesara.ifelse import lower_if_else
+from jaxprgen.aesara.ifelse import gather, lower_if_else
 from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, name_of, origin
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import KEY, Input, OutputType, Plan, Shared, Step

@@ -18,9 +18,8 @@ from aesara.scalar import math as aem
 from aesara.tensor.math import MulWithoutZeros
 from aesara.tensor.xlogx import XlogX, XlogY0
 
-from jaxprgen.emit import division
+from jaxprgen.emit import division, transcendental
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.values import BOOL, Dtype, Value, broadcast_to, common_shape
 from jaxprgen.special import (
     bessel,
@@ -171,13 +170,13 @@ def _mul_without_zeros(x: Value, y: Value) -> Value:
 
 def _angle(dtype: Dtype, op: Any, x: Value) -> Value:
     wide = np.result_type(dtype, np.complex64) if x.dtype.kind == "c" else dtype
-    return special.angle(x.astype(wide))
+    return transcendental.angle(x.astype(wide))
 
 
 def _xlogy0(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
     """The logarithm of a real number is real, NaN if need be, also as a factor of a complex one."""
     real = dtype.kind == "c" and y.dtype.kind != "c"
-    return special.xlogy(x.astype(dtype), y.astype(_part(dtype) if real else dtype))
+    return transcendental.xlogy(x.astype(dtype), y.astype(_part(dtype) if real else dtype))
 
 
 def _part(dtype: Dtype) -> Dtype:
@@ -222,8 +221,8 @@ RULES: dict[type, ScalarRule] = {
             aes.Exp2: ew.exp2,
             aes.Expm1: ew.expm1,
             aes.Log: ew.log,
-            aes.Log2: special.log2,
-            aes.Log10: special.log10,
+            aes.Log2: transcendental.log2,
+            aes.Log10: transcendental.log10,
             aes.Log1p: ew.log1p,
             aes.Sqrt: ew.sqrt,
             aes.Sqr: ew.square,
@@ -256,8 +255,8 @@ RULES: dict[type, ScalarRule] = {
             aes.Pow: division.power,
             aes.Clip: ew.clip,
             aes.Invert: operator.invert,
-            aem.Erf: special.erf,
-            aem.Erfc: special.erfc,
+            aem.Erf: transcendental.erf,
+            aem.Erfc: transcendental.erfc,
             aem.Erfinv: error_functions.erfinv,
             aem.Erfcx: error_functions.erfcx,
             aem.Erfcinv: error_functions.erfcinv,
@@ -272,21 +271,21 @@ RULES: dict[type, ScalarRule] = {
             aem.GammaIncCDer: incomplete_gamma.gammaincc_der,
             aem.GammaU: incomplete_gamma.upper_gamma,
             aem.GammaL: incomplete_gamma.lower_gamma,
-            aem.I0: special.i0,
-            aem.I1: special.i1,
+            aem.I0: transcendental.i0,
+            aem.I1: transcendental.i1,
             aem.J0: bessel_01.j0,
             aem.J1: bessel_01.j1,
             aem.Jv: bessel.jv,
             aem.Iv: bessel.iv,
             aem.Owens_t: owens_t.owens_t,
-            aem.Sigmoid: special.expit,
-            aem.Softplus: special.softplus,
-            aem.Log1mexp: special.log1mexp,
+            aem.Sigmoid: transcendental.expit,
+            aem.Softplus: transcendental.softplus,
+            aem.Log1mexp: transcendental.log1mexp,
             aem.BetaInc: incomplete_beta.betainc,
             aem.BetaIncDer: incomplete_beta.betainc_der,
             aem.Hyp2F1: hyper.hyp2f1,
             aem.Hyp2F1Der: hyper.hyp2f1_der,
-            XlogX: lambda x: special.xlogy(x, x),
+            XlogX: lambda x: transcendental.xlogy(x, x),
         }.items()
     },
     **{

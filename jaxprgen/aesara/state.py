@@ -10,7 +10,7 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Variable
 
 from jaxprgen.aesara.library import name_of
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.errors import InvalidGraphError
 
 Pairs: TypeAlias = Mapping[Any, Any] | Iterable[tuple[Any, Any]]

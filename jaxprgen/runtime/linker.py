@@ -17,8 +17,7 @@ from aesara.link.jax.linker import JAXLinker
 from aesara.tensor.random.type import RandomType, random_state_type
 
 from jaxprgen import _jax
-from jaxprgen.aesara.library import is_array
-from jaxprgen.aesara.optional import is_no_array, may_be_no_array
+from jaxprgen.aesara.library import is_array, is_none_or_slice, may_be_none_or_slice
 from jaxprgen.aesara.state import names_of
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime.arguments import types_of_arrays
@@ -132,7 +131,7 @@ class LinkedProgram:
 
         self._program = program
         self.by_objects: Cache[Any, StatefulProgram] = Cache(MOST_PROGRAMS)
-        self._optional = [(v, c) for _, (v, c) in pairs if may_be_no_array(graph, v)]
+        self._optional = [(v, c) for _, (v, c) in pairs if may_be_none_or_slice(graph, v)]
         strange = any(not is_array(v) for v, _ in self._optional)
         self.program: Any = graph.outputs and not strange and program({})
 
@@ -142,13 +141,13 @@ class LinkedProgram:
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for these arguments, and write the updates."""
-        held = {v: c.storage[0] for v, c in self._optional if is_no_array(c.storage[0])}
+        held = {v: c.storage[0] for v, c in self._optional if is_none_or_slice(c.storage[0])}
         program = self._holding(held) if held else self.program
         if not program:
             return []
         if self.generators:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
-        outputs = program([x for x in operands if not is_no_array(x)] if held else operands)
+        outputs = program([x for x in operands if not is_none_or_slice(x)] if held else operands)
         for i, make in self._states.items():
             bits = np.asarray(jax.random.key_data(outputs[i]))
             outputs[i] = with_key(make(bits), outputs[i])

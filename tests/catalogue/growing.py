@@ -32,7 +32,7 @@ from catalogue.steps import STEPS
 from catalogue.undefined import dtypes_of, is_undefined, kind_of
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.aesara.library import LIBRARY
-from jaxprgen.aesara.order import toposort
+from jaxprgen.aesara.traversal import toposort
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.interpreters import STEPWISE, Interpreter
 

@@ -13,7 +13,6 @@ from aesara.graph.basic import Apply, Constant, Variable
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.random.type import RandomType
 
-from jaxprgen.aesara.builders import inner_nodes
 from jaxprgen.aesara.callback import can_be_called_back
 from jaxprgen.aesara.check.findings import BLOCKED, CHAIN, Deciding, GraphCheck, NodeCheck, Odd
 from jaxprgen.aesara.check.selections import uncounted
@@ -21,8 +20,8 @@ from jaxprgen.aesara.check.stages import largest_subset
 from jaxprgen.aesara.check.traces import deciding_steps, ends_alone
 from jaxprgen.aesara.check.unruled import static_of
 from jaxprgen.aesara.library import frame_of, is_array, name_of
-from jaxprgen.aesara.order import toposort
 from jaxprgen.aesara.plan import ends_of
+from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.lowering.registry import (
     deciding_inputs,
     find_rule,

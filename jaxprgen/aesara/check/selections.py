@@ -27,7 +27,7 @@ from aesara.tensor.subtensor import (
 
 from jaxprgen.aesara.advanced_subtensor import indices_of_one, lone_mask
 from jaxprgen.aesara.check.traces import part_of_rows
-from jaxprgen.aesara.reduction import axes_of
+from jaxprgen.aesara.math import axes_of
 
 
 class _Selection(NamedTuple):

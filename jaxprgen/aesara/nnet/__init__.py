@@ -1,32 +1,8 @@
-"""Rules for `aesara.tensor.nnet`, loaded with the first graph that has one of its Ops.
+"""Rules for `aesara.tensor.nnet`, imported with the first graph that holds one of its Ops.
 
 Importing that package warns of its deprecation, which only those who use it should see.
 """
 
-from jaxprgen.aesara.nnet import (
-    abstract_conv,
-    basic,
-    batchnorm,
-    blocksparse,
-    conv,
-    conv3d2d,
-    corr,
-    corr3d,
-    ctc,
-    neighbours,
-    sigm,
-)
+from jaxprgen.aesara.nnet import basic, conv
 
-__all__ = [
-    "abstract_conv",
-    "basic",
-    "batchnorm",
-    "blocksparse",
-    "conv",
-    "conv3d2d",
-    "corr",
-    "corr3d",
-    "ctc",
-    "neighbours",
-    "sigm",
-]
+__all__ = ["basic", "conv"]

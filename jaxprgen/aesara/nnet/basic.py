@@ -1,6 +1,8 @@
-"""Rules for `aesara.tensor.nnet.basic`: what classifiers end in."""
+"""Rules for the layers and losses of `aesara.tensor.nnet`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from aesara.tensor.nnet.basic import (
@@ -13,21 +15,31 @@ from aesara.tensor.nnet.basic import (
     ScalarSoftsign,
     SoftmaxWithBias,
 )
+from aesara.tensor.nnet.batchnorm import (
+    AbstractBatchNormInference,
+    AbstractBatchNormTrain,
+    AbstractBatchNormTrainGrad,
+)
+from aesara.tensor.nnet.blocksparse import SparseBlockGemv, SparseBlockOuter
+from aesara.tensor.nnet.ctc import ConnectionistTemporalClassification
+from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
 from jaxprgen.aesara.scalar import RULES, in_output_dtype
 from jaxprgen.aesara.subtensor import check_bounds
+from jaxprgen.emit import blocks, ctc, reduce, transcendental
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit import reduce
+from jaxprgen.emit import normalization as nz
 from jaxprgen.emit import softmax as sm
-from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.shape import concatenate, slice_axis
 from jaxprgen.emit.values import BOOL, INT32, Dtype, Value, broadcast_to, full
-from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
+from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
-RULES[ScalarSoftsign] = in_output_dtype(special.softsign)
+RULES[ScalarSoftsign] = in_output_dtype(transcendental.softsign)
+# Its ``perform`` is the exact sigmoid; only its C code approximates.
+RULES[UltraFastScalarSigmoid] = in_output_dtype(transcendental.expit)
 
 
 # --- Softmax --------------------------------------------------------------------------------
@@ -148,3 +160,109 @@ def lower_prepend_scalar(ctx: RuleContext, value: Value, x: Value) -> Value:
 
 def _prepend(value: Value, x: Value) -> Value:
     return concatenate([broadcast_to(value, (x.shape[0], 1)), x], 1)
+
+
+# --- Batch normalization ------------------------------------------------------------------
+
+
+def _normalized_axes(ctx: RuleContext, x: Value) -> tuple[int, ...]:
+    axes, rank = ctx.op.axes, x.ndim
+    if len(set(axes)) < len(axes) or not all(0 <= d < rank for d in axes):
+        raise ShapeMismatchError(f"Axes {axes} are not different ones of {rank} dimensions.")
+    return axes
+
+
+def _floats(ctx: RuleContext, *xs: Value) -> list[Value]:
+    """The operands in the floats to compute with: those declared, but no halves."""
+    if ctx.dtype.kind == "c":
+        raise UnsupportedOpError("Batch normalization takes real numbers, not complex ones.")
+    dtype = ew.canonical(np.result_type(np.float32, ctx.dtype))
+    return [x.astype(dtype) for x in xs]
+
+
+def _in_declared_dtype(ctx: RuleContext, results: Sequence[Value]) -> list[Value]:
+    """All outputs have one dtype."""
+    return [x.astype(ctx.dtype) for x in results]
+
+
+@lowers(AbstractBatchNormTrain)
+def lower_batch_norm_train(ctx: RuleContext, *inputs: Value) -> list[Value]:
+    """Normalized by mean and deviation over axes; these, and their running averages if given."""
+    axes = _normalized_axes(ctx, inputs[0])
+    x, scale, bias, epsilon, share, *running = _floats(ctx, *inputs)
+    center = nz.mean(x, axes)
+    square = nz.variance(x, center, axes)
+    inverse = nz.inverse_deviation(square, epsilon)
+    factor = scale * inverse
+    results = [nz.normalize(x, center, factor, bias), center, inverse]
+    if running:
+        count = x.size / max(1, scale.size)
+        new = center, nz.unbiased(square, count)
+        results += [nz.moving(old, v, share) for old, v in zip(running, new, strict=True)]
+    return _in_declared_dtype(ctx, results)
+
+
+@lowers(AbstractBatchNormInference)
+def lower_batch_norm_inference(ctx: RuleContext, *inputs: Value) -> Value:
+    """Normalized by a mean and a variance that are given."""
+    x, scale, bias, center, square, epsilon = _floats(ctx, *inputs)
+    deviation = ew.sqrt(square + epsilon)
+    factor = scale / deviation
+    return _in_declared_dtype(ctx, [nz.normalize(x, center, factor, bias)])[0]
+
+
+@lowers(AbstractBatchNormTrainGrad, shape_only=(5,))
+def lower_batch_norm_train_grad(ctx: RuleContext, *inputs: Value) -> list[Value]:
+    """What `aesara.grad` makes of the first."""
+    axes = _normalized_axes(ctx, inputs[0])
+    return _in_declared_dtype(ctx, nz.normalize_vjp(*_floats(ctx, *inputs)[:5], axes=axes))
+
+
+# --- Connectionist temporal classification ------------------------------------------------
+
+
+@lowers(ConnectionistTemporalClassification, folds=False)
+def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list[Value]:
+    """The costs of labels, which `jax.grad` differentiates, and their slopes if asked for.
+
+    They are those of the library that Aesara calls, without it. (Aesara's class has no
+    ``perform``, without which no Op of it can be made: subclasses have one.)
+    """
+    times, batch, classes = x.shape
+    if labels.shape[0] != batch or lengths.shape != (batch,):
+        raise ShapeMismatchError(
+            f"Labels of shape {labels.shape} and lengths of shape {lengths.shape} are not "
+            f"one for each of {batch} sequences."
+        )
+    ctx.require(
+        lambda: ctc.are_possible(x, labels, lengths),
+        IndexOutOfBoundsError,
+        f"{ctx.op} has a label not below {classes}, or a length above {times}. What Aesara calls "
+        "then reads beyond its arrays; the emitted program takes the nearest",
+    )
+    return list(ctc.ctc(x, labels, lengths)[: len(ctx.node.outputs)])
+
+
+# --- Sparse blocks ------------------------------------------------------------------------
+
+
+@lowers(SparseBlockGemv)
+def lower_sparse_block_gemv(
+    ctx: RuleContext, y: Value, matrix: Value, x: Value, rows: Value, columns: Value
+) -> Value:
+    """``y`` plus products of some blocks of a matrix with vectors."""
+    check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
+    return blocks.multiply_blocks(y, matrix, x, rows, columns)
+
+
+@lowers(SparseBlockOuter, folds=False)
+def lower_sparse_block_outer(
+    ctx: RuleContext, matrix: Value, x: Value, y: Value, rows: Value, columns: Value, scale: Value
+) -> Value:
+    """Some blocks of a matrix increased by outer products, scaled as is documented.
+
+    Aesara's Python mode passes over the scale, which is one unless an Op is made by hand.
+    """
+    check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
+    x, y, scale = (v.astype(ctx.dtype) for v in (x, y, scale))
+    return blocks.add_outer_blocks(matrix, x, y, rows, columns, scale)

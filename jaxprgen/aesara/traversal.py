@@ -1,10 +1,12 @@
-"""The order in which to lower the nodes of a graph."""
+"""Traversal of Aesara graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply, Variable
+from aesara.scan.op import Scan
 
 
 def toposort(outputs: Sequence[Variable], known: set[Variable]) -> list[Apply]:
@@ -32,3 +34,22 @@ def toposort(outputs: Sequence[Variable], known: set[Variable]) -> list[Apply]:
                 order.append(node)
                 pending.pop()
     return order
+
+
+def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
+    """The nodes, and those inside of them to any depth, with the node that holds them.
+
+    Each graph once, however many nodes share its Op.
+    """
+    found: list[tuple[Apply, Apply | None]] = []
+    seen: set[int] = set()
+    pending: list[tuple[Apply, Apply | None]] = [(node, None) for node in reversed(nodes)]
+    while pending:
+        node, holder = pending.pop()
+        found.append((node, holder))
+        if isinstance(node.op, (OpFromGraph, Scan)) and id(node.op) not in seen:
+            seen.add(id(node.op))
+            graph = node.op.fgraph
+            inside = toposort(graph.outputs, set(graph.inputs))
+            pending.extend((inner, node) for inner in reversed(inside))
+    return found

@@ -1,4 +1,4 @@
-# `make demo` and `make test` install what they need, into .venv.
+# `make demo` and `make test` install what they need, into .venv. `make test` takes minutes, `make test-deep` hours.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,14 +6,21 @@ VENV ?= .venv
 PINS ?=
 
 BIN = $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test lint docs bench clean
+# Part of the deep tests, for make test-deep: one in N, always the same ones.
+SLICE ?= 0/1
+
+.PHONY: demo test test-deep lint docs bench clean
 
 demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
 
 test: $(VENV)/with-test
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup
+	$(PYTEST)
+
+test-deep: $(VENV)/with-test
+	$(PYTEST) --deep --slice $(SLICE)
 
 lint: $(VENV)/with-lint
 	$(BIN)/ruff check
@@ -37,5 +44,5 @@ $(VENV)/with-%: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .aesara .hypothesis .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .aesara .jax .hypothesis .pytest_cache .ruff_cache build dist
 	find jaxprgen tests examples -name __pycache__ -prune -exec rm -rf {} +

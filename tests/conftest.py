@@ -1,13 +1,19 @@
-"""Settles the environment before anything imports JAX or Aesara."""
+"""Set the environment before anything imports JAX or Aesara, and choose how much is tried.
+
+The quick run is the default: few Hypothesis examples, and programs that XLA compiles fast instead
+of well. ``pytest --deep`` adds the tests that are marked as deep, tries many more examples, and
+compiles programs as users do.
+"""
 
 import os
 import zlib
+from importlib.metadata import version
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 
-# Aesara's Python mode is what results are compared with: no C, no BLAS to link it with, and nothing
-# kept in the user's home. Of two entries for one flag Aesara takes the last: a developer's own win.
+# Results are compared with Aesara's Python mode: no C, no BLAS to link it with, and no files in
+# the user's home. Aesara takes the last of two entries for one flag, so a developer's flags win.
 os.environ["AESARA_FLAGS"] = ",".join(
     [
         "cxx=,blas__ldflags=",
@@ -17,32 +23,64 @@ os.environ["AESARA_FLAGS"] = ",".join(
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Devices for `shard_map` and `pmap`.
-os.environ["XLA_FLAGS"] = " ".join(
-    [os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=8"]
-)
+_XLA_FLAGS = [os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=8"]
+os.environ["XLA_FLAGS"] = " ".join(_XLA_FLAGS)
 
 import jaxprgen  # noqa: E402, F401, I001  # before aesara, which it makes importable
 import jax  # noqa: E402
-from hypothesis import settings  # noqa: E402
+import profiles  # noqa: E402
+import pytest  # noqa: E402
+from jax.experimental.compilation_cache.compilation_cache import reset_cache  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 
-# Compiling takes what it takes, hence no deadline. CI draws the same examples each time; elsewhere
-# a failure prints the line that reproduces it.
-settings.register_profile(
-    "jaxprgen", deadline=None, derandomize="CI" in os.environ, print_blob=True
-)
-settings.load_profile("jaxprgen")
-
 
 def pytest_addoption(parser):
+    parser.addoption("--deep", action="store_true", help="try everything, which takes hours")
     parser.addoption(
-        "--share", type=int, default=1, metavar="N", help="run one test in N, always the same ones"
+        "--slice",
+        default="0/1",
+        metavar="I/N",
+        help="run one test in N, always the same ones: those of which a hash modulo N is I",
     )
 
 
+def pytest_configure(config):
+    profiles.choose(deep=config.getoption("deep"))
+    # The workers of one run share what they compile, and a second run need not compile it again.
+    jax.config.update("jax_compilation_cache_dir", str(_ROOT / ".jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    _compile(fast=not profiles.is_deep(), cached=True)
+    # XLA's older emitters compile in half the time; jaxlib 0.11 no longer has them.
+    if not profiles.is_deep() and tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):
+        os.environ["XLA_FLAGS"] = " ".join([*_XLA_FLAGS, "--xla_cpu_use_fusion_emitters=false"])
+
+
 def pytest_collection_modifyitems(config, items):
-    share = config.getoption("--share")
-    chosen = [x for x in items if zlib.crc32(x.nodeid.encode()) % share == 0]
+    deep = config.getoption("deep")
+    index, count = map(int, config.getoption("slice").split("/"))
+    chosen = [
+        item
+        for item in items
+        if (deep or not item.get_closest_marker("deep"))
+        and zlib.crc32(item.nodeid.encode()) % count == index % count
+    ]
     config.hook.pytest_deselected(items=list(set(items).difference(chosen)))
     items[:] = chosen
+
+
+@pytest.fixture(autouse=True)
+def _compiled_as_usual(request):
+    """Let XLA compile, and optimize, in tests that are about what it compiles."""
+    if request.node.get_closest_marker("compiles") is None:
+        yield
+        return
+    _compile(fast=False, cached=False)
+    yield
+    _compile(fast=not profiles.is_deep(), cached=True)
+
+
+def _compile(*, fast, cached):
+    jax.config.update("jax_disable_most_optimizations", fast)
+    jax.config.update("jax_enable_compilation_cache", cached)
+    reset_cache()

@@ -14,6 +14,7 @@ from aesara.compile.mode import Mode
 from aesara.gradient import zero_grad
 from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from jaxprgen import _aesara
 
@@ -178,6 +179,7 @@ def test_cast(dtype):
         np.testing.assert_array_equal(value, sample(dtype).astype(target))
 
 
+@examples(3)
 @given(st.floats(allow_nan=False))
 def test_a_float_becomes_the_smallest_type_that_holds_it(number):
     data = at.constant(number).data

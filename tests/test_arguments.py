@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from laws import DTYPES, assert_same
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
@@ -79,6 +80,7 @@ def test_arrays_of_a_dtype_are_taken_where_aesara_takes_them(declared):
             assert (ours_takes(abstractly, struct) is None) == (theirs is None), dtype
 
 
+@examples(3)
 @given(
     st.tuples(st.sampled_from(DTYPES), st.sampled_from(DTYPES)).flatmap(
         lambda ds: st.tuples(st.just(ds[0]), hnp.arrays(ds[1], ()))
@@ -148,6 +150,7 @@ def python_scalar_fits(x, dtype):
     return isinstance(x, {"b": bool, "f": (int, float), "c": (int, float, complex)}[kind])
 
 
+@examples(3)
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @given(python_scalars, st.sampled_from(DTYPES))
 def test_python_scalars_are_taken_where_they_fit(x, dtype):
@@ -288,6 +291,7 @@ def test_shapes_are_those_declared(declared, shape, message):
         jax.jit(f)(np.ones(shape))
 
 
+@examples(3)
 @given(hnp.array_shapes(min_dims=0, min_side=0, max_side=3), st.data())
 def test_shapes_are_taken_where_aesara_takes_them(shape, data):
     declared = data.draw(

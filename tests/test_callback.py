@@ -13,6 +13,7 @@ from aesara.scalar.basic import UnaryScalarOp, same_out
 from aesara.tensor.elemwise import Elemwise
 from hypothesis import given
 from laws import DTYPES, assert_same, reference
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import errors
@@ -80,6 +81,7 @@ def assert_agrees(inputs, outputs, args):
     return f
 
 
+@examples(3)
 @given(st.sampled_from(DTYPES), hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=3))
 def test_it_computes_what_perform_does(dtype, shape):
     kind = at.TensorType(dtype, (None, None))

@@ -25,8 +25,9 @@ from aesara.tensor.fft import RFFTOp
 from aesara.tensor.random.utils import RandomStream
 from aesara.tensor.shape import specify_shape
 from aesara.tensor.subtensor import set_subtensor
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.aesara.check import unruled
@@ -363,7 +364,7 @@ def draw_sizes(data):
     return [*scalars[3:], *vectors[1:]]
 
 
-@settings(max_examples=60)
+@examples(2)
 @given(st.data())
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 def test_random_programs_depend_on_the_values_that_check_names(data):

@@ -16,6 +16,7 @@ import pytest
 from aesara.configdefaults import config
 from hypothesis import given
 from laws import equations
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import Frame, frame_of, scope_of
@@ -307,6 +308,7 @@ def graphs(draw):
     return inputs, names, frames
 
 
+@examples(3)
 @given(graphs())
 def test_the_nearest_is_the_first_that_a_search_by_breadth_finds(graph):
     inputs, names, frames = graph

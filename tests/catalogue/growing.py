@@ -23,7 +23,7 @@ from aesara.graph.basic import Constant, Variable
 from aesara.tensor import slinalg
 from aesara.tensor.fft import IRFFTOp, RFFTOp
 from aesara.tensor.fourier import Fourier
-from laws import DTYPES
+from laws import DTYPES, difference, perform
 
 import jaxprgen
 from catalogue import FAMILIES
@@ -31,7 +31,6 @@ from catalogue.example import Example, outputs_of, variable_of
 from catalogue.steps import STEPS
 from catalogue.undefined import dtypes_of, is_undefined, kind_of
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.aesara.library import LIBRARY
 from jaxprgen.aesara.traversal import toposort
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.interpreters import STEPWISE, Interpreter
@@ -87,15 +86,10 @@ class Grown(NamedTuple):
 
     def difference(self, ours: Any) -> str:
         """How another result differs by more than rounding; nothing if it does not."""
-        ours, theirs = np.asarray(ours), self.value
-        if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
-            return f"{ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
-        same = _are_same(ours, theirs)
-        if theirs.dtype.kind in "fc":
+        allowed = 0.0
+        if self.value.dtype.kind in "fc":
             allowed = 8 * self.distance + 2 * OFF * self.unit * self.largest
-            with np.errstate(all="ignore"):
-                same |= np.abs(ours - theirs) <= allowed
-        return "" if same.all() else f"{ours[~same]}, not {theirs[~same]}"
+        return difference(_whole(ours), _whole(self.value), 0, atol=allowed)
 
 
 class Graph:
@@ -247,7 +241,8 @@ class Graph:
             inputs = [found[v] if v in found else _data(v) for v in node.inputs]
             if is_undefined(node, inputs):
                 raise ValueError("There is no one result.")
-            found.update(zip(node.outputs, LIBRARY.evaluate(node, inputs), strict=True))
+            for v, x in zip(node.outputs, perform(node, inputs), strict=True):
+                found[v] = np.asarray(x, v.type.dtype) if hasattr(v.type, "dtype") else x
         return found
 
     def _off(self, shadows: Sequence[Any], *, near_zero: bool = False, of_largest: int = 0):
@@ -272,6 +267,12 @@ class Graph:
                     np.copysign(part, side, out=part, where=part == 0)  # To XLA these are, too.
                 moved.append(off.astype(value.dtype))
         return tuple(moved)
+
+
+def _whole(x: Any) -> np.ndarray:
+    """Return complex numbers of which a part is not finite as NaN, and others as they are."""
+    x = np.asarray(x)
+    return np.where(np.isfinite(x), x, np.nan) if x.dtype.kind == "c" else x
 
 
 def _are_same(x: np.ndarray, y: np.ndarray) -> np.ndarray:

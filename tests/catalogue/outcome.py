@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from aesara.graph.basic import Variable, io_toposort
-from laws import TOLERANCE, reference
+from laws import assert_same, by_equation, reference, tolerance
 
 import jaxprgen
 from catalogue.example import Example, outputs_of
-from jaxprgen import _jax
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.lowering.graph import KEY
 
@@ -123,27 +122,12 @@ def compare(case: Case, **options: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         f = _compiled(case, **options)
-        args = _arguments(case, f)
-        ours = [np.asarray(y) for y in _jax.eval_jaxpr(f.jaxpr(*args), args)]
+        ours = by_equation(f, *_arguments(case, f))
     for mine, yours in zip(ours, case.wanted or (), strict=False):
         where = f"{case.example.op.__name__} of {case.dtype}"
-        assert (mine.dtype, mine.shape) == (yours.dtype, yours.shape), where
         if case.example.is_drawn:
-            continue
-        rtol = tolerance(case, mine.dtype)
-        np.testing.assert_allclose(mine, yours, rtol=rtol, atol=rtol, err_msg=where)
-
-
-# Of small integers NumPy computes functions in the smallest float that holds them all.
-PRECISION = {
-    **dict.fromkeys(["bool", "int8", "uint8", "float16"], TOLERANCE["float16"]),
-    **dict.fromkeys(["int16", "uint16", "float32", "complex64"], 2e-5),
-}
-
-
-def tolerance(case: Case, declared: np.dtype) -> float:
-    """How far apart results may be, relative and absolute; whole numbers are equal."""
-    if declared.kind in "biu":
-        return 0
-    single = PRECISION.get(declared.name, case.example.rtol or 1e-10)
-    return max(single, PRECISION.get(case.dtype, 0), case.example.rtol or 0)
+            mine, yours = np.asarray(mine), yours
+            assert (mine.dtype, mine.shape) == (yours.dtype, yours.shape), where
+        else:
+            allowed = max(tolerance(mine.dtype, case.dtype), case.example.rtol or 0)
+            assert_same(mine, yours, allowed, where)

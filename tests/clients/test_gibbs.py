@@ -16,6 +16,7 @@ import jaxprgen
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 
 
+@pytest.mark.deep
 def test_horseshoe_regression_by_gibbs(gibbs, capsys):
     record = json.loads(FILE.read_text("utf-8"))
     found = quantities(gibbs.main())
@@ -25,6 +26,7 @@ def test_horseshoe_regression_by_gibbs(gibbs, capsys):
     assert "One program of" in capsys.readouterr().out
 
 
+@pytest.mark.deep
 def test_a_step_is_drawn_as_by_aesara(gibbs):
     # More coefficients than points: aemcmc has another algorithm for these. The mode is Aesara's
     # own, which merges nodes that are equal; where it does not, it draws tau twice.

@@ -12,6 +12,7 @@ import jaxprgen
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 
 
+@pytest.mark.deep
 def test_eight_schools_by_kernels_of_aehmc(kernels, capsys):
     found = kernels.main()
     assert list(found) == ["HMC", "NUTS"]

@@ -58,6 +58,7 @@ def assert_alike(draws, others):
         assert_means(a, b.mean(), error_of_mean(b))
 
 
+@pytest.mark.deep
 def test_eight_schools_by_blackjax_and_numpyro(eight_schools, capsys):
     exact = dict(zip(eight_schools.NAMES, eight_schools.exact_means(), strict=True))
     for name, (mean, error) in POSTERIORDB.items():
@@ -70,6 +71,7 @@ def test_eight_schools_by_blackjax_and_numpyro(eight_schools, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(exact)
 
 
+@pytest.mark.deep
 def test_horseshoe_regression_by_blackjax(horseshoe, capsys):
     record = json.loads(FILE.read_text("utf-8"))
     _, outcomes = horseshoe.simulate()

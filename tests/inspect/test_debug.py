@@ -16,9 +16,10 @@ from aesara.graph.op import Op
 from aesara.raise_op import Assert
 from aesara.tensor.subtensor import inc_subtensor, set_subtensor
 from catalogue.growing import Graph
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from laws import assert_same
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import errors
@@ -79,7 +80,7 @@ def named(variable, name):
 # --- The law ------------------------------------------------------------------------------
 
 
-@settings(max_examples=6, suppress_health_check=list(HealthCheck))
+@examples(0.3, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(range(6)))
 def test_results_equal_those_of_the_function(seed):
     graph = Graph(seed, 12)

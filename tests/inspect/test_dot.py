@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import jax
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from jax import lax
 from pages import ONES, power
 
@@ -147,7 +147,6 @@ def hostile_examples(test):
 
 
 @needs_graphviz
-@settings(max_examples=20)
 @hostile_examples
 @given(name=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cn"]), min_size=1))
 def test_names_cannot_change_the_structure(name):

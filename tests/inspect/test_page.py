@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from pages import HOSTILE, ONES, chain, model, page_of_model, power
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import inspect
@@ -60,6 +61,7 @@ def hostile_examples(test):
     return test
 
 
+@examples(3)
 @hostile_examples
 @given(name=st.text(min_size=1))
 def test_names_cannot_change_the_structure(name):
@@ -69,6 +71,7 @@ def test_names_cannot_change_the_structure(name):
     assert page.encode()
 
 
+@examples(3)
 @hostile_examples
 @given(name=st.text(min_size=1))
 def test_no_text_can_change_the_structure(name):

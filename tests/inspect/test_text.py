@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, Var, sub_jaxprs
@@ -137,6 +138,7 @@ def variables(jaxpr):
     return [v for v in found if type(v) is Var]
 
 
+@examples(3)
 @given(st.lists(st.none() | st.sampled_from(["a", "a.1", "a.2", "b"]) | st.text(), min_size=6))
 def test_every_variable_has_a_unique_readable_name(names):
     a, b = at.dvectors(2)
@@ -249,6 +251,7 @@ class Cells(HTMLParser):
         self.text.append(data)
 
 
+@examples(3)
 @given(st.text(min_size=1))
 def test_a_function_shows_its_signature_in_a_notebook(name):
     v, (w,) = at.dmatrix(name), [at.dvector("<script>alert(1)</script>")]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from jax import lax
+from profiles import examples
 from test_primitives import Call, Row, array, check, dtypes
 
 from jaxprgen import _jax
@@ -91,7 +92,7 @@ def test_every_constructor_is_in_the_table():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_equations_and_types_are_those_of_lax(name):
-    @settings(max_examples=50)
+    @examples(2)
     @given(ROWS[name].calls)
     def law(call):
         check(name, call, ROWS)

@@ -97,7 +97,6 @@ def test_every_constructor_is_in_the_table():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_equations_and_types_are_those_of_jax(name):
-    @settings(max_examples=30)
     @given(ROWS[name].calls)
     def law(call):
         check(name, call)

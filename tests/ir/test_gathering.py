@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import DTYPES
+from profiles import examples
 
 from jaxprgen import _jax
 from jaxprgen.errors import EquationError
@@ -82,7 +83,7 @@ def operands(case: Case, dtype: str) -> list[jax.ShapeDtypeStruct]:
     ]
 
 
-@settings(max_examples=50)
+@examples(2)
 @given(cases(), st.sampled_from(DTYPES), st.booleans(), st.booleans())
 def test_gather_is_that_of_lax(case, dtype, in_bounds, unique):
     numbers = lax.GatherDimensionNumbers(case.kept, tuple(sorted(case.axes)), case.axes)
@@ -97,7 +98,7 @@ def test_gather_is_that_of_lax(case, dtype, in_bounds, unique):
 
 
 @pytest.mark.parametrize("name", ["scatter", "scatter_add"])
-@settings(max_examples=50)
+@examples(2)
 @given(case=cases(), dtype=st.sampled_from(NUMBERS), in_bounds=st.booleans(), unique=st.booleans())
 def test_scatter_is_that_of_lax(name, case, dtype, in_bounds, unique):
     numbers = lax.ScatterDimensionNumbers(case.kept, tuple(sorted(case.axes)), case.axes)
@@ -108,7 +109,6 @@ def test_scatter_is_that_of_lax(name, case, dtype, in_bounds, unique):
     assert_same_equation(mine, theirs.jaxpr.eqns[-1])
 
 
-@settings(max_examples=25)
 @given(cases(), st.randoms())
 def test_they_read_and_write_where_is_said(case, random):
     x = np.arange(1.0, 1 + np.prod(case.shape)).reshape(case.shape)

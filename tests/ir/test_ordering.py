@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import find, given
 from hypothesis import strategies as st
 from jax import lax
+from profiles import examples
 from test_primitives import SHAPES, Call, Row, array, check, dtypes, in_range, one
 
 from jaxprgen import _jax
@@ -91,14 +92,16 @@ def test_every_constructor_is_in_the_table():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_equations_and_types_are_those_of_lax(name):
-    @settings(max_examples=40)
+    @examples(2)
     @given(ROWS[name].calls)
     def law(call):
         check(name, call, ROWS)
 
     law()
     # One that is taken exists, so that the law says something.
-    find(ROWS[name].calls, lambda call: check(name, call, ROWS), settings=settings(database=None))
+    find(
+        ROWS[name].calls, lambda call: check(name, call, ROWS), settings=examples(20, database=None)
+    )
 
 
 def test_a_callback_is_that_of_jax():

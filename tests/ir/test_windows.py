@@ -10,6 +10,7 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from jax import lax
+from profiles import examples
 from test_primitives import SHAPES, Call, Row, array, check, dtypes
 
 from jaxprgen.ir.primitives import windows
@@ -63,7 +64,7 @@ def test_every_constructor_is_in_the_table():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_equations_and_types_are_those_of_lax(name):
-    @settings(max_examples=40)
+    @examples(2)
     @given(ROWS[name].calls)
     def law(call):
         check(name, call, ROWS)

@@ -10,12 +10,11 @@ import aesara.tensor as at
 import jax
 import numpy as np
 from hypothesis import strategies as st
-from laws import assert_same, reference
+from laws import MATRICES, assert_agrees, at_once, reference, tolerance
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
 
-TOLERANCE = {"float32": 2e-4, "complex64": 2e-4, "float64": 1e-10, "complex128": 1e-10}
 REAL, COMPLEX = ["float32", "float64"], ["complex64", "complex128"]
 sizes, seeds = st.integers(0, 5), st.integers(0, 99)
 
@@ -59,41 +58,33 @@ def outputs_of(make: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
 
 
 def run(make: Callable[..., Any], *args: Any) -> list[Any]:
-    """What the compiled graph computes; every output is what it declares."""
+    """Return what the compiled graph computes; every output is what it declares."""
     inputs = [tensor(a) for a in args]
     outputs = outputs_of(make, inputs)
     f = jaxprgen.compile(inputs, outputs)
     check_jaxpr(f.jaxpr(*args).jaxpr)
-    ours = f(*args)
-    ours = [np.asarray(x) for x in (ours if isinstance(ours, tuple) else (ours,))]
+    ours = [np.asarray(x) for x in at_once(f, *args)]
     for x, variable in zip(ours, outputs, strict=True):
         assert x.dtype == variable.dtype
         assert x.ndim == variable.ndim
     return ours
 
 
-def assert_agrees_as_declared(
+def assert_agrees_on(
     make: Callable[..., Any], *args: Any, rtol: float | None = None
-) -> list[Any]:
-    """As `laws.assert_agrees`, but of what Aesara computes in the dtypes that it declares.
-
-    Some of its Ops compute in another one: ``Lstsq`` returns an int32 rank for an int64.
-    """
+) -> list[np.ndarray]:
+    """Assert the law of agreement on a graph of variables for these arguments."""
     inputs = [tensor(a) for a in args]
-    outputs = outputs_of(make, inputs)
-    theirs = reference(inputs, outputs, args)
-    ours = run(make, *args)
-    worst = max(TOLERANCE.get(a.dtype.name, 1e-10) for a in args)
-    for variable, x, y in zip(outputs, ours, theirs, strict=True):
-        declared = np.asarray(y).astype(variable.dtype)
-        assert_same(x, declared, rtol or worst, where=str(variable.owner))
-    return ours
+    dtypes = [a.dtype if a.dtype.kind in "fc" else np.dtype(float) for a in args]
+    rtol = tolerance(*dtypes, times=MATRICES) if rtol is None else rtol
+    f = assert_agrees(inputs, outputs_of(make, inputs), args, rtol=rtol)
+    return [np.asarray(x) for x in at_once(f, *args)]
 
 
 def assert_close(x: Any, y: Any, dtype: Any) -> None:
-    """Equal up to what rounding does in that dtype."""
-    tolerance = TOLERANCE[np.dtype(dtype).name]
-    np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+    """Assert that what is computed in a dtype is equal up to rounding."""
+    allowed = tolerance(dtype, times=MATRICES)
+    np.testing.assert_allclose(x, y, rtol=allowed, atol=allowed)
 
 
 def assert_transforms(make: Callable[..., Any], *args: Any) -> None:

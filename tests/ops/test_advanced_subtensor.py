@@ -12,11 +12,12 @@ from aesara.tensor.subtensor import (
     advanced_set_subtensor1,
     advanced_subtensor1,
 )
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.experimental import checkify
-from laws import DTYPES, assert_agrees, assert_same, equations, reference
-from operands import run_by_equation, values
+from laws import DTYPES, assert_agrees, assert_same, by_equation, equations, reference
+from operands import values
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import (
@@ -111,7 +112,7 @@ def places(draw):
     return shape, known, symbolic, indices.inputs, indices.args
 
 
-@settings(max_examples=60)
+@examples(2)
 @given(places(), st.data())
 def test_any_index(place, data):
     shape, known, symbolic, inputs, args = place
@@ -166,7 +167,7 @@ def test_every_dtype(form):
         outputs += [part, at.set_subtensor(part, one), at.inc_subtensor(part, one)]
     f = jaxprgen.compile(inputs, outputs)
     theirs = reference(inputs, outputs, args)
-    for ours, wanted, out in zip(run_by_equation(f, *args), theirs, outputs, strict=True):
+    for ours, wanted, out in zip(by_equation(f, *args), theirs, outputs, strict=True):
         assert_same(ours, wanted, where=str(out.owner))
 
 
@@ -192,7 +193,7 @@ def test_a_vector_is_added_along_an_index_of_several_axes():
     np.testing.assert_array_equal(ours(np.ones(3), np.array([2.0, 10]), index), [23, 3, 1])
 
 
-@settings(max_examples=15)
+@examples(0.6)
 @given(st.sampled_from([(3,), (4, 2), (2, 0), (1, 3)]), st.data())
 def test_vectors_along_the_first_axis(shape, data):
     dtype = data.draw(st.sampled_from(SIGNED))
@@ -268,7 +269,6 @@ def test_without_64_bits():
 # --- Masks --------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_writing_where_a_mask_is_true(data):
     """One value for all that is selected: no one has to know how much that is."""
@@ -342,7 +342,7 @@ def test_a_mask_of_other_sizes():
         jaxprgen.compile([x, mask], at.set_subtensor(x[mask], 0))(ramp(3, 2), ramp(2, 2) > 1)
 
 
-@settings(max_examples=15)
+@examples(0.6)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.sampled_from(DTYPES))
 def test_nonzero_of_what_is_known(shape, dtype):
     x = at.vector("x")
@@ -544,7 +544,6 @@ def test_under_jit_and_vmap():
 # --- Permutations and choices -------------------------------------------------------------
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_permuted_rows(data):
     batch = data.draw(st.lists(st.sampled_from([1, 2, 3]), max_size=2))

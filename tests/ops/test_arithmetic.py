@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.math import MulWithoutZeros
-from laws import DTYPES, all_equations, reference
-from operands import jit_quickly, run_by_equation
+from laws import DTYPES, all_equations, by_equation, reference
 from test_scalar import ARITHMETIC, OPS, PAIRS, TRIPLES, cases_of, is_sign_of_zero_open, name
 
 import jaxprgen
@@ -103,7 +102,7 @@ def compare(op, combinations):
     variables, operands = zip(*inputs, strict=True)
     f = jaxprgen.compile(variables, [out for _, _, out, _ in cases])
     check_jaxpr(f.jaxpr(*operands).jaxpr)
-    found = run_by_equation(f, *operands)
+    found = by_equation(f, *operands)
     for ours, (_, args, out, theirs) in zip(found, cases, strict=True):
         assert ours.dtype == out.dtype
         ours = np.asarray(ours)
@@ -157,7 +156,8 @@ PLANE = [complex(a, b) for a in PARTS for b in PARTS]
 KNOWN = [0, 1, 2, 3, 4, 7, -1, -5, 0.5, 1 - 1j, np.inf, complex(np.nan, 0)]
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+# XLA's older emitters, which quick runs use, give other parts of infinities in single precision.
+@pytest.mark.parametrize("dtype", [pytest.param("complex64", marks=pytest.mark.deep), "complex128"])
 def test_complex_numbers_of_one_program(dtype):
     """What XLA makes of a whole program, of numbers that are known and of others.
 
@@ -174,7 +174,7 @@ def test_complex_numbers_of_one_program(dtype):
         pairs += [(aes.pow, (x, constant)), (aes.true_divide, (x, constant))]
         pairs += [(aes.pow, (constant, y)), (aes.true_divide, (constant, y))]
     outputs = [Elemwise(op)(*operands) for op, operands in pairs]
-    ours = jit_quickly(jaxprgen.compile([x, y], outputs))(*args)
+    ours = jax.jit(jaxprgen.compile([x, y], outputs))(*args)
     theirs = reference([x, y], outputs, args)
     for mine, yours, (op, operands) in zip(ours, theirs, pairs, strict=True):
         taken = [np.broadcast_to(values[v], yours.shape) for v in operands]
@@ -199,18 +199,18 @@ def test_derivatives_of_complex_numbers():
     }
     f = jaxprgen.compile([x, y], list(slopes))
     for jacobian in (jax.jacfwd, jax.jacrev):
-        found = jit_quickly(jacobian(f, (0, 1), holomorphic=True))(*points)
+        found = jax.jit(jacobian(f, (0, 1), holomorphic=True))(*points)
         for pair, partial in zip(found, slopes.values(), strict=True):
             for ours, slope in zip(pair, partial, strict=True):
                 np.testing.assert_allclose(np.diag(ours), slope(*points), rtol=1e-12)
-    batched = jit_quickly(jax.vmap(lambda a, b: f(a[None], b[None])))(*points)
-    for ours, alone in zip(batched, jit_quickly(f)(*points), strict=True):
+    batched = jax.jit(jax.vmap(lambda a, b: f(a[None], b[None])))(*points)
+    for ours, alone in zip(batched, jax.jit(f)(*points), strict=True):
         np.testing.assert_allclose(ours[:, 0], alone, rtol=1e-14)
 
 
 def test_derivatives_of_powers_at_zero():
     x, y = at.zscalar("x"), at.zscalar("y")
-    gradient = jit_quickly(jax.grad(jaxprgen.compile([x, y], x**y), (0, 1), holomorphic=True))
+    gradient = jax.jit(jax.grad(jaxprgen.compile([x, y], x**y), (0, 1), holomorphic=True))
     for exponent, slope in ((0, 0), (1, 1), (2, 0), (2.5, 0)):
         np.testing.assert_array_equal(gradient(0j, complex(exponent)), (slope, 0))
 
@@ -249,7 +249,7 @@ def test_a_known_operand(dtype):
             xs = [at.constant(number) if a is known else x for a in args]
             outputs.append(Elemwise(op)(*xs))
             taken.append((op, args))
-    ours = run_by_equation(jaxprgen.compile([x], outputs), own)
+    ours = by_equation(jaxprgen.compile([x], outputs), own)
     for mine, yours, (op, args) in zip(ours, reference([x], outputs, [own]), taken, strict=True):
         # XLA multiplies by the reciprocal of a divisor that it knows.
         rtol = 2 * np.finfo(yours.dtype).eps if isinstance(op, aes.TrueDivide) else 0

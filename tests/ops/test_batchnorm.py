@@ -7,10 +7,10 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_agrees, assert_same, reference
-from operands import jit_quickly
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -48,7 +48,7 @@ def operands(dtype, shape, kept):
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice|Degrees of freedom:RuntimeWarning")
-@settings(max_examples=8)
+@examples(0.3)
 @given(cases())
 def test_values(case):
     """Those of Python mode in the declared dtypes: with NumPy 2, its own are wider."""
@@ -66,7 +66,7 @@ def test_values(case):
     f = jaxprgen.compile(inputs, outputs)
     check_jaxpr(f.jaxpr(*args).jaxpr)
     theirs = reference(inputs, outputs, args)
-    for variable, mine, yours in zip(outputs, jit_quickly(f)(*args), theirs, strict=True):
+    for variable, mine, yours in zip(outputs, jax.jit(f)(*args), theirs, strict=True):
         assert_same(mine, yours.astype(dtype), TOLERANCE[dtype], where=str(variable.owner))
 
 
@@ -102,10 +102,10 @@ def test_gradients_are_those_of_aesara():
         for g in aesara.grad(cost, wrt, disconnected_inputs="ignore", return_disconnected="zero")
     ]
     wanted = jaxprgen.compile(inputs, slopes)(*args)
-    ours = jit_quickly(jax.jacrev(f, tuple(range(5))))(*args)
+    ours = jax.jit(jax.jacrev(f, tuple(range(5))))(*args)
     for mine, yours in zip((g for row in ours for g in row), wanted, strict=True):
         assert_same(mine, yours, 1e-10)
-    mapped = jit_quickly(jax.vmap(f, (0, *[None] * 5)))(np.stack([args[0]] * 2), *args[1:])
+    mapped = jax.jit(jax.vmap(f, (0, *[None] * 5)))(np.stack([args[0]] * 2), *args[1:])
     for mine, yours in zip(mapped, f(*args), strict=True):
         assert_same(mine[1], yours)
 
@@ -116,7 +116,7 @@ def test_second_derivatives_are_those_of_aesara():
     cost = sum(at.sum(at.sin(v)) for v in outputs)
     a, s, _, m, i, d = operands("float64", (3, 4), (1, 4))
     f, g = (jaxprgen.compile(inputs, y) for y in (cost, aesara.grad(cost, inputs)))
-    ours = jit_quickly(jax.grad(f, tuple(range(5))))(a, d, s, m, i)
+    ours = jax.jit(jax.grad(f, tuple(range(5))))(a, d, s, m, i)
     for mine, yours in zip(ours, g(a, d, s, m, i), strict=True):
         assert_same(mine, yours, 1e-10)
 

@@ -14,10 +14,11 @@ from aesara.graph.null_type import NullType
 from aesara.graph.op import Op
 from aesara.raise_op import Assert
 from aesara.tensor.basic import default
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same, equations
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import _jax
@@ -84,7 +85,7 @@ def test_as_in_aesara(name):
     assert_agrees(*GRAPHS[name])
 
 
-@settings(max_examples=10, deadline=None)
+@examples(0.6)
 @given(st.data())
 def test_nesting_makes_no_difference(data):
     """A graph cut into Ops at random, to any depth, is the graph."""

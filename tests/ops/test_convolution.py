@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply
 from aesara.tensor.math import Convolve
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees, assert_same, equations, reference
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -113,7 +114,7 @@ def assert_all_same(ours, theirs, rtol=None):
 def test_convolutions_and_gradients(rank):
     """As Aesara has them; and gradients are those that JAX finds of what comes out."""
 
-    @settings(max_examples=15 if rank == 2 else 6)
+    @examples(0.6 if rank == 2 else 0.3)
     @given(cases(rank), st.booleans())
     def law(case, told):
         shapes = {}
@@ -141,7 +142,7 @@ def test_convolutions_and_gradients(rank):
 def test_products_of_matrices(rank):
     """Ops that Aesara has in C only compute the same as those above, without flipping filters."""
 
-    @settings(max_examples=8 if rank == 2 else 4)
+    @examples(0.3)
     @given(cases(rank, plain=True))
     def law(case):
         forward, to_filters, to_images = (op(**case.attributes) for op in MATRIX_OPS[rank])
@@ -216,7 +217,7 @@ def spread(draw, n, longest):
     return (n - 1) * step + 1 + draw(st.integers(0, step - 1))
 
 
-@settings(max_examples=12)
+@examples(0.6)
 @given(st.data())
 def test_the_old_op(data):
     few, size = st.integers(1, 2), st.integers(1, 3)
@@ -577,7 +578,7 @@ def test_what_does_not_fit_is_an_error_that_says_where(op, shapes, message):
 lengths = st.integers(1, 6)
 
 
-@settings(max_examples=15)
+@examples(0.6)
 @given(lengths, lengths)
 def test_convolutions_of_vectors(m, n):
     arrays = [numbers((m,)), numbers((n,), seed=1)]

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from aesara.ifelse import ifelse
 from aesara.scan.utils import until
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_same, reference
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -44,7 +45,7 @@ def test_a_loop_over_a_range(by, dtype):
     f = jaxprgen.compile([a, c], outputs)
     run = jax.jit(f)
 
-    @settings(max_examples=8)
+    @examples(0.3)
     @given(st.integers(3, 40), st.integers(2, 9))
     def check(first, steps):
         args = [np.asarray(first if by > 0 else first + 30), 0]

@@ -9,10 +9,11 @@ import jax
 import numpy as np
 import pytest
 from aesara.tensor.basic import Join, MakeVector, Split
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, equations, reference
-from operands import run_by_equation, values
+from laws import DTYPES, assert_agrees, by_equation, equations, reference
+from operands import values
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -99,6 +100,7 @@ def test_arange_of_fractions_and_mixed_dtypes():
     assert_agrees([k], outputs, [np.int8(-2)])
 
 
+@examples(3)
 @given(st.floats(-3, 3), st.floats(-3, 3), st.sampled_from([0.1, -0.1, 0.25, 1.0, -2.0]))
 def test_ranges_of_fractions(start, stop, step):
     # Above a thousand elements a range is counted by the program, not computed while emitting.
@@ -199,12 +201,12 @@ def test_join_of_every_two_dtypes():
     args = [a for _, a in inputs.values()]
     check_jaxpr(f.jaxpr(*args).jaxpr)
     theirs = reference([x for x, _ in inputs.values()], outputs, args)
-    for ours, wanted in zip(run_by_equation(f, *args), theirs, strict=True):
+    for ours, wanted in zip(by_equation(f, *args), theirs, strict=True):
         np.testing.assert_array_equal(ours, wanted)
         assert ours.dtype == wanted.dtype
 
 
-@settings(max_examples=40)
+@examples(2)
 @given(st.data())
 def test_join_and_split(data):
     rank = data.draw(st.integers(1, 3))

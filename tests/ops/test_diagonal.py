@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from aesara.tensor.basic import AllocDiag, ExtractDiag
 from aesara.tensor.extra_ops import fill_diagonal, fill_diagonal_offset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, assert_same, equations, reference
-from operands import run_by_equation, values
+from laws import DTYPES, assert_agrees, assert_same, by_equation, equations, reference
+from operands import values
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import ShapeMismatchError
@@ -32,7 +33,6 @@ def tensor(rank, dtype="float64"):
     return at.tensor(dtype, shape=[None] * rank)
 
 
-@settings(max_examples=30)
 @given(st.lists(SIZES, min_size=2, max_size=4), st.integers(-6, 6), st.data())
 def test_diagonals(shape, offset, data):
     rank = len(shape)
@@ -42,7 +42,6 @@ def test_diagonals(shape, offset, data):
     assert_agrees([x], [ExtractDiag(offset, axis1, axis2)(x)], [ramp(*shape)])
 
 
-@settings(max_examples=30)
 @given(st.lists(SIZES, min_size=1, max_size=3), st.integers(-3, 3), st.data())
 def test_matrices_of_diagonals(shape, offset, data):
     axis1, axis2 = data.draw(st.permutations(range(len(shape) + 1)))[:2]
@@ -50,7 +49,6 @@ def test_matrices_of_diagonals(shape, offset, data):
     assert_agrees([x], [AllocDiag(offset, axis1, axis2)(x)], [ramp(*shape)])
 
 
-@settings(max_examples=25)
 @given(st.tuples(SIZES, SIZES), st.data())
 def test_filled_diagonals(shape, data):
     x, value, offset = at.matrix("x"), at.scalar("value"), at.iscalar("offset")
@@ -72,7 +70,6 @@ def test_filled_diagonals_of_more_axes(n):
         f(ramp(2, 3, 3))
 
 
-@settings(max_examples=25)
 @given(SIZES, SIZES, st.integers(-6, 6), st.sampled_from(DTYPES))
 def test_triangles(rows, columns, offset, dtype):
     n, m, k = at.lscalars("n", "m", "k")
@@ -101,7 +98,7 @@ def test_every_dtype():
         ]
     f = jaxprgen.compile(inputs, outputs)
     theirs = reference(inputs, outputs, args)
-    for ours, wanted, out in zip(run_by_equation(f, *args), theirs, outputs, strict=True):
+    for ours, wanted, out in zip(by_equation(f, *args), theirs, outputs, strict=True):
         assert_same(ours, wanted, where=str(out.owner))
 
 
@@ -149,7 +146,7 @@ def test_under_vmap():
 # --- The stripes of 3D convolution --------------------------------------------------------
 
 
-@settings(max_examples=15)
+@examples(0.6)
 @given(st.data())
 def test_stripes(data):
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=2, max_size=4))

@@ -8,11 +8,12 @@ import jax
 import numpy as np
 import pytest
 from aesara.tensor.extra_ops import CumOp, RavelMultiIndex, Repeat, UnravelIndex
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.experimental import checkify
-from laws import DTYPES, assert_agrees, assert_same, equations, reference
-from operands import run_by_equation, values
+from laws import DTYPES, assert_agrees, assert_same, by_equation, equations, reference
+from operands import values
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -59,7 +60,6 @@ def axes_of(shape):
 # --- Running sums and products -----------------------------------------------------------
 
 
-@settings(max_examples=20)
 @given(dtypes, SHAPES, st.integers(0, 99))
 def test_cumulative(dtype, shape, seed):
     """As NumPy in the declared dtype, to which Aesara's C code keeps, and its Python does not."""
@@ -94,7 +94,6 @@ def test_cumulative_of_what_is_known():
 # --- Repetition --------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
 @given(st.data())
 def test_repeat(data):
     dtype, shape = data.draw(dtypes), data.draw(SHAPES)
@@ -186,7 +185,6 @@ def test_unique_of_a_shape_and_of_nothing():
     assert jaxprgen.compile([], at.unique(np.zeros((0, 2))))().shape == (0,)
 
 
-@settings(max_examples=20)
 @given(st.data())
 def test_unique_of_arguments(data):
     dtype, shape = data.draw(dtypes), data.draw(SHAPES)
@@ -198,7 +196,7 @@ def test_unique_of_arguments(data):
     f = jaxprgen.compile([x], out)
     theirs = reference([x], out, [a])
     theirs[3] = theirs[3].reshape(-1)  # In NumPy 2 the inverse has x's shape.
-    for mine, yours in zip(run_by_equation(f, a), theirs, strict=True):
+    for mine, yours in zip(by_equation(f, a), theirs, strict=True):
         assert_same(mine, yours, rtol=0)
 
 
@@ -235,7 +233,6 @@ def test_unique_of_tracers_is_an_error():
 # --- Search ------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
 @given(dtypes, dtypes, SIZES | st.integers(4, 20), SHAPES, st.integers(0, 99))
 def test_searchsorted(xs, vs, size, shape, seed):
     x, v, s = at.vector(dtype=xs), tensor(vs, shape), at.ivector()
@@ -291,7 +288,7 @@ DIMS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-@settings(max_examples=12)
+@examples(0.6)
 @given(DIMS, SHAPES, st.sampled_from(["int8", "int16", "int32", "int64"]))
 def test_unravel_and_ravel(dims, shape, dtype):
     p, d = tensor(dtype, shape, "p"), at.lvector("d")
@@ -309,7 +306,7 @@ def test_unravel_and_ravel(dims, shape, dtype):
 
 
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
-@settings(max_examples=15)
+@examples(0.6)
 @given(data=st.data())
 def test_ravel_of_indices_outside(mode, data):
     dims = data.draw(DIMS)

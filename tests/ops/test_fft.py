@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from aesara.tensor.fft import IRFFTOp, RFFTOp, irfft, rfft
 from aesara.tensor.fourier import Fourier
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_agrees, assert_same, equations, reference
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
@@ -29,7 +30,6 @@ def numbers(dtype, shape):
     return np.random.RandomState(0).normal(size=shape).astype(dtype)
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_transforms_of_real_arrays(data):
     """Over as many of the last axes as there are lengths; more than three are done in parts."""
@@ -94,7 +94,7 @@ def test_parts_of_a_spectrum_may_be_complex(dtype):
     assert_same(ours, theirs.astype(dtype))
 
 
-@settings(max_examples=15)
+@examples(0.6)
 @given(st.data())
 def test_the_transform_along_one_axis(data):
     dtype = data.draw(st.sampled_from(["int8", "float32", "float64", "complex64", "complex128"]))

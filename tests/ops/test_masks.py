@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from aesara.raise_op import Assert
 from aesara.tensor.extra_ops import Unique
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.experimental import checkify
-from laws import DTYPES, assert_agrees, assert_same, equations, reference
-from operands import run_by_equation, values
+from laws import DTYPES, assert_agrees, assert_same, by_equation, equations, reference
+from operands import values
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import (
@@ -109,7 +110,7 @@ def test_every_dtype():
             outputs.append(part.prod())
     f = jaxprgen.compile(inputs, outputs)
     theirs = reference(inputs, outputs, args)
-    for mine, yours, out in zip(run_by_equation(f, *args), theirs, outputs, strict=True):
+    for mine, yours, out in zip(by_equation(f, *args), theirs, outputs, strict=True):
         assert_same(mine, yours, where=f"{out.owner} of {out.owner.inputs[0].type}")
 
 
@@ -223,7 +224,7 @@ def test_reading_and_writing_where_a_mask_is_true_is_choosing():
 # --- Writing where a mask is true ---------------------------------------------------------
 
 
-@settings(max_examples=12, deadline=None)
+@examples(0.6)
 @given(st.data())
 def test_vectors_written_where_a_mask_is_true(data):
     """Over several axes, among slices, for any number of places; rows and single numbers too."""

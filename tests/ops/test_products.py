@@ -9,6 +9,7 @@ from aesara.tensor import blas, blas_c, blas_scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import ShapeMismatchError
@@ -43,6 +44,7 @@ def test_dot_of_all_dtypes(ranks):
     assert_agrees(inputs, outputs, args, rtol=4e-3)
 
 
+@examples(3)
 @given(sizes, sizes, sizes, st.sampled_from(["float64", "int32", "bool"]))
 def test_dot_of_any_sizes(m, k, n, dtype):
     a, b, v = draw((m, k), dtype), draw((k, n), dtype, 1), draw((k,), dtype, 2)

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_agrees
 from ops.looping import scan
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import inspect
@@ -84,7 +85,7 @@ def loops(draw):
     return [*sequences, *starts, c], used, [*args[0], *args[1], array(1)[0]]
 
 
-@settings(max_examples=15)
+@examples(0.6)
 @given(loops())
 def test_loops(case):
     assert_agrees(*case)
@@ -310,7 +311,7 @@ def test_loops_without_x64():
     assert (y.dtype, length) == (np.float32, 6)
 
 
-@settings(max_examples=6, deadline=None)
+@examples(0.3)
 @given(taps=past, steps=st.sampled_from([0, 1, 4]))
 def test_what_steps_had_of_a_state_is_not_joined(taps, steps):
     """As many rows as there are steps, from any of those to start with on, in either order."""

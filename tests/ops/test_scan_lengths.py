@@ -11,11 +11,12 @@ from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
 from aesara.graph.op import Op
 from aesara.scan.utils import until
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same
 from ops.looping import loops, scan
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import errors
@@ -99,7 +100,7 @@ def test_traces_are_those_of_aesara(name):
     lengths = set()
 
     @given(args=st.tuples(*drawn))
-    @settings(max_examples=12)
+    @examples(0.6)
     def law(args):
         with np.errstate(all="ignore"):
             expected = theirs(*args)

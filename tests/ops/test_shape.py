@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from aesara.tensor.extra_ops import BroadcastTo
 from aesara.tensor.shape import Reshape, Shape_i, SpecifyShape, unbroadcast
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees, equations
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import FailedAssertionError, ShapeMismatchError, StaticShapeError
@@ -31,7 +32,7 @@ def sizes_of(shape, draw):
 # --- Changing shapes ---------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(2)
 @given(st.data())
 def test_dimshuffle(data):
     shape = data.draw(st.sampled_from(SHAPES))
@@ -56,7 +57,7 @@ def divisions(size, draw):
     return sizes
 
 
-@settings(max_examples=40)
+@examples(2)
 @given(st.data())
 def test_reshape(data):
     shape = data.draw(st.sampled_from(SHAPES))
@@ -122,7 +123,6 @@ def test_every_dtype_changes_shape():
     assert_agrees(inputs, outputs, [ramp((6, 1), d) for d in DTYPES])
 
 
-@settings(max_examples=30)
 @given(st.data())
 def test_broadcast_to(data):
     shape = data.draw(st.sampled_from(SHAPES))

@@ -10,6 +10,7 @@ import pytest
 from aesara.tensor.special import LogSoftmax, Softmax, SoftmaxGrad
 from hypothesis import given
 from laws import assert_agrees, assert_same, equations, reference
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import errors
@@ -26,6 +27,7 @@ def operands(draw, dtype=np.float64):
     return axis, draw(hnp.arrays(dtype, shape, elements=ELEMENTS))
 
 
+@examples(3)
 @given(operands() | operands(np.float32))
 @pytest.mark.parametrize("op", [Softmax, LogSoftmax])
 def test_softmax(op, case):
@@ -34,6 +36,7 @@ def test_softmax(op, case):
     assert_agrees([x], [op(axis=axis)(x)], [value])
 
 
+@examples(3)
 @given(operands())
 def test_softmax_grad(case):
     axis, value = case

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from jax_functions import FAMILIES, OTHER, arguments
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import is_key
@@ -134,6 +135,7 @@ def test_no_bit_of_any_equation_changes(part):
         assert_same_bits(run(rewrite(closed), *operands), run(closed, *operands), name)
 
 
+@pytest.mark.compiles
 def test_compiled_as_usual():
     """In all but a few programs no bit changes, and in these the last."""
     programs = programs_of({name: OTHER[name] for name in sorted(OFTEN_REWRITTEN)}, id_)
@@ -163,7 +165,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@examples(2)
 @given(st.lists(steps, max_size=14), st.lists(st.sampled_from(CONSTANTS), max_size=3), st.data())
 def test_programs_at_random(chosen, constants, data):
     def f(x, y):

@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, open_jaxpr
@@ -244,7 +245,7 @@ OPERATIONS = [
 ]
 
 
-@settings(max_examples=15, deadline=None)
+@examples(0.6)
 @given(data=st.data(), n=st.integers(2, 9), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_recurrences(data, n, k, backwards):
     """Of any equations: rewritten or not, the values are JAX's."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from jax import lax
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.passes import Simplify, Stabilize
@@ -68,6 +69,7 @@ def products(draw):
     return f, [numbers(*shape) for shape in before]
 
 
+@examples(3)
 @given(products(), st.sampled_from(PASSES))
 def test_any_product_is_the_same(product, by):
     f, args = product
@@ -95,6 +97,7 @@ def test_the_precision_is_kept():
 # --- Triangular systems -------------------------------------------------------------------
 
 
+@examples(3)
 @given(
     st.sampled_from(PASSES),
     st.sampled_from([(3, 3), (2, 3, 3)]),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 
@@ -205,7 +205,6 @@ OPERATIONS = [
 ]
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data(), n=st.integers(1, 4), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_loops(data, n, k, backwards):
     """Three carries that any equations change, and what is stacked: as JAX runs them."""

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, open_jaxpr
@@ -422,7 +423,7 @@ BINARY = [jnp.add, jnp.multiply, jnp.maximum, lambda a, b: jnp.where(a > 0, a, b
 REDUCTIONS = [jnp.sum, jnp.max, jnp.mean, jax.nn.logsumexp, lambda v, a: (v > 0).any(a)]
 
 
-@settings(max_examples=12, deadline=None)
+@examples(0.6)
 @given(data=st.data(), n=st.integers(2, 4), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_chains(data, n, k, backwards):
     places = st.integers(0, 9)

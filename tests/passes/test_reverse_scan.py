@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations, assert_agrees
+from profiles import examples
 
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.api import jaxpr_as_fun
@@ -135,7 +136,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=10, deadline=None)
+@examples(0.6)
 @given(
     kinds=st.lists(
         st.tuples(st.sampled_from(sorted(KINDS)), st.booleans()), min_size=1, max_size=3

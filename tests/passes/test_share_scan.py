@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations, assert_agrees
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, open_jaxpr
@@ -284,7 +285,7 @@ def evaluated(values, choices):
     return values
 
 
-@settings(max_examples=15, deadline=None)
+@examples(0.6)
 @given(
     both=st.lists(equation, max_size=6),
     others=st.lists(st.lists(equation, max_size=3), min_size=2, max_size=2),

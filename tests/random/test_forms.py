@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import aesara
 import aesara.tensor as at
 import jax
@@ -12,16 +14,14 @@ from aesara.tensor.random import basic as aer
 from catalogue.draws import generator
 from catalogue.parameters import TABLE, rows
 from laws import assert_same
-from ops.operands import jit_quickly
+from profiles import amount
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import ShapeMismatchError
 
 KEY = jax.random.key(0)
-# Draws are made once: by one of the processes that share the tests.
-pytestmark = pytest.mark.xdist_group("forms")
-COUNT = 100_000
+COUNT = amount(quick=10_000, deep=100_000)
 ALARM = 1e-8
 """The probability of a false alarm, for each set of parameters; keys are fixed."""
 
@@ -118,33 +118,28 @@ def uniforms(drawn, law):
     return before + np.random.default_rng(1).random(len(drawn)) * (law.cdf(drawn) - before)
 
 
-@pytest.fixture(scope="module")
-def draws():
-    """Of every set of parameters, as one array of parameters for each Op; by one program.
+@functools.cache
+def draws(op):
+    """Draws of every set of parameters, as one array of parameters for each of the Op's.
 
-    Behind those of `LAWS` there are those that are refused, then those on the edge.
+    After those of `LAWS` there are those that are refused, then those on the edge.
     """
-    inputs, outputs, arguments = [], [], []
-    for op in TABLE | LAWS:
-        sets = [*LAWS.get(op, (None, []))[1]]
-        for more in rows(op) if op in TABLE else []:
-            sets += more
-        arrays = [np.stack(column) for column in zip(*sets, strict=True)]
-        variables = [at.tensor(a.dtype, shape=(None,) * a.ndim) for a in arrays]
-        node = op.make_node(generator(op), (COUNT, len(sets)), "floatX", *variables)
-        inputs, arguments = inputs + variables, arguments + arrays
-        outputs.append(node.outputs[1])
-    f = jaxprgen.compile(inputs, outputs)
-    check_jaxpr(f.jaxpr(KEY, *arguments).jaxpr)
-    found = map(np.asarray, jit_quickly(f)(KEY, *arguments))
-    return dict(zip(TABLE | LAWS, found, strict=True))
+    sets = [*LAWS.get(op, (None, []))[1]]
+    for more in rows(op) if op in TABLE else []:
+        sets += more
+    arrays = [np.stack(column) for column in zip(*sets, strict=True)]
+    inputs = [at.tensor(a.dtype, shape=(None,) * a.ndim) for a in arrays]
+    node = op.make_node(generator(op), (COUNT, len(sets)), "floatX", *inputs)
+    f = jaxprgen.compile(inputs, node.outputs[1])
+    check_jaxpr(f.jaxpr(KEY, *arrays).jaxpr)
+    return np.asarray(f(KEY, *arrays))
 
 
 @pytest.mark.parametrize("op", TABLE, ids=lambda op: op.name)
-def test_draws_of_bad_parameters_are_no_numbers_of_the_distribution(draws, op):
+def test_draws_of_bad_parameters_are_no_numbers_of_the_distribution(op):
     """Nor do they touch the draws of others."""
     bad, edge = rows(op)
-    found = draws[op][:, -len(bad) - len(edge) :]
+    found = draws(op)[:, -len(bad) - len(edge) :]
     missing = np.isnan(found) if found.dtype.kind == "f" else found == -1
     missing = missing.all(axis=-1) if op.ndim_supp else missing
     assert missing[:, : len(bad)].all()
@@ -153,10 +148,10 @@ def test_draws_of_bad_parameters_are_no_numbers_of_the_distribution(draws, op):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:scipy")
 @pytest.mark.parametrize("op", LAWS, ids=lambda op: op.name)
-def test_distributions_of_many_parameters(draws, op):
+def test_distributions_of_many_parameters(op):
     law, sets = LAWS[op]
     for i, parameters in enumerate(sets):
-        found = stats.kstest(uniforms(draws[op][:, i], law(*parameters)), "uniform")
+        found = stats.kstest(uniforms(draws(op)[:, i], law(*parameters)), "uniform")
         assert found.pvalue > ALARM, parameters
 
 
@@ -334,7 +329,7 @@ def test_other_names_of_parameters():
         jaxprgen.compile([], [op(*ps, size=(4,), rng=generator()) for op, ps in each])
         for each in ([pair[:2] for pair in pairs], [pair[2:] for pair in pairs])
     )
-    for mine, yours in zip(jit_quickly(f)(KEY), jit_quickly(g)(KEY), strict=True):
+    for mine, yours in zip(jax.jit(f)(KEY), jax.jit(g)(KEY), strict=True):
         assert_same(mine, yours)
     with aesara.config.change_flags(floatX="float32"):
         (drawn,) = jaxprgen.compile([], aer.normal(0.0, 1.0)).jaxpr(KEY).out_avals

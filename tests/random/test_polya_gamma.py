@@ -9,8 +9,8 @@ import pytest
 import scipy.stats as stats
 from aemcmc.dists import PolyaGammaRV, polyagamma
 from catalogue.draws import generator, variable
-from ops.operands import jit_quickly
 from polyagamma import polyagamma_cdf, random_polyagamma
+from profiles import amount
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -18,9 +18,7 @@ from jaxprgen.aesara.random import SAMPLERS
 from jaxprgen.errors import DuplicateRuleError, ParameterError
 
 KEY = jax.random.key(1)
-# Draws are made once: by one of the processes that share the tests.
-pytestmark = pytest.mark.xdist_group("polya_gamma")
-COUNT = 100_000
+COUNT = amount(quick=10_000, deep=100_000)
 ALARM = 1e-7
 """The probability of a false alarm, for each case; keys are fixed, so it is once and for all."""
 # Sums, single draws, and both bounds with and without the tilt: of z on either side of 2 h / t.
@@ -32,7 +30,7 @@ def draw(h, z, size):
     inputs = [variable(h), variable(z)]
     f = jaxprgen.compile(inputs, polyagamma(*inputs, size=size, rng=generator()))
     check_jaxpr(f.jaxpr(KEY, h, z).jaxpr)
-    return np.asarray(jit_quickly(f)(KEY, h, z))
+    return np.asarray(jax.jit(f)(KEY, h, z))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations
+from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -381,6 +382,7 @@ def functions(draw):
     return fun
 
 
+@examples(3)
 @given(functions(), st.permutations(range(len(SPECIAL))))
 def test_exact_algebra_is_exact(fun, order):
     """Bit for bit, but for what NaN are made of."""
@@ -398,6 +400,7 @@ def test_exact_algebra_is_exact(fun, order):
         assert np.array_equal(np.signbit(ours[finite]), np.signbit(theirs[finite]))
 
 
+@examples(3)
 @given(functions())
 def test_to_stabilize_twice_is_to_do_it_once(fun):
     once = Stabilize()(jax.make_jaxpr(fun)(ones, ones + 1))

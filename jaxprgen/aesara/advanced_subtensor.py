@@ -18,8 +18,8 @@ from aesara.tensor.subtensor import (
 from aesara.tensor.type_other import SliceType
 
 from jaxprgen.aesara.subtensor import check_bounds
-from jaxprgen.emit import bounded
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import fixed_size
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import selection as sel
@@ -82,11 +82,11 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
     mask = lone_mask(ctx.node, 1)
     if mask is not None and ctx.static_or_none(mask) is None:
         if ctx.size is not None:
-            return bounded.select(x, index, ctx.size)
+            return fixed_size.select(x, index, ctx.size)
         counts = ctx.decided([mask], _counts)
         if counts is not None:
-            sel.count_is(index[mask - 1], *counts)
-            return bounded.select(x, index, *counts, exact=True)
+            sel.assume_count(index[mask - 1], *counts)
+            return fixed_size.select(x, index, *counts, exact=True)
         return ga.select(x, index, lambda: _unknown(ctx, [mask]))
     return ga.take(x, _entries(ctx, x, index, first=1))
 
@@ -185,7 +185,7 @@ def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[i
     """What is above all integers of an entry, where it says where a mask is true; by identity."""
     found: dict[int, int] = {}
     for position, entry in enumerate(entries, first):
-        if type(entry) is ga.Places:
+        if type(entry) is ga.MaskIndices:
             found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
         node, inputs, output = ctx.producer(position) or (None, [], 0)
         if node is not None and isinstance(node.op, Nonzero):
@@ -218,8 +218,8 @@ def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.
         raise _unknown(ctx, unknown)
     for i, count in zip(unknown, counts, strict=True):
         mask = index[i - first]
-        sel.count_is(mask, count)
-        found[i] = ga.Places(bounded.nonzero(mask, count), mask.shape)
+        sel.assume_count(mask, count)
+        found[i] = ga.MaskIndices(fixed_size.nonzero(mask, count), mask.shape)
     return found
 
 
@@ -265,11 +265,11 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     if value is not None:
         return [Value(positions) for positions in np.nonzero(value)]
     if ctx.size is not None:
-        return bounded.nonzero(x, ctx.size)
+        return fixed_size.nonzero(x, ctx.size)
     counts = ctx.decided([0], _counts)
     if counts is not None:
-        return bounded.nonzero(x, *counts)
-    return sel.places(ew.truth(x), lambda: _unknown(ctx, [0]))
+        return fixed_size.nonzero(x, *counts)
+    return sel.nonzero(ew.truth(x), lambda: _unknown(ctx, [0]))
 
 
 @lowers(PermuteRowElements, static=(2,))

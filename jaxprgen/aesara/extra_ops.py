@@ -17,7 +17,7 @@ from aesara.tensor.extra_ops import (
 )
 
 from jaxprgen.aesara.advanced_subtensor import SIZED
-from jaxprgen.emit import bounded, create, cumulative, ravel
+from jaxprgen.emit import create, fixed_size, ravel, reduce
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
@@ -26,7 +26,7 @@ from jaxprgen.errors import PositionOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
-_CUMULATIVE = {"add": cumulative.cumsum, "mul": cumulative.cumprod}
+_CUMULATIVE = {"add": reduce.cumsum, "mul": reduce.cumprod}
 
 
 def _along(x: Value, axis: int | None) -> tuple[Value, int]:
@@ -58,7 +58,7 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
                 "there can be, by integers.",
             )
         if counts.shape == (length,) != (1,):
-            return bounded.repeat(rows, counts, axis, total)
+            return fixed_size.repeat(rows, counts, axis, total)
         times = np.asarray([total // max(length, 1)])
     each = sh.repeat_counts(times, length)
     size = math.prod(shape[:axis] + shape[axis + 1 :]) * int(each.sum())
@@ -80,7 +80,7 @@ def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
                 "the graph, and give it as an input; or keep the shape: sort, and mark what "
                 f"differs from the one before it. {SIZED}",
             )
-        different = bounded.unique(x, op.axis, size)
+        different = fixed_size.unique(x, op.axis, size)
         asked = (True, op.return_index, op.return_inverse, op.return_counts)
         return [v for v, wanted in zip(different, asked, strict=True) if wanted]
     found = np.unique(values, op.return_index, op.return_inverse, op.return_counts, op.axis)

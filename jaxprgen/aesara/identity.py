@@ -25,7 +25,7 @@ from jaxprgen.aesara.library import error_of, failed_check
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.callback import call_for_effect
-from jaxprgen.emit.derivatives import undefined, with_derivatives, with_pullback
+from jaxprgen.emit.custom_derivatives import undefined, with_derivatives, with_pullback
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext

@@ -38,7 +38,7 @@ def lower_view_of_selected(ctx: RuleContext, x: Selected) -> Selected:
 @lowers(Elemwise, lazy=Selected)
 def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[Selected]:
     """A scalar Op on what is selected by one mask, and on what is one for all of it."""
-    arrays, first = sel.alike(xs)
+    arrays, first = sel.aligned(xs)
     results: Any = lower_elemwise(ctx, *arrays)
     results = list(results) if type(results) in (list, tuple) else [results]
     return [replace(first, values=x) for x in results]

@@ -16,8 +16,8 @@ from aesara.tensor.signal.pool import (
 )
 
 from jaxprgen.emit import pooling
+from jaxprgen.emit.pooling import SlidingWindow
 from jaxprgen.emit.values import Shape, Value
-from jaxprgen.emit.windows import Windows
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -38,11 +38,11 @@ def _geometry(ctx: RuleContext, first: int) -> list[tuple[int, ...]]:
     return rows
 
 
-def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[Windows], Shape]:
+def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[SlidingWindow], Shape]:
     """The windows of the last axes of ``x``, and their padding."""
     sizes, strides, pads = _geometry(ctx, first)
     windows = [
-        Windows(size, stride, -pad, pooling.window_count(n + 2 * pad, size, stride, border))
+        SlidingWindow(size, stride, -pad, pooling.window_count(n + 2 * pad, size, stride, border))
         for n, size, stride, pad, border in zip(
             x.shape[-len(sizes) :],
             sizes,
@@ -55,11 +55,13 @@ def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[Windows], Sha
     return windows, pads
 
 
-def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[Windows]:
+def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[SlidingWindow]:
     """The windows that have made the last axes of ``pooled``."""
     sizes, strides, pads = _geometry(ctx, first)
     counts = pooled.shape[-len(sizes) :]
-    return [Windows(n, s, -p, c) for n, s, p, c in zip(sizes, strides, pads, counts, strict=True)]
+    return [
+        SlidingWindow(n, s, -p, c) for n, s, p, c in zip(sizes, strides, pads, counts, strict=True)
+    ]
 
 
 def _require_shape(x: Value, shape: Sequence[int], what: str) -> None:

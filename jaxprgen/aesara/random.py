@@ -15,10 +15,10 @@ from aesara.tensor.random.op import (
     RandomVariable,
 )
 
-from jaxprgen.emit import distributions, domains, random, reduce, rejection
+from jaxprgen.emit import constraints, distributions, random, reduce, rejection
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.domains import Condition, conditions
+from jaxprgen.emit.constraints import Constraint, parse_constraints
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import Dtype, Shape, Value, broadcast_shapes, broadcast_to
@@ -104,8 +104,8 @@ SAMPLERS: dict[type, Draw] = {
 }
 
 
-DOMAINS: dict[type, tuple[Condition, ...]] = {
-    op_type: conditions(*texts)
+DOMAINS: dict[type, tuple[Constraint, ...]] = {
+    op_type: parse_constraints(*texts)
     for op_type, texts in {
         aer.UniformRV: ("low high", "low <= high"),
         aer.TriangularRV: ("left mode right", "left <= mode", "mode <= right", "left < right"),
@@ -155,7 +155,7 @@ parameter for whole numbers, and gives NaN otherwise.
 """
 
 
-def define(op_type: type, draw: Draw, domain: tuple[Condition, ...] = ()) -> None:
+def define(op_type: type, draw: Draw, domain: tuple[Constraint, ...] = ()) -> None:
     """Draw from a `RandomVariable` by what emits equations, of floats, within a domain."""
     SAMPLERS[op_type] = _of_floats(draw)
     DOMAINS[op_type] = domain
@@ -230,27 +230,27 @@ def _within(
 ) -> tuple[list[Value], list[Value]]:
     """The parameters, NaN where they are outside of their domain, and where that is so."""
     op, xs, wrong = ctx.op, list(parameters), list[Value]()
-    for condition in DOMAINS.get(_drawn_as(op), ()):
-        failed = domains.fails(condition, parameters, is_whole)
-        i, value = condition.position, failed.static
+    for constraint in DOMAINS.get(_drawn_as(op), ()):
+        failed = constraints.violated(constraint, parameters, is_whole)
+        i, value = constraint.position, failed.static
         if value is None:
-            _require_none(ctx, failed, condition, -1 if is_whole else "NaN")
-            xs[i] = domains.marked(failed, xs[i])
+            _require_none(ctx, failed, constraint, -1 if is_whole else "NaN")
+            xs[i] = constraints.nan_where(failed, xs[i])
             last = range(failed.ndim)[failed.ndim - op.ndims_params[i] :]
             wrong.append(reduce.bitwise_or(failed, last) if last else failed)
         elif value.any():
-            raise ParameterError(f"A draw of {op.name} needs {condition.text}: it does not hold.")
+            raise ParameterError(f"A draw of {op.name} needs {constraint.text}: it does not hold.")
     return xs, wrong
 
 
 def _require_none(
-    ctx: RuleContext, failed: Value, condition: Condition, result: float | str
+    ctx: RuleContext, failed: Value, constraint: Constraint, result: float | str
 ) -> None:
     axes = range(failed.ndim)
     ctx.require(
         lambda: ~reduce.bitwise_or(failed, axes),
         ParameterError,
-        f"A draw of {ctx.op.name} needs {condition.text}, and the emitted program gives {result} "
+        f"A draw of {ctx.op.name} needs {constraint.text}, and the emitted program gives {result} "
         "where that does not hold",
         announced=False,
     )

@@ -23,12 +23,10 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import BOOL, Dtype, Value, broadcast_to, common_shape
 from jaxprgen.special import (
     bessel,
-    bessel_01,
     error_functions,
     gamma_functions,
     incomplete_beta,
     incomplete_gamma,
-    owens_t,
 )
 from jaxprgen.special import hypergeometric as hyper
 
@@ -273,11 +271,11 @@ RULES: dict[type, ScalarRule] = {
             aem.GammaL: incomplete_gamma.lower_gamma,
             aem.I0: transcendental.i0,
             aem.I1: transcendental.i1,
-            aem.J0: bessel_01.j0,
-            aem.J1: bessel_01.j1,
+            aem.J0: bessel.j0,
+            aem.J1: bessel.j1,
             aem.Jv: bessel.jv,
             aem.Iv: bessel.iv,
-            aem.Owens_t: owens_t.owens_t,
+            aem.Owens_t: error_functions.owens_t,
             aem.Sigmoid: transcendental.expit,
             aem.Softplus: transcendental.softplus,
             aem.Log1mexp: transcendental.log1mexp,

@@ -161,7 +161,7 @@ def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.
         if not length:
             return slice(*map(bound, _parts(entry)))
         start, stop = scalar(entry.start), scalar(entry.stop)
-        return ix.Window(start, length) if isinstance(start, Value) else slice(start, stop)
+        return ix.DynamicSlice(start, length) if isinstance(start, Value) else slice(start, stop)
 
     def scalar(part: _Input) -> Any:
         value = scalars[part.position - first]
@@ -173,9 +173,9 @@ def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.
 def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[int, Any]]) -> None:
     """Check the run-time integers among the indices of these axes."""
     for axis, i in index:
-        if isinstance(i, ix.Window):
+        if isinstance(i, ix.DynamicSlice):
             ctx.require(
-                lambda i=i, n=shape[axis]: ix.window_fits(i, n),
+                lambda i=i, n=shape[axis]: ix.dynamic_slice_fits(i, n),
                 IndexOutOfBoundsError,
                 f"{ctx.op} reads or writes {i.length} elements together, of which some are out of "
                 f"bounds for axis {axis} of size {shape[axis]}. Aesara takes fewer there; the "

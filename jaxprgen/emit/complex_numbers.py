@@ -16,7 +16,7 @@ import operator
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.derivatives import with_derivatives
+from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import INT32, Value, broadcast_to, common_shape, full, where
 
 

@@ -45,12 +45,12 @@ def _values(b: Builder) -> list[Value]:
     return [Value(v) for v in b.inputs]
 
 
-Step = Callable[..., tuple[Sequence[Value], Sequence[Value], Value | None]]
+StepFunction = Callable[..., tuple[Sequence[Value], Sequence[Value], Value | None]]
 """``step(*constants, *carries, *slices)`` emits into a builder of its own, and returns carries of
 the types they had, results, and whether this is the last step."""
 
 
-class Ended(NamedTuple):
+class LoopResult(NamedTuple):
     """What a loop gives.
 
     Attributes
@@ -75,7 +75,7 @@ class Ended(NamedTuple):
     before: Mapping[int, Value]
 
 
-class _Inside(NamedTuple):
+class _HoistedStep(NamedTuple):
     """A step that is emitted, where what does not change from one to the next is outside.
 
     ``constants`` are the variables that stand for ``operands`` of the loop, and ``moving`` for
@@ -97,13 +97,13 @@ class _Inside(NamedTuple):
         return [*{**found, **dict(zip(self.moving, out, strict=False))}.values()]
 
 
-def _settle(
+def _hoist(
     inner: BodyBuilder,
     fixed: dict[Var, Atom],
     carried: dict[Var, Atom],
     arrays: dict[Var, Atom],
     outs: Sequence[Atom],
-) -> _Inside:
+) -> _HoistedStep:
     """Compute once what a step does twice, and outside what does not change from step to step.
 
     That is ``fixed``, and carries that it passes on. It reads rows of ``arrays``; ``outs`` are
@@ -119,7 +119,7 @@ def _settle(
     read = inner.reads([*changed.values(), *results])
     constants = [v for v in fixed if v in read]
     inner.outer.inlined += inner.inlined
-    return _Inside(
+    return _HoistedStep(
         constants,
         [fixed[v] for v in constants],
         list(changed),
@@ -138,12 +138,12 @@ def _repeated(given: dict[Var, Atom]) -> dict[Any, Any]:
 
 
 def scan(
-    step: Step,
+    step: StepFunction,
     constants: Sequence[Value],
     carries: Sequence[Value],
     arrays: Sequence[Value],
     length: int,
-) -> Ended:
+) -> LoopResult:
     """A loop of so many steps over the rows of arrays; ``step`` never says that one is the last.
 
     What does not change from step to step is computed once, before. What of all this is not used
@@ -164,17 +164,17 @@ def scan(
     carried.update((inner.add_input(x.aval), x) for x in blank)
     fixed = dict(zip(given[:count], operands, strict=False))
     rows = dict(zip(given[first:], operands[first:], strict=True))
-    inside = _settle(inner, fixed, carried, rows, [*outs, *results])
-    inputs = [*inside.constants, *inside.moving, *given[first:]]
-    moving = set(inside.moving)
+    hoisted = _hoist(inner, fixed, carried, rows, [*outs, *results])
+    inputs = [*hoisted.constants, *hoisted.moving, *given[first:]]
+    moving = set(hoisted.moving)
     entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
-    outs = [*inside.after, *inside.results, *entering.values()]
+    outs = [*hoisted.after, *hoisted.results, *entering.values()]
     body = inner.build(outs, name="body", inputs=inputs)
-    out = lax.scan(body, inside.operands, inside.before, operands[first:], length)
-    ends, rest = inside.ends(out), iter(out[len(moving) :])
+    out = lax.scan(body, hoisted.operands, hoisted.before, operands[first:], length)
+    ends, rest = hoisted.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]
     before: dict[int, Value] = dict(zip(entering, rest, strict=True))
-    return Ended(_number(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
+    return LoopResult(_number(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
 
 
 def _number(n: int) -> Value:
@@ -182,12 +182,12 @@ def _number(n: int) -> Value:
 
 
 def unrolled(
-    step: Step,
+    step: StepFunction,
     constants: Sequence[Value],
     carries: Sequence[Value],
     arrays: Sequence[Value],
     length: int,
-) -> Ended:
+) -> LoopResult:
     """`scan` of one step or more, each emitted for itself: what it reads of known rows is known.
 
     Raises
@@ -202,7 +202,7 @@ def unrolled(
         carries, results, _ = step(*constants, *carries, *rows)
         found.append(results)
     stacked = [_stacked(column) for column in zip(*found, strict=True)]
-    return Ended(_number(length), list(carries), list(found[-1]), stacked, {})
+    return LoopResult(_number(length), list(carries), list(found[-1]), stacked, {})
 
 
 def _stacked(rows: Sequence[Value]) -> Value:
@@ -230,13 +230,13 @@ def _varying(xs: Sequence[Value], given: Sequence[Var]) -> list[Atom]:
 
 
 def until(
-    step: Step,
+    step: StepFunction,
     constants: Sequence[Value],
     carries: Sequence[Value],
     arrays: Sequence[Value],
     limit: Value,
     bound: int | None,
-) -> Ended:
+) -> LoopResult:
     """`scan` of at most ``limit`` steps, which ends behind one that says that it is the last.
 
     ``bound`` is the most steps that are possible, if that is known.
@@ -266,19 +266,19 @@ def until(
     with inner:
         pairs = zip(more[len(results) :], results, strict=False)
         outs += _varying([_with_row(Value(v), value_of(r), i) for v, r in pairs], given)
-    inside = _settle(inner, fixed, carried, {}, outs)
-    body = inner.build(inside.after, name="body", inputs=[*inside.constants, *inside.moving])
+    hoisted = _hoist(inner, fixed, carried, {}, outs)
+    body = inner.build(hoisted.after, name="body", inputs=[*hoisted.constants, *hoisted.moving])
     limits = [operands[first]] if limit.static is None else []
-    with b.nested([x.aval for x in (*limits, *inside.moving)]) as test:
+    with b.nested([x.aval for x in (*limits, *hoisted.moving)]) as test:
         most, *states = [*([] if limits else [limit]), *_values(test)]
         ahead = states[0] < most
         if stop is not None:
             ahead = ahead & states[1]
         condition = test.build([ahead.atom()], name="condition")
-    out = lax.while_loop(condition, body, inside.before, limits, inside.operands)
-    steps, _, *ends = inside.ends(out)
+    out = lax.while_loop(condition, body, hoisted.before, limits, hoisted.operands)
+    steps, _, *ends = hoisted.ends(out)
     parts = len(carries), len(carries) + len(results)
-    return Ended(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
+    return LoopResult(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
 
 
 def _starts(x: Value, i: Value) -> list[Value]:
@@ -286,12 +286,12 @@ def _starts(x: Value, i: Value) -> list[Value]:
 
 
 def _row(x: Value, i: Value) -> Value:
-    """``x[i]`` for an ``i`` that is inside."""
+    """``x[i]`` for an ``i`` that is in bounds."""
     return squeeze(lax.dynamic_slice(x, _starts(x, i), (1, *x.shape[1:])), [0])
 
 
 def _with_row(x: Value, row: Value, i: Value) -> Value:
-    """``x`` with ``x[i]`` replaced, for an ``i`` that is inside."""
+    """``x`` with ``x[i]`` replaced, for an ``i`` that is in bounds."""
     return lax.dynamic_update_slice(x, expand_dims(row, [0]), _starts(x, i))
 
 

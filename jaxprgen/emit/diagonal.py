@@ -7,7 +7,7 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.create import eye
-from jaxprgen.emit.gather import Points, put_points, take_points
+from jaxprgen.emit.gather import IndexArrays, gather, scatter
 from jaxprgen.emit.index import index_dtype
 from jaxprgen.emit.shape import concatenate, expand_dims, transpose
 from jaxprgen.emit.values import BOOL, Dtype, Shape, Value, broadcast_to, full
@@ -30,8 +30,8 @@ def diagonal(x: Value, offset: int, axis1: int, axis2: int) -> Value:
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
     if 0 in (*kept, length):
         return full((*kept, length), 0, x.dtype)
-    points = Points(_line(length, offset), axes, (length,), [len(kept)])
-    return take_points(x, points, unique=True)
+    indices = IndexArrays(_line(length, offset), axes, (length,), [len(kept)])
+    return gather(x, indices, unique=True)
 
 
 def diagonal_matrices(x: Value, offset: int, axis1: int, axis2: int) -> Value:
@@ -69,8 +69,8 @@ def fill_diagonal(x: Value, value: Value) -> Value:
     if not length:
         return x
     line = Value(np.arange(length))
-    points = Points([line] * len(shape), list(range(len(shape))), (length,), [0])
-    return put_points(x, broadcast_to(value, (length,)), points, add=False, unique=True)
+    indices = IndexArrays([line] * len(shape), list(range(len(shape))), (length,), [0])
+    return scatter(x, broadcast_to(value, (length,)), indices, add=False, unique=True)
 
 
 def fill_offset_diagonal(x: Value, value: Value, offset: Value) -> Value:
@@ -93,7 +93,7 @@ def triangle(rows: int, columns: int, offset: Value, dtype: Dtype) -> Value:
 # --- Stripes -----------------------------------------------------------------------------
 
 
-def _stripe(shape: Shape, axis1: int, axis2: int) -> Points:
+def _stripe(shape: Shape, axis1: int, axis2: int) -> IndexArrays:
     """The points ``[last + i - j, j]`` of two axes, where ``last`` is the last of axis 2."""
     m, n = shape[axis1], shape[axis2]
     if m < n:
@@ -102,8 +102,8 @@ def _stripe(shape: Shape, axis1: int, axis2: int) -> Points:
     arrays = [n - 1 + i - j, np.broadcast_to(j, (i.size, n))]
     if axis1 > axis2:
         arrays = [a.T for a in arrays]
-    points = [Value(a) for a in arrays]
-    return Points(points, [axis1, axis2], arrays[0].shape, sorted((axis1, axis2)))
+    arrays = [Value(a) for a in arrays]
+    return IndexArrays(arrays, [axis1, axis2], arrays[0].shape, sorted((axis1, axis2)))
 
 
 def stripe(x: Value, axis1: int, axis2: int) -> Value:
@@ -111,20 +111,20 @@ def stripe(x: Value, axis1: int, axis2: int) -> Value:
 
     Axis 1 becomes shorter by the size of axis 2, less one.
     """
-    points = _stripe(x.shape, axis1, axis2)
-    region = _region(x.shape, points)
-    return full(region, 0, x.dtype) if 0 in region else take_points(x, points, unique=True)
+    indices = _stripe(x.shape, axis1, axis2)
+    region = _region(x.shape, indices)
+    return full(region, 0, x.dtype) if 0 in region else gather(x, indices, unique=True)
 
 
 def add_to_stripe(x: Value, y: Value, axis1: int, axis2: int) -> Value:
     """``x`` with its `stripe` increased by ``y``, which broadcasts."""
-    points = _stripe(x.shape, axis1, axis2)
-    region = _region(x.shape, points)
+    indices = _stripe(x.shape, axis1, axis2)
+    region = _region(x.shape, indices)
     if 0 in region:
         return x
-    return put_points(x, broadcast_to(y, region), points, add=True, unique=True)
+    return scatter(x, broadcast_to(y, region), indices, add=True, unique=True)
 
 
-def _region(shape: Shape, points: Points) -> Shape:
-    sizes = dict(zip(points.places, points.shape, strict=True))
+def _region(shape: Shape, indices: IndexArrays) -> Shape:
+    sizes = dict(zip(indices.result_axes, indices.shape, strict=True))
     return tuple(sizes.get(d, n) for d, n in enumerate(shape))

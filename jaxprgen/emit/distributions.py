@@ -17,8 +17,8 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather, linalg, random, reduce
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.cumulative import cumsum
 from jaxprgen.emit.decompositions import svd
+from jaxprgen.emit.reduce import cumsum
 from jaxprgen.emit.softmax import softmax
 from jaxprgen.emit.sort import searchsorted
 from jaxprgen.emit.values import Shape, Value, broadcast_to, full

@@ -17,8 +17,8 @@ from jaxprgen.emit.values import (
     BOOL,
     Dtype,
     Emit,
-    Operand,
     Value,
+    ValueLike,
     broadcast_to,
     common_shape,
     equal,
@@ -100,13 +100,13 @@ def sign(x: Value) -> Value:
     return where(equal(x, 0), 0, y) if x.dtype.kind == "f" else y
 
 
-def maximum(x: Operand, y: Operand) -> Value:
+def maximum(x: ValueLike, y: ValueLike) -> Value:
     """The larger operand, NaN where either is; complex numbers as the operators order them."""
     x, y = lift(x, y)
     return lax.max(x, y) if x.dtype.kind != "c" else where((x >= y) | isnan(x), x, y)
 
 
-def minimum(x: Operand, y: Operand) -> Value:
+def minimum(x: ValueLike, y: ValueLike) -> Value:
     """The smaller operand, NaN where either is; complex numbers as the operators order them."""
     x, y = lift(x, y)
     return lax.min(x, y) if x.dtype.kind != "c" else where((x <= y) | isnan(x), x, y)
@@ -117,7 +117,7 @@ def isnan(x: Value) -> Value:
     return lax.ne(x, x) if x.dtype.kind in "fc" else full(x.shape, False, BOOL)
 
 
-def clip(x: Value, low: Operand, high: Operand) -> Value:
+def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
     """``low`` where ``x < low``, else ``high`` where ``x > high``, else ``x``.
 
     NaN in ``x`` stays, NaN bounds do not bound. Known scalar bounds that are in order make

@@ -11,11 +11,10 @@ from jaxprgen import _jax
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.derivatives import with_derivatives
-from jaxprgen.emit.values import Dtype, Emit, Operand, Value, broadcast_to, common_shape, lift
+from jaxprgen.emit.custom_derivatives import with_derivatives
+from jaxprgen.emit.values import Dtype, Emit, Value, ValueLike, broadcast_to, common_shape, lift
 from jaxprgen.errors import UnsupportedOpError
 
-Formula: TypeAlias = Callable[..., Value]
 Precision: TypeAlias = Callable[[Dtype], Dtype]
 
 
@@ -29,7 +28,7 @@ def widest(dtype: Dtype) -> Dtype:
     return _jax.canonicalize_dtype(np.dtype(np.float64))
 
 
-def formula(function: Formula, *derivatives: Formula, precision: Precision = single) -> Emit:
+def formula(function: Emit, *derivatives: Emit, precision: Precision = single) -> Emit:
     """A function of real values that converts its operands to the dtype it needs.
 
     Parameters
@@ -49,7 +48,7 @@ def formula(function: Formula, *derivatives: Formula, precision: Precision = sin
     name = function.__name__.strip("_")
     inner = with_derivatives(function, *derivatives) if derivatives else function
 
-    def emit(*operands: Operand) -> Value:
+    def emit(*operands: ValueLike) -> Value:
         values = lift(*operands)
         dtype = values[0].dtype
         if dtype.kind == "c":
@@ -62,12 +61,12 @@ def formula(function: Formula, *derivatives: Formula, precision: Precision = sin
     return emit
 
 
-def along(function: Emit, *choice: float) -> Formula:
+def with_selector(function: Emit, *choice: float) -> Emit:
     """A derivative that a function gives, of the operands and of numbers that choose among some."""
     return lambda *xs: function(*xs, *choice)
 
 
-def of_a_choice(*xs: Value) -> Value:
+def zero_derivative(*xs: Value) -> Value:
     """The derivative with respect to an operand that chooses among functions: zero."""
     return xs[0].like(0)
 
@@ -123,7 +122,7 @@ def iterate(
     return while_loop(goes_on, body, [*start, *carried])[1 : count + 1]
 
 
-def totals(
+def sum_terms(
     number: int, count: int, part: Callable[..., Sequence[Value]], *xs: Value
 ) -> list[Value]:
     """The sums over ``k`` from 0 to ``count - 1`` of the terms that ``part(k, *xs)`` returns.

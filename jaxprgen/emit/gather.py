@@ -40,36 +40,47 @@ from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, Unsupport
 from jaxprgen.ir import Atom, current_builder
 
 
-class Places(NamedTuple):
+class MaskIndices(NamedTuple):
     """Where a mask of this shape is true: positions on each of its axes, in an index."""
 
     arrays: list[Value]
     shape: Shape
 
 
-Entry: TypeAlias = int | slice | Value | Array | Places | None
+Entry: TypeAlias = int | slice | Value | Array | MaskIndices | None
 
 
-class Points(NamedTuple):
-    """Places in an array, or, of axes that are not among ``axes``, all of them.
+class IndexArrays(NamedTuple):
+    """Integer arrays that index some axes of an array; the other axes are taken whole.
 
-    ``arrays`` hold integers, one array for each of ``axes``, and broadcast to ``shape``, whose
-    axes are ``places`` among the axes of what is taken there.
+    Attributes
+    ----------
+    arrays
+        One array of integers for each of ``axes``; they broadcast to ``shape``.
+    axes
+        The indexed axes.
+    shape
+        The common shape of the arrays.
+    result_axes
+        The positions of the axes of ``shape`` among those of the result.
     """
 
     arrays: list[Value]
     axes: list[int]
     shape: Shape
-    places: list[int]
+    result_axes: list[int]
 
 
-class _Layout(NamedTuple):
-    """What an index says: slices of every axis, then points in what they leave, then new axes."""
+class _ParsedIndex(NamedTuple):
+    """An index in three steps: slice every axis, index the block by arrays, insert new axes.
+
+    ``shape`` is the shape of the result before new axes are inserted.
+    """
 
     slices: list[slice]
-    points: Points
-    region: Shape
-    new: list[int]
+    indices: IndexArrays
+    shape: Shape
+    new_axes: list[int]
 
 
 def entries_by_axis(shape: Shape, index: Sequence[Entry]) -> list[tuple[int, Entry]]:
@@ -86,7 +97,7 @@ def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, E
             found.append((None, None))
             continue
         entries: list[Entry] = [entry]
-        if type(entry) is Places:
+        if type(entry) is MaskIndices:
             check_mask(shape, axis, entry.shape)
             entries = [*entry.arrays]
         elif not isinstance(entry, (int, slice)) and entry.dtype == BOOL:  # type: ignore[arg-type]
@@ -124,7 +135,7 @@ def check_mask(shape: Shape, axis: int, own: Shape) -> None:
         )
 
 
-def _layout(shape: Shape, index: Sequence[Entry]) -> _Layout:
+def _parse(shape: Shape, index: Sequence[Entry]) -> _ParsedIndex:
     entries = _with_axes(shape, index)
     used = sum(axis is not None for axis, _ in entries)
     entries += [(axis, slice(None)) for axis in range(used, len(shape))]
@@ -149,8 +160,8 @@ def _layout(shape: Shape, index: Sequence[Entry]) -> _Layout:
     sizes[first:first] = common
     news = [d for d, n in enumerate(sizes) if n == -1]
     start = first - sum(d < first for d in news)
-    points = Points(arrays, axes, common, list(range(start, start + len(common))))
-    return _Layout(slices, points, tuple(n for n in sizes if n != -1), news)
+    indices = IndexArrays(arrays, axes, common, list(range(start, start + len(common))))
+    return _ParsedIndex(slices, indices, tuple(n for n in sizes if n != -1), news)
 
 
 def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
@@ -177,57 +188,64 @@ def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
 
 def take(x: Value, index: Sequence[Entry]) -> Value:
     """``x[index]``."""
-    layout = _layout(x.shape, index)
-    return expand_dims(_take(x, layout), layout.new)
+    parsed = _parse(x.shape, index)
+    return expand_dims(_take(x, parsed), parsed.new_axes)
 
 
-def _take(x: Value, layout: _Layout) -> Value:
-    points = layout.points
-    if 0 in layout.region:
-        return full(layout.region, 0, x.dtype)
+def _take(x: Value, parsed: _ParsedIndex) -> Value:
+    indices = parsed.indices
+    if 0 in parsed.shape:
+        return full(parsed.shape, 0, x.dtype)
     if x.is_uniform:
-        return Value(x.source, layout.region)
-    if points.shape == ():
-        return ix.take(x, _scalars(layout))
-    return take_points(ix.take(x, layout.slices), points)
+        return Value(x.source, parsed.shape)
+    if indices.shape == ():
+        return ix.take(x, _scalars(parsed))
+    return gather(ix.take(x, parsed.slices), indices)
 
 
-def _scalars(layout: _Layout) -> list[ix.Index]:
+def _scalars(parsed: _ParsedIndex) -> list[ix.Index]:
     """Points that are a single one, as integers among the slices."""
-    index: list[ix.Index] = list(layout.slices)
-    for axis, array in zip(layout.points.axes, layout.points.arrays, strict=True):
+    index: list[ix.Index] = list(parsed.slices)
+    for axis, array in zip(parsed.indices.axes, parsed.indices.arrays, strict=True):
         index[axis] = array if array.static is None else int(array.static)
     return index
 
 
-def take_points(x: Value, points: Points, *, unique: bool = False) -> Value:
-    """What stands at the points; ``unique`` says that no two are the same."""
-    indices, in_bounds = _indices(x.shape, points)
-    return lax.gather(x, indices, points.axes, points.places, in_bounds=in_bounds, unique=unique)
+def gather(x: Value, indices: IndexArrays, *, unique: bool = False) -> Value:
+    """Return the elements at ``indices``; ``unique`` promises that no two coincide."""
+    start_indices, in_bounds = _start_indices(x.shape, indices)
+    return lax.gather(
+        x,
+        start_indices,
+        indices.axes,
+        indices.result_axes,
+        in_bounds=in_bounds,
+        unique=unique,
+    )
 
 
-def _indices(shape: Shape, points: Points) -> tuple[Atom, bool]:
-    """The points as vectors along a last axis, and whether they are known to lie inside."""
+def _start_indices(shape: Shape, indices: IndexArrays) -> tuple[Atom, bool]:
+    """Return the indices as vectors along a last axis, and whether they are known in bounds."""
     b = current_builder()
-    runtime = [i for i in points.arrays if i.static is None]
+    runtime = [i for i in indices.arrays if i.static is None]
     dtype = ix.index_dtype(shape, runtime)
     if not runtime:
         # What is read is often written as well: by the gradient.
-        return b.constant(_table(points, dtype), equal=True), True
-    target = (*points.shape, 1)
+        return b.constant(_table(indices, dtype), equal=True), True
+    target = (*indices.shape, 1)
     columns: list[Value] = []
-    for axis, array in zip(points.axes, points.arrays, strict=True):
+    for axis, array in zip(indices.axes, indices.arrays, strict=True):
         value = array.static
         inside = ix.wrap(array, shape[axis], dtype) if value is None else array.astype(dtype)
         column = expand_dims(inside, [inside.ndim])
         columns.append(broadcast_to(column, target))
-    return concatenate(columns, len(points.shape)).atom(), False
+    return concatenate(columns, len(indices.shape)).atom(), False
 
 
-def _table(points: Points, dtype: Dtype = INT64) -> Array:
+def _table(indices: IndexArrays, dtype: Dtype = INT64) -> Array:
     """Points that are known."""
-    table = np.empty((*points.shape, len(points.arrays)), dtype)
-    for i, array in enumerate(points.arrays):
+    table = np.empty((*indices.shape, len(indices.arrays)), dtype)
+    for i, array in enumerate(indices.arrays):
         table[..., i] = array.static
     return table
 
@@ -241,51 +259,59 @@ def put(x: Value, y: Value, index: Sequence[Entry], *, add: bool) -> Value:
     Of several values for one element the last one stays, as in NumPy. (Where the index is
     not known: on CPUs. Other devices do not say which one stays.) Increments add up.
     """
-    layout = _layout(x.shape, index)
-    new, points = layout.new, layout.points
-    full = list(layout.region)
+    parsed = _parse(x.shape, index)
+    new, indices = parsed.new_axes, parsed.indices
+    full = list(parsed.shape)
     for d in new:
         full.insert(d, 1)
-    y = reshape(ix.fit(y, tuple(full)), layout.region)
-    if 0 in layout.region:
+    y = reshape(ix.fit(y, tuple(full)), parsed.shape)
+    if 0 in parsed.shape:
         return x
-    if points.shape == ():
-        return ix.put(x, y, _scalars(layout), add=add)
-    block = ix.take(x, layout.slices)
-    written = _scatter(block, y, points, add)
-    return written if block is x else ix.put(x, written, layout.slices, add=False)
+    if indices.shape == ():
+        return ix.put(x, y, _scalars(parsed), add=add)
+    block = ix.take(x, parsed.slices)
+    written = _scatter_into(block, y, indices, add)
+    return written if block is x else ix.put(x, written, parsed.slices, add=False)
 
 
-def _scatter(x: Value, y: Value, points: Points, add: bool) -> Value:
+def _scatter_into(x: Value, y: Value, indices: IndexArrays, add: bool) -> Value:
     unique = False
-    if not add and all(i.static is not None for i in points.arrays):
-        y, points = _last_of_each(x.shape, y, points)
+    if not add and all(i.static is not None for i in indices.arrays):
+        y, indices = _last_of_each(x.shape, y, indices)
         unique = True
-    return put_points(x, y, points, add=add, unique=unique)
+    return scatter(x, y, indices, add=add, unique=unique)
 
 
-def put_points(x: Value, y: Value, points: Points, *, add: bool, unique: bool = False) -> Value:
-    """``x`` with other numbers at the points; ``y`` is shaped like what stands there."""
+def scatter(x: Value, y: Value, indices: IndexArrays, *, add: bool, unique: bool = False) -> Value:
+    """Return ``x`` with ``y``, shaped like `gather`'s result, written or added at ``indices``."""
     if add and x.dtype == BOOL:  # Their sum is "or", of which there is no scatter.
         x, y = x.astype(INT32), y.astype(INT32)
-        return ew.truth(put_points(x, y, points, add=add, unique=unique))
-    indices, in_bounds = _indices(x.shape, points)
+        return ew.truth(scatter(x, y, indices, add=add, unique=unique))
+    start_indices, in_bounds = _start_indices(x.shape, indices)
     construct = lax.scatter_add if add else lax.scatter
-    return construct(x, indices, y, points.axes, points.places, in_bounds=in_bounds, unique=unique)
+    return construct(
+        x,
+        start_indices,
+        y,
+        indices.axes,
+        indices.result_axes,
+        in_bounds=in_bounds,
+        unique=unique,
+    )
 
 
-def _last_of_each(shape: Shape, y: Value, points: Points) -> tuple[Value, Points]:
-    """Known points without those that are named again later, and what is written there."""
-    table = _table(points).reshape(-1, len(points.axes))
-    flat = np.ravel_multi_index(tuple(table.T), tuple(shape[d] for d in points.axes))
+def _last_of_each(shape: Shape, y: Value, indices: IndexArrays) -> tuple[Value, IndexArrays]:
+    """Drop known indices that occur again later, and the values written there."""
+    table = _table(indices).reshape(-1, len(indices.axes))
+    flat = np.ravel_multi_index(tuple(table.T), tuple(shape[d] for d in indices.axes))
     kept = np.sort(flat.size - 1 - np.unique(flat[::-1], return_index=True)[1])
     if kept.size == flat.size:
-        return y, points
-    first, sizes = points.places[0], y.shape
-    y = reshape(y, (*sizes[:first], flat.size, *sizes[first + len(points.shape) :]))
+        return y, indices
+    first, sizes = indices.result_axes[0], y.shape
+    y = reshape(y, (*sizes[:first], flat.size, *sizes[first + len(indices.shape) :]))
     y = take(y, [*[slice(None)] * first, Value(kept)])
     arrays = [Value(column) for column in table[kept].T]
-    return y, Points(arrays, points.axes, kept.shape, [first])
+    return y, IndexArrays(arrays, indices.axes, kept.shape, [first])
 
 
 def put_buffered(x: Value, y: Value, index: Sequence[Entry]) -> Value:

@@ -2,8 +2,8 @@
 
 An index names each leading axis once: by a Python ``int`` or ``slice`` that is known while
 emitting, or by an integer scalar `Value` that is known only at run time. A run-time index
-outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` does. A `Window` of
-elements that stand together is moved inside likewise.
+outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` does. A
+`DynamicSlice` of adjacent elements is moved inside likewise.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jaxprgen.emit.values import BOOL, INT32, INT64, Dtype, Shape, Value, broadc
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
 
 
-class Window(NamedTuple):
+class DynamicSlice(NamedTuple):
     """So many elements of one axis, from one that is known only at run time."""
 
     start: Value
     length: int
 
 
-Index: TypeAlias = int | slice | Value | Window
+Index: TypeAlias = int | slice | Value | DynamicSlice
 
 
 class _Span(NamedTuple):
@@ -76,19 +76,20 @@ def take(x: Value, index: Sequence[Index]) -> Value:
     return squeeze(_read(x, _spans(x.shape, index)), _integer_axes(index))
 
 
-def _dynamic(index: Sequence[Index]) -> dict[int, Window]:
-    """The entries that are known only at run time, by axis; an integer is a window of one."""
+def _dynamic(index: Sequence[Index]) -> dict[int, DynamicSlice]:
+    """The entries that are known only at run time, by axis; an integer is a entry of one."""
     return {
-        d: i if isinstance(i, Window) else Window(i, 1)
+        d: i if isinstance(i, DynamicSlice) else DynamicSlice(i, 1)
         for d, i in enumerate(index)
-        if isinstance(i, (Value, Window))
+        if isinstance(i, (Value, DynamicSlice))
     }
 
 
 def _in_block(index: Sequence[Index]) -> list[int | slice]:
     """The same index in the block that the run-time entries leave."""
     return [
-        slice(None) if isinstance(i, Window) else 0 if isinstance(i, Value) else i for i in index
+        slice(None) if isinstance(i, DynamicSlice) else 0 if isinstance(i, Value) else i
+        for i in index
     ]
 
 
@@ -108,22 +109,22 @@ def _read(x: Value, spans: Sequence[_Span]) -> Value:
     return lax.rev(x, backwards) if backwards else x
 
 
-def _block(x: Value, dynamic: dict[int, Window]) -> Value:
-    """The part of ``x`` in one window per given axis."""
+def _block(x: Value, dynamic: dict[int, DynamicSlice]) -> Value:
+    """The part of ``x`` in one entry per given axis."""
     shape = x.shape
     sizes = tuple(dynamic[d].length if d in dynamic else n for d, n in enumerate(shape))
-    for d, window in dynamic.items():
+    for d, entry in dynamic.items():
         if shape[d] == 0:
             raise IndexOutOfBoundsError(f"There is no element to read in shape {shape}.")
-        if shape[d] < window.length:
+        if shape[d] < entry.length:
             raise IndexOutOfBoundsError(
-                f"There are no {window.length} elements together on axis {d} of shape {shape}."
+                f"There are no {entry.length} elements together on axis {d} of shape {shape}."
             )
     return lax.dynamic_slice(x, _starts(shape, dynamic), sizes)
 
 
-def _starts(shape: Shape, dynamic: dict[int, Window]) -> list[Value]:
-    dtype = index_dtype(shape, [window.start for window in dynamic.values()])
+def _starts(shape: Shape, dynamic: dict[int, DynamicSlice]) -> list[Value]:
+    dtype = index_dtype(shape, [entry.start for entry in dynamic.values()])
     return [
         wrap(dynamic[d].start, n, dtype) if d in dynamic else full((), 0, dtype)
         for d, n in enumerate(shape)
@@ -152,11 +153,11 @@ def in_bounds(index: Value, size: int) -> Value:
     return (index >= -size) & (index < size)
 
 
-def window_fits(window: Window, size: int) -> Value:
-    """Whether a window lies in its axis, all of it counted from one end, as a slice would be."""
-    start = window.start.astype(ew.canonical(INT64))
-    from_front = (start >= 0) & (start <= size - window.length)
-    from_back = (start >= -size) & (start < -window.length)
+def dynamic_slice_fits(entry: DynamicSlice, size: int) -> Value:
+    """Whether a entry lies in its axis, all of it counted from one end, as a slice would be."""
+    start = entry.start.astype(ew.canonical(INT64))
+    from_front = (start >= 0) & (start <= size - entry.length)
+    from_back = (start >= -size) & (start < -entry.length)
     return from_front | from_back
 
 

@@ -1,6 +1,6 @@
 """Pooling: the maximum, sum or average of windows, and what belongs to its derivatives.
 
-Pooled are the last axes, one `Windows` for each.
+Pooled are the last axes, one `SlidingWindow` for each.
 """
 
 from __future__ import annotations
@@ -8,16 +8,38 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
 from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full
-from jaxprgen.emit.windows import Windows, fold, unfold
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
+
+
+class SlidingWindow(NamedTuple):
+    """The windows of one axis: ``number`` of them, all of one size, one every ``stride``.
+
+    The first begins at ``start``, which is negative if it sticks out.
+    """
+
+    size: int
+    stride: int
+    start: int
+    number: int
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of one stride a window reaches into."""
+        return -(-self.size // self.stride)
+
+    @property
+    def length(self) -> int:
+        """The length of all blocks that any window reaches into, one behind the other."""
+        return (self.number + self.blocks - 1) * self.stride
 
 
 def window_count(length: int, size: int, stride: int, ignore_border: bool) -> int:
@@ -29,20 +51,20 @@ def window_count(length: int, size: int, stride: int, ignore_border: bool) -> in
     return max(0, (length - 1 - size) // stride + 1) + 1
 
 
-def _inside(w: Windows, length: int, pad: int = 0) -> Array:
+def _inside(w: SlidingWindow, length: int, pad: int = 0) -> Array:
     """Which elements of each window of an axis are its own, or among so many on either side."""
     place = w.start + w.stride * np.arange(w.number)[:, None] + np.arange(w.size)
     return (place >= -pad) & (place < length + pad)
 
 
-def _elements(windows: Sequence[Windows], sizes: Shape, pads: Shape) -> Array:
+def _elements(windows: Sequence[SlidingWindow], sizes: Shape, pads: Shape) -> Array:
     """How many elements each window has of an array, and of so many more on either side."""
     counts = [_inside(*axis).sum(1) for axis in zip(windows, sizes, pads, strict=True)]
     return functools.reduce(np.multiply.outer, counts)
 
 
 def _window_shapes(
-    x: Value, windows: Sequence[Windows]
+    x: Value, windows: Sequence[SlidingWindow]
 ) -> tuple[Shape, Shape, list[tuple[int, int]]]:
     shape = x.shape
     first = len(shape) - len(windows)
@@ -55,7 +77,7 @@ def _window_shapes(
     return sizes, strides, [(0, 0)] * first + edges
 
 
-def pool_max(x: Value, windows: Sequence[Windows]) -> Value:
+def pool_max(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     """The maximum of each window; NaN where one of its elements is.
 
     Where elements tie, JAX differentiates with respect to one of them.
@@ -70,7 +92,7 @@ def pool_max(x: Value, windows: Sequence[Windows]) -> Value:
     return lax.reduce_window_max(x, *_window_shapes(x, windows))
 
 
-def pool_sum(x: Value, windows: Sequence[Windows]) -> Value:
+def pool_sum(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     """The sum of each window, of booleans "or"; of half floats it is added up in single ones."""
     dtype = x.dtype
     if dtype == BOOL:
@@ -82,7 +104,7 @@ def pool_sum(x: Value, windows: Sequence[Windows]) -> Value:
     return total.astype(dtype)
 
 
-def _pooled(x: Value, windows: Sequence[Windows]) -> Shape:
+def _pooled(x: Value, windows: Sequence[SlidingWindow]) -> Shape:
     shape = x.shape
     return (*shape[: len(shape) - len(windows)], *(w.number for w in windows))
 
@@ -94,7 +116,7 @@ def _working(dtype: Dtype) -> Dtype:
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
-def pool_mean(x: Value, windows: Sequence[Windows], pads: Shape) -> Value:
+def pool_mean(x: Value, windows: Sequence[SlidingWindow], pads: Shape) -> Value:
     """The average of each window, ``pads`` zeros on either side of each axis included."""
     dtype = x.dtype
     counts = _elements(windows, x.shape[-len(windows) :], pads)
@@ -110,7 +132,7 @@ def _divide(total: Value, counts: Array) -> Value:
     return total / divisor
 
 
-def spread_sum(y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
+def spread_sum(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
     """`pool_sum` of axes of these sizes, transposed: each element is the sum of its windows'."""
     shape = y.shape
     first = len(shape) - len(windows)
@@ -127,18 +149,18 @@ def spread_sum(y: Value, windows: Sequence[Windows], sizes: Shape) -> Value:
     return lax.reduce_window_sum(apart, reach, ones, [(0, 0)] * len(shape))
 
 
-def spread_mean(y: Value, windows: Sequence[Windows], sizes: Shape, pads: Shape) -> Value:
+def spread_mean(y: Value, windows: Sequence[SlidingWindow], sizes: Shape, pads: Shape) -> Value:
     """`pool_mean` of axes of these sizes, transposed."""
     return spread_sum(_divide(y, _elements(windows, sizes, pads)), windows, sizes)
 
 
-def _insides(windows: Sequence[Windows], rank: int) -> list[int]:
+def _insides(windows: Sequence[SlidingWindow], rank: int) -> list[int]:
     """The axes of an unfolded array that go over the elements of one window."""
     first = rank - len(windows)
     return [first + 2 * i + 1 for i in range(len(windows))]
 
 
-def _hits(x: Value, maxima: Value, windows: Sequence[Windows]) -> Value:
+def _hits(x: Value, maxima: Value, windows: Sequence[SlidingWindow]) -> Value:
     """Where in each window there is its maximum: at every place that ties, and not at NaN."""
     common = np.result_type(x.dtype, maxima.dtype)
     x, maxima = x.astype(common), maxima.astype(common)
@@ -146,7 +168,7 @@ def _hits(x: Value, maxima: Value, windows: Sequence[Windows]) -> Value:
     return ew.equal(unfold(x, windows), expand_dims(maxima, insides))
 
 
-def spread_to_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[Windows]) -> Value:
+def spread_to_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[SlidingWindow]) -> Value:
     """What each window has in ``y``, at all elements that are its maximum; shaped like ``x``."""
     hits = _hits(x, maxima, windows)
     insides = _insides(windows, x.ndim)
@@ -155,14 +177,14 @@ def spread_to_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[Window
     return fold(parts, windows, x.shape[-len(windows) :])
 
 
-def sum_at_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[Windows]) -> Value:
+def sum_at_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[SlidingWindow]) -> Value:
     """`spread_to_maxima` transposed: the sum, for each window, of ``y`` at its maxima in ``x``."""
     hits = _hits(x, maxima, windows)
     parts = ew.where(hits, unfold(y, windows), 0)
     return reduce.sum(parts, _insides(windows, x.ndim))
 
 
-def take_at_maxima(x: Value, y: Value, windows: Sequence[Windows]) -> Value:
+def take_at_maxima(x: Value, y: Value, windows: Sequence[SlidingWindow]) -> Value:
     """What ``y`` is, for each window, where ``x`` has its first maximum, or its first NaN."""
     insides = _insides(windows, x.ndim)
     sizes = x.shape[-len(windows) :]
@@ -174,3 +196,63 @@ def take_at_maxima(x: Value, y: Value, windows: Sequence[Windows]) -> Value:
     grid = numbers.reshape([n for w in windows for n in (1, w.size)])
     chosen = ew.where(ew.equal(first, grid), unfold(y, windows), 0)
     return reduce.sum(chosen, insides)
+
+
+# --- Unfolding ----------------------------------------------------------------------------
+
+
+def unfold(x: Value, windows: Sequence[SlidingWindow], fill: float = 0) -> Value:
+    """Each of the last axes as two: which window, and where in it.
+
+    What of a window sticks out of the array is ``fill``.
+    """
+    shape = x.shape
+    first = len(shape) - len(windows)
+    edges = [
+        (-w.start, w.start + w.length - n, 0) for w, n in zip(windows, shape[first:], strict=True)
+    ]
+    x = _pad(x, [(0, 0, 0)] * first + edges, fill)
+    for axis in reversed(range(len(windows))):
+        x = _unfold_axis(x, first + axis, windows[axis])
+    return x
+
+
+def _unfold_axis(x: Value, axis: int, w: SlidingWindow) -> Value:
+    shape = x.shape
+    rows = reshape(x, (*shape[:axis], w.length // w.stride, w.stride, *shape[axis + 1 :]))
+    shifted = [slice_axis(rows, axis, i, i + w.number) for i in range(w.blocks)]
+    return slice_axis(concatenate(shifted, axis + 1), axis + 1, 0, w.size)
+
+
+def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
+    """What `unfold` does to last axes of these sizes, transposed: overlapping windows add up."""
+    first = y.ndim - 2 * len(windows)
+    for axis, w in enumerate(windows, first):
+        y = _fold_axis(y, axis, w)
+    edges = [(w.start, n - w.start - w.length, 0) for w, n in zip(windows, sizes, strict=True)]
+    return _pad(y, [(0, 0, 0)] * first + edges, 0)
+
+
+def _fold_axis(y: Value, axis: int, w: SlidingWindow) -> Value:
+    shape = y.shape
+    none = [(0, 0, 0)] * len(shape)
+    y = _pad(y, _at(none, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
+    total: Value | None = None
+    for i in range(w.blocks):
+        block = slice_axis(y, axis + 1, i * w.stride, (i + 1) * w.stride)
+        spread = _pad(block, _at(none, axis, (i, w.blocks - 1 - i, 0)), 0)
+        total = spread if total is None else total + spread
+    assert total is not None
+    return reshape(total, (*shape[:axis], w.length, *shape[axis + 2 :]))
+
+
+def _at(
+    config: list[tuple[int, int, int]], axis: int, entry: tuple[int, int, int]
+) -> list[tuple[int, int, int]]:
+    return [*config[:axis], entry, *config[axis + 1 :]]
+
+
+def _pad(x: Value, config: Sequence[tuple[int, int, int]], fill: float) -> Value:
+    if not any(low or high or between for low, high, between in config):
+        return x
+    return lax.pad(x, x.like(fill), config)

@@ -25,7 +25,7 @@ MOST_UNROLLED = 100
 """Steps that are emitted one by one, if rows that are known decide shapes in them."""
 
 
-class Window(NamedTuple):
+class RowWindow(NamedTuple):
     """An array of which a step overwrites rows that stand in it, and that move on with the steps.
 
     ``first`` is the row of the first step, from which ``reads`` and ``writes`` count.
@@ -56,7 +56,7 @@ class Window(NamedTuple):
         return self.start + number + self.width - 1
 
 
-class State(NamedTuple):
+class RecurrentState(NamedTuple):
     """Rows to start with, which of the rows before its own a step reads, how many are kept.
 
     The latter is None for all of them.
@@ -67,7 +67,7 @@ class State(NamedTuple):
     kept: int | None
 
 
-class Stack(NamedTuple):
+class StackedOutput(NamedTuple):
     """Rows that no step reads: how many are kept, their dtype and rank."""
 
     kept: int | None
@@ -75,7 +75,7 @@ class Stack(NamedTuple):
     rank: int
 
 
-class Step(NamedTuple):
+class StepValues(NamedTuple):
     """What one step reads, or what it gives, by window, state, stack and what else is carried."""
 
     slices: list[Value]
@@ -109,9 +109,9 @@ class Loop(NamedTuple):
 
     steps: Value
     sequences: Sequence[Value | CountedRange]
-    windows: Sequence[Window]
-    states: Sequence[State]
-    stacks: Sequence[Stack]
+    windows: Sequence[RowWindow]
+    states: Sequence[RecurrentState]
+    stacks: Sequence[StackedOutput]
     carried: Sequence[Value]
     constants: Sequence[Value]
     ends: bool
@@ -124,7 +124,7 @@ class Loop(NamedTuple):
         return None if found is None else int(found)
 
 
-class Left(NamedTuple):
+class RecurrenceResult(NamedTuple):
     """What a loop leaves behind."""
 
     windows: Sequence[Value | LoopRows]
@@ -133,11 +133,11 @@ class Left(NamedTuple):
     carried: Sequence[Value]
 
 
-Body = Callable[[Sequence[Value], Step], Step]
+Body = Callable[[Sequence[Value], StepValues], StepValues]
 """``body(constants, step)`` emits one step, into a builder of its own."""
 
 
-def run(loop: Loop, body: Body) -> Left:
+def run(loop: Loop, body: Body) -> RecurrenceResult:
     """What a loop leaves behind.
 
     Raises
@@ -159,11 +159,11 @@ def run(loop: Loop, body: Body) -> Left:
     if number == 0:
         blank = [full((0,) * s.rank, 0, s.dtype) for s in loop.stacks]
         arrays = [w.rows for w in loop.windows], [s.rows for s in loop.states]
-        return Left(*arrays, blank, loop.carried)
-    return _Run(loop, body).left()
+        return RecurrenceResult(*arrays, blank, loop.carried)
+    return _LoopEmitter(loop, body).result()
 
 
-class _Run:
+class _LoopEmitter:
     """One loop that is emitted, of one step or more."""
 
     def __init__(self, loop: Loop, body: Body) -> None:
@@ -194,7 +194,7 @@ class _Run:
             )
         return slice_axis(x, 0, 0, self.number)
 
-    def _entering(self, position: int, window: Window) -> Value:
+    def _entering(self, position: int, window: RowWindow) -> Value:
         """The row that comes into the window in each step."""
         assert self.number is not None
         rows, end = window.rows.shape[0], window.end(self.number)
@@ -205,7 +205,7 @@ class _Run:
             )
         return slice_axis(window.rows, 0, window.start + window.width - 1, end)
 
-    def left(self) -> Left:
+    def result(self) -> RecurrenceResult:
         """What the loop leaves behind."""
         loop = self.loop
         given = [x for x in self.arrays if not isinstance(x, CountedRange)]
@@ -231,9 +231,9 @@ class _Run:
             states.append(replace(trace, before=before))
             place += d
         stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]
-        return Left(windows, states, stacks, _next(carries, len(loop.carried)))
+        return RecurrenceResult(windows, states, stacks, _next(carries, len(loop.carried)))
 
-    def _counted(self, arrays: list[Value], number: int) -> control.Ended:
+    def _counted(self, arrays: list[Value], number: int) -> control.LoopResult:
         """So many steps, in a loop; or each for itself, where one needs values that rows tell."""
         args = self._step, self.loop.constants, self.carries, arrays, number
         try:
@@ -266,7 +266,7 @@ class _Run:
             [known[depth + t] for t in state.taps]
             for known, depth, state in zip(states, self.depths, loop.states, strict=True)
         ]
-        read = Step(rows[: len(loop.sequences)], seen, before, [], carried)
+        read = StepValues(rows[: len(loop.sequences)], seen, before, [], carried)
         found = self.body(constants, read)
         for view, window, written in zip(views, loop.windows, found.windows, strict=True):
             for tap, x in zip(window.writes, written, strict=True):
@@ -281,7 +281,7 @@ class _Run:
 
     # --- What is left --------------------------------------------------------------------
 
-    def _window(self, window: Window, after: list[Value], leaving: Value | None) -> LoopRows:
+    def _window(self, window: RowWindow, after: list[Value], leaving: Value | None) -> LoopRows:
         """An array behind the loop: rows that left the window are final."""
         rows = window.rows
         assert self.number is not None and leaving is not None
@@ -297,7 +297,7 @@ class _Run:
         head: Value | None,
         kept: int | None,
         last: list[Value],
-        ended: control.Ended,
+        ended: control.LoopResult,
         stacked: Iterator[Value | None],
     ) -> LoopRows:
         """The rows that a state had, or that were stacked, as many of them as are kept."""

@@ -1,4 +1,4 @@
-"""Reductions over axes."""
+"""Reductions over axes, and running sums and products."""
 
 from __future__ import annotations
 
@@ -87,3 +87,23 @@ def argmax(x: Value, axes: Sequence[int]) -> Value:
     if flat.dtype == BOOL:
         flat = flat.astype(np.dtype(np.int8))
     return lax.argmax(flat, len(kept), ew.canonical(INT64))
+
+
+# --- Running totals -----------------------------------------------------------------------
+
+INT8 = np.dtype(np.int8)
+
+
+def _cumulative(number: Any, boolean: Any) -> Callable[[Value, int], Value]:
+    def emit(x: Value, axis: int) -> Value:
+        if x.dtype != BOOL:
+            return number(x, axis)
+        return boolean(x.astype(INT8), axis).astype(BOOL)
+
+    emit.__name__ = emit.__qualname__ = number.__name__
+    emit.__doc__ = f"`numpy.{number.__name__}` in the operand's own dtype, which may wrap."
+    return emit
+
+
+cumsum = _cumulative(lax.cumsum, lax.cummax)
+cumprod = _cumulative(lax.cumprod, lax.cummin)

@@ -18,9 +18,9 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.cumulative import cumsum
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.ravel import unravel_index
+from jaxprgen.emit.reduce import cumsum
 from jaxprgen.emit.shape import expand_dims, reshape, stack
 from jaxprgen.emit.values import INT64, Array, Dtype, Value, broadcast_to, full
 from jaxprgen.ir import current_builder
@@ -101,13 +101,13 @@ def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) ->
     return Selected(ew.where(where, x, broadcast_to(one, shape)), mask, axis, refuse)
 
 
-def places(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
+def nonzero(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
     """Where a mask is true, as one vector of indices for each of its axes: `numpy.nonzero`."""
     shape = mask.shape
     every = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
     dtype = ew.canonical(INT64)
-    places = (broadcast_to(Value(i.astype(dtype)), shape) for i in every)
-    return [select(x, mask, 0, refuse) for x in places]
+    positions = (broadcast_to(Value(i.astype(dtype)), shape) for i in every)
+    return [select(x, mask, 0, refuse) for x in positions]
 
 
 def _spread(mask: Value, axis: int, rank: int) -> Value:
@@ -130,7 +130,7 @@ def _count_key(mask: Value) -> tuple[Any, ...]:
     return "count", identity(mask.source), mask.shape
 
 
-def count_is(mask: Value, number: int) -> None:
+def assume_count(mask: Value, number: int) -> None:
     """Take it as known how many elements a mask selects."""
     found = full((), number, ew.canonical(INT64))
     current_builder().once(_count_key(mask), lambda: (found, mask))
@@ -178,7 +178,7 @@ def filled(x: Selected, value: Array) -> Value:
     return ew.where(where, x.values, value)
 
 
-def alike(xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:
+def aligned(xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:
     """Arrays of one rank as they broadcast with the first that is selected, and that one.
 
     Raises

@@ -135,37 +135,37 @@ class Value:
 
     # --- Operators: + and * of booleans are "or" and "and", as in NumPy ----------------------
 
-    def __add__(self, other: Operand) -> Value:
+    def __add__(self, other: ValueLike) -> Value:
         return _binary(lax.add, self, other, lax.bitwise_or)
 
-    def __radd__(self, other: Operand) -> Value:
+    def __radd__(self, other: ValueLike) -> Value:
         return _binary(lax.add, other, self, lax.bitwise_or)
 
-    def __sub__(self, other: Operand) -> Value:
+    def __sub__(self, other: ValueLike) -> Value:
         return _binary(lax.sub, self, other)
 
-    def __rsub__(self, other: Operand) -> Value:
+    def __rsub__(self, other: ValueLike) -> Value:
         return _binary(lax.sub, other, self)
 
-    def __mul__(self, other: Operand) -> Value:
+    def __mul__(self, other: ValueLike) -> Value:
         return _multiply(self, other)
 
-    def __rmul__(self, other: Operand) -> Value:
+    def __rmul__(self, other: ValueLike) -> Value:
         return _multiply(other, self)
 
-    def __truediv__(self, other: Operand) -> Value:
+    def __truediv__(self, other: ValueLike) -> Value:
         return _binary(lax.div, self, other)
 
-    def __rtruediv__(self, other: Operand) -> Value:
+    def __rtruediv__(self, other: ValueLike) -> Value:
         return _binary(lax.div, other, self)
 
-    def __and__(self, other: Operand) -> Value:
+    def __and__(self, other: ValueLike) -> Value:
         return _binary(lax.bitwise_and, self, other)
 
-    def __or__(self, other: Operand) -> Value:
+    def __or__(self, other: ValueLike) -> Value:
         return _binary(lax.bitwise_or, self, other)
 
-    def __xor__(self, other: Operand) -> Value:
+    def __xor__(self, other: ValueLike) -> Value:
         return _binary(lax.bitwise_xor, self, other)
 
     def __pow__(self, exponent: int) -> Value:
@@ -190,20 +190,20 @@ class Value:
         size = elementwise(lax.abs, self)
         return where(isinf(self), np.inf, size) if kind == "c" else size
 
-    def __lt__(self, other: Operand) -> Value:
+    def __lt__(self, other: ValueLike) -> Value:
         return _compare(lax.lt, lax.lt, self, other)
 
-    def __le__(self, other: Operand) -> Value:
+    def __le__(self, other: ValueLike) -> Value:
         return _compare(lax.le, lax.lt, self, other)
 
-    def __gt__(self, other: Operand) -> Value:
+    def __gt__(self, other: ValueLike) -> Value:
         return _compare(lax.gt, lax.gt, self, other)
 
-    def __ge__(self, other: Operand) -> Value:
+    def __ge__(self, other: ValueLike) -> Value:
         return _compare(lax.ge, lax.gt, self, other)
 
 
-Operand: TypeAlias = Value | Array | complex
+ValueLike: TypeAlias = Value | Array | complex
 """What operators and functions take: a value, or numbers that take the dtype of one."""
 Emit: TypeAlias = Callable[..., Value]
 """A function of values."""
@@ -241,7 +241,7 @@ def atoms(xs: Iterable[Value]) -> list[Atom]:
     return [x.atom() for x in xs]
 
 
-def lift(*operands: Operand) -> Sequence[Value]:
+def lift(*operands: ValueLike) -> Sequence[Value]:
     """The operands as values: numbers in the dtype of the first value that is not boolean."""
     values = [x for x in operands if type(x) is Value]
     if len(values) == len(operands):
@@ -299,11 +299,7 @@ def expand_rank(x: Value, rank: int) -> Value:
 
 
 def elementwise(construct: Construct, *operands: Value) -> Value:
-    """Append an n-ary primitive of `jaxprgen.ir.primitives` that broadcasts by itself.
-
-    Operands broadcast as in NumPy. What all of them merely repeat is computed once and repeated
-    afterwards.
-    """
+    """Append a primitive that broadcasts its operands, to one element of each repetition."""
     shape = operands[0].shape
     if len(operands) > 1 and any(x.shape != shape for x in operands):
         shape = common_shape(*operands)
@@ -331,12 +327,14 @@ def full_rank(construct: Construct, *operands: Value) -> Value:
 # --- The meaning of operators -------------------------------------------------------------
 
 
-def _binary(number: Construct, x: Operand, y: Operand, boolean: Construct | None = None) -> Value:
+def _binary(
+    number: Construct, x: ValueLike, y: ValueLike, boolean: Construct | None = None
+) -> Value:
     x, y = lift(x, y)
     return elementwise(boolean if boolean and x.dtype == BOOL else number, x, y)
 
 
-def _multiply(x: Operand, y: Operand) -> Value:
+def _multiply(x: ValueLike, y: ValueLike) -> Value:
     """``x * y``. A known factor of one costs nothing: that is exact.
 
     (A known zero does: its product with NaN is NaN, and with -1 it is -0.)
@@ -348,7 +346,7 @@ def _multiply(x: Operand, y: Operand) -> Value:
     return elementwise(lax.bitwise_and if x.dtype == BOOL else lax.mul, x, y)
 
 
-def _compare(construct: Construct, strict: Construct, x: Operand, y: Operand) -> Value:
+def _compare(construct: Construct, strict: Construct, x: ValueLike, y: ValueLike) -> Value:
     """A comparison: complex numbers are ordered by real, then imaginary part; NaN is not."""
     x, y = lift(x, y)
     if x.dtype.kind != "c":
@@ -358,7 +356,7 @@ def _compare(construct: Construct, strict: Construct, x: Operand, y: Operand) ->
     return elementwise(strict, xr, yr) & numbers | equal(xr, yr) & elementwise(construct, xi, yi)
 
 
-def equal(x: Operand, y: Operand) -> Value:
+def equal(x: ValueLike, y: ValueLike) -> Value:
     """Where both are equal."""
     return _binary(lax.eq, x, y)
 
@@ -392,7 +390,7 @@ def truth(x: Value) -> Value:
     return elementwise(lax.ne, x, x.like(0))
 
 
-def where(condition: Value, x: Operand, y: Operand) -> Value:
+def where(condition: Value, x: ValueLike, y: ValueLike) -> Value:
     """``x`` where the boolean condition holds, else ``y``; the dtypes are equal."""
     x, y = lift(x, y)
     if condition.fill_value is not None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxprgen.emit.check import check
+from jaxprgen.emit.callback import check
 from jaxprgen.emit.lazy import forced
 from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import JaxprGenError

@@ -11,7 +11,7 @@ import numpy as np
 from jaxprgen.emit import random, recurrence
 from jaxprgen.emit.deferred import CountedRange, PartlyInitialized
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.recurrence import Loop, Stack, State, Step, Window
+from jaxprgen.emit.recurrence import Loop, RecurrentState, RowWindow, StackedOutput, StepValues
 from jaxprgen.emit.values import Dtype, Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import current_builder
@@ -86,10 +86,10 @@ def lower_loop(ctx: RuleContext, layout: LoopLayout, xs: Sequence[Any]) -> list[
     loop = Loop(
         ctx.made(xs[0]) if number is None else Value(np.asarray(number)),
         [x if type(x) is CountedRange else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
-        [Window(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
+        [RowWindow(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
         [_state(ctx, xs[i], taps, is_known, taken) for i, taps in layout.states],
         [
-            Stack(_at_most(_kept(ctx, i, is_known), taken), dtype, rank)
+            StackedOutput(_at_most(_kept(ctx, i, is_known), taken), dtype, rank)
             for i, dtype, rank in layout.stacks
         ],
         [x for stream in streams for x in random.leaves(stream)],
@@ -144,7 +144,7 @@ def _at_most(kept: int | None, rows: int | None) -> int | None:
 
 def _state(
     ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool, taken: int | None
-) -> State:
+) -> RecurrentState:
     """Return the rows that a state starts from, without memory that is merely allocated."""
     if isinstance(x, PartlyInitialized) and (x.shape[0] is not None or not is_known):
         rows, kept = x.rows, x.shape[0]
@@ -157,7 +157,7 @@ def _state(
             f"A loop reads {depth} rows before its own, but there are {rows.shape[0]} to start "
             "with."
         )
-    return State(rows, taps, _at_most(kept, None if taken is None else depth + taken))
+    return RecurrentState(rows, taps, _at_most(kept, None if taken is None else depth + taken))
 
 
 def _kept(ctx: RuleContext, position: int, is_known: bool) -> int | None:
@@ -175,7 +175,7 @@ class _Body(NamedTuple):
     given: Sequence[Any]
     streams: Sequence[Any]
 
-    def __call__(self, constants: Sequence[Value], step: Step) -> Step:
+    def __call__(self, constants: Sequence[Value], step: StepValues) -> StepValues:
         """Return what a step computes from what it reads."""
         layout, leaves, carried = self.layout, iter(constants), iter(step.carried)
         inputs = [
@@ -192,4 +192,4 @@ class _Body(NamedTuple):
         states = [[next(rest)] for _ in layout.states]
         stacks = [next(rest) for _ in layout.stacks]
         after = [x for _ in layout.carried for x in random.leaves(next(rest))]
-        return Step([], windows, states, stacks, after, next(rest) if layout.ends else None)
+        return StepValues([], windows, states, stacks, after, next(rest) if layout.ends else None)

@@ -13,9 +13,9 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.formula import Operand, formula, polynomial
+from jaxprgen.emit.formula import formula, polynomial
 from jaxprgen.emit.shape import expand_dims
-from jaxprgen.emit.values import Value, where
+from jaxprgen.emit.values import Value, ValueLike, where
 
 _STIRLING = (
     *(1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156),
@@ -146,7 +146,7 @@ def trigamma(x: Value) -> Value:
     return where(x > 0, value, reflected)
 
 
-def outside(*xs: tuple[Value, Operand]) -> Value:
+def any_below(*xs: tuple[Value, ValueLike]) -> Value:
     """Where one of the expressions is below its bound."""
     found = [x < bound for x, bound in xs]
     result = found[0]

@@ -30,8 +30,8 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.derivatives import undefined
-from jaxprgen.emit.formula import along, formula, iterate, of_a_choice
+from jaxprgen.emit.custom_derivatives import undefined
+from jaxprgen.emit.formula import formula, iterate, with_selector, zero_derivative
 from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import gamma_sign
 
@@ -340,5 +340,5 @@ def _mixed_derivative(a: Value, b: Value, c: Value, z: Value, which: Value) -> V
 _NONE = undefined(
     "Gauss's hypergeometric function has no second derivative with respect to its parameters."
 )
-hyp2f1_der = formula(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, of_a_choice)
-hyp2f1 = formula(_hyp2f1, *(along(hyp2f1_der, i) for i in range(3)), _point_derivative)
+hyp2f1_der = formula(_hyp2f1_der, _NONE, _NONE, _NONE, _mixed_derivative, zero_derivative)
+hyp2f1 = formula(_hyp2f1, *(with_selector(hyp2f1_der, i) for i in range(3)), _point_derivative)

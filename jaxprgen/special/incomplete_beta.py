@@ -21,16 +21,16 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.derivatives import undefined
-from jaxprgen.emit.formula import along, formula, iterate, of_a_choice
+from jaxprgen.emit.custom_derivatives import undefined
+from jaxprgen.emit.formula import formula, iterate, with_selector, zero_derivative
 from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import (
+    any_below,
     lgamma1p,
     lgamma_increase,
     log_less,
     log_less_digamma,
-    outside,
     stirling_error,
 )
 from jaxprgen.special.incomplete_gamma import NODES, WEIGHTS
@@ -187,7 +187,7 @@ def _is_near_one(a: Value, b: Value, y: Value) -> Value:
 
 def _invalid(a: Value, b: Value, x: Value) -> Value:
     undecided = (ew.equal(a, 0) & ew.equal(b, 0)) | ew.equal(a, math.inf) | ew.equal(b, math.inf)
-    return outside((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided | ew.isnan(a + b + x)
+    return any_below((a, 0), (b, 0), (x, 0), (-x, -1)) | undecided | ew.isnan(a + b + x)
 
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
@@ -228,5 +228,7 @@ _NONE = undefined(
 )
 
 
-betainc_der = formula(_betainc_der, _NONE, _NONE, _mixed_derivative, of_a_choice)
-betainc = formula(_betainc, along(betainc_der, 1), along(betainc_der, 0), _point_derivative)
+betainc_der = formula(_betainc_der, _NONE, _NONE, _mixed_derivative, zero_derivative)
+betainc = formula(
+    _betainc, with_selector(betainc_der, 1), with_selector(betainc_der, 0), _point_derivative
+)

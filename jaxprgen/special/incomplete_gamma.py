@@ -19,18 +19,18 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.cumulative import cumprod
-from jaxprgen.emit.derivatives import undefined
+from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.elementwise import Emit
-from jaxprgen.emit.formula import along, formula
+from jaxprgen.emit.formula import formula
+from jaxprgen.emit.reduce import cumprod
 from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import (
+    any_below,
     gamma,
     lgamma1p,
     log_less,
     log_less_digamma,
-    outside,
     stirling_error,
 )
 
@@ -93,7 +93,7 @@ def _limits(k: Value, x: Value, value: Value, ends: tuple[float, float]) -> Valu
     )
     value = where(ew.equal(k, math.inf) & (x < math.inf), at_infinity, value)
     undecided = ew.equal(k, x) & (ew.equal(k, 0) | ew.equal(k, math.inf))
-    return where(outside((k, 0), (x, 0)) | undecided, math.nan, value)
+    return where(any_below((k, 0), (x, 0)) | undecided, math.nan, value)
 
 
 def _interior(k: Value, x: Value) -> tuple[Value, Value]:
@@ -133,7 +133,7 @@ def _gammainc_der(k: Value, x: Value) -> Value:
     value = where(x <= 1, near, where(x < k, slope, -slope))
     value = where(ew.equal(x, math.inf) | ew.equal(k, math.inf), 0, value)
     value = where(ew.equal(x, 0), 0, where(ew.isnan(k + x), math.nan, value))
-    return where(outside((k, 0), (x, 0)), math.nan, value)
+    return where(any_below((k, 0), (x, 0)), math.nan, value)
 
 
 def _point_derivative(k: Value, x: Value) -> Value:
@@ -155,7 +155,7 @@ _NONE = undefined(
 
 
 gammainc_der = formula(_gammainc_der, _NONE, _mixed_derivative)
-gammainc = formula(_gammainc, along(gammainc_der), _point_derivative)
+gammainc = formula(_gammainc, gammainc_der, _point_derivative)
 
 
 def _gammaincc_der(k: Value, x: Value) -> Value:

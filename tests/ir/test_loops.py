@@ -57,7 +57,7 @@ def test_what_is_the_same_on_every_device_is_carried_along_what_is_not():
 
 def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
     b = Builder([jax.typeof(np.zeros(4))])
-    window = recurrence.Window(Value(b.inputs[0]), [0, 1], [1], 0)
+    window = recurrence.RowWindow(Value(b.inputs[0]), [0, 1], [1], 0)
     refuse = NotImplementedError
     loop = recurrence.Loop(Value(np.asarray(3)), [], [window], [], [], [], [], True, refuse)
     with pytest.raises(errors.UnsupportedOpError) as caught:

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxprgen._jax import ShapedArray, check_jaxpr, eval_jaxpr
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.derivatives import with_derivatives
+from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.ir import Builder
 

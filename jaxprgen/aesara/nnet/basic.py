@@ -26,7 +26,7 @@ from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
 from jaxprgen.aesara.scalar import RULES, in_output_dtype
 from jaxprgen.aesara.subtensor import check_bounds
-from jaxprgen.emit import blocks, ctc, reduce, transcendental
+from jaxprgen.emit import ctc, linalg, reduce, transcendental
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import normalization as nz
@@ -252,7 +252,7 @@ def lower_sparse_block_gemv(
 ) -> Value:
     """``y`` plus products of some blocks of a matrix with vectors."""
     check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
-    return blocks.multiply_blocks(y, matrix, x, rows, columns)
+    return linalg.multiply_blocks(y, matrix, x, rows, columns)
 
 
 @lowers(SparseBlockOuter, folds=False)
@@ -265,4 +265,4 @@ def lower_sparse_block_outer(
     """
     check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
     x, y, scale = (v.astype(ctx.dtype) for v in (x, y, scale))
-    return blocks.add_outer_blocks(matrix, x, y, rows, columns, scale)
+    return linalg.add_outer_blocks(matrix, x, y, rows, columns, scale)

@@ -32,10 +32,10 @@ from aesara.tensor.nnet.neighbours import Images2Neibs
 from jaxprgen.emit import convolution, diagonal
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.convolution import Layout, span
+from jaxprgen.emit.convolution import ConvolutionGeometry, span
+from jaxprgen.emit.pooling import SlidingWindow, unfold
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose
 from jaxprgen.emit.values import BOOL, Shape, Value, full
-from jaxprgen.emit.windows import Windows, unfold
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -46,7 +46,7 @@ from jaxprgen.lowering.registry import lowers
 _OF_FILTER = {"valid": lambda n: 0, "half": lambda n: n // 2, "full": lambda n: n - 1}
 
 
-def _layout(op: Any, filter_sizes: Sequence[int]) -> Layout:
+def _geometry(op: Any, filter_sizes: Sequence[int]) -> ConvolutionGeometry:
     """What an Op's attributes say of filters of these sizes."""
     mode, dilation = op.border_mode, [int(n) for n in op.filter_dilation]
     if isinstance(mode, str):
@@ -54,7 +54,7 @@ def _layout(op: Any, filter_sizes: Sequence[int]) -> Layout:
     padding = [sides if isinstance(sides, tuple) else (sides, sides) for sides in mode]
     shared, flipped = not getattr(op, "unshared", False), getattr(op, "filter_flip", False)
     strides = [int(n) for n in op.subsample]
-    return Layout(padding, strides, dilation, op.num_groups, shared, flipped)
+    return ConvolutionGeometry(padding, strides, dilation, op.num_groups, shared, flipped)
 
 
 def _in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
@@ -72,8 +72,8 @@ def _in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value
 def lower_abstract_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images."""
     x, w = _in_common_dtype(ctx, x, w)
-    layout = _layout(ctx.op, w.shape[-ctx.op.convdim :])
-    out = convolution.correlate(x, w, layout)
+    geometry = _geometry(ctx.op, w.shape[-ctx.op.convdim :])
+    out = convolution.correlate(x, w, geometry)
     return out.astype(ctx.dtype)
 
 
@@ -82,7 +82,7 @@ def lower_abstract_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: 
     """The gradient with respect to filters, whose sizes are known while emitting."""
     x, y = _in_common_dtype(ctx, x, y)
     known = [int(n) for n in ctx.static(2)]
-    gradient = convolution.filter_gradient(x, y, known, _layout(ctx.op, known))
+    gradient = convolution.filter_gradient(x, y, known, _geometry(ctx.op, known))
     return gradient.astype(ctx.dtype)
 
 
@@ -91,8 +91,8 @@ def lower_abstract_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: V
     """The gradient with respect to images, whose sizes are known while emitting."""
     w, y = _in_common_dtype(ctx, w, y)
     known = [int(n) for n in ctx.static(2)]
-    layout = _layout(ctx.op, w.shape[-ctx.op.convdim :])
-    gradient = convolution.image_gradient(w, y, known, layout)
+    geometry = _geometry(ctx.op, w.shape[-ctx.op.convdim :])
+    gradient = convolution.image_gradient(w, y, known, geometry)
     return gradient.astype(ctx.dtype)
 
 
@@ -109,8 +109,8 @@ def lower_conv_op(ctx: RuleContext, x: Value, w: Value) -> Value:
     x = _spread(x, op.imshp_logical[1:], first=True)
     w = _spread(w, op.kshp_logical, first=op.kshp_logical_top_aligned)
     around = [0, 0] if op.out_mode == "valid" else [k - 1 for k in w.shape[2:]]
-    layout = Layout([(n, n) for n in around], (op.dx, op.dy), (1, 1), flipped=True)
-    return convolution.correlate(x, w, layout)
+    geometry = ConvolutionGeometry([(n, n) for n in around], (op.dx, op.dy), (1, 1), flipped=True)
+    return convolution.correlate(x, w, geometry)
 
 
 def _require_sizes(shape: Shape, count: int | None, others: Sequence[int | None]) -> None:
@@ -152,8 +152,8 @@ def _size_inputs(node: Any) -> Sequence[int]:
 def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
     """What comes out where filters slide along images; Aesara gave both one dtype."""
     x, w = _in_common_dtype(ctx, x, w)
-    layout = _layout(ctx.op, w.shape[2 - x.ndim :])
-    return convolution.correlate(x, w, layout)
+    geometry = _geometry(ctx.op, w.shape[2 - x.ndim :])
+    return convolution.correlate(x, w, geometry)
 
 
 @lowers(CorrMM_gradWeights, Corr3dMMGradWeights, folds=False, static=_size_inputs)
@@ -162,12 +162,12 @@ def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -
     x, y = _in_common_dtype(ctx, x, y)
     op, known = ctx.op, [ctx.static_int(i) for i in _size_inputs(ctx.node)]
     known = known or _filter_sizes(op, x.shape[2:], y.shape[2:])
-    return convolution.filter_gradient(x, y, known, _layout(op, known))
+    return convolution.filter_gradient(x, y, known, _geometry(op, known))
 
 
 def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[int]:
     """The largest filters that fit. Aesara asks for sizes where the border is "half"."""
-    steps = op.subsample, op.filter_dilation, _layout(op, [1] * len(sizes)).padding
+    steps = op.subsample, op.filter_dilation, _geometry(op, [1] * len(sizes)).padding
     found: list[int] = []
     for n, m, s, d, (low, high) in zip(sizes, places, *steps, strict=True):
         last = span(m, s) - n if op.border_mode == "full" else low + n + high - span(m, s)
@@ -181,14 +181,14 @@ def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) ->
     w, y = _in_common_dtype(ctx, w, y)
     _, _, *places = y.shape
     own = w.shape[-len(places) :]
-    layout = _layout(ctx.op, own)
+    geometry = _geometry(ctx.op, own)
     known = [ctx.static_int(i) for i in _size_inputs(ctx.node)] or [
         span(m, s) + span(k, d) - 1 - low - high
         for m, s, k, d, (low, high) in zip(
-            places, layout.strides, own, layout.dilation, layout.padding, strict=True
+            places, geometry.strides, own, geometry.dilation, geometry.padding, strict=True
         )
     ]
-    return convolution.image_gradient(w, y, known, layout)
+    return convolution.image_gradient(w, y, known, geometry)
 
 
 # --- Stripes between diagonals ------------------------------------------------------------
@@ -217,7 +217,7 @@ def _stripe_axes(ctx: RuleContext, x: Value) -> tuple[int, int]:
 # --- Neighbourhoods of pixels -------------------------------------------------------------
 
 
-def _grid(mode: str, length: int, size: int, step: int) -> Windows:
+def _grid(mode: str, length: int, size: int, step: int) -> SlidingWindow:
     """The neighbourhoods of an axis; those that wrap around are of a wrapped axis."""
     if mode == "wrap_centered":
         if size % 2 == 0 or length < size:
@@ -225,7 +225,7 @@ def _grid(mode: str, length: int, size: int, step: int) -> Windows:
                 f"Neighbourhoods of size {size} do not wrap around an axis of size {length}: "
                 "their size is odd and at most that of the axis."
             )
-        return Windows(size, step, 0, -(-length // step))
+        return SlidingWindow(size, step, 0, -(-length // step))
     margin = {"half": size // 2, "full": size - 1}.get(mode, 0)
     room = length + 2 * margin - size
     if mode != "ignore_borders" and (length < size or room % step):
@@ -233,7 +233,7 @@ def _grid(mode: str, length: int, size: int, step: int) -> Windows:
             f"Neighbourhoods of size {size}, one every {step}, with a margin of {margin} do not "
             f"fill an axis of size {length}."
         )
-    return Windows(size, step, -margin, max(0, 1 + room // step))
+    return SlidingWindow(size, step, -margin, max(0, 1 + room // step))
 
 
 def _wrapped(x: Value, axis: int, margin: int) -> Value:

@@ -8,7 +8,7 @@ from typing import NoReturn
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.values import Emit, Operand, Shape, Value, broadcast_to, common_shape, lift
+from jaxprgen.emit.values import Emit, Shape, Value, ValueLike, broadcast_to, common_shape, lift
 from jaxprgen.errors import UndefinedGradientError
 from jaxprgen.ir import Builder, current_builder
 
@@ -21,7 +21,7 @@ def with_derivatives(function: Emit, *derivatives: Emit) -> Emit:
     well, derivatives of any order are given.
     """
 
-    def emit(*operands: Operand) -> Value:
+    def emit(*operands: ValueLike) -> Value:
         b, values = current_builder(), lift(*operands)
         sources = [Value(x.source) for x in values]
         shape = common_shape(*sources)

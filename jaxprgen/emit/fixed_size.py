@@ -14,8 +14,8 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.cumulative import cumsum
 from jaxprgen.emit.ravel import unravel_index
+from jaxprgen.emit.reduce import cumsum
 from jaxprgen.emit.shape import axis_of, concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.sort import keys_of
 from jaxprgen.emit.values import BOOL, INT32, INT64, Dtype, Value, broadcast_to, full
@@ -97,7 +97,7 @@ def _slices(x: Value, axis: int, where: Value) -> Value:
     return lax.gather(x, places, [axis], [axis], in_bounds=True)
 
 
-class Different(NamedTuple):
+class UniqueResult(NamedTuple):
     """The different elements in ascending order, padded with the first; see `numpy.unique`.
 
     ``first`` is where each is first, ``inverse`` which one each element is, ``counts`` how often
@@ -114,7 +114,7 @@ _COLLAPSES = np.unique([np.nan, np.nan], axis=0).size == 1
 """Whether NaN equals NaN along the axis of a vector, too: not so in NumPy 1."""
 
 
-def unique(x: Value, axis: int | None, size: int) -> Different:
+def unique(x: Value, axis: int | None, size: int) -> UniqueResult:
     """`numpy.unique` of all elements, or of the slices along an axis.
 
     Raises
@@ -146,7 +146,7 @@ def unique(x: Value, axis: int | None, size: int) -> Different:
     low, high = (slice_axis(ends, 0, i, i + size) for i in (0, 1))
     counts = high - ew.where(inside, low, count)
     counts = counts.astype(dtype)
-    return Different(back, ga.take(order, [starts]), inverse, counts)
+    return UniqueResult(back, ga.take(order, [starts]), inverse, counts)
 
 
 def _order(rows: Value) -> Value:

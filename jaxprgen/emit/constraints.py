@@ -21,7 +21,7 @@ _EMITTED: dict[Any, Callable[[Value, Value], Value]] = {
 _OPPOSITES = {"<": operator.ge, "<=": operator.gt, ">": operator.le, ">=": operator.lt}
 
 
-class Condition(NamedTuple):
+class Constraint(NamedTuple):
     """That one parameter compares so with another one, with a sum of others, or with a number.
 
     ``text`` is for messages; ``others`` are the positions of what is added up, or empty.
@@ -34,36 +34,36 @@ class Condition(NamedTuple):
     limit: float
 
 
-def conditions(names: str, *texts: str) -> tuple[Condition, ...]:
+def parse_constraints(names: str, *texts: str) -> tuple[Constraint, ...]:
     """What the texts say of parameters of these names: ``"low < high"``, ``"n <= a + b"``."""
     places = {name: i for i, name in enumerate(names.split())}
-    found: list[Condition] = []
+    found: list[Constraint] = []
     for text in texts:
         name, sign, *terms = text.split()
         others = tuple(places[t] for t in terms if t in places)
         limit = 0.0 if others else float(terms[0])
-        found.append(Condition(text, places[name], _OPPOSITES[sign], others, limit))
+        found.append(Constraint(text, places[name], _OPPOSITES[sign], others, limit))
     return tuple(found)
 
 
-def fails(condition: Condition, parameters: Sequence[Value], strict: bool) -> Value:
-    """Where a condition does not hold, or, for NaN, if ``strict``; known of known parameters."""
-    x, others = parameters[condition.position], [parameters[i] for i in condition.others]
+def violated(constraint: Constraint, parameters: Sequence[Value], strict: bool) -> Value:
+    """Where a constraint does not hold, or, for NaN, if ``strict``; known of known parameters."""
+    x, others = parameters[constraint.position], [parameters[i] for i in constraint.others]
     arrays = [p.static for p in (x, *others)]
     if not any(a is None for a in arrays):
         first, *rest = (np.asarray(a) for a in arrays)
-        limit: Any = functools.reduce(np.add, rest) if rest else condition.limit
-        wrong = condition.opposite(first, limit)
+        limit: Any = functools.reduce(np.add, rest) if rest else constraint.limit
+        wrong = constraint.opposite(first, limit)
         return Value(np.asarray(wrong | np.isnan(first) if strict else wrong))
     # In one dtype, as of NumPy; a number is compared in that of the parameter.
     dtype = ew.canonical(np.result_type(x.dtype, *(p.dtype for p in others)))
     terms = [p.astype(dtype) for p in (x, *others)]
-    limit = functools.reduce(operator.add, terms[1:]) if others else condition.limit
-    wrong = _EMITTED[condition.opposite](terms[0], limit)
+    limit = functools.reduce(operator.add, terms[1:]) if others else constraint.limit
+    wrong = _EMITTED[constraint.opposite](terms[0], limit)
     return wrong | ew.isnan(x) if strict and dtype.kind == "f" else wrong
 
 
-def marked(wrong: Value, x: Value) -> Value:
+def nan_where(wrong: Value, x: Value) -> Value:
     """A parameter, as a float, that is NaN where it is wrong."""
     if x.dtype.kind != "f":
         x = x.astype(ew.canonical(np.float64))

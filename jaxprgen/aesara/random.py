@@ -164,23 +164,28 @@ def define(op_type: type, draw: Draw, domain: tuple[Constraint, ...] = ()) -> No
 def samples(
     *op_types: type[RandomVariable], override: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function that draws from a `RandomVariable`, written as those of `jax.random`.
+    """Register a function that draws from a `RandomVariable`, written like those of `jax.random`.
 
     It is called as ``draw(key, *parameters, shape=shape, dtype=dtype)`` with a typed key and the
-    parameters as they are, and returns an array of that shape; it may use all of JAX. JAX traces
-    it once for each kind of parameters, which the report shows.
+    parameters, and returns an array of that shape. It may use all of JAX, which traces it once for
+    each list of parameter types; reports show such nodes as staged.
 
     Parameters
     ----------
-    op_types
-        The classes; it counts for their subclasses, too.
-    override
-        Replace what is registered for one of the classes; without it that is an error.
+    *op_types : type
+        The classes; subclasses without a function of their own are included.
+    override : bool
+        Replace a function that is already registered.
+
+    Returns
+    -------
+    function
+        A decorator that registers a function and returns it.
 
     Raises
     ------
     DuplicateRuleError
-        A function is registered for one of the classes and ``override`` is false.
+        One of the classes already has a function, and ``override`` is false.
     """
 
     def register(draw: Callable[..., Any]) -> Callable[..., Any]:

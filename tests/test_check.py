@@ -531,8 +531,8 @@ def test_sparse_matrices_are_no_arrays():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (([x], None), "A graph is a FunctionGraph, or Aesara variables as inputs and outputs; "),
-        (([x, 1], x), "among the inputs is 1."),
+        (([x], None), "Pass a FunctionGraph, or Aesara variables as inputs and outputs; "),
+        (([x, 1], x), "the inputs contain 1."),
         ((FunctionGraph([x], [x + 1], clone=False), x), "A FunctionGraph has outputs of its own"),
         (([x], []), "The graph has no outputs: there is nothing to compute."),
         (([x, y, x], x), "x is given as an input twice."),

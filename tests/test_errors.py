@@ -84,7 +84,7 @@ def test_all_unsupported_nodes_are_listed_with_their_lines():
         f"    {built('second = Opaque')}",
         "Register one with @jaxprgen.lowers(OpClass), or run its Python implementation on the "
         'host: compile(..., fallback="callback").',
-        "jaxprgen.check says what else there is to do, and what of the graph compiles.",
+        "jaxprgen.check lists other remedies, and the part of the graph that compiles.",
     ]
 
 
@@ -105,14 +105,14 @@ def test_all_missing_inputs_are_listed():
 
 def not_variables(what, given):
     return (
-        "A graph is a FunctionGraph, or Aesara variables as inputs and outputs; among the "
-        f"{what} is {given}."
+        "Pass a FunctionGraph, or Aesara variables as inputs and outputs; the "
+        f"{what} contain {given}."
     )
 
 
 SPARSE = aesara.sparse.csr_matrix("s")
 GENERATOR = aesara.shared(np.random.default_rng(0), "rng")
-NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
+NO_ARRAY = "which is not an array; jaxprgen takes and returns tensors and scalars."
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ NO_ARRAY = "which is no array; jaxprgen takes and returns tensors and scalars."
         (([x], ["x"]), not_variables("outputs", "'x'")),
         (
             (FunctionGraph([x], [x + 1], clone=True), x),
-            "A FunctionGraph has outputs of its own; leave out others.",
+            "A FunctionGraph has outputs of its own; do not pass others.",
         ),
         (([x], [x, GENERATOR]), f"Output rng has type RandomGeneratorType, {NO_ARRAY}"),
         (([SPARSE], SPARSE), f"Input s has type {SPARSE.type}, {NO_ARRAY}"),

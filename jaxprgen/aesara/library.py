@@ -1,4 +1,4 @@
-"""Aesara behind the walk's protocol: reference evaluation, and what to call things."""
+"""Aesara as a graph library: evaluation of nodes in Python, names, lines and types of variables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from aesara.graph.basic import Apply, Constant, NoParams, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.ifelse import IfElse
 from aesara.raise_op import CheckAndRaise
-from aesara.scalar.basic import ScalarType, complex_types, float_types
+from aesara.scalar.basic import ScalarType
 from aesara.scan.op import Scan
 from aesara.tensor.basic import Default, Eye, Tri
-from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.type import DenseTensorType, TensorType
 from aesara.tensor.type_other import SliceType
 
@@ -47,12 +46,10 @@ class AesaraLibrary:
     def evaluate(
         self, node: Apply, inputs: Sequence[Any], wanted: Sequence[int] | None = None
     ) -> list[Any]:
-        """The node's outputs by its Op's ``perform``: Aesara's own meaning, by definition.
+        """Return the node's outputs, computed by its Op's ``perform``, which defines its meaning.
 
-        It works on a copy of the node, because ``perform`` may leave notes in the node's tag,
-        and on copies of inputs that the Op would overwrite. Of an Op that is made of a graph the
-        nodes inside are evaluated instead, which need not be compiled: those of the outputs that
-        are ``wanted``, and the others are None.
+        If the Op holds a graph, the nodes inside are evaluated instead, because ``perform`` would
+        compile the graph first; of such a node, outputs that are not ``wanted`` are None.
         """
         if isinstance(node.op, OpFromGraph):
             return self._evaluate_inside(node.op.fgraph, inputs, wanted)[: len(node.outputs)]
@@ -61,46 +58,12 @@ class AesaraLibrary:
             given = [inputs[i] for i in node.op.positions[which]]
             return self._evaluate_inside(node.op.regions[which], given, wanted)
         if isinstance(node.op, IfElse):
-            return list(
-                inputs[1 : node.op.n_outs + 1] if inputs[0] else inputs[node.op.n_outs + 1 :]
-            )
+            count = node.op.n_outs
+            return list(inputs[1 : count + 1] if inputs[0] else inputs[count + 1 :])
         if isinstance(node.op, Scan):
             with _RUNNING:
-                return self._perform(node, _apart(node.op), inputs)
-        function = _ufunc_of(node)
-        if function is not None:
-            with np.errstate(all="ignore"):
-                return [np.asarray(function(*inputs), node.outputs[0].type.dtype)]
-        return self._perform(node, node.op, inputs)
-
-    def _perform(self, node: Apply, op: Any, inputs: Sequence[Any]) -> list[Any]:
-        users, node = node, Apply(op, node.inputs, ())
-        node.outputs, node.tag = users.outputs, copy.copy(users.tag)
-        # The Op is told of each node: `Elemwise` notes in which dtype NumPy is to compute.
-        node.op.prepare_node(node, None, None, "py")
-        arrays = [_own(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
-        cells: list[list[Any]] = [[None] for _ in node.outputs]
-        params = node.run_params()
-        try:
-            with np.errstate(all="ignore"):
-                if params is NoParams:
-                    node.op.perform(node, arrays, cells)
-                else:
-                    params = node.op.params_type.filter(params)  # type: ignore[union-attr]
-                    node.op.perform(node, arrays, cells, params)
-        except Exception as error:
-            if isinstance(node.op, CheckAndRaise) and isinstance(error, node.op.exc_type):
-                raise failed_check(node.op) from error
-            ours = next((ours for kind, ours in _OURS.items() if isinstance(error, kind)), None)
-            if ours is None:
-                raise
-            raise ours(f"{str(error).removesuffix('.')}.") from error
-        return [
-            np.asarray(cell[0], v.type.dtype)
-            if isinstance(v.type, (TensorType, ScalarType))
-            else cell[0]
-            for cell, v in zip(cells, node.outputs, strict=True)
-        ]
+                return _perform(node, _compiled_copy(node.op), inputs)
+        return _perform(node, node.op, inputs)
 
     def _evaluate_inside(
         self, graph: Any, inputs: Sequence[Any], wanted: Sequence[int] | None
@@ -113,7 +76,7 @@ class AesaraLibrary:
         return [v.data if isinstance(v, Constant) else values.get(v) for v in graph.outputs]
 
     def describe(self, node: Apply, inputs: Sequence[Any]) -> str:
-        """The node, its inputs with their types and shapes, and the user's line."""
+        """Return text: the node, its inputs with types and shapes, and the user's line."""
         rows = [f"  in {describe_op(node)}"]
         for variable, value in zip(node.inputs, inputs, strict=True):
             if not _is_small_constant(variable):  # Whose name is its value.
@@ -122,29 +85,81 @@ class AesaraLibrary:
         return "\n".join(rows)
 
     def name(self, variable: Variable) -> str:
-        """The user's name of a variable; empty if there is none."""
+        """Return the user's name of a variable; empty if there is none."""
         return variable.name or ""
 
     def label(self, variable: Variable) -> str:
-        """The user's name of a variable, or what computes it, or its value."""
+        """Return the user's name of a variable, or its value, or the Op that computes it."""
         return name_of(variable)
 
 
+LIBRARY = AesaraLibrary()
+
+# --- Evaluation ---------------------------------------------------------------------------
+
+
+def _perform(node: Apply, op: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Run an Op's ``perform`` for a node of that Op or of an equal one.
+
+    It gets a copy of the node, because it may write into the node's tag, and copies of the inputs,
+    because it may overwrite them.
+    """
+    twin = Apply(op, node.inputs, ())
+    twin.outputs, twin.tag = node.outputs, copy.copy(node.tag)
+    op.prepare_node(twin, None, None, "py")  # `Elemwise` chooses NumPy's dtype here.
+    arrays = [_copied(v, x) for v, x in zip(node.inputs, inputs, strict=True)]
+    cells: list[list[Any]] = [[None] for _ in node.outputs]
+    params = twin.run_params()
+    try:
+        with np.errstate(all="ignore"):
+            if params is NoParams:
+                op.perform(twin, arrays, cells)
+            else:
+                op.perform(twin, arrays, cells, op.params_type.filter(params))
+    except Exception as error:
+        if isinstance(op, CheckAndRaise) and isinstance(error, op.exc_type):
+            raise failed_check(op) from error
+        ours = next((ours for kind, ours in _ERRORS.items() if isinstance(error, kind)), None)
+        if ours is None:
+            raise
+        raise ours(f"{str(error).removesuffix('.')}.") from error
+    return [
+        np.asarray(x, v.type.dtype) if isinstance(v.type, (TensorType, ScalarType)) else x
+        for (x,), v in zip(cells, node.outputs, strict=True)
+    ]
+
+
+def _copied(variable: Variable, value: Any) -> Any:
+    """Return an input as ``perform`` takes it: a copy, or a NumPy scalar for a scalar type.
+
+    An array without axes as an index would make NumPy copy an array that it else writes into.
+    """
+    if not isinstance(value, np.ndarray):
+        return value
+    return value[()] if isinstance(variable.type, ScalarType) else np.array(value)
+
+
+_ERRORS: dict[type[Exception], type[JaxprGenError]] = {
+    AssertionError: FailedAssertionError,
+    IndexError: IndexOutOfBoundsError,
+    np.linalg.LinAlgError: LinearAlgebraError,
+}
+"""The classes under which errors of Ops are raised again."""
 _RUNNING = threading.RLock()
 _copies: WeakKeyDictionary[Scan, Scan] = WeakKeyDictionary()
 
 
-def _apart(op: Scan) -> Scan:
-    """The same loop with a graph of its own: Aesara changes that in place where it compiles it.
+def _compiled_copy(op: Scan) -> Scan:
+    """Return the same loop with a graph of its own, because Aesara compiles the graph in place.
 
-    It is compiled without rewriting, and by a Python linker whatever Aesara's mode is.
+    It is compiled by Aesara's Python linker, without rewriting, in any mode.
     """
     if op not in _copies:
         twin = op.clone()
         twin.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
         for node in twin.fgraph.apply_nodes:
             if isinstance(node.op, Scan):
-                node.op = _apart(node.op)
+                node.op = _compiled_copy(node.op)
         inputs, outputs = twin.prepare_fgraph(twin.fgraph)
         maker = FunctionMaker(
             inputs,
@@ -160,50 +175,22 @@ def _apart(op: Scan) -> Scan:
 
 
 def error_of(op: CheckAndRaise) -> type[FailedAssertionError]:
-    """What a check is told as that fails: a ValueError, too, if the Op's error is one."""
+    """Return the class of a failed check's error: also a ValueError if the Op raises one."""
     return ParameterError if issubclass(op.exc_type, ValueError) else FailedAssertionError
 
 
 def failed_check(op: CheckAndRaise) -> FailedAssertionError:
-    """The error of a condition that is known not to hold."""
+    """Return the error of an assertion whose condition is known to be false."""
     text = op.msg.removesuffix(".")
     return error_of(op)(f"{op.exc_type.__name__}: {text}. The condition is false.")
 
 
-def _ufunc_of(node: Apply) -> np.ufunc | None:
-    """What `Elemwise.perform` of inexact numbers calls, if that is a function of NumPy's.
+# --- Names and lines ----------------------------------------------------------------------
 
-    The rest of it, and what has to be prepared for it, takes 75 µs more.
-    """
-    if type(node.op) is not Elemwise or node.inputs[0].type.dtype not in _INEXACT:
-        return None
-    name, inputs, outputs = getattr(node.op.scalar_op, "nfunc_spec", None) or ("", 0, 0)
-    found = getattr(np, name, None) if (inputs, outputs) == (len(node.inputs), 1) else None
-    return found if isinstance(found, np.ufunc) else None
-
-
-def _own(variable: Variable, value: Any) -> Any:
-    """A known input as ``perform`` takes it: a copy, or a NumPy scalar for a scalar type.
-
-    (An index that is an array without axes would copy what NumPy otherwise writes into.)
-    """
-    if not isinstance(value, np.ndarray):
-        return value
-    return value[()] if isinstance(variable.type, ScalarType) else np.array(value)
-
-
-LIBRARY = AesaraLibrary()
-_INEXACT = frozenset(t.dtype for t in (*float_types, *complex_types))
-_OURS: dict[type[Exception], type[JaxprGenError]] = {
-    AssertionError: FailedAssertionError,
-    IndexError: IndexOutOfBoundsError,
-    np.linalg.LinAlgError: LinearAlgebraError,
-}
-"""What the errors are told as that Ops raise for values that are known."""
 SMALL = 4
-"""Elements up to which messages show an array's values."""
+"""Largest number of elements of arrays that messages show."""
 _NOT_USERS = (str(Path(aesara.__file__).parent) + os.sep, functools.__file__)
-"""Where lines of Aesara's are: in its files, and in the dispatch of its generic functions."""
+"""The files of Aesara's lines: its own, and that of ``singledispatch``, which calls them."""
 
 
 def _describe_value(variable: Variable, value: Any) -> str:
@@ -215,7 +202,7 @@ def _describe_value(variable: Variable, value: Any) -> str:
 
 
 def name_of(variable: Variable) -> str:
-    """The user's name of a variable, or what computes it, or its value."""
+    """Return the user's name of a variable, or its value, or the Op that computes it."""
     if variable.name:
         return variable.name
     if _is_small_constant(variable):
@@ -230,18 +217,18 @@ def _is_small_constant(variable: Variable) -> TypeGuard[Constant]:
 
 
 def describe_op(node: Apply) -> str:
-    """The Op applied to its inputs' names."""
+    """Return a node as text: its Op, applied to the names of its inputs."""
     inputs = ", ".join(name_of(v) for v in node.inputs)
     named = ", ".join(v.name for v in node.outputs if v.name)
     return f"{node.op}({inputs})" + (f" -> {named}" if named else "")
 
 
 def frame_of(*variables: Variable) -> Frame | None:
-    """The line of the user's that made a variable, or the first that has one of several.
+    """Return the user's line that made the first of these variables that has one.
 
-    That is the innermost line outside of Aesara, and of an Op, as Aesara recorded it (see its
-    ``traceback__limit``). None where it recorded nothing, or only lines of its own, as for most
-    of what `aesara.grad` makes.
+    It is the innermost line outside of Aesara and of any ``make_node``, as recorded by Aesara (see
+    its ``traceback__limit``). It is None if Aesara recorded no line or only its own, as for most
+    variables that `aesara.grad` makes.
     """
     return next(filter(None, map(_frame_of, variables)), None)
 
@@ -258,7 +245,7 @@ def _frame_of(variable: Variable) -> Frame | None:
 
 
 def origin(node: Apply) -> str:
-    """Where the user built a node: file, line and text."""
+    """Return the file, line and text where the user built a node."""
     frame = frame_of(*node.outputs) or _in_aesara(node)
     if frame is None:
         return "built at a line that was not recorded (see Aesara's traceback__limit)"
@@ -266,14 +253,17 @@ def origin(node: Apply) -> str:
 
 
 def _in_aesara(node: Apply) -> Frame | None:
-    """The innermost line that Aesara recorded for a node, its own or not."""
+    """Return the innermost line that Aesara recorded for a node, even in Aesara's own files."""
     traces = (getattr(variable.tag, "trace", None) for variable in node.outputs)
     return next((Frame(*trace[0][-1][:3]) for trace in traces if trace and trace[0]), None)
 
 
+# --- Types --------------------------------------------------------------------------------
+
+
 def is_array(variable: Variable) -> bool:
-    """Whether a variable is a dense tensor or a scalar, whatever its Op."""
-    # A sparse matrix has a type that is derived from that of dense tensors.
+    """Return whether a variable is a dense tensor or a scalar."""
+    # Sparse types derive from TensorType, but not from DenseTensorType.
     return isinstance(variable.type, (DenseTensorType, ScalarType))
 
 

@@ -1,7 +1,8 @@
-"""From an Aesara graph to a plan: walk it once, find every rule, number every variable."""
+"""Planning: walk an Aesara graph once, find every node's rule, number every variable."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from aesara.tensor.random.op import RandomVariable
 from aesara.tensor.random.type import RandomType, random_generator_type
 from aesara.tensor.subtensor import AdvancedSubtensor
 
-from jaxprgen._jax import identity
+from jaxprgen._jax import SourceInfo
 from jaxprgen.aesara.advanced_subtensor import lone_mask
 from jaxprgen.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.aesara.ifelse import gather, lower_if_else
@@ -29,6 +30,9 @@ from jaxprgen.lowering.graph import KEY, Input, OutputType, Plan, Shared, Step
 from jaxprgen.lowering.origin import Origins
 from jaxprgen.lowering.registry import Rule, find_rule, folds, is_supported
 
+Planned = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Apply]], Plan]
+"""A function that plans the graph of these inputs, outputs and sorted nodes."""
+
 
 def plan_of(
     graph: Any,
@@ -37,158 +41,55 @@ def plan_of(
     callbacks: bool = False,
     sizes: Mapping[Variable, int] | None = None,
     states: bool = False,
-    held: Mapping[Variable, Any] | None = None,
+    fixed: Mapping[Variable, Any] | None = None,
 ) -> Plan:
-    """The plan of a `FunctionGraph`, or of inputs and outputs; see `jaxprgen.compile`.
+    """Return the plan of a graph.
 
-    With ``callbacks``, nodes without a rule call their Python implementation. With ``states``,
-    those of generators are inputs and outputs as others are, each a key. Variables that are
-    ``held`` have one value for all calls, which may be no array.
+    Parameters
+    ----------
+    graph, outputs
+        A `FunctionGraph`, or the inputs and the outputs of a graph.
+    callbacks
+        Run the Python implementation of nodes without a rule.
+    sizes
+        The sizes of results whose sizes depend on values; see `jaxprgen.compile`.
+    states
+        Let random generators be inputs and outputs, each a key. By default the graph takes one key,
+        as its first input, if it draws random numbers.
+    fixed
+        Variables with one value for all calls, which need not be an array.
+
+    Raises
+    ------
+    InvalidGraphError
+        The inputs and outputs do not form a graph of tensors and scalars, or a size is not one.
+    UnsupportedOpError
+        A node has no rule.
     """
     inputs, outputs = ends_of(graph, outputs)
     nodes = toposort(outputs, set(inputs))
     inputs = inputs if states else _with_key(inputs, nodes)
-    plan = _Planner(callbacks, held or {}).plan(inputs, outputs, nodes)
+    plan = _planner(callbacks, fixed or {})(inputs, outputs, nodes)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
-            raise InvalidGraphError(f"Output {_no_array(variable)}")
-    return replace(plan, sizes=_sizes(plan, sizes)) if sizes else plan
+            raise InvalidGraphError(f"Output {_not_an_array(variable)}")
+    return replace(plan, sizes=_sizes_by_place(plan, sizes)) if sizes else plan
 
 
-def _sizes(plan: Plan, sizes: Mapping[Variable, int]) -> dict[int, int]:
-    """The sizes by place.
-
-    Raises
-    ------
-    InvalidGraphError
-        One is not the size of anything, or no size.
-    """
-    places = {
-        plan.variables[place]: place
-        for step in (*plan.steps, *plan.folded)
-        for place in step.outputs
-        if takes_size(step.node)
-    }
-    for variable, size in sizes.items():
-        if variable not in places:
-            raise InvalidGraphError(
-                f"{name_of(variable)} is given a size, but is no result in this graph of nonzero, "
-                "of unique or of taking what a single mask selects."
-            )
-        if not np.issubdtype(type(size), np.integer) or size < 0:
-            raise InvalidGraphError(f"The size of {name_of(variable)} is given as {size!r}.")
-    return {places[variable]: int(size) for variable, size in sizes.items()}
-
-
-def takes_size(node: Apply) -> bool:
-    """Whether the first axis of what a node gives can be given a size."""
-    if isinstance(node.op, AdvancedSubtensor):
-        return lone_mask(node, 1) is not None
-    return isinstance(node.op, (Nonzero, Unique))
-
-
-class _Planner:
-    """Makes the plans of a graph and of those inside of it, each once."""
-
-    def __init__(self, callbacks: bool, held: Mapping[Variable, Any]) -> None:
-        self._callbacks = callbacks
-        self._held = held
-        self._inner: dict[int, tuple[Any, Plan]] = {}
-
-    def inner(self, graph: FunctionGraph) -> Plan:
-        """The plan of a graph inside of an Op."""
-        found = self._inner.get(identity(graph))
-        if found is None:
-            nodes = toposort(graph.outputs, set(graph.inputs))
-            plan = self.plan(tuple(graph.inputs), tuple(graph.outputs), nodes)
-            found = self._inner[identity(graph)] = graph, plan
-        return found[1]
-
-    def plan(
-        self,
-        inputs: Sequence[Variable],
-        outputs: Sequence[Variable],
-        nodes: Sequence[Apply],
-    ) -> Plan:
-        """The plan of a graph of these nodes, which are in the order of computing."""
-        made = _plan(inputs, outputs, nodes, self._callbacks, self._held, self.inner)
-        return fold_constants(made)
-
-
-def _with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Variable]:
-    """The inputs that are arrays, behind a key if there are draws.
-
-    Of generators none is an argument: a key stands for the states of all.
-    """
-    arrays = [v for v in inputs if not isinstance(v.type, RandomType)]
-    states = [v for v in inputs if isinstance(v.type, RandomType)]
-    draws = any(
-        isinstance(v.type, RandomType) and (v.owner is None or v in states)
-        for node in nodes
-        for v in node.inputs
-    )
-    return [*([random_generator_type("key")] if draws else []), *arrays]
-
-
-def _plan(
-    inputs: Sequence[Variable],
-    outputs: Sequence[Variable],
-    given: Sequence[Apply],
-    callbacks: bool,
-    held: Mapping[Variable, Any],
-    inner: Callable[[Any], Plan],
-) -> Plan:
-    numbering = _Numbering(held)
-    for variable in inputs:
-        numbering.add_leaf(variable)
-    arguments = tuple(_input(v) for v in inputs)
-    found = _rules_of(given, callbacks)
-    nodes = gather(given, outputs)
-    rules = [found.get(n, lower_if_else) for n in nodes]
-    ends = [numbering.add_node(node) for node in nodes]
-    output_places = tuple([numbering.place_of(v) for v in outputs])
-    if numbering.missing:
-        raise InvalidGraphError(_missing_text(numbering.missing))
-    variables, source_infos = numbering.variables, numbering.origins.source_infos()
-    types = [tuple([_output_type(v) for v in node.outputs]) for node in nodes]
-    steps = [
-        Step(
-            node,
-            rule,
-            folds(rule),
-            places,
-            results,
-            declared,
-            source_infos[next((p for p in results if variables[p].name), results[0])],
-        )
-        for node, rule, declared, (places, results) in zip(nodes, rules, types, ends, strict=True)
-    ]
-    return Plan(
-        LIBRARY,
-        tuple(variables),
-        source_infos,
-        arguments,
-        tuple(range(len(arguments))),
-        output_places,
-        tuple(numbering.shared),
-        numbering.values,
-        tuple(steps),
-        inner=inner,
-        generators=tuple(numbering.generators),
-    )
+# --- Inputs, outputs and sizes ------------------------------------------------------------
 
 
 def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Variable, ...]]:
-    """The inputs and outputs that are given, by a `FunctionGraph` or as they are.
+    """Return the inputs and outputs of a graph, given as a `FunctionGraph` or as they are.
 
     Raises
     ------
     InvalidGraphError
-        These are no variables, there are no outputs, or an input is given twice or a constant.
+        They are not variables, there are no outputs, or an input is a constant or given twice.
     """
     if isinstance(graph, FunctionGraph):
         if outputs is not None:
-            raise InvalidGraphError("A FunctionGraph has outputs of its own; leave out others.")
+            raise InvalidGraphError("A FunctionGraph has outputs of its own; do not pass others.")
         graph, outputs = graph.inputs, graph.outputs
     inputs, outputs = _variables(graph, "inputs"), _variables(outputs, "outputs")
     if not outputs:
@@ -203,25 +104,136 @@ def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Varia
     return inputs, outputs
 
 
-def _variables(given: Any, what: str) -> tuple[Variable, ...]:
+def _variables(given: Any, role: str) -> tuple[Variable, ...]:
     if isinstance(given, Variable) or not isinstance(given, Iterable):
         given = (given,)
     variables: tuple[Any, ...] = tuple(given)
     for variable in variables:
         if not isinstance(variable, Variable):
             raise InvalidGraphError(
-                "A graph is a FunctionGraph, or Aesara variables as inputs and outputs; among "
-                f"the {what} is {variable!r}."
+                "Pass a FunctionGraph, or Aesara variables as inputs and outputs; the "
+                f"{role} contain {variable!r}."
             )
     return variables
 
 
-class _Numbering:
-    """A place for every variable of a graph, in the order of computing."""
+def _with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Variable]:
+    """Return the inputs that are arrays, after a key if nodes draw random numbers.
 
-    def __init__(self, held: Mapping[Variable, Any]) -> None:
-        self._held = held
-        self.places: dict[Variable, int] = {}
+    The states of all generators follow from the key; none of them is an argument.
+    """
+    arrays = [v for v in inputs if not isinstance(v.type, RandomType)]
+    given = set(inputs)
+    draws = any(
+        isinstance(v.type, RandomType) and (v.owner is None or v in given)
+        for node in nodes
+        for v in node.inputs
+    )
+    return [random_generator_type("key"), *arrays] if draws else arrays
+
+
+def _sizes_by_place(plan: Plan, sizes: Mapping[Variable, int]) -> dict[int, int]:
+    places = {
+        plan.variables[place]: place
+        for step in (*plan.steps, *plan.folded)
+        for place in step.outputs
+        if _takes_size(step.node)
+    }
+    for variable, size in sizes.items():
+        if variable not in places:
+            raise InvalidGraphError(
+                f"sizes: {name_of(variable)} is not the result of nonzero, of unique or of "
+                "indexing with a single mask in this graph."
+            )
+        if not np.issubdtype(type(size), np.integer) or size < 0:
+            raise InvalidGraphError(
+                f"sizes: the size of {name_of(variable)} must be an integer >= 0, got {size!r}."
+            )
+    return {places[variable]: int(size) for variable, size in sizes.items()}
+
+
+def _takes_size(node: Apply) -> bool:
+    """Return whether the user may give a size to the first axis of a node's results."""
+    if isinstance(node.op, AdvancedSubtensor):
+        return lone_mask(node, 1) is not None
+    return isinstance(node.op, (Nonzero, Unique))
+
+
+# --- Steps --------------------------------------------------------------------------------
+
+
+def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
+    """Return a function that plans a graph, and each graph inside of its Ops once."""
+
+    def plan(
+        inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
+    ) -> Plan:
+        rules = _rules_of(nodes, callbacks)
+        return fold_constants(_unfolded(inputs, outputs, nodes, rules, fixed, inner))
+
+    @functools.cache
+    def inner(graph: FunctionGraph) -> Plan:
+        return plan(graph.inputs, graph.outputs, toposort(graph.outputs, set(graph.inputs)))
+
+    return plan
+
+
+def _unfolded(
+    inputs: Sequence[Variable],
+    outputs: Sequence[Variable],
+    nodes: Sequence[Apply],
+    rules: Mapping[Apply, Rule],
+    fixed: Mapping[Variable, Any],
+    inner: Callable[[Any], Plan],
+) -> Plan:
+    """Return a plan in which nodes of constants are steps like all others."""
+    arguments = tuple(_input(v) for v in inputs)
+    numbering = _Numbering(fixed)
+    for variable in inputs:
+        numbering.add_leaf(variable)
+    gathered = gather(nodes, outputs)
+    places = [numbering.add_node(node) for node in gathered]
+    output_places = tuple(numbering.place_of(v) for v in outputs)
+    if numbering.missing:
+        raise InvalidGraphError(_missing_text(numbering.missing))
+    source_infos = numbering.origins.source_infos()
+    steps = [
+        _step(node, rules.get(node, lower_if_else), *ends, source_infos)
+        for node, ends in zip(gathered, places, strict=True)
+    ]
+    return Plan(
+        LIBRARY,
+        tuple(numbering.variables),
+        source_infos,
+        arguments,
+        tuple(range(len(arguments))),
+        output_places,
+        tuple(numbering.shared),
+        numbering.values,
+        tuple(steps),
+        inner=inner,
+        generators=tuple(numbering.generators),
+    )
+
+
+def _step(
+    node: Apply,
+    rule: Rule,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    source_infos: Sequence[SourceInfo],
+) -> Step:
+    types = tuple(_output_type(v) for v in node.outputs)
+    place = next((p for p, v in zip(outputs, node.outputs, strict=True) if v.name), outputs[0])
+    return Step(node, rule, folds(rule), inputs, outputs, types, source_infos[place])
+
+
+class _Numbering:
+    """A place for every variable of a graph, in the order of computation."""
+
+    def __init__(self, fixed: Mapping[Variable, Any]) -> None:
+        self._fixed = fixed
+        self._places: dict[Variable, int] = {}
         self.variables: list[Variable] = []
         self.values: list[Any] = []
         self.shared: list[Shared] = []
@@ -231,34 +243,37 @@ class _Numbering:
 
     def _add(self, variable: Variable) -> int:
         place = len(self.variables)
-        # An input that a node computes beside others keeps its place: what is given counts.
-        self.places.setdefault(variable, place)
+        # An input that a node also computes keeps its place: the given value counts.
+        self._places.setdefault(variable, place)
         self.variables.append(variable)
         self.values.append(None)
         return place
 
     def add_leaf(self, variable: Variable) -> int:
-        """A place for a variable that no node computes."""
+        """Add a variable that no node computes, and return its place."""
         self.origins.add_leaf(variable.name, frame_of(variable))
         return self._add(variable)
 
     def add_node(self, node: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Places for the outputs of a node; those of its inputs, and these."""
+        """Add the outputs of a node, and return the places of its inputs and of its outputs."""
         inputs = tuple([self.place_of(v, node) for v in node.inputs])
         names = [v.name for v in node.outputs]
         self.origins.add_node(inputs, names, frame_of(*node.outputs))
         return inputs, tuple([self._add(v) for v in node.outputs])
 
     def place_of(self, variable: Variable, client: Apply | None = None) -> int:
-        """The variable's place; one that no node computes gets it here."""
-        place = self.places.get(variable)
+        """Return the place of a variable, after adding it if it is a leaf seen for the first time.
+
+        ``client`` is the node that needs it; None for an output.
+        """
+        place = self._places.get(variable)
         if place is not None:
             return place
         place = self.add_leaf(variable)
         if isinstance(variable.type, RandomType):
             self.generators.append(place)
-        elif variable in self._held:
-            self.values[place] = self._held[variable]
+        elif variable in self._fixed:
+            self.values[place] = self._fixed[variable]
         elif isinstance(variable, Constant):
             self.values[place] = np.asarray(variable.data) if is_array(variable) else variable.data
         elif isinstance(variable, SharedVariable):
@@ -266,54 +281,6 @@ class _Numbering:
         elif variable.owner is None:
             self.missing.append((variable, client))
         return place
-
-
-def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
-    """The rule of each node."""
-    rules: dict[Apply, Rule] = {}
-    by_op: dict[int, Rule | None] = {}  # Nodes share Ops.
-    unsupported: list[Apply] = []
-    rows: list[str] = []
-    for node, holder in inner_nodes(nodes):
-        if identity(node.op) not in by_op:
-            by_op[identity(node.op)] = find_rule(type(node.op)) if is_supported(node.op) else None
-        rule = by_op[identity(node.op)]
-        if rule is None:
-            rule = lower_by_callback
-            if not (callbacks and can_be_called_back(node)):
-                unsupported.append(node)
-                rows.append(f"  {describe_op(node)}\n    {origin(node)}")
-                rows += [f"    inside of {describe_op(holder)}"] if holder else []
-        if holder is None:
-            rules[node] = rule
-    if unsupported:
-        raise UnsupportedOpError(
-            f"{len(unsupported)} node(s) of this graph have no rule:\n"
-            + "\n".join(rows)
-            + "\nRegister one with @jaxprgen.lowers(OpClass)"
-            + _samples_text(unsupported)
-            + _callbacks_text(unsupported, callbacks)
-            + "\njaxprgen.check says what else there is to do, and what of the graph compiles."
-        )
-    return rules
-
-
-def _samples_text(unsupported: Sequence[Apply]) -> str:
-    """What to do about random variables among them."""
-    if any(isinstance(node.op, RandomVariable) for node in unsupported):
-        return (
-            ", or, for a RandomVariable, a function of jax.random with @jaxprgen.samples(OpClass)"
-        )
-    return ""
-
-
-def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
-    """What callbacks could do about them."""
-    if callbacks:
-        return "; these cannot be called back: they take or give what is no array."
-    if any(map(can_be_called_back, unsupported)):
-        return ', or run its Python implementation on the host: compile(..., fallback="callback").'
-    return "."
 
 
 def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
@@ -329,18 +296,76 @@ def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
     )
 
 
+# --- Rules --------------------------------------------------------------------------------
+
+
+def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
+    """Return the rule of each node.
+
+    Raises
+    ------
+    UnsupportedOpError
+        A node, or one inside of its Op to any depth, has no rule.
+    """
+    rules: dict[Apply, Rule] = {}
+    unsupported: list[Apply] = []
+    rows: list[str] = []
+    for node, holder in inner_nodes(nodes):
+        rule = find_rule(type(node.op)) if is_supported(node.op) else None
+        if rule is None:
+            rule = lower_by_callback
+            if not (callbacks and can_be_called_back(node)):
+                unsupported.append(node)
+                rows.append(f"  {describe_op(node)}\n    {origin(node)}")
+                rows += [f"    inside of {describe_op(holder)}"] if holder else []
+        if holder is None:
+            rules[node] = rule
+    if unsupported:
+        raise UnsupportedOpError(
+            f"{len(unsupported)} node(s) of this graph have no rule:\n"
+            + "\n".join(rows)
+            + "\nRegister one with @jaxprgen.lowers(OpClass)"
+            + _samples_text(unsupported)
+            + _callbacks_text(unsupported, callbacks)
+            + "\njaxprgen.check lists other remedies, and the part of the graph that compiles."
+        )
+    return rules
+
+
+def _samples_text(unsupported: Sequence[Apply]) -> str:
+    if any(isinstance(node.op, RandomVariable) for node in unsupported):
+        return (
+            ", or, for a RandomVariable, a function of jax.random with @jaxprgen.samples(OpClass)"
+        )
+    return ""
+
+
+def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
+    if callbacks:
+        return (
+            "; these cannot be called back: they have no Python implementation, or take or return "
+            "something that is not an array."
+        )
+    if any(map(can_be_called_back, unsupported)):
+        return ', or run its Python implementation on the host: compile(..., fallback="callback").'
+    return "."
+
+
+# --- Declared types -----------------------------------------------------------------------
+
+
 def _input(variable: Variable) -> Input:
     if isinstance(variable.type, RandomType):
         return Input(name_of(variable), KEY, ())
     if not is_array(variable):
-        raise InvalidGraphError(f"Input {_no_array(variable)}")
+        raise InvalidGraphError(f"Input {_not_an_array(variable)}")
     shape = () if isinstance(variable.type, ScalarType) else tuple(variable.type.shape)
     return Input(name_of(variable), np.dtype(variable.type.dtype), shape)
 
 
-def _no_array(variable: Variable) -> str:
+def _not_an_array(variable: Variable) -> str:
     return (
-        f"{name_of(variable)} has type {variable.type}, which is no array; jaxprgen takes and "
+        f"{name_of(variable)} has type {variable.type}, which is not an array; jaxprgen takes and "
         "returns tensors and scalars."
     )
 

@@ -125,9 +125,9 @@ class LinkedProgram:
         }
         updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
 
-        def program(held: dict[Variable, Any]) -> StatefulProgram:
-            inputs = [v for v in arguments if v not in held]
-            return StatefulProgram(inputs, outputs, shared, updates, options, callbacks, held)
+        def program(fixed: dict[Variable, Any]) -> StatefulProgram:
+            inputs = [v for v in arguments if v not in fixed]
+            return StatefulProgram(inputs, outputs, shared, updates, options, callbacks, fixed)
 
         self._program = program
         self.by_objects: Cache[Any, StatefulProgram] = Cache(MOST_PROGRAMS)
@@ -141,24 +141,24 @@ class LinkedProgram:
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for these arguments, and write the updates."""
-        held = {v: c.storage[0] for v, c in self._optional if is_none_or_slice(c.storage[0])}
-        program = self._holding(held) if held else self.program
+        fixed = {v: c.storage[0] for v, c in self._optional if is_none_or_slice(c.storage[0])}
+        program = self._program_with(fixed) if fixed else self.program
         if not program:
             return []
         if self.generators:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
-        outputs = program([x for x in operands if not is_none_or_slice(x)] if held else operands)
+        outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
         for i, make in self._states.items():
             bits = np.asarray(jax.random.key_data(outputs[i]))
             outputs[i] = with_key(make(bits), outputs[i])
         return outputs
 
-    def _holding(self, held: dict[Variable, Any]) -> StatefulProgram:
+    def _program_with(self, fixed: dict[Variable, Any]) -> StatefulProgram:
         """Return the program for these values of arguments that are not arrays."""
-        key = tuple((v, repr(x)) for v, x in held.items())
+        key = tuple((v, repr(x)) for v, x in fixed.items())
         found = self.by_objects.get(key)
         if found is None:
-            found = self._program(held)
+            found = self._program(fixed)
             self.by_objects.put(key, found)
         return found
 

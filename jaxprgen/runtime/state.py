@@ -154,7 +154,7 @@ class StatefulProgram:
         The new values of some of them, by name.
     options, callbacks
         The options of the program, and whether Ops without a rule are called back.
-    held
+    fixed
         Variables that have one value for all calls; shared variables among them are not read.
 
     Raises
@@ -173,12 +173,12 @@ class StatefulProgram:
         updates: Mapping[str, Variable],
         options: Options,
         callbacks: bool,
-        held: Mapping[Variable, Any] | None = None,
+        fixed: Mapping[Variable, Any] | None = None,
     ) -> None:
         start = time.perf_counter()
         self._name, self._options = options.name, options
         self._storage = {n: storage for n, (_, storage) in kept.items()}
-        read = {n: v for n, (v, _) in kept.items() if v not in (held or {})}
+        read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
         self._read = {n: self._storage[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
@@ -187,7 +187,7 @@ class StatefulProgram:
             [*outputs, *(updates[n] for n in self._updated)],
             callbacks=callbacks,
             states=True,
-            held=held,
+            fixed=fixed,
         )
         seconds = time.perf_counter() - start
         self.compiled = CompiledFunction(plan, options, seconds)

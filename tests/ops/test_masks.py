@@ -336,11 +336,11 @@ def test_what_takes_no_size():
         with pytest.raises(InvalidGraphError) as caught:
             jaxprgen.compile([x], x + 1, sizes={variable: 3})
         assert str(caught.value).endswith(
-            " is given a size, but is no result in this graph of nonzero, of unique or of taking "
-            "what a single mask selects."
+            " is not the result of nonzero, of unique or of indexing with a single mask in this "
+            "graph."
         )
     i = at.nonzero(x)[0]
-    with pytest.raises(InvalidGraphError, match="is given as -1"):
+    with pytest.raises(InvalidGraphError, match="must be an integer >= 0, got -1"):
         jaxprgen.compile([x], i, sizes={i: -1})
 
 

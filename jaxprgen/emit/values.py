@@ -314,7 +314,7 @@ def _operand(x: Value, rank: int) -> Atom:
         return current_builder().literal(source.reshape(()))
     if len(_shape(source)) not in (0, rank):
         source = expand_rank(x, rank).source
-    return Value(source).atom()
+    return source if type(source) is Var else Value(source).atom()
 
 
 def full_rank(construct: Construct, *operands: Value) -> Value:

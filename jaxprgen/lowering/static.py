@@ -50,6 +50,8 @@ def static_value(x: Any) -> Any:
 
 def as_value(x: Any) -> Any:
     """Return a NumPy array, or a variable, as a value; whatever else as it is."""
+    if type(x) is Value:
+        return x
     if isinstance(x, list):
         return [as_value(each) for each in x]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(x, np.generic):

@@ -1,6 +1,7 @@
-"""NumPy's vocabulary over atoms and known arrays. Knows no graph library.
+"""NumPy's vocabulary on values of a program. Knows no graph library.
 
-Every function takes the `Builder` first and `Value` operands after it, appends what equations
-it needs, and returns a `Value`. Shapes broadcast as in NumPy; dtypes do not promote: operands
-are converted first (`convert`), because which dtype to compute in is the caller's knowledge.
+A function takes and returns `jaxprgen.emit.values.Value`, and appends the equations that it needs
+to the builder of the innermost ``with builder:`` (`jaxprgen.ir.current_builder`). Shapes broadcast
+as in NumPy. Dtypes do not promote: callers convert operands with `Value.astype`, because only they
+know the dtype to compute in.
 """

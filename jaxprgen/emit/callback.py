@@ -17,10 +17,18 @@ def call_back(
     types: Sequence[tuple[Shape, Dtype]],
     operands: Sequence[Value],
 ) -> list[Value]:
-    """The results of a pure Python function of arrays, as `jax.pure_callback` gets them.
+    """Call a pure Python function of arrays from the program, as `jax.pure_callback` does.
 
-    ``types`` are the results' shapes and dtypes as JAX computes them. Under ``vmap`` it is
-    called once per element.
+    Under ``vmap`` it is called once per element.
+
+    Parameters
+    ----------
+    function
+        Takes NumPy arrays and returns one array per entry of ``types``.
+    types
+        The shapes and dtypes of the results as JAX computes them.
+    operands
+        The arguments.
     """
     b = current_builder()
     avals = [b.array_type(shape, dtype) for shape, dtype in types]
@@ -29,10 +37,10 @@ def call_back(
 
 
 def call_for_effect(function: Callable[..., Any], *operands: Value) -> None:
-    """Call a function with NumPy arrays, for what it does, in the order of the program.
+    """Call a function with NumPy arrays for its side effects, in the order of the program.
 
-    What `jax.debug.callback` makes: `jax.vmap` calls it for every element, differentiation once,
-    and `jax.effects_barrier` waits for it. It returns nothing.
+    This is `jax.debug.callback`: under ``vmap`` it is called once per element, and
+    `jax.effects_barrier` waits for it. Differentiation does not call it again.
     """
     b = current_builder()
 
@@ -44,7 +52,7 @@ def call_for_effect(function: Callable[..., Any], *operands: Value) -> None:
 
 
 def check(condition: Value, message: str) -> None:
-    """Fail with a message where a boolean scalar is false.
+    """Raise a message at run time where a boolean scalar is false.
 
     The program must then be run through `jax.experimental.checkify.checkify`.
     """

@@ -1,4 +1,4 @@
-"""Loops and branches whose bodies are emitted, not traced."""
+"""Loops and branches whose bodies are emitted rather than traced."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def while_loop(
     body: Callable[..., Sequence[Value]],
     carries: Sequence[Value],
 ) -> list[Value]:
-    """Repeat ``body(*carries)`` while ``condition(*carries)`` holds.
+    """Repeat ``body(*carries)`` while ``condition(*carries)`` holds, as `jax.lax.while_loop`.
 
-    Each emits into a builder of its own. The condition is a boolean scalar; the body returns
-    values of the carries' types.
+    Each function emits into a builder of its own. The condition is a boolean scalar. The body
+    returns values of the carries' types.
     """
     b = current_builder()
     operands = b.vary_alike(atoms(carries))
@@ -41,31 +41,33 @@ def while_loop(
 
 
 def _values(b: Builder) -> list[Value]:
-    """The arguments of the program that a builder makes."""
+    """Return the inputs of the program that a builder makes."""
     return [Value(v) for v in b.inputs]
 
 
 StepFunction = Callable[..., tuple[Sequence[Value], Sequence[Value], Value | None]]
-"""``step(*constants, *carries, *slices)`` emits into a builder of its own, and returns carries of
-the types they had, results, and whether this is the last step."""
+"""``step(*constants, *carries, *slices)`` emits one step into a builder of its own.
+
+It returns the next carries, of the same types, the results of the step, and whether this is the
+last step (None if it never is)."""
 
 
 class LoopResult(NamedTuple):
-    """What a loop gives.
+    """The result of a loop.
 
     Attributes
     ----------
     steps
-        How many there were.
+        The number of steps taken.
     carries
-        Those after the last step.
+        The carries after the last step.
     last
-        The results of the last step; zeros if there was none.
+        The results of the last step; zeros if there was no step.
     stacked
-        The results of all steps. If their number is not known there are zeros behind them, up to
-        the bound, or nothing is stacked without one.
+        The results of all steps. If only the running program knows the number of steps, zeros pad
+        them to the bound; without a bound nothing is stacked.
     before
-        Of carries, by position, what they are before each step, as far as that is at hand.
+        For some carries, by position, the stacked values that they have before each step.
     """
 
     steps: Value
@@ -76,11 +78,22 @@ class LoopResult(NamedTuple):
 
 
 class _HoistedStep(NamedTuple):
-    """A step that is emitted, where what does not change from one to the next is outside.
+    """The equations of a step after loop-invariant work has moved out of the loop.
 
-    ``constants`` are the variables that stand for ``operands`` of the loop, and ``moving`` for
-    carries that change, from what they are ``before`` to what they are ``after``. ``results`` are
-    those of the step, and ``carried`` has all carries.
+    Attributes
+    ----------
+    constants
+        The variables of the step that stand for ``operands`` of the loop.
+    operands
+        The loop-invariant operands.
+    moving
+        The variables that stand for the carries that change.
+    before, after
+        The initial values of these carries, and their values after a step.
+    results
+        The results of the step.
+    carried
+        The initial values of all carries, by variable.
     """
 
     constants: list[Var]
@@ -92,7 +105,7 @@ class _HoistedStep(NamedTuple):
     carried: dict[Var, Atom]
 
     def ends(self, out: Sequence[Value]) -> list[Value]:
-        """Every carry after the loop, from the values of those that change."""
+        """Return the final value of every carry, given those of the carries that change."""
         found = {v: value_of(x) for v, x in self.carried.items()}
         return [*{**found, **dict(zip(self.moving, out, strict=False))}.values()]
 
@@ -104,10 +117,19 @@ def _hoist(
     arrays: dict[Var, Atom],
     outs: Sequence[Atom],
 ) -> _HoistedStep:
-    """Compute once what a step does twice, and outside what does not change from step to step.
+    """Merge repeated work of a step, and move loop-invariant work out of the loop.
 
-    That is ``fixed``, and carries that it passes on. It reads rows of ``arrays``; ``outs`` are
-    the carries behind it, then its results.
+    Work is loop-invariant if it reads only ``fixed`` and carries that the step passes on unchanged.
+
+    Parameters
+    ----------
+    inner
+        The builder of the step.
+    fixed, carried, arrays
+        The variables of the step, each with its operand of the loop: constants, carries, and arrays
+        of which the step reads rows.
+    outs
+        The carries after the step, then its results.
     """
     same = {**_repeated(fixed), **_repeated(arrays)}
     inner.merge(same)
@@ -131,7 +153,7 @@ def _hoist(
 
 
 def _repeated(given: dict[Var, Atom]) -> dict[Any, Any]:
-    """The variables that stand for what another one stands for, each with that one."""
+    """Map each variable to the first one that stands for the same operand."""
     first: dict[int, Var] = {}
     pairs = {v: first.setdefault(id(x), v) for v, x in given.items()}
     return {v: other for v, other in pairs.items() if v is not other}
@@ -144,10 +166,22 @@ def scan(
     arrays: Sequence[Value],
     length: int,
 ) -> LoopResult:
-    """A loop of so many steps over the rows of arrays; ``step`` never says that one is the last.
+    """Loop over the rows of arrays for a known number of steps, as `jax.lax.scan`.
 
-    What does not change from step to step is computed once, before. What of all this is not used
-    is no part of the program in the end.
+    Loop-invariant work is computed once, before the loop. Unused results are eliminated in the end.
+
+    Parameters
+    ----------
+    step
+        Emits one step; see `StepFunction`. It never ends the loop.
+    constants
+        The values that every step reads.
+    carries
+        The initial values of the carries.
+    arrays
+        The arrays of which step ``i`` reads row ``i``, each of shape (length, ...).
+    length
+        The number of steps.
     """
     b = current_builder()
     operands = b.vary_alike(atoms([*constants, *carries, *arrays]))
@@ -188,12 +222,12 @@ def unrolled(
     arrays: Sequence[Value],
     length: int,
 ) -> LoopResult:
-    """`scan` of one step or more, each emitted for itself: what it reads of known rows is known.
+    """Emit steps one after the other, as `scan`; rows of known arrays are known.
 
     Raises
     ------
     ShapeMismatchError
-        Steps give results of different shapes.
+        Steps return results of different shapes.
     """
     sources = [(x, x.static) for x in arrays]
     found: list[Sequence[Value]] = []
@@ -209,21 +243,21 @@ def _stacked(rows: Sequence[Value]) -> Value:
     shapes = dict.fromkeys(x.shape for x in rows)
     if len(shapes) > 1:
         raise ShapeMismatchError(
-            f"Steps of the loop give rows of shapes {', '.join(map(str, shapes))}: all that a loop "
-            "stacks has one shape."
+            f"Steps of the loop return rows of shapes {', '.join(map(str, shapes))}: the rows "
+            "that a loop stacks must have one shape."
         )
     return stack(rows)
 
 
 def _blanks(results: Sequence[Atom], operands: Sequence[Atom], *rows: int) -> list[Atom]:
-    """Zeros of the types of results, or so many rows of them."""
+    """Return zeros of the types of the results, or that many rows of them."""
     b = current_builder()
     zeros = [full((*rows, *r.aval.shape), 0, r.aval.dtype) for r in results]
     return list(b.vary_alike([*atoms(zeros), *operands]))[: len(zeros)]
 
 
 def _varying(xs: Sequence[Value], given: Sequence[Var]) -> list[Atom]:
-    """The results of a step as atoms that vary over the axes of a mesh as what it is given."""
+    """Return the results of a step as atoms that vary over the mesh as its inputs do."""
     inner = current_builder()
     found = atoms(xs)
     return list(inner.vary_alike([*found, *given]))[: len(found)]
@@ -237,9 +271,16 @@ def until(
     limit: Value,
     bound: int | None,
 ) -> LoopResult:
-    """`scan` of at most ``limit`` steps, which ends behind one that says that it is the last.
+    """Loop for at most ``limit`` steps, as `scan`; the loop ends after a step that says so.
 
-    ``bound`` is the most steps that are possible, if that is known.
+    Parameters
+    ----------
+    step, constants, carries, arrays
+        As for `scan`. The third result of ``step`` may end the loop.
+    limit
+        An integer scalar.
+    bound
+        The largest possible number of steps, or None if it is not known.
     """
     b = current_builder()
     counter = ew.canonical(INT64)
@@ -286,12 +327,12 @@ def _starts(x: Value, i: Value) -> list[Value]:
 
 
 def _row(x: Value, i: Value) -> Value:
-    """``x[i]`` for an ``i`` that is in bounds."""
+    """Return ``x[i]`` for an ``i`` that is in bounds."""
     return squeeze(lax.dynamic_slice(x, _starts(x, i), (1, *x.shape[1:])), [0])
 
 
 def _with_row(x: Value, row: Value, i: Value) -> Value:
-    """``x`` with ``x[i]`` replaced, for an ``i`` that is in bounds."""
+    """Return ``x`` with ``x[i]`` replaced, for an ``i`` that is in bounds."""
     return lax.dynamic_update_slice(x, expand_dims(row, [0]), _starts(x, i))
 
 
@@ -301,10 +342,10 @@ def cond(
     otherwise: Callable[..., Sequence[Value]],
     operands: Sequence[Value],
 ) -> list[Value]:
-    """What ``then`` or ``otherwise`` gives of the operands, as a boolean scalar is true or not.
+    """Return ``then(*operands)`` if a boolean scalar is true, else ``otherwise(*operands)``.
 
-    Each is called as ``branch(*operands)`` and emits into a builder of its own. Only the one that
-    is taken is computed. Both return values of the same types.
+    Each branch emits into a builder of its own, and only the branch taken is computed. Both return
+    values of the same types.
     """
     b = current_builder()
     given = b.vary_alike(atoms([predicate, *operands]))

@@ -1,4 +1,4 @@
-"""Functions whose derivative is given, where that of their equations is none or not exact."""
+"""Functions with derivatives of their own, where JAX's are missing or not exact."""
 
 from __future__ import annotations
 
@@ -14,18 +14,25 @@ from jaxprgen.ir import Builder, current_builder
 
 
 def with_derivatives(function: Emit, *derivatives: Emit) -> Emit:
-    """An elementwise function of real numbers with its partial derivatives, one per operand.
+    """Give an elementwise function of real numbers its partial derivatives.
 
-    A derivative is emitted when JAX differentiates with respect to its operand, into the program
-    of the derivative. It takes what the function takes. Where it consists of such functions as
-    well, derivatives of any order are given.
+    A derivative is emitted only when JAX differentiates with respect to its operand, into the
+    program of the derivative. If it consists of functions with derivatives as well, all orders are
+    available.
+
+    Parameters
+    ----------
+    function
+        A function of values.
+    derivatives
+        One function per operand, of the same operands as ``function``.
     """
 
     def emit(*operands: ValueLike) -> Value:
         b, values = current_builder(), lift(*operands)
         sources = [Value(x.source) for x in values]
         shape = common_shape(*sources)
-        # What is known has no tangent, and may spare the function equations.
+        # A known operand has no tangent, and its value may save equations.
         free = [i for i, x in enumerate(sources) if x.fill_value is None]
         atoms = b.vary_alike([broadcast_to(sources[i], shape).atom() for i in free])
         types = [x.aval for x in atoms]
@@ -55,7 +62,7 @@ def with_derivatives(function: Emit, *derivatives: Emit) -> Emit:
 
 
 def with_pullback(x: Value, pullback: Emit, name: str) -> Value:
-    """``x``, whose cotangent becomes ``pullback(cotangent)``; it has no forward mode."""
+    """Return ``x`` with the cotangent ``pullback(cotangent)``; it has no forward mode."""
     b, operand = current_builder(), x.atom()
     same, back = b.nested([operand.aval]), b.nested([operand.aval])
     program = same.build(same.inputs, name=name)
@@ -75,7 +82,7 @@ def _build(b: Builder, outputs: Sequence[Value], shape: Shape) -> ClosedJaxpr:
 
 
 def undefined(message: str) -> Callable[..., NoReturn]:
-    """A derivative that is not there."""
+    """Return a derivative that raises an `UndefinedGradientError` with this message."""
 
     def emit(*operands: object) -> NoReturn:
         raise UndefinedGradientError(message)

@@ -1,8 +1,8 @@
-"""Elementwise functions with NumPy's names and meaning: the operators' companions.
+"""Elementwise functions with NumPy's names and meaning, beside the operators of `Value`.
 
-They take values, and numbers of the dtype of the values they meet. Functions of several operands
-take operands of one dtype. Where a primitive means exactly what NumPy's function means, the
-function is that primitive.
+They take values, and numbers, which take the dtype of the values that they meet. A function of
+several operands takes operands of one dtype. Where a primitive means exactly what NumPy's function
+means, the function is that primitive.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ not_equal: Emit = lax.ne
 
 
 def exp2(x: Value) -> Value:
-    """``2 ** x`` of floats or complex numbers, exact where a float is integral, as in NumPy.
+    """Return ``2 ** x`` for floats or complex numbers, exact for integral floats, as in NumPy.
 
-    A power, because XLA's exponential rounds ``x log 2`` first: in float32 that costs up to 4e-6.
+    XLA's ``exp2`` rounds ``x log 2`` first, which costs up to 4e-6 in float32, so this is a power.
     """
     return lax.exp2(x) if x.dtype.kind == "c" else lax.pow(2, x)
 
 
 def cosh(x: Value) -> Value:
-    """The hyperbolic cosine of floats or complex numbers.
+    """Return the hyperbolic cosine of floats or complex numbers.
 
-    XLA adds the logarithm of 1/2 to a float first, which in float32 costs up to 4e-6.
+    XLA's ``cosh`` adds ``log(1/2)`` to a float first, which costs up to 4e-6 in float32.
     """
     if x.dtype.kind == "c":
         return lax.cosh(x)
@@ -74,7 +74,7 @@ def cosh(x: Value) -> Value:
 
 
 def sinh(x: Value) -> Value:
-    """The hyperbolic sine of floats or complex numbers; see `cosh`. XLA's is exact up to 1."""
+    """Return the hyperbolic sine, by XLA's ``sinh`` up to 1 and as `cosh` beyond."""
     if x.dtype.kind == "c":
         return lax.sinh(x)
     small = lax.sinh(clip(x, -1, 1))
@@ -83,45 +83,45 @@ def sinh(x: Value) -> Value:
 
 
 def _half_exponentials(x: Value) -> tuple[Value, Value]:
-    """``exp(x) / 2`` and ``exp(-x) / 2``, as products that overflow where these do."""
+    """Return ``exp(x) / 2`` and ``exp(-x) / 2``, as products that overflow where these do."""
     roots = (exp(x * factor) for factor in (0.5, -0.5))
     up, down = (root * 0.5 * root for root in roots)
     return up, down
 
 
 def square(x: Value) -> Value:
-    """``x * x``."""
+    """Return ``x * x``."""
     return x if x.dtype == BOOL else lax.square(x)
 
 
 def sign(x: Value) -> Value:
-    """-1, 0 or 1; NaN stays NaN. The sign of -0 is 0, as in NumPy, where XLA's is -0."""
+    """Return -1, 0 or 1, and NaN for NaN. The sign of -0 is 0, as in NumPy; XLA's is -0."""
     y = lax.sign(x)
     return where(equal(x, 0), 0, y) if x.dtype.kind == "f" else y
 
 
 def maximum(x: ValueLike, y: ValueLike) -> Value:
-    """The larger operand, NaN where either is; complex numbers as the operators order them."""
+    """Return the larger operand, or NaN where either is NaN; complex as in comparisons."""
     x, y = lift(x, y)
     return lax.max(x, y) if x.dtype.kind != "c" else where((x >= y) | isnan(x), x, y)
 
 
 def minimum(x: ValueLike, y: ValueLike) -> Value:
-    """The smaller operand, NaN where either is; complex numbers as the operators order them."""
+    """Return the smaller operand, or NaN where either is NaN; complex as in comparisons."""
     x, y = lift(x, y)
     return lax.min(x, y) if x.dtype.kind != "c" else where((x <= y) | isnan(x), x, y)
 
 
 def isnan(x: Value) -> Value:
-    """Whether a value is NaN; false for integers."""
+    """Return where a value is NaN; False for integers."""
     return lax.ne(x, x) if x.dtype.kind in "fc" else full(x.shape, False, BOOL)
 
 
 def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
-    """``low`` where ``x < low``, else ``high`` where ``x > high``, else ``x``.
+    """Return ``low`` where ``x < low``, else ``high`` where ``x > high``, else ``x``.
 
-    NaN in ``x`` stays, NaN bounds do not bound. Known scalar bounds that are in order make
-    one ``clamp``.
+    NaN in ``x`` stays, and a bound that is NaN does not bound. Two known scalar bounds in ascending
+    order become one ``clamp``.
     """
     x, low, high = lift(x, low, high)
     lo, hi = low.fill_value, high.fill_value
@@ -135,27 +135,27 @@ def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
 
 
 def floor(x: Value) -> Value:
-    """The largest integral float that is not larger; an integer itself."""
+    """Round floats down; integers stay."""
     return lax.floor(x) if x.dtype.kind == "f" else x
 
 
 def ceil(x: Value) -> Value:
-    """The smallest integral float that is not smaller; an integer itself."""
+    """Round floats up; integers stay."""
     return lax.ceil(x) if x.dtype.kind == "f" else x
 
 
 def round_half_to_even(x: Value) -> Value:
-    """The nearest integral float, of two the even one; an integer itself."""
+    """Round floats to the nearest integer, ties to even; integers stay."""
     return lax.round(x, half_to_even=True) if x.dtype.kind == "f" else x
 
 
 def round_half_away_from_zero(x: Value) -> Value:
-    """The nearest integral float, of two the larger in magnitude; an integer itself."""
+    """Round floats to the nearest integer, ties away from zero; integers stay."""
     return lax.round(x, half_to_even=False) if x.dtype.kind == "f" else x
 
 
 def trunc(x: Value) -> Value:
-    """The nearest integral float towards zero, with the sign of ``x``; an integer itself."""
+    """Round floats towards zero, with the sign of ``x``; integers stay."""
     return where(x < 0, ceil(x), floor(x)) if x.dtype.kind == "f" else x
 
 
@@ -163,20 +163,20 @@ def trunc(x: Value) -> Value:
 
 
 def conjugate(x: Value) -> Value:
-    """The complex conjugate; a real value itself."""
+    """Return the complex conjugate; a real value is returned as it is."""
     return lax.conj(x) if x.dtype.kind == "c" else x
 
 
 def complex_(x: Value, y: Value) -> Value:
-    """``x + iy`` of floats."""
+    """Return ``x + iy`` for floats ``x`` and ``y``."""
     return full_rank(ir.complex, x, y)
 
 
 def strengthen(x: Value) -> Value:
-    """The same values under a type that is not weak: JAX's promotion then leaves it alone."""
+    """Make a weakly typed value strongly typed, which protects it from JAX's promotion."""
     return lax.convert_element_type(x, x.dtype)
 
 
 def canonical(dtype: Any) -> Dtype:
-    """The dtype that JAX computes in for a declared one (narrower where x64 is off)."""
+    """Return the dtype in which JAX computes a declared dtype; narrower where x64 is off."""
     return _jax.canonicalize_dtype(np.dtype(dtype))

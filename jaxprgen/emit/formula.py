@@ -1,4 +1,4 @@
-"""Formulas: functions of real values, written as algebra, with the precision they need."""
+"""Formulas: elementwise functions of real values with the precision that they need."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ Precision: TypeAlias = Callable[[Dtype], Dtype]
 
 
 def single(dtype: Dtype) -> Dtype:
-    """Single precision at least: half precision does not have the range of coefficients."""
+    """Return single precision at least: half precision cannot hold typical coefficients."""
     return np.result_type(dtype, np.float32)
 
 
 def widest(dtype: Dtype) -> Dtype:
-    """The most precise dtype there is while x64 is as it is; SciPy always takes float64."""
+    """Return float64, in which SciPy computes; float32 where x64 is off."""
     return _jax.canonicalize_dtype(np.dtype(np.float64))
 
 
 def formula(function: Emit, *derivatives: Emit, precision: Precision = single) -> Emit:
-    """A function of real values that converts its operands to the dtype it needs.
+    """Make a function of real values that computes in a dtype of its own.
 
     Parameters
     ----------
     function
-        The formula: a function of values of one dtype, which broadcast.
+        A function of values of one dtype, which broadcast.
     derivatives
-        Its partial derivatives, one per operand, or none (see `with_derivatives`).
+        Its partial derivatives, one per operand, or nothing; see `with_derivatives`.
     precision
-        Gives the dtype to compute in for that of the operands; the result is rounded to theirs.
+        Returns the dtype to compute in, given the dtype of the operands. The result is rounded
+        to the operands' dtype.
 
     Raises
     ------
@@ -62,17 +63,17 @@ def formula(function: Emit, *derivatives: Emit, precision: Precision = single) -
 
 
 def with_selector(function: Emit, *choice: float) -> Emit:
-    """A derivative that a function gives, of the operands and of numbers that choose among some."""
+    """Bind the last operands of a function, which select one of its cases, to numbers."""
     return lambda *xs: function(*xs, *choice)
 
 
 def zero_derivative(*xs: Value) -> Value:
-    """The derivative with respect to an operand that chooses among functions: zero."""
+    """Return zero: the derivative with respect to an operand that selects a case."""
     return xs[0].like(0)
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """The sum of ``coefficients[n] * x**n`` by Horner's rule, of two coefficients or more."""
+    """Return the sum of ``coefficients[n] * x**n`` for two or more coefficients, by Horner."""
     *others, leading = coefficients
     value = x.like(leading)
     for coefficient in reversed(others):
@@ -90,11 +91,21 @@ def iterate(
     fixed: Sequence[Value],
     more: Callable[..., Value] | None = None,
 ) -> list[Value]:
-    """``changing`` after ``step(k, *changing, *fixed)`` for ``k`` from 0 to ``limit - 1``.
+    """Return ``changing`` after ``step(k, *changing, *fixed)`` for ``k`` from 0 to ``limit - 1``.
 
-    With ``more``, an element changes only where ``more(*changing, *fixed)`` holds, and the loop
-    ends where it holds nowhere. What changes takes the common shape of all operands. A fixed number
-    that is known is no operand of the loop.
+    Parameters
+    ----------
+    limit
+        The largest number of steps.
+    step
+        Returns the next ``changing``.
+    changing
+        The initial values; they broadcast to the common shape of all operands.
+    fixed
+        Operands that every step reads. A known number is no operand of the loop.
+    more
+        ``more(*changing, *fixed)`` returns where elements still change. The loop ends where it
+        holds nowhere. By default all elements change in every step.
     """
     count = len(changing)
     carried = [x for x in fixed if x.fill_value is None]
@@ -125,9 +136,9 @@ def iterate(
 def sum_terms(
     number: int, count: int, part: Callable[..., Sequence[Value]], *xs: Value
 ) -> list[Value]:
-    """The sums over ``k`` from 0 to ``count - 1`` of the terms that ``part(k, *xs)`` returns.
+    """Return the sums over ``k`` below ``count`` of the ``number`` terms ``part(k, *xs)``.
 
-    By a loop, so that nothing is ``count`` times as large as the operands.
+    A loop adds them up, so that no array is ``count`` times as large as the operands.
     """
 
     def step(k: Value, *rest: Value) -> list[Value]:

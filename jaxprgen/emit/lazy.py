@@ -1,9 +1,9 @@
 """Lazy values: arrays that a program may never need.
 
-A loop leaves rows of which the graph may read only the last one, and a mask selects elements that
-the graph may only sum up. Such results are lazy. A rule that can use one as it is, is registered
-for it by ``lowers(..., lazy=)``; every other rule gets the array, which is emitted once, when it is
-first needed.
+A graph may read only the last row of a loop's results, or only the sum of the elements that a mask
+selects. Such results are lazy. A rule that can use a lazy value is registered for it by
+``lowers(..., lazy=)``. Every other rule gets the array, which is emitted once, when it is first
+needed.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ class Lazy:
     Attributes
     ----------
     refuse
-        Gives the error for a graph that needs a size that only the running program knows.
+        Returns the error for a graph that needs a size that only the running program knows.
     """
 
     refuse: Callable[[], Exception]
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype."""
+        """Return the dtype."""
         raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The sizes; None for one that only the running program knows."""
+        """Return the sizes, with None for a size that only the running program knows."""
         raise NotImplementedError
 
     def static_shape(self) -> Shape:
-        """The sizes.
+        """Return the sizes.
 
         Raises
         ------
         Exception
-            The error that `refuse` gives: one of them is not known.
+            The error of `refuse`: a size is not known.
         """
         sizes = tuple(n for n in self.shape if n is not None)
         if len(sizes) < len(self.shape):
@@ -49,24 +49,23 @@ class Lazy:
         return sizes
 
     def force(self) -> Value | Lazy:
-        """The array, emitted now unless it was before; or another lazy value that stands for it.
+        """Return the array, emitted once, or another lazy value that stands for it.
 
         Raises
         ------
         Exception
-            The error that `refuse` gives: only the running program knows how many elements there
-            are.
+            The error of `refuse`: only the running program knows the number of elements.
         """
         raise NotImplementedError
 
 
 def forced(x: Any) -> Any:
-    """A lazy value as an array; whatever else as it is.
+    """Return a lazy value as an array, and anything else unchanged.
 
     Raises
     ------
     Exception
-        The error that `Lazy.refuse` gives.
+        The error of `Lazy.refuse`.
     """
     while isinstance(x, Lazy):
         x = x.force()

@@ -1,7 +1,8 @@
-"""The primitives of `jaxprgen.ir.primitives`, of values and into the builder at hand.
+"""The constructors of `jaxprgen.ir.primitives`, for values and the current builder.
 
-A function here takes values, arrays and atoms where its namesake there takes atoms, and returns
-values. Elementwise primitives broadcast their operands as NumPy does, and take numbers too.
+A function here takes values, arrays and atoms where its namesake in `jaxprgen.ir.primitives` takes
+atoms, and returns values. Elementwise primitives also take numbers, and broadcast their operands
+as NumPy does.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from jaxprgen.ir.primitives import elementwise as elementwise_primitives
 
 def __getattr__(name: str) -> Callable[..., Any]:
     construct = getattr(primitives, name)
-    if name in ("select_n", "complex"):  # They want operands of one shape.
+    if name in ("select_n", "complex"):  # Their operands must have one shape.
         emit = functools.partial(full_rank, construct)
     elif construct.__module__ == elementwise_primitives.__name__:
         emit = _elementwise(construct)
     else:
         emit = _lifted(construct)
-    globals()[name] = emit  # Found without asking here from now on.
+    globals()[name] = emit  # Later look-ups do not reach this function.
     return emit
 
 
@@ -60,7 +61,7 @@ def _lifted(construct: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _atoms(x: Any) -> Any:
-    """An argument with atoms in place of the values and arrays in it."""
+    """Replace the values and arrays in an argument by atoms."""
     if type(x) is Value:
         return x.atom()
     if isinstance(x, np.ndarray):

@@ -1,8 +1,7 @@
-"""Loops over rows, as a graph library describes them: what a step reads and writes of each array.
+"""Loops over rows, as a graph library describes them: the rows of each array that a step uses.
 
-Time runs along first axes. A step reads some rows of what the steps before it wrote, at offsets
-(*taps*) from the row that is its own. A loop carries as many rows as reach from the first tap to
-its own row, never the array.
+Time runs along first axes. A step reads rows that earlier steps wrote, at offsets (*taps*) from
+its own row. A loop carries only the rows from the first tap up to its own row, never the array.
 """
 
 from __future__ import annotations
@@ -22,13 +21,20 @@ from jaxprgen.emit.values import Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpError
 
 MOST_UNROLLED = 100
-"""Steps that are emitted one by one, if rows that are known decide shapes in them."""
+"""The largest number of steps to unroll, where known rows decide shapes in the steps."""
 
 
 class RowWindow(NamedTuple):
-    """An array of which a step overwrites rows that stand in it, and that move on with the steps.
+    """An array whose rows each step overwrites, through a window that moves by one row.
 
-    ``first`` is the row of the first step, from which ``reads`` and ``writes`` count.
+    Attributes
+    ----------
+    rows
+        The array before the loop.
+    reads, writes
+        The rows that a step reads and writes, counted from its own row.
+    first
+        The own row of the first step.
     """
 
     rows: Value
@@ -38,28 +44,35 @@ class RowWindow(NamedTuple):
 
     @property
     def low(self) -> int:
-        """The first row of a step."""
+        """Return the first row of the window, counted from the own row of a step."""
         return min([*self.reads, *self.writes])
 
     @property
     def start(self) -> int:
-        """The first row of the first step."""
+        """Return the first row of the first step's window."""
         return self.first + self.low
 
     @property
     def width(self) -> int:
-        """How many rows a step sees."""
+        """Return the number of rows in the window."""
         return max([*self.reads, *self.writes]) - self.low + 1
 
     def end(self, number: int) -> int:
-        """The row behind the last one of the last of so many steps."""
+        """Return one past the last row of the last window, for this number of steps."""
         return self.start + number + self.width - 1
 
 
 class RecurrentState(NamedTuple):
-    """Rows to start with, which of the rows before its own a step reads, how many are kept.
+    """A state that steps read and extend by one row each.
 
-    The latter is None for all of them.
+    Attributes
+    ----------
+    rows
+        The initial rows.
+    taps
+        The rows that a step reads, as negative offsets from its own row.
+    kept
+        The number of last rows to keep, or None for all.
     """
 
     rows: Value
@@ -68,7 +81,17 @@ class RecurrentState(NamedTuple):
 
 
 class StackedOutput(NamedTuple):
-    """Rows that no step reads: how many are kept, their dtype and rank."""
+    """Rows that no step reads.
+
+    Attributes
+    ----------
+    kept
+        The number of last rows to keep, or None for all.
+    dtype
+        The dtype.
+    rank
+        The rank of the stacked rows.
+    """
 
     kept: int | None
     dtype: Dtype
@@ -76,7 +99,7 @@ class StackedOutput(NamedTuple):
 
 
 class StepValues(NamedTuple):
-    """What one step reads, or what it gives, by window, state, stack and what else is carried."""
+    """The rows that one step reads, or the values that it returns, by kind."""
 
     slices: list[Value]
     windows: list[list[Value]]
@@ -92,19 +115,19 @@ class Loop(NamedTuple):
     Attributes
     ----------
     steps
-        How many steps there are, or at most, if a step can be the last one.
+        The number of steps, or the largest number if a step can end the loop.
     sequences
         Arrays of which step ``i`` reads row ``i``.
     windows, states, stacks
-        What is read and written.
+        The arrays that steps read and write.
     carried
-        What goes from step to step besides.
+        Other values that go from step to step.
     constants
-        What every step reads.
+        Values that every step reads.
     ends
-        Whether a step can be the last one.
+        Whether a step can end the loop.
     refuse
-        Gives the error of one who needs to know how many steps there are.
+        Returns the error for a graph that needs to know the number of steps.
     """
 
     steps: Value
@@ -119,13 +142,13 @@ class Loop(NamedTuple):
 
     @property
     def number(self) -> int | None:
-        """How many steps there are, or at most, if that is known."""
+        """Return the number of steps, or the largest number, if it is known."""
         found = self.steps.static
         return None if found is None else int(found)
 
 
 class RecurrenceResult(NamedTuple):
-    """What a loop leaves behind."""
+    """The arrays of a loop after its last step, and the values that it carried."""
 
     windows: Sequence[Value | LoopRows]
     states: Sequence[Value | LoopRows]
@@ -138,23 +161,23 @@ Body = Callable[[Sequence[Value], StepValues], StepValues]
 
 
 def run(loop: Loop, body: Body) -> RecurrenceResult:
-    """What a loop leaves behind.
+    """Emit a loop.
 
     Raises
     ------
     ShapeMismatchError
-        The number of steps is negative, a sequence is shorter, a window does not stay within its
-        array, or a state changes its shape.
+        The number of steps is negative, a sequence is too short, a window leaves its array, or a
+        state changes its shape.
     UnsupportedOpError
         A loop that overwrites rows of an array ends by a condition.
     """
     number = loop.number
     if number is not None and number < 0:
-        raise ShapeMismatchError(f"A loop cannot have {number} steps: give none or more.")
+        raise ShapeMismatchError(f"A loop cannot have {number} steps: the number must be >= 0.")
     if loop.ends and loop.windows:
         raise UnsupportedOpError(
-            "A loop that overwrites rows of an array, as that of a gradient does, cannot end by a "
-            "condition. Differentiate with jax.jvp, or give the loop a number of steps alone."
+            "A loop that overwrites rows of an array, as the loop of a gradient does, cannot end "
+            "by a condition. Differentiate with jax.jvp, or give the loop only a number of steps."
         )
     if number == 0:
         blank = [full((0,) * s.rank, 0, s.dtype) for s in loop.stacks]
@@ -164,7 +187,7 @@ def run(loop: Loop, body: Body) -> RecurrenceResult:
 
 
 class _LoopEmitter:
-    """One loop that is emitted, of one step or more."""
+    """Emits one loop of at least one step."""
 
     def __init__(self, loop: Loop, body: Body) -> None:
         self.loop, self.body = loop, body
@@ -182,7 +205,7 @@ class _LoopEmitter:
         self.carries += [*loop.carried, *(x.first for x in self.counted)]
 
     def _sequence(self, position: int, x: Value | CountedRange) -> Value | CountedRange:
-        """One row for each step."""
+        """Check that a sequence has one row per step, and drop the other rows."""
         if isinstance(x, CountedRange):
             return x
         rows = x.shape[0]
@@ -195,7 +218,7 @@ class _LoopEmitter:
         return slice_axis(x, 0, 0, self.number)
 
     def _entering(self, position: int, window: RowWindow) -> Value:
-        """The row that comes into the window in each step."""
+        """Return the rows that enter the window, one per step."""
         assert self.number is not None
         rows, end = window.rows.shape[0], window.end(self.number)
         if window.start < 0 or end > rows:
@@ -206,7 +229,7 @@ class _LoopEmitter:
         return slice_axis(window.rows, 0, window.start + window.width - 1, end)
 
     def result(self) -> RecurrenceResult:
-        """What the loop leaves behind."""
+        """Emit the loop and return its results."""
         loop = self.loop
         given = [x for x in self.arrays if not isinstance(x, CountedRange)]
         arrays = [x for x in given if _repeated_row(x) is None]
@@ -234,7 +257,7 @@ class _LoopEmitter:
         return RecurrenceResult(windows, states, stacks, _next(carries, len(loop.carried)))
 
     def _counted(self, arrays: list[Value], number: int) -> control.LoopResult:
-        """So many steps, in a loop; or each for itself, where one needs values that rows tell."""
+        """Emit a known number of steps: as a loop, or unrolled if rows decide shapes."""
         args = self._step, self.loop.constants, self.carries, arrays, number
         try:
             return control.scan(*args)
@@ -246,7 +269,7 @@ class _LoopEmitter:
     # --- One step ------------------------------------------------------------------------
 
     def _step(self, *values: Value) -> tuple[list[Value], list[Value], Value | None]:
-        """The carries behind a step, its results, and whether it is the last."""
+        """Return the carries after a step, its results, and whether it is the last one."""
         loop, rest = self.loop, iter(values)
         constants = _next(rest, len(loop.constants))
         views = [_next(rest, w.width - 1) for w in loop.windows]
@@ -279,10 +302,10 @@ class _LoopEmitter:
         after += [n + x.by for n, x in zip(numbers, self.counted, strict=True)]
         return after, results, found.stop
 
-    # --- What is left --------------------------------------------------------------------
+    # --- Results -------------------------------------------------------------------------
 
     def _window(self, window: RowWindow, after: list[Value], leaving: Value | None) -> LoopRows:
-        """An array behind the loop: rows that left the window are final."""
+        """Return an array after the loop; rows that left the window are final."""
         rows = window.rows
         assert self.number is not None and leaving is not None
         total, end = rows.shape[0], window.end(self.number)
@@ -300,7 +323,7 @@ class _LoopEmitter:
         ended: control.LoopResult,
         stacked: Iterator[Value | None],
     ) -> LoopRows:
-        """The rows that a state had, or that were stacked, as many of them as are kept."""
+        """Return the rows of a state, or those that were stacked, as many as are kept."""
         depth = 0 if head is None else head.shape[0]
         row, dtype, body = last[0].shape, last[0].dtype, next(stacked)
         ends = {j - len(last): x for j, x in enumerate(last)}
@@ -326,7 +349,7 @@ def _next(values: Iterator[Value], count: int) -> list[Value]:
 
 
 def _repeated_row(x: Value) -> Value | None:
-    """The row of which an array consists, if that is known while emitting."""
+    """Return the row that a known array repeats, or None."""
     array = x.static
     if array is None:
         return None
@@ -340,11 +363,11 @@ def _repeated_row(x: Value) -> Value | None:
 
 
 def _fitted(x: Value, before: Value) -> Value:
-    """What a step writes, in the shape and the dtype of what stood there."""
+    """Return a row that a step writes in the shape and dtype of the row it replaces."""
     own, shape = x.shape, before.shape
     if len(own) != len(shape) or any(k not in (1, n) for k, n in zip(own, shape, strict=True)):
         raise ShapeMismatchError(
-            f"A step of the loop gives a row of shape {own} where there are rows of shape {shape}: "
-            "what goes from step to step keeps its shape."
+            f"A step of the loop returns a row of shape {own} to replace a row of shape {shape}: a "
+            "value that goes from step to step must keep its shape."
         )
     return broadcast_to(x.astype(before.dtype), shape)

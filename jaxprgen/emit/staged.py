@@ -1,7 +1,7 @@
-"""Leaf routines that no primitive and no few primitives express: traced once, then copied in.
+"""Leaf routines that no few primitives express: JAX traces them once, and the trace is copied in.
 
-This is the one place where JAX traces on the way to a program, and what it may trace is a
-routine of this package or of JAX, never a user's. `jaxprgen.runtime.report` shows which nodes did.
+This is the only place where JAX traces on the way to a program, and it traces only routines of
+this package or of JAX, never a user's. `jaxprgen.runtime.report` shows the nodes that need it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxprgen.ir import current_builder
 
 
 def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
-    """The outputs of a JAX routine. Equal routines on equal types are traced once."""
+    """Return the outputs of a JAX routine. Equal routines on equal types are traced once."""
     arguments = atoms(operands)
     program = _trace(routine, tuple(x.aval for x in arguments), _jax.trace_context())
     outputs = current_builder().inline(program, arguments)
@@ -29,7 +29,7 @@ def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
 class Sampler(NamedTuple):
     """A routine that draws: ``function(key, *parameters, shape=shape, dtype=dtype)``.
 
-    Without a shape the parameters decide it.
+    If ``shape`` is None, the parameters decide the shape.
     """
 
     function: Callable[..., Any]
@@ -37,7 +37,7 @@ class Sampler(NamedTuple):
     dtype: Any
 
     def __call__(self, key: Any, *parameters: Any) -> Any:
-        """The draws."""
+        """Return the draws."""
         return self.function(key, *parameters, shape=self.shape, dtype=self.dtype)
 
 

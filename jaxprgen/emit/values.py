@@ -1,8 +1,8 @@
-"""Values: what stands for an array while a program is emitted.
+"""Values: arrays of the program that is being emitted, with NumPy's operators.
 
-A `Value` is a variable of the program or an array that is known already, repeated to a shape. Its
-operators append equations to the builder at hand (`jaxprgen.ir.current_builder`) and mean what
-NumPy's mean: operands broadcast, and a number takes the dtype of the value that it meets.
+A `Value` is a variable of the program or a known NumPy array, repeated to a shape. Its operators
+append equations to the current builder (`jaxprgen.ir.current_builder`) and mean what NumPy's mean:
+operands broadcast, and a number takes the dtype of the value that it meets.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ INT64 = np.dtype(np.int64)
 class Value:
     """An array of the program: a variable or a known array, repeated to a shape.
 
-    Elementwise primitives broadcast scalars and sizes of one by themselves, so most of the ones
-    and zeros that differentiation fills arrays with never become equations.
+    Elementwise primitives broadcast scalars and axes of size one by themselves, so most of the ones
+    and zeros with which differentiation fills arrays never become equations.
 
     Parameters
     ----------
     source
         The variable or the known array.
     shape
-        What it is repeated to, by default its own shape. The source is a scalar, or has as many
-        axes as the shape, some of them of size one.
+        The shape of the value, by default that of the source. The source is a scalar, or has one
+        axis for each axis of the shape, of the same size or of size one.
     """
 
     __slots__ = ("shape", "source")
-    __array_ufunc__ = None  # NumPy's arrays and scalars leave their operators to those below.
+    __array_ufunc__ = None  # Arrays and NumPy scalars defer to the operators below.
 
     source: Var | Array
     shape: Shape
@@ -59,7 +59,7 @@ class Value:
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype inside the program, which is narrower than declared where x64 is off."""
+        """Return the dtype in the program; narrower than the source's where x64 is off."""
         source = self.source
         if type(source) is Var:
             return source.aval.dtype
@@ -67,17 +67,17 @@ class Value:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
     def static(self) -> Array | None:
-        """The value as a NumPy array (a read-only view if it is repeated); None if not known."""
+        """Return the value as a read-only NumPy array, or None if it is not known."""
         source = self.source
         if type(source) is Var:
             return None
@@ -85,24 +85,24 @@ class Value:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the value is one scalar, known or not, filled to a shape."""
+        """Return whether the value is one scalar, known or not, filled to a shape."""
         return not _shape(self.source)
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the source has fewer elements, or fewer axes, than the value."""
+        """Return whether the source has fewer elements, or fewer axes, than the value."""
         return _shape(self.source) != self.shape
 
     @property
     def fill_value(self) -> Any:
-        """The known scalar that the value consists of everywhere, or None."""
+        """Return the known scalar that fills the whole value, or None."""
         source = self.source
         return None if type(source) is Var or source.ndim else source[()]
 
     def atom(self) -> Atom:
-        """The value as an operand of an equation.
+        """Return the value as an operand of an equation.
 
-        Known scalars become literals, other known arrays hidden arguments of the program.
+        A known scalar becomes a literal, another known array a hidden argument of the program.
         """
         source = self.source
         if self.is_repeated:
@@ -113,16 +113,16 @@ class Value:
         return b.constant(source) if source.ndim else b.literal(source)
 
     def _filled(self) -> tuple[Atom, Any]:
-        """The repeated source; and the source itself, so that its identity is not reused."""
+        """Return the broadcast source, and the source itself to keep its identity in use."""
         b, x = current_builder(), Value(self.source)
         return lax.broadcast_in_dim(b, x.atom(), self.shape, range(x.ndim)), self.source
 
     def like(self, number: Any) -> Value:
-        """A known number, or array of numbers, in this value's dtype."""
+        """Return a known number, or array of numbers, in this value's dtype."""
         return Value(np.asarray(number, self.dtype))
 
     def astype(self, dtype: Dtype) -> Value:
-        """The value in another dtype, as `numpy.ndarray.astype`; of a complex one the real part."""
+        """Convert to another dtype; a complex value loses its imaginary part."""
         if self.dtype == dtype:
             return self
         source = self.source
@@ -130,10 +130,10 @@ class Value:
             return Value(_converted(source, dtype), self.shape)
         if source.dtype.kind == "c" and dtype.kind not in "cb":
             source = source.real
-        with np.errstate(invalid="ignore"):  # A graph may ask for integers of NaN.
+        with np.errstate(invalid="ignore"):  # A graph may convert NaN to integers.
             return Value(source.astype(dtype), self.shape)
 
-    # --- Operators: + and * of booleans are "or" and "and", as in NumPy ----------------------
+    # --- Operators: for booleans, + means "or" and * means "and", as in NumPy ----------------
 
     def __add__(self, other: ValueLike) -> Value:
         return _binary(lax.add, self, other, lax.bitwise_or)
@@ -169,7 +169,7 @@ class Value:
         return _binary(lax.bitwise_xor, self, other)
 
     def __pow__(self, exponent: int) -> Value:
-        """A power with an integer that is known; `jaxprgen.emit.division.power` takes any other."""
+        """Return an integer power; `jaxprgen.emit.division.power` takes any exponent."""
         if not isinstance(exponent, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
         return elementwise(lambda b, x: lax.integer_pow(b, x, exponent), self)
@@ -183,12 +183,12 @@ class Value:
         return elementwise(lax.bitwise_not, self)
 
     def __abs__(self) -> Value:
-        """The absolute value; of a complex number the modulus, infinite where a part is."""
+        """Return the absolute value; for a complex infinity, infinity."""
         kind = self.dtype.kind
         if kind in "bu":
             return self
-        size = elementwise(lax.abs, self)
-        return where(isinf(self), np.inf, size) if kind == "c" else size
+        modulus = elementwise(lax.abs, self)
+        return where(isinf(self), np.inf, modulus) if kind == "c" else modulus
 
     def __lt__(self, other: ValueLike) -> Value:
         return _compare(lax.lt, lax.lt, self, other)
@@ -204,11 +204,11 @@ class Value:
 
 
 ValueLike: TypeAlias = Value | Array | complex
-"""What operators and functions take: a value, or numbers that take the dtype of one."""
+"""An operand: a value, or numbers, which take the dtype of the values that they meet."""
 Emit: TypeAlias = Callable[..., Value]
-"""A function of values."""
+"""A function of values that appends equations and returns a value."""
 Construct: TypeAlias = Callable[..., Var]
-"""A function of `jaxprgen.ir.primitives`, of a builder and atoms."""
+"""A function of `jaxprgen.ir.primitives`, which takes a builder and atoms."""
 
 
 def _shape(source: Var | Array) -> Shape:
@@ -227,22 +227,22 @@ def _converted(x: Var, dtype: Dtype) -> Var:
 
 
 def full(shape: Shape, fill_value: Any, dtype: Dtype) -> Value:
-    """A known scalar filled to a shape."""
+    """Fill a shape with a known scalar."""
     return Value(np.asarray(fill_value, dtype), shape)
 
 
 def value_of(x: Atom) -> Value:
-    """An operand of an equation as a value: a literal is known."""
+    """Return an operand of an equation as a value; a literal is known."""
     return Value(x if type(x) is Var else np.asarray(x.val, x.aval.dtype))
 
 
 def atoms(xs: Iterable[Value]) -> list[Atom]:
-    """Every value as an operand of an equation."""
+    """Return every value as an operand of an equation."""
     return [x.atom() for x in xs]
 
 
 def lift(*operands: ValueLike) -> Sequence[Value]:
-    """The operands as values: numbers in the dtype of the first value that is not boolean."""
+    """Return the operands as values: numbers in the dtype of the first non-boolean value."""
     values = [x for x in operands if type(x) is Value]
     if len(values) == len(operands):
         return values
@@ -256,7 +256,7 @@ def lift(*operands: ValueLike) -> Sequence[Value]:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """NumPy's broadcasting rule, with an error that tells the shapes."""
+    """Return the common shape, as `numpy.broadcast_shapes`, or raise a ShapeMismatchError."""
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:
@@ -270,12 +270,12 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def common_shape(*xs: Value) -> Shape:
-    """The shape that values broadcast to."""
+    """Return the shape that the values broadcast to."""
     return broadcast_shapes(*(x.shape for x in xs))
 
 
 def broadcast_to(x: Value, shape: Shape) -> Value:
-    """``x`` repeated to a shape that it broadcasts to; no equation if that can wait."""
+    """Repeat ``x`` to a shape that it broadcasts to; without an equation where that can wait."""
     if x.shape == shape:
         return x
     if broadcast_shapes(x.shape, shape) != shape:
@@ -284,7 +284,7 @@ def broadcast_to(x: Value, shape: Shape) -> Value:
 
 
 def expand_rank(x: Value, rank: int) -> Value:
-    """``x`` with leading axes of size one, up to a rank."""
+    """Insert leading axes of size one, up to a rank."""
     missing = rank - x.ndim
     if not missing:
         return x
@@ -299,7 +299,7 @@ def expand_rank(x: Value, rank: int) -> Value:
 
 
 def elementwise(construct: Construct, *operands: Value) -> Value:
-    """Append a primitive that broadcasts its operands, to one element of each repetition."""
+    """Append a primitive that broadcasts its operands, as NumPy does."""
     shape = operands[0].shape
     if len(operands) > 1 and any(x.shape != shape for x in operands):
         shape = common_shape(*operands)
@@ -308,9 +308,9 @@ def elementwise(construct: Construct, *operands: Value) -> Value:
 
 
 def _operand(x: Value, rank: int) -> Atom:
-    """An operand of a primitive that broadcasts sizes of one and scalars."""
+    """Return an operand of a primitive that broadcasts scalars and axes of size one."""
     source = x.source
-    if type(source) is not Var and source.size == 1:  # One number: a literal of any rank.
+    if type(source) is not Var and source.size == 1:  # One number is a literal of any rank.
         return current_builder().literal(source.reshape(()))
     if len(_shape(source)) not in (0, rank):
         source = expand_rank(x, rank).source
@@ -318,7 +318,7 @@ def _operand(x: Value, rank: int) -> Atom:
 
 
 def full_rank(construct: Construct, *operands: Value) -> Value:
-    """Append a primitive that takes operands of one shape: each is broadcast before."""
+    """Append a primitive whose operands must have one shape: broadcast them first."""
     sources = [Value(x.source) for x in operands]
     atoms = [broadcast_to(x, common_shape(*sources)).atom() for x in sources]
     return broadcast_to(Value(construct(current_builder(), *atoms)), common_shape(*operands))
@@ -335,10 +335,7 @@ def _binary(
 
 
 def _multiply(x: ValueLike, y: ValueLike) -> Value:
-    """``x * y``. A known factor of one costs nothing: that is exact.
-
-    (A known zero does: its product with NaN is NaN, and with -1 it is -0.)
-    """
+    """Multiply. A known factor of 1 emits nothing; a factor of 0 does, for NaN and signs."""
     x, y = lift(x, y)
     for factor, other in ((x, y), (y, x)):
         if factor.fill_value is not None and factor.fill_value == 1:
@@ -347,7 +344,7 @@ def _multiply(x: ValueLike, y: ValueLike) -> Value:
 
 
 def _compare(construct: Construct, strict: Construct, x: ValueLike, y: ValueLike) -> Value:
-    """A comparison: complex numbers are ordered by real, then imaginary part; NaN is not."""
+    """Compare; complex numbers by real part, then imaginary part, and never where NaN."""
     x, y = lift(x, y)
     if x.dtype.kind != "c":
         return elementwise(construct, x, y)
@@ -357,22 +354,22 @@ def _compare(construct: Construct, strict: Construct, x: ValueLike, y: ValueLike
 
 
 def equal(x: ValueLike, y: ValueLike) -> Value:
-    """Where both are equal."""
+    """Return where two operands are equal, as `numpy.equal`."""
     return _binary(lax.eq, x, y)
 
 
 def real(x: Value) -> Value:
-    """The real part; a real value itself."""
+    """Return the real part; a real value is returned as it is."""
     return elementwise(lax.real, x) if x.dtype.kind == "c" else x
 
 
 def imag(x: Value) -> Value:
-    """The imaginary part; of a real value zero."""
+    """Return the imaginary part; for a real value, zeros."""
     return elementwise(lax.imag, x) if x.dtype.kind == "c" else full(x.shape, 0, x.dtype)
 
 
 def isinf(x: Value) -> Value:
-    """Whether a value, or a part of a complex one, is infinite; false for integers."""
+    """Return where a value, or a part of a complex one, is infinite; False for integers."""
     kind = x.dtype.kind
     if kind == "c":
         return isinf(real(x)) | isinf(imag(x))
@@ -382,7 +379,7 @@ def isinf(x: Value) -> Value:
 
 
 def truth(x: Value) -> Value:
-    """Whether a value differs from zero (NaN does). Of a known value it is known."""
+    """Return where a value differs from zero (NaN does), known for a known value."""
     if x.dtype == BOOL:
         return x
     if type(x.source) is not Var:
@@ -391,7 +388,7 @@ def truth(x: Value) -> Value:
 
 
 def where(condition: Value, x: ValueLike, y: ValueLike) -> Value:
-    """``x`` where the boolean condition holds, else ``y``; the dtypes are equal."""
+    """Return ``x`` where the boolean condition holds and ``y`` elsewhere, of one dtype."""
     x, y = lift(x, y)
     if condition.fill_value is not None:
         return broadcast_to(x if condition.fill_value else y, common_shape(condition, x, y))

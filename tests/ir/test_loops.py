@@ -63,8 +63,8 @@ def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
     with pytest.raises(errors.UnsupportedOpError) as caught:
         recurrence.run(loop, lambda *_: None)
     assert str(caught.value) == (
-        "A loop that overwrites rows of an array, as that of a gradient does, cannot end by a "
-        "condition. Differentiate with jax.jvp, or give the loop a number of steps alone."
+        "A loop that overwrites rows of an array, as the loop of a gradient does, cannot end by a "
+        "condition. Differentiate with jax.jvp, or give the loop only a number of steps."
     )
 
 

@@ -249,8 +249,8 @@ def test_shapes_that_change_from_step_to_step():
     t = scan(lambda c: at.join(0, c, c), None, v0, n_steps=3)
     lines = message(errors.ShapeMismatchError, jaxprgen.compile([v0], t), np.ones(2))
     assert lines[0] == (
-        "A step of the loop gives a row of shape (4,) where there are rows of shape (2,): what "
-        "goes from step to step keeps its shape."
+        "A step of the loop returns a row of shape (4,) to replace a row of shape (2,): a value "
+        "that goes from step to step must keep its shape."
     )
     counts = at.lvector("counts")
     f = jaxprgen.compile([counts], scan(lambda k: at.arange(k).sum(), counts))
@@ -275,7 +275,7 @@ def test_sequences_that_are_too_short_and_negative_numbers_of_steps():
     t = scan(lambda k: k * 2, None, None, [x0], n_steps=n)
     f = jaxprgen.compile([x0, n], t)
     lines = message(errors.ShapeMismatchError, f, 1.0, -2)
-    assert lines[0] == "A loop cannot have -2 steps: give none or more."
+    assert lines[0] == "A loop cannot have -2 steps: the number must be >= 0."
     with pytest.raises(IndexError, match="negative number of step"):
         reference([x0, n], [t], [1.0, -2])
 

@@ -102,8 +102,8 @@ def test_rows_of_different_shapes_are_refused():
         f(numbers)
     first, place, *_ = str(caught.value).splitlines()
     assert first == (
-        "Steps of the loop give rows of shapes (1,), (2,), (3,): all that a loop stacks has one "
-        "shape."
+        "Steps of the loop return rows of shapes (1,), (2,), (3,): the rows that a loop stacks "
+        "must have one shape."
     )
     assert place.startswith("  in for{cpu,scan_fn}(")
 

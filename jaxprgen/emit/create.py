@@ -1,4 +1,4 @@
-"""Arrays made of nothing but numbers: ranges and identity matrices."""
+"""Ranges, identity matrices and windows: arrays made of numbers alone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.values import Dtype, Value, full
+from jaxprgen.emit.values import INT32, INT64, Dtype, Value, full
 
 
 def arange_length(start: Any, stop: Any, step: Any) -> int:
-    """The length of ``numpy.arange(start, stop, step)``."""
+    """Return the length of ``numpy.arange(start, stop, step)``."""
     return max(0, math.ceil((stop - start) / step))
 
 
 def arange(start: Value, step: Value, length: int, dtype: Dtype) -> Value:
-    """``start + step * i`` for ``i`` below a known length; start and step are scalars."""
+    """Return ``start + step * i`` for ``i`` below a known length, for scalars start and step."""
     if dtype.kind == "b":
         return arange(start, step, length, np.dtype(np.int8)).astype(dtype)
     index = lax.iota(dtype, (length,), 0)
@@ -31,21 +31,28 @@ def _is(x: Value, value: int) -> bool:
 
 
 def eye(rows: int, columns: int, diagonal: Value, dtype: Dtype) -> Value:
-    """Ones on one diagonal of a matrix (an integer scalar; 0 the main one), zeros elsewhere."""
+    """Return a matrix with ones on one diagonal and zeros elsewhere, as `numpy.eye`.
+
+    Parameters
+    ----------
+    rows, columns
+        The shape.
+    diagonal
+        The offset of the diagonal, an integer scalar; 0 is the main diagonal.
+    dtype
+        The dtype of the result.
+    """
     if rows == 0 or columns == 0:
         return full((rows, columns), 0, dtype)
-    index = (
-        np.dtype(np.int64) if max(rows, columns) > np.iinfo(np.int32).max else np.dtype(np.int32)
-    )
-    row = lax.iota(index, (rows, columns), 0)
-    column = lax.iota(index, (rows, columns), 1)
-    offset = diagonal.astype(index)
+    index_dtype = INT64 if max(rows, columns) > np.iinfo(np.int32).max else INT32
+    row, column = (lax.iota(index_dtype, (rows, columns), d) for d in (0, 1))
+    offset = diagonal.astype(index_dtype)
     shifted = row if _is(offset, 0) else row + offset
     return ew.equal(shifted, column).astype(dtype)
 
 
 def bartlett(length: int) -> Value:
-    """`numpy.bartlett`: a triangle from zero to one and back, in float64."""
+    """Return `numpy.bartlett`, a triangle from zero to one and back, in float64."""
     dtype = ew.canonical(np.float64)
     if length <= 1:
         return full((max(length, 0),), 1, dtype)

@@ -1,7 +1,7 @@
-"""Arrays that are not made before it is seen what of them is used.
+"""Arrays that are emitted only if the program needs them, and then only as far as it does.
 
-A loop gives such a one for each of its results: the last rows are at hand without any stack, and
-the whole is joined, from what the loop started with and what it stacked, where it is asked for.
+A loop returns one for each of its results. The last rows are available without a stack. The whole
+array is concatenated from the initial rows and the stacked ones when it is asked for.
 """
 
 from __future__ import annotations
@@ -25,20 +25,30 @@ from jaxprgen.ir import current_builder
 
 
 class Deferred(Lazy):
-    """An array that can be made, and is not yet."""
+    """An array that can be emitted but has not been."""
 
     def make(self) -> Value | Lazy:
         """Emit the array."""
         raise NotImplementedError
 
     def force(self) -> Value | Lazy:
-        """The array, emitted once."""
+        """Return the array, emitted once."""
         return current_builder().once(("deferred", id(self)), lambda: (self.make(), self))[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Uninitialized(Deferred):
-    """Memory of which no value matters; ``fill`` gives something to stand there."""
+    """Memory without values, as of `numpy.empty`.
+
+    Attributes
+    ----------
+    sizes
+        The shape, with None for a size that is not known.
+    kind
+        The dtype.
+    fill
+        Returns an array to stand for the memory.
+    """
 
     sizes: tuple[int | None, ...]
     kind: Dtype
@@ -46,62 +56,62 @@ class Uninitialized(Deferred):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The sizes."""
+        """Return the sizes, with None for one that is not known."""
         return self.sizes
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype."""
+        """Return the dtype."""
         return self.kind
 
     def make(self) -> Value:
-        """The array."""
+        """Emit an array to stand for the memory."""
         return self.fill()
 
     def static_shape(self) -> Shape:
-        """The sizes."""
+        """Return the sizes."""
         return self.fill().shape
 
 
 @dataclass(frozen=True, eq=False)
 class PartlyInitialized(Deferred):
-    """Memory whose first rows are set, and of which the rest does not matter."""
+    """Memory of which only the first rows are set; the values of the rest do not matter."""
 
     rows: Value
     rest: Uninitialized
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The sizes."""
+        """Return the sizes, with None for one that is not known."""
         return (self.rest.sizes[0], *self.rows.shape[1:])
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype."""
+        """Return the dtype."""
         return self.rest.dtype
 
     def make(self) -> Value:
-        """The array."""
+        """Emit the array."""
         first = slice(0, self.rows.shape[0])
         return ix.put(self.rest.fill(), self.rows, [first], add=False)
 
     def static_shape(self) -> Shape:
-        """The sizes."""
+        """Return the sizes."""
         return self.rest.static_shape()
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRange(Deferred):
-    """Integers at equal distances, as many as only the program knows: a loop can count them.
+    """An `arange` of integers whose length only the running program knows; a loop can count them.
 
     Attributes
     ----------
     first, by
-        The first one, and the distance.
+        The first integer and the step, as scalars.
     count
-        How many there are, zero or more.
+        The length, an integer scalar >= 0.
     refuse
-        Gives the error of one who needs them all.
+        Returns the error for a graph that needs the whole array.
     """
 
     first: Value
@@ -111,25 +121,25 @@ class CountedRange(Deferred):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The size, which is not known."""
+        """Return the shape, whose one size is not known."""
         return (None,)
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype."""
+        """Return the dtype."""
         return self.first.dtype
 
     @property
     def row(self) -> Shape:
-        """The shape of one."""
+        """Return the shape of one row."""
         return ()
 
     def rows(self) -> Value:
-        """How many there are."""
+        """Return the length, as a scalar."""
         return self.count
 
     def between(self, start: int, stop: Value | None) -> CountedRange:
-        """``self[start:stop]``, for a start that is not negative."""
+        """Return ``self[start:stop]``, for ``start >= 0``."""
         end = self.count
         if stop is not None:
             stop = stop.astype(self.count.dtype)
@@ -141,22 +151,34 @@ class CountedRange(Deferred):
         return replace(self, first=self.first + moved, count=left)
 
     def mapped(self, change: Callable[[Value], Value]) -> CountedRange:
-        """One with other values in place of these."""
+        """Return a copy with every value changed."""
         return replace(self, first=change(self.first), count=change(self.count))
 
     def static_shape(self) -> Shape:
-        """The size."""
+        """Raise the error of `refuse`: the length is not known."""
         raise self.refuse()
 
     def make(self) -> Value:
-        """None of them."""
+        """Raise the error of `refuse`: the length is not known."""
         raise self.refuse()
 
 
 def progression(
     start: Value, stop: Value, by: Array, dtype: Dtype, refuse: Callable[[], Exception]
 ) -> CountedRange:
-    """``numpy.arange(start, stop, by)`` of integers, in a dtype; the last is known, not zero."""
+    """Return ``numpy.arange(start, stop, by)`` of integers.
+
+    Parameters
+    ----------
+    start, stop
+        Integer scalars.
+    by
+        The step, known and not zero.
+    dtype
+        The dtype of the result.
+    refuse
+        Returns the error for a graph that needs the whole array.
+    """
     long = ew.canonical(INT64)
     length = stop.astype(long) - start.astype(long)
     if abs(by) != 1:
@@ -168,28 +190,29 @@ def progression(
 
 @dataclass(frozen=True, eq=False)
 class LoopRows(Deferred):
-    """The rows that a loop leaves behind.
+    """The rows that a loop leaves: those of a state, of a window's array, or of a stacked output.
 
     Attributes
     ----------
     row, kind
-        The shape and the dtype of one.
+        The shape and the dtype of one row.
     ends
-        The last ones, counted from the end: those at -1, -2, …
+        The last rows, by index from the end: -1, -2, …
     pieces
-        All of them, in pieces to be joined; None if their number is not known, nor a bound.
-    count, extra
-        If only the program knows how many there are: that is ``count`` and so many more, and the
-        pieces may have more. The count is ``least`` or more.
+        The pieces whose concatenation holds all rows; None if their number is not known, nor a
+        bound.
+    count, extra, least
+        If only the running program knows the number of rows: it is ``count + extra``, where
+        ``count`` is a scalar and at least ``least``. The pieces may hold more rows.
     refuse
-        Gives the error of one who needs to know how many there are.
+        Returns the error for a graph that needs to know the number of rows.
     start, stop
-        How many are left out in front, and how many, below zero, behind.
+        The number of rows to leave out in front and, as a number <= 0, at the end.
     backwards
-        Whether they are read from the last one to the first.
+        Whether the rows are in reverse order.
     before
-        By place, of rows from there on, as many as the loop has steps, those that are at hand
-        without joining: what the steps had of them.
+        Arrays of as many rows as the loop has steps, by the row from which they start: rows that
+        are available without concatenation, because the steps carried them.
     """
 
     row: Shape
@@ -207,23 +230,23 @@ class LoopRows(Deferred):
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype."""
+        """Return the dtype."""
         return self.kind
 
     @property
     def length(self) -> int | None:
-        """How many rows there are, if that is known."""
+        """Return the number of rows, or None if it is not known."""
         if self.pieces is None or self.count is not None:
             return None
         return max(sum(x.shape[0] for x in self.pieces) - self.start + self.stop, 0)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The sizes."""
+        """Return the sizes, with None for a number of rows that is not known."""
         return (self.length, *self.row)
 
     def mapped(self, change: Callable[[Value], Value]) -> LoopRows:
-        """One with other values in place of these."""
+        """Return a copy with every value changed."""
         return replace(
             self,
             ends={i: change(x) for i, x in self.ends.items()},
@@ -233,13 +256,13 @@ class LoopRows(Deferred):
         )
 
     def static_shape(self) -> Shape:
-        """The sizes."""
+        """Return the sizes, or raise the error of `refuse`."""
         if self.length is None:
             raise self.refuse()
         return (self.length, *self.row)
 
     def rows(self) -> Value:
-        """How many rows there are."""
+        """Return the number of rows, as a scalar."""
         if self.count is None and self.length is None:
             raise self.refuse()
         if self.count is None:
@@ -248,7 +271,7 @@ class LoopRows(Deferred):
         return self.count + more if more else self.count
 
     def has(self, index: int) -> Value | None:
-        """Whether there is a row at an index; None if there is, however few steps a loop takes."""
+        """Return whether row ``index`` exists; None if it does for any number of steps."""
         wanted = index + 1 if index >= 0 else -index
         if self.count is None or self.least + self.extra + self.stop - self.start >= wanted:
             return None
@@ -256,7 +279,7 @@ class LoopRows(Deferred):
         return rows >= wanted
 
     def part(self, where: slice) -> LoopRows | None:
-        """``self[where]``, if it is known which rows these are, and none between them left out."""
+        """Return ``self[where]``, or None if its rows are not known or not adjacent."""
         length = self.length
         if length is not None:
             first, end, step = where.indices(length)
@@ -273,7 +296,7 @@ class LoopRows(Deferred):
         return replace(self, start=self.start + front, stop=self.stop + behind, backwards=backwards)
 
     def take(self, index: int) -> Value | None:
-        """``self[index]``, if it is known which row this is."""
+        """Return ``self[index]``, or None if it is not known which row that is."""
         length = self.length
         if length is not None:
             if not -length <= index < length:
@@ -295,9 +318,9 @@ class LoopRows(Deferred):
         raise AssertionError
 
     def take_counted(self, index: int | Value) -> tuple[Value, Value | None] | None:
-        """``self[index]`` and whether there is such a row, where the program counts rows.
+        """Return ``self[index]`` and whether that row exists, where the program counts the rows.
 
-        None if they are not in pieces that hold as many as there can be.
+        Return None if the pieces may hold fewer rows than there can be.
         """
         if self.count is None or self.pieces is None:
             return None
@@ -311,7 +334,7 @@ class LoopRows(Deferred):
         return ix.take(whole, [place + self.start]), inside
 
     def make(self) -> Value | Lazy:
-        """All rows; of a number that only the program knows, those that a mask selects."""
+        """Emit all rows; if only the program knows their number, those that a mask selects."""
         if self.pieces is None:
             raise self.refuse()
         rows = self.before.get(self.start)
@@ -335,7 +358,7 @@ class LoopRows(Deferred):
         return select(whole, mask, 0, self.refuse)
 
     def _mask(self, rows: int) -> Value:
-        """Which of so many rows there are, the same for all traces of a loop."""
+        """Return which of the stacked rows exist, equal for all results of a loop."""
         assert self.count is not None
         place = lax.iota(self.count.dtype, (rows,), 0)
         return place < self.rows()

@@ -1,6 +1,6 @@
-"""What has a size that values decide, in a size that is given: padded, or cut, as `jax.numpy` does.
+"""Results whose size depends on values, padded or cut to a given size.
 
-That is `jax.numpy.nonzero`, ``extract``, ``unique`` and ``repeat`` with a size.
+These are `jax.numpy.nonzero`, ``extract``, ``unique`` and ``repeat`` with their ``size`` argument.
 """
 
 from __future__ import annotations
@@ -23,18 +23,25 @@ from jaxprgen.errors import ShapeMismatchError
 
 
 def _true(mask: Value, size: int) -> tuple[Value, Value]:
-    """The first positions where a vector is true, 0 behind them; and which are no padding."""
+    """Find the first ``size`` positions where a vector is true.
+
+    Returns
+    -------
+    positions : (size,) integers
+        The positions, padded with 0.
+    inside : (size,) bool
+        Where a position is not padding.
+    """
     count = mask.size
     dtype = _dtype_of_positions(max(count, size))
     if not count or not size:
         return full((size,), 0, dtype), full((size,), False, BOOL)
     ends = cumsum(mask.astype(dtype), 0)
-    # All that is not among the first ones is written to one place behind them.
-    where = ew.minimum(ends - 1, size)
-    where = ew.where(mask, where, size)
+    # Elements that are false, or too many, are written to one extra place at the end.
+    target = ew.where(mask, ew.minimum(ends - 1, size), size)
     found = lax.scatter(
         full((size + 1,), 0, dtype),
-        expand_dims(where, [1]),
+        expand_dims(target, [1]),
         lax.iota(dtype, (count,), 0),
         [0],
         [0],
@@ -46,12 +53,12 @@ def _true(mask: Value, size: int) -> tuple[Value, Value]:
 
 
 def _dtype_of_positions(size: int) -> Dtype:
-    """The integers that hold this number; smaller ones are faster."""
+    """Return int32 if it holds ``size``, because it is faster, else int64."""
     return INT32 if size <= np.iinfo(INT32).max else ew.canonical(INT64)
 
 
 def nonzero(x: Value, size: int) -> list[Value]:
-    """`numpy.nonzero`, padded with 0: one vector of this size for each axis."""
+    """Return `numpy.nonzero`, padded with 0: one vector of ``size`` integers per axis."""
     dtype = ew.canonical(INT64)
     found = _true(reshape(ew.truth(x), (-1,)), size)[0].astype(dtype)
     sizes = [full((), n, dtype) for n in x.shape]
@@ -59,7 +66,7 @@ def nonzero(x: Value, size: int) -> list[Value]:
 
 
 def select(x: Value, index: Sequence[slice | Value], size: int, *, exact: bool = False) -> Value:
-    """``x[index]`` for slices and one mask, padded with 0 unless the size is ``exact``."""
+    """Return ``x[index]`` for slices and one mask, padded with 0 unless the size is ``exact``."""
     block, mask, axis, _ = ga.block_of(x, index)
     shape, count = block.shape, mask.ndim
     rows = reshape(block, (*shape[:axis], mask.size, *shape[axis + count :]))
@@ -75,33 +82,39 @@ def select(x: Value, index: Sequence[slice | Value], size: int, *, exact: bool =
 
 
 def repeat(x: Value, counts: Value, axis: int, size: int) -> Value:
-    """`numpy.repeat` by one count for each slice along an axis, which add up to this size."""
+    """Return `numpy.repeat` along an axis, by one count per slice; the counts sum to ``size``."""
     dtype = _dtype_of_positions(size)
     if not size:
         return _slices(x, axis, full((0,), 0, dtype))
     ends = cumsum(counts.astype(dtype), 0)
-    one = full(ends.shape, 1, dtype).atom()
-    none, where = full((size + 1,), 0, dtype).atom(), expand_dims(ends, [1]).atom()
-    starts = lax.scatter_add(none, where, one, [0], [0], in_bounds=True)
+    ones, zeros = full(ends.shape, 1, dtype), full((size + 1,), 0, dtype)
+    starts = lax.scatter_add(zeros, expand_dims(ends, [1]), ones, [0], [0], in_bounds=True)
     return _slices(x, axis, slice_axis(cumsum(starts, 0), 0, 0, size))
 
 
-def _slices(x: Value, axis: int, where: Value) -> Value:
-    """The slices of an array at positions along an axis, of which none is outside."""
+def _slices(x: Value, axis: int, positions: Value) -> Value:
+    """Return the slices of an array at positions along an axis, which are in bounds."""
     shape = list(x.shape)
-    shape[axis : axis + 1] = where.shape
+    shape[axis : axis + 1] = positions.shape
     value = 0 if 0 in shape else x.fill_value
     if value is not None:
         return full(tuple(shape), value, x.dtype)
-    places = expand_dims(where, [1]).atom()
-    return lax.gather(x, places, [axis], [axis], in_bounds=True)
+    return lax.gather(x, expand_dims(positions, [1]), [axis], [axis], in_bounds=True)
 
 
 class UniqueResult(NamedTuple):
-    """The different elements in ascending order, padded with the first; see `numpy.unique`.
+    """The result of `unique`, as `numpy.unique` with all of its options.
 
-    ``first`` is where each is first, ``inverse`` which one each element is, ``counts`` how often
-    each is there: 0 times the padding.
+    Attributes
+    ----------
+    values
+        The unique elements, or slices, in ascending order, padded with the first one.
+    first
+        The position of the first occurrence of each.
+    inverse
+        The position in ``values`` of each element.
+    counts
+        The number of occurrences of each; 0 for padding.
     """
 
     values: Value
@@ -111,16 +124,16 @@ class UniqueResult(NamedTuple):
 
 
 _COLLAPSES = np.unique([np.nan, np.nan], axis=0).size == 1
-"""Whether NaN equals NaN along the axis of a vector, too: not so in NumPy 1."""
+"""Whether NaN equals NaN also for an axis of a vector; in NumPy 1 it does not."""
 
 
 def unique(x: Value, axis: int | None, size: int) -> UniqueResult:
-    """`numpy.unique` of all elements, or of the slices along an axis.
+    """Return `numpy.unique` of all elements, or of the slices along an axis.
 
     Raises
     ------
     ShapeMismatchError
-        There are no elements, with which to pad.
+        The array is empty, so there is nothing to pad with.
     """
     collapse = axis is None or (x.ndim == 1 and _COLLAPSES)
     if axis is None:
@@ -129,7 +142,7 @@ def unique(x: Value, axis: int | None, size: int) -> UniqueResult:
     axis = axis_of(axis, rank)
     count = x.shape[axis]
     if not count and size:
-        raise ShapeMismatchError(f"There are no elements to be {size} different ones.")
+        raise ShapeMismatchError(f"unique: an empty array cannot be padded to size {size}.")
     rows = transpose(x, [axis, *(d for d in range(rank) if d != axis)])
     flat = reshape(rows, (count, x.size // max(count, 1)))
     order = _order(flat)
@@ -137,20 +150,19 @@ def unique(x: Value, axis: int | None, size: int) -> UniqueResult:
     first = _first_of_equal(ordered, collapse=collapse)
     starts, inside = _true(first, size)
     values = ga.take(rows, [ga.take(order, [starts])])
-    back = transpose(values, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    values = transpose(values, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
     dtype = ew.canonical(INT64)
-    which = cumsum(first.astype(dtype), 0) - 1
-    inverse = ga.put(full((count,), 0, dtype), which, [order], add=False)
+    groups = cumsum(first.astype(dtype), 0) - 1
+    inverse = ga.put(full((count,), 0, dtype), groups, [order], add=False)
     ends, more = _true(first, size + 1)
     ends = ew.where(more, ends, count)
     low, high = (slice_axis(ends, 0, i, i + size) for i in (0, 1))
     counts = high - ew.where(inside, low, count)
-    counts = counts.astype(dtype)
-    return UniqueResult(back, ga.take(order, [starts]), inverse, counts)
+    return UniqueResult(values, ga.take(order, [starts]), inverse, counts.astype(dtype))
 
 
 def _order(rows: Value) -> Value:
-    """The positions of rows in ascending order, equal ones in theirs."""
+    """Return the positions of rows in ascending order; equal rows stay in order."""
     count, width = rows.shape
     columns = [reshape(slice_axis(rows, 1, i, i + 1), (count,)) for i in range(width)]
     keys = [key for column in columns for key in keys_of(column)]
@@ -159,14 +171,12 @@ def _order(rows: Value) -> Value:
 
 
 def _first_of_equal(rows: Value, *, collapse: bool) -> Value:
-    """Whether each row is another than the one before it; NaN equals NaN if it is to collapse."""
+    """Return where a row differs from its predecessor; NaN equals NaN if ``collapse``."""
     count = rows.shape[0]
     if not count:
         return full((0,), False, BOOL)
-    behind, before = slice_axis(rows, 0, 1, count), slice_axis(rows, 0, 0, count - 1)
-    other = ew.not_equal(behind, before)
+    row, previous = slice_axis(rows, 0, 1, count), slice_axis(rows, 0, 0, count - 1)
+    differs = ew.not_equal(row, previous)
     if collapse:
-        both = ew.isnan(behind) & ew.isnan(before)
-        other = other & ~both
-    start = full((1,), True, BOOL)
-    return concatenate([start, reduce.bitwise_or(other, [1])], 0)
+        differs = differs & ~(ew.isnan(row) & ew.isnan(previous))
+    return concatenate([full((1,), True, BOOL), reduce.bitwise_or(differs, [1])], 0)

@@ -1,11 +1,11 @@
 """Advanced indexing: reading and writing by arrays of integers.
 
-An index has one entry for each leading axis: a slice with known bounds, an integer, or an array
-of integers of any rank; or a known boolean mask, which is an entry for as many axes as it has; or
-None, which makes a new axis. Arrays and integers broadcast together. As in NumPy, the axes of
-what they broadcast to stand where these entries stand if they stand together, else in front.
+An index has one entry for each leading axis: a slice with known bounds, an integer, or an array of
+integers of any rank. A known boolean mask is an entry for as many axes as it has. None makes a new
+axis. Arrays and integers broadcast together. As in NumPy, the axes of their common shape replace
+these entries if the entries are adjacent, and come first otherwise.
 
-A known index outside of its axis is an error, a run-time index moved to the nearest element.
+A known index that is out of bounds is an error. A run-time index is clamped to the axis.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from jaxprgen.ir import Atom, current_builder
 
 
 class MaskIndices(NamedTuple):
-    """Where a mask of this shape is true: positions on each of its axes, in an index."""
+    """The result of `numpy.nonzero` for a mask of this shape, as an entry of an index."""
 
     arrays: list[Value]
     shape: Shape
@@ -84,12 +84,12 @@ class _ParsedIndex(NamedTuple):
 
 
 def entries_by_axis(shape: Shape, index: Sequence[Entry]) -> list[tuple[int, Entry]]:
-    """The entries of an index with the axes that they are for; masks as integers, None left out."""
+    """Return the entries with their axes: masks as integers, and without None."""
     return [(axis, e) for axis, e in _with_axes(shape, index) if axis is not None]
 
 
 def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, Entry]]:
-    """A mask becomes integers, one array for each of its axes. New axes are no axes yet."""
+    """Return the entries with their axes, masks as integers; a new axis has axis None."""
     found: list[tuple[int | None, Entry]] = []
     axis = 0
     for entry in index:
@@ -114,7 +114,7 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
     check_mask(shape, axis, mask.shape)
     if not mask.shape:
         raise UnsupportedOpError(
-            "A mask without axes makes an axis of its own in NumPy, which Aesara does not declare."
+            "A mask without axes makes a new axis in NumPy, but Aesara does not declare that axis."
         )
     value = mask.static
     assert value is not None
@@ -122,12 +122,12 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
 
 
 def check_mask(shape: Shape, axis: int, own: Shape) -> None:
-    """A mask has the sizes of the axes that it is for, from ``axis`` on.
+    """Check that a mask has the sizes of the axes that it covers, from ``axis`` on.
 
     Raises
     ------
     IndexOutOfBoundsError
-        It has others. (NumPy's is an IndexError, too.)
+        It has not; NumPy raises an IndexError, too.
     """
     if own != shape[axis : axis + len(own)]:
         raise IndexOutOfBoundsError(
@@ -165,15 +165,15 @@ def _parse(shape: Shape, index: Sequence[Entry]) -> _ParsedIndex:
 
 
 def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
-    """The integers of an entry as an array, of which known ones count from the front."""
+    """Return the integers of an entry as an array; known ones count from the front."""
     index = entry if isinstance(entry, Value) else Value(np.asarray(entry))
     value = index.static
     if value is None:
         if size == 0 and 0 not in index.shape:
-            raise IndexOutOfBoundsError(f"There is no element to take along axis {axis} of size 0.")
+            raise IndexOutOfBoundsError(f"Cannot take an element along axis {axis}: its size is 0.")
         return index
     if value.dtype == INT64 and value.size and value.min() >= 0 and value.max() < size:
-        return index  # Nearly always: nothing counts from the back.
+        return index  # The usual case: no index is negative.
     wide = value.astype(object) if value.dtype == np.uint64 else value.astype(np.int64)
     wrong = wide[(wide < -size) | (wide >= size)]
     if wrong.size:
@@ -187,7 +187,7 @@ def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
 
 
 def take(x: Value, index: Sequence[Entry]) -> Value:
-    """``x[index]``."""
+    """Return ``x[index]``."""
     parsed = _parse(x.shape, index)
     return expand_dims(_take(x, parsed), parsed.new_axes)
 
@@ -204,7 +204,7 @@ def _take(x: Value, parsed: _ParsedIndex) -> Value:
 
 
 def _scalars(parsed: _ParsedIndex) -> list[ix.Index]:
-    """Points that are a single one, as integers among the slices."""
+    """Return index arrays of a single element as integers among the slices."""
     index: list[ix.Index] = list(parsed.slices)
     for axis, array in zip(parsed.indices.axes, parsed.indices.arrays, strict=True):
         index[axis] = array if array.static is None else int(array.static)
@@ -213,15 +213,9 @@ def _scalars(parsed: _ParsedIndex) -> list[ix.Index]:
 
 def gather(x: Value, indices: IndexArrays, *, unique: bool = False) -> Value:
     """Return the elements at ``indices``; ``unique`` promises that no two coincide."""
-    start_indices, in_bounds = _start_indices(x.shape, indices)
-    return lax.gather(
-        x,
-        start_indices,
-        indices.axes,
-        indices.result_axes,
-        in_bounds=in_bounds,
-        unique=unique,
-    )
+    starts, in_bounds = _start_indices(x.shape, indices)
+    axes = indices.axes, indices.result_axes
+    return lax.gather(x, starts, *axes, in_bounds=in_bounds, unique=unique)
 
 
 def _start_indices(shape: Shape, indices: IndexArrays) -> tuple[Atom, bool]:
@@ -230,7 +224,7 @@ def _start_indices(shape: Shape, indices: IndexArrays) -> tuple[Atom, bool]:
     runtime = [i for i in indices.arrays if i.static is None]
     dtype = ix.index_dtype(shape, runtime)
     if not runtime:
-        # What is read is often written as well: by the gradient.
+        # The gradient often writes at the indices that are read here.
         return b.constant(_table(indices, dtype), equal=True), True
     target = (*indices.shape, 1)
     columns: list[Value] = []
@@ -243,7 +237,7 @@ def _start_indices(shape: Shape, indices: IndexArrays) -> tuple[Atom, bool]:
 
 
 def _table(indices: IndexArrays, dtype: Dtype = INT64) -> Array:
-    """Points that are known."""
+    """Return known index arrays as vectors along a last axis."""
     table = np.empty((*indices.shape, len(indices.arrays)), dtype)
     for i, array in enumerate(indices.arrays):
         table[..., i] = array.static
@@ -254,10 +248,10 @@ def _table(indices: IndexArrays, dtype: Dtype = INT64) -> Array:
 
 
 def put(x: Value, y: Value, index: Sequence[Entry], *, add: bool) -> Value:
-    """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts.
+    """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by ``y``, which broadcasts.
 
-    Of several values for one element the last one stays, as in NumPy. (Where the index is
-    not known: on CPUs. Other devices do not say which one stays.) Increments add up.
+    If an index occurs several times, the last value is written, as in NumPy, and increments add up.
+    For an index that is not known, only CPUs guarantee that the last value is written.
     """
     parsed = _parse(x.shape, index)
     new, indices = parsed.new_axes, parsed.indices
@@ -284,20 +278,13 @@ def _scatter_into(x: Value, y: Value, indices: IndexArrays, add: bool) -> Value:
 
 def scatter(x: Value, y: Value, indices: IndexArrays, *, add: bool, unique: bool = False) -> Value:
     """Return ``x`` with ``y``, shaped like `gather`'s result, written or added at ``indices``."""
-    if add and x.dtype == BOOL:  # Their sum is "or", of which there is no scatter.
+    if add and x.dtype == BOOL:  # Booleans add by "or", which no scatter computes.
         x, y = x.astype(INT32), y.astype(INT32)
         return ew.truth(scatter(x, y, indices, add=add, unique=unique))
-    start_indices, in_bounds = _start_indices(x.shape, indices)
-    construct = lax.scatter_add if add else lax.scatter
-    return construct(
-        x,
-        start_indices,
-        y,
-        indices.axes,
-        indices.result_axes,
-        in_bounds=in_bounds,
-        unique=unique,
-    )
+    starts, in_bounds = _start_indices(x.shape, indices)
+    axes = indices.axes, indices.result_axes
+    emit = lax.scatter_add if add else lax.scatter
+    return emit(x, starts, y, *axes, in_bounds=in_bounds, unique=unique)
 
 
 def _last_of_each(shape: Shape, y: Value, indices: IndexArrays) -> tuple[Value, IndexArrays]:
@@ -315,14 +302,23 @@ def _last_of_each(shape: Shape, y: Value, indices: IndexArrays) -> tuple[Value, 
 
 
 def put_buffered(x: Value, y: Value, index: Sequence[Entry]) -> Value:
-    """``x[index] += y`` as NumPy has it: an element that is named twice is increased once."""
+    """Return ``x`` after NumPy's ``x[index] += y``, where repeated indices count once."""
     return put(x, take(x, index) + y, index, add=False)
 
 
 def block_of(x: Value, index: Sequence[slice | Value]) -> tuple[Value, Value, int, list[ix.Index]]:
-    """What slices and one mask among them leave if the mask selects all.
+    """Return the block that slices and one mask among them select if the mask is true everywhere.
 
-    Also the mask, the axis from which on it is, and the index without it.
+    Returns
+    -------
+    block : Value
+        The block of ``x``.
+    mask : Value
+        The mask.
+    axis : int
+        The first axis that the mask covers.
+    slices : list
+        The index, with full slices in place of the mask.
     """
     axis = next(i for i, e in enumerate(index) if not isinstance(e, slice))
     mask: Value = index[axis]  # type: ignore[assignment]
@@ -333,16 +329,16 @@ def block_of(x: Value, index: Sequence[slice | Value]) -> tuple[Value, Value, in
 
 
 def select(x: Value, index: Sequence[slice | Value], refuse: Callable[[], Exception]) -> Selected:
-    """``x[index]`` for slices and one mask that is not known."""
+    """Return ``x[index]`` for slices and one mask that is not known."""
     block, mask, axis, _ = block_of(x, index)
     return sel.select(block, mask, axis, refuse)
 
 
 def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, add: bool) -> Value:
-    """``x`` with ``x[index]`` replaced, or increased, for slices and one mask, known or not.
+    """Return ``x`` with ``x[index]`` replaced or increased, for slices and one mask, known or not.
 
-    ``y`` broadcasts to ``x[index]``. If it has more than one value for what the mask selects,
-    these are taken in order, and the last one once there are no more.
+    ``y`` broadcasts to ``x[index]``. If it has several values along the selected axis, they are
+    used in order, and the last one is repeated.
     """
     block, mask, axis, slices = block_of(x, index)
     rank, wide = mask.ndim, x.ndim
@@ -352,7 +348,7 @@ def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, 
         y = y.values
     else:
         own, at = y.shape, y.ndim - (wide - axis - rank) - 1  # type: ignore[arg-type]
-        # Else `y` has fewer axes than there are behind the mask.
+        # Otherwise `y` has fewer axes than follow the mask.
         if at >= 0 and own[at] == 1:
             y = reshape(y, (*own[:at], *[1] * rank, *own[at + 1 :]))  # type: ignore[arg-type]
         elif at >= 0 and own[at] == 0:
@@ -369,18 +365,24 @@ def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, 
 
 
 def choose(which: Value, cases: Sequence[Value], mode: str) -> Value:
-    """`numpy.choose`: ``cases[which]``, elementwise; all broadcast.
+    """Return `numpy.choose`: ``cases[which]``, elementwise; all operands broadcast.
 
-    Known numbers that are not among those of the cases are an error if the mode is "raise", all
-    others the nearest, as if it was "clip"; with "wrap" they are counted on from the first.
+    Numbers out of bounds are clamped, or wrap around in mode "wrap".
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A known number is out of bounds, in mode "raise".
+    ShapeMismatchError
+        There are no cases.
     """
     if not cases:
-        raise ShapeMismatchError("There is nothing to choose from.")
+        raise ShapeMismatchError("choose: needs at least one array of choices.")
     value, count = which.static, len(cases)
     if mode == "raise" and value is not None:
         wrong = value[(value < 0) | (value >= count)]
         if wrong.size:
-            raise IndexOutOfBoundsError(f"Choice {wrong[0]} is not among the {count} there are.")
+            raise IndexOutOfBoundsError(f"Choice {wrong[0]} is out of bounds for {count} choices.")
     which = which.astype(ew.canonical(INT64))
     wraps = mode == "wrap"
     which = remainder(which, which.like(count)) if wraps else ew.clip(which, 0, count - 1)
@@ -390,7 +392,7 @@ def choose(which: Value, cases: Sequence[Value], mode: str) -> Value:
 
 
 def all_choices_exist(which: Value, count: int) -> Value:
-    """Whether all numbers are among those of so many cases."""
+    """Return whether all numbers are in ``range(count)``, as a boolean scalar."""
     which = which.astype(ew.canonical(INT64))
     clipped = ew.clip(which, 0, count - 1)
     same = ew.equal(which, clipped)

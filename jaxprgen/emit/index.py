@@ -1,9 +1,8 @@
 """Basic indexing: reading and writing by integers and slices.
 
-An index names each leading axis once: by a Python ``int`` or ``slice`` that is known while
-emitting, or by an integer scalar `Value` that is known only at run time. A run-time index
-outside its axis is moved to the nearest element, as `jax.lax.dynamic_slice` does. A
-`DynamicSlice` of adjacent elements is moved inside likewise.
+An index has one entry for each leading axis: an ``int`` or a ``slice`` that is known, an integer
+scalar `Value` that is known only at run time, or a `DynamicSlice`. A run-time index, or dynamic
+slice, that is out of bounds is moved into the axis, as by `jax.lax.dynamic_slice`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
 
 
 class DynamicSlice(NamedTuple):
-    """So many elements of one axis, from one that is known only at run time."""
+    """``length`` adjacent elements of one axis, from one that is known only at run time."""
 
     start: Value
     length: int
@@ -40,7 +39,7 @@ class _Span(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """One past the last element."""
+        """Return one past the last element."""
         return self.low + (self.length - 1) * self.stride + 1 if self.length else self.low
 
 
@@ -69,7 +68,7 @@ def _spans(shape: Shape, index: Sequence[Index]) -> list[_Span]:
 
 
 def take(x: Value, index: Sequence[Index]) -> Value:
-    """``x[index]``."""
+    """Return ``x[index]``."""
     dynamic = _dynamic(index)
     if dynamic:
         return take(_block(x, dynamic), _in_block(index))
@@ -77,7 +76,7 @@ def take(x: Value, index: Sequence[Index]) -> Value:
 
 
 def _dynamic(index: Sequence[Index]) -> dict[int, DynamicSlice]:
-    """The entries that are known only at run time, by axis; an integer is a entry of one."""
+    """Return the run-time entries by axis; an integer is a dynamic slice of length one."""
     return {
         d: i if isinstance(i, DynamicSlice) else DynamicSlice(i, 1)
         for d, i in enumerate(index)
@@ -86,7 +85,7 @@ def _dynamic(index: Sequence[Index]) -> dict[int, DynamicSlice]:
 
 
 def _in_block(index: Sequence[Index]) -> list[int | slice]:
-    """The same index in the block that the run-time entries leave."""
+    """Return the index within the block that the run-time entries select."""
     return [
         slice(None) if isinstance(i, DynamicSlice) else 0 if isinstance(i, Value) else i
         for i in index
@@ -110,15 +109,15 @@ def _read(x: Value, spans: Sequence[_Span]) -> Value:
 
 
 def _block(x: Value, dynamic: dict[int, DynamicSlice]) -> Value:
-    """The part of ``x`` in one entry per given axis."""
+    """Return the block of ``x`` that the dynamic slices select."""
     shape = x.shape
     sizes = tuple(dynamic[d].length if d in dynamic else n for d, n in enumerate(shape))
     for d, entry in dynamic.items():
         if shape[d] == 0:
-            raise IndexOutOfBoundsError(f"There is no element to read in shape {shape}.")
+            raise IndexOutOfBoundsError(f"Cannot take an element of an array of shape {shape}.")
         if shape[d] < entry.length:
             raise IndexOutOfBoundsError(
-                f"There are no {entry.length} elements together on axis {d} of shape {shape}."
+                f"Cannot take {entry.length} adjacent elements on axis {d} of shape {shape}."
             )
     return lax.dynamic_slice(x, _starts(shape, dynamic), sizes)
 
@@ -132,13 +131,13 @@ def _starts(shape: Shape, dynamic: dict[int, DynamicSlice]) -> list[Value]:
 
 
 def index_dtype(sizes: Sequence[int], indices: Iterable[Value] = ()) -> Dtype:
-    """The dtype to count in along axes of these sizes, if these indices come in as they are."""
+    """Return the dtype for counting along axes of these sizes, by these indices."""
     wide = any(i.dtype.itemsize == INT64.itemsize for i in indices)
     return ew.canonical(INT64 if wide or max(sizes, default=0) > np.iinfo(np.int32).max else INT32)
 
 
 def wrap(index: Value, size: int, dtype: Dtype) -> Value:
-    """Run-time indices counted from the front: negative ones count from the back."""
+    """Return run-time indices counted from the front; negative ones count from the back."""
     index = index.astype(dtype) if index.dtype.kind == "i" else index
     if index.dtype.kind == "u":
         return index.astype(dtype)
@@ -146,7 +145,7 @@ def wrap(index: Value, size: int, dtype: Dtype) -> Value:
 
 
 def in_bounds(index: Value, size: int) -> Value:
-    """Whether each of some run-time indices lies in its axis."""
+    """Return where run-time indices are in bounds of an axis."""
     if index.dtype.kind == "u":
         return index.astype(ew.canonical(np.uint64)) < size
     index = index.astype(ew.canonical(INT64))
@@ -154,7 +153,7 @@ def in_bounds(index: Value, size: int) -> Value:
 
 
 def dynamic_slice_fits(entry: DynamicSlice, size: int) -> Value:
-    """Whether a entry lies in its axis, all of it counted from one end, as a slice would be."""
+    """Return whether a dynamic slice is in bounds, from the front or from the back."""
     start = entry.start.astype(ew.canonical(INT64))
     from_front = (start >= 0) & (start <= size - entry.length)
     from_back = (start >= -size) & (start < -entry.length)
@@ -162,7 +161,7 @@ def dynamic_slice_fits(entry: DynamicSlice, size: int) -> Value:
 
 
 def put(x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
-    """``x`` with ``x[index]`` replaced by ``y``, or increased by it; ``y`` broadcasts."""
+    """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by ``y``, which broadcasts."""
     dynamic = _dynamic(index)
     if dynamic:
         inner = put(_block(x, dynamic), y, _in_block(index), add=add)
@@ -177,7 +176,7 @@ def put(x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
 
 
 def fit(y: Value, shape: Shape) -> Value:
-    """Broadcast to the region; leading axes of size one beyond its rank are dropped."""
+    """Broadcast to a shape; leading axes of size one beyond its rank are dropped."""
     own = y.shape
     extra = len(own) - len(shape)
     if extra > 0:

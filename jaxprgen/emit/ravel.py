@@ -1,4 +1,4 @@
-"""Positions in an array that is read as one row, and the indices that they stand for."""
+"""Positions in a flattened array, and the indices that they stand for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxprgen.emit.values import INT64, Value, broadcast_to, common_shape, full
 
 
 def sizes_of(dims: Value) -> list[Value]:
-    """The elements of an integer vector, in int64."""
+    """Return the elements of an integer vector as int64 scalars."""
     dtype = ew.canonical(INT64)
     values = dims.static
     if values is not None:
@@ -26,7 +26,7 @@ def sizes_of(dims: Value) -> list[Value]:
 
 
 def size_of(sizes: Sequence[Value]) -> Value:
-    """How many elements an array of these sizes has."""
+    """Return the number of elements of an array of these sizes."""
     values = [n.fill_value for n in sizes]
     if all(n is not None for n in values):
         return full((), np.prod(values), ew.canonical(INT64))
@@ -34,7 +34,7 @@ def size_of(sizes: Sequence[Value]) -> Value:
 
 
 def unravel_index(position: Value, sizes: Sequence[Value], order: str) -> list[Value]:
-    """`numpy.unravel_index` of positions that are inside."""
+    """Return `numpy.unravel_index` of positions that are in bounds."""
     rest = position.astype(ew.canonical(INT64))
     found: list[Value] = []
     faster = sizes[:0:-1] if order == "C" else sizes[:-1]
@@ -48,7 +48,7 @@ def unravel_index(position: Value, sizes: Sequence[Value], order: str) -> list[V
 def ravel_multi_index(
     index: Sequence[Value], sizes: Sequence[Value], mode: str, order: str
 ) -> Value:
-    """`numpy.ravel_multi_index`; in mode "raise" the indices must be inside."""
+    """Return `numpy.ravel_multi_index`; mode "raise" takes indices that are in bounds."""
     shape = common_shape(*index)
     wide = [i.astype(ew.canonical(INT64)) for i in index]
     inside = [_inside(i, n, mode) for i, n in zip(wide, sizes, strict=True)]
@@ -60,6 +60,7 @@ def ravel_multi_index(
 
 
 def _inside(index: Value, size: Value, mode: str) -> Value:
+    """Move indices into ``range(size)``, as the mode says."""
     if mode == "wrap":
         return remainder(index, size)
     if mode == "raise":
@@ -69,7 +70,7 @@ def _inside(index: Value, size: Value, mode: str) -> Value:
 
 
 def within(index: Value, size: Value) -> Value:
-    """Whether all indices lie in ``range(size)``, as a boolean scalar."""
+    """Return whether all indices are in ``range(size)``, as a boolean scalar."""
     index = index.astype(ew.canonical(INT64))
-    both = (index >= 0) & (index < size)
-    return reduce.bitwise_and(both, range(both.ndim))
+    inside = (index >= 0) & (index < size)
+    return reduce.bitwise_and(inside, range(inside.ndim))

@@ -45,11 +45,10 @@ def _extremum(number: Any, boolean: Any, name: str) -> Reduction:
         result = reduction(x, axes)
         if x.dtype.kind != "c":
             return result
-        # XLA orders complex numbers as NumPy does, but passes over NaN.
-        missing = bitwise_or(ew.isnan(x), axes)
-        return ew.where(missing, np.nan, result)
+        # XLA orders complex numbers as NumPy does, but ignores NaN.
+        return ew.where(bitwise_or(ew.isnan(x), axes), np.nan, result)
 
-    emit.__doc__ = f"The {name}; NaN where one of the elements is."
+    emit.__doc__ = f"Return the {name} over axes; NaN where an element is NaN."
     return emit
 
 
@@ -58,19 +57,23 @@ min = _extremum(lax.reduce_min, lax.reduce_and, "minimum")
 
 
 def prod_without_zeros(x: Value, axes: Sequence[int]) -> Value:
-    """The product of the elements that are not zero; 0 where all are (or there are none)."""
-    zero = ew.equal(x, 0)
-    product = prod(ew.where(zero, 1, x), axes)
+    """Return the product of the nonzero elements; 0 if there is none."""
     if not axes:
         return x
-    all_zero = bitwise_and(zero, axes)
-    return ew.where(all_zero, 0, product)
+    zero = ew.equal(x, 0)
+    product = prod(ew.where(zero, 1, x), axes)
+    return ew.where(bitwise_and(zero, axes), 0, product)
 
 
 def argmax(x: Value, axes: Sequence[int]) -> Value:
-    """The position of the first largest element among the named axes in row-major order.
+    """Return the position of the first largest element over axes, in row-major order.
 
     NaN counts as largest, as in NumPy. The result is int64 (int32 where x64 is off).
+
+    Raises
+    ------
+    ShapeMismatchError
+        One of the axes is empty.
     """
     shape = x.shape
     if any(shape[d] == 0 for d in axes):
@@ -81,7 +84,7 @@ def argmax(x: Value, axes: Sequence[int]) -> Value:
     kept = [d for d in range(len(shape)) if d not in axes]
     rows = transpose(x, (*kept, *axes))
     flat = reshape(rows, (*(shape[d] for d in kept), int(np.prod([shape[d] for d in axes]))))
-    if flat.dtype.kind == "c":  # The first element that is as large as the largest, or NaN.
+    if flat.dtype.kind == "c":  # Find the first element that equals the largest, or is NaN.
         largest = expand_dims(max(flat, (len(kept),)), [len(kept)])
         flat = ew.equal(flat, largest) | ew.isnan(flat)
     if flat.dtype == BOOL:
@@ -101,7 +104,7 @@ def _cumulative(number: Any, boolean: Any) -> Callable[[Value, int], Value]:
         return boolean(x.astype(INT8), axis).astype(BOOL)
 
     emit.__name__ = emit.__qualname__ = number.__name__
-    emit.__doc__ = f"`numpy.{number.__name__}` in the operand's own dtype, which may wrap."
+    emit.__doc__ = f"Return `numpy.{number.__name__}` in the operand's dtype, which may wrap."
     return emit
 
 

@@ -1,7 +1,7 @@
-"""The elements where a mask is true, if only the program that runs knows how many there are.
+"""The elements that a mask selects, where only the running program knows their number.
 
-They are kept where they are, and the mask beside them: what is done to every element is done to
-all, and what is made of all elements leaves out the others.
+The elements stay in place beside the mask. Elementwise functions apply to all of them, and
+reductions leave out the elements that are not selected.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from jaxprgen.ir import current_builder
 
 
 def is_same(a: Value, b: Value) -> bool:
-    """Whether two values are one variable, or one known array, repeated to one shape."""
+    """Return whether two values are one variable, or known array, repeated to one shape."""
     return a.source is b.source and a.shape == b.shape
 
 
 @dataclass(frozen=True, eq=False)
 class Selected(Lazy):
-    """What a mask selects along one axis, if only the running program knows how many elements.
+    """The elements that a mask selects along one axis; only the running program knows their number.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class Selected(Lazy):
     mask
         Where an element is selected.
     axis
-        The axis along which the selected elements stand.
+        The axis of the selected elements.
     refuse
-        Gives the error for a graph that needs their number.
+        Returns the error for a graph that needs the number of elements.
     """
 
     values: Value
@@ -54,26 +54,26 @@ class Selected(Lazy):
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype."""
+        """Return the dtype."""
         return self.values.dtype
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The sizes; None for the number of elements that are selected."""
+        """Return the sizes, with None for the number of selected elements."""
         first, end = self.values.shape[: self.axis], self.axis + self.mask.ndim
         return (*first, None, *self.values.shape[end:])
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
     def force(self) -> Value:
-        """Raise the error of `refuse`: there is no such array in a program."""
+        """Raise the error of `refuse`: a program has no array of unknown size."""
         raise self.refuse()
 
     def full_axes(self, axes: Sequence[int]) -> list[int]:
-        """The axes of ``values`` that stand for these."""
+        """Return the axes of ``values`` that stand for these axes."""
         count = self.mask.ndim
         return [
             e
@@ -85,10 +85,10 @@ class Selected(Lazy):
 
 
 def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) -> Selected:
-    """``x[mask]``, where the mask is for the axes of ``x`` from one on.
+    """Return ``x[mask]``, where the mask covers the axes of ``x`` from ``axis`` on.
 
-    The elements that are not selected become one that is, which no function is applied to in
-    vain: so neither errors nor derivatives that are not finite come from them.
+    Elements that are not selected are replaced by a selected one, so that functions of them neither
+    fail nor have derivatives that are not finite.
     """
     count, shape = mask.ndim, x.shape
     if 0 in mask.shape or x.fill_value is not None:
@@ -102,7 +102,7 @@ def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) ->
 
 
 def nonzero(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
-    """Where a mask is true, as one vector of indices for each of its axes: `numpy.nonzero`."""
+    """Return `numpy.nonzero` of a mask: one vector of indices for each of its axes."""
     shape = mask.shape
     every = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
     dtype = ew.canonical(INT64)
@@ -111,13 +111,13 @@ def nonzero(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
 
 
 def _spread(mask: Value, axis: int, rank: int) -> Value:
-    """A mask of some axes, for all axes of an array."""
+    """Insert the other axes of an array of this rank into a mask of some axes."""
     own = range(axis, axis + mask.ndim)
     return expand_dims(mask, [d for d in range(rank) if d not in own])
 
 
 def count(mask: Value) -> Value:
-    """How many elements a mask selects; int64 (int32 where x64 is off)."""
+    """Return the number of elements that a mask selects; int64 (int32 where x64 is off)."""
 
     def counted() -> tuple[Value, Value]:
         ones = mask.astype(ew.canonical(INT64))
@@ -131,20 +131,20 @@ def _count_key(mask: Value) -> tuple[Any, ...]:
 
 
 def assume_count(mask: Value, number: int) -> None:
-    """Take it as known how many elements a mask selects."""
+    """Take the number of elements that a mask selects as known."""
     found = full((), number, ew.canonical(INT64))
     current_builder().once(_count_key(mask), lambda: (found, mask))
 
 
 def positions(mask: Value) -> Value:
-    """The position of every element of the mask among those it selects, if it does; else any."""
+    """Return the position of each element among the selected ones; any where not selected."""
     ones = reshape(mask, (-1,)).astype(ew.canonical(INT64))
     before = cumsum(ones, 0) - 1
     return reshape(ew.maximum(before, 0), mask.shape)
 
 
 def position(x: Selected, axes: Sequence[int], where: Value) -> Value:
-    """The position over some axes, in row-major order, of a position over their ``values``."""
+    """Convert a position over ``values``, in row-major order, to one over the selection."""
     every = x.full_axes(axes)
     sizes = {d: where.like(x.values.shape[d]) for d in every}
     index = dict(zip(every, unravel_index(where, list(sizes.values()), "C"), strict=True))
@@ -162,7 +162,7 @@ def position(x: Selected, axes: Sequence[int], where: Value) -> Value:
 
 
 def shape(x: Selected) -> Value:
-    """The sizes of all axes."""
+    """Return the sizes of all axes, as a vector."""
     sizes = [
         count(x.mask)
         if d == x.axis
@@ -173,18 +173,21 @@ def shape(x: Selected) -> Value:
 
 
 def filled(x: Selected, value: Array) -> Value:
-    """All elements, with a value for those that are not selected."""
+    """Return all elements, with ``value`` in place of those that are not selected."""
     where = _spread(x.mask, x.axis, x.values.ndim)
     return ew.where(where, x.values, value)
 
 
 def aligned(xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:
-    """Arrays of one rank as they broadcast with the first that is selected, and that one.
+    """Return the full arrays of selections by one mask, and the first selection.
+
+    Other arrays get the axes of the mask, with size one, in place of the selected axis.
 
     Raises
     ------
     Exception
-        Other masks select others, or another array has as many elements as are selected.
+        The error of `Selected.refuse`: masks differ, or another array has more than one element
+        along the selected axis.
     """
     first = next(x for x in xs if isinstance(x, Selected))
     count = first.mask.ndim

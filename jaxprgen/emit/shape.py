@@ -13,19 +13,25 @@ from jaxprgen.errors import AxisOutOfBoundsError, ShapeMismatchError
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """An axis counted from the first one."""
+    """Return an axis counted from the first one.
+
+    Raises
+    ------
+    AxisOutOfBoundsError
+        There is no such axis.
+    """
     if not -rank <= axis < rank:
         raise AxisOutOfBoundsError(f"Axis {axis} is out of bounds for {rank} dimensions.")
     return axis % rank
 
 
 def _array(x: Value) -> Array | None:
-    """The known array, unless it is repeated."""
+    """Return the known array, or None if it is not known or is repeated."""
     return None if x.is_repeated else x.static
 
 
 def reshape(x: Value, shape: Sequence[int]) -> Value:
-    """The same elements in row-major order; one size may be -1."""
+    """Return the same elements, in row-major order, in another shape; one size may be -1."""
     own = x.shape
     target = _complete(own, tuple(int(n) for n in shape))
     if target == own:
@@ -48,7 +54,7 @@ def _complete(own: Shape, shape: Shape) -> Shape:
 
 
 def transpose(x: Value, axes: Sequence[int]) -> Value:
-    """``x`` with its axes permuted."""
+    """Permute the axes, as `numpy.transpose`."""
     shape = x.shape
     if list(axes) == list(range(len(shape))):
         return x
@@ -59,7 +65,7 @@ def transpose(x: Value, axes: Sequence[int]) -> Value:
 
 
 def squeeze(x: Value, axes: Sequence[int]) -> Value:
-    """``x`` without axes of size one."""
+    """Drop axes of size one, as `numpy.squeeze`."""
     if not axes:
         return x
     shape = x.shape
@@ -72,7 +78,7 @@ def squeeze(x: Value, axes: Sequence[int]) -> Value:
 
 
 def expand_dims(x: Value, axes: Sequence[int]) -> Value:
-    """``x`` with axes of size one, at these positions of the result."""
+    """Insert axes of size one at positions of the result, as `numpy.expand_dims`."""
     if not axes:
         return x
     shape = list(x.shape)
@@ -85,7 +91,7 @@ def expand_dims(x: Value, axes: Sequence[int]) -> Value:
 
 
 def concatenate(xs: Sequence[Value], axis: int) -> Value:
-    """The arrays joined along an axis."""
+    """Join arrays along an axis, as `numpy.concatenate`."""
     shapes = [x.shape for x in xs]
     others = {s[:axis] + s[axis + 1 :] for s in shapes}
     if len(others) != 1:
@@ -100,14 +106,14 @@ def concatenate(xs: Sequence[Value], axis: int) -> Value:
 
 
 def stack(xs: Sequence[Value]) -> Value:
-    """Scalars as the elements of a vector."""
+    """Return a vector of scalars, or join arrays of one shape along a new first axis."""
     if not xs:
-        raise ShapeMismatchError("Cannot make a vector of no scalars without a dtype.")
+        raise ShapeMismatchError("stack: needs at least one array.")
     return concatenate([expand_dims(x, [0]) for x in xs], 0)
 
 
 def split(x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
-    """``x`` cut along an axis into pieces of these sizes, which add up to its size."""
+    """Split along an axis into pieces of these sizes, which add up to the size of the axis."""
     shape = x.shape
     if sum(sizes) != shape[axis] or any(n < 0 for n in sizes):
         raise ShapeMismatchError(
@@ -122,7 +128,7 @@ def split(x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
 
 
 def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
-    """``x[start:stop]`` along one axis, with both bounds inside."""
+    """Return ``x[start:stop]`` along one axis, with both bounds inside the axis."""
     shape = x.shape
     if (start, stop) == (0, shape[axis]):
         return x
@@ -137,17 +143,17 @@ def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def repeat_counts(counts: Array, size: int) -> Array:
-    """How often each of ``size`` slices is repeated, by one count for all or one for each."""
+    """Return one count per slice, given one count for all slices or one for each."""
     if counts.size not in (1, size) or (counts < 0).any():
         raise ShapeMismatchError(
-            f"Cannot repeat {size} slices {counts.tolist()} times: give one count, or one for "
-            "each, and none below zero."
+            f"Cannot repeat {size} slices {counts.tolist()} times: give one count >= 0, or one "
+            "for each slice."
         )
     return np.broadcast_to(counts.reshape(-1), (size,))
 
 
 def repeat(x: Value, counts: Array, axis: int) -> Value:
-    """`numpy.repeat`: every slice along an axis as often as its count says, one each."""
+    """Return `numpy.repeat` along an axis, by one known count per slice."""
     shape = x.shape
     if len(set(counts.tolist())) > 1:
         positions = np.repeat(np.arange(shape[axis], dtype=np.int32), counts)[:, None]

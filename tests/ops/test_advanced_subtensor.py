@@ -412,7 +412,7 @@ def test_a_run_time_index_into_nothing():
     x, i = at.matrix("x"), at.lvector("i")
     f = jaxprgen.compile([x, i], x[:, i])
     assert f(np.zeros((2, 0)), np.zeros(0, int)).shape == (2, 0)
-    with pytest.raises(IndexOutOfBoundsError, match="no element to take along axis 1 of size 0"):
+    with pytest.raises(IndexOutOfBoundsError, match="Cannot take an element along axis 1"):
         f(np.zeros((2, 0)), np.zeros(1, int))
 
 
@@ -623,7 +623,9 @@ def test_gradients_of_choices():
 def test_a_choice_that_does_not_exist(number):
     """An IndexError, for it is an index; NumPy's is a ValueError."""
     a, x, y = at.lvector("a"), at.vector("x"), at.vector("y")
-    with pytest.raises(IndexOutOfBoundsError, match=f"Choice {number} is not among the 2"):
+    with pytest.raises(
+        IndexOutOfBoundsError, match=f"Choice {number} is out of bounds for 2 choices"
+    ):
         jaxprgen.compile([x, y], at.choose([0, number, 1], [x, y]))(ramp(3), ramp(3))
     f = jaxprgen.compile([a, x, y], at.choose(a, [x, y]), checks=True)
     error, _ = checkify.checkify(f)(np.array([0, number, 1]), ramp(3), ramp(3))

@@ -129,8 +129,7 @@ def test_repeat_of_what_does_not_fit():
         with pytest.raises(ShapeMismatchError) as caught:
             f(np.ones(3), np.array(counts))
         assert str(caught.value).splitlines()[0] == (
-            f"Cannot repeat 3 slices {counts} times: give one count, or one for each, and none "
-            "below zero."
+            f"Cannot repeat 3 slices {counts} times: give one count >= 0, or one for each slice."
         )
     with pytest.raises(StaticShapeError) as caught:
         jax.jit(f)(np.ones(3), np.ones(3, int))

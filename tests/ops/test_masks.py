@@ -322,7 +322,7 @@ def test_of_nothing():
         assert_same(f(A[:0], MASK[:0])[0], np.zeros(size, int))
         assert_same(f(A[:0], MASK[:0])[1], np.zeros(size))
     assert jaxprgen.compile([x], u, sizes={u: 0})(A[:0]).shape == (0,)
-    with pytest.raises(ShapeMismatchError, match="no elements to be 2 different ones"):
+    with pytest.raises(ShapeMismatchError, match="cannot be padded to size 2"):
         jaxprgen.compile([x], u, sizes={u: 2})(A[:0])
 
 
@@ -393,7 +393,7 @@ def test_windows_that_stick_out_are_checked():
     for start in range(-8, 8):
         is_whole = len(A[start : start + 3]) == 3
         assert (checked(A, start)[0].get() is None) == (is_whole and start >= -6)
-    with pytest.raises(IndexOutOfBoundsError, match=r"no 3 elements together on axis 0 of shape"):
+    with pytest.raises(IndexOutOfBoundsError, match=r"Cannot take 3 adjacent elements on axis 0"):
         f(A[:2], 0)
 
 

@@ -16,6 +16,7 @@ from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from laws import assert_same
+from profiles import is_deep
 
 import jaxprgen
 
@@ -215,6 +216,8 @@ def test_a_program_is_a_function():
 # --- Gradients where operands broadcast inside a primitive --------------------------------
 
 SHAPES = [(), (1, 3), (2, 1), (2, 3)]
+BROADCASTING = [((), (2, 3)), ((2, 3), ()), ((1, 3), (2, 1)), ((2, 3), (1, 3)), ((2, 1), (2, 3))]
+"""The pairs of shapes that a quick run tries: each operand is broadcast along every axis."""
 BINARY = {
     "add": (at.add, jnp.add),
     "mul": (at.mul, jnp.multiply),
@@ -265,7 +268,7 @@ def test_operands_broadcast_under_transformations(ours, theirs):
         )
         return jaxprgen.compile([a, b], ours(a, b))
 
-    pairs = list(itertools.product(SHAPES, repeat=2))
+    pairs = list(itertools.product(SHAPES, repeat=2)) if is_deep() else BROADCASTING
     by_graph = jax.jit(lambda: everything({p: compiled(*p) for p in pairs}))()
     by_hand = jax.jit(lambda: everything(dict.fromkeys(pairs, theirs)))()
     assert_alike(by_graph, by_hand)

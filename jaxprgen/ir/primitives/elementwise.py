@@ -1,16 +1,21 @@
-"""Elementwise primitives: sizes of one and scalars broadcast."""
+"""Elementwise primitives.
+
+Operands of n-ary primitives broadcast as in `jax.lax`: they have one rank, and each size is that of
+the result or one; scalars fit any shape.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from jax.lax import RoundingMethod
 
 from jaxprgen import _jax
 from jaxprgen._jax import ShapedArray, Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.kinds import (
+from jaxprgen.ir.primitives.typing_rules import (
     ANY,
     BOOL,
     DISCRETE,
@@ -20,6 +25,7 @@ from jaxprgen.ir.primitives.kinds import (
     NUMBER,
     REAL,
     Dtype,
+    named,
 )
 
 ELEMENTWISE = {
@@ -27,11 +33,17 @@ ELEMENTWISE = {
     *("copy", "reduce_precision", "nextafter", "population_count", "clz"),
     *("shift_left", "shift_right_arithmetic"),
 }
-"""The names of primitives in which sizes of one and scalars broadcast: these, and those below."""
+"""The names of the primitives whose operands broadcast: these, and those made by `_elementwise`."""
+
+_ORDERED = "biuf"
+_REAL_PART = {
+    np.dtype("complex64"): np.dtype("float32"),
+    np.dtype("complex128"): np.dtype("float64"),
+}
 
 
-def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
-    """The common type of operands whose sizes are equal, one, or left out (a scalar)."""
+def _common_type(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
+    """Return the type to which operands of equal dtypes broadcast."""
     result: ShapedArray = operands[0].aval  # type: ignore[assignment]
     if result.dtype.kind not in kinds:
         raise EquationError(f"{name} does not take {result.dtype}.")
@@ -55,35 +67,40 @@ def _type_of_elementwise(name: str, kinds: str, operands: Sequence[Atom]) -> Sha
     return result
 
 
-def _elementwise(name: str, kinds: str = ANY) -> Callable[..., Var]:
-    """A constructor for an n-ary primitive whose result has its operands' dtype."""
+def _elementwise(
+    name: str, kinds: str = ANY, result_dtype: Callable[[Dtype], Dtype] | None = None
+) -> Callable[..., Var]:
+    """Return the constructor of an n-ary primitive.
+
+    Parameters
+    ----------
+    name : str
+        The primitive's name.
+    kinds : str
+        The kinds of dtypes that it takes.
+    result_dtype : callable, optional
+        The result's dtype by that of the operands; by default they are the same.
+    """
     primitive, params = _jax.primitive(name), _jax.default_params(name)
     ELEMENTWISE.add(name)
 
     def construct(b: Builder, *operands: Atom) -> Var:
         if not b.plain:
             return b.bind(primitive, operands, params)
-        return b.bind(primitive, operands, params, _type_of_elementwise(name, kinds, operands))
+        aval = _common_type(name, kinds, operands)
+        if result_dtype is not None:
+            aval = _jax.array_type(aval.shape, result_dtype(aval.dtype))
+        return b.bind(primitive, operands, params, aval)
 
-    construct.__name__ = construct.__qualname__ = name
-    construct.__doc__ = f"``{name}``, elementwise; sizes of one and scalars broadcast."
-    return construct
+    return named(construct, name, f"Append ``{name}``, elementwise, and return its result.")
 
 
 def _predicate(name: str, kinds: str = ANY) -> Callable[..., Var]:
-    """A constructor for an n-ary primitive whose result is boolean."""
-    primitive, params = _jax.primitive(name), _jax.default_params(name)
-    ELEMENTWISE.add(name)
+    return _elementwise(name, kinds, lambda dtype: BOOL)
 
-    def construct(b: Builder, *operands: Atom) -> Var:
-        if not b.plain:
-            return b.bind(primitive, operands, params)
-        shape = _type_of_elementwise(name, kinds, operands).shape
-        return b.bind(primitive, operands, params, _jax.array_type(shape, BOOL))
 
-    construct.__name__ = construct.__qualname__ = name
-    construct.__doc__ = f"``{name}``, elementwise, to bool; sizes of one and scalars broadcast."
-    return construct
+def _real_valued(name: str, kinds: str) -> Callable[..., Var]:
+    return _elementwise(name, kinds, lambda dtype: _REAL_PART.get(dtype, dtype))
 
 
 neg = _elementwise("neg", NUMBER)
@@ -137,34 +154,11 @@ shift_right_logical = _elementwise("shift_right_logical", "iu")
 
 eq = _predicate("eq")
 ne = _predicate("ne")
-lt = _predicate("lt", "biuf")
-le = _predicate("le", "biuf")
-gt = _predicate("gt", "biuf")
-ge = _predicate("ge", "biuf")
+lt = _predicate("lt", _ORDERED)
+le = _predicate("le", _ORDERED)
+gt = _predicate("gt", _ORDERED)
+ge = _predicate("ge", _ORDERED)
 is_finite = _predicate("is_finite", FLOAT)
-
-
-_REAL_PART = {
-    np.dtype("complex64"): np.dtype("float32"),
-    np.dtype("complex128"): np.dtype("float64"),
-}
-
-
-def _real_valued(name: str, kinds: str) -> Callable[[Builder, Atom], Var]:
-    """A constructor for a unary primitive that takes complex numbers to reals."""
-    primitive, params = _jax.primitive(name), _jax.default_params(name)
-    ELEMENTWISE.add(name)
-
-    def construct(b: Builder, x: Atom) -> Var:
-        dtype = x.aval.dtype
-        if dtype.kind not in kinds:
-            raise EquationError(f"{name} does not take {dtype}.")
-        aval = _jax.array_type(x.aval.shape, _REAL_PART.get(dtype, dtype))
-        return b.bind(primitive, (x,), params, aval)
-
-    construct.__name__ = construct.__qualname__ = name
-    return construct
-
 
 abs = _real_valued("abs", "ifc")
 real = _real_valued("real", "c")
@@ -172,37 +166,48 @@ imag = _real_valued("imag", "c")
 
 
 def conj(b: Builder, x: Atom) -> Var:
-    """The complex conjugate of a complex array."""
+    """Return the complex conjugate of a complex array."""
     if x.aval.dtype.kind != "c":
         raise EquationError(f"conj does not take {x.aval.dtype}.")
     return b.bind(_jax.primitive("conj"), (x,), {"input_dtype": x.aval.dtype}, x.aval)
 
 
 def complex(b: Builder, x: Atom, y: Atom) -> Var:
-    """``x + iy`` of two float arrays of one shape."""
+    """Return ``x + iy`` for two float arrays of one shape."""
     return b.bind(_jax.primitive("complex"), (x, y), {})
 
 
 def integer_pow(b: Builder, x: Atom, y: int) -> Var:
-    """``x`` to a power known while emitting; for integers ``y >= 0``."""
+    """Return ``x`` to a static power.
+
+    Parameters
+    ----------
+    b : Builder
+    x : atom of a numeric dtype
+    y : int
+        The exponent; nonnegative if ``x`` has an integer dtype.
+    """
     if x.aval.dtype.kind not in NUMBER or (y < 0 and x.aval.dtype.kind not in INEXACT):
         raise EquationError(f"integer_pow does not take {x.aval.dtype} to the power of {y}.")
     return b.bind(_jax.primitive("integer_pow"), (x,), {"y": y}, x.aval)
 
 
 def round(b: Builder, x: Atom, *, half_to_even: bool) -> Var:
-    """The nearest integral float; halves go to even, or away from zero."""
-    from jax.lax import RoundingMethod
-
+    """Round floats to integers; halves go to the even neighbor, or else away from zero."""
     method = RoundingMethod.TO_NEAREST_EVEN if half_to_even else RoundingMethod.AWAY_FROM_ZERO
     return b.bind(_jax.primitive("round"), (x,), {"rounding_method": method})
 
 
 def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
-    """``cases[which]``, elementwise: for a boolean ``which``, (where false, where true).
+    """Return ``cases[which]``, elementwise.
 
-    The cases have one shape and one dtype; ``which`` has that shape, or is a scalar, and is
-    boolean or int32.
+    Parameters
+    ----------
+    b : Builder
+    which : atom of bool or int32
+        The position of the chosen case: a scalar, or an array of the cases' shape. A boolean
+        chooses between (where false, where true).
+    *cases : atoms of one shape and dtype
     """
     first = cases[0].aval
     if any(c.aval.shape != first.shape or c.aval.dtype != first.dtype for c in cases):
@@ -212,17 +217,25 @@ def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
         or which.aval.dtype not in (BOOL, INT32)
         or (which.aval.dtype == BOOL and len(cases) > 2)
     ):
-        raise EquationError(f"select_n cannot choose by {which.aval} among {first}.")
+        raise EquationError(
+            f"select_n cannot choose among {len(cases)} cases of type {first} by {which.aval}."
+        )
     return b.bind(_jax.primitive("select_n"), (which, *cases), {}, first)
 
 
 def clamp(b: Builder, low: Atom, x: Atom, high: Atom) -> Var:
-    """``min(max(x, low), high)``; the bounds are scalars or have ``x``'s shape."""
+    """Return ``min(max(x, low), high)``; each bound is a scalar or has the shape of ``x``."""
     return b.bind(_jax.primitive("clamp"), (low, x, high), {})
 
 
 def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
-    """The same values in another dtype. Complex to others is refused; take `real` first."""
+    """Return the same values in another dtype.
+
+    Raises
+    ------
+    EquationError
+        A complex array would lose its imaginary part. Take its `real` part first.
+    """
     if x.aval.dtype.kind == "c" and dtype.kind != "c":
         raise EquationError(f"convert_element_type does not take {x.aval.dtype} to {dtype}.")
     params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
@@ -231,7 +244,7 @@ def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
 
 
 def bitcast_convert_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
-    """The same bits, read as another dtype of the same size."""
+    """Return the same bits, read as another dtype of the same size."""
     if x.aval.dtype.itemsize != dtype.itemsize:
         raise EquationError(f"bitcast_convert_type does not take {x.aval.dtype} to {dtype}.")
     params = {"new_dtype": dtype}
@@ -239,5 +252,5 @@ def bitcast_convert_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
 
 
 def stop_gradient(b: Builder, x: Atom) -> Var:
-    """The same values, constant to differentiation."""
+    """Return the same values, through which JAX does not differentiate."""
     return b.bind(_jax.primitive("stop_gradient"), (x,), {}, x.aval)

@@ -1,4 +1,4 @@
-"""Random bits from keys: the counter-based generators of `jax.random`."""
+"""Random bits from PRNG keys: the counter-based generators of `jax.random`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,49 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.kinds import Shape
+from jaxprgen.ir.primitives.typing_rules import Shape
 
 
 def random_wrap(b: Builder, data: Atom, impl: Any) -> Var:
-    """The key that the unsigned integers of a legacy key stand for."""
+    """Return the typed key of a legacy key's ``uint32`` data.
+
+    ``impl`` is JAX's description of a generator, as in `random_seed`.
+    """
     return b.bind(_jax.primitive("random_wrap"), (data,), {"impl": impl})
 
 
 def random_seed(b: Builder, seed: Atom, impl: Any) -> Var:
-    """The key of an integer."""
+    """Return the key of an integer scalar."""
     return b.bind(_jax.primitive("random_seed"), (seed,), {"impl": impl})
 
 
 def random_fold_in(b: Builder, key: Atom, data: Atom) -> Var:
-    """The key that a key and a ``uint32`` make; another one for every number."""
+    """Return the key derived from a key and a ``uint32`` scalar."""
     return b.bind(_jax.primitive("random_fold_in"), (key, data), {})
 
 
 def random_split(b: Builder, key: Atom, shape: Shape) -> Var:
-    """An array of keys from one."""
+    """Return an array of independent keys, derived from one."""
     return b.bind(_jax.primitive("random_split"), (key,), {"shape": shape})
 
 
 def random_bits(b: Builder, key: Atom, bit_width: int, shape: Shape) -> Var:
-    """An array of unsigned integers of 8, 16, 32 or 64 bits, each bit of which is drawn."""
+    """Draw uniform unsigned integers of 8, 16, 32 or 64 bits."""
     params = {"bit_width": bit_width, "shape": shape}
     return b.bind(_jax.primitive("random_bits"), (key,), params)
 
 
 def random_gamma(b: Builder, key: Atom, shape_parameter: Atom, log_space: bool) -> Var:
-    """Draws from gamma distributions of scale 1, or their logarithms; one for each parameter."""
+    """Draw from the gamma distribution with scale 1.
+
+    Parameters
+    ----------
+    b : Builder
+    key : atom, scalar key
+    shape_parameter : atom, float
+        The shape parameter of each draw.
+    log_space : bool
+        Whether to return the logarithms of the draws.
+    """
     params = {"log_space": log_space}
     return b.bind(_jax.primitive("random_gamma"), (key, shape_parameter), params)

@@ -1,20 +1,36 @@
-"""Primitives that move elements: shapes, slices, joins, ranges; loops and branches."""
+"""Primitives that move elements: broadcasting, slices, joins, ranges, gather and scatter."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen._jax import Jaxpr, Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.kinds import NUMBER, Dtype, Shape, are_axes
+from jaxprgen.ir.primitives.elementwise import add
+from jaxprgen.ir.primitives.typing_rules import NUMBER, Dtype, Shape, are_axes, named
+
+# --- Shapes -----------------------------------------------------------------------------
 
 
 def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int]) -> Var:
-    """``x`` repeated to ``shape``: its axis ``i`` becomes axis ``dimensions[i]``."""
+    """Repeat an array along new axes, and along axes of size one.
+
+    Parameters
+    ----------
+    b : Builder
+    x : atom
+    shape : tuple of int
+        The shape of the result.
+    dimensions : sequence of int
+        For each axis of ``x``, in ascending order, the axis of the result that it becomes.
+    """
     sizes = x.aval.shape
     if (
         len(dimensions) != len(sizes)
@@ -29,7 +45,7 @@ def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int
 
 
 def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
-    """The same elements in row-major order under another shape."""
+    """Return the same elements, in row-major order, in another shape."""
     if math.prod(shape) != math.prod(x.aval.shape):
         raise EquationError(f"Cannot reshape {x.aval.shape} to {shape}.")
     params = {"new_sizes": shape, "dimensions": None, "sharding": None}
@@ -38,12 +54,12 @@ def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
 
 
 def optimization_barrier(b: Builder, x: Atom) -> Var:
-    """``x``; XLA does not see through what it is computed by."""
+    """Return ``x``, such that XLA does not optimize across this equation."""
     return b.bind_multiple(_jax.primitive("optimization_barrier"), (x,), {})[0]
 
 
 def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
-    """``x`` without the named axes, each of size one."""
+    """Drop axes of size one."""
     sizes = x.aval.shape
     if not are_axes(dimensions, len(sizes)) or any(sizes[d] != 1 for d in dimensions):
         raise EquationError(f"Cannot drop axes {tuple(dimensions)} of {sizes}.")
@@ -53,7 +69,7 @@ def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
 
 
 def transpose(b: Builder, x: Atom, permutation: Sequence[int]) -> Var:
-    """``x`` whose axis ``i`` is axis ``permutation[i]`` of the operand."""
+    """Return an array whose axis ``i`` is axis ``permutation[i]`` of ``x``."""
     sizes = x.aval.shape
     if sorted(permutation) != list(range(len(sizes))):
         raise EquationError(f"{tuple(permutation)} does not permute the axes of {sizes}.")
@@ -62,14 +78,27 @@ def transpose(b: Builder, x: Atom, permutation: Sequence[int]) -> Var:
 
 
 def rev(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
-    """``x`` read backwards along the named axes."""
+    """Reverse the order of elements along some axes."""
     return b.bind(_jax.primitive("rev"), (x,), {"dimensions": tuple(dimensions)})
+
+
+# --- Parts and joins --------------------------------------------------------------------
 
 
 def slice(
     b: Builder, x: Atom, start: Sequence[int], limit: Sequence[int], strides: Sequence[int]
 ) -> Var:
-    """``x[start:limit:strides]`` on every axis; all bounds inside, strides positive."""
+    """Return ``x[start:limit:strides]``.
+
+    Parameters
+    ----------
+    b : Builder
+    x : atom
+    start, limit : sequence of int
+        The bounds on each axis, ``0 <= start <= limit <= size``.
+    strides : sequence of int
+        The step on each axis, at least 1.
+    """
     sizes = x.aval.shape
     if any(
         not 0 <= i <= j <= n or k < 1
@@ -88,98 +117,190 @@ def slice(
 
 
 def dynamic_slice(b: Builder, x: Atom, start: Sequence[Atom], sizes: Shape) -> Var:
-    """A block of ``x`` from integer scalars ``start``, moved inside where it sticks out."""
+    """Return a block of ``x``.
+
+    Parameters
+    ----------
+    b : Builder
+    x : atom
+    start : sequence of integer scalars
+        The block's first element on each axis. A block that would exceed the array is moved inside.
+    sizes : tuple of int
+        The block's shape.
+    """
     return b.bind(_jax.primitive("dynamic_slice"), (x, *start), {"slice_sizes": sizes})
 
 
 def dynamic_update_slice(b: Builder, x: Atom, update: Atom, start: Sequence[Atom]) -> Var:
-    """``x`` with a block replaced, from integer scalars ``start``, moved inside likewise."""
+    """Return ``x`` with a block replaced by ``update``; ``start`` is as in `dynamic_slice`."""
     return b.bind(_jax.primitive("dynamic_update_slice"), (x, update, *start), {})
 
 
 def pad(b: Builder, x: Atom, value: Atom, config: Sequence[tuple[int, int, int]]) -> Var:
-    """``x`` with a scalar put before, behind and between its elements, per axis."""
+    """Pad an array with a scalar.
+
+    Parameters
+    ----------
+    b : Builder
+    x : atom
+    value : atom, scalar of the same dtype
+    config : sequence of (int, int, int)
+        For each axis, how many elements to add before the first, after the last, and between each
+        two. A negative number before or after removes elements.
+    """
     return b.bind(_jax.primitive("pad"), (x, value), {"padding_config": tuple(config)})
 
 
 def concatenate(b: Builder, operands: Sequence[Atom], dimension: int) -> Var:
-    """The operands one behind the other along an axis; their other sizes are equal."""
+    """Join arrays of one dtype, whose other sizes are equal, along an axis."""
     first = operands[0].aval
-    before, behind = first.shape[:dimension], first.shape[dimension + 1 :]
+    before, after = first.shape[:dimension], first.shape[dimension + 1 :]
     if not 0 <= dimension < len(first.shape) or any(
-        x.aval.shape != (*before, *x.aval.shape[dimension : dimension + 1], *behind)
+        x.aval.shape != (*before, *x.aval.shape[dimension : dimension + 1], *after)
         or len(x.aval.shape) != len(first.shape)
         or x.aval.dtype != first.dtype
         for x in operands
     ):
-        types = [x.aval for x in operands]
+        types = ", ".join(str(x.aval) for x in operands)
         raise EquationError(f"Cannot concatenate {types} along axis {dimension}.")
-    shape = (*before, sum(x.aval.shape[dimension] for x in operands), *behind)
+    shape = (*before, sum(x.aval.shape[dimension] for x in operands), *after)
     aval = _jax.array_type(shape, first.dtype)
     return b.bind(_jax.primitive("concatenate"), operands, {"dimension": dimension}, aval)
 
 
 def iota(b: Builder, dtype: Dtype, shape: Shape, dimension: int) -> Var:
-    """0, 1, 2, … along one axis, constant along the others."""
+    """Return an array that counts 0, 1, 2, … along one axis and is constant along the others."""
     if dtype.kind not in NUMBER or not 0 <= dimension < len(shape):
-        raise EquationError(f"iota does not make {dtype} of shape {shape} along {dimension}.")
+        raise EquationError(
+            f"iota cannot make {dtype} of shape {shape} that counts along axis {dimension}."
+        )
     params = {"dtype": dtype, "shape": shape, "dimension": dimension, "sharding": None}
     return b.bind(_jax.primitive("iota"), (), params, _jax.array_type(shape, dtype))
 
 
-def while_loop(
+# --- Gather and scatter -----------------------------------------------------------------
+
+
+def gather(
     b: Builder,
-    condition: ClosedJaxpr,
-    body: ClosedJaxpr,
-    carries: Sequence[Atom],
-    condition_constants: Sequence[Atom] = (),
-    body_constants: Sequence[Atom] = (),
-) -> list[Var]:
-    """``body`` applied to the carries as long as ``condition`` holds; each has its constants."""
-    params = {
-        "cond_nconsts": len(condition_constants),
-        "cond_jaxpr": condition,
-        "body_nconsts": len(body_constants),
-        "body_jaxpr": body,
-    }
-    operands = [*condition_constants, *body_constants, *carries]
-    return b.bind_multiple(_jax.primitive("while"), operands, params)
-
-
-def cond(
-    b: Builder, index: Atom, branches: Sequence[ClosedJaxpr], operands: Sequence[Atom]
-) -> list[Var]:
-    """What one of several programs gives of the operands, by its number, which is an int32."""
-    params = {"branches": tuple(branches)}
-    return b.bind_multiple(_jax.primitive("cond"), [index, *operands], params)
-
-
-def scan(
-    b: Builder,
-    body: ClosedJaxpr,
-    constants: Sequence[Atom],
-    carries: Sequence[Atom],
-    arrays: Sequence[Atom],
-    length: int,
+    x: Atom,
+    indices: Atom,
+    axes: Sequence[int],
+    places: Sequence[int],
     *,
-    reverse: bool = False,
-    unroll: int = 1,
-) -> list[Var]:
-    """The carries after ``length`` steps, and what these give besides, one behind the other.
+    in_bounds: bool,
+    unique: bool = False,
+) -> Var:
+    """Read elements at an array of indices.
 
-    ``body`` takes constants, carries and one slice of each array along its first axis, and gives
-    carries and results. With ``reverse`` the step of the last slices is the first. So many steps
-    are compiled as one as ``unroll`` says.
+    Parameters
+    ----------
+    b : Builder
+    x : atom
+    indices : (..., len(axes)) atom, integer
+        Each vector along the last axis is an index into ``axes`` of ``x``.
+    axes : sequence of int
+        The indexed axes of ``x``.
+    places : sequence of int
+        The axes of the result, ascending, that the other axes of ``indices`` become. The axes of
+        ``x`` that are not indexed become the remaining axes of the result, in order.
+    in_bounds : bool
+        Whether all indices are promised to be in bounds. Otherwise they are clipped.
+    unique : bool
+        Whether all indices are promised to differ.
     """
-    counts = len(constants), len(carries), len(arrays)
-    params = _jax.scan_params(body, length, *counts, reverse=reverse, unroll=unroll)
-    carried, given = body.out_avals[: len(carries)], body.out_avals[len(carries) :]
-    is_typed = not body.effects and all(map(_jax.is_plain, body.out_avals))
-    return b.bind_multiple(
-        _jax.primitive("scan"),
-        [*constants, *carries, *arrays],
-        params,
-        [*carried, *(_jax.array_type((length, *t.shape), t.dtype) for t in given)]
-        if is_typed  # JAX's own rule takes 0.5 ms.
-        else None,
+    shape = _indexed_shape(x, indices, axes, places)
+    params = {
+        "dimension_numbers": GatherDimensionNumbers(
+            _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes)
+        ),
+        "slice_sizes": tuple(1 if d in axes else n for d, n in enumerate(x.aval.shape)),
+        "unique_indices": unique,
+        "indices_are_sorted": False,
+        "mode": _mode(in_bounds),
+        "fill_value": None,
+    }
+    aval = _jax.array_type(shape, x.aval.dtype)
+    return b.bind(_jax.primitive("gather"), (x, indices), params, aval)
+
+
+def _scatter(
+    name: str, effect: str, update_jaxpr: Callable[[Dtype], Jaxpr | None]
+) -> Callable[..., Var]:
+    """Return the constructor of a primitive that writes at an array of indices."""
+
+    def construct(
+        b: Builder,
+        x: Atom,
+        indices: Atom,
+        updates: Atom,
+        axes: Sequence[int],
+        places: Sequence[int],
+        *,
+        in_bounds: bool,
+        unique: bool = False,
+    ) -> Var:
+        shape = _indexed_shape(x, indices, axes, places)
+        if updates.aval.shape != shape or updates.aval.dtype != x.aval.dtype:
+            raise EquationError(
+                f"{name} cannot write {updates.aval} to {x.aval}: these indices select {shape}."
+            )
+        params: dict[str, Any] = {
+            "update_jaxpr": update_jaxpr(x.aval.dtype),
+            "update_consts": (),
+            "dimension_numbers": ScatterDimensionNumbers(
+                _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes)
+            ),
+            "indices_are_sorted": False,
+            "unique_indices": unique,
+            "mode": _mode(in_bounds),
+        }
+        aval = _jax.array_type(x.aval.shape, x.aval.dtype)
+        return b.bind(_jax.primitive(name), (x, indices, updates), params, aval)
+
+    doc = f"""Return ``x`` with {effect}.
+
+    ``updates`` has the dtype of ``x`` and the shape that `gather` reads at these indices; all other
+    parameters are those of `gather`.
+    """
+    return named(construct, name, doc)
+
+
+def _sum_of_two(dtype: Dtype) -> Jaxpr:
+    """Return ``lambda x, y: x + y`` of scalars, which is a parameter of ``scatter_add``."""
+    b = Builder([_jax.array_type((), dtype)] * 2)
+    return _jax.open_jaxpr(b.build([add(b, *b.inputs)]))
+
+
+scatter = _scatter(
+    "scatter",
+    "the elements at the indices replaced; of several updates of one element, any may win",
+    lambda dtype: None,
+)
+scatter_add = _scatter(
+    "scatter_add", "all updates added to the elements at the indices", _sum_of_two
+)
+
+
+def _indexed_shape(x: Atom, indices: Atom, axes: Sequence[int], places: Sequence[int]) -> Shape:
+    """Return the shape of what is read or written at indices."""
+    *points, count = indices.aval.shape
+    rank = len(x.aval.shape) - len(axes) + len(points)
+    are_indices = (
+        indices.aval.dtype.kind in "iu" and count == len(axes) and len(points) == len(places)
     )
+    if not (are_indices and are_axes(axes, len(x.aval.shape)) and are_axes(places, rank)):
+        raise EquationError(
+            f"{indices.aval} cannot index axes {tuple(axes)} of {x.aval} such that its own axes "
+            f"become {tuple(places)}."
+        )
+    rest, found = (n for d, n in enumerate(x.aval.shape) if d not in axes), iter(points)
+    return tuple(next(found if d in places else rest) for d in range(rank))
+
+
+def _window_axes(rank: int, places: Sequence[int]) -> tuple[int, ...]:
+    return tuple(d for d in range(rank) if d not in places)
+
+
+def _mode(in_bounds: bool) -> GatherScatterMode:
+    return GatherScatterMode.PROMISE_IN_BOUNDS if in_bounds else GatherScatterMode.CLIP

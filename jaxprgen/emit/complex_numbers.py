@@ -1,10 +1,10 @@
 """Quotients and powers of complex numbers, by the formulas of NumPy's C code.
 
-What becomes of infinities, NaN and zeros follows from the formulas: XLA's, which are others, differ
-there. Divisions are those of R. L. Smith, *Algorithm 116: Complex division*, CACM 5 (1962), as in
-``loops.c.src``, but for factors that are not made of divisors, which would be too small for large
-ones; powers those of ``npy_cpow`` in ``npy_math_complex.c.src``, with the C library's
-``cexp(y * clog(x))`` at last.
+The formulas decide the results for infinities, NaN and zeros, where XLA's formulas give others.
+Divisions follow R. L. Smith, *Algorithm 116: Complex division*, CACM 5 (1962), as in NumPy's
+``loops.c.src``, except that divisors are never inverted, because the inverse of a large divisor
+underflows. Powers follow ``npy_cpow`` in ``npy_math_complex.c.src``, and the C library's
+``cexp(y * clog(x))``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jaxprgen.emit.values import INT32, Value, broadcast_to, common_shape, full,
 
 
 def _parts(x: Value) -> tuple[Value, Value]:
-    """The real and the imaginary part; those of a known number are known."""
+    """Return the real and the imaginary part; those of a known number are known."""
     number = x.fill_value
     if number is None:
         return ew.real(x), ew.imag(x)
@@ -29,7 +29,7 @@ def _parts(x: Value) -> tuple[Value, Value]:
 
 
 def _uniform(x: Value) -> Value:
-    """A known array of one number as that number, repeated."""
+    """Return a known array of one element as that number, repeated."""
     source = x.source
     if not isinstance(source, np.ndarray) or source.size != 1:
         return x
@@ -44,7 +44,7 @@ def _is_infinite(x: Value) -> Value:
 
 
 def divide(x: Value, y: Value) -> Value:
-    """``x / y`` of complex numbers; over zero the quotients of the parts and 0."""
+    """Return ``x / y`` of complex numbers; over zero, divide each part by 0."""
     divisor = _uniform(y).fill_value
     if divisor is None:
         return _quotient(x, y)
@@ -61,7 +61,7 @@ def _divide(x: Value, y: Value) -> Value:
     denominator = where(zero, 0, large + small * ratio)
     first, second = where(by_real, real, imag), where(by_real, imag, real)
     product = first * ratio
-    # Not one the other's negative: both are +0 where the terms are equal.
+    # Both differences are +0 where the terms are equal, so neither is the other's negative.
     difference = where(by_real, second - product, product - second)
     real, imag = where(zero, real, first + second * ratio), where(zero, imag, difference)
     return ew.complex_(real / denominator, imag / denominator)
@@ -102,7 +102,7 @@ def _quotient_slope(x: Value, y: Value) -> Value:
 
 
 reciprocal = with_derivatives(_divide_one, _reciprocal_slope)
-reciprocal.__doc__ = "``1 / x`` of complex numbers; NaN at zero."
+reciprocal.__doc__ = "Return ``1 / x`` of complex numbers; NaN at zero."
 _quotient = with_derivatives(_divide, lambda x, y: reciprocal(y), _quotient_slope)
 
 
@@ -110,13 +110,13 @@ _quotient = with_derivatives(_divide, lambda x, y: reciprocal(y), _quotient_slop
 
 _NAN = np.asarray(complex(math.nan, math.nan))
 _DIGITS = 7
-"""Integral exponents that have no more binary digits, and are below 100, mean products."""
+"""Integral exponents below 100, which have at most this many binary digits, become products."""
 
 
 def power(x: Value, y: Value) -> Value:
-    """``x ** y`` of complex numbers; 1 where ``y`` is 0, else 0 or NaN where ``x`` is 0.
+    """Return ``x ** y`` of complex numbers; 1 where ``y`` is 0, else 0 or NaN where ``x`` is 0.
 
-    A known integral exponent between -100 and 100 takes only the products that it stands for.
+    A known integral exponent between -100 and 100 emits only the products that it stands for.
     """
     y = _uniform(y)
     if y.fill_value == 0:
@@ -137,13 +137,13 @@ def _raise(x: Value, y: Value) -> Value:
 
 
 def _chosen(x: Value, y: Value) -> Value:
-    """Where only the program that runs knows the exponent."""
+    """Return the power for an exponent that only the running program knows."""
     c, d = _parts(y)
     whole = ew.equal(d, 0) & (abs(c) < 100) & ew.equal(ew.floor(c), c)
     product = _product(x, where(whole, c, 0))
     product = where(c < 0, divide(product.like(1), product), product)
     raised = where(whole, product, _by_logarithm(x, c, d))
-    # At a base of zero an exponent without a real part asks for NaN, as a negative one does.
+    # For a base of zero, an exponent with a real part <= 0 gives NaN.
     raised = where(ew.equal(x, 0), where(c > 0, raised.like(0), raised.like(_NAN)), raised)
     return where(ew.equal(y, 0), 1, raised)
 
@@ -154,7 +154,7 @@ def _is_whole(exponent: np.generic) -> bool:
 
 
 def _known_product(x: Value, n: int) -> Value:
-    """``x ** abs(n)`` by squaring; unless ``n`` is 1, 2 or 3, one of the factors is 1."""
+    """Return ``x ** abs(n)`` by squaring; unless ``n`` is 1, 2 or 3, one factor is 1."""
     factors = []
     for digit in range(n.bit_length()):
         x = ew.square(x) if digit else x
@@ -164,7 +164,7 @@ def _known_product(x: Value, n: int) -> Value:
 
 
 def _product(x: Value, n: Value) -> Value:
-    """``x ** abs(n)``; unless ``n`` is 1, 2 or 3, one of the factors is 1."""
+    """Return ``x ** abs(n)``; unless ``n`` is 1, 2 or 3, one factor is 1."""
     number = abs(n).astype(INT32)
     absent = [ew.equal(number & 1 << digit, 0) for digit in range(_DIGITS)]
     factor = where((n > 0) & (n <= 3), x, _times_one(x))
@@ -177,17 +177,17 @@ def _product(x: Value, n: Value) -> Value:
 
 
 def _times_one(x: Value) -> Value:
-    """``(1 + 0i) x``: beside infinities there is NaN then."""
+    """Return ``(1 + 0i) x``, which turns infinities into NaN in the other part."""
     real, imag = _parts(x)
     return ew.complex_(real - 0 * imag, imag + 0 * real)
 
 
 def _by_logarithm(x: Value, c: Value, d: Value) -> Value:
-    """``exp((c + di) log(x))`` where ``x`` is not zero."""
+    """Return ``exp((c + di) log(x))`` where ``x`` is not zero."""
     logarithm = ew.log(x)
     infinite = ew.isinf(x)
     size, angle = _parts(logarithm)
-    size = where(infinite, math.inf, size)  # Also if the other part is NaN.
+    size = where(infinite, math.inf, size)  # Even if the other part is NaN.
     real, imag = c * size - d * angle, c * angle + d * size
     endless, *parts = _endless(c, d, size, angle, infinite)
     lost = endless & ew.isnan(real) & ew.isnan(imag)
@@ -197,10 +197,11 @@ def _by_logarithm(x: Value, c: Value, d: Value) -> Value:
 def _endless(
     c: Value, d: Value, size: Value, angle: Value, infinite: Value
 ) -> tuple[Value, Value, Value]:
-    """Where a factor of ``(c + di) log(x)`` is infinite, and their product as it has signs.
+    """Return where a factor of ``(c + di) log(x)`` is infinite, and the infinite product.
 
-    That of C99, annex G.5.1, which counts where both parts would be NaN: by the signs of infinities
-    alone, with zeros for NaN. ``infinite`` says where the logarithm is, in its real part ``size``.
+    It is the product of C99, annex G.5.1, which applies where both parts would be NaN: the signs of
+    infinities decide alone, and NaN counts as zero. ``infinite`` says where the real part ``size``
+    of the logarithm is infinite.
     """
     numbers = [part.fill_value for part in (c, d)]
     if None not in numbers and np.isfinite(numbers).all():
@@ -214,18 +215,18 @@ def _endless(
 
 
 def _sign(x: Value, unbounded: Value) -> Value:
-    """The sign of a part; of a finite one beside one that is ``unbounded``, and of NaN, 0."""
+    """Return the sign of a part; 0 for NaN, and for a finite part of an ``unbounded`` number."""
     counts = ew.equal(where(unbounded, abs(x), math.inf), math.inf) & ~ew.isnan(x)
     return where(counts, ew.sign(x), 0)
 
 
 def _exponential(real: Value, imag: Value) -> Value:
-    """``exp(real + i imag)``, infinite or zero wherever the real part is, as in C99, G.6.3.1."""
-    root = ew.exp(0.5 * real)  # Twice, for products that are finite where their factor is not.
+    """Return ``exp(real + i imag)``, infinite or zero where C99, annex G.6.3.1, says so."""
+    root = ew.exp(0.5 * real)  # Applied twice: a product may be finite where exp(real) is not.
     endless = ~(abs(imag) < math.inf)
     cosine = where(endless & _is_infinite(real), 1, ew.cos(imag))
-    nothing = where(imag < 0, imag.like(-0.0), imag.like(0.0))
-    sine = where(endless & ew.equal(real, -math.inf), nothing, ew.sin(imag))
+    signed_zero = where(imag < 0, imag.like(-0.0), imag.like(0.0))
+    sine = where(endless & ew.equal(real, -math.inf), signed_zero, ew.sin(imag))
     sine = where(ew.equal(imag, 0), imag, root * sine * root)
     return ew.complex_(root * cosine * root, sine)
 

@@ -1,12 +1,12 @@
-"""Convolutions over any number of axes, and their gradients: sums of products, window by window.
+"""Convolutions over any number of axes, and their gradients.
 
-Images are ``(batch, channels, *sizes)``. Filters are ``(filters, channels / groups, *sizes)`` or,
-not shared between places, ``(filters, *places, channels / groups, *sizes)``. What comes out is
-``(batch, filters, *places)``.
+Images have shape ``(batch, channels, *sizes)``. Filters have shape ``(filters, channels / groups,
+*sizes)`` or, if they are not shared between places, ``(filters, *places, channels / groups,
+*sizes)``. Results have shape ``(batch, filters, *places)``.
 
-An infinite number times one of the zeros around an image, or between elements that are spread,
-is NaN or is left out of the sum, as XLA likes it. Where filters are not shared it is NaN around
-images, as in NumPy, and left out between elements.
+An infinite element times a zero of the padding, or between dilated elements, is NaN or is left out
+of the sum, as XLA chooses. Without shared filters it is NaN in the padding, as in NumPy, and left
+out between dilated elements.
 """
 
 from __future__ import annotations
@@ -26,12 +26,22 @@ from jaxprgen.errors import ShapeMismatchError
 
 
 class ConvolutionGeometry(NamedTuple):
-    """How filters lie on images.
+    """The positions of filters on images.
 
-    ``padding`` says how many zeros are put before and behind each axis, ``strides`` how far a
-    window is from the next one, ``dilation`` how far an element of a filter is. Channels and
-    filters come in ``groups``, each by itself. ``shared`` filters are the same at every place.
-    Filters that are ``flipped`` lie on images in reverse: a convolution in the strict sense.
+    Attributes
+    ----------
+    padding
+        The number of zeros before and after each axis.
+    strides
+        The distance between windows on each axis.
+    dilation
+        The distance between the elements of a filter on each axis.
+    groups
+        The number of groups into which channels and filters are divided.
+    shared
+        Whether one filter serves all places.
+    flipped
+        Whether filters are reversed: a convolution in the strict sense, rather than a correlation.
     """
 
     padding: Sequence[tuple[int, int]]
@@ -43,18 +53,18 @@ class ConvolutionGeometry(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """The number of axes that filters are slid along."""
+        """Return the number of axes along which filters slide."""
         return len(self.strides)
 
     def places(self, sizes: Sequence[int], filter_sizes: Sequence[int]) -> Shape:
-        """How many windows of a filter there are along each axis of an image.
+        """Return the number of windows of a filter along each axis of an image.
 
-        There are none if an image falls short by one element, as in Aesara.
+        An image that is too small by one element has no windows, as in Aesara.
 
         Raises
         ------
         ShapeMismatchError
-            It falls short by more.
+            The image is too small by more than one element.
         """
         rooms: list[int] = []
         for n, k, (low, high), d in zip(
@@ -64,26 +74,26 @@ class ConvolutionGeometry(NamedTuple):
             rooms.append(low + n + high - extent + 1)
             if min(low, high, extent, rooms[-1]) < 0:
                 raise ShapeMismatchError(
-                    f"A filter of {k} elements, {d} apart, does not lie on an image of {n} "
-                    f"elements between {low} and {high} zeros."
+                    f"A filter of size {k} with dilation {d} does not fit an image of size {n} "
+                    f"with padding ({low}, {high})."
                 )
         return tuple(-(-room // s) for room, s in zip(rooms, self.strides, strict=True))
 
 
 def span(count: int, step: int) -> int:
-    """The extent of so many elements, ``step`` apart."""
+    """Return the extent of ``count`` elements at a distance of ``step``."""
     return (count - 1) * step + 1
 
 
 def _fit(
     geometry: ConvolutionGeometry, images: Shape, filters: Shape, out: Shape | None = None
 ) -> Shape:
-    """The shape of what comes out, if these shapes fit together.
+    """Return the shape of the result.
 
     Raises
     ------
     ShapeMismatchError
-        They do not.
+        The shapes do not fit together.
     """
     rank, groups = geometry.rank, geometry.groups
     batch, channels, *sizes = images
@@ -95,17 +105,17 @@ def _fit(
             f"{groups} groups."
         )
     if not geometry.shared and tuple(own) != places:
-        raise ShapeMismatchError(f"There are filters for places {tuple(own)}, not for {places}.")
+        raise ShapeMismatchError(f"Filters for places {tuple(own)} do not fit {places} places.")
     result = (batch, count, *places)
     if out not in (None, result):
         raise ShapeMismatchError(
-            f"Filters of shape {filters} make {result} of images of shape {images}, not {out}."
+            f"Filters of {filters} and images of {images} give a result of {result}, not {out}."
         )
     return result
 
 
 def _reverse(w: Value, geometry: ConvolutionGeometry, wanted: bool) -> Value:
-    """Filters in reverse, if that is wanted."""
+    """Reverse filters along their sizes, if ``wanted``."""
     if not wanted:
         return w
     others = w.ndim - geometry.rank
@@ -113,7 +123,7 @@ def _reverse(w: Value, geometry: ConvolutionGeometry, wanted: bool) -> Value:
 
 
 def correlate(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
-    """What comes out of images ``x`` for filters ``w``."""
+    """Return the correlations, or convolutions, of images ``x`` with filters ``w``."""
     out = _fit(geometry, x.shape, w.shape)
     if 0 in (*out, x.size, w.size):
         return full(out, 0, x.dtype)
@@ -133,9 +143,18 @@ def correlate(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
 def filter_gradient(
     x: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
-    """The gradient with respect to filters of these sizes, for images ``x``.
+    """Return the gradient of `correlate` with respect to filters of these sizes.
 
-    ``y`` is the gradient with respect to what comes out.
+    Parameters
+    ----------
+    x
+        The images.
+    y
+        The cotangent: the gradient with respect to the result of `correlate`.
+    sizes
+        The sizes of the filters.
+    geometry
+        The positions of the filters.
     """
     _, count, *places = y.shape
     between = () if geometry.shared else places
@@ -150,9 +169,18 @@ def filter_gradient(
 def image_gradient(
     w: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
-    """The gradient with respect to images of these sizes, for filters ``w``.
+    """Return the gradient of `correlate` with respect to images of these sizes.
 
-    ``y`` is the gradient with respect to what comes out.
+    Parameters
+    ----------
+    w
+        The filters.
+    y
+        The cotangent: the gradient with respect to the result of `correlate`.
+    sizes
+        The sizes of the images.
+    geometry
+        The positions of the filters.
     """
     inner = w.shape[-geometry.rank - 1]
     shape = (y.shape[0], inner * geometry.groups, *sizes)
@@ -171,7 +199,7 @@ def image_gradient(
 def _filter_gradient(
     x: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
-    """Batch and channels change roles: what was summed up is kept, and the other way round."""
+    """Correlate with batch and channels exchanged: one is summed over, one is kept."""
     swapped = (1, 0, *range(2, geometry.rank + 2))
     padding = [
         (low, span(k, d) + span(m, s) - 1 - n - low)
@@ -212,10 +240,10 @@ def _image_gradient(
         strict=True,
     ):
         before = span(k, d) - 1 - low
-        behind = n - 1 + span(k, d) - span(m, s) - before
-        # XLA takes two elements over what is spread to every second place, with nothing around,
-        # for groups, and can then abort the process. So there is one more, which is dropped.
-        padding.append((before, behind + ((k, s, d, before, behind) == (2, 2, 1, 0, 0))))
+        after = n - 1 + span(k, d) - span(m, s) - before
+        # For grouped filters of two elements over an image that is dilated by 2 and not padded,
+        # XLA can abort the process. One more element of padding avoids that, and is dropped.
+        padding.append((before, after + ((k, s, d, before, after) == (2, 2, 1, 0, 0))))
     out = lax.conv_general_dilated(
         y,
         _beside_each_other(w, geometry.groups),
@@ -230,7 +258,7 @@ def _image_gradient(
 
 
 def _beside_each_other(w: Value, groups: int) -> Value:
-    """``(filters / groups, channels, *sizes)``: the channels of all groups, not its filters."""
+    """Return filters ``(filters / groups, channels, *sizes)``: all groups as channels."""
     if groups == 1:
         return w
     count, inner, *sizes = w.shape
@@ -241,10 +269,9 @@ def _beside_each_other(w: Value, groups: int) -> Value:
 
 # --- A filter for each place ----------------------------------------------------------------
 #
-# Windows are cut out: (batch, groups, channels / groups, place, offset, place, offset, …), where
-# offsets are the places of elements in a filter. Filters, (groups, filters / groups, *places,
-# channels / groups, *offsets), and what comes out, (batch, groups, filters / groups, *places), have
-# their channels apart by group likewise. Groups and places are common to all three.
+# Windows have shape (batch, groups, channels / groups, place, offset, place, offset, …), where an
+# offset is the position of an element in a filter. Filters have shape (groups, filters / groups,
+# *places, channels / groups, *offsets), and results (batch, groups, filters / groups, *places).
 
 
 def _correlate_by_place(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
@@ -279,21 +306,21 @@ def _image_gradient_by_place(
 ) -> Value:
     rank = geometry.rank
     batch = (0, *range(2, 2 + rank)), (1, *range(3, 3 + rank))
-    left, right = _by_group(w, 0, geometry).atom(), _by_group(y, 1, geometry).atom()
+    contract = ((1,), (2,))
     # (groups, *places, channels / groups, *offsets, batch)
-    out = lax.dot_general(left, right, ((1,), (2,)), batch)
+    out = lax.dot_general(_by_group(w, 0, geometry), _by_group(y, 1, geometry), contract, batch)
     pairs = [d for i in range(rank) for d in (1 + i, 2 + rank + i)]
     windows = transpose(out, (2 + 2 * rank, 0, 1 + rank, *pairs))
     return _sum_of_windows(windows, sizes, geometry)
 
 
 def _window_axes(rank: int) -> tuple[range, range]:
-    """The axes of places, and those of offsets, among those of windows."""
+    """Return the axes of places and the axes of offsets, among the axes of windows."""
     return range(3, 3 + 2 * rank, 2), range(4, 4 + 2 * rank, 2)
 
 
 def _by_group(x: Value, axis: int, geometry: ConvolutionGeometry) -> Value:
-    """An axis of channels, or of filters, as one of groups and one inside of these."""
+    """Split an axis of channels, or of filters, into groups and the rest."""
     shape = x.shape
     inside = shape[axis] // geometry.groups
     return reshape(x, (*shape[:axis], geometry.groups, inside, *shape[axis + 1 :]))
@@ -302,14 +329,14 @@ def _by_group(x: Value, axis: int, geometry: ConvolutionGeometry) -> Value:
 def _indices(
     geometry: ConvolutionGeometry, i: int, places: int, size: int, axis: int
 ) -> IndexArrays:
-    """Of one axis: where the elements of each window are."""
+    """Return the indices of the elements of each window of one axis."""
     starts = np.arange(places)[:, None] * geometry.strides[i]
     along = starts + np.arange(size) * geometry.dilation[i]
     return IndexArrays([Value(along)], [axis], along.shape, [axis, axis + 1])
 
 
 def _inside(geometry: ConvolutionGeometry, sizes: Sequence[int]) -> list[slice]:
-    """Where images are among the zeros around them."""
+    """Return the slices of the image within its padding."""
     return [slice(low, low + n) for (low, _), n in zip(geometry.padding, sizes, strict=True)]
 
 
@@ -328,7 +355,7 @@ def _windows(
 
 
 def _sum_of_windows(windows: Value, sizes: Sequence[int], geometry: ConvolutionGeometry) -> Value:
-    """Images of these sizes to which each window is added where `_windows` cuts it out."""
+    """Add windows up to images of these sizes: the transpose of `_windows`."""
     for i, n in enumerate(sizes):
         shape, axis = windows.shape, 3 + i
         low, high = geometry.padding[i]
@@ -344,12 +371,12 @@ def _sum_of_windows(windows: Value, sizes: Sequence[int], geometry: ConvolutionG
 
 
 def convolve(x: Value, y: Value, mode: str) -> Value:
-    """`numpy.convolve`: "full", "same" or "valid". On booleans it is "or" of "and"s."""
+    """Return `numpy.convolve`; for booleans, the sum is "or" and the product "and"."""
     if x.size < y.size:
         x, y = y, x
     n = y.size
     if not n:
-        raise ShapeMismatchError("Vectors of no elements have no convolution.")
+        raise ShapeMismatchError("Cannot convolve empty vectors.")
     if x.dtype == BOOL:
         count = convolve(x.astype(INT32), y.astype(INT32), mode)
         return ew.truth(count)

@@ -1,15 +1,15 @@
-"""Connectionist temporal classification: sequences of labels, at times that are not known.
+"""Connectionist temporal classification: the likelihood of labels at unknown times.
 
-A. Graves and others, *Connectionist Temporal Classification*, ICML 2006; all in logarithms. A path
-gives each time one class; class 0 is blank. It stands for the labels that are left once repeated
-classes are joined and blanks then dropped. States are the labels with blanks around each: a path
-goes from one of the first two states to one of the last two, and at each time it stays, goes on by
-one, or leaves out a blank between different labels.
+A. Graves and others, *Connectionist Temporal Classification*, ICML 2006, with logarithms of
+probabilities. A path gives each time one class, of which class 0 is blank. It stands for the labels
+that remain after repeated classes are merged and blanks are dropped. States are the labels with
+blanks around each. A path starts in one of the first two states and ends in one of the last two. At
+each time it stays, moves on by one state, or skips a blank between different labels.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,17 @@ NEVER = -np.inf
 
 
 class _Paths(NamedTuple):
-    """The classes of states (batch, states), the last state's number, and who can have none."""
+    """The paths of each sequence of a batch.
+
+    Attributes
+    ----------
+    states : (batch, states) int32
+        The class of each state.
+    last : (batch,) int32
+        The number of the last state.
+    impossible : (batch,) bool
+        Whether the sequence is too short for its labels.
+    """
 
     states: Value
     last: Value
@@ -35,24 +45,24 @@ class _Paths(NamedTuple):
 
 
 def ctc(x: Value, labels: Value, lengths: Value) -> tuple[Value, Value]:
-    """Minus the logarithm of the probability of labels, and its derivative by the scores.
+    """Return minus the log-likelihood of labels, and its derivative with respect to the scores.
 
     Parameters
     ----------
-    b
-        Where to emit.
-    x
-        Scores of shape (times, batch, classes), of which the softmax is taken.
-    labels
-        Integers of shape (batch, labels); negative ones are passed over.
-    lengths
-        How many times there are in each sequence.
+    x : (times, batch, classes) float
+        Scores, of which the softmax is taken.
+    labels : (batch, labels) integers
+        The labels; negative ones are ignored.
+    lengths : (batch,) integers
+        The number of times of each sequence.
 
     Returns
     -------
-    cost, slope
-        Of shapes (batch,) and (times, batch, classes). Both are 0 for a sequence that is too short
-        for its labels, as with the library that Aesara calls, warp-ctc.
+    cost : (batch,) float
+        Minus the log-likelihood; 0 for a sequence that is too short for its labels, as in warp-ctc,
+        the library that Aesara calls.
+    slope : (times, batch, classes) float
+        The derivative; 0 for such a sequence.
     """
     times, batch, _ = x.shape
     if 0 in x.shape:
@@ -64,12 +74,11 @@ def ctc(x: Value, labels: Value, lengths: Value) -> tuple[Value, Value]:
     before = _sweep(emitted, paths.states)
     likelihood = _likelihood(before, paths, lengths)
     cost = ew.where(paths.impossible, 0, -likelihood)
-    # What comes behind a state is what comes before it if time and states run backwards.
+    # The ends of paths after a state are the beginnings if time and states are reversed.
     mirror = _mirror(paths, lengths, times)
     states = ga.take(paths.states, [rows[:, None], mirror[2]])
-    behind = ga.take(_sweep(ga.take(emitted, mirror), states), mirror)
-    share = before + behind - emitted
-    share = share - expand_dims(likelihood, [0, 2])
+    after = ga.take(_sweep(ga.take(emitted, mirror), states), mirror)
+    share = before + after - emitted - expand_dims(likelihood, [0, 2])
     on_path = _inside(paths, lengths, times) & _is_finite(emitted)
     on_path = on_path & expand_dims(_is_finite(likelihood), [0, 2])
     share = ew.exp(ew.where(on_path, share, NEVER))
@@ -91,10 +100,8 @@ def _paths(labels: Value, lengths: Value) -> _Paths:
     real = kept >= 0
     number = _count(real)
     kept = ew.where(real, kept, 0).astype(INT32)
-    edges = [(0, 0, 0), (1, -1, 0)]
-    again = ew.equal(kept, lax.pad(kept, kept.like(-1), edges))
-    needed = number + _count(again & real)
-    needed = ew.maximum(needed, 1)
+    repeats = ew.equal(kept, _moved(kept, 1, -1)) & real
+    needed = ew.maximum(number + _count(repeats), 1)
     states = lax.pad(kept, kept.like(0), [(0, 0, 0), (1, 1, 1)])
     return _Paths(states, number + number, lengths < needed)
 
@@ -103,20 +110,16 @@ def _count(truths: Value) -> Value:
     return reduce.sum(truths.astype(INT32), [1])
 
 
-Rows: TypeAlias = list[Value]
-
-
 def _sweep(emitted: Value, states: Value) -> Value:
-    """The probability of all beginnings of paths that end in a state, for each time and state."""
+    """Return the log-probability of all paths up to each state, at each time."""
     times, _, count = emitted.shape
     entry = Value((np.arange(count) < 2)[None])
-    first = ga.take(emitted, [0])
-    first = ew.where(entry, first, NEVER)
+    first = ew.where(entry, ga.take(emitted, [0]), NEVER)
     skips = _may_skip(states)
 
     def step(skips: Value, old: Value, new: Value) -> tuple[list[Value], list[Value], None]:
-        two = ew.where(skips, _moved(old, 2, NEVER), NEVER)
-        now = _log_sum([old, _moved(old, 1, NEVER), two]) + new
+        skipped = ew.where(skips, _moved(old, 2, NEVER), NEVER)
+        now = _log_sum([old, _moved(old, 1, NEVER), skipped]) + new
         return [now], [now], None
 
     if times == 1:
@@ -127,18 +130,18 @@ def _sweep(emitted: Value, states: Value) -> Value:
 
 
 def _may_skip(states: Value) -> Value:
-    """Whether a state is entered from the one before the last as well: past a blank."""
+    """Return where a path may enter a state from the one before the last, past a blank."""
     label = ew.not_equal(states, 0)
     return label & ew.not_equal(states, _moved(states, 2, -1))
 
 
 def _moved(x: Value, by: int, fill: float) -> Value:
-    """Rows moved to the right, and filled from the left."""
+    """Move rows to the right, and fill them from the left."""
     return lax.pad(x, x.like(fill), [(0, 0, 0), (by, -by, 0)])
 
 
 def _log_sum(terms: list[Value]) -> Value:
-    """The logarithm of the sum of exponentials, also if there is none but of minus infinity."""
+    """Return the logarithm of the sum of exponentials, also if all terms are -inf."""
     largest = terms[0]
     for x in terms[1:]:
         largest = ew.maximum(largest, x)
@@ -149,18 +152,18 @@ def _log_sum(terms: list[Value]) -> Value:
     total = ew.exp(terms[0] - shift)
     for x in terms[1:]:
         total = total + ew.exp(x - shift)
-    total = ew.where(none, 1, total)  # Lest its logarithm spoil derivatives.
+    total = ew.where(none, 1, total)  # Otherwise log(0) makes derivatives NaN.
     return ew.where(none, NEVER, ew.log(total) + shift)
 
 
 def _likelihood(before: Value, paths: _Paths, lengths: Value) -> Value:
-    """Of all paths: they end in the last state, or, if there is one, in the label before."""
+    """Return the log-likelihood of all paths, which end in one of the last two states."""
     rows = np.arange(before.shape[1])
     ends = ga.take(before, [_last(lengths), rows])
-    label = ew.maximum(paths.last - 1, 0)
-    blank, other = (ga.take(ends, [rows, where]) for where in (paths.last, label))
-    alone = ew.equal(paths.last, 0)
-    return _log_sum([blank, ew.where(alone, NEVER, other)])
+    blank, label = (
+        ga.take(ends, [rows, state]) for state in (paths.last, ew.maximum(paths.last - 1, 0))
+    )
+    return _log_sum([blank, ew.where(ew.equal(paths.last, 0), NEVER, label)])
 
 
 def _last(lengths: Value) -> Value:
@@ -168,7 +171,7 @@ def _last(lengths: Value) -> Value:
 
 
 def _mirror(paths: _Paths, lengths: Value, times: int) -> list[ga.Entry]:
-    """Where in (times, batch, states) there is what comes as late from the end of its sequence."""
+    """Return the index (times, batch, states) that reverses each sequence and its states."""
     count = paths.states.shape[1]
     now = np.arange(times)[:, None, None]
     state = np.arange(count, dtype=paths.last.dtype)[None]
@@ -179,14 +182,14 @@ def _mirror(paths: _Paths, lengths: Value, times: int) -> list[ga.Entry]:
 
 
 def _counted(paths: _Paths, lengths: Value, times: int) -> Value:
-    """Which times are of a sequence, and of one with paths: an array (times, batch)."""
+    """Return (times, batch): where a time belongs to a sequence that has paths."""
     now = np.arange(times)[:, None]
     during = expand_dims(lengths, [0]) > now
     return during & expand_dims(~paths.impossible, [0])
 
 
 def _inside(paths: _Paths, lengths: Value, times: int) -> Value:
-    """Which (times, batch, states) are of a sequence and of its labels."""
+    """Return (times, batch, states): where time and state belong to a sequence."""
     state = np.arange(paths.states.shape[1])[None]
     own = expand_dims(paths.last, [1]) >= state
     counted = expand_dims(_counted(paths, lengths, times), [2])
@@ -198,9 +201,7 @@ def _is_finite(x: Value) -> Value:
 
 
 def are_possible(x: Value, labels: Value, lengths: Value) -> Value:
-    """Whether labels are classes, and no sequence is longer than there are times."""
+    """Return whether labels are classes, and lengths <= the number of times."""
     times, _, classes = x.shape
-    short = lengths <= times
-    known = labels < classes
-    both = [reduce.bitwise_and(v, range(v.ndim)) for v in (short, known)]
-    return both[0] & both[1]
+    fits, exists = lengths <= times, labels < classes
+    return reduce.bitwise_and(fits, [0]) & reduce.bitwise_and(exists, [0, 1])

@@ -1,7 +1,7 @@
-"""Factorizations of matrices, with the meaning they have in NumPy and SciPy.
+"""Factorizations of matrices, with their meaning in NumPy and SciPy.
 
-Operands are float32, float64, complex64 or complex128; `inexact` makes them so. A matrix that
-is Hermitian by declaration is read in one triangle only, and so depends on that triangle only.
+Operands are float32, float64, complex64 or complex128; `inexact` converts to these. Only one
+triangle of a matrix that is declared Hermitian is read, so results depend on that triangle alone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from jaxprgen.emit.values import INT32, Value
 
 
 def inexact(*xs: Value) -> list[Value]:
-    """The values in the dtype in which NumPy and SciPy compute: float64 for integers.
+    """Return the values in the dtype in which NumPy and SciPy compute: float64 for integers.
 
-    Of float16 they know nothing, or take float32, which is what is done here.
+    Float16 becomes float32: NumPy and SciPy reject it, or do the same.
     """
     dtype = np.result_type(*(x.dtype for x in xs))
     if dtype.kind not in "fc":
@@ -29,35 +29,35 @@ def inexact(*xs: Value) -> list[Value]:
 
 
 def triangle_mask(x: Value, *, lower: bool, strict: bool = False) -> Value:
-    """Whether an element of a matrix lies in a triangle; strictly, beside the diagonal."""
+    """Return where an element of a matrix is in a triangle, without the diagonal if ``strict``."""
     rows, columns = (lax.iota(INT32, x.shape, d) for d in (0, 1))
     inner, outer = (columns, rows) if lower else (rows, columns)
     return inner < outer if strict else inner <= outer
 
 
 def triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:
-    """A matrix with zeros outside of a triangle."""
+    """Return a matrix with zeros outside of a triangle."""
     return ew.where(triangle_mask(x, lower=lower, strict=strict), x, 0)
 
 
 def diagonal(x: Value) -> Value:
-    """The diagonal of a square matrix."""
+    """Return the diagonal of a square matrix."""
     rows, columns = (lax.iota(INT32, x.shape, d) for d in (0, 1))
     return reduce.sum(ew.where(ew.equal(rows, columns), x, 0), (1,))
 
 
 def adjoint(x: Value) -> Value:
-    """The conjugate transpose of a matrix."""
+    """Return the conjugate transpose of a matrix."""
     return ew.conjugate(transpose(x, (1, 0)))
 
 
 def symmetric(x: Value, *, lower: bool) -> Value:
-    """The symmetric matrix of which ``x`` holds one triangle."""
+    """Return the symmetric matrix of which ``x`` holds one triangle."""
     return ew.where(triangle_mask(x, lower=lower), x, transpose(x, (1, 0)))
 
 
 def hermitian(x: Value, *, lower: bool) -> Value:
-    """The Hermitian matrix of which ``x`` holds one triangle; its diagonal is taken as real."""
+    """Return the Hermitian matrix of which ``x`` holds one triangle; its diagonal is real."""
     if x.dtype.kind != "c":
         return symmetric(x, lower=lower)
     real = ew.real(x).astype(x.dtype)
@@ -66,13 +66,13 @@ def hermitian(x: Value, *, lower: bool) -> Value:
 
 
 def onto_triangle(x: Value, *, lower: bool) -> Value:
-    """The adjoint of `symmetric`: the one triangle added to the other, mirrored."""
+    """Add one triangle, mirrored, to the other: the adjoint of `symmetric`."""
     rest = transpose(triangle(x, lower=not lower, strict=True), (1, 0))
     return triangle(x, lower=lower) + rest
 
 
 def cholesky(x: Value, *, lower: bool) -> Value:
-    """The triangular factor of a Hermitian positive definite matrix, else NaN everywhere."""
+    """Return the triangular factor of a Hermitian positive definite matrix, else NaN."""
     factor = lax.cholesky(hermitian(x, lower=lower))
     kept = triangle_mask(factor, lower=True) | ew.isnan(factor)
     factor = ew.where(kept, factor, 0)
@@ -80,19 +80,19 @@ def cholesky(x: Value, *, lower: bool) -> Value:
 
 
 def eigh(x: Value, *, lower: bool) -> tuple[Value, Value]:
-    """Eigenvalues in ascending order, and eigenvectors, of a Hermitian matrix."""
-    # Both triangles hold the same here. That LAPACK reads one of them, always the same, makes the
-    # rounding of a symmetric matrix's eigenvectors independent of ``lower``.
+    """Return the eigenvalues, ascending, and the eigenvectors of a Hermitian matrix."""
+    # Both triangles are filled. LAPACK always reads the lower one, so that eigenvectors do not
+    # depend on ``lower`` by rounding.
     v, w = lax.eigh(hermitian(x, lower=lower), lower=True)
     return w, v
 
 
 def generalized_eigh(x: Value, m: Value, *, lower: bool) -> tuple[Value, Value]:
-    """``w`` and ``v`` of ``x v = m v diag(w)``, for a positive definite ``m``: ``v^H m v = 1``.
+    """Return ``w`` and ``v`` with ``x v = m v diag(w)`` and ``v^H m v = 1``.
 
-    By the factor of ``m``, as LAPACK's ``hegv``.
+    ``m`` is positive definite; its Cholesky factor is used, as by LAPACK's ``hegv``.
     """
-    factor = cholesky(hermitian(m, lower=lower), lower=True).atom()
+    factor = cholesky(hermitian(m, lower=lower), lower=True)
     half = lax.triangular_solve(factor, hermitian(x, lower=lower), lower=True)
     reduced = lax.triangular_solve(
         factor, half, left_side=False, lower=True, transpose=True, conjugate=True
@@ -102,29 +102,29 @@ def generalized_eigh(x: Value, m: Value, *, lower: bool) -> tuple[Value, Value]:
 
 
 def eig(x: Value) -> tuple[Value, Value]:
-    """Complex eigenvalues and right eigenvectors. Every JAX has it on CPUs only."""
+    """Return complex eigenvalues and right eigenvectors; on CPUs only in most versions of JAX."""
     w, v = lax.eig(x)
     return w, v
 
 
 def qr(x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
-    """A matrix of orthonormal columns and an upper triangular one."""
+    """Return a matrix of orthonormal columns and an upper triangular one."""
     q, r = lax.qr(x, full_matrices=full_matrices)
     return q, r
 
 
 def qr_raw(x: Value) -> tuple[Value, Value]:
-    """The reflectors, transposed, and their factors: ``mode="raw"`` of `numpy.linalg.qr`."""
+    """Return the transposed reflectors and their factors, as `numpy.linalg.qr` in mode "raw"."""
     reflectors, factors = lax.geqrf(x)
     return transpose(reflectors, (1, 0)), factors
 
 
 def svd(x: Value, *, full_matrices: bool) -> tuple[Value, Value, Value]:
-    """``u``, ``s`` and ``vh`` with ``x = u diag(s) vh``; the singular values descend."""
+    """Return ``u``, ``s`` and ``vh`` with ``x = u diag(s) vh`` and descending singular values."""
     s, u, vh = lax.svd(x, full_matrices=full_matrices, compute_uv=True)
     return u, s, vh
 
 
 def singular_values(x: Value) -> Value:
-    """The singular values, in descending order."""
+    """Return the singular values, in descending order."""
     return lax.svd(x, full_matrices=False, compute_uv=False)[0]

@@ -15,16 +15,18 @@ from jaxprgen.errors import ShapeMismatchError
 
 
 def _line(length: int, offset: int) -> list[Value]:
-    """Rows and columns of a diagonal."""
+    """Return the rows and the columns of a diagonal."""
     return [Value(np.arange(length) + max(0, first)) for first in (-offset, offset)]
 
 
 def diagonal(x: Value, offset: int, axis1: int, axis2: int) -> Value:
-    """The elements ``[i, i + offset]`` of two axes, as a last axis instead of these."""
+    """Return the elements ``[i, i + offset]`` of two axes, along a new last axis."""
     shape = x.shape
     axes = [axis1 % len(shape), axis2 % len(shape)]
     if axes[0] == axes[1]:
-        raise ShapeMismatchError(f"Axis {axes[0]} has no diagonal with itself.")
+        raise ShapeMismatchError(
+            f"The two axes of a diagonal must differ, got axis {axes[0]} twice."
+        )
     rows, columns = (shape[d] for d in axes)
     length = max(0, min(rows - max(0, -offset), columns - max(0, offset)))
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
@@ -35,9 +37,9 @@ def diagonal(x: Value, offset: int, axis1: int, axis2: int) -> Value:
 
 
 def diagonal_matrices(x: Value, offset: int, axis1: int, axis2: int) -> Value:
-    """Square matrices of zeros, with what is along the last axis of ``x`` on a diagonal.
+    """Return square matrices of zeros with the last axis of ``x`` on a diagonal.
 
-    Their rows and columns go to the two axes of the result, in the order of these.
+    ``axis1`` and ``axis2`` are the axes of the matrices in the result, in either order.
     """
     matrices = _diagonal_matrices(x, offset)
     rank = matrices.ndim
@@ -54,17 +56,19 @@ def _diagonal_matrices(x: Value, offset: int) -> Value:
         return full((*batch, size, size), 0, dtype)
     if offset:
         x = concatenate([x, full((*batch, abs(offset)), 0, dtype)], len(batch))
-    # Chosen, not scattered, which XLA could not make one with what comes before and after.
+    # A choice rather than a scatter, which XLA could not fuse.
     along_rows = expand_dims(x, [len(batch) + (offset >= 0)])
     is_there = eye(size, size, Value(np.asarray(offset)), BOOL)
     return ew.where(is_there, along_rows, 0)
 
 
 def fill_diagonal(x: Value, value: Value) -> Value:
-    """``x`` with a scalar on its main diagonal; of more than two axes, the sizes are equal."""
+    """Write a scalar to the main diagonal; with more than two axes, all sizes are equal."""
     shape = x.shape
     if len(shape) > 2 and len(set(shape)) > 1:
-        raise ShapeMismatchError(f"Shape {shape} has no main diagonal: its sizes differ.")
+        raise ShapeMismatchError(
+            f"Cannot fill the main diagonal of shape {shape}: the sizes must be equal."
+        )
     length = min(shape)
     if not length:
         return x
@@ -74,27 +78,25 @@ def fill_diagonal(x: Value, value: Value) -> Value:
 
 
 def fill_offset_diagonal(x: Value, value: Value, offset: Value) -> Value:
-    """A matrix with a scalar on a diagonal, which need not be known."""
+    """Write a scalar to a diagonal of a matrix; the offset may be a run-time value."""
     rows, columns = x.shape
     return ew.where(eye(rows, columns, offset, BOOL), value, x)
 
 
 def triangle(rows: int, columns: int, offset: Value, dtype: Dtype) -> Value:
-    """Ones on and below a diagonal, which need not be known, and zeros above."""
+    """Return ones on and below a diagonal, as `numpy.tri`; the offset may be a run-time value."""
     if 0 in (rows, columns):
         return full((rows, columns), 0, dtype)
     counting = index_dtype((rows, columns))
-    row = lax.iota(counting, (rows, columns), 0)
-    column = lax.iota(counting, (rows, columns), 1)
-    last = row + offset.astype(counting)
-    return (last >= column).astype(dtype)
+    row, column = (lax.iota(counting, (rows, columns), d) for d in (0, 1))
+    return (row + offset.astype(counting) >= column).astype(dtype)
 
 
 # --- Stripes -----------------------------------------------------------------------------
 
 
 def _stripe(shape: Shape, axis1: int, axis2: int) -> IndexArrays:
-    """The points ``[last + i - j, j]`` of two axes, where ``last`` is the last of axis 2."""
+    """Return the indices ``[last + i - j, j]`` of two axes; ``last`` is that of axis 2."""
     m, n = shape[axis1], shape[axis2]
     if m < n:
         raise ShapeMismatchError(f"Axis {axis1} of shape {shape} is shorter than axis {axis2}.")
@@ -107,9 +109,9 @@ def _stripe(shape: Shape, axis1: int, axis2: int) -> IndexArrays:
 
 
 def stripe(x: Value, axis1: int, axis2: int) -> Value:
-    """The elements between the two long diagonals of two axes; each diagonal is along axis 2.
+    """Return the elements between the two long diagonals of two axes, each diagonal along axis 2.
 
-    Axis 1 becomes shorter by the size of axis 2, less one.
+    Axis 1 becomes shorter by the size of axis 2, minus one.
     """
     indices = _stripe(x.shape, axis1, axis2)
     region = _region(x.shape, indices)
@@ -117,7 +119,7 @@ def stripe(x: Value, axis1: int, axis2: int) -> Value:
 
 
 def add_to_stripe(x: Value, y: Value, axis1: int, axis2: int) -> Value:
-    """``x`` with its `stripe` increased by ``y``, which broadcasts."""
+    """Return ``x`` with its `stripe` increased by ``y``, which broadcasts."""
     indices = _stripe(x.shape, axis1, axis2)
     region = _region(x.shape, indices)
     if 0 in region:

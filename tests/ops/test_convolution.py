@@ -511,26 +511,22 @@ REFUSED = [
     (
         OPS[2][0](),
         ((1, 1, 3, 5), (1, 1, 5, 5)),
-        "A filter of 5 elements, 1 apart, does not lie on an image of 3 elements between 0 and 0 "
-        "zeros.",
+        "A filter of size 5 with dilation 1 does not fit an image of size 3 with padding (0, 0).",
     ),
     (
         OPS[2][0](border_mode=(1, 0), filter_dilation=(3, 1)),
         ((1, 1, 3, 5), (1, 1, 3, 5)),
-        "A filter of 3 elements, 3 apart, does not lie on an image of 3 elements between 1 and 1 "
-        "zeros.",
+        "A filter of size 3 with dilation 3 does not fit an image of size 3 with padding (1, 1).",
     ),
     (
         OPS[2][0](border_mode="full"),
         ((1, 1, 3, 5), (1, 1, 0, 5)),
-        "A filter of 0 elements, 1 apart, does not lie on an image of 3 elements between -1 and -1 "
-        "zeros.",
+        "A filter of size 0 with dilation 1 does not fit an image of size 3 with padding (-1, -1).",
     ),
     (
         OPS[2][0](filter_dilation=(3, 1)),
         ((1, 1, 3, 5), (1, 1, 0, 5)),
-        "A filter of 0 elements, 3 apart, does not lie on an image of 3 elements between 0 and 0 "
-        "zeros.",
+        "A filter of size 0 with dilation 3 does not fit an image of size 3 with padding (0, 0).",
     ),
     (
         OPS[2][0](num_groups=2),
@@ -545,18 +541,18 @@ REFUSED = [
     (
         OPS[2][0](unshared=True),
         ((1, 1, 3, 3), (1, 3, 3, 1, 2, 2)),
-        "There are filters for places (3, 3), not for (2, 2).",
+        "Filters for places (3, 3) do not fit (2, 2) places.",
     ),
     (
         lambda x, y: OPS[2][1]()(x, y, (2, 2)),
         ((1, 1, 4, 4), (1, 1, 2, 2)),
-        "Filters of shape (1, 1, 2, 2) make (1, 1, 3, 3) of images of shape (1, 1, 4, 4), not "
+        "Filters of (1, 1, 2, 2) and images of (1, 1, 4, 4) give a result of (1, 1, 3, 3), not "
         "(1, 1, 2, 2).",
     ),
     (
         lambda w, y: OPS[2][2]()(w, y, (5, 4)),
         ((1, 1, 2, 2), (1, 1, 3, 3)),
-        "Filters of shape (1, 1, 2, 2) make (1, 1, 4, 3) of images of shape (1, 1, 5, 4), not "
+        "Filters of (1, 1, 2, 2) and images of (1, 1, 5, 4) give a result of (1, 1, 4, 3), not "
         "(1, 1, 3, 3).",
     ),
 ]
@@ -602,5 +598,5 @@ def test_convolutions_of_vectors_of_every_dtype():
 def test_vectors_without_elements_have_no_convolution():
     x, y = at.vectors("x", "y")
     f = jaxprgen.compile([x, y], Convolve()(x, y))
-    with pytest.raises(ShapeMismatchError, match="Vectors of no elements have no convolution"):
+    with pytest.raises(ShapeMismatchError, match="Cannot convolve empty vectors"):
         f(np.ones(3), np.ones(0))

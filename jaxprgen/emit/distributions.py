@@ -1,9 +1,9 @@
-"""Draws from distributions with parameters, by the names and parameters of SciPy or NumPy.
+"""Draws from distributions, with the names and parameters of SciPy or NumPy.
 
-A function is called as ``draw(b, key, shape, *parameters)``: the parameters are floats of one
-dtype, that of the result, and broadcast to ``shape``; the exceptions say so. Where `jax.random`
-has the distribution, draws equal its own bit for bit, scaled and shifted if it lacks these
-parameters; the others are exact transformations of such draws.
+Every function is called as ``draw(key, shape, *parameters)``. The parameters are floats of one
+dtype, which is the dtype of the result, and broadcast to ``shape``; docstrings say where they do
+not. Where `jax.random` has the distribution, draws equal its draws bit for bit, scaled and shifted
+if it lacks these parameters. Other draws are exact transformations of such draws.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Draw = Callable[..., Value]
 
 
 def _standard(draw: Callable[..., Value]) -> Draw:
-    """A family of locations and scales, of standard draws."""
+    """Make a family with location and scale of a function of standard draws."""
 
     def located(key: Value, shape: Shape, loc: Value, scale: Value) -> Value:
         drawn = scale * draw(key, shape, scale.dtype)
@@ -51,97 +51,89 @@ halfcauchy = _standard(_magnitude(random.cauchy))
 
 
 def uniform(key: Value, shape: Shape, low: Value, high: Value) -> Value:
-    """At least ``low`` and below ``high``."""
+    """Draw uniformly, at least ``low`` and below ``high``."""
     return random.uniform(key, shape, low.dtype, low, high)
 
 
 def exponential(key: Value, shape: Shape, scale: Value) -> Value:
-    """Of mean ``scale``."""
+    """Draw with mean ``scale``."""
     return scale * random.exponential(key, shape, scale.dtype)
 
 
 def lognormal(key: Value, shape: Shape, mean: Value, sigma: Value) -> Value:
-    """The exponential of normal draws."""
+    """Return the exponential of normal draws."""
     return ew.exp(normal(key, shape, mean, sigma))
 
 
 def triangular(key: Value, shape: Shape, left: Value, mode: Value, right: Value) -> Value:
-    """By inversion."""
+    """Draw by inversion."""
     u = random.uniform(key, shape, left.dtype)
-    width, before = right - left, mode - left
-    behind = right - mode
-    rest = 1 - u
-    rising = ew.sqrt(u * width * before)
-    falling = ew.sqrt(rest * width * behind)
-    is_before = u < before / width
-    return ew.where(is_before, left + rising, right - falling)
+    width, below, above = right - left, mode - left, right - mode
+    rising = left + ew.sqrt(u * width * below)
+    falling = right - ew.sqrt((1 - u) * width * above)
+    return ew.where(u < below / width, rising, falling)
 
 
 def rayleigh(key: Value, shape: Shape, scale: Value) -> Value:
-    """By inversion."""
+    """Draw by inversion."""
     u = random.uniform(key, shape, scale.dtype)
     return scale * ew.sqrt(ew.log(u) * -2)
 
 
 def weibull(key: Value, shape: Shape, concentration: Value) -> Value:
-    """Of scale 1, by inversion; `jax.random.weibull_min`. As in NumPy, 0 is concentrated at 0."""
+    """Draw with scale 1, as `jax.random.weibull_min`; concentration 0 gives 0, as in NumPy."""
     drawn = random.exponential(key, shape, concentration.dtype)
     drawn = lax.pow(drawn, 1 / concentration)
     if concentration.fill_value:
         return drawn
-    zero = concentration.like(0)
-    return ew.where(ew.equal(concentration, zero), zero, drawn)
+    return ew.where(ew.equal(concentration, 0), 0, drawn)
 
 
 def power(key: Value, shape: Shape, exponent: Value) -> Value:
-    """With the density ``a * x**(a - 1)`` on the unit interval, by inversion."""
+    """Draw with density ``a * x**(a - 1)`` on the unit interval, by inversion."""
     drawn = random.exponential(key, shape, exponent.dtype)
     return ew.exp(-(drawn / exponent))
 
 
 def pareto(key: Value, shape: Shape, exponent: Value, scale: Value) -> Value:
-    """At least ``scale``, by inversion."""
+    """Draw values of at least ``scale``, by inversion."""
     drawn = random.exponential(key, shape, exponent.dtype)
     return scale * ew.exp(drawn / exponent)
 
 
 def truncexpon(key: Value, shape: Shape, bound: Value, loc: Value, scale: Value) -> Value:
-    """Exponential draws below ``bound``, then scaled and shifted; by inversion."""
+    """Draw exponentially below ``bound``, then scale and shift; by inversion."""
     u = random.uniform(key, shape, bound.dtype)
-    beyond = ew.expm1(-bound)
-    drawn = -ew.log1p(u * beyond)
-    return loc + scale * drawn
+    return loc + scale * -ew.log1p(u * ew.expm1(-bound))
 
 
-# --- Of gamma draws -----------------------------------------------------------------------
+# --- Functions of gamma draws -------------------------------------------------------------
 
 
 def gamma(key: Value, shape: Shape, alpha: Value, scale: Value) -> Value:
-    """Of mean ``alpha * scale``."""
+    """Draw with mean ``alpha * scale``."""
     return scale * random.gamma(key, alpha, shape)
 
 
 def invgamma(key: Value, shape: Shape, alpha: Value, scale: Value) -> Value:
-    """Reciprocals of gamma draws, from their logarithms, which do not underflow."""
+    """Return reciprocals of gamma draws, from their logarithms, which do not underflow."""
     drawn = random.gamma(key, alpha, shape, log=True)
     return scale * ew.exp(-drawn)
 
 
 def gengamma(key: Value, shape: Shape, alpha: Value, exponent: Value, scale: Value) -> Value:
-    """Powers of gamma draws: the density falls as ``exp(-(x / scale)**exponent)``."""
+    """Return powers of gamma draws: the density falls as ``exp(-(x / scale)**exponent)``."""
     drawn = random.gamma(key, alpha / exponent, shape, log=True)
     return scale * ew.exp(drawn / exponent)
 
 
 def chisquare(key: Value, shape: Shape, df: Value) -> Value:
-    """Sums of ``df`` squared normal draws."""
-    half = df / 2
-    drawn = random.gamma(key, half, shape, log=True)
-    return ew.exp(drawn) * 2
+    """Return sums of ``df`` squared normal draws."""
+    return ew.exp(random.gamma(key, df / 2, shape, log=True)) * 2
 
 
 def f(key: Value, shape: Shape, df: Value, df_below: Value) -> Value:
-    """Quotients of mean squares."""
+    """Return ratios of two mean squares."""
     key_below, key_above = random.split(key)
     above = chisquare(key_above, shape, df) / df
     below = chisquare(key_below, shape, df_below) / df_below
@@ -149,17 +141,16 @@ def f(key: Value, shape: Shape, df: Value, df_below: Value) -> Value:
 
 
 def t(key: Value, shape: Shape, df: Value, loc: Value, scale: Value) -> Value:
-    """Student's."""
+    """Draw from Student's t distribution."""
     key_above, key_below = random.split(key)
     above = random.normal(key_above, shape, df.dtype)
     half = df / 2
     below = random.gamma(key_below, half, shape)
-    drawn = above * ew.sqrt(half / below)
-    return loc + scale * drawn
+    return loc + scale * (above * ew.sqrt(half / below))
 
 
 def beta(key: Value, shape: Shape, alpha: Value, other: Value) -> Value:
-    """The share of one gamma draw in two, from their logarithms."""
+    """Return the share of one gamma draw in two, from their logarithms."""
     logs = [
         random.gamma(k, a, shape, log=True)
         for k, a in zip(random.split(key), (alpha, other), strict=True)
@@ -170,22 +161,24 @@ def beta(key: Value, shape: Shape, alpha: Value, other: Value) -> Value:
 
 
 def dirichlet(key: Value, shape: Shape, alphas: Value) -> Value:
-    """Shares of gamma draws on the last axis, which is the last of ``shape``, too."""
+    """Return shares of gamma draws along the last axis of ``alphas`` and of ``shape``."""
     logs = random.gamma(key, alphas, shape, log=True)
     return softmax(logs, (len(shape) - 1,))
 
 
 def wald(key: Value, shape: Shape, mean: Value, scale: Value) -> Value:
-    """Inverse Gaussian draws, by Michael, Schucany and Haas (American Statistician 30, 1976)."""
+    """Draw from the inverse Gaussian distribution.
+
+    J. R. Michael, W. R. Schucany and R. W. Haas, *Generating random variates using transformations
+    with multiple roots*, American Statistician 30 (1976).
+    """
     key_normal, key_uniform = random.split(key)
     mean = mean / scale
     y = ew.square(random.normal(key_normal, shape, mean.dtype))
     z = random.uniform(key_uniform, shape, mean.dtype)
     square, half = ew.square(mean), mean / 2
-    root = 4 * mean * y
-    root = ew.sqrt(root + square * ew.square(y))
-    x = mean + square * y / 2
-    x = x - half * root
+    root = ew.sqrt(4 * mean * y + square * ew.square(y))
+    x = mean + square * y / 2 - half * root
     is_smaller = z <= mean / (mean + x)
     return scale * ew.where(is_smaller, x, square / x)
 
@@ -194,30 +187,45 @@ def wald(key: Value, shape: Shape, mean: Value, scale: Value) -> Value:
 
 
 def bernoulli(key: Value, shape: Shape, p: Value) -> Value:
-    """True with probability ``p``."""
+    """Draw True with probability ``p``."""
     return random.uniform(key, shape, p.dtype) < p
 
 
 def geometric(key: Value, shape: Shape, p: Value) -> Value:
-    """The number of trials up to the first success, as a float; by inversion."""
+    """Draw the number of trials up to the first success, as a float, by inversion."""
     u = random.uniform(key, shape, p.dtype)
     u = ew.where(ew.equal(u, 0), 1, u)
-    failures = ew.log(u) / ew.log1p(-p)
-    return ew.floor(failures) + 1
+    return ew.floor(ew.log(u) / ew.log1p(-p)) + 1
 
 
 def categorical(key: Value, shape: Shape, p: Value) -> Value:
-    """Positions on the last axis of ``p``, drawn with these probabilities: int32 or int64."""
+    """Draw positions on the last axis of ``p``, with these probabilities: int32 or int64."""
     count = p.shape[-1]
     logits = random.gumbel(key, (*shape, count), p.dtype) + ew.log(p)
     return reduce.argmax(logits, (len(shape),))
 
 
 def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool) -> Value:
-    """Rows of ``a``, with probabilities ``p`` or all alike, with replacement or without.
+    """Draw rows of ``a``, as `jax.random.choice`.
 
-    The draws of `jax.random.choice`: by inversion of the cumulative sum, or, without
-    replacement, those with the largest of logarithms and Gumbel draws together.
+    With replacement it inverts the cumulative sum of ``p``. Without, it takes the rows with the
+    largest sums of log-probability and a Gumbel draw.
+
+    Parameters
+    ----------
+    key, shape
+        The key and the shape of the draws.
+    a
+        The array whose rows are drawn.
+    p : (rows,) float
+        The probabilities, or None for equal ones.
+    replace
+        Whether a row may be drawn again.
+
+    Raises
+    ------
+    ShapeMismatchError
+        More rows are asked for than there are, without replacement.
     """
     population, count = a.shape[0], math.prod(shape)
     if not replace and count > population:
@@ -233,8 +241,7 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
         total = cumsum(p, 0)
         last = sh.reshape(sh.slice_axis(total, 0, population - 1, population), ())
         u = random.uniform(key, shape, p.dtype)
-        r = last * (1 - u)
-        rows = searchsorted(total, r, right=False)
+        rows = searchsorted(total, last * (1 - u), right=False)
     else:
         logits = random.gumbel(key, p.shape, p.dtype) + ew.log(p)
         rows = sh.reshape(lax.top_k(logits, count)[1], shape)
@@ -245,9 +252,19 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
 
 
 def multivariate_normal(key: Value, shape: Shape, mean: Value, cov: Value) -> Value:
-    """Normal draws with a covariance, which may be singular; ``shape`` ends with their length.
+    """Draw from a normal distribution with a covariance that may be singular, as JAX's
+    ``method="svd"``.
 
-    With the square root that JAX's ``method="svd"`` takes.
+    Parameters
+    ----------
+    key
+        The key.
+    shape
+        The shape of the draws; its last size is ``n``.
+    mean : (..., n) float
+        The mean, which broadcasts.
+    cov : (n, n) float
+        The covariance.
     """
     u, s, _ = svd(cov, full_matrices=True)
     factor = u * sh.expand_dims(ew.sqrt(s), (s.ndim - 1,))

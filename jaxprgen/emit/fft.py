@@ -1,8 +1,8 @@
-"""Discrete Fourier transforms; the inverse ones divide by the number of elements, as in NumPy.
+"""Discrete Fourier transforms; inverse transforms divide by the number of elements, as in NumPy.
 
-XLA's CPU compiler gives a transform whose result is wanted by columns, as a matrix to decompose is,
-that order in memory, in which it then does not run. An array of one axis has no such order: behind
-each transform stands one that XLA does not see through.
+XLA's CPU compiler fails at run time if a transform's result is laid out by columns, as a matrix
+decomposition wants its operand. A one-axis array has only one layout, so an optimization barrier
+on the flattened result follows each transform.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jaxprgen.emit.values import Value
 from jaxprgen.errors import ShapeMismatchError
 
 _AXES = 3
-"""Axes that XLA transforms at once."""
+"""The largest number of axes that XLA transforms at once."""
 
 
 def rfftn(x: Value, lengths: Sequence[int]) -> Value:
-    """`numpy.fft.rfftn` of floats over as many of the last axes as there are lengths."""
+    """Return `numpy.fft.rfftn` of floats over the last axes, one per length."""
     axes = _last_axes(x, lengths)
     x = _resized(x, lengths, axes)
     spectrum = _by_rows(x, "RFFT", tuple(lengths[-_AXES:]))
@@ -27,7 +27,7 @@ def rfftn(x: Value, lengths: Sequence[int]) -> Value:
 
 
 def irfftn(x: Value, lengths: Sequence[int]) -> Value:
-    """`numpy.fft.irfftn` over as many of the last axes as there are lengths of the result."""
+    """Return `numpy.fft.irfftn` over the last axes, one per length of the result."""
     axes = _last_axes(x, lengths)
     halved = [*lengths[:-1], lengths[-1] // 2 + 1]
     x = _transformed(_resized(x, halved, axes), axes[:-_AXES], "IFFT")
@@ -35,12 +35,12 @@ def irfftn(x: Value, lengths: Sequence[int]) -> Value:
 
 
 def fft(x: Value, length: int, axis: int) -> Value:
-    """`numpy.fft.fft` of complex numbers."""
+    """Return `numpy.fft.fft` of complex numbers."""
     return _transformed(_resized(x, [length], [axis]), [axis], "FFT")
 
 
 def ifft(x: Value, length: int, axis: int) -> Value:
-    """`numpy.fft.ifft` of complex numbers."""
+    """Return `numpy.fft.ifft` of complex numbers."""
     return _transformed(_resized(x, [length], [axis]), [axis], "IFFT")
 
 
@@ -52,21 +52,21 @@ def _last_axes(x: Value, lengths: Sequence[int]) -> range:
 
 
 def _resized(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
-    """Cut off, or filled up with zeros, behind on each axis."""
+    """Cut each axis at the end, or pad it with zeros, to its length."""
     if any(n < 1 for n in lengths):
-        raise ShapeMismatchError(f"A Fourier transform has no lengths like {list(lengths)}.")
+        raise ShapeMismatchError(f"A Fourier transform needs lengths >= 1, got {list(lengths)}.")
     for axis, n in zip(axes, lengths, strict=True):
         x = slice_axis(x, axis, 0, min(n, x.shape[axis]))
     edges = [(0, 0, 0)] * x.ndim
     for axis, n in zip(axes, lengths, strict=True):
         edges[axis] = (0, n - x.shape[axis], 0)
-    if not any(behind for _, behind, _ in edges):
+    if not any(high for _, high, _ in edges):
         return x
     return lax.pad(x, x.like(0), edges)
 
 
 def _transformed(x: Value, axes: Sequence[int], kind: str) -> Value:
-    """Transformed along any axes, which are brought to the end for it, a few at a time."""
+    """Transform any axes; they are moved to the end, a few at a time."""
     for first in range(0, len(axes), _AXES):
         group = list(axes[first : first + _AXES])
         order = [d for d in range(x.ndim) if d not in group] + group

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices."""
+"""Products of vectors, matrices and blocks of matrices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,21 @@ _COUNT = np.dtype(np.int32)
 
 
 def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value:
-    """Sum of products over one axis of each, with ``batch`` leading axes in common.
+    """Sum products over one axis of each operand; for booleans, "or" of "and", as in NumPy.
 
-    On booleans it is "or" of "and"s, as in NumPy.
+    Parameters
+    ----------
+    x, y
+        The operands, of one dtype.
+    axes
+        The axis of each to sum over.
+    batch
+        The number of leading axes in common.
+
+    Raises
+    ------
+    ShapeMismatchError
+        The sizes of these axes differ.
     """
     sx, sy = x.shape, y.shape
     if sx[axes[0]] != sy[axes[1]] or sx[:batch] != sy[:batch]:
@@ -36,36 +48,36 @@ def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value
 
 
 def dot(x: Value, y: Value) -> Value:
-    """`numpy.dot` of vectors and matrices."""
+    """Return `numpy.dot` of vectors and matrices."""
     return contract(x, y, (x.ndim - 1, 0))
 
 
 def outer(x: Value, y: Value) -> Value:
-    """The products of every element of one vector with every element of another."""
+    """Return `numpy.outer` of vectors."""
     return expand_dims(x, [1]) * expand_dims(y, [0])
 
 
 def batched_dot(x: Value, y: Value) -> Value:
-    """`dot` for each index of a common leading axis."""
+    """Return `dot` for each index of a common leading axis."""
     return contract(x, y, (x.ndim - 1, 1), batch=1)
 
 
 def matmul(x: Value, y: Value) -> Value:
-    """`numpy.matmul`: matrix products over broadcast leading axes."""
+    """Return `numpy.matmul`: matrix products over broadcast leading axes."""
     rx, ry = x.ndim, y.ndim
     if rx <= 2 and ry <= 2:
         return dot(x, y)
-    left = expand_dims(x, [0]) if rx == 1 else x
-    right = expand_dims(y, [1]) if ry == 1 else y
-    (*bx, m, k), (*by, k_, n) = left.shape, right.shape
+    x = expand_dims(x, [0]) if rx == 1 else x
+    y = expand_dims(y, [1]) if ry == 1 else y
+    (*bx, m, k), (*by, k_, n) = x.shape, y.shape
     batch = broadcast_shapes(tuple(bx), tuple(by))
     count = math.prod(batch)
     if not by:  # One matrix for the whole batch: no need to repeat it.
-        product = contract(left, right, (len(bx) + 1, 0))
+        product = contract(x, y, (len(bx) + 1, 0))
     else:
-        left = reshape(broadcast_to(left, (*batch, m, k)), (count, m, k))
-        right = reshape(broadcast_to(right, (*batch, k_, n)), (count, k_, n))
-        product = reshape(batched_dot(left, right), (*batch, m, n))
+        x = reshape(broadcast_to(x, (*batch, m, k)), (count, m, k))
+        y = reshape(broadcast_to(y, (*batch, k_, n)), (count, k_, n))
+        product = reshape(batched_dot(x, y), (*batch, m, n))
     dropped = [len(batch)] * (rx == 1) + [len(batch) + 1] * (ry == 1)
     return squeeze(product, dropped)
 
@@ -78,7 +90,7 @@ def matmul(x: Value, y: Value) -> Value:
 
 
 def _require(left: Value, matrix: Value, right: Value, rows: Value, columns: Value) -> None:
-    """That vectors on either side of a matrix fit its blocks and what they were chosen by."""
+    """Raise a ShapeMismatchError unless vectors fit the blocks of a matrix and their indices."""
     (batch, _, height), (_, _, width) = left.shape, right.shape
     if (
         left.shape[:2] != rows.shape
@@ -93,25 +105,50 @@ def _require(left: Value, matrix: Value, right: Value, rows: Value, columns: Val
 
 
 def multiply_blocks(y: Value, matrix: Value, x: Value, rows: Value, columns: Value) -> Value:
-    """``y`` plus, for each of its blocks, the products of all blocks of ``x`` with the matrix's.
+    """Add products of blocks of ``x`` and a block matrix to the blocks of ``y``.
 
-    Of a block of ``x`` at a row and one of ``y`` at a column, that is the block there.
+    Parameters
+    ----------
+    y : (batch, m, height)
+        The vectors to add to.
+    matrix : (block rows, block columns, width, height)
+        The block matrix.
+    x : (batch, n, width)
+        The vectors to multiply.
+    rows : (batch, n) integers
+        The block row of each block of ``x``.
+    columns : (batch, m) integers
+        The block column of each block of ``y``.
     """
     _require(x, matrix, y, rows, columns)
     blocks = ga.take(matrix, [expand_dims(rows, [1]), expand_dims(columns, [2])])
     dtype = ew.canonical(np.result_type(blocks.dtype, x.dtype))
     blocks, x = blocks.astype(dtype), x.astype(dtype)
     contract, batch = ((2, 3), (1, 2)), ((0,), (0,))
-    product = lax.dot_general(blocks, x, contract, batch)
-    return y + product.astype(y.dtype)
+    return y + lax.dot_general(blocks, x, contract, batch).astype(y.dtype)
 
 
 def add_outer_blocks(
     matrix: Value, x: Value, y: Value, rows: Value, columns: Value, scale: Value
 ) -> Value:
-    """The matrix plus, at each pair of a row and a column, the outer product of their blocks."""
+    """Add scaled outer products to blocks of a block matrix, for each pair of a row and a column.
+
+    Parameters
+    ----------
+    matrix : (block rows, block columns, width, height)
+        The block matrix.
+    x : (batch, n, width)
+        The left factors.
+    y : (batch, m, height)
+        The right factors.
+    rows : (batch, n) integers
+        The block row of each block of ``x``.
+    columns : (batch, m) integers
+        The block column of each block of ``y``.
+    scale
+        The factor of all products; it broadcasts.
+    """
     _require(x, matrix, y, rows, columns)
-    left, right = expand_dims(x, [2, 4]), expand_dims(y, [1, 3])
-    product = scale * (left * right)
+    products = scale * (expand_dims(x, [2, 4]) * expand_dims(y, [1, 3]))
     index = [expand_dims(rows, [2]), expand_dims(columns, [1])]
-    return ga.put(matrix, product, index, add=True)
+    return ga.put(matrix, products, index, add=True)

@@ -1,8 +1,8 @@
-"""Equations, inverses and functions of matrices, with NumPy's and SciPy's meaning.
+"""Equations, inverses and functions of matrices, with their meaning in NumPy and SciPy.
 
 Operands are float32, float64, complex64 or complex128, as for `jaxprgen.emit.decompositions`.
 Where NumPy and SciPy raise because a matrix is singular, the result is infinite or NaN. NaN in an
-operand, which SciPy refuses, reaches the result.
+operand, which SciPy rejects, propagates.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
 
 
 def _side_by_side(a: Value, y: Value, solve: Callable[[Value, Value], Value]) -> Value:
-    """The solution for a vector, or for the columns of a matrix, on the right-hand side."""
+    """Solve for a vector, or for all columns of a matrix, after checking the shapes."""
     (m, n), right = a.shape, y.shape
     if m != n or m != right[0]:
-        raise ShapeMismatchError(f"No system of equations: {(m, n)} on the left, {right} right.")
+        raise ShapeMismatchError(
+            f"Cannot solve a system of shape {(m, n)} for a right-hand side of shape {right}."
+        )
     if not math.prod(right):
         return full(right, 0, y.dtype)
     if len(right) == 2:
@@ -47,11 +49,11 @@ def _side_by_side(a: Value, y: Value, solve: Callable[[Value, Value], Value]) ->
 
 
 def solve(a: Value, y: Value) -> Value:
-    """``x`` of ``a x = y``, by an LU decomposition with partial pivoting."""
+    """Return ``x`` with ``a x = y``, by an LU decomposition with partial pivoting."""
 
     def by_lu(a: Value, y: Value) -> Value:
         factors, _, permutation = lax.lu(a)
-        order = expand_dims(permutation, [1]).atom()
+        order = expand_dims(permutation, [1])
         rows = lax.gather(y, order, [0], [0], in_bounds=True, unique=True)
         rows = lax.triangular_solve(factors, rows, lower=True, unit_diagonal=True)
         return lax.triangular_solve(factors, rows, lower=False)
@@ -68,7 +70,7 @@ def solve_triangular(
     conjugate: bool = False,
     unit_diagonal: bool = False,
 ) -> Value:
-    """``x`` of ``op(a) x = y`` for one triangle of ``a``, which may stand transposed."""
+    """Return ``x`` with ``op(a) x = y`` for one triangle of ``a``, or its transpose."""
 
     def by_substitution(a: Value, y: Value) -> Value:
         return lax.triangular_solve(
@@ -79,7 +81,7 @@ def solve_triangular(
 
 
 def solve_cholesky(factor: Value, y: Value, *, lower: bool) -> Value:
-    """``x`` of ``a x = y``, given the `cholesky` factor of ``a``."""
+    """Return ``x`` with ``a x = y``, given the `cholesky` factor of ``a``."""
     first, second = (
         {"lower": lower, "transpose": transposed, "conjugate": transposed}
         for transposed in (not lower, lower)
@@ -88,22 +90,22 @@ def solve_cholesky(factor: Value, y: Value, *, lower: bool) -> Value:
 
 
 def solve_hermitian(a: Value, y: Value, *, lower: bool) -> Value:
-    """`solve` for a Hermitian matrix that is given by one triangle."""
+    """Return `solve` for a Hermitian matrix, given one triangle."""
     return solve(hermitian(a, lower=lower), y)
 
 
 def solve_symmetric(a: Value, y: Value, *, lower: bool) -> Value:
-    """`solve` for a symmetric matrix that is given by one triangle."""
+    """Return `solve` for a symmetric matrix, given one triangle."""
     return solve(symmetric(a, lower=lower), y)
 
 
 def solve_positive(a: Value, y: Value, *, lower: bool) -> Value:
-    """`solve` for a positive definite matrix that is given by one triangle; NaN if it is not."""
+    """Return `solve` for a positive definite matrix, given one triangle; NaN if it is not."""
     return solve_cholesky(cholesky(a, lower=lower), y, lower=lower)
 
 
 def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
-    """`numpy.linalg.tensorsolve`: ``a`` times the axes of ``x`` is ``y``; ``axes`` go last."""
+    """Return `numpy.linalg.tensorsolve`; the ``axes`` of ``a`` are moved to the end."""
     rank = a.ndim
     last = [d % rank for d in axes or ()]
     a = transpose(a, [*(d for d in range(rank) if d not in last), *last])
@@ -114,14 +116,34 @@ def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
 
 
 def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]:
-    """`numpy.linalg.lstsq` of matrices: solution, residuals, rank and singular values.
+    """Return `numpy.linalg.lstsq` of matrices.
 
-    LAPACK's ``gelsd`` takes machine precision for an ``rcond`` that is not between 0 and 1.
-    NumPy leaves out residuals where the rank is deficient; a program, whose shapes cannot depend
-    on values, says NaN.
+    NumPy returns no residuals where the rank is deficient. The shapes of a program cannot depend on
+    values, so the residuals are NaN there.
+
+    Parameters
+    ----------
+    a : (m, n)
+        The matrix.
+    y : (m, k)
+        The right-hand sides.
+    rcond : scalar
+        The smallest singular value to keep, relative to the largest. LAPACK's ``gelsd`` replaces it
+        by the machine precision if it is not between 0 and 1.
+
+    Returns
+    -------
+    x : (n, k)
+        The solutions.
+    residuals : (k,), or (0,) where m <= n
+        The squared distances.
+    rank : scalar int32
+        The rank of the matrix.
+    s : (min(m, n),)
+        The singular values.
     """
     if a.ndim != 2:
-        raise LinearAlgebraError(f"Least squares take a matrix, not shape {a.shape}.")
+        raise LinearAlgebraError(f"Least squares need a matrix, got shape {a.shape}.")
     m, n = a.shape
     u, s, vh = svd(a, full_matrices=False)
     rcond = rcond.astype(s.dtype)
@@ -138,14 +160,14 @@ def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]
 
 
 def _above(s: Value, relative: Value) -> Value:
-    """Which values exceed a part of the largest."""
+    """Return where values exceed ``relative`` times the largest."""
     if not s.shape[0]:
         return s > s
     return s > relative * reduce.max(s, (0,))
 
 
 def _reciprocal(s: Value, kept: Value) -> Value:
-    """``1 / s`` of what is kept, else 0; its derivative does not divide by 0 either."""
+    """Return ``1 / s`` where kept, else 0; the derivative does not divide by 0 either."""
     divisor = ew.where(kept, s, 1)
     return ew.where(kept, 1 / divisor, 0)
 
@@ -154,53 +176,51 @@ def _reciprocal(s: Value, kept: Value) -> Value:
 
 
 def inverse(a: Value) -> Value:
-    """The inverse of a matrix, or of each along leading axes."""
+    """Return the inverse of a matrix, or of each along leading axes."""
     shape = a.shape
     rank, count = len(shape), shape[-1]
     if rank < 2 or shape[-2] != count:
-        raise LinearAlgebraError(f"Only square matrices have inverses, not shape {shape}.")
+        raise LinearAlgebraError(f"Only square matrices have inverses, got shape {shape}.")
     if not math.prod(shape):
         return a
     factors, _, permutation = lax.lu(a)
     column = lax.iota(INT32, shape, rank - 1)
-    permuted = ew.equal(expand_dims(permutation, [rank - 1]), column)
-    rows = permuted.astype(a.dtype)
+    rows = ew.equal(expand_dims(permutation, [rank - 1]), column).astype(a.dtype)
     rows = lax.triangular_solve(factors, rows, lower=True, unit_diagonal=True)
     return lax.triangular_solve(factors, rows, lower=False)
 
 
 def is_regular(a: Value) -> Value:
-    """Whether elimination meets no pivot of zero in a square matrix, or in each along leading axes.
+    """Return whether elimination meets no zero pivot in square matrices, as a boolean scalar.
 
-    That is where LAPACK, and so NumPy and SciPy, do not say that it is singular.
+    Where it does, LAPACK reports a singular matrix, and NumPy and SciPy raise.
     """
     return _no_zeros_on_diagonal(lax.lu(a)[0]) if a.size else full((), True, BOOL)
 
 
 def is_regular_triangle(a: Value) -> Value:
-    """`is_regular` for a triangular matrix."""
+    """Return `is_regular` for a triangular matrix."""
     return _no_zeros_on_diagonal(a)
 
 
 def _no_zeros_on_diagonal(a: Value) -> Value:
     rank = a.ndim
     rows, columns = (lax.iota(INT32, a.shape, d) for d in (rank - 2, rank - 1))
-    beside = ew.not_equal(rows, columns)
-    differs = ew.not_equal(a, 0)
-    return reduce.bitwise_and(beside | differs, tuple(range(rank)))
+    off_diagonal = ew.not_equal(rows, columns)
+    return reduce.bitwise_and(off_diagonal | ew.not_equal(a, 0), range(rank))
 
 
 def tensorinv(a: Value, count: int) -> Value:
-    """`numpy.linalg.tensorinv`: the inverse as a map from the last axes to the first ``count``."""
+    """Return `numpy.linalg.tensorinv`: the inverse of a map to the first ``count`` axes."""
     shape = a.shape
     matrix = reshape(a, (math.prod(shape[:count]), math.prod(shape[count:])))
     return reshape(inverse(matrix), (*shape[count:], *shape[:count]))
 
 
 def pseudoinverse(a: Value, *, is_hermitian: bool) -> Value:
-    """`numpy.linalg.pinv`; a Hermitian matrix is given by its lower triangle.
+    """Return `numpy.linalg.pinv`; a Hermitian matrix is given by its lower triangle.
 
-    JAX's derivative of it is NaN where singular values coincide.
+    Its derivative by JAX is NaN where singular values coincide.
     """
     if not math.prod(a.shape):
         return full(a.shape[::-1], 0, a.dtype)
@@ -210,23 +230,22 @@ def pseudoinverse(a: Value, *, is_hermitian: bool) -> Value:
     else:
         u, s, vh = svd(a, full_matrices=False)
         left, right = adjoint(u), adjoint(vh)
-    kept = _above(abs(s), s.like(1e-15))
-    factors = _reciprocal(s, kept).astype(a.dtype)
+    factors = _reciprocal(s, _above(abs(s), s.like(1e-15))).astype(a.dtype)
     return dot(right * expand_dims(factors, [0]), left)
 
 
 def det(a: Value) -> Value:
-    """The determinant of a matrix."""
+    """Return the determinant of a matrix."""
     shape = a.shape
     if len(set(shape)) != 1:
-        raise LinearAlgebraError(f"Only square matrices have determinants, not shape {shape}.")
+        raise LinearAlgebraError(f"Only square matrices have determinants, got shape {shape}.")
     if not shape[0]:
         return a.like(1)
     factors, pivots, _ = lax.lu(a)
     magnitude = reduce.prod(diagonal(factors), (0,))
     swapped = ew.not_equal(pivots, lax.iota(INT32, (shape[0],), 0))
-    odd = reduce.bitwise_xor(swapped, (0,))
-    return ew.where(odd, -magnitude, magnitude)
+    is_odd = reduce.bitwise_xor(swapped, (0,))
+    return ew.where(is_odd, -magnitude, magnitude)
 
 
 # --- Functions of matrices ----------------------------------------------------------------
@@ -247,11 +266,11 @@ _SQUARINGS = 16
 
 
 def expm(a: Value) -> Value:
-    """The exponential of a matrix, by a Padé approximant of degree 13, scaled and squared.
+    """Return the exponential of a matrix, by a Padé approximant of degree 13, scaled and squared.
 
-    N. J. Higham, *The scaling and squaring method for the matrix exponential revisited*, SIAM
-    J. Matrix Anal. Appl. 26 (2005), Algorithm 2.3. As in JAX's own there are at most 16 squarings,
-    and beyond the result is NaN: in a loop of unknown length JAX could not differentiate backwards.
+    N. J. Higham, *The scaling and squaring method for the matrix exponential revisited*, SIAM J.
+    Matrix Anal. Appl. 26 (2005), Algorithm 2.3. As in `jax.scipy.linalg.expm` there are at most 16
+    squarings, and larger matrices give NaN: JAX has no reverse mode for a loop of unknown length.
     """
     if not math.prod(a.shape):
         return a
@@ -277,7 +296,7 @@ def _pade(a: Value) -> Value:
         return total
 
     def polynomial(coefficients: Sequence[float]) -> Value:
-        """Of the square, to degree 6: the highest powers together."""
+        """Evaluate a polynomial of the square, of degree 6, with the highest powers together."""
         high = dot(powers[3], combined(coefficients[4:], powers[1:]))
         return high + combined(coefficients[:4], powers)
 
@@ -286,10 +305,11 @@ def _pade(a: Value) -> Value:
 
 
 def expm_derivative(a: Value, direction: Value) -> Value:
-    """The derivative of `expm` at ``a`` in a direction.
+    """Return the derivative of `expm` at ``a`` in a direction.
 
     It is a block of the exponential of ``[[a, direction], [0, a]]``: N. J. Higham, *Functions of
-    Matrices*, SIAM 2008, equation 3.16. Unlike formulas by eigenvalues it needs no distinct ones.
+    Matrices*, SIAM 2008, equation 3.16. Unlike formulas by eigenvalues, it does not need them
+    distinct.
     """
     count = a.shape[0]
     above = concatenate([a, direction], 1)
@@ -302,7 +322,7 @@ def expm_derivative(a: Value, direction: Value) -> Value:
 
 
 def kron(x: Value, y: Value) -> Value:
-    """The Kronecker product of matrices."""
+    """Return the Kronecker product of matrices."""
     (m, n), (k, l_) = x.shape, y.shape
     blocks = expand_dims(x, [1, 3]) * expand_dims(y, [0, 2])
     return reshape(blocks, (m * k, n * l_))
@@ -313,12 +333,12 @@ def _solve_linear(operator: Value, q: Value) -> Value:
 
 
 def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
-    """``x`` of ``a x + x a^H = q``, as one linear system in the n² elements of ``x``.
+    """Return ``x`` with ``a x + x a^H = q``, by one linear system in the n² elements of ``x``.
 
-    SciPy takes n³ operations where this takes n⁶, but JAX has no derivative of its method's
-    Schur decomposition. Of a real ``a`` with complex eigenvalues beside a complex ``q`` its result
-    solves no such equation: it gives LAPACK's ``trsyl`` for complex numbers, which reads triangles,
-    the real Schur form, which is none. So it does where `solve_discrete_lyapunov` is bilinear.
+    SciPy takes n³ operations and this takes n⁶, but JAX has no derivative of the Schur
+    decomposition that SciPy uses. For a complex ``q`` and a real ``a`` with complex eigenvalues,
+    SciPy's result is wrong: it passes the real Schur form, which is not triangular, to the complex
+    ``trsyl``. The bilinear method of `solve_discrete_lyapunov` has the same fault.
     """
     one = _identity(a)
     operator = kron(a, one) + kron(one, ew.conjugate(a))
@@ -326,7 +346,7 @@ def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
 
 
 def solve_discrete_lyapunov(a: Value, q: Value) -> Value:
-    """``x`` of ``x - a x a^H = q``, as one linear system in the n² elements of ``x``."""
+    """Return ``x`` with ``x - a x a^H = q``, by a system in the n² elements of ``x``."""
     product = kron(a, ew.conjugate(a))
     return _solve_linear(_identity(product) - product, q)
 
@@ -335,7 +355,7 @@ def solve_discrete_lyapunov(a: Value, q: Value) -> Value:
 
 
 def eigh_cotangent(w: Value, v: Value, gw: Value, gv: Value) -> Value:
-    """The gradient of a real symmetric matrix, given those of its eigenvalues and -vectors."""
+    """Return the gradient of a real symmetric matrix, given those of eigenvalues and -vectors."""
     gaps = expand_dims(w, [1]) - expand_dims(w, [0])
     mixed = contract(gv, v, (0, 0)) / gaps
     same = _identity(v).astype(np.dtype(bool))
@@ -343,12 +363,12 @@ def eigh_cotangent(w: Value, v: Value, gw: Value, gv: Value) -> Value:
 
 
 def _rotated(x: Value, v: Value) -> Value:
-    """``v x v^T``."""
+    """Return ``v x v^T``."""
     return dot(dot(v, x), transpose(v, (1, 0)))
 
 
 def generalized_eigvalsh_cotangents(w: Value, v: Value, gw: Value) -> tuple[Value, Value]:
-    """The gradients of both real matrices of `generalized_eigh`, given that of ``w``."""
+    """Return the gradients of both real operands of `generalized_eigh`, given that of ``w``."""
 
     def weighted(weights: Value) -> Value:
         return dot(v * expand_dims(weights, [0]), transpose(v, (1, 0)))

@@ -1,6 +1,6 @@
-"""Batch normalization: S. Ioffe and C. Szegedy, *Batch Normalization*, 2015.
+"""Batch normalization: S. Ioffe and C. Szegedy, *Batch Normalization*, ICML 2015.
 
-Arrays of one rank that broadcast; means and sums keep the axes that they go over, with size one.
+Operands have one rank and broadcast. Means and sums keep the axes that they reduce, with size one.
 """
 
 from __future__ import annotations
@@ -22,42 +22,41 @@ def _sum(x: Value, axes: Sequence[int]) -> Value:
 
 
 def mean(x: Value, axes: Sequence[int]) -> Value:
-    """The mean over axes."""
+    """Return the mean over axes, which are kept."""
     count = math.prod(x.shape[d] for d in axes)
     return _sum(x, axes) / count
 
 
 def variance(x: Value, center: Value, axes: Sequence[int]) -> Value:
-    """The mean square of the distance from a center, which is the mean."""
+    """Return the mean squared distance from a center, which is the mean."""
     return mean(ew.square(x - center), axes)
 
 
 def inverse_deviation(square: Value, epsilon: Value) -> Value:
-    """``1 / sqrt(square + epsilon)``."""
+    """Return ``1 / sqrt(square + epsilon)``."""
     return 1 / ew.sqrt(square + epsilon)
 
 
 def normalize(x: Value, center: Value, factor: Value, bias: Value) -> Value:
-    """``(x - center) * factor + bias``."""
+    """Return ``(x - center) * factor + bias``."""
     return (x - center) * factor + bias
 
 
 def moving(old: Value, new: Value, share: Value) -> Value:
-    """A moving average: ``old`` with a share of ``new``."""
-    rest = 1 - share
-    return old * rest + new * share
+    """Return a moving average: ``old`` with a share of ``new``."""
+    return old * (1 - share) + new * share
 
 
 def unbiased(square: Value, count: float) -> Value:
-    """A variance of ``count`` elements as an estimate of that of all there might be.
+    """Return a variance of ``count`` elements as an unbiased estimate.
 
     Raises
     ------
     ShapeMismatchError
-        There is but one element.
+        There is only one element.
     """
     if count == 1:
-        raise ShapeMismatchError("One element has no variance to estimate a running one from.")
+        raise ShapeMismatchError("Cannot estimate a running variance from one element.")
     return square * (np.float64(count) / (count - 1))
 
 
@@ -69,18 +68,30 @@ def normalize_vjp(
     inverse: Value,
     axes: Sequence[int],
 ) -> list[Value]:
-    """The vector-Jacobian products of normalizing, then scaling and adding a bias.
+    """Return the vector-Jacobian products of normalizing, scaling and adding a bias.
 
-    With respect to ``x``, on which mean and deviation depend, to the scale, and to the bias.
-    ``inverse`` is one by the deviation.
+    Parameters
+    ----------
+    x, cotangent
+        The operand and the cotangent of the result, of one shape.
+    scale
+        The scale.
+    center, inverse
+        The mean and the inverse standard deviation, which depend on ``x``.
+    axes
+        The axes of the mean.
+
+    Returns
+    -------
+    list of Value
+        The products with respect to ``x``, the scale and the bias.
     """
     shifted = x - center
-    both = mean(cotangent * shifted, axes)
+    covariance = mean(cotangent * shifted, axes)
     cube = inverse * ew.square(inverse)
-    along = shifted * both * cube
-    own = cotangent * inverse - along
+    slope = cotangent * inverse - shifted * covariance * cube
     return [
-        scale * (own - mean(own, axes)),
+        scale * (slope - mean(slope, axes)),
         _sum(cotangent * inverse * shifted, axes),
         _sum(cotangent, axes),
     ]

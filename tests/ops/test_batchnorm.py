@@ -129,7 +129,7 @@ def test_what_cannot_be_normalized():
         (train((0, 0))(x, row, row)[0], "Axes (0, 0) are not different ones of 2 dimensions."),
         (
             train((0,))(x, row, row, 1e-4, 0.1, row, row)[4],
-            "One element has no variance to estimate a running one from.",
+            "Cannot estimate a running variance from one element.",
         ),
     ]:
         with pytest.raises(ShapeMismatchError) as caught:

@@ -294,7 +294,7 @@ def test_matrices_that_are_not_square_are_an_error(make):
 def test_least_squares_of_a_vector_are_an_error():
     x, rcond = at.vector("x"), at.scalar("rcond")
     f = jaxprgen.compile([x, rcond], nlinalg.lstsq(x, x, rcond))
-    with pytest.raises(LinearAlgebraError, match=r"take a matrix, not shape \(2,\)"):
+    with pytest.raises(LinearAlgebraError, match=r"need a matrix, got shape \(2,\)"):
         f(np.ones(2), 0.5)
 
 

@@ -217,7 +217,9 @@ def test_sizes_that_do_not_match_are_an_error(op, shapes):
     left, right = map(str, shapes)
     with pytest.raises(ShapeMismatchError) as raised:
         run(op, *map(np.ones, shapes))
-    assert f"No system of equations: {left} on the left, {right} right." in str(raised.value)
+    assert f"Cannot solve a system of shape {left} for a right-hand side of shape {right}." in str(
+        raised.value
+    )
 
 
 # --- Eigenvalues --------------------------------------------------------------------------

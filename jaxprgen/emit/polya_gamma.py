@@ -1,21 +1,22 @@
-"""Draws from Pólya-Gamma distributions PG(h, z), for all real ``h`` of at least 1, exactly.
+"""Draws from Pólya-Gamma distributions PG(h, z), exactly, for all real ``h >= 1``.
 
-After Polson, Scott and Windle (Bayesian inference for logistic models using Pólya-Gamma latent
-variables, JASA 108, 2013; for ``h = 1``, from Devroye's On exact simulation algorithms for some
-distributions related to Jacobi theta functions, 2009) and Windle, Polson and Scott (Sampling
-Pólya-Gamma random variates: alternate and approximate techniques, 2014; for other ``h``).
+Sources: N. G. Polson, J. G. Scott and J. Windle, *Bayesian inference for logistic models using
+Pólya-Gamma latent variables*, JASA 108 (2013), for ``h = 1`` after L. Devroye, *On exact simulation
+algorithms for some distributions related to Jacobi theta functions* (2009); for other ``h`` Windle,
+Polson and Scott, *Sampling Pólya-Gamma random variates: alternate and approximate techniques*
+(2014).
 
-A draw is a quarter of one from J(h, z/2), and J(h, z) a sum of independent draws from J(1, z) and
-one from J(b, z) with ``1 <= b < 2``. Its density is proportional to ``exp(-z² x / 2) f(x)`` with
-``f(x)``, which is ``a(x)`` times an alternating series (see `_series`), where
-``a(x) = 2**b b / sqrt(2 pi x³) exp(-b² / (2 x))``. Two bounds of ``f`` make proposals:
+A draw is a quarter of one from J(h, z/2), and J(h, z) is a sum of independent draws from J(1, z)
+and one from J(b, z) with ``1 <= b < 2``. Its density is proportional to ``exp(-z² x / 2) f(x)``.
+Here ``f(x)`` is ``a(x) = 2**b b / sqrt(2 pi x³) exp(-b² / (2 x))`` times an alternating series (see
+`_series`). Two bounds of ``f`` give proposals:
 
-- ``f <= a`` where the terms of the series fall, for which ``x < 3.6`` is enough; and
+- ``f <= a`` where the terms of the series fall, for which ``x < 3.6`` is enough.
 - ``f(x) <= (4/pi)**b c**b x**(b-1) exp(-c x) / gamma(b)`` with ``c = pi²/8``: J(b) is a sum of
   gamma draws of shape ``b`` and rates ``c (2k - 1)²``. Given the sum ``r`` of all but the first,
-  the density at ``x`` is that of the first one at ``x - r``, and so at most that at ``x`` times
-  ``exp(c r)``, of which ``(4/pi)**b`` is the mean. Here ``x**(b-1)`` is bounded by its tangent's
-  exponential, so that the proposal is exponential.
+  the density at ``x`` is that of the first draw at ``x - r``, which is at most its density at ``x``
+  times ``exp(c r)``, and the mean of ``exp(c r)`` is ``(4/pi)**b``. The tangent of ``x**(b-1)``, as
+  an exponential, bounds it, so that the proposal is exponential.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _RATE = math.pi**2 / 8
 
 
 def polya_gamma(key: Value, shape: Shape, h: Value, z: Value) -> Value:
-    """Draws of mean ``h tanh(z/2) / (2 z)``; the time grows with the largest ``h``."""
+    """Draw with mean ``h tanh(z/2) / (2 z)``; the time grows with the largest ``h``."""
     dtype = h.dtype
     key_sum, key_last = random.split(key)
     tilt = abs(z) * 0.5
@@ -58,7 +59,7 @@ def _all_below_two(h: Value) -> bool:
 
 
 def _sum_of_ones(key: Value, shape: Shape, count: Value, tilt: Value) -> Value:
-    """The sum of ``count`` draws from J(1, tilt), for each element; 0 where one is NaN."""
+    """Return sums of ``count`` draws from J(1, tilt); 0 where ``tilt`` is NaN."""
 
     def goes_on(key: Value, total: Value, left: Value, tilt: Value) -> Value:
         return reduce.bitwise_or(left > 0, range(len(shape)))
@@ -76,25 +77,25 @@ def _sum_of_ones(key: Value, shape: Shape, count: Value, tilt: Value) -> Value:
 
 
 def _propose(key: Value, shape: Shape, b: Value, z: Value) -> tuple[Value, Value]:
-    """A proposal for J(b, z), with ``z >= 0``, and whether it is accepted."""
+    """Return a proposal for J(b, z) with ``z >= 0``, and whether it is accepted."""
     dtype = b.dtype
     one, two = random.split(key)
     keys = [*random.split(one), *random.split(two)]
     side, accept, first = (random.uniform(k, shape, dtype) for k in keys[:3])
-    # Proposals are from two pieces: below `end` from the first bound, above from the second. These
-    # numbers make the areas of both, which is 1 over the rate of acceptance, nearly the least.
+    # Proposals use the first bound below `end` and the second above. These numbers nearly minimize
+    # the total area, which is the inverse of the acceptance rate.
     end = 1.17 * b - 0.18
     tangent = end + 0.62 + 0.23 * b
     rate = _RATE - (b - 1) / tangent
     log_scale = b * math.log(math.pi / 2) - lax.lgamma(b) + (b - 1) * (ew.log(tangent) - 1)
     tilted = rate + z * z / 2
     outside = lax.erfc(b / ew.sqrt(2 * end))
-    is_flat = z * end < b  # Then proposals leave out exp(-z² x / 2), which is no less than 0.3.
+    is_flat = z * end < b  # Then exp(-z² x / 2) >= 0.3, and proposals leave it out.
     log_above = log_scale - tilted * end - ew.log(tilted)
     log_below = b * math.log(2) + where(is_flat, ew.log(outside), -(b * z))
     is_above = side * (1 + ew.exp(log_below - log_above)) < 1
     above = end - ew.log1p(-first) / tilted
-    # Lévy draws below `end`, by inversion of the normal distribution; else inverse Gaussian draws.
+    # Below `end`: Lévy draws, by inversion of the normal distribution, or inverse Gaussian draws.
     normal = math.sqrt(2) * lax.erf_inv(1 - (1 - first) * outside)
     mean = b / ew.maximum(z, b / end)
     gaussian = distributions.wald(keys[3], shape, mean, b * b)
@@ -109,9 +110,9 @@ def _propose(key: Value, shape: Shape, b: Value, z: Value) -> tuple[Value, Value
 
 
 def _series(x: Value, b: Value) -> Value:
-    """``f(x) / a(x)``: the sum of ``(-1)**n (b)_n / n! (2 n + b) / b exp(-2 n (n + b) / x)``.
+    """Return ``f(x) / a(x)``, to rounding, where the terms of the series fall.
 
-    To the last bit, from where on the terms fall.
+    It is the sum of ``(-1)**n (b)_n / n! (2 n + b) / b exp(-2 n (n + b) / x)``.
     """
     smallest = float(np.finfo(x.dtype).eps) / 8
 

@@ -1,6 +1,6 @@
-"""Pooling: the maximum, sum or average of windows, and what belongs to its derivatives.
+"""Pooling: the maximum, sum or average of windows, and its derivatives.
 
-Pooled are the last axes, one `SlidingWindow` for each.
+The last axes are pooled, one `SlidingWindow` each.
 """
 
 from __future__ import annotations
@@ -21,9 +21,18 @@ from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 
 
 class SlidingWindow(NamedTuple):
-    """The windows of one axis: ``number`` of them, all of one size, one every ``stride``.
+    """The windows of one axis.
 
-    The first begins at ``start``, which is negative if it sticks out.
+    Attributes
+    ----------
+    size
+        The number of elements of a window.
+    stride
+        The distance between windows.
+    start
+        The position of the first window; negative if it starts in the padding.
+    number
+        The number of windows.
     """
 
     size: int
@@ -33,17 +42,17 @@ class SlidingWindow(NamedTuple):
 
     @property
     def blocks(self) -> int:
-        """How many blocks of one stride a window reaches into."""
+        """Return the number of blocks of one stride that a window reaches into."""
         return -(-self.size // self.stride)
 
     @property
     def length(self) -> int:
-        """The length of all blocks that any window reaches into, one behind the other."""
+        """Return the total length of all blocks that any window reaches into."""
         return (self.number + self.blocks - 1) * self.stride
 
 
 def window_count(length: int, size: int, stride: int, ignore_border: bool) -> int:
-    """How many windows an axis has; those that do not fit in are ignored, or cut off."""
+    """Return the number of windows on an axis; partial ones count unless ignored."""
     if ignore_border:
         return max((length - size) // stride + 1, 0)
     if stride >= size:
@@ -52,13 +61,13 @@ def window_count(length: int, size: int, stride: int, ignore_border: bool) -> in
 
 
 def _inside(w: SlidingWindow, length: int, pad: int = 0) -> Array:
-    """Which elements of each window of an axis are its own, or among so many on either side."""
+    """Return (windows, size): which elements of a window are at most ``pad`` outside the axis."""
     place = w.start + w.stride * np.arange(w.number)[:, None] + np.arange(w.size)
     return (place >= -pad) & (place < length + pad)
 
 
 def _elements(windows: Sequence[SlidingWindow], sizes: Shape, pads: Shape) -> Array:
-    """How many elements each window has of an array, and of so many more on either side."""
+    """Return the number of elements of each window that are in the padded array."""
     counts = [_inside(*axis).sum(1) for axis in zip(windows, sizes, pads, strict=True)]
     return functools.reduce(np.multiply.outer, counts)
 
@@ -78,7 +87,7 @@ def _window_shapes(
 
 
 def pool_max(x: Value, windows: Sequence[SlidingWindow]) -> Value:
-    """The maximum of each window; NaN where one of its elements is.
+    """Return the maximum of each window; NaN where an element is NaN.
 
     Where elements tie, JAX differentiates with respect to one of them.
     """
@@ -86,14 +95,16 @@ def pool_max(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     if x.dtype.kind == "c":
         raise UnsupportedOpError("JAX has no maximum over windows of complex numbers.")
     if not _elements(windows, sizes, (0,) * len(windows)).all():
-        raise ShapeMismatchError("The maximum over a window of padding alone is not defined.")
+        raise ShapeMismatchError(
+            "The maximum over a window that holds only padding is not defined."
+        )
     if 0 in (pooled := _pooled(x, windows)):
         return full(pooled, 0, x.dtype)
     return lax.reduce_window_max(x, *_window_shapes(x, windows))
 
 
 def pool_sum(x: Value, windows: Sequence[SlidingWindow]) -> Value:
-    """The sum of each window, of booleans "or"; of half floats it is added up in single ones."""
+    """Return the sum of each window; of booleans "or", of float16 in single precision."""
     dtype = x.dtype
     if dtype == BOOL:
         return ew.truth(pool_sum(x.astype(INT32), windows))
@@ -110,14 +121,14 @@ def _pooled(x: Value, windows: Sequence[SlidingWindow]) -> Shape:
 
 
 def _working(dtype: Dtype) -> Dtype:
-    """What NumPy averages in."""
+    """Return the dtype in which NumPy averages."""
     if dtype.kind in "biu":
         return ew.canonical(np.float64)
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def pool_mean(x: Value, windows: Sequence[SlidingWindow], pads: Shape) -> Value:
-    """The average of each window, ``pads`` zeros on either side of each axis included."""
+    """Return the average of each window, with ``pads`` zeros on either side of each axis."""
     dtype = x.dtype
     counts = _elements(windows, x.shape[-len(windows) :], pads)
     total = pool_sum(x.astype(_working(dtype)), windows)
@@ -125,7 +136,7 @@ def pool_mean(x: Value, windows: Sequence[SlidingWindow], pads: Shape) -> Value:
 
 
 def _divide(total: Value, counts: Array) -> Value:
-    """By one number where all counts are equal."""
+    """Divide by a scalar where all counts are equal."""
     divisor = counts.astype(total.dtype)
     if counts.size and (counts == counts.flat[0]).all():
         divisor = divisor.flat[0].reshape(())
@@ -133,7 +144,7 @@ def _divide(total: Value, counts: Array) -> Value:
 
 
 def spread_sum(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
-    """`pool_sum` of axes of these sizes, transposed: each element is the sum of its windows'."""
+    """Return the transpose of `pool_sum`: each element is the sum of its windows in ``y``."""
     shape = y.shape
     first = len(shape) - len(windows)
     if 0 in shape or 0 in sizes:
@@ -150,18 +161,18 @@ def spread_sum(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Valu
 
 
 def spread_mean(y: Value, windows: Sequence[SlidingWindow], sizes: Shape, pads: Shape) -> Value:
-    """`pool_mean` of axes of these sizes, transposed."""
+    """Return the transpose of `pool_mean` of axes of these sizes."""
     return spread_sum(_divide(y, _elements(windows, sizes, pads)), windows, sizes)
 
 
 def _insides(windows: Sequence[SlidingWindow], rank: int) -> list[int]:
-    """The axes of an unfolded array that go over the elements of one window."""
+    """Return the axes of an unfolded array that range over the elements of one window."""
     first = rank - len(windows)
     return [first + 2 * i + 1 for i in range(len(windows))]
 
 
 def _hits(x: Value, maxima: Value, windows: Sequence[SlidingWindow]) -> Value:
-    """Where in each window there is its maximum: at every place that ties, and not at NaN."""
+    """Return where a window has its maximum: at every element that ties, and not at NaN."""
     common = np.result_type(x.dtype, maxima.dtype)
     x, maxima = x.astype(common), maxima.astype(common)
     insides = _insides(windows, x.ndim)
@@ -169,23 +180,21 @@ def _hits(x: Value, maxima: Value, windows: Sequence[SlidingWindow]) -> Value:
 
 
 def spread_to_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[SlidingWindow]) -> Value:
-    """What each window has in ``y``, at all elements that are its maximum; shaped like ``x``."""
+    """Add each window's element of ``y`` to all elements of ``x`` that are its maximum."""
     hits = _hits(x, maxima, windows)
     insides = _insides(windows, x.ndim)
     spread = broadcast_to(expand_dims(y, insides), hits.shape)
-    parts = ew.where(hits, spread, 0)
-    return fold(parts, windows, x.shape[-len(windows) :])
+    return fold(ew.where(hits, spread, 0), windows, x.shape[-len(windows) :])
 
 
 def sum_at_maxima(x: Value, maxima: Value, y: Value, windows: Sequence[SlidingWindow]) -> Value:
-    """`spread_to_maxima` transposed: the sum, for each window, of ``y`` at its maxima in ``x``."""
+    """Return the transpose of `spread_to_maxima`: sums of ``y`` at the maxima of ``x``."""
     hits = _hits(x, maxima, windows)
-    parts = ew.where(hits, unfold(y, windows), 0)
-    return reduce.sum(parts, _insides(windows, x.ndim))
+    return reduce.sum(ew.where(hits, unfold(y, windows), 0), _insides(windows, x.ndim))
 
 
 def take_at_maxima(x: Value, y: Value, windows: Sequence[SlidingWindow]) -> Value:
-    """What ``y`` is, for each window, where ``x`` has its first maximum, or its first NaN."""
+    """Return, for each window, the element of ``y`` at the first maximum, or NaN, of ``x``."""
     insides = _insides(windows, x.ndim)
     sizes = x.shape[-len(windows) :]
     best = _hits(x, pool_max(x, windows), windows) | ew.isnan(unfold(x, windows))
@@ -199,12 +208,15 @@ def take_at_maxima(x: Value, y: Value, windows: Sequence[SlidingWindow]) -> Valu
 
 
 # --- Unfolding ----------------------------------------------------------------------------
+#
+# Cut into blocks of one stride, window i consists of the blocks from i on. So unfolding is a
+# reshape and, where windows overlap, a few slices. Folding is a reshape and a few sums.
 
 
 def unfold(x: Value, windows: Sequence[SlidingWindow], fill: float = 0) -> Value:
-    """Each of the last axes as two: which window, and where in it.
+    """Split each of the last axes in two: the windows, and the elements of a window.
 
-    What of a window sticks out of the array is ``fill``.
+    Elements outside the array are ``fill``.
     """
     shape = x.shape
     first = len(shape) - len(windows)
@@ -225,7 +237,7 @@ def _unfold_axis(x: Value, axis: int, w: SlidingWindow) -> Value:
 
 
 def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
-    """What `unfold` does to last axes of these sizes, transposed: overlapping windows add up."""
+    """Add overlapping windows up to last axes of these sizes: the transpose of `unfold`."""
     first = y.ndim - 2 * len(windows)
     for axis, w in enumerate(windows, first):
         y = _fold_axis(y, axis, w)
@@ -235,12 +247,12 @@ def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
 
 def _fold_axis(y: Value, axis: int, w: SlidingWindow) -> Value:
     shape = y.shape
-    none = [(0, 0, 0)] * len(shape)
-    y = _pad(y, _at(none, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
+    no_padding = [(0, 0, 0)] * len(shape)
+    y = _pad(y, _at(no_padding, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
     total: Value | None = None
     for i in range(w.blocks):
         block = slice_axis(y, axis + 1, i * w.stride, (i + 1) * w.stride)
-        spread = _pad(block, _at(none, axis, (i, w.blocks - 1 - i, 0)), 0)
+        spread = _pad(block, _at(no_padding, axis, (i, w.blocks - 1 - i, 0)), 0)
         total = spread if total is None else total + spread
     assert total is not None
     return reshape(total, (*shape[:axis], w.length, *shape[axis + 2 :]))

@@ -1,7 +1,7 @@
-"""Standard draws from keys, bit for bit those of `jax.random`.
+"""Standard draws from keys, equal to those of `jax.random` bit for bit.
 
-Every function takes a key, an atom, and appends what the function of its name in `jax.random`
-traces to. ``shape`` is that of the result and ``dtype``, a float's, that of its numbers.
+Every function takes a key, and emits the equations to which the function of its name in
+`jax.random` traces. ``shape`` is the shape of the result and ``dtype`` its dtype, a float's.
 """
 
 from __future__ import annotations
@@ -22,10 +22,17 @@ from jaxprgen.emit.values import Array, Dtype, Shape, Value, broadcast_to, full
 
 @final
 class Stream(NamedTuple):
-    """The state of a random number generator: a key, and how many keys were taken from it.
+    """The state of a random number generator: a key and the number of keys taken from it.
 
-    These are ``taken``, and those that were taken ``before``, by a loop, in whose body the number
-    is a variable: so a loop draws what its steps would draw one after the other.
+    Attributes
+    ----------
+    key
+        The key.
+    taken
+        The number of keys taken, apart from those in ``before``.
+    before
+        The number of keys that earlier steps of a loop took, a variable in the loop's body; None
+        outside of loops. So a loop draws as its steps would one after the other.
     """
 
     key: Value
@@ -34,7 +41,7 @@ class Stream(NamedTuple):
 
 
 def fold_in(key: Value, number: int | Value) -> Value:
-    """The key that a key and a number below 2**32 make."""
+    """Return the key that `jax.random.fold_in` makes of a key and a number below 2**32."""
     return lax.random_fold_in(key, _uint32(number) if isinstance(number, int) else number)
 
 
@@ -43,23 +50,23 @@ def _uint32(number: int) -> Value:
 
 
 def taken(stream: Stream) -> Value:
-    """How many keys were taken from a stream."""
+    """Return the number of keys taken from a stream, as a uint32 scalar."""
     if stream.before is None:
         return _uint32(stream.taken)
     return stream.before + stream.taken if stream.taken else stream.before
 
 
 def take_key(stream: Stream) -> tuple[Stream, Value]:
-    """The stream after a draw, and the key to draw with.
+    """Return the stream after a draw, and the key to draw with.
 
-    The ``n``-th key of a stream is ``jax.random.fold_in(key, n)``, counted from zero.
+    Key ``n`` of a stream, counted from zero, is ``jax.random.fold_in(key, n)``.
     """
     after = stream._replace(taken=stream.taken + 1)
     return after, fold_in(stream.key, taken(stream))
 
 
 def end_of(x: Value | Stream) -> Value:
-    """A result as a value; of a stream, the key of one that goes on where it ends."""
+    """Return a stream as the key of one that continues where it ends; others unchanged."""
     if not isinstance(x, Stream):
         return x
     is_new = not x.taken and x.before is None
@@ -67,46 +74,46 @@ def end_of(x: Value | Stream) -> Value:
 
 
 def leaves(x: Value | Stream) -> list[Value]:
-    """The arrays that a value consists of: of a stream, its key and how many were taken from it."""
+    """Return the arrays of a value; for a stream its key and the number of keys taken."""
     return [x.key, taken(x)] if isinstance(x, Stream) else [x]
 
 
 def rebuilt(x: Value | Stream, arrays: Iterator[Value]) -> Any:
-    """A value like ``x`` of the next arrays of those that it consists of."""
+    """Return a value like ``x`` with the next arrays in place of its `leaves`."""
     first: Any = next(arrays)
     return Stream(first, 0, next(arrays)) if isinstance(x, Stream) else first
 
 
 def typed_key(key: Value) -> Value:
-    """A key as JAX types it, of one or of the unsigned integers of a legacy key."""
+    """Return a typed key, given one or the unsigned integers of a legacy key."""
     if _jax.is_key(key):
         return key
     return lax.random_wrap(key, _jax.default_prng_impl())
 
 
 def key_of_seed(seed: Value) -> Value:
-    """``jax.random.key(seed)``."""
+    """Return ``jax.random.key(seed)``."""
     return lax.random_seed(seed, _jax.default_prng_impl())
 
 
 def split(key: Value) -> tuple[Value, Value]:
-    """Two keys made of one."""
+    """Return two keys, as ``jax.random.split(key)``."""
     keys = lax.random_split(key, (2,))
     first, second = (sh.squeeze(lax.slice(keys, (i,), (i + 1,), (1,)), (0,)) for i in (0, 1))
     return first, second
 
 
 def bits(key: Value, shape: Shape, width: int) -> Value:
-    """Unsigned integers of that many bits, all of them random."""
+    """Draw unsigned integers of ``width`` random bits."""
     return lax.random_bits(key, width, shape)
 
 
 def uniform(
     key: Value, shape: Shape, dtype: Dtype, low: Value | Array | None = None, high: Any = 1.0
 ) -> Value:
-    """Uniform draws, at least ``low``, 0 if that is left out, and below ``high``.
+    """Draw uniformly, at least ``low`` (0 by default) and below ``high``.
 
-    Random bits are the mantissas of numbers from 1 to 2.
+    Random bits are the mantissas of floats from 1 to 2.
     """
     info, one = np.finfo(dtype), np.ones((), dtype)
     drawn = bits(key, shape, info.bits)
@@ -115,58 +122,59 @@ def uniform(
     if low is None:
         return unit
     high = np.asarray(high, dtype) if isinstance(high, float) else high
-    return ew.maximum(low, unit * (high - low) + low)  # A difference of known bounds is known.
+    return ew.maximum(low, unit * (high - low) + low)  # Known bounds have a known difference.
 
 
 def normal(key: Value, shape: Shape, dtype: Dtype) -> Value:
-    """Standard normal draws, by inversion."""
+    """Draw from the standard normal distribution, by inversion."""
     low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)
     u = uniform(key, shape, dtype, low)
     return np.sqrt(2) * lax.erf_inv(u)
 
 
 def exponential(key: Value, shape: Shape, dtype: Dtype) -> Value:
-    """Standard exponential draws, by inversion."""
+    """Draw from the standard exponential distribution, by inversion."""
     return -_log1m(uniform(key, shape, dtype))
 
 
 def cauchy(key: Value, shape: Shape, dtype: Dtype) -> Value:
-    """Standard Cauchy draws, by inversion."""
+    """Draw from the standard Cauchy distribution, by inversion."""
     u = uniform(key, shape, dtype, _limit(dtype, "eps"))
     return ew.tan(np.pi * (u - 0.5))
 
 
 def laplace(key: Value, shape: Shape, dtype: Dtype) -> Value:
-    """Standard Laplace draws, by inversion."""
+    """Draw from the standard Laplace distribution, by inversion."""
     u = uniform(key, shape, dtype, np.asarray(-1 + np.finfo(dtype).epsneg, dtype))
     return ew.sign(u) * _log1m(abs(u))
 
 
 def logistic(key: Value, shape: Shape, dtype: Dtype) -> Value:
-    """Standard logistic draws, by inversion."""
+    """Draw from the standard logistic distribution, by inversion."""
     u = uniform(key, shape, dtype, _limit(dtype, "tiny"))
     return ew.log(u) - _log1m(u)
 
 
 def gumbel(key: Value, shape: Shape, dtype: Dtype) -> Value:
-    """Standard Gumbel draws, by inversion (JAX's ``mode="low"``)."""
+    """Draw from the standard Gumbel distribution, by inversion (JAX's ``mode="low"``)."""
     u = uniform(key, shape, dtype, _limit(dtype, "tiny"))
     return -ew.log(-ew.log(u))
 
 
 def gamma(key: Value, alpha: Value, shape: Shape, *, log: bool = False) -> Value:
-    """Gamma draws of scale 1, or their logarithms, which do not underflow.
+    """Draw from gamma distributions of scale 1, or with ``log`` their logarithms.
 
-    By Marsaglia and Tsang's rejection method (ACM TOMS 26, 2000), which is a primitive.
+    Logarithms do not underflow. The primitive uses the rejection method of Marsaglia and Tsang, ACM
+    TOMS 26 (2000).
     """
     return lax.random_gamma(key, broadcast_to(alpha, shape), log)
 
 
 def randint(key: Value, low: Value, high: Value, shape: Shape) -> Value:
-    """Integers from ``low`` up to ``high``, which is left out; ``low`` if there are none.
+    """Draw integers from ``low`` up to but not including ``high``, in the operands' dtype.
 
-    In the operands' dtype. A 64-bit (or whatever) number is put together of two, so that the
-    remainder is uniform to within 2**-64.
+    Return ``low`` where there are no such integers. Two random numbers of ``w`` bits make one of
+    ``2w`` bits, so that the remainder is uniform to within 2**-w.
     """
     dtype = low.dtype
     width = dtype.itemsize * 8
@@ -185,11 +193,9 @@ def randint(key: Value, low: Value, high: Value, shape: Shape) -> Value:
 
 
 def permutation(key: Value, x: Value) -> Value:
-    """``x`` with its rows in random order: sorted by random bits, often enough for few ties."""
+    """Permute the rows: sort them by random bits, often enough to make ties unlikely."""
     if x.ndim > 1:
-        rows = x.shape[0]
-        order = permutation(key, Value(np.arange(rows)))
-        return gather.take(x, [order])
+        return gather.take(x, [permutation(key, Value(np.arange(x.shape[0])))])
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, subkey = split(key)

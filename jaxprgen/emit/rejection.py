@@ -1,7 +1,7 @@
 """Draws that take an unknown number of steps.
 
-Called as the functions of `jaxprgen.emit.distributions`. Loops go on until the last element has
-its draw; elements that have one keep it.
+Functions are called as those of `jaxprgen.emit.distributions`. Loops run until the last element is
+drawn, and elements that have been drawn keep their values.
 """
 
 from __future__ import annotations
@@ -28,9 +28,17 @@ def until_accepted(
     propose: Callable[..., tuple[Value, Value]],
     parameters: tuple[Value, ...],
 ) -> Value:
-    """Proposals of ``propose(key, *parameters)``, each with whether it is accepted.
+    """Draw by rejection.
 
-    NaN is drawn where a parameter is NaN: no proposal would be accepted.
+    Parameters
+    ----------
+    key, shape, dtype
+        The key, and the shape and dtype of the draws.
+    propose
+        ``propose(key, *parameters)`` returns proposals and where they are accepted.
+    parameters
+        The parameters, which broadcast to ``shape``. Where one is NaN, the draw is NaN, because no
+        proposal would be accepted.
     """
 
     def goes_on(key: Value, drawn: Value, done: Value, *_: Value) -> Value:
@@ -42,49 +50,46 @@ def until_accepted(
         drawn = ew.where(done, drawn, proposal)
         return [key, drawn, done | accepted, *ps]
 
-    start = [full(shape, np.nan, dtype), full(shape, False, BOOL)]
+    done = full(shape, False, BOOL)
     for p in parameters:
         if p.static is None:
-            start[1] = start[1] | broadcast_to(ew.isnan(p), shape)
-    return while_loop(goes_on, step, [key, *start, *(broadcast_to(p, shape) for p in parameters)])[
-        1
-    ]
+            done = done | broadcast_to(ew.isnan(p), shape)
+    operands = [broadcast_to(p, shape) for p in parameters]
+    return while_loop(goes_on, step, [key, full(shape, np.nan, dtype), done, *operands])[1]
 
 
 def zipf(key: Value, shape: Shape, exponent: Value) -> Value:
-    """Whole numbers ``k`` with probabilities that fall as ``k**-exponent``, as floats.
+    """Draw whole numbers ``k`` with probabilities proportional to ``k**-exponent``, as floats.
 
-    By Devroye (Non-Uniform Random Variate Generation, 1986, X.6.1). Numbers beyond int64 are
-    drawn anew, as in NumPy.
+    L. Devroye, *Non-Uniform Random Variate Generation*, 1986, X.6.1. Numbers beyond int64 are drawn
+    again, as in NumPy.
     """
     dtype = exponent.dtype
     largest = 2.0 ** (ew.canonical(np.int64).itemsize * 8 - 1)
 
     def propose(key: Value, a: Value) -> tuple[Value, Value]:
         key_x, key_v = random.split(key)
-        # The exponential of an exponential draw over a - 1 is u ** (-1 / (a - 1)).
-        less = a - 1
+        less = a - 1  # The exponential of an exponential draw over this is u ** (-1 / (a - 1)).
         x = ew.floor(ew.exp(random.exponential(key_x, shape, dtype) / less))
         v = random.uniform(key_v, shape, dtype)
         log_t = less * ew.log1p(1 / x)
         log_b = less * math.log(2)
-        # v x (t - 1) / (b - 1) <= t / b, times (b - 1) / t, for neither overflows so.
+        # v x (t - 1) / (b - 1) <= t / b, times (b - 1) / t, so that neither side overflows.
         rest_t, rest_b = (ew.expm1(-log) for log in (log_t, log_b))
-        left = v * x * rest_t
-        accepted = left >= rest_b
-        return x, accepted & (x < largest)
+        return x, (v * x * rest_t >= rest_b) & (x < largest)
 
     return until_accepted(key, shape, dtype, propose, (exponent,))
 
 
 def vonmises(key: Value, shape: Shape, mu: Value, kappa: Value) -> Value:
-    """Angles from -pi to pi around ``mu``, concentrated by ``kappa``.
+    """Draw angles from -pi to pi around ``mu``, concentrated by ``kappa``.
 
-    By Best and Fisher (Applied Statistics 28, 1979), written for the sine of half the angle, so
-    that nothing cancels for large ``kappa``: no normal approximation is needed.
+    D. J. Best and N. I. Fisher, *Efficient simulation of the von Mises distribution*, Applied
+    Statistics 28 (1979), written in terms of the sine of half the angle. Nothing cancels for large
+    ``kappa``, so no normal approximation is needed.
     """
     dtype = kappa.dtype
-    kappa = ew.minimum(kappa, np.finfo(dtype).max / 4)  # Of infinity, nothing is 0.
+    kappa = ew.minimum(kappa, np.finfo(dtype).max / 4)  # Infinity would give NaN.
     key_angle, key_sign = random.split(key)
 
     def propose(key: Value, kappa: Value) -> tuple[Value, Value]:
@@ -92,66 +97,54 @@ def vonmises(key: Value, shape: Shape, mu: Value, kappa: Value) -> Value:
         twice = 2 * kappa
         root = ew.sqrt(1 + ew.square(twice))
         excess = 1 + 1 / (root + twice)  # tau - 2 kappa
-        turn = random.uniform(key_z, shape, dtype)
-        half = turn * (math.pi / 2)
+        half = random.uniform(key_z, shape, dtype) * (math.pi / 2)
         versine = 2 * ew.square(ew.sin(half))  # 1 - z
         vercosine = 2 * ew.square(ew.cos(half))  # 1 + z
-        below = excess + twice * vercosine
-        w = excess * versine / below  # 1 - cos(angle)
+        w = excess * versine / (excess + twice * vercosine)  # 1 - cos(angle)
         gap = excess / 2 + kappa * w
         u = random.uniform(key_u, shape, dtype)
-        bound = ew.log(gap) + 1 - gap
-        return w, ew.log(u) <= bound
+        return w, ew.log(u) <= ew.log(gap) + 1 - gap
 
     w = until_accepted(key_angle, shape, dtype, propose, (kappa,))
-    half = ew.arcsin(ew.sqrt(w / 2))
-    angle = 2 * half
-    positive = random.uniform(key_sign, shape, dtype) < 0.5
-    angle = mu + ew.where(positive, angle, -angle)
-    turn = angle.like(2 * math.pi)
+    angle = 2 * ew.arcsin(ew.sqrt(w / 2))
+    is_positive = random.uniform(key_sign, shape, dtype) < 0.5
+    angle = mu + ew.where(is_positive, angle, -angle)
+    turn = 2 * math.pi
     return angle - turn * ew.round_half_to_even(angle / turn)
 
 
-# --- Whole numbers, as floats if nothing else is said -------------------------------------
+# --- Whole numbers, as floats unless a docstring says otherwise ---------------------------
 
 
 def hypergeometric(key: Value, shape: Shape, good: Value, bad: Value, drawn: Value) -> Value:
-    """The number of good ones among ``drawn`` of both.
+    """Draw the number of good elements among ``drawn`` of ``good + bad`` elements.
 
-    By inversion, searched outwards from the mode (Kachitvichyanukul and Schmeiser, Journal of
-    Statistical Computation and Simulation 22, 1985).
+    By inversion, searched outwards from the mode: V. Kachitvichyanukul and B. Schmeiser, *Computer
+    generation of hypergeometric random variates*, J. Stat. Comput. Simul. 22 (1985).
     """
     good, bad, drawn = (broadcast_to(x, shape) for x in (good, bad, drawn))
-    one, two = good.like(1), good.like(2)
     total = good + bad
-    mode = (drawn + one) * (good + one)
-    mode = ew.floor(mode / (total + two))
-    probability = _log_binomial(good, mode)
-    probability = probability + _log_binomial(bad, drawn - mode)
-    probability = ew.exp(probability - _log_binomial(total, drawn))
+    mode = ew.floor((drawn + 1) * (good + 1) / (total + 2))
+    ways = _log_binomial(good, mode) + _log_binomial(bad, drawn - mode)
+    probability = ew.exp(ways - _log_binomial(total, drawn))
     u = random.uniform(key, shape, mode.dtype)
 
-    def goes_on(up: Value, p: Value, down: Value, q: Value, *others: Value) -> Value:
-        rest = others[0]
-        is_open = rest >= rest.like(0)
-        reachable = p + q > p.like(0)
-        return reduce.bitwise_or(is_open & reachable, tuple(range(len(shape))))
+    def goes_on(up: Value, p: Value, down: Value, q: Value, rest: Value, *_: Value) -> Value:
+        return reduce.bitwise_or((rest >= 0) & (p + q > 0), range(len(shape)))
 
     def step(*carries: Value) -> list[Value]:
         up, p, down, q, rest, found, good, bad, drawn = carries
         spare = bad - drawn
         for_up = (good - up) * (drawn - up)
-        up = up + one
+        up = up + 1
         p = p * (for_up / (up * (spare + up)))
         for_down = down * (spare + down)
-        down = down - one
-        below = (good - down) * (drawn - down)
-        q = q * (for_down / below)
+        down = down - 1
+        q = q * (for_down / ((good - down) * (drawn - down)))
         for value, weight in ((up, p), (down, q)):
-            is_open = rest >= rest.like(0)
-            rest = rest - ew.where(is_open, weight, weight.like(0))
-            hit = is_open & (rest < rest.like(0))
-            found = ew.where(hit, value, found)
+            is_open = rest >= 0
+            rest = rest - ew.where(is_open, weight, 0)
+            found = ew.where(is_open & (rest < 0), value, found)
         return [up, p, down, q, rest, found, good, bad, drawn]
 
     rest = u - probability
@@ -163,17 +156,17 @@ def _log_binomial(n: Value, k: Value) -> Value:
     def log_factorial(x: Value) -> Value:
         return special.gammaln(x + 1)
 
-    chosen = log_factorial(k) + log_factorial(n - k)
-    return log_factorial(n) - chosen
+    denominator = log_factorial(k) + log_factorial(n - k)
+    return log_factorial(n) - denominator
 
 
 def poisson(key: Value, shape: Shape, rate: Value) -> Value:
-    """Integers of mean ``rate``, by `jax.random.poisson` for rates below 100,000.
+    """Draw integers of mean ``rate``, by `jax.random.poisson` for rates below 100,000.
 
-    That computes in single precision: 400,000 of its draws have a standard deviation that is off
-    by 0.5 % at 3e5, by 5 % at 3e6 and by 21 % at 1e8 (JAX 0.10.2). Others are drawn by Hörmann's
-    transformed rejection, PTRS (Insurance: Mathematics and Economics 12, 1993), in the precision
-    of the rate.
+    JAX's sampler computes in single precision: the standard deviation of 400,000 draws is off by
+    0.5 % at a rate of 3e5, by 5 % at 3e6 and by 21 % at 1e8 (JAX 0.10.2). Larger rates use W.
+    Hörmann's transformed rejection, PTRS (Insurance: Mathematics and Economics 12, 1993), in their
+    own precision.
     """
     dtype = ew.canonical(np.int64)
     drawn = staged(Sampler(jax.random.poisson, shape, dtype), key, rate)[0]
@@ -181,7 +174,7 @@ def poisson(key: Value, shape: Shape, rate: Value) -> Value:
     if value is not None and np.all(value < _LARGE_RATE):
         return drawn
     is_large = rate >= _LARGE_RATE
-    large = ew.where(is_large, rate, np.nan)  # None of the others is drawn anew.
+    large = ew.where(is_large, rate, np.nan)  # The loop does not wait for NaN.
     found = until_accepted(
         key, shape, rate.dtype, lambda k, x: _large_poisson(k, shape, x), (large,)
     )
@@ -194,42 +187,41 @@ _LARGE_RATE = 1e5
 def _large_poisson(key: Value, shape: Shape, rate: Value) -> tuple[Value, Value]:
     keys = random.split(key)
     u, v = (random.uniform(k, shape, rate.dtype) for k in keys)
-    rate_ = rate
     u = u - 0.5
-    width = 0.931 + 2.53 * ew.sqrt(rate_)
+    width = 0.931 + 2.53 * ew.sqrt(rate)
     slope = 0.02483 * width - 0.059
     rest = 0.5 - abs(u)
-    k = ew.floor((2 * slope / rest + width) * u + rate_ + 0.43)
+    k = ew.floor((2 * slope / rest + width) * u + rate + 0.43)
     bound = v * (1.1239 + 1.1328 / (width - 3.4)) / (slope / (rest * rest) + width)
-    # The logarithm of the probability, by the distance from the rate: nothing large cancels.
-    distance = (k - rate_) / rate_
+    # The logarithm of the probability in terms of the distance from the rate: nothing cancels.
+    distance = (k - rate) / rate
     size = ew.maximum(k, 1)
-    exponent = rate_ * ((1 + distance) * ew.log1p(distance) - distance) + 1 / (12 * size)
+    exponent = rate * ((1 + distance) * ew.log1p(distance) - distance) + 1 / (12 * size)
     logarithm = -exponent - ew.log(2 * math.pi * size) / 2
     return k, (k > 0) & (ew.log(bound) <= logarithm)
 
 
 def binomial(key: Value, shape: Shape, n: Value, p: Value) -> Value:
-    """The number of successes in ``n`` trials, by `jax.random.binomial`."""
+    """Draw the number of successes in ``n`` trials, by `jax.random.binomial`."""
     return staged(Sampler(jax.random.binomial, shape, p.dtype), key, n, p)[0]
 
 
 def multinomial(key: Value, shape: Shape, n: Value, p: Value) -> Value:
-    """How often each of ``p`` comes in ``n`` trials, by `jax.random.multinomial`.
+    """Draw the number of occurrences of each outcome in ``n`` trials, by `jax.random.multinomial`.
 
-    The last of ``p`` is what the others leave of 1, as in NumPy.
+    The last probability is 1 minus the sum of the others, as in NumPy.
     """
     others = sh.slice_axis(p, -1 % p.ndim, 0, p.shape[-1] - 1)
     rest = 1 - reduce.sum(others, (p.ndim - 1,))
     rest = sh.expand_dims(ew.maximum(rest, 0), [p.ndim - 1])
     p = sh.concatenate([others, rest], p.ndim - 1)
-    # JAX's ``shape`` is with the last axis or without, by version: the operands say it all.
+    # Versions of JAX disagree whether ``shape`` includes the last axis, so operands decide it.
     n, p = broadcast_to(n, shape[:-1]), broadcast_to(p, shape)
     return staged(Sampler(jax.random.multinomial, None, p.dtype), key, n, p)[0]
 
 
 def nbinom(key: Value, shape: Shape, n: Value, p: Value) -> Value:
-    """Failures before ``n`` successes: Poisson draws whose rates are gamma draws."""
+    """Draw the number of failures before ``n`` successes: Poisson draws with gamma rates."""
     key_rate, key_count = random.split(key)
     odds = (1 - p) / p
     rate = odds * random.gamma(key_rate, n, shape)
@@ -237,7 +229,7 @@ def nbinom(key: Value, shape: Shape, n: Value, p: Value) -> Value:
 
 
 def beta_binomial(key: Value, shape: Shape, n: Value, alpha: Value, other: Value) -> Value:
-    """Binomial draws whose probabilities are beta draws."""
+    """Draw binomially, with probabilities that are beta draws."""
     key_p, key_count = random.split(key)
     p = distributions.beta(key_p, shape, alpha, other)
     return binomial(key_count, shape, n, p)

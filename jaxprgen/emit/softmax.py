@@ -1,4 +1,4 @@
-"""The softmax family, as SciPy computes it (`scipy.special.softmax`, `log_softmax`)."""
+"""The softmax family, as in `scipy.special`, and losses of classifiers."""
 
 from __future__ import annotations
 
@@ -16,42 +16,47 @@ from jaxprgen.errors import ShapeMismatchError
 
 
 def softmax(x: Value, axes: Sequence[int]) -> Value:
-    """``exp(x)``, scaled to the sum 1 over the axes."""
+    """Return `scipy.special.softmax` over axes."""
     powers = ew.exp(x - _largest(x, axes))
     return powers / _kept(reduce.sum(powers, axes), axes)
 
 
 def log_softmax(x: Value, axes: Sequence[int]) -> Value:
-    """The logarithm of `softmax`, also where that is too small for a number."""
+    """Return `scipy.special.log_softmax` over axes, also where the softmax underflows."""
     shifted = x - _kept(centre(x, axes), axes)
     total = _kept(reduce.sum(ew.exp(shifted), axes), axes)
     return shifted - ew.log(total)
 
 
 def centre(x: Value, axes: Sequence[int]) -> Value:
-    """What to subtract lest powers overflow: the largest, or zero where that is infinite.
+    """Return the maximum over axes, or 0 where it is infinite: a shift that keeps powers finite.
 
-    It does not matter to derivatives.
+    Derivatives do not depend on it.
     """
     largest = _constant(reduce.max(x, axes))
-    size = abs(largest)
-    return ew.where(size < np.inf, largest, 0)
+    return ew.where(abs(largest) < np.inf, largest, 0)
 
 
 def softmax_vjp(cotangent: Value, y: Value, axes: Sequence[int]) -> Value:
-    """The vector-Jacobian product of `softmax` where its result is ``y``."""
+    """Return the vector-Jacobian product of `softmax`, given its result ``y``."""
     product = cotangent * y
-    total = _kept(reduce.sum(product, axes), axes)
-    return product - total * y
+    return product - _kept(reduce.sum(product, axes), axes) * y
 
 
-# --- Losses of classifiers: rows of scores, of which one each is the target's --------------
+# --- Losses of classifiers: one target for each row of scores -----------------------------
 
 
 def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
-    """Of each row, minus the logarithm of the softmax of its target; and the softmax.
+    """Return minus the logarithm of each row's softmax at its target, and the softmax.
 
-    A row that has an infinite score, or no finite one, has neither.
+    Both are NaN for rows with an infinite score, or without a finite one.
+
+    Parameters
+    ----------
+    x : (rows, classes) float
+        The scores.
+    targets : (rows,) integers
+        The target of each row.
     """
     if targets.shape != x.shape[:1]:
         raise _too_few(x, targets)
@@ -63,9 +68,9 @@ def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
 
 
 def softmax_loss_vjp(cotangent: Value, softmax: Value, targets: Value) -> Value:
-    """The vector-Jacobian product of `softmax_loss` where the softmax is this one.
+    """Return the vector-Jacobian product of `softmax_loss`, given the softmax.
 
-    Cotangents and targets of more rows than there are do not matter.
+    Surplus cotangents and targets are ignored.
     """
     (count,) = softmax.shape[:1]
     if cotangent.shape > (1,):
@@ -76,19 +81,19 @@ def softmax_loss_vjp(cotangent: Value, softmax: Value, targets: Value) -> Value:
 
 
 def negative_log(x: Value, targets: Value) -> Value:
-    """Of each row, minus the logarithm of its target's element."""
+    """Return minus the logarithm of each row's element at its target."""
     return -ew.log(ga.take(x, _places(x, targets)))
 
 
 def negative_log_vjp(cotangent: Value, x: Value, targets: Value) -> Value:
-    """The vector-Jacobian product of `negative_log`; zero in rows that no cotangent is left for."""
+    """Return the vector-Jacobian product of `negative_log`; 0 in rows without a cotangent."""
     places = _places(x, targets, *cotangent.shape)
     slopes = -cotangent / ga.take(x, places)
     return ga.put(full(x.shape, 0, x.dtype), slopes, places, add=False)
 
 
 def _places(x: Value, targets: Value, count: int | None = None) -> list[ga.Entry]:
-    """The index of one element in each of the first rows, or in all."""
+    """Return the index of one element in each of the first ``count`` rows, or in all."""
     rows = x.shape[0]
     count = rows if count is None else count
     if count > min(rows, *targets.shape):
@@ -98,15 +103,15 @@ def _places(x: Value, targets: Value, count: int | None = None) -> list[ga.Entry
 
 def _too_few(x: Value, targets: Value) -> ShapeMismatchError:
     return ShapeMismatchError(
-        f"Targets of shape {targets.shape} are not one for each of {x.shape[0]} rows."
+        f"Expected one target for each of {x.shape[0]} rows, got shape {targets.shape}."
     )
 
 
-# --- What they share ----------------------------------------------------------------------
+# --- Helpers ------------------------------------------------------------------------------
 
 
 def _largest(x: Value, axes: Sequence[int]) -> Value:
-    """What is subtracted so that no power overflows. It does not matter to derivatives."""
+    """Return the maximum to subtract so that no power overflows; derivatives ignore it."""
     return _kept(_constant(reduce.max(x, axes)), axes)
 
 

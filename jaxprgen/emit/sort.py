@@ -1,4 +1,4 @@
-"""Sorting, the largest elements, and searching in what is sorted; NaN is last, as in NumPy."""
+"""Sorting, largest elements, and searching in sorted vectors; NaN is last, as in NumPy."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ INT8 = np.dtype(np.int8)
 
 
 def _missing(x: Value) -> Value:
-    """Of complex numbers: 0, or 1 where the imaginary part is NaN, 2 the real one, 3 both."""
+    """Return, for complex numbers, 1 where the imaginary part is NaN, plus 2 where the real is."""
     real, imag = (ew.isnan(part(x)).astype(INT8) for part in (ew.real, ew.imag))
     return real + real + imag
 
 
 def keys_of(x: Value) -> list[Value]:
-    """What to sort by, the most significant first.
+    """Return the keys to sort by, the most significant first.
 
-    XLA orders as NumPy does, but for complex numbers with NaN, which NumPy puts behind others.
+    XLA orders as NumPy does, except for complex numbers with NaN, which NumPy sorts last.
     """
     return [_missing(x), x] if x.dtype.kind == "c" else [x]
 
 
 def sort(x: Value, axis: int) -> Value:
-    """`numpy.sort`."""
+    """Return `numpy.sort` along an axis."""
     keys = keys_of(x)
     return lax.sort(keys, axis, len(keys))[-1]
 
@@ -43,7 +43,7 @@ def _sort_with_positions(x: Value, axis: int) -> tuple[Value, Value]:
 
 
 def argsort(x: Value, axis: int) -> Value:
-    """`numpy.argsort` that keeps the order of equal elements; int64 (int32 where x64 is off)."""
+    """Return a stable `numpy.argsort`; int64 (int32 where x64 is off)."""
     return _sort_with_positions(x, axis)[1]
 
 
@@ -51,17 +51,27 @@ def argsort(x: Value, axis: int) -> Value:
 
 
 def top_k(x: Value, k: int, axis: int) -> tuple[Value, Value]:
-    """The ``k`` largest elements on an axis in descending order, and their positions.
+    """Return the ``k`` largest elements along an axis, in descending order, and their positions.
 
-    With a negative ``k`` the smallest, in ascending order. NaN counts as largest, but if it is a
-    single element that is asked for, NaN wins either way, as with `numpy.max` and `numpy.min`.
-    All elements, if that many are asked for, stay where they are. Positions are integers.
+    A negative ``k`` gives the smallest elements, in ascending order. NaN counts as largest; but if
+    only one element is asked for, NaN wins either way, as in `numpy.max` and `numpy.min`. If all
+    elements are asked for, they keep their order.
+
+    Returns
+    -------
+    values, positions
+        Positions are integers.
+
+    Raises
+    ------
+    ShapeMismatchError
+        ``abs(k)`` is not between 1 and the size of the axis.
     """
     shape = x.shape
     if not 0 < abs(k) <= shape[axis]:
         raise ShapeMismatchError(
-            f"Cannot take the {k} largest elements on axis {axis} of shape {shape}: from 1 to "
-            f"{shape[axis]} can be taken, and of the smallest from -1 to -{shape[axis]}."
+            f"Cannot take the {k} largest elements on axis {axis} of shape {shape}: k must be "
+            f"from 1 to {shape[axis]}, or from -1 to -{shape[axis]} for the smallest."
         )
     if abs(k) == shape[axis]:
         return x, lax.iota(ew.canonical(INT64), shape, axis)
@@ -70,7 +80,7 @@ def top_k(x: Value, k: int, axis: int) -> tuple[Value, Value]:
     order = [d for d in range(len(shape)) if d != axis] + [axis]
     back = [order.index(d) for d in range(len(shape))]
     rows = transpose(x, order)
-    if k < -1:  # Then NaN becomes negative.
+    if k < -1:  # Reversing makes NaN negative, the smallest.
         numbers = _reversed(_with_largest_nan(rows))
     else:
         numbers = _with_largest_nan(_reversed(rows) if k < 0 else rows)
@@ -80,12 +90,12 @@ def top_k(x: Value, k: int, axis: int) -> tuple[Value, Value]:
 
 
 def _with_largest_nan(x: Value) -> Value:
-    """The same numbers, and every NaN positive: ``top_k`` takes a negative one for smallest."""
+    """Make every NaN positive: ``top_k`` takes a negative one for the smallest."""
     return ew.where(ew.isnan(x), np.nan, x) if x.dtype.kind == "f" else x
 
 
 def _reversed(x: Value) -> Value:
-    """The numbers in the opposite order; of integers the complement, which does not overflow."""
+    """Return numbers in the opposite order; integers by complement, which cannot overflow."""
     return -x if x.dtype.kind in "fc" else ~x
 
 
@@ -108,10 +118,10 @@ def _top_k_complex(x: Value, k: int, axis: int) -> tuple[Value, Value]:
 
 
 def _before(x: Value, y: Value) -> Value:
-    """Whether ``x`` sorts before ``y``."""
+    """Return where ``x`` sorts before ``y``."""
     kind = x.dtype.kind
     if kind == "c":
-        # Among numbers that miss the same parts, the others decide.
+        # Among numbers with NaN in the same parts, the other parts decide.
         first, second = _missing(x), _missing(y)
         tie = _without_nan(x) < _without_nan(y)
         return ew.where(ew.equal(first, second), tie, first < second)
@@ -126,32 +136,34 @@ def _without_nan(x: Value) -> Value:
 
 
 def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None) -> Value:
-    """`numpy.searchsorted` in a vector ``x`` of the same dtype; int64 (int32 where x64 is off).
+    """Return `numpy.searchsorted` of ``v`` in a vector ``x`` of the same dtype.
 
-    Bisection in strides that are powers of two, the first one the largest not above ``x``'s
-    size. Every stride is one pass over ``v``.
+    Bisection in strides that are powers of two, from the largest not above the size of ``x``. Every
+    stride takes one pass over ``v``. The result is int64 (int32 where x64 is off).
     """
     size, dtype = x.shape[0], ew.canonical(INT64)
     if sorter is not None and sorter.shape != (size,):
-        raise ShapeMismatchError(f"{sorter.shape[0]} positions do not sort {size} elements.")
+        raise ShapeMismatchError(
+            f"A sorter of {sorter.shape[0]} positions does not fit {size} elements."
+        )
     if not size or 0 in v.shape:
         return full(v.shape, 0, dtype)
     if sorter is not None:
         x = lax.gather(x, expand_dims(sorter, [1]), [0], [0], in_bounds=True)
 
-    def go_on(_: Value, stride: Value, *__: Value) -> Value:
+    def goes_on(_: Value, stride: Value, *__: Value) -> Value:
         return stride > 0
 
     def step(found: Value, stride: Value, x: Value, v: Value) -> list[Value]:
         further = found + stride
         last = ew.minimum(further, size) - 1
-        where = expand_dims(last, [last.ndim])
-        element = lax.gather(x, where, [0], range(last.ndim), in_bounds=True)
-        behind = ~_before(v, element) if right else _before(element, v)
-        go = (further <= size) & behind
+        position = expand_dims(last, [last.ndim])
+        element = lax.gather(x, position, [0], range(last.ndim), in_bounds=True)
+        precedes = ~_before(v, element) if right else _before(element, v)
+        moves = (further <= size) & precedes
         half = lax.shift_right_logical(stride, 1)
-        return [ew.where(go, further, found), half, x, v]
+        return [ew.where(moves, further, found), half, x, v]
 
     start = full(v.shape, 0, dtype)
     stride = full((), 1 << (size.bit_length() - 1), dtype)
-    return while_loop(go_on, step, [start, stride, x, v])[0]
+    return while_loop(goes_on, step, [start, stride, x, v])[0]

@@ -1,4 +1,4 @@
-"""Special functions that are a few primitives, named as in `scipy.special`."""
+"""Special functions that take only a few primitives, named as in `scipy.special`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ def _log_to_base(base: int) -> ew.Emit:
         y = ew.log(x)
         if y.dtype.kind != "c":
             return y / scale
-        # Part by part: a complex quotient makes NaN of infinities.
-        parts = [part / scale for part in (ew.real(y), ew.imag(y))]
-        return ew.complex_(*parts)
+        # Divide part by part: a complex quotient turns infinities into NaN.
+        return ew.complex_(ew.real(y) / scale, ew.imag(y) / scale)
 
-    emit.__doc__ = f"The logarithm to base {base}."
+    emit.__doc__ = f"Return the logarithm to base {base}."
     return emit
 
 
@@ -46,30 +45,30 @@ log10 = _log_to_base(10)
 
 
 def i0(x: Value) -> Value:
-    """The modified Bessel function of the first kind of order 0."""
+    """Return the modified Bessel function of the first kind of order 0."""
     return _unscaled(x, lax.bessel_i0e)
 
 
 def i1(x: Value) -> Value:
-    """The modified Bessel function of the first kind of order 1."""
+    """Return the modified Bessel function of the first kind of order 1."""
     return _unscaled(x, lax.bessel_i1e)
 
 
 def _unscaled(x: Value, construct: Any) -> Value:
-    """``exp(|x|)`` times the primitive, which is finite where the exponential is not."""
+    """Return ``exp(|x|)`` times the primitive, also where the exponential overflows."""
     root = ew.exp(_magnitude(x) * 0.5)
     return root * construct(x) * root
 
 
 def _magnitude(x: Value) -> Value:
-    """``|x|`` whose derivative at 0 is 0; that of JAX's ``abs`` is 1."""
+    """Return ``|x|`` with derivative 0 at 0, where that of JAX's ``abs`` is 1."""
     return ew.maximum(x, -x)
 
 
 def softplus(x: Value) -> Value:
-    """``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``.
+    """Return ``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``.
 
-    By choices whose branches are smooth, so that all derivatives are right, at 0 as well.
+    It chooses between smooth branches, so that all derivatives are right, also at 0.
     """
     positive = x > 0
     tail = ew.log1p(ew.exp(ew.where(positive, -x, x)))
@@ -77,32 +76,29 @@ def softplus(x: Value) -> Value:
 
 
 def log1mexp(x: Value) -> Value:
-    """``log(1 - exp(x))`` for negative ``x``, accurate at both ends.
+    """Return ``log(1 - exp(x))`` for negative ``x``, accurate at both ends.
 
     M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
     """
-    # Each is held where it is chosen, lest its infinite derivative elsewhere spoil the other.
-    distant = ew.minimum(x, -0.5) if x.dtype.kind == "f" else x
-    far = ew.log1p(-ew.exp(distant))
-    close = ew.maximum(x, -1) if x.dtype.kind == "f" else x
-    near = ew.log(-ew.expm1(close))
+    # Each branch is clipped to where it is used, so that its derivative is finite elsewhere.
+    is_real = x.dtype.kind == "f"
+    far = ew.log1p(-ew.exp(ew.minimum(x, -0.5) if is_real else x))
+    near = ew.log(-ew.expm1(ew.maximum(x, -1) if is_real else x))
     return ew.where(x < math.log(0.5), far, near)
 
 
 def angle(x: Value) -> Value:
-    """The argument of a complex number, of a real one 0 or pi."""
+    """Return the argument of a complex number; for a real one, 0 or pi."""
     return ew.arctan2(ew.imag(x), ew.real(x))
 
 
 def xlogy(x: Value, y: Value) -> Value:
-    """``x log y``, 0 where ``x`` is 0, also in derivatives; ``y`` may be real, ``x`` complex."""
-    empty = ew.equal(x, 0)
-    logarithm = ew.log(ew.where(empty, 1, y))
-    product = x * logarithm.astype(x.dtype)
-    return ew.where(empty, 0, product)
+    """Return ``x log y``; 0, with derivatives 0, where ``x`` is 0. ``x`` may be complex."""
+    is_zero = ew.equal(x, 0)
+    logarithm = ew.log(ew.where(is_zero, 1, y))
+    return ew.where(is_zero, 0, x * logarithm.astype(x.dtype))
 
 
 def softsign(x: Value) -> Value:
-    """``x / (1 + |x|)``."""
-    magnitude = abs(x).astype(x.dtype)
-    return x / (1 + magnitude)
+    """Return ``x / (1 + |x|)``."""
+    return x / (1 + abs(x).astype(x.dtype))

@@ -277,7 +277,7 @@ def test_derivatives_pass_by_a_search():
 
 def test_a_sorter_of_another_size():
     x, s = at.dvector("x"), at.lvector("s")
-    with pytest.raises(ShapeMismatchError, match="2 positions do not sort 3 elements"):
+    with pytest.raises(ShapeMismatchError, match="2 positions does not fit 3 elements"):
         jaxprgen.compile([x, s], at.searchsorted(x, x, sorter=s))(np.ones(3), np.arange(2))
 
 

@@ -202,7 +202,7 @@ def test_shapes_and_known_targets_must_fit():
             at.constant([0]),
             (np.ones((2, 3)), np.ones(3)),
             ShapeMismatchError,
-            "Targets of shape (1,) are not one for each of 2 rows.",
+            "Expected one target for each of 2 rows, got shape (1,).",
         ),
         (
             at.constant([0, -1]),

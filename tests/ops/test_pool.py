@@ -247,7 +247,7 @@ def test_windows_must_be_known_and_possible():
             (np.array([1, 1]), one),
             "1 axes are pooled, but sizes, strides and padding are [(1, 1), (1,), (1,)].",
         ),
-        ((one, 2 * one), "The maximum over a window of padding alone is not defined."),
+        ((one, 2 * one), "The maximum over a window that holds only padding is not defined."),
     ]:
         with pytest.raises(ShapeMismatchError) as caught:
             f(np.ones(4), *args)

@@ -162,8 +162,8 @@ def test_top_k_of_what_is_not_there():
         with pytest.raises(ShapeMismatchError) as caught:
             f(np.ones(3), k)
         assert str(caught.value).splitlines()[0] == (
-            f"Cannot take the {k} largest elements on axis 0 of shape (3,): from 1 to 3 can be "
-            "taken, and of the smallest from -1 to -3."
+            f"Cannot take the {k} largest elements on axis 0 of shape (3,): k must be from 1 to 3, "
+            "or from -1 to -3 for the smallest."
         )
     with pytest.raises(StaticShapeError, match="'n'"):
         jax.jit(f)(np.ones(3), 2)

@@ -183,7 +183,7 @@ MISMATCHES = {
     "negative size": (
         lambda: at.alloc(x[0], x.shape[0] - 5),
         (np.ones((1, 1)), ONES),
-        "Sizes cannot be negative: (-2,).",
+        "Sizes must be >= 0, got (-2,).",
     ),
     "nothing to choose from": (
         lambda: m.max(axis=1),

@@ -1,4 +1,9 @@
-"""Advanced indexing: reading, writing and choosing by arrays of integers and by masks."""
+"""Rules for advanced indexing, from `aesara.tensor.subtensor`: by arrays of integers and by masks.
+
+If the size of a mask's selection is needed, it is static, given by the user, or decided by an
+argument; otherwise the selection is a `Selected`. Ops that work in place have the rules of those
+that do not, because programs have no memory.
+"""
 
 from __future__ import annotations
 
@@ -35,27 +40,29 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
-"""What to do instead of taking the elements where a mask is true."""
-
+"""The remedy for an array of the elements where a mask is true."""
 
 SIZED = "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
-"""What to do instead, where there is one result whose size values decide."""
+"""The remedy for a result whose size depends on values."""
 
 
 def _masks(node: Apply) -> Sequence[int]:
-    """The boolean arrays among the indices."""
+    """Return the positions of the inputs that are boolean indices."""
     return [i for i, v in enumerate(node.inputs) if i and getattr(v.type, "dtype", "") == "bool"]
 
 
 def lone_mask(node: Apply, first: int) -> int | None:
-    """The position of the only index that is no slice, if it is a mask; ``first`` is the first."""
+    """Return the position of the only index besides slices, if it is a mask.
+
+    ``first`` is the position of the first index.
+    """
     entries = list(enumerate(node.inputs))[first:]
     others = [i for i, v in entries if not isinstance(v.type, SliceType)]
     return others[0] if len(others) == 1 and others == _masks(node)[-1:] else None
 
 
 def indices_of_one(node: Apply, first: int) -> Apply | None:
-    """The `nonzero` that gives the index, all of it and nothing else; NumPy's form of a mask."""
+    """Return the node of ``x[nonzero(mask)]`` that computes ``nonzero(mask)``."""
     index = node.inputs[first:]
     maker = index[0].owner if index else None
     is_one = maker is not None and isinstance(maker.op, Nonzero) and index == maker.outputs
@@ -63,22 +70,19 @@ def indices_of_one(node: Apply, first: int) -> Apply | None:
 
 
 def _written_for_one(node: Apply, mask: int, shape: Sequence[int]) -> int:
-    """How many values of this shape are for what a mask selects; one may be for all of it."""
-    behind = node.inputs[0].type.ndim - (mask - 2) - node.inputs[mask].type.ndim
-    return 1 if len(shape) <= behind else shape[len(shape) - behind - 1]
+    """Return how many values of this shape go to a mask's elements; one goes to all of them."""
+    trailing = node.inputs[0].type.ndim - (mask - 2) - node.inputs[mask].type.ndim
+    return 1 if len(shape) <= trailing else shape[len(shape) - trailing - 1]
 
 
 def _counted_masks(node: Apply) -> Sequence[int]:
-    """The masks, if it matters how much they select."""
+    """Return the masks whose number of true elements decides a shape."""
     return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
 
 
 @lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks)
 def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
-    """``x[index]``. How much masks select is known while emitting, integers need not be.
-
-    If it is a single mask, nobody asks how much it selects but who needs to know it.
-    """
+    """Return ``x[index]``; for a single mask of unknown size, a `Selected`."""
     mask = lone_mask(ctx.node, 1)
     if mask is not None and ctx.static_or_none(mask) is None:
         if ctx.size is not None:
@@ -93,7 +97,7 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
 
 @lowers(AdvancedSubtensor, AdvancedSubtensor1, lazy=Selected)
 def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) -> Selected:
-    """Rows by integers of which a mask selects some, such as those that `nonzero` gives."""
+    """Return ``x[index]`` for indices selected by one mask, such as ``nonzero(mask)``."""
     first = next(v for v in (x, *index) if isinstance(v, Selected))
     if any(
         not isinstance(i, Selected) or not sel.is_same(i.mask, first.mask) or i.axis for i in index
@@ -114,7 +118,7 @@ def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) 
 def lower_advanced_inc_subtensor_by_selected(
     ctx: RuleContext, x: Any, y: Any, *index: Any
 ) -> Value:
-    """What one mask selects, written where the same selects, by itself or as `nonzero` tells."""
+    """Write elements selected by a mask where the same mask, or its `nonzero`, selects."""
     selected = next(v for v in (x, y, *index) if isinstance(v, Selected))
     if indices_of_one(ctx.node, 2) and _fits(x, y, index[0].mask):
         index = (index[0].mask,)
@@ -128,24 +132,26 @@ def lower_advanced_inc_subtensor_by_selected(
 
 
 def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
-    """Whether a mask is for the first axes of an array, and values for what it selects, or all."""
+    """Return whether a mask covers the first axes of ``x``, and ``y`` broadcasts to a selection."""
     if isinstance(x, Selected):
         return False
     rank, shape = mask.ndim, x.shape  # type: ignore[arg-type]
     own = () if isinstance(y, Selected) else y.shape  # type: ignore[arg-type]
-    behind = len(shape) - rank
-    return mask.shape == shape[:rank] and (len(own) <= behind or own[-behind - 1] == 1)
+    trailing = len(shape) - rank
+    return mask.shape == shape[:rank] and (len(own) <= trailing or own[-trailing - 1] == 1)
 
 
 @lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks)
 def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
-    """``x`` with ``x[index]`` replaced, or increased; in place or not is all one here.
+    """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by it.
 
-    NumPy adds numbers to a boolean as such: true and -1 make false. (Where an element is increased
-    several times, it is true or false after each; here the sum decides.) Signed integers it adds to
-    unsigned ones of 64 bits by way of floats; here modulo 2**64. Where elements of a vector
-    are increased by a vector that broadcasts along an index of several axes, `numpy.add.at` reads
-    what is behind it in memory; here it broadcasts.
+    As in NumPy, an increased boolean is the truth of the sum, so true increased by -1 is false.
+    Three cases differ from `numpy.add.at`:
+
+    - If a boolean is increased several times, NumPy takes the truth of each sum, this rule of the
+      total.
+    - NumPy adds signed integers to uint64 as floats, this rule modulo 2**64.
+    - If a vector must broadcast to an index of several axes, NumPy reads beyond the vector.
     """
     add = not ctx.op.set_instead_of_inc
     if add and ctx.dtype == BOOL != y.dtype:
@@ -168,21 +174,21 @@ def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bo
 
 
 def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.Entry]:
-    """The index with the places where masks are true; run-time integers are checked."""
-    masks = _places(ctx, index, first)
+    """Return the index with masks replaced by their true positions, and check its integers."""
+    masks = _mask_entries(ctx, index, first)
     entries: list[ga.Entry] = [
         entry if entry is None or isinstance(entry, slice) else masks.get(i, _integers(entry))
         for i, entry in enumerate(index, first)
     ]
-    shape, limits = x.shape, _limits(ctx, entries, first)
+    shape, bounds = x.shape, _upper_bounds(ctx, entries, first)
     by_axis = ga.entries_by_axis(shape, entries)
-    unsure = [(axis, e) for axis, e in by_axis if limits.get(id(e), np.inf) > shape[axis]]
+    unsure = [(axis, e) for axis, e in by_axis if bounds.get(id(e), np.inf) > shape[axis]]
     check_bounds(ctx, shape, unsure)
     return entries
 
 
-def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[int, int]:
-    """What is above all integers of an entry, where it says where a mask is true; by identity."""
+def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[int, int]:
+    """Return the size of the mask's axis for entries that are positions in it, by ``id``."""
     found: dict[int, int] = {}
     for position, entry in enumerate(entries, first):
         if type(entry) is ga.MaskIndices:
@@ -196,18 +202,18 @@ def _limits(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[i
 
 
 def _integers(entry: Value) -> Value:
-    """As in NumPy, 2**64 - 1 is -1, but in a scalar."""
+    # In NumPy, 2**64 - 1 is -1, except as a scalar index.
     is_wide = entry.dtype == np.uint64 and entry.shape
     return entry.astype(INT64) if is_wide else entry
 
 
-def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.Entry]:
-    """Where masks are true, by the positions of these inputs.
+def _mask_entries(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.Entry]:
+    """Return the true positions of masks, by the positions of these inputs.
 
     Raises
     ------
     StaticShapeError
-        How many places there are needs an argument's value.
+        The number of true elements depends on an argument without a value.
     """
     masks = [i for i in _masks(ctx.node) if i >= first and index[i - first].shape]
     found: dict[int, Any] = {i: index[i - first].static for i in masks}
@@ -224,42 +230,37 @@ def _places(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.
 
 
 def _counts(masks: Sequence[Array]) -> tuple[int, ...]:
-    """How many elements are not zero."""
+    """Return how many elements of each mask are not zero."""
     return tuple(int(np.count_nonzero(mask)) for mask in masks)
 
 
 def _unknown(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
-    """The error of masks of which it is not known how much they select, which may be asked for."""
+    """Return the error for masks whose number of true elements must be known."""
     names = " and of ".join(map(ctx.label, positions))
     return ctx.undecided(
         positions,
-        f"How many elements of {names} are true decides a shape, and is known only when the "
+        f"The number of true elements of {names} decides a shape, and is known only when the "
         f"program runs; {MASKED}. {SIZED}",
     )
 
 
 def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> None:
-    def holds() -> Value:
-        selected = sel.count(mask)
-        return ew.equal(selected, count)
-
     if sel.count(mask).static == count:
         return
     ctx.require(
-        holds,
+        lambda: ew.equal(sel.count(mask), count),
         ShapeMismatchError,
-        f"{ctx.op} writes {count} values where {ctx.label(position)} is true, and that is more or "
-        "less often. Aesara raises ValueError there; the emitted program takes them in order, and "
-        "the last one again if there are too few",
+        f"{ctx.op} writes {count} values where {ctx.label(position)} is true, which has another "
+        "number of true elements. Aesara raises ValueError; the emitted program writes the values "
+        "in order, and repeats the last one if there are too few",
     )
 
 
 @lowers(Nonzero, decides=(0,))
 def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
-    """Where a value is not zero, as one array of indices for each of its axes.
+    """Return the positions of elements other than zero, one array of indices for each axis.
 
-    It is known, or the arrays are given a size, or nobody asks how long they are but who needs to
-    know it.
+    If only the running program knows how many there are, the arrays are `Selected`.
     """
     value = ctx.static_or_none(0)
     if value is not None:
@@ -274,10 +275,10 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
 
 @lowers(PermuteRowElements, static=(2,))
 def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Value) -> Value:
-    """Each row of ``x`` in the order of a row of ``y``, or so that this order makes ``x`` of it."""
+    """Permute each row of ``x`` by a row of ``y``, or by the inverse permutation."""
     shape = common_shape(x, y)
     rows: list[Any] = list(np.ogrid[tuple(map(slice, shape))][:-1])
-    if all(n == 1 for n in y.shape[:-1]):  # One order for all rows.
+    if all(n == 1 for n in y.shape[:-1]):  # One permutation for all rows.
         rows, y = [slice(None)] * len(rows), reshape(y, y.shape[-1:])
     index = [*rows, y]
     check_bounds(ctx, shape, [(len(rows), y)])
@@ -289,7 +290,10 @@ def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Va
 
 @lowers(Choose, folds=False)
 def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
-    """Elements of several arrays, in a list or along a first axis, by the number of the array."""
+    """Return `numpy.choose`: each element from one of several arrays.
+
+    The arrays are a list, or the slices of an array along its first axis.
+    """
     if not isinstance(choices, list):
         choices = [ix.take(choices, [i]) for i in range(choices.shape[0])]
     if ctx.op.mode == "raise" and which.static is None:
@@ -297,7 +301,7 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
         ctx.require(
             lambda: ga.all_choices_exist(which, count),
             PositionOutOfBoundsError,
-            f"{ctx.op} chooses by a number that is negative or not below {count}. Aesara raises "
-            "ValueError there; the emitted program takes the nearest",
+            f"{ctx.op} chooses among {count} arrays by a number out of range. Aesara raises "
+            "ValueError; the emitted program uses the nearest number",
         )
     return ga.choose(which, choices, ctx.op.mode)

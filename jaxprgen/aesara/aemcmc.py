@@ -1,4 +1,4 @@
-"""How to draw from what aemcmc adds to Aesara; imported once a graph holds an Op of aemcmc's."""
+"""Random variables of aemcmc, imported with the first graph that holds one of its Ops."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from jaxprgen.emit.polya_gamma import polya_gamma
 define(
     importlib.import_module("aemcmc.dists").PolyaGammaRV,
     polya_gamma,
-    # Of smaller `h`, which aemcmc draws too, there is no exact sampler.
+    # aemcmc draws for smaller `h` too, for which no exact sampler is known.
     parse_constraints("h z", "h >= 1"),
 )

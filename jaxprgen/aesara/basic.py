@@ -1,4 +1,4 @@
-"""Making arrays, joining and splitting them."""
+"""Rules for `aesara.tensor.basic`: creating, joining and splitting arrays."""
 
 from __future__ import annotations
 
@@ -28,37 +28,38 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(TensorFromScalar, ScalarFromTensor, folds=False)
 def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
-    """The value itself: a scalar is an array without axes."""
+    """Return the operand: a scalar is an array without axes."""
     return x
 
 
 @lowers(MakeVector)
 def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
-    """A vector of scalars."""
+    """Return a vector of the scalars."""
     if not xs:
         return full((0,), 0, ctx.dtype)
     return sh.stack([x.astype(ctx.dtype) for x in xs])
 
 
 def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
+    """Return the values of the inputs that are sizes, from the ``first`` on."""
     sizes = tuple(ctx.static_int(first + i) for i in range(count))
     if any(n < 0 for n in sizes):
-        raise ShapeMismatchError(f"Sizes cannot be negative: {sizes}.")
+        raise ShapeMismatchError(f"Sizes must be >= 0, got {sizes}.")
     return sizes
 
 
 @lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
-    """A value repeated to a shape that is known while emitting."""
+    """Return the operand, repeated to a static shape."""
     return broadcast_to(x, _sizes(ctx, 1, len(sizes)))
 
 
 @lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
 def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
-    """Zeros, if it comes to that: JAX has no array without values."""
+    """Return zeros, which are emitted only if something reads them."""
     found = [ctx.static_or_none(i) for i in range(len(sizes))]
     if all(n is not None for n in found):
-        _sizes(ctx, 0, len(sizes))  # Which are not negative.
+        _sizes(ctx, 0, len(sizes))  # Negative sizes are an error.
     return Uninitialized(
         tuple(None if n is None else int(n) for n in found),
         ctx.dtype,
@@ -68,7 +69,7 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
 
 @lowers(ARange, folds=False, static=(0, 1, 2))
 def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
-    """A range whose length is known while emitting, or that a loop counts."""
+    """Return a range of static length; or a range of integers whose length the program counts."""
     try:
         first, last, by = (ctx.static(i).item() for i in range(3))
     except StaticShapeError as error:
@@ -78,13 +79,13 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
         located = ctx.located(error)
         return progression(start, stop, by, ctx.dtype, lambda: located)
     if by == 0:
-        raise ShapeMismatchError("The step of arange cannot be zero.")
+        raise ShapeMismatchError("The step of arange must not be zero.")
     length = create.arange_length(first, last, by)
     values = [full((), v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True)]
     folded = ctx.fold(values, (length,))
     if folded is not None:
         return list(folded)
-    # NumPy's own rule: the second element is rounded to the dtype, then extrapolated.
+    # NumPy rounds the first two elements to the dtype, and extrapolates from them.
     origin = np.asarray(first, ctx.dtype)
     increment = np.asarray(np.asarray(first + by, ctx.dtype) - origin, ctx.dtype)
     return create.arange(Value(origin), Value(increment), length, ctx.dtype)
@@ -96,9 +97,9 @@ def _dtypes(ctx: RuleContext) -> list[Dtype]:
 
 @lowers(Eye, folds=False, static=(0, 1))
 def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Value) -> Any:
-    """Ones on a diagonal; the shape is known while emitting, the diagonal need not be.
+    """Return ones on a diagonal of a static shape; ``columns`` is None for a square.
 
-    None stands for as many columns as there are rows.
+    The diagonal may be a value that only the running program knows.
     """
     shape = _sizes(ctx, 0, 1) * 2 if columns is None else _sizes(ctx, 0, 2)
     folded = ctx.fold((rows, rows if columns is None else columns, diagonal), shape)
@@ -109,17 +110,18 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Va
 
 @lowers(Join, static=(0,))
 def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
-    """Arrays one behind the other, in their common dtype."""
-    rank = xs[0].ndim
-    xs = tuple(x.astype(ctx.dtype) for x in xs)
-    return sh.concatenate(xs, sh.axis_of(ctx.static_int(0), rank))
+    """Return the arrays joined along a static axis, in their common dtype."""
+    axis_of_join = sh.axis_of(ctx.static_int(0), xs[0].ndim)
+    return sh.concatenate([x.astype(ctx.dtype) for x in xs], axis_of_join)
 
 
 @lowers(Split, static=(1, 2))
 def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[Value]:
-    """Pieces of sizes that are known while emitting."""
+    """Return pieces of static sizes."""
     pieces: Array = ctx.static(2)
     if len(pieces) != ctx.op.len_splits:
-        raise ShapeMismatchError(f"Split makes {ctx.op.len_splits} pieces, not {len(pieces)}.")
+        raise ShapeMismatchError(
+            f"Split makes {ctx.op.len_splits} pieces, but {len(pieces)} sizes are given."
+        )
     where = sh.axis_of(ctx.static_int(1), x.ndim)
     return sh.split(x, pieces.tolist(), where)

@@ -1,4 +1,7 @@
-"""BLAS Ops: products with a scale and an addend. In place or not is all one here."""
+"""Rules for BLAS Ops, from `aesara.tensor.blas`: products with a scale and an addend.
+
+Ops that work in place have the rules of those that do not, because programs have no memory.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,11 @@ from jaxprgen.lowering.registry import lowers
 
 
 def _scale(factor: Value, x: Value) -> Value:
-    """``factor * x``, without a product where the factor is known to be one."""
     return x if factor.fill_value == 1 else factor * x
 
 
 def _accumulate(beta: Value, y: Value, product: Value) -> Value:
-    """``beta * y + product``; where ``beta`` is 0 BLAS ignores ``y``, NaN and all."""
+    """Return ``beta * y + product``; if ``beta`` is 0, BLAS ignores ``y``, even NaN."""
     known = beta.fill_value
     if known == 0:
         return broadcast_to(product, common_shape(y, product))
@@ -32,31 +34,31 @@ def _accumulate(beta: Value, y: Value, product: Value) -> Value:
 def _require_equal_shapes(x: Value, product: Value) -> None:
     if x.shape != product.shape:
         raise ShapeMismatchError(
-            f"Cannot add a product of shape {product.shape} to shape {x.shape}."
+            f"Cannot add a product of shape {product.shape} to an array of shape {x.shape}."
         )
 
 
 @lowers(Dot22)
 def lower_dot22(ctx: RuleContext, x: Value, y: Value) -> Value:
-    """A matrix product."""
+    """Return the product of two matrices."""
     return linalg.dot(x, y)
 
 
 @lowers(Dot22Scalar)
 def lower_dot22_scalar(ctx: RuleContext, x: Value, y: Value, alpha: Value) -> Value:
-    """A scaled matrix product."""
+    """Return the product of two matrices, scaled by ``alpha``."""
     return _scale(alpha, linalg.dot(x, y))
 
 
 @lowers(BatchedDot)
 def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
-    """Products of the matrices or vectors along a common first axis."""
+    """Return the products of the matrices or vectors along the first axes."""
     return linalg.batched_dot(x, y)
 
 
 @lowers(Gemv, CGemv)
 def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, beta: Value) -> Value:
-    """``beta * y + alpha * dot(a, x)``."""
+    """Return ``beta * y + alpha * dot(a, x)``."""
     product = linalg.dot(a, x)
     _require_equal_shapes(y, product)
     return _accumulate(beta, y, _scale(alpha, product))
@@ -64,13 +66,13 @@ def lower_gemv(ctx: RuleContext, y: Value, alpha: Value, a: Value, x: Value, bet
 
 @lowers(Gemm)
 def lower_gemm(ctx: RuleContext, z: Value, alpha: Value, x: Value, y: Value, beta: Value) -> Value:
-    """``beta * z + alpha * dot(x, y)``."""
+    """Return ``beta * z + alpha * dot(x, y)``."""
     return _accumulate(beta, z, _scale(alpha, linalg.dot(x, y)))
 
 
 @lowers(Ger, CGer, ScipyGer)
 def lower_ger(ctx: RuleContext, a: Value, alpha: Value, x: Value, y: Value) -> Value:
-    """``a + alpha * outer(x, y)``."""
+    """Return ``a + alpha * outer(x, y)``."""
     product = linalg.outer(x, y)
     _require_equal_shapes(a, product)
     return a + _scale(alpha, product)

@@ -1,8 +1,9 @@
-"""Ops made of a graph."""
+"""The rule for `OpFromGraph`, and the static inputs of graphs inside Ops."""
 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -20,10 +21,16 @@ from jaxprgen.lowering.registry import deciding_inputs, lowers, needed_inputs, s
 
 
 class _Inside(NamedTuple):
-    """What the inputs of a graph are to what is inside, as bits of one number for each of them.
+    """How a graph uses its inputs; each number is a set of inputs, one bit for each.
 
-    That is to each output those whose values it depends on; and those whose values are shapes,
-    and by whose values nodes decide shapes.
+    Attributes
+    ----------
+    needs
+        For each output, the inputs on whose values it depends.
+    static
+        The inputs whose values are shapes.
+    decides
+        The inputs whose values decide shapes.
     """
 
     needs: list[int]
@@ -55,7 +62,7 @@ def _look_inside(graph: FunctionGraph) -> _Inside:
 
 
 def _union(parts: Any) -> int:
-    return functools.reduce(int.__or__, parts, 0)
+    return functools.reduce(operator.or_, parts, 0)
 
 
 def _positions(bits: int) -> Sequence[int]:
@@ -63,7 +70,7 @@ def _positions(bits: int) -> Sequence[int]:
 
 
 def positions_inside(graph: Any, how: str) -> Sequence[int]:
-    """The inputs of a graph that are "static" to nodes inside of it, or what "decides" there."""
+    """Return the inputs of a graph that nodes inside use as "static", or that "decides" there."""
     return _positions(getattr(_inside(graph), how))
 
 
@@ -75,10 +82,10 @@ def positions_inside(graph: Any, how: str) -> Sequence[int]:
     needs=lambda node, output: _positions(_inside(node.op.fgraph).needs[output]),
 )
 def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
-    """One equation that holds the graph's program, under the Op's name.
+    """Emit one equation that holds the graph's program, under the Op's name.
 
-    Overrides of derivatives hold for JAX as well: those of ``L_op`` or ``grad`` in reverse mode,
-    and then there is no forward mode; those of ``R_op``, if there are no others, in both.
+    JAX uses the Op's overridden derivatives: ``L_op`` or ``grad`` in reverse mode, and then forward
+    mode is an error; otherwise ``R_op`` in both modes.
     """
     op, graph = ctx.op, ctx.op.fgraph
     name = op.name or type(op).__name__
@@ -92,7 +99,7 @@ def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
 
 
 def _pullback(op: OpFromGraph) -> tuple[FunctionGraph, list[bool]]:
-    """The graph of ``L_op``, and with respect to which inputs there is no derivative."""
+    """Return the graph of ``L_op``, and for each input whether it has no derivative."""
     graph = op.get_lop_op().fgraph
     kinds: Any = op._lop_op_stypes_l  # pyright: ignore[reportPrivateUsage]
     return graph, [v is not None and isinstance(v.type, NullType) for v in kinds]

@@ -1,4 +1,4 @@
-"""Ops without a rule: their own Python implementation, called back from the device."""
+"""The rule for Ops without one: the program calls their Python implementation on the host."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from jaxprgen.lowering.static import static_or_ones, static_value
 
 
 def can_be_called_back(node: Apply) -> bool:
-    """Whether a node has a Python implementation, from arrays, and what is known, to arrays."""
+    """Return whether a node has a Python implementation that arrays and constants can call."""
     if isinstance(node.op, _NoPythonOp) or not all(map(is_array, node.outputs)):
         return False
     return all(is_array(v) or v.owner or isinstance(v, Constant) for v in node.inputs)
 
 
 def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
-    """The Op's ``perform``, run on the host while the program runs on the device.
+    """Run the Op's ``perform`` on the host while the program runs on the device.
 
     Raises
     ------
     CallbackError
-        The shape of a result cannot be told from the shapes of the inputs. Also when the
-        program runs, if it turns out to be another.
+        The shapes of inputs do not determine the shape of a result; or, when the program runs, a
+        result has another shape than they promise.
     """
     node: Apply = ctx.node
     shapes = _inferred_shapes(ctx, xs) or _tried_shapes(node, xs)
@@ -57,7 +57,7 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
 
 
 def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:
-    """The Op's results for inputs as the node declares them: JAX may compute with 32 bits."""
+    """Return the Op's results for inputs in their declared dtypes; JAX may pass 32 bits."""
     pairs = zip(node.inputs, inputs, strict=True)
     wide = [np.asarray(x, v.type.dtype) if is_array(v) else x for v, x in pairs]
     return [np.asarray(x) for x in LIBRARY.evaluate(node, wide)]
@@ -66,14 +66,14 @@ def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:
 def _as_told(node: Apply, result: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     if result.shape != shape:
         raise CallbackError(
-            f"{node.op} gives a result of shape {result.shape}, where its inputs' shapes promise "
-            f"{shape}: its size is decided by their values."
+            f"{node.op} returns a result of shape {result.shape}, but the shapes of its inputs "
+            f"promise {shape}: the size of the result depends on their values."
         )
     return result.astype(dtype)
 
 
 def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...]] | None:
-    """The outputs' shapes by the Op's ``infer_shape``; None if it has none that says so."""
+    """Return the outputs' shapes by the Op's ``infer_shape``; None if it does not tell them."""
     node: Apply = ctx.node
     infer_shape = getattr(node.op, "infer_shape", None)
     if infer_shape is None:
@@ -91,7 +91,7 @@ def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...
 
 
 class _Values:
-    """Values of expressions of a node's inputs, of which some are known by their shape alone."""
+    """Values of expressions of a node's inputs, of some of which only the shape is known."""
 
     def __init__(self, ctx: RuleContext, xs: Sequence[Any]) -> None:
         self._ctx = ctx
@@ -100,7 +100,7 @@ class _Values:
         self._found: dict[Variable, Any] = {}
 
     def of(self, variable: Variable) -> Any:
-        """The value of a variable; inputs that decide it are asked for."""
+        """Return the value of a variable, which makes inputs that determine it static."""
         for node in toposort([variable], set(self._places)):
             if node.outputs[0] not in self._found:
                 shape_only = isinstance(node.op, (Shape, Shape_i))
@@ -119,15 +119,15 @@ class _Values:
 
 
 def _tried_shapes(node: Apply, xs: Sequence[Any]) -> list[tuple[int, ...]]:
-    """The outputs' shapes for inputs of these shapes, from running the Op on some."""
+    """Return the outputs' shapes that the Op gives for arrays of ones."""
     if all(v.type.ndim == 0 for v in node.outputs):
         return [()] * len(node.outputs)
     try:
         results = _evaluate(node, [static_or_ones(x) for x in xs])
     except Exception as error:
         raise CallbackError(
-            f"The shape of what {node.op} gives is not known before it runs: it has no "
-            f"infer_shape method, and on arrays of ones it fails: {error}\n"
+            f"The shape of the result of {node.op} is not known before it runs: it has no "
+            f"infer_shape method, and fails on arrays of ones: {error}\n"
             "Give the Op an infer_shape method, or register a rule with "
             f"@jaxprgen.lowers({type(node.op).__name__})."
         ) from error

@@ -1,4 +1,4 @@
-"""Diagonals and triangles."""
+"""Rules for diagonals and triangles, from `aesara.tensor.basic` and `extra_ops`."""
 
 from __future__ import annotations
 
@@ -15,34 +15,31 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(ExtractDiag)
 def lower_extract_diag(ctx: RuleContext, x: Value) -> Value:
-    """A diagonal of two axes, as a last axis."""
+    """Return a diagonal of two axes, as a new last axis."""
     return diagonal.diagonal(x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
 
 
 @lowers(AllocDiag)
 def lower_alloc_diag(ctx: RuleContext, x: Value) -> Value:
-    """Zeros with ``x`` on a diagonal of two axes."""
+    """Return zeros with the elements of ``x`` on a diagonal of two axes."""
     return diagonal.diagonal_matrices(x, ctx.op.offset, ctx.op.axis1, ctx.op.axis2)
 
 
 @lowers(FillDiagonal)
 def lower_fill_diagonal(ctx: RuleContext, x: Value, value: Value) -> Value:
-    """``x`` with a scalar on its main diagonal."""
+    """Return ``x`` with a scalar on its main diagonal."""
     return diagonal.fill_diagonal(x, value)
 
 
 @lowers(FillDiagonalOffset)
 def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset: Value) -> Value:
-    """A matrix with a scalar on a diagonal, which need not be known."""
+    """Return a matrix with a scalar on a diagonal, whose offset need not be static."""
     return diagonal.fill_offset_diagonal(x, value, offset)
 
 
 @lowers(Tri, folds=False, static=(0, 1))
 def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Value) -> Any:
-    """Ones on and below a diagonal; the shape is known while emitting.
-
-    None stands for as many columns as there are rows.
-    """
+    """Return ones on and below a diagonal, in a static shape; ``columns`` is None for a square."""
     shape = ctx.static_int(0), ctx.static_int(0 if columns is None else 1)
     folded = ctx.fold((rows, rows if columns is None else columns, offset), shape)
     if folded is not None:

@@ -1,4 +1,4 @@
-"""`Elemwise` and scalar Ops: one scalar rule, applied along broadcast shapes."""
+"""Rules for `Elemwise` and for scalar Ops: a scalar rule, applied to broadcast operands."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from jaxprgen.lowering.static import FOLD_LIMIT
 
 
 def _static(node: Apply) -> Sequence[int]:
-    """What a user's rule for the scalar Op asks for."""
+    """Return the static inputs that a user's rule for the scalar Op declares."""
     return static_inputs(type(node.op.scalar_op), node)
 
 
 def _shape_only(node: Apply) -> Sequence[int]:
-    """``second(x, y)`` is ``y`` in the shape of ``x``."""
+    # second(x, y) is y in the shape of x.
     scalar_op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
     return (0,) if isinstance(scalar_op, Second) else ()
 
@@ -34,29 +34,26 @@ def _shape_only(node: Apply) -> Sequence[int]:
 @lowers(Elemwise, folds=False, static=_static, shape_only=_shape_only)
 @lowers(ScalarOp, folds=False, shape_only=_shape_only)
 def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
-    """A scalar Op, of arrays too. What is merely repeated is computed once, then repeated."""
-    scalar_op = ctx.op
-    if isinstance(scalar_op, Elemwise):
-        scalar_op = scalar_op.scalar_op
+    """Apply a scalar Op to scalars or, broadcast, to arrays.
+
+    A scalar that is repeated to a shape is computed once, and the result is repeated.
+    """
+    scalar_op = ctx.op.scalar_op if isinstance(ctx.op, Elemwise) else ctx.op
     rule = _rule_by_type(type(scalar_op))
-    for x in xs:
-        if x.static is None or rule in scalar.PASSING:
-            break
-    else:
-        folded = _fold(ctx, xs)
-        if folded is not None:
-            return folded
+    folded = None if rule in scalar.CONVERTING else _fold(ctx, xs)
+    if folded is not None:
+        return folded
     if rule is not None:
         return rule(ctx.dtype, scalar_op, *xs)
     if isinstance(scalar_op, Composite):
         return _lower_composite(scalar_op, xs)
-    users = find_rule(type(scalar_op))
-    assert users is not None  # `_supports` has seen to it.
-    return users(ctx, *xs)
+    users_rule = find_rule(type(scalar_op))
+    assert users_rule is not None  # `_supports` made sure.
+    return users_rule(ctx, *xs)
 
 
 def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
-    """The outputs if all inputs are known and, before they are repeated, small."""
+    """Return the outputs if all inputs are known and, before repetition, small."""
     sources = [x.source for x in xs if isinstance(x.source, np.ndarray)]
     if len(sources) < len(xs):
         return None
@@ -72,7 +69,7 @@ def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
 
 
 def _lower_composite(op: Composite, xs: Sequence[Value]) -> list[Value]:
-    """The scalar graph inside a `Composite`, in place."""
+    """Lower the scalar graph inside a `Composite`, node by node."""
     values: dict[Any, Value] = dict(zip(op.inputs, xs, strict=True))
     for node in _inner_nodes(op):
         operands = [_value_of(v, values) for v in node.inputs]
@@ -92,9 +89,10 @@ def _value_of(variable: Variable, values: Mapping[Any, Value]) -> Value:
 
 
 def _dtype_of(node: Apply, operands: Sequence[Value]) -> Dtype:
-    """The declared dtype; where operands are not as declared, what the Op makes of theirs.
+    """Return the dtype that a scalar node declares for operands of these dtypes.
 
-    The scalar graph of a `Composite` is not rebuilt for operands of other dtypes.
+    They may differ from the dtypes of the node's inputs, because Aesara does not rebuild the scalar
+    graph of a `Composite` for other operands.
     """
     dtypes = [x.dtype for x in operands]
     if dtypes != [canonical(v.type.dtype) for v in node.inputs]:
@@ -107,14 +105,14 @@ def _inner_nodes(op: Composite) -> list[Apply]:
 
 
 def _is_in_tables(scalar_op: Any) -> bool:
-    """Whether a scalar Op, or every one inside a `Composite`, has a scalar rule."""
+    """Return whether a scalar Op, or every Op inside a `Composite`, has a scalar rule."""
     if isinstance(scalar_op, Composite):
         return all(_is_in_tables(node.op) for node in _inner_nodes(scalar_op))
     return _rule_by_type(type(scalar_op)) is not None
 
 
 def _supports(op: Any) -> bool:
-    """Whether there are scalar rules for it, or a user's own rule for its scalar Op."""
+    """Return whether an Op has scalar rules, or its scalar Op a user's rule."""
     scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
     return _is_in_tables(scalar_op) or find_rule(type(scalar_op)) is not lower_elemwise
 

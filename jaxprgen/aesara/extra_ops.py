@@ -1,7 +1,8 @@
-"""Running sums, repetition, search, and positions in arrays that are read as one row."""
+"""Rules for `aesara.tensor.extra_ops`: cumulative sums, repetition, search, flat positions."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -30,7 +31,7 @@ _CUMULATIVE = {"add": reduce.cumsum, "mul": reduce.cumprod}
 
 
 def _along(x: Value, axis: int | None) -> tuple[Value, int]:
-    """The array and its axis; of None, the array as one row."""
+    """Return the array and its axis; for an axis of None, the flattened array and 0."""
     if axis is None:
         return sh.reshape(x, (-1,)), 0
     return x, sh.axis_of(axis, x.ndim)
@@ -38,13 +39,13 @@ def _along(x: Value, axis: int | None) -> tuple[Value, int]:
 
 @lowers(CumOp)
 def lower_cumulative(ctx: RuleContext, x: Value) -> Value:
-    """In the operand's dtype, as it is declared: small integers wrap, as in Aesara's C code."""
+    """Return cumulative sums or products; small integers wrap around, as in Aesara's C code."""
     return _CUMULATIVE[ctx.op.mode](*_along(x, ctx.op.axis))
 
 
 @lowers(Repeat, folds=False, decides=(1,))
 def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
-    """Every slice as often as its count says; how many slices that makes is known."""
+    """Repeat every slice as often as its count says; the total is static or decided."""
     rows, axis = _along(x, ctx.op.axis)
     shape, times = rows.shape, ctx.static_or_none(1)
     length = shape[axis]
@@ -53,9 +54,9 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
         if total is None:
             raise ctx.undecided(
                 [1],
-                "How often slices are repeated decides a shape, and is known only when the program "
-                "runs. Give the result a size that does not depend on it: take as many slices as "
-                "there can be, by integers.",
+                "The counts of repeat decide a shape, and are known only when the program runs. "
+                "Give the result a size that does not depend on them: index the slices with an "
+                "array of integers that has as many elements as there can be slices.",
             )
         if counts.shape == (length,) != (1,):
             return fixed_size.repeat(rows, counts, axis, total)
@@ -68,70 +69,70 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
 
 @lowers(Unique, folds=False, decides=(0,))
 def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
-    """Of known values, or as many as there are known to be, or as a given size says."""
+    """Return the distinct values, of which the number is static, decided or given by the user."""
     values, op = x.static, ctx.op
     if values is None:
         size = ctx.decided([0], lambda xs: _count(op, *xs)) if ctx.size is None else ctx.size
         if size is None:
             raise ctx.undecided(
                 [0],
-                "How many different values there are decides the shape of the result, and the "
-                "values are known only when the program runs. Compute what is unique outside of "
-                "the graph, and give it as an input; or keep the shape: sort, and mark what "
-                f"differs from the one before it. {SIZED}",
+                "The number of distinct values decides the shape of the result, and the values are "
+                "known only when the program runs. Compute the distinct values outside of the "
+                "graph and pass them as an input; or keep the shape: sort, and mark the elements "
+                f"that differ from their predecessor. {SIZED}",
             )
-        different = fixed_size.unique(x, op.axis, size)
-        asked = (True, op.return_index, op.return_inverse, op.return_counts)
-        return [v for v, wanted in zip(different, asked, strict=True) if wanted]
+        distinct = fixed_size.unique(x, op.axis, size)
+        wanted = (True, op.return_index, op.return_inverse, op.return_counts)
+        return list(itertools.compress(distinct, wanted))
     found = np.unique(values, op.return_index, op.return_inverse, op.return_counts, op.axis)
     first, *rest = found if isinstance(found, tuple) else (found,)
-    return [first, *(v.reshape(-1) for v in rest)]  # In NumPy 2 the inverse has x's shape.
+    return [first, *(v.reshape(-1) for v in rest)]  # NumPy 2 gives the inverse x's shape.
 
 
 def _count(op: Unique, x: Array) -> int:
-    """How many different elements there are, or slices along an axis."""
+    """Return how many distinct elements, or slices along an axis, there are."""
     return np.unique(x, axis=op.axis).shape[op.axis or 0]
 
 
 @lowers(SearchsortedOp)
 def lower_searchsorted(ctx: RuleContext, x: Value, v: Value, sorter: Value | None = None) -> Value:
-    """Bisection in the dtype that both have in common."""
+    """Return the positions at which ``v`` keeps ``x`` sorted, compared in their common dtype."""
     dtype = ew.canonical(np.promote_types(x.dtype, v.dtype))
-    both = (a.astype(dtype) for a in (x, v))
-    return so.searchsorted(*both, right=ctx.op.side == "right", sorter=sorter)
+    right = ctx.op.side == "right"
+    return so.searchsorted(x.astype(dtype), v.astype(dtype), right=right, sorter=sorter)
 
 
 @lowers(UnravelIndex)
 def lower_unravel_index(ctx: RuleContext, position: Value, dims: Value) -> list[Value]:
-    """The indices that a position stands for, one array for each axis."""
+    """Return the indices of a flat position, one array for each axis."""
     sizes = ravel.sizes_of(dims)
     ctx.require(
         lambda: ravel.within(position, ravel.size_of(sizes)),
         PositionOutOfBoundsError,
-        f"{ctx.op} gets a position that is outside of the array. Aesara raises ValueError there; "
-        "the emitted program gives indices that are outside too",
+        f"{ctx.op} gets a position out of bounds. Aesara raises ValueError; the emitted program "
+        "returns indices that are out of bounds too",
     )
     return ravel.unravel_index(position, sizes, ctx.op.order)
 
 
 @lowers(RavelMultiIndex)
 def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
-    """The position that an index stands for."""
+    """Return the flat position of the indices of every axis."""
     *index, dims = operands
     sizes, op = ravel.sizes_of(dims), ctx.op
     for i, size in zip(index, sizes, strict=True) if op.mode == "raise" else ():
         ctx.require(
             lambda i=i, size=size: ravel.within(i, size),
             PositionOutOfBoundsError,
-            f"{op} gets an index that is outside of the array. Aesara raises ValueError there; "
-            "the emitted program gives the position of another element, or of none",
+            f"{op} gets an index out of bounds. Aesara raises ValueError; the emitted program "
+            "returns the position of another element, or one out of bounds",
         )
     return ravel.ravel_multi_index(index, sizes, op.mode, op.order)
 
 
 @lowers(Bartlett, folds=False, static=(0,))
 def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
-    """A window whose length is known while emitting."""
+    """Return the Bartlett window of a static length."""
     size = ctx.static_int(0)
     folded = ctx.fold((length,), (max(size, 0),))
     return list(folded) if folded else create.bartlett(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -36,30 +37,30 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(ViewOp, DeepCopyOp, UpdatePlaceholder, CpuContiguous, folds=False)
 def lower_identity(ctx: RuleContext, x: Value) -> Value:
-    """The value itself: programs have no memory to share or not to share."""
+    """Return the operand: programs have no memory that a copy could share."""
     return x
 
 
 @lowers(Default, folds=False)
 def lower_default(ctx: RuleContext, x: Value | None, default: Value | None) -> Value | None:
-    """The value, or another one in place of None."""
+    """Return the operand, or the default in place of None."""
     return default if x is None else x
 
 
 def _mark(x: Value, mark: Callable[[Value], Value]) -> Value:
-    """The value, marked where it is a variable; differentiation does not see known values."""
+    """Apply ``mark`` to a variable; a known value has no derivatives."""
     return x if x.static is not None else Value(mark(Value(x.source)).source, x.shape)
 
 
 @lowers(ConsiderConstant, DisconnectedGrad, ZeroGrad, folds=False)
 def lower_constant_to_gradients(ctx: RuleContext, x: Value) -> Value:
-    """The value, constant to JAX's differentiation as it is to Aesara's."""
+    """Return the operand; JAX, like Aesara, treats it as a constant when it differentiates."""
     return _mark(x, lax.stop_gradient)
 
 
 @lowers(GradClip, folds=False)
 def lower_grad_clip(ctx: RuleContext, x: Value) -> Value:
-    """The value; gradients through it are clipped, in reverse mode, as by `GradClip.grad`."""
+    """Return the operand; in reverse mode, gradients are clipped as by `GradClip.grad`."""
     low, high = float(ctx.op.clip_lower_bound), float(ctx.op.clip_upper_bound)
 
     def clip(g: Value) -> Value:
@@ -70,7 +71,7 @@ def lower_grad_clip(ctx: RuleContext, x: Value) -> Value:
 
 @lowers(GradScale, folds=False)
 def lower_grad_scale(ctx: RuleContext, x: Value) -> Value:
-    """The value; derivatives through it are multiplied, as by `GradScale.grad`."""
+    """Return the operand; derivatives are scaled as by `GradScale.grad`."""
     factor = float(ctx.op.multiplier)
     scaled = with_derivatives(lambda v: v, lambda v: v.like(factor))
     return _of_floats(x, scaled)
@@ -78,7 +79,7 @@ def lower_grad_scale(ctx: RuleContext, x: Value) -> Value:
 
 @lowers(UndefinedGrad, folds=False)
 def lower_undefined_grad(ctx: RuleContext, x: Value) -> Value:
-    """The value; differentiating through it is an error, as in Aesara."""
+    """Return the operand; differentiation with respect to it is an error, as in Aesara."""
     return _of_floats(x, _without_gradient)
 
 
@@ -92,7 +93,7 @@ _without_gradient = with_derivatives(
 
 
 def _of_floats(x: Value, mark: Callable[[Value], Value]) -> Value:
-    """`_mark` of numbers that can be differentiated."""
+    """Apply ``mark`` to a variable of a dtype that has derivatives."""
     return _mark(x, mark) if x.dtype.kind in "fc" else x
 
 
@@ -102,13 +103,13 @@ def _of_floats(x: Value, mark: Callable[[Value], Value]) -> Value:
 @lowers(CheckAndRaise, lazy=Selected)
 @lowers(CheckAndRaise, folds=False, shape_only=lambda node: range(1, len(node.inputs)))
 def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
-    """The value; the conditions are checked now where known, else at run time or not at all."""
+    """Return the operand; check known conditions now, and others at run time if checks are on."""
     truths = [ew.truth(c) for c in conditions]
-    if any(t is not None and not t for t in (truth.static for truth in truths)):
+    if any(t.static is not None and not t.static for t in truths):
         raise failed_check(ctx.op)
-    open_ = [t for t in truths if t.static is None]
-    if open_:
-        holds = functools.reduce(lambda p, q: p & q, open_)
+    unknown = [t for t in truths if t.static is None]
+    if unknown:
+        holds = functools.reduce(operator.and_, unknown)
         ctx.require(lambda: holds, error_of(ctx.op), f"{ctx.op}: {ctx.op.msg}")
     return x
 
@@ -118,7 +119,7 @@ def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
 
 @lowers(Print, folds=False)
 def lower_print(ctx: RuleContext, x: Value) -> Value:
-    """The value, which the Op's own function prints when the program runs."""
+    """Return the operand; the Op's own function prints it when the program runs."""
     op = ctx.op
     call_for_effect(lambda value: op.global_fn(op, value), x)
     return x
@@ -126,9 +127,9 @@ def lower_print(ctx: RuleContext, x: Value) -> Value:
 
 @lowers(PdbBreakpoint, folds=False)
 def lower_breakpoint(ctx: RuleContext, condition: Value, *monitored: Value) -> list[Value]:
-    """The values. Where the condition holds, Python's debugger stops in a frame that has them.
+    """Return the monitored values; if the condition holds, stop in Python's debugger.
 
-    Aesara goes on with what is changed there; a program of JAX goes on as it was.
+    Values that the user changes in the debugger do not change in the program, unlike in Aesara.
     """
     name = ctx.op.name
 

@@ -1,4 +1,8 @@
-"""Rules for `aesara.ifelse`: the nodes that only one branch needs move into that branch."""
+"""The rule for `aesara.ifelse`.
+
+Aesara's graph lists the values that an `IfElse` chooses from. `gather` moves the nodes that only
+one branch needs into that branch, so that the other branch does not compute them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from jaxprgen.lowering.registry import lowers
 
 
 class Region:
-    """A part of a graph as a graph: what it takes from around it, and what it gives."""
+    """A part of a graph as a graph: the variables it takes from around it, and its outputs."""
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
         self.inputs = tuple(inputs)
@@ -28,10 +32,14 @@ class Region:
 
 
 class Branches:
-    """An `IfElse` and all that only its branches need, in place of its Op.
+    """An `IfElse` with the nodes that only its branches need, in place of its Op.
 
-    ``regions`` are what is computed if the condition holds, and if not; ``positions`` says which
-    inputs of the node the inputs of each of them are.
+    Attributes
+    ----------
+    regions
+        The graph that is computed if the condition holds, and the other one.
+    positions
+        For each region, the positions of its inputs among the inputs of the node.
     """
 
     def __init__(self, op: IfElse, regions: Sequence[Region], places: dict[Variable, int]) -> None:
@@ -45,7 +53,7 @@ class Branches:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """A node with `Branches` for an Op: its inputs are the condition and what regions take."""
+    """A node with `Branches` as its Op; its inputs are the condition and those of the regions."""
 
     op: Branches
     inputs: list[Variable]
@@ -53,10 +61,11 @@ class Gathered:
 
 
 _Branch = tuple[Apply, bool]
+"""A branch: the node of its `IfElse`, and whether it is taken if the condition holds."""
 
 
 def gather(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> list[Any]:
-    """The nodes of a graph in the order of computing, each `IfElse` with what is its own."""
+    """Return sorted nodes with a `Gathered` in place of every outermost `IfElse` and its nodes."""
     if not any(isinstance(node.op, IfElse) for node in nodes):
         return list(nodes)
     owners = _owners(nodes, outputs)
@@ -65,12 +74,12 @@ def gather(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> list[Any]:
         branch = owners.get(node)
         if branch is not None:
             own.setdefault(branch, []).append(node)
-    left = [node for node in nodes if owners.get(node) is None]
-    return [_gathered(n, own) if isinstance(n.op, IfElse) else n for n in left]
+    outside = [node for node in nodes if owners.get(node) is None]
+    return [_gathered(n, own) if isinstance(n.op, IfElse) else n for n in outside]
 
 
 def _owners(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> dict[Apply, _Branch | None]:
-    """For each node the branch of an outermost `IfElse` that alone needs it, or None."""
+    """Return for each node the branch of an outermost `IfElse` that alone needs it, or None."""
     users: dict[Apply, set[_Branch | None]] = {}
     for variable in outputs:
         if variable.owner is not None:
@@ -123,6 +132,6 @@ def _inside(how: str) -> Callable[[Any], Sequence[int]]:
 @lowers(Branches, lazy=Deferred)
 @lowers(IfElse, Branches, folds=False, static=_inside("static"), decides=_inside("decides"))
 def lower_if_else(ctx: RuleContext, *xs: Value) -> list[Any]:
-    """The branch that is taken, and what only that needs; the other is not computed."""
-    op: Branches = ctx.op  # The plan has gathered what belongs to every `IfElse`.
+    """Compute the branch that is taken, and not the other."""
+    op: Branches = ctx.op  # Plans hold no other form of `IfElse`.
     return lower_branches(ctx, op.regions, op.positions, xs)

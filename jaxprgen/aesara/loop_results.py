@@ -1,4 +1,4 @@
-"""Ops on arrays that are not made yet, which need not be made for them."""
+"""Rules for Ops that use a deferred array, such as the rows of a loop, without making it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(ViewOp, DeepCopyOp, Unbroadcast, lazy=Deferred)
 def lower_view_of_deferred(ctx: RuleContext, x: Deferred) -> Deferred:
-    """The same array."""
+    """Return the operand."""
     return x
 
 
 @lowers(Shape, lazy=Deferred)
 def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
-    """The sizes, of which the first may be counted."""
+    """Return the sizes; the first may be a number that the program counts."""
     if None not in x.shape:
         return lower_shape(ctx, x)  # type: ignore[arg-type]
     if not isinstance(x, (CountedRange, LoopRows)):
@@ -47,7 +47,7 @@ def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
 
 @lowers(Shape_i, lazy=Deferred)
 def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
-    """One size, which may be counted."""
+    """Return one size, which may be a number that the program counts."""
     if x.shape[ctx.op.i] is not None:
         return lower_shape_i(ctx, x)  # type: ignore[arg-type]
     is_counted = isinstance(x, (CountedRange, LoopRows))
@@ -56,7 +56,10 @@ def lower_shape_i_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
 
 @lowers(IncSubtensor, lazy=Deferred)
 def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: Any) -> Any:
-    """The first rows of what was allocated set: how Aesara allocates what a loop writes to."""
+    """Set the first rows of uninitialized memory, as Aesara does before a loop.
+
+    Other arrays are made first.
+    """
     y = ctx.made(y)
     first, *others = ctx.op.idx_list
     is_start = isinstance(first, slice) and first.start is None and first.step is None
@@ -70,11 +73,11 @@ def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: 
 
 @lowers(Subtensor, lazy=Deferred)
 def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
-    """Rows of a trace that are at hand, or a part of it.
+    """Return single rows of a loop, or a part of its rows, without stacking them.
 
-    The last row of a loop that takes no step, if only the program knows that, is the last one
-    that it starts with: as with Aesara's rewriting, which lets such a loop keep no more. Without,
-    and with checks here, that is an IndexError.
+    If only the program knows that a loop takes no step, its last row is the last one it starts
+    from, as in Aesara with rewriting. It is an IndexError with checks, and in Aesara without
+    rewriting.
     """
     if type(x) is LoopRows and ctx.op.idx_list:
         first, *others = index_of(ctx, scalars, first=1)
@@ -89,9 +92,9 @@ def lower_subtensor_of_deferred(ctx: RuleContext, x: Any, *scalars: Any) -> Any:
 
 
 def _row(ctx: RuleContext, x: LoopRows, index: int | Value) -> Value | None:
-    """A row of a trace that is at hand, or that the program finds among as many as there can be."""
-    at_hand = (x.take(index), x.has(index)) if isinstance(index, int) else (None, None)
-    found = x.take_counted(index) if at_hand[0] is None else at_hand
+    """Return a row that the loop leaves unstacked, or one that the program finds by its count."""
+    unstacked = (x.take(index), x.has(index)) if isinstance(index, int) else (None, None)
+    found = x.take_counted(index) if unstacked[0] is None else unstacked
     if found is None:
         return None
     row, inside = found
@@ -99,15 +102,15 @@ def _row(ctx: RuleContext, x: LoopRows, index: int | Value) -> Value | None:
         ctx.require(
             lambda: inside,
             IndexOutOfBoundsError,
-            f"{ctx.op} reads a row of a loop's trace that may be none. Aesara raises IndexError "
-            "there; the emitted program uses the nearest row of as many as there can be",
-            announced=at_hand[0] is None,
+            f"{ctx.op} reads a row that a loop may not reach. Aesara raises IndexError; the "
+            "emitted program uses the nearest of the rows that the loop can reach",
+            announced=unstacked[0] is None,
         )
     return row
 
 
 def _numbers_between(ctx: RuleContext, x: CountedRange, scalars: Sequence[Any]) -> Any:
-    """The part of a progression that a slice says, which starts at a known place."""
+    """Return a slice of a counted range, if the slice starts at a known position."""
     first, *others = ctx.op.idx_list
     if others or not isinstance(first, slice) or first.step is not None:
         return None

@@ -1,6 +1,6 @@
-"""Ops on the elements that a mask selects, if only the program that runs knows how many they are.
+"""Rules for Ops on the elements that a mask selects, if only the running program knows how many.
 
-`jaxprgen.emit.selection` says how; any other Op refuses them.
+`jaxprgen.emit.selection` explains how they are represented. All other Ops reject them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(ViewOp, DeepCopyOp, lazy=Selected)
 def lower_view_of_selected(ctx: RuleContext, x: Selected) -> Selected:
-    """The same elements."""
+    """Return the operand."""
     return x
 
 
 @lowers(Elemwise, lazy=Selected)
 def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[Selected]:
-    """A scalar Op on what is selected by one mask, and on what is one for all of it."""
+    """Apply a scalar Op to elements selected by one mask, and to arrays that broadcast to them."""
     arrays, first = sel.aligned(xs)
     results: Any = lower_elemwise(ctx, *arrays)
     results = list(results) if type(results) in (list, tuple) else [results]
@@ -46,7 +46,7 @@ def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[
 
 @lowers(DimShuffle, lazy=Selected)
 def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
-    """Other axes dropped, all permuted, new ones inserted."""
+    """Drop axes other than the selected one, permute axes, and insert new ones."""
     order = list(ctx.op.new_order)
     if x.axis not in order:
         raise x.refuse()
@@ -62,13 +62,13 @@ def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
 
 @lowers(Shape, lazy=Selected)
 def lower_shape_of_selected(ctx: RuleContext, x: Selected) -> Value:
-    """The sizes, of which one is counted."""
+    """Return the sizes, one of which is the mask's number of true elements."""
     return sel.shape(x)
 
 
 @lowers(Shape_i, lazy=Selected)
 def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
-    """One size, which may be the one that is counted."""
+    """Return one size, which may be the mask's number of true elements."""
     if ctx.op.i == x.axis:
         return sel.count(x.mask)
     return Value(np.asarray(x.values.shape[x.full_axes([ctx.op.i])[0]], np.int64))
@@ -99,12 +99,12 @@ _NEUTRAL: dict[type, Any] = {
     aes.OR: lambda dtype: 0,
     aes.XOR: lambda dtype: 0,
 }
-"""What makes no difference to each reduction, by dtype."""
+"""The neutral element of each reduction, as a function of the dtype."""
 
 
 @lowers(CAReduce, lazy=Selected)
 def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Selected:
-    """A reduction that leaves out what is not selected."""
+    """Reduce the selected elements."""
     kind = type(ctx.op.scalar_op)
     axes = axes_of(ctx.op.axis, x.ndim)
     full = tuple(x.full_axes(axes))
@@ -121,44 +121,46 @@ def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Select
 
 @lowers(Mean, lazy=Selected)
 def lower_mean_of_selected(ctx: RuleContext, x: Selected) -> Value:
-    """The mean in float64, as `Mean.perform` takes it."""
+    """Return the mean of the selected elements, computed in float64 as in `Mean.perform`."""
     axes = axes_of(ctx.op.axis, x.ndim)
     if x.axis not in axes:
         raise x.refuse()
     wide = replace(x, values=x.values.astype(ew.canonical(np.float64)))
     total = reduce.sum(sel.filled(wide, np.asarray(0)), x.full_axes(axes))
     others = math.prod([x.values.shape[d] for d in x.full_axes([d for d in axes if d != x.axis])])
-    number = sel.count(x.mask).astype(total.dtype)
-    mean = total / (number * others)
-    return mean.astype(ctx.dtype)
+    count = sel.count(x.mask).astype(total.dtype) * others
+    return (total / count).astype(ctx.dtype)
 
 
 @lowers(MaxAndArgmax, lazy=Selected)
 def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> list[Value]:
-    """The maximum and its position among what is selected."""
+    """Return the maximum of the selected elements, and its position among them."""
     axes = axes_of(ctx.op.axis, x.ndim)
     if x.axis not in axes or x.values.dtype.kind == "c":
         raise x.refuse()
     _require_some(ctx, x)
     values = sel.filled(x, _lowest(x.values.dtype))
     full = x.full_axes(axes)
-    # If what is not selected is as large, all that is selected is equal: the first is the one.
+    # If an element outside of the selection is as large, all selected ones equal the fill value,
+    # so the position of the first is right.
     where = sel.position(x, axes, reduce.argmax(values, full))
     return [reduce.max(values, full), where]
 
 
 @lowers(Argmax, lazy=Selected)
 def lower_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> Value:
-    """The position of the maximum among what is selected."""
+    """Return the position of the maximum among the selected elements."""
     return lower_max_and_argmax_of_selected(ctx, x)[1]
 
 
 def _require_some(ctx: RuleContext, x: Selected) -> None:
     if not np.prod(x.mask.shape):
-        raise ShapeMismatchError("The extremum of no elements: the mask has none.")
+        raise ShapeMismatchError(
+            f"{ctx.op} needs at least one element: the mask has shape {x.mask.shape}."
+        )
     ctx.require(
         lambda: reduce.bitwise_or(x.mask, range(x.mask.ndim)),
         ShapeMismatchError,
-        f"{ctx.op} takes the extremum of what a mask selects, and it selects nothing. Aesara "
-        "raises ValueError there; the emitted program gives the neutral element",
+        f"{ctx.op} takes the extremum of elements that a mask selects, and it selects none. Aesara "
+        "raises ValueError; the emitted program returns the neutral element",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,37 +22,36 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(Dot)
 def lower_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
-    """`numpy.dot` of vectors and matrices, in the declared dtype."""
-    dtype = ctx.dtype
-    return linalg.dot(x.astype(dtype), y.astype(dtype))
+    """Return `numpy.dot` of vectors or matrices, computed in the declared dtype."""
+    return linalg.dot(x.astype(ctx.dtype), y.astype(ctx.dtype))
 
 
 @lowers(MatMul)
 def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
-    """`numpy.matmul`, in the Op's dtype. Without one, Aesara declares ``floatX`` whatever NumPy's
-    result is, which is converted: of complex numbers that gives the real part.
+    """Return `numpy.matmul` in the Op's dtype.
+
+    If the Op has no dtype, Aesara declares ``floatX`` for any operands and converts NumPy's result,
+    which drops the imaginary parts of complex numbers.
     """
     natural = np.result_type(x.dtype, y.dtype) if ctx.op.dtype is None else ctx.dtype
     working = np.dtype(np.int32) if natural.kind == "b" else natural
     product = linalg.matmul(x.astype(working), y.astype(working))
-    if natural.kind == "b":  # True wherever any product is.
+    if natural.kind == "b":  # True where any of the products is.
         product = ew.truth(product)
     return product.astype(ctx.dtype)
 
 
 @lowers(Convolve)
 def lower_convolve(ctx: RuleContext, x: Value, y: Value) -> Value:
-    """`numpy.convolve`, in the declared dtype."""
-    dtype = ctx.dtype
-    x, y = x.astype(dtype), y.astype(dtype)
-    return convolution.convolve(x, y, ctx.op.mode)
+    """Return `numpy.convolve` of vectors, computed in the declared dtype."""
+    return convolution.convolve(x.astype(ctx.dtype), y.astype(ctx.dtype), ctx.op.mode)
 
 
 # --- Reductions ---------------------------------------------------------------------------
 
 
 _SELECTING: dict[type, reduce.Reduction] = {
-    # These return one of the elements, or its bits: in which dtype makes no difference.
+    # The result is an element or made of the elements' bits, so no accumulator can matter.
     aes.ScalarMaximum: reduce.max,
     aes.ScalarMinimum: reduce.min,
     aes.AND: reduce.bitwise_and,
@@ -66,7 +66,7 @@ _ACCUMULATING: dict[type, reduce.Reduction] = {
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes to reduce; for a scalar, axis 0 is as good as none."""
+    """Return the axes to reduce; a scalar has none, even if the Op names axis 0."""
     if axis is None or rank == 0:
         return tuple(range(rank))
     return tuple(sorted(int(d) % rank for d in axis))
@@ -74,19 +74,17 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 
 @lowers(CAReduce)
 def lower_reduction(ctx: RuleContext, x: Value) -> Value:
-    """Accumulate in ``acc_dtype``, return in ``dtype``."""
+    """Reduce over axes: accumulate in the Op's ``acc_dtype`` and return its ``dtype``."""
     return reduce_by(ctx, x, axes_of(ctx.op.axis, x.ndim))
 
 
 def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
-    """The Op's reduction over these axes."""
-    op = ctx.op
-    kind = type(op.scalar_op)
+    """Return the Op's reduction over these axes."""
+    op, kind = ctx.op, type(ctx.op.scalar_op)
     if kind in _SELECTING:
         return _SELECTING[kind](x, axes).astype(ctx.dtype)
     accumulator = ew.canonical(op.acc_dtype or op.dtype or ctx.dtype)
-    x = x.astype(accumulator)
-    return _ACCUMULATING[kind](x, axes).astype(ctx.dtype)
+    return _ACCUMULATING[kind](x.astype(accumulator), axes).astype(ctx.dtype)
 
 
 def _supports(op: CAReduce) -> bool:
@@ -98,23 +96,20 @@ lower_reduction.supports = _supports  # type: ignore[attr-defined]
 
 @lowers(Mean)
 def lower_mean(ctx: RuleContext, x: Value) -> Value:
-    """The mean in float64, whatever the dtype, as `Mean.perform` takes it."""
+    """Return the mean, computed in float64 for every dtype, as in `Mean.perform`."""
     axes = axes_of(ctx.op.axis, x.ndim)
-    wide = x.astype(ew.canonical(np.float64))
-    total = reduce.sum(wide, axes)
-    count = np.prod([x.shape[d] for d in axes], dtype=np.float64)
-    mean = total / count
-    return mean.astype(ctx.dtype)
+    total = reduce.sum(x.astype(ew.canonical(np.float64)), axes)
+    return (total / math.prod(x.shape[d] for d in axes)).astype(ctx.dtype)
 
 
 @lowers(Argmax)
 def lower_argmax(ctx: RuleContext, x: Value, *_: Value) -> Value:
-    """The position of the first maximum."""
+    """Return the position of the first maximum over the axes, in row-major order."""
     return reduce.argmax(x, axes_of(ctx.op.axis, x.ndim))
 
 
 @lowers(MaxAndArgmax)
 def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
-    """The maximum and its first position."""
+    """Return the maximum and its first position over the axes, in row-major order."""
     axes = axes_of(ctx.op.axis, x.ndim)
     return [reduce.max(x, axes), reduce.argmax(x, axes)]

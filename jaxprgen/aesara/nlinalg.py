@@ -1,7 +1,7 @@
-"""Ops of `aesara.tensor.nlinalg`: NumPy's linear algebra.
+"""Rules for `aesara.tensor.nlinalg`: NumPy's linear algebra.
 
-Integers are computed with as float64, float16 as float32, and the results converted to the
-dtypes that the Ops declare.
+Integers are converted to float64 and float16 to float32; results are converted to the declared
+dtypes.
 """
 
 from __future__ import annotations
@@ -32,20 +32,22 @@ from jaxprgen.lowering.registry import lowers
 
 
 def declared(ctx: RuleContext, *values: Value) -> list[Value]:
-    """The node's outputs, in the dtypes that it declares; of complex numbers the real parts."""
+    """Return the node's outputs in their declared dtypes, which may drop imaginary parts."""
     types = [t for t in ctx.step.types if t is not None]
     return [x.astype(t.dtype) for x, t in zip(values, types, strict=True)]
 
 
 def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
-    """The operands to compute with, for an Op whose complex results Aesara declares to be real."""
+    """Return floating-point operands, and reject complex ones, for Ops with real results."""
     if any(x.dtype.kind == "c" for x in xs):
-        raise UnsupportedOpError(f"In Aesara the results of {ctx.op} are right for reals only.")
+        raise UnsupportedOpError(
+            f"{ctx.op} supports real operands only: Aesara declares its results as real."
+        )
     return inexact(*xs)
 
 
 def lower_function(function: Callable[[Value], Value], *op_types: type) -> None:
-    """Register the rule of Ops that are a function of one matrix."""
+    """Register a rule for Ops that apply a function to one matrix."""
 
     @lowers(*op_types)
     def lower(ctx: RuleContext, x: Value) -> list[Value]:
@@ -59,19 +61,19 @@ lower_function(matrix.det, Det)
 
 
 def require_regular(ctx: RuleContext, condition: Callable[[], Value]) -> None:
-    """Check that a matrix is not singular; without checks, infinities and NaN show it."""
+    """Check at run time that a matrix is regular; without checks, results are infinite or NaN."""
     ctx.require(
         condition,
         LinearAlgebraError,
-        f"{ctx.op} of a singular matrix. Aesara raises LinAlgError there; the emitted program "
-        "gives infinities or NaN",
+        f"{ctx.op} of a singular matrix. Aesara raises LinAlgError; the emitted program returns "
+        "infinities or NaN",
         announced=False,
     )
 
 
 @lowers(MatrixInverse, Inv)
 def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
-    """The inverse of a matrix."""
+    """Return the inverse of a matrix."""
     (x,) = inexact(x)
     inverse = matrix.inverse(x)
     require_regular(ctx, lambda: matrix.is_regular(x))
@@ -80,20 +82,20 @@ def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
 
 @lowers(MatrixPinv)
 def lower_pinv(ctx: RuleContext, x: Value) -> list[Value]:
-    """The pseudoinverse."""
+    """Return the pseudoinverse of a matrix."""
     (x,) = inexact(x)
     return declared(ctx, matrix.pseudoinverse(x, is_hermitian=bool(ctx.op.hermitian)))
 
 
 @lowers(Eig)
 def lower_eig(ctx: RuleContext, x: Value) -> list[Value]:
-    """Eigenvalues and right eigenvectors; of a real matrix only their real parts, as declared."""
+    """Return eigenvalues and right eigenvectors; for a real matrix, only their real parts."""
     return declared(ctx, *decompositions.eig(*inexact(x)))
 
 
 @lowers(Eigh)
 def lower_eigh(ctx: RuleContext, x: Value) -> list[Value]:
-    """Eigenvalues and eigenvectors of a symmetric matrix that is given by one triangle."""
+    """Return eigenvalues and eigenvectors of a symmetric matrix, read from one triangle."""
     return declared(ctx, *decompositions.eigh(*reals(ctx, x), lower=ctx.op.UPLO == "L"))
 
 
@@ -101,27 +103,27 @@ def lower_eigh(ctx: RuleContext, x: Value) -> list[Value]:
 def lower_eigh_grad(
     ctx: RuleContext, x: Value, w: Value, v: Value, gw: Value, gv: Value
 ) -> list[Value]:
-    """The gradient of the triangle that `Eigh` reads."""
+    """Return the gradient with respect to the triangle that `Eigh` reads."""
     gradient = matrix.eigh_cotangent(*reals(ctx, w, v, gw, gv))
     return declared(ctx, decompositions.onto_triangle(gradient, lower=ctx.op.UPLO == "L"))
 
 
 @lowers(QRFull)
 def lower_qr(ctx: RuleContext, x: Value) -> list[Value]:
-    """A QR decomposition, in the form that the mode names."""
+    """Return a QR decomposition in the form that the mode names."""
     mode = ctx.op.mode
     (x,) = reals(ctx, x)
     if mode == "raw":
         return declared(ctx, *decompositions.qr_raw(x))
     if mode not in ("reduced", "complete", "r"):
-        raise UnsupportedOpError(f"NumPy deprecates mode {mode!r} of qr; use 'reduced'.")
+        raise UnsupportedOpError(f"qr: NumPy has deprecated mode {mode!r}; use 'reduced'.")
     q, r = decompositions.qr(x, full_matrices=mode == "complete")
     return declared(ctx, r) if mode == "r" else declared(ctx, q, r)
 
 
 @lowers(SVD)
 def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
-    """A singular value decomposition, or the singular values alone."""
+    """Return a singular value decomposition, or the singular values alone."""
     (x,) = reals(ctx, x)
     if not ctx.op.compute_uv:
         return declared(ctx, decompositions.singular_values(x))
@@ -130,20 +132,20 @@ def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
 
 @lowers(Lstsq)
 def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
-    """Least squares. Residuals are NaN where the rank is deficient; Aesara gives none there."""
+    """Solve least squares; if the rank is deficient, residuals are NaN, and absent in Aesara."""
     x, y = reals(ctx, x, y)
     return declared(ctx, *matrix.lstsq(x, y, rcond))
 
 
 @lowers(TensorInv)
 def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
-    """The inverse of a tensor as a map between its last and its first axes."""
+    """Return the inverse of a tensor as a map from its last to its first axes."""
     (a,) = inexact(a)
     return declared(ctx, matrix.tensorinv(a, ctx.op.ind))
 
 
 @lowers(TensorSolve)
 def lower_tensorsolve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
-    """A system of equations whose unknowns and sides are tensors."""
+    """Solve a system of linear equations whose unknowns form a tensor."""
     a, y = inexact(a, y)
     return declared(ctx, matrix.tensorsolve(a, y, ctx.op.axes))

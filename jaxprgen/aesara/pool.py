@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.signal.pool`, loaded with the first graph that has one of its Ops.
+"""Rules for `aesara.tensor.signal.pool`, imported with the first graph that holds one of its Ops.
 
 Importing that package warns of its deprecation, which only those who use it should see.
 """
@@ -24,22 +24,23 @@ from jaxprgen.lowering.registry import lowers
 
 
 def _geometry(ctx: RuleContext, first: int) -> list[tuple[int, ...]]:
-    """The size of windows, their stride and the padding of the pooled axes, in that order."""
+    """Return the sizes and strides of windows, and the padding, for each pooled axis."""
     rows = [tuple(ctx.static(first + i).tolist()) for i in range(3)]
     if any(len(row) != ctx.op.ndim for row in rows):
         raise ShapeMismatchError(
-            f"{ctx.op.ndim} axes are pooled, but sizes, strides and padding are {rows}."
+            f"Pooling over {ctx.op.ndim} axes needs as many sizes, strides and paddings, got "
+            f"{rows}."
         )
     if min((*rows[0], *rows[1]), default=1) < 1 or min(rows[2], default=0) < 0:
         raise ShapeMismatchError(
-            f"Windows of sizes {rows[0]}, with strides {rows[1]} and padding {rows[2]}, are none: "
-            "sizes and strides are at least 1, and padding is not negative."
+            "Invalid pooling window: sizes and strides must be >= 1 and padding >= 0, got sizes "
+            f"{rows[0]}, strides {rows[1]} and padding {rows[2]}."
         )
     return rows
 
 
 def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[SlidingWindow], Shape]:
-    """The windows of the last axes of ``x``, and their padding."""
+    """Return the windows of the last axes of ``x``, and their padding."""
     sizes, strides, pads = _geometry(ctx, first)
     windows = [
         SlidingWindow(size, stride, -pad, pooling.window_count(n + 2 * pad, size, stride, border))
@@ -56,7 +57,7 @@ def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[SlidingWindow
 
 
 def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[SlidingWindow]:
-    """The windows that have made the last axes of ``pooled``."""
+    """Return the windows that gave the last axes of ``pooled``."""
     sizes, strides, pads = _geometry(ctx, first)
     counts = pooled.shape[-len(sizes) :]
     return [
@@ -66,15 +67,15 @@ def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[SlidingWind
 
 def _require_shape(x: Value, shape: Sequence[int], what: str) -> None:
     if x.shape != tuple(shape):
-        raise ShapeMismatchError(f"{what} has shape {x.shape}, not {tuple(shape)}.")
+        raise ShapeMismatchError(f"{what} must have shape {tuple(shape)}, got {x.shape}.")
 
 
 @lowers(Pool, static=(1, 2, 3))
 def lower_pool(ctx: RuleContext, x: Value, *_: Value) -> Value:
-    """The maximum, sum or average of windows of the last axes.
+    """Return the maximum, sum or average of windows of the last axes.
 
-    Elements that tie for a maximum share nothing: `jax.grad` picks one of them, whereas the
-    graph that `aesara.grad` makes gives all of it to each.
+    If elements tie for a maximum, `jax.grad` gives the gradient to one of them, and the graph that
+    `aesara.grad` builds gives it to each.
     """
     mode = ctx.op.mode
     windows, pads = _windows(ctx, x, 1)
@@ -91,9 +92,9 @@ def _counted(mode: str, pads: Shape) -> Shape:
 
 @lowers(AveragePoolGrad, folds=False, static=(2, 3, 4), shape_only=(0,))
 def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
-    """What `aesara.grad` makes of a sum or average.
+    """Return the gradient of a sum or average as built by `aesara.grad`.
 
-    With padding that is not counted, too, where Aesara's Python mode has only an error.
+    Padding that is not counted is supported; Aesara's Python mode fails on it.
     """
     mode = ctx.op.mode
     windows, pads = _windows(ctx, x, 2)
@@ -109,10 +110,9 @@ def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> 
 
 @lowers(MaxPoolGrad, folds=False, static=(3, 4, 5))
 def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value) -> Value:
-    """What `aesara.grad` makes of a maximum: it goes to every element that ties.
+    """Return the gradient of a maximum as built by `aesara.grad`, for every element that ties.
 
-    To those in the window, that is, as in Aesara's C code. With padding, its Python mode takes
-    windows that begin in the padding to be longer than they are.
+    Windows are those of Aesara's C code; its Python mode extends windows that begin in the padding.
     """
     _require_shape(y, maxima.shape, "The gradient of a pool")
     y = y.astype(ctx.dtype)
@@ -123,15 +123,17 @@ def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_:
 def lower_max_pool_grad_grad(
     ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value
 ) -> Value:
-    """The sum of ``y`` over the elements of each window that are its maximum."""
-    _require_shape(y, x.shape, "What is summed at maxima")
+    """Return the sums of ``y`` over the elements of each window that equal its maximum."""
+    _require_shape(y, x.shape, "The array to sum at maxima")
     y = y.astype(ctx.dtype)
     return pooling.sum_at_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
 @lowers(MaxPoolRop, folds=False, static=(2, 3, 4))
 def lower_max_pool_rop(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
-    """``y`` at the first maximum of each window, as is documented: with NumPy ≥ 1.23, Aesara's
-    Python mode indexes by a list of slices, which is an error."""
-    _require_shape(y, x.shape, "What is taken at maxima")
+    """Return ``y`` at the first maximum of each window, as Aesara documents.
+
+    Aesara's Python mode fails with NumPy >= 1.23, because it indexes with a list of slices.
+    """
+    _require_shape(y, x.shape, "The array to read at maxima")
     return pooling.take_at_maxima(x, y, _windows(ctx, x, 2)[0])

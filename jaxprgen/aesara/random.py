@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.random`."""
+"""Rules for `aesara.tensor.random`, and tables of samplers and of parameters' domains."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import import_rules, lowers
 
 Draw = Callable[..., Value]
-"""Called as ``draw(builder, key, dtype, shape, *parameters)``, for a result of these."""
+"""A function of a key, the dtype and the shape of the result, and the parameters."""
 
 
 def _of_floats(draw: Callable[..., Value]) -> Draw:
-    """With parameters in the result's dtype if that is a float's, else in their common one."""
+    """Return a sampler that converts parameters to the result's dtype, or to a common float."""
 
     def sampler(key: Value, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
         working = dtype if dtype.kind == "f" else _working(parameters)
@@ -46,7 +46,7 @@ def _of_floats(draw: Callable[..., Value]) -> Draw:
 
 
 def _working(parameters: Sequence[Value]) -> Dtype:
-    """A float dtype for whole numbers and their probabilities; half precision holds few."""
+    """Return a float dtype for parameters of integers; float16 represents too few of them."""
     floats = [p.dtype for p in parameters if p.dtype.kind == "f"]
     return ew.canonical(np.result_type(np.float32, *floats) if floats else np.float64)
 
@@ -147,16 +147,16 @@ DOMAINS: dict[type, tuple[Constraint, ...]] = {
         aer.NegBinomialRV: ("n p", "n > 0", "p > 0", "p <= 1"),
     }.items()
 }
-"""Of what parameters Aesara draws; of others it raises ValueError.
+"""Constraints on parameters, outside of which Aesara raises ValueError.
 
-That is a `ParameterError` where they are known, and a check with ``checks=True``. Else such draws
-are NaN, or -1 if they are whole numbers: no warning says so, because the draws do. NaN is no
-parameter for whole numbers, and gives NaN otherwise.
+Known parameters outside of them raise `ParameterError`, and others are checked with
+``checks=True``. Otherwise the draws are NaN, or -1 if they are integers; no warning is needed. NaN
+violates the constraints of integer distributions, and makes other draws NaN.
 """
 
 
 def define(op_type: type, draw: Draw, domain: tuple[Constraint, ...] = ()) -> None:
-    """Draw from a `RandomVariable` by what emits equations, of floats, within a domain."""
+    """Register a function of float parameters that emits the draws of a `RandomVariable`."""
     SAMPLERS[op_type] = _of_floats(draw)
     DOMAINS[op_type] = domain
 
@@ -196,8 +196,7 @@ def samples(
             import_rules(op_type)
             if op_type in SAMPLERS and not override:
                 raise DuplicateRuleError(
-                    f"Draws from {op_type.__name__} are defined already; "
-                    "pass override=True to define them anew."
+                    f"{op_type.__name__} already has a sampler; pass override=True to replace it."
                 )
             SAMPLERS[op_type] = sampler
         return draw
@@ -210,7 +209,7 @@ def _supports(op: RandomVariable) -> bool:
 
 
 def _drawn_as(op: RandomVariable) -> type:
-    """The class of an Op, or the nearest base class, that there is a sampler of."""
+    """Return the class of an Op, or its nearest base class, that has a sampler."""
     return next((base for base in type(op).__mro__ if base in SAMPLERS), RandomVariable)
 
 
@@ -218,7 +217,7 @@ def _drawn_as(op: RandomVariable) -> type:
 def lower_random_variable(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
 ) -> tuple[Any, Value]:
-    """A draw with the next key of the stream; the stream behind it comes first."""
+    """Draw with the next key of the stream; return the advanced stream and the draw."""
     stream, key = random.take_key(rng)
     declared = ctx.step.types[1]
     assert declared is not None
@@ -233,7 +232,7 @@ def lower_random_variable(
 def _within(
     ctx: RuleContext, parameters: Sequence[Value], *, is_whole: bool
 ) -> tuple[list[Value], list[Value]]:
-    """The parameters, NaN where they are outside of their domain, and where that is so."""
+    """Return the parameters, with NaN where they violate a constraint, and those places."""
     op, xs, wrong = ctx.op, list(parameters), list[Value]()
     for constraint in DOMAINS.get(_drawn_as(op), ()):
         failed = constraints.violated(constraint, parameters, is_whole)
@@ -244,7 +243,9 @@ def _within(
             last = range(failed.ndim)[failed.ndim - op.ndims_params[i] :]
             wrong.append(reduce.bitwise_or(failed, last) if last else failed)
         elif value.any():
-            raise ParameterError(f"A draw of {op.name} needs {constraint.text}: it does not hold.")
+            name, given = constraint.text.split()[0], np.asarray(parameters[i].static)
+            bad = np.broadcast_to(given, value.shape)[value].flat[0]
+            raise ParameterError(f"{op.name}: {constraint.text} must hold, got {name} = {bad}.")
     return xs, wrong
 
 
@@ -255,18 +256,20 @@ def _require_none(
     ctx.require(
         lambda: ~reduce.bitwise_or(failed, axes),
         ParameterError,
-        f"A draw of {ctx.op.name} needs {constraint.text}, and the emitted program gives {result} "
-        "where that does not hold",
+        f"{ctx.op.name}: {constraint.text} must hold; elsewhere the emitted program returns "
+        f"{result}",
         announced=False,
     )
 
 
 def _as_wrong(drawn: Value, wrong: Sequence[Value], support: int) -> Value:
-    """Whole numbers, -1 where a parameter is outside of its domain."""
+    """Return drawn integers, with -1 where a parameter violates a constraint.
+
+    ``support`` is the number of axes of one draw.
+    """
     anywhere = functools.reduce(operator.or_, wrong)
-    rank = anywhere.ndim
-    anywhere = sh.expand_dims(anywhere, range(rank, rank + support))
-    return ew.where(anywhere, -1, drawn)
+    last = range(anywhere.ndim, anywhere.ndim + support)
+    return ew.where(sh.expand_dims(anywhere, last), -1, drawn)
 
 
 lower_random_variable.supports = _supports  # type: ignore[attr-defined]
@@ -276,7 +279,7 @@ lower_random_variable.supports = _supports  # type: ignore[attr-defined]
 def lower_choice(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, a: Value, p: Value | None, replace: Value
 ) -> tuple[Any, Value]:
-    """Elements of a vector, with given probabilities or all alike."""
+    """Draw elements of a vector, with given or with equal probabilities."""
     stream, key = random.take_key(rng)
     if p is not None:
         p = p.astype(_working([p]))
@@ -293,7 +296,7 @@ def _decides_length(node: Any) -> tuple[int, ...]:
 def lower_permutation(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, x: Value
 ) -> tuple[Any, Value]:
-    """The rows of an array in random order, or the numbers below one."""
+    """Return the rows of an array, or the integers below a number, in random order."""
     stream, key = random.take_key(rng)
     rows = x if x.shape else Value(np.arange(ctx.static_int(3), dtype=x.dtype))
     return stream, random.permutation(key, rows)
@@ -301,17 +304,17 @@ def lower_permutation(
 
 @lowers(DefaultGeneratorMakerOp, RandomStateConstructor, folds=False)
 def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
-    """The stream of ``jax.random.key(seed)``."""
+    """Return the stream of ``jax.random.key(seed)``."""
     if seed is None or seed.shape not in ((), (1,)):
         raise UnsupportedOpError(
-            "A generator inside of a graph has one number for a seed here. Pass a generator as "
-            "an input, or a shared variable that holds one; then the program takes a key."
+            "A generator made inside of a graph needs a seed, which must be one number. Pass a "
+            "generator as an input or in a shared variable; the program then takes a key."
         )
     return Stream(random.key_of_seed(sh.reshape(seed, ())))
 
 
 def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
-    """The shape of the draws: ``size``, or that of the parameters, then that of one draw."""
+    """Return the shape of the draws: ``size`` or the broadcast parameters', and that of a draw."""
     op = ctx.op
     shapes = [p.shape for p in parameters]
     ranks = op.ndims_params
@@ -321,7 +324,7 @@ def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
     ends = zip(reversed(batch), reversed(size), strict=False)
     if size and (len(batch) > len(size) or any(n not in (1, m) for n, m in ends)):
         raise ShapeMismatchError(
-            f"Draws of size {size} are asked for, but the parameters are of shapes "
+            f"{op.name}: size {size} does not fit parameters of shapes "
             f"{', '.join(map(str, shapes))}, which broadcast to {batch}."
         )
     if not op.ndim_supp:

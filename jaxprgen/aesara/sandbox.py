@@ -1,4 +1,7 @@
-"""Rules for `aesara.sandbox.fourier`, loaded with the first graph that has one of its Ops."""
+"""Rules for `aesara.sandbox`, imported with the first graph that holds one of its Ops.
+
+Importing `aesara.sandbox.fourier` warns of its deprecation.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(FFT, folds=False, static=(1, 2))
 def lower_fft(ctx: RuleContext, x: Value, *_: Value) -> list[Any]:
-    """The transform of rows or columns, or the half of it with the lower frequencies.
+    """Return the transform of rows or columns, or its half of lower frequencies, and None.
 
-    Python mode has an error for the half: it cuts at a float. The second output holds nothing.
+    Aesara's Python mode fails for the half, because it slices with a float.
     """
     length, axis = ctx.static_int(1), axis_of(ctx.static_int(2), 2)
     transform = fft.ifft if ctx.op.inverse else fft.fft
@@ -26,5 +29,7 @@ def lower_fft(ctx: RuleContext, x: Value, *_: Value) -> list[Any]:
     if not ctx.op.half:
         return [spectrum, None]
     if length % 2:
-        raise ShapeMismatchError(f"A spectrum of {length} frequencies has no half.")
+        raise ShapeMismatchError(
+            f"Half a spectrum needs an even number of frequencies, got {length}."
+        )
     return [slice_axis(spectrum, axis, 0, length // 2), None]

@@ -1,12 +1,13 @@
-"""Rules for scalar Ops, as `Elemwise` applies them: tables of families.
+"""Rules for scalar Ops, as `Elemwise` applies them, in tables by family.
 
-A scalar rule is called as ``rule(builder, dtype, op, *operands)`` with the declared output
-dtype. Operands have the input's dtypes; most families convert them to the output's first,
-which is where NumPy computes as well.
+A scalar rule is called as ``rule(dtype, op, *operands)`` with the declared output dtype. Operands
+have the dtypes of the inputs. Most families convert them to the output dtype before they compute,
+as NumPy does.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -31,88 +32,53 @@ from jaxprgen.special import (
 from jaxprgen.special import hypergeometric as hyper
 
 ScalarRule = Callable[..., Value]
+"""A function of the declared dtype, the scalar Op and its operands."""
 
+# --- Working dtypes -----------------------------------------------------------------------
 
 _KINDS = "buifc"
 
 
-def _working(declared: Dtype, *operands: Dtype) -> Dtype:
-    """The dtype to compute in: what is declared, unless an operand is of a wider one.
+def _working_dtype(declared: Dtype, xs: Sequence[Value]) -> Dtype:
+    """Return the dtype to compute in: the declared one, unless an operand has a wider one.
 
-    That an Op declares less than its operands ask for is how those that work in place have it,
-    as ``x += y`` of integers and floats; NumPy rounds the result then, not the operands.
+    An Op declares a narrower dtype than its operands have if it works in place, as in ``x += y`` of
+    integers and floats. NumPy then rounds the result, not the operands.
     """
-    for dtype in operands:
-        kinds = _KINDS.index(dtype.kind) - _KINDS.index(declared.kind)
-        if kinds > 0 or (kinds == 0 and dtype.itemsize > declared.itemsize):
-            return ew.canonical(np.result_type(declared, *operands))
+    for x in xs:
+        kinds = _KINDS.index(x.dtype.kind) - _KINDS.index(declared.kind)
+        if kinds > 0 or (kinds == 0 and x.dtype.itemsize > declared.itemsize):
+            return ew.canonical(np.result_type(declared, *(x.dtype for x in xs)))
     return declared
 
 
-def _operands(dtype: Dtype, xs: Sequence[Value]) -> tuple[Dtype, Sequence[Value]]:
-    """The dtype to compute in, and the operands in it."""
-    found = [x.dtype for x in xs]
-    for own in found:
-        if own is not dtype and own != dtype:
-            working = _working(dtype, *found)
-            return working, [x.astype(working) for x in xs]
-    return dtype, xs
-
-
-def in_output_dtype(emit: Callable[..., Any]) -> ScalarRule:
-    """Convert the operands to the declared dtype, then compute."""
+def in_output_dtype(emit: Callable[..., Any], booleans_as: Dtype = BOOL) -> ScalarRule:
+    """Return a rule that converts its operands to the output dtype, and computes in it."""
 
     def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working, operands = _operands(dtype, xs)
-        y = emit(*operands)
-        return y if working == dtype else y.astype(dtype)
-
-    return rule
-
-
-def _folded(emit: Callable[..., Value]) -> ScalarRule:
-    """Any number of operands, combined from the left in the declared dtype."""
-
-    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working, (first, *others) = _operands(dtype, xs)
-        for x in others:
-            first = emit(first, x)
-        return first if working == dtype else first.astype(dtype)
-
-    return rule
-
-
-_multiplied = _folded(operator.mul)
-
-
-def _product(dtype: Dtype, op: Any, *xs: Value) -> Value:
-    """Of three integers or more Aesara makes the float only in the end, and so no negative zero."""
-    y = _multiplied(dtype, op, *xs)
-    if len(xs) < 3 or dtype.kind != "f" or any(x.dtype.kind in "fc" for x in xs):
-        return y
-    return ew.where(ew.equal(y, 0), 0, y)
-
-
-def _whole(emit: Callable[..., Value]) -> ScalarRule:
-    """In the declared dtype, but booleans as small integers."""
-
-    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
-        working = _working(np.dtype(np.int8) if dtype == BOOL else dtype, *(x.dtype for x in xs))
+        working = _working_dtype(booleans_as if dtype == BOOL else dtype, xs)
         return emit(*[x.astype(working) for x in xs]).astype(dtype)
 
     return rule
 
 
+def _from_left(emit: Callable[[Value, Value], Value]) -> ScalarRule:
+    """Return a rule that combines any number of operands from the left, in the output dtype."""
+    return in_output_dtype(lambda *xs: functools.reduce(emit, xs))
+
+
+def _in_own_dtype(emit: Callable[..., Any]) -> ScalarRule:
+    """Return a rule that computes in the dtype of its operand, and converts the result."""
+    return lambda dtype, op, *xs: emit(*xs).astype(dtype)
+
+
 def _comparison(emit: Callable[..., Value]) -> ScalarRule:
-    """In the operands' common dtype; where integers of either sign have none, still exactly."""
+    """Return a rule that compares exactly, also integers without a common dtype."""
 
     def rule(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
-        left, right = x.dtype, y.dtype
-        if left == right:
-            return emit(x, y)
-        wide = np.result_type(left, right)
+        wide = np.result_type(x.dtype, y.dtype)
         common = ew.canonical(wide)
-        if left.kind + right.kind in ("iu", "ui") and (wide.kind == "f" or common != wide):
+        if {x.dtype.kind, y.dtype.kind} == {"i", "u"} and (wide.kind == "f" or common != wide):
             return _compare_signs(emit, x, y)
         return emit(x.astype(common), y.astype(common))
 
@@ -120,23 +86,30 @@ def _comparison(emit: Callable[..., Value]) -> ScalarRule:
 
 
 def _compare_signs(emit: Callable[..., Value], x: Value, y: Value) -> Value:
-    """By sign where the signed operand is negative, else both as unsigned numbers."""
-    minus, zero = np.asarray(-1, np.int8), np.asarray(0, np.int8)
+    """Compare a signed and an unsigned integer: by sign if one is negative, else as unsigned."""
     x_is_signed = x.dtype.kind == "i"
     signed, unsigned = (x, y) if x_is_signed else (y, x)
+    minus, zero = np.asarray(-1, np.int8), np.asarray(0, np.int8)
     by_sign = emit(minus, zero) if x_is_signed else emit(zero, minus)
-    wide = unsigned.dtype
-    by_size = emit(x.astype(wide), y.astype(wide))
+    by_size = emit(x.astype(unsigned.dtype), y.astype(unsigned.dtype))
     return ew.where(signed < 0, by_sign, by_size)
 
 
-def _as_is(emit: Callable[..., Any]) -> ScalarRule:
-    """In the operand's own dtype; the result converted to the declared one."""
+# --- Rules of single Ops ------------------------------------------------------------------
 
-    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
-        return emit(*xs).astype(dtype)
 
-    return rule
+_multiply = _from_left(operator.mul)
+
+
+def _mul(dtype: Dtype, op: Any, *xs: Value) -> Value:
+    """Return the product; of three or more integers as a float, zero is never negative.
+
+    Aesara multiplies the integers first, and converts the product.
+    """
+    y = _multiply(dtype, op, *xs)
+    if len(xs) < 3 or dtype.kind != "f" or any(x.dtype.kind in "fc" for x in xs):
+        return y
+    return ew.where(ew.equal(y, 0), 0, y)
 
 
 def _second(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
@@ -144,26 +117,22 @@ def _second(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
 
 
 def _switch(dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
-    x, y = x.astype(dtype), y.astype(dtype)
-    return ew.where(ew.truth(condition), x, y)
+    return ew.where(ew.truth(condition), x.astype(dtype), y.astype(dtype))
 
 
 def _in_range(dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
-    # Aesara asks what is outside, so that NaN is inside.
+    # Aesara tests for values outside the range, so NaN is inside.
     below = _comparison(operator.le if op.openlow else operator.lt)(BOOL, op, x, low)
     above = _comparison(operator.ge if op.openhi else operator.gt)(BOOL, op, x, high)
     return (~(below | above)).astype(dtype)
 
 
 def _mean(dtype: Dtype, op: Any, *xs: Value) -> Value:
-    total = _folded(operator.add)(dtype, op, *xs)
-    return total / len(xs)
+    return _from_left(operator.add)(dtype, op, *xs) / len(xs)
 
 
 def _mul_without_zeros(x: Value, y: Value) -> Value:
-    zero = x.like(0)
-    product = ew.where(ew.equal(y, zero), x, x * y)
-    return ew.where(ew.equal(x, zero), y, product)
+    return ew.where(ew.equal(x, 0), y, ew.where(ew.equal(y, 0), x, x * y))
 
 
 def _angle(dtype: Dtype, op: Any, x: Value) -> Value:
@@ -172,25 +141,25 @@ def _angle(dtype: Dtype, op: Any, x: Value) -> Value:
 
 
 def _xlogy0(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
-    """The logarithm of a real number is real, NaN if need be, also as a factor of a complex one."""
+    """Return ``x * log(y)``; the logarithm of a negative real is NaN, even if ``x`` is complex."""
     real = dtype.kind == "c" and y.dtype.kind != "c"
-    return transcendental.xlogy(x.astype(dtype), y.astype(_part(dtype) if real else dtype))
+    return transcendental.xlogy(x.astype(dtype), y.astype(_part_dtype(dtype) if real else dtype))
 
 
-def _part(dtype: Dtype) -> Dtype:
+def _part_dtype(dtype: Dtype) -> Dtype:
+    """Return the dtype of the real and the imaginary part of complex numbers."""
     return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
 
 
 def _complex(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
-    part = _part(dtype)
+    part = _part_dtype(dtype)
     return ew.complex_(x.astype(part), y.astype(part))
 
 
 def _complex_from_polar(dtype: Dtype, op: Any, r: Value, theta: Value) -> Value:
-    part = _part(dtype)
+    part = _part_dtype(dtype)
     r, theta = r.astype(part), theta.astype(part)
-    x, y = r * ew.cos(theta), r * ew.sin(theta)
-    return ew.complex_(x, y)
+    return ew.complex_(r * ew.cos(theta), r * ew.sin(theta))
 
 
 def _times(factor: float) -> Callable[..., Value]:
@@ -205,10 +174,11 @@ def _identity(dtype: Dtype, op: Any, x: Value) -> Value:
     return x
 
 
-PASSING = frozenset((_identity, _second, _cast))
-"""The rules that give what they get, converted at most, which NumPy does for any known number.
+CONVERTING = frozenset((_identity, _second, _cast))
+"""Rules that return an operand, converted or repeated.
 
-(Aesara's scalar functions refuse what is out of range, and a number may be repeated no times.)
+They are lowered even if their operands are known: NumPy converts numbers out of range, which
+Aesara's scalar functions reject, and repeats a number to an empty shape.
 """
 
 RULES: dict[type, ScalarRule] = {
@@ -287,7 +257,7 @@ RULES: dict[type, ScalarRule] = {
         }.items()
     },
     **{
-        op_type: _folded(emit)
+        op_type: _from_left(emit)
         for op_type, emit in {
             aes.Add: operator.add,
             aes.ScalarMaximum: ew.maximum,
@@ -310,7 +280,7 @@ RULES: dict[type, ScalarRule] = {
         }.items()
     },
     **{
-        op_type: _as_is(emit)
+        op_type: _in_own_dtype(emit)
         for op_type, emit in {
             aes.Abs: abs,
             aes.IsNan: ew.isnan,
@@ -319,9 +289,9 @@ RULES: dict[type, ScalarRule] = {
             aes.Imag: ew.imag,
         }.items()
     },
-    aes.FloorDivide: _whole(division.floor_divide),
-    aes.Mod: _whole(division.remainder),
-    aes.Mul: _product,
+    aes.FloorDivide: in_output_dtype(division.floor_divide, booleans_as=np.dtype(np.int8)),
+    aes.Mod: in_output_dtype(division.remainder, booleans_as=np.dtype(np.int8)),
+    aes.Mul: _mul,
     aes.Mean: _mean,
     aes.Second: _second,
     aes.Switch: _switch,

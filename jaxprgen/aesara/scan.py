@@ -1,4 +1,4 @@
-"""Rules for `aesara.scan`."""
+"""The rule for `aesara.scan`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from jaxprgen.lowering.registry import lowers
 
 
 def layout_of(node: Apply) -> LoopLayout:
-    """A node's loop in the terms of this package, of Aesara's (see `aesara.scan.op.ScanInfo`).
+    """Return a node's loop in neutral terms, translated from `aesara.scan.op.ScanInfo`.
 
-    mit-mot are windows, mit-sot and sit-sot states, nit-sot stacks; what is shared and updated
-    is carried. The first row that a mit-mot reads in the first step is its first.
+    A mit-mot is a window, of which the first step reads the first row. A mit-sot or sit-sot is a
+    state, a nit-sot a stack, and an updated shared variable is carried.
     """
     info: Any = node.op.info  # type: ignore[union-attr]
     places = itertools.count(1)
@@ -48,7 +48,7 @@ def _next(places: Iterator[int], count: int) -> list[int]:
 
 
 def _static(node: Apply) -> Sequence[int]:
-    """The number of steps, how many rows are kept, and what the graph asks for of constants."""
+    """Return the number of steps, the numbers of rows kept, and static inputs of the step."""
     layout = layout_of(node)
     return [0, *(i for i, _, _ in layout.stacks), *_inside(layout, "static")]
 
@@ -62,5 +62,5 @@ def _inside(layout: LoopLayout, how: str) -> list[int]:
 @lowers(Scan, lazy=Deferred)
 @lowers(Scan, folds=False, static=_static, decides=lambda node: _inside(layout_of(node), "decides"))
 def lower_scan(ctx: RuleContext, *xs: Any) -> list[Any]:
-    """A loop; what of its traces is used decides what it stacks."""
+    """Emit a loop, which stacks only the rows that the graph uses."""
     return lower_loop(ctx, layout_of(ctx.node), xs)

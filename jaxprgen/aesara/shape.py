@@ -1,4 +1,4 @@
-"""Shapes: asking for them, asserting them, changing them."""
+"""Rules for `aesara.tensor.shape` and its like: reading, asserting and changing shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(DimShuffle, folds=False)
 def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
-    """Drop axes of size one, permute the others, insert new ones."""
+    """Drop axes of size one, permute the others, and insert new ones."""
     op = ctx.op
     dropped = [d for d in range(x.ndim) if d not in op.shuffle]
     ranks = {d: i for i, d in enumerate(sorted(op.shuffle))}
@@ -26,19 +26,19 @@ def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
 
 @lowers(Shape, folds=False, shape_only=(0,))
 def lower_shape(ctx: RuleContext, x: Value) -> Array:
-    """The shape, which is always known."""
+    """Return the shape, which is static."""
     return np.asarray(x.shape, np.int64)
 
 
 @lowers(Shape_i, folds=False, shape_only=(0,))
 def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
-    """One size, which is always known."""
+    """Return one size, which is static."""
     return np.asarray(x.shape[ctx.op.i], np.int64)
 
 
 @lowers(SpecifyShape, static=lambda node: range(1, len(node.inputs)))
 def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
-    """The value itself, if its shape is the asserted one."""
+    """Return the operand, if it has the asserted shape."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
     if any(n is not None and n != m for n, m in zip(expected, x.shape, strict=True)):
         wanted = str(tuple(expected)).replace("None", "any")
@@ -48,13 +48,13 @@ def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Val
 
 @lowers(Unbroadcast, folds=False)
 def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
-    """The value itself: what may broadcast is decided by actual sizes."""
+    """Return the operand: its actual sizes decide how it broadcasts."""
     return x
 
 
 @lowers(Reshape, static=(1,))
 def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
-    """The same elements under a shape that is known while emitting."""
+    """Return the elements in a static shape."""
     sizes = ctx.static(1).tolist()
     if len(sizes) != ctx.op.ndim:
         length = f"incorrect length: {len(sizes)}, should be {ctx.op.ndim}"
@@ -64,5 +64,5 @@ def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
 
 @lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)))
 def lower_broadcast_to(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
-    """The value repeated to a shape that is known while emitting."""
+    """Return the operand, repeated to a static shape."""
     return broadcast_to(x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))

@@ -1,6 +1,6 @@
-"""Ops of `aesara.tensor.slinalg`: SciPy's linear algebra.
+"""Rules for `aesara.tensor.slinalg`: SciPy's linear algebra.
 
-``check_finite`` has no meaning here: infinities are computed with, NaN reaches the result.
+Operands may contain infinities and NaN: the Ops' ``check_finite`` is ignored.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ lower_function(matrix.expm, Expm)
 
 @lowers(Cholesky)
 def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
-    """The triangular factor; NaN where Aesara raises, or, as ``on_error`` says, gives NaN."""
+    """Return the triangular factor, or NaN if the matrix is not positive definite."""
     factor = decompositions.cholesky(*inexact(x), lower=bool(ctx.op.lower))
     if ctx.op.on_error == "raise":
         ctx.require(
             lambda: ~reduce.bitwise_or(ew.isnan(factor), (0, 1)),
             LinearAlgebraError,
-            f"{ctx.op} of a matrix that is not positive definite. Aesara raises LinAlgError "
-            "there; the emitted program gives NaN",
+            f"{ctx.op} of a matrix that is not positive definite. Aesara raises LinAlgError; the "
+            "emitted program returns NaN",
         )
     return declared(ctx, factor)
 
 
 @lowers(CholeskySolve)
 def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Value]:
-    """A solution by a Cholesky factor."""
+    """Solve a system of linear equations, given a Cholesky factor of its matrix."""
     return declared(ctx, matrix.solve_cholesky(*inexact(factor, y), lower=bool(ctx.op.lower)))
 
 
 @lowers(SolveTriangular)
 def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
-    """A solution by one triangle."""
+    """Solve a triangular system of linear equations."""
     op = ctx.op
     a, y = inexact(a, y)
     if not op.unit_diagonal:
@@ -84,9 +84,9 @@ _WHOLE = {
 
 @lowers(Solve)
 def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
-    """A solution; one triangle is read of a matrix that is assumed to be symmetric.
+    """Solve a system of linear equations; of a symmetric matrix, one triangle is read.
 
-    To SciPy, and so here, a vector beside a single number is a row, of as many equations.
+    As in SciPy, a vector beside a matrix of one element holds several right-hand sides.
     """
     kind, lower = ctx.op.assume_a, bool(ctx.op.lower)
     shape = y.shape
@@ -101,7 +101,7 @@ def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
 
 @lowers(Eigvalsh)
 def lower_eigvalsh(ctx: RuleContext, a: Value, *metric: Value) -> list[Value]:
-    """Eigenvalues of a Hermitian matrix, with respect to another if there is one."""
+    """Return the eigenvalues of a Hermitian matrix, or of a pair of them."""
     lower = bool(ctx.op.lower)
     solve = decompositions.generalized_eigh if metric else decompositions.eigh
     return declared(ctx, solve(*inexact(a, *metric), lower=lower)[0])
@@ -109,7 +109,7 @@ def lower_eigvalsh(ctx: RuleContext, a: Value, *metric: Value) -> list[Value]:
 
 @lowers(EigvalshGrad)
 def lower_eigvalsh_grad(ctx: RuleContext, a: Value, metric: Value, gw: Value) -> list[Value]:
-    """The gradients of the triangles that `Eigvalsh` reads."""
+    """Return the gradients with respect to the triangles that `Eigvalsh` reads."""
     lower = bool(ctx.op.lower)
     a, metric, gw = reals(ctx, a, metric, gw)
     w, v = decompositions.generalized_eigh(a, metric, lower=lower)
@@ -119,18 +119,18 @@ def lower_eigvalsh_grad(ctx: RuleContext, a: Value, metric: Value, gw: Value) ->
 
 @lowers(ExpmGrad)
 def lower_expm_grad(ctx: RuleContext, a: Value, g: Value) -> list[Value]:
-    """The gradient of `Expm`: its derivative at the transpose."""
+    """Return the gradient of `Expm`: its derivative at the transposed matrix."""
     a, g = inexact(a, g)
     return declared(ctx, matrix.expm_derivative(transpose(a, (1, 0)), g))
 
 
 @lowers(SolveContinuousLyapunov)
 def lower_continuous_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
-    """``x`` of ``a x + x a^H = q``."""
+    """Return the solution ``x`` of ``a x + x a^H = q``."""
     return declared(ctx, matrix.solve_continuous_lyapunov(*inexact(a, q)))
 
 
 @lowers(BilinearSolveDiscreteLyapunov)
 def lower_discrete_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
-    """``x`` of ``x - a x a^H = q``."""
+    """Return the solution ``x`` of ``x - a x a^H = q``."""
     return declared(ctx, matrix.solve_discrete_lyapunov(*inexact(a, q)))

@@ -1,4 +1,4 @@
-"""Sorting, and the largest elements."""
+"""Rules for `aesara.tensor.sort`: sorting, and the largest elements."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from jaxprgen.lowering.registry import lowers
 
 @lowers(SortOp, static=(1,))
 def lower_sort(ctx: RuleContext, x: Value, _: Value) -> Value:
-    """Sorted along an axis that is known while emitting."""
+    """Return the elements sorted along a static axis."""
     return so.sort(x, axis_of(ctx.static_int(1), x.ndim))
 
 
 @lowers(ArgSortOp, static=(1,))
 def lower_argsort(ctx: RuleContext, x: Value, _: Value) -> Value:
-    """The positions that sort; of equal elements the first comes first, whatever the ``kind``."""
+    """Return the positions that sort, by a stable sort for every ``kind``."""
     return so.argsort(x, axis_of(ctx.static_int(1), x.ndim))
 
 
 @lowers(TopKOp, static=(1,))
 def lower_top_k(ctx: RuleContext, x: Value, _: Value) -> list[Value]:
-    """As many elements as is known while emitting: in order, which Aesara leaves open."""
+    """Return a static number of the largest elements, in the order that Aesara leaves open."""
     op = ctx.op
     axis = axis_of(op.axis, x.ndim)
     values, positions = so.top_k(x, ctx.static_int(1), axis)

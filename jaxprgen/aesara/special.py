@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.special`."""
+"""Rules for `aesara.tensor.special`: the softmax."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from jaxprgen.lowering.registry import lowers
 
 
 def _axes(op: Any, x: Value) -> tuple[int, ...]:
-    rank = x.ndim
-    return tuple(range(rank)) if op.axis is None else (op.axis % rank,)
+    return tuple(range(x.ndim)) if op.axis is None else (op.axis % x.ndim,)
 
 
 def _in_floats(function: Callable[..., Value], ctx: RuleContext, x: Value) -> Value:
-    """Of integers the result is declared as whole, and what is behind the point cut off."""
+    """Compute in floats; for integers, Aesara declares an integer result, which is truncated."""
     working = ctx.dtype if ctx.dtype.kind in "fc" else ew.canonical(np.float64)
-    y = function(x.astype(working), _axes(ctx.op, x))
-    return y.astype(ctx.dtype)
+    return function(x.astype(working), _axes(ctx.op, x)).astype(ctx.dtype)
 
 
 @lowers(Softmax)
 def lower_softmax(ctx: RuleContext, x: Value) -> Value:
-    """``exp(x)``, scaled to the sum 1."""
+    """Return the softmax: ``exp(x)``, scaled to sum to 1."""
     return _in_floats(sm.softmax, ctx, x)
 
 
 @lowers(LogSoftmax)
 def lower_log_softmax(ctx: RuleContext, x: Value) -> Value:
-    """The logarithm of the softmax."""
+    """Return the logarithm of the softmax."""
     return _in_floats(sm.log_softmax, ctx, x)
 
 
 @lowers(SoftmaxGrad)
 def lower_softmax_grad(ctx: RuleContext, cotangent: Value, y: Value) -> Value:
-    """What `aesara.grad` makes of a softmax."""
+    """Return the gradient of the softmax ``y`` as built by `aesara.grad`."""
     working = np.result_type(cotangent.dtype, y.dtype)
-    working = ew.canonical(np.int64) if working == BOOL else working  # As sums of booleans are.
+    if working == BOOL:  # NumPy sums booleans in int64.
+        working = ew.canonical(np.int64)
     cotangent, y = cotangent.astype(working), y.astype(working)
     return sm.softmax_vjp(cotangent, y, _axes(ctx.op, y)).astype(ctx.dtype)

@@ -1,4 +1,4 @@
-"""Graphs with shared variables: what a function of them reads, and what it writes back."""
+"""Graphs with shared variables: those that a function reads, and those that it updates."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ class StatefulGraph(NamedTuple):
 
     Attributes
     ----------
-    inputs
-        The variables of the arguments; ``defaults`` are the values of those that have one.
+    inputs, names
+        The variables of the arguments, and the arguments' names.
+    defaults
+        Default values of arguments, by position.
     outputs
         The variables of the results.
     shared
-        The shared variables that are read or updated, by the name of each.
+        The shared variables that are read or updated, by name.
     updates
-        The new values of those that are updated.
+        The new values of shared variables.
     """
 
     inputs: tuple[Variable, ...]
@@ -46,12 +48,12 @@ def stateful_graph(
     givens: Pairs | None,
     no_default_updates: bool | Sequence[Any],
 ) -> StatefulGraph:
-    """The graph of a function, as `aesara.function` reads these.
+    """Return the graph of a function; the parameters are those of `aesara.function`.
 
     Raises
     ------
     InvalidGraphError
-        What is updated is no shared variable, is updated twice, or by something of another type.
+        An updated variable is not shared or is updated twice, or a new value has another type.
     """
     given = [x if isinstance(x, In) else In(x) for x in inputs]
     chosen = [(x.variable, x.update) for x in given if x.update is not None]
@@ -96,8 +98,8 @@ def _updates(pairs: Sequence[tuple[Any, Any]]) -> dict[SharedVariable, Variable]
     for variable, value in pairs:
         if not isinstance(variable, SharedVariable):
             raise InvalidGraphError(
-                f"{name_of(variable)} is to be updated, but is no shared variable: it keeps no "
-                "value from one call to the next. Make it one with aesara.shared."
+                f"{name_of(variable)} cannot be updated: it is not a shared variable. Make it one "
+                "with aesara.shared."
             )
         if variable in found:
             raise InvalidGraphError(f"{name_of(variable)} is updated twice.")
@@ -106,14 +108,14 @@ def _updates(pairs: Sequence[tuple[Any, Any]]) -> dict[SharedVariable, Variable]
         except TypeError as error:
             kind = getattr(value, "type", type(value).__name__)
             raise InvalidGraphError(
-                f"{name_of(variable)} is a {variable.type}, which a {kind} cannot be the new value "
-                "of. Cast the update to that dtype, and to that number of axes."
+                f"{name_of(variable)} is a {variable.type}; a {kind} cannot be its new value. Cast "
+                "the update to that dtype and number of axes."
             ) from error
     return found
 
 
 def _shared_leaves(outputs: Sequence[Variable], known: Iterable[Variable]) -> list[SharedVariable]:
-    """The shared variables that outputs depend on, in the order in which these come upon them."""
+    """Return the shared variables that outputs depend on, in the order of computation."""
     found: dict[SharedVariable, None] = {}
     known = set(known)
     nodes = toposort(outputs, known)
@@ -124,8 +126,8 @@ def _shared_leaves(outputs: Sequence[Variable], known: Iterable[Variable]) -> li
 
 
 def names_of(variables: Sequence[Variable]) -> list[str]:
-    """The variables' names; with a number where there is none, or it is another's."""
-    found: dict[str, None] = {}  # In order.
+    """Return distinct names of variables, numbered where one is missing or taken."""
+    found: dict[str, None] = {}  # An ordered set.
     for i, variable in enumerate(variables):
         name = variable.name or f"shared_{i}"
         found[name if name not in found else f"{name}_{i}"] = None
@@ -135,12 +137,12 @@ def names_of(variables: Sequence[Variable]) -> list[str]:
 def substitute(
     outputs: Sequence[Variable], replaced: Sequence[tuple[Variable, Any]]
 ) -> list[Variable]:
-    """The outputs, computed of other variables in place of some; nothing is changed.
+    """Return outputs with some variables replaced; the graph itself does not change.
 
     Raises
     ------
     InvalidGraphError
-        What is to stand for a variable is of another type.
+        A replacement has another type than its variable.
     """
     found: dict[Variable, Variable] = {}
     for old, value in replaced:
@@ -148,7 +150,7 @@ def substitute(
             found[old] = old.type.filter_variable(value, allow_convert=True)
         except TypeError as error:
             raise InvalidGraphError(
-                f"{name_of(old)} is a {old.type}; {value!r} cannot be given for it."
+                f"{name_of(old)} is a {old.type}; {value!r} cannot replace it."
             ) from error
     if not found:
         return list(outputs)

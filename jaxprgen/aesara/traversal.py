@@ -10,10 +10,10 @@ from aesara.scan.op import Scan
 
 
 def toposort(outputs: Sequence[Variable], known: set[Variable]) -> list[Apply]:
-    """The nodes that compute ``outputs`` from ``known`` variables, each after those it needs.
+    """Return the nodes that compute ``outputs`` from ``known`` variables, each after its inputs.
 
-    Depth first from the first output, inputs in order: the same graph gives the same list in
-    every process. Linear in nodes and edges, and not recursive.
+    The order is depth first from the first output, so the same graph gives the same list in every
+    process. The time is linear in nodes and edges, and there is no recursion.
     """
     order: list[Apply] = []
     seen: set[Apply] = set()
@@ -37,9 +37,9 @@ def toposort(outputs: Sequence[Variable], known: set[Variable]) -> list[Apply]:
 
 
 def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
-    """The nodes, and those inside of them to any depth, with the node that holds them.
+    """Return nodes and those inside of their Ops to any depth, with the node that holds each.
 
-    Each graph once, however many nodes share its Op.
+    The nodes of an Op that several nodes share are listed once.
     """
     found: list[tuple[Apply, Apply | None]] = []
     seen: set[int] = set()

@@ -1,8 +1,12 @@
-"""Typed lists: Python lists of values while emitting, of which the program knows nothing."""
+"""Rules for `aesara.typed_list`: typed lists are Python lists of values while lowering.
+
+The program itself holds no lists. A rule returns a list inside a list, the list of outputs.
+"""
 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,18 +31,16 @@ from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
-# Rules return lists in a list, because what they return is a list of outputs.
-
 
 @lowers(MakeList, folds=False)
 def lower_make_list(ctx: RuleContext, *items: Any) -> list[list[Any]]:
-    """A list of the items."""
+    """Return a list of the items."""
     return [list(items)]
 
 
 @lowers(GetItem, folds=False, static=(1,))
 def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
-    """The item at an index, or the list of those in a slice, that is known while emitting."""
+    """Return the item at a static index, or the list of items in a static slice."""
     where = index if isinstance(index, slice) else ctx.static_int(1)
     try:
         return [items[where]]
@@ -50,40 +52,40 @@ def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
 
 @lowers(Append, folds=False)
 def lower_append(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
-    """The list with an item behind."""
+    """Return the list with an item appended."""
     return [[*items, item]]
 
 
 @lowers(Extend, folds=False)
 def lower_extend(ctx: RuleContext, items: list[Any], more: list[Any]) -> list[list[Any]]:
-    """The list with another one behind."""
+    """Return the list with another one appended."""
     return [items + more]
 
 
 @lowers(Insert, folds=False, static=(1,))
 def lower_insert(ctx: RuleContext, items: list[Any], index: Value, item: Any) -> list[list[Any]]:
-    """The list with an item before the one at an index."""
+    """Return the list with an item inserted before the one at a static index."""
     where = ctx.static_int(1)
     return [[*items[:where], item, *items[where:]]]
 
 
 @lowers(Reverse, folds=False)
 def lower_reverse(ctx: RuleContext, items: list[Any]) -> list[list[Any]]:
-    """The list backwards."""
+    """Return the list in reverse order."""
     return [items[::-1]]
 
 
 @lowers(Length, folds=False, shape_only=(0,))
 def lower_length(ctx: RuleContext, items: list[Any]) -> Array:
-    """How many items there are, which is always known."""
+    """Return the number of items, which is static."""
     return np.asarray(len(items), np.int64)
 
 
-# --- By the values of items --------------------------------------------------------------
+# --- Rules that compare items -------------------------------------------------------------
 
 
 def _known(item: Any) -> Any:
-    """An item as NumPy has it, or None."""
+    """Return an item as NumPy arrays, or None if a part of it is not known."""
     if not isinstance(item, list):
         return item.static
     found = [_known(each) for each in item]  # pyright: ignore[reportUnknownVariableType]
@@ -91,10 +93,10 @@ def _known(item: Any) -> Any:
 
 
 def _equal(x: Any, y: Any) -> Value:
-    """Whether two items are equal, NaN equal to NaN, as a boolean scalar."""
+    """Return whether two items are equal, as a boolean scalar; NaN equals NaN."""
     if isinstance(x, list):
         pairs = [_equal(*pair) for pair in zip(x, y, strict=False)]
-        return functools.reduce(lambda p, q: p & q, pairs, full((), len(x) == len(y), BOOL))
+        return functools.reduce(operator.and_, pairs, full((), len(x) == len(y), BOOL))
     if x.shape != y.shape:
         return full((), False, BOOL)
     same = ew.equal(x, y)
@@ -105,7 +107,7 @@ def _equal(x: Any, y: Any) -> Value:
 
 @lowers(Remove, folds=False, decides=(0, 1))
 def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
-    """The list without the first item that is equal to one; which it is, is known."""
+    """Return the list without the first item that equals another; its position is decided."""
     both = _known([items, item])
     are_equal = ctx.node.inputs[0].type.ttype.values_eq
 
@@ -117,26 +119,26 @@ def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any
     if where is None:
         raise ctx.undecided(
             [0, 1],
-            "Which item is removed, and whether any is, is decided by values that are known only "
-            "when the program runs, and with it what the list holds. Remove by position instead: "
-            "join the slices before and behind it.",
+            "The values of the items decide which one is removed, and are known only when the "
+            "program runs. Remove an item by its position instead: join the slices before and "
+            "after it.",
         )
     return [items[:where] + items[where + 1 :]]
 
 
 @lowers(Count, folds=False)
 def lower_count(ctx: RuleContext, items: list[Any], item: Any) -> Any:
-    """How many items are equal to one, as a float."""
+    """Return how many items equal another, as a float."""
     both = _known([items, item])
     if both:
         return ctx.evaluate(*both)
-    ones = [_equal(each, item).astype(ctx.dtype) for each in items]
-    return functools.reduce(lambda p, q: p + q, ones, full((), 0, ctx.dtype))
+    ones = (_equal(each, item).astype(ctx.dtype) for each in items)
+    return sum(ones, full((), 0, ctx.dtype))
 
 
 @lowers(Index, folds=False)
 def lower_index(ctx: RuleContext, items: list[Any], item: Any) -> Any:
-    """The position of the first item that is equal to one, as a float; NaN if there is none."""
+    """Return the position of the first item that equals another, as a float, or NaN."""
     both = _known([items, item])
     if both:
         return ctx.evaluate(*both)

@@ -125,8 +125,8 @@ def test_what_cannot_be_normalized():
     x, row = at.dmatrix("x"), at.drow("row")
     train = bn.AbstractBatchNormTrain
     for z, message in [
-        (train((2,))(x, row, row)[0], "Axes (2,) are not different ones of 2 dimensions."),
-        (train((0, 0))(x, row, row)[0], "Axes (0, 0) are not different ones of 2 dimensions."),
+        (train((2,))(x, row, row)[0], "Axes must be distinct and below 2, got (2,)."),
+        (train((0, 0))(x, row, row)[0], "Axes must be distinct and below 2, got (0, 0)."),
         (
             train((0,))(x, row, row, 1e-4, 0.1, row, row)[4],
             "Cannot estimate a running variance from one element.",

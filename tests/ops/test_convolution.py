@@ -277,14 +277,14 @@ def test_the_old_op_asks_for_the_sizes_it_was_made_for():
     x, w = at.tensor4("x"), at.tensor4("w")
     f = jaxprgen.compile([x, w], conv.ConvOp((1, 4, 4), (2, 2), 1, 1)(x, w))
     for image, filters, message in [
-        ((1, 1, 5, 4), (1, 1, 2, 2), "(1, 1, 4, 4), not for (1, 1, 5, 4)."),
-        ((1, 1, 4, 4), (1, 1, 3, 2), "(1, 2, 2), not for (1, 3, 2)."),
-        ((1, 1, 4, 4), (2, 1, 2, 2), "(1, 2, 2), not for (2, 2, 2)."),
+        ((1, 1, 5, 4), (1, 1, 2, 2), "(1, 1, 4, 4), got (1, 1, 5, 4)."),
+        ((1, 1, 4, 4), (1, 1, 3, 2), "(1, 2, 2), got (1, 3, 2)."),
+        ((1, 1, 4, 4), (2, 1, 2, 2), "(1, 2, 2), got (2, 2, 2)."),
     ]:
         with pytest.raises(ShapeMismatchError) as caught:
             f(np.ones(image), np.ones(filters))
         first = str(caught.value).splitlines()[0]
-        assert first == f"The Op was made for sizes {message}"
+        assert first == f"The Op was built for sizes {message}"
 
 
 # --- What is built upon them --------------------------------------------------------------
@@ -392,8 +392,8 @@ def test_dtypes_that_aesara_does_not_take(op, left, right):
     with pytest.raises(UnsupportedOpError) as caught:
         f(np.ones((1, 1, 2, 2), left), np.ones((1, 1, 2, 2), right))
     assert str(caught.value).splitlines()[0] == (
-        f"In Aesara there is no {left} convolution of {left} and {right}; convert them to one "
-        "dtype of numbers."
+        f"Aesara has no {left} convolution of {left} and {right}; convert both to one dtype of "
+        "numbers."
     )
 
 

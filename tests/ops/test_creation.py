@@ -46,7 +46,7 @@ def test_alloc_of_what_does_not_fit():
     with pytest.raises(ShapeMismatchError, match=r"Shapes \(2,\) and \(3, 4\) do not"):
         jaxprgen.compile([v], at.alloc(v, 3, 4))(np.ones(2))
     n = at.lscalar("n")
-    with pytest.raises(ShapeMismatchError, match="Sizes cannot be negative"):
+    with pytest.raises(ShapeMismatchError, match="Sizes must be >= 0"):
         jaxprgen.compile([n], at.alloc(0.0, n))(-1)
 
 
@@ -136,7 +136,7 @@ def test_large_ranges_are_not_constants():
 
 def test_arange_without_a_step():
     n = at.lscalar("n")
-    with pytest.raises(ShapeMismatchError, match="step of arange cannot be zero"):
+    with pytest.raises(ShapeMismatchError, match="step of arange must not be zero"):
         jaxprgen.compile([n], at.arange(0, 5, n))(0)
 
 
@@ -232,7 +232,7 @@ def test_join_and_split_that_do_not_fit():
     f = jaxprgen.compile([x, s], Split(2)(x, 0, s))
     for sizes, message in [
         ([1, 2], "Cannot split"),
-        ([1, 1, 1], "2 pieces, not 3"),
+        ([1, 1, 1], "2 pieces, but 3 sizes are given"),
         ([-1, 4], "Cannot"),
     ]:
         with pytest.raises(ShapeMismatchError, match=message):

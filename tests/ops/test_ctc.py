@@ -192,5 +192,5 @@ def test_labels_and_lengths_are_checked():
     with pytest.raises(ShapeMismatchError) as caught:
         jaxprgen.compile(inputs, outputs)(x, labels, np.int32([2, 2]))
     assert str(caught.value).splitlines()[0] == (
-        "Labels of shape (1, 1) and lengths of shape (2,) are not one for each of 1 sequences."
+        "Labels of shape (1, 1) and lengths of shape (2,) do not fit 1 sequences."
     )

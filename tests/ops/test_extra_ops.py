@@ -134,9 +134,9 @@ def test_repeat_of_what_does_not_fit():
     with pytest.raises(StaticShapeError) as caught:
         jax.jit(f)(np.ones(3), np.ones(3, int))
     assert str(caught.value).splitlines()[:4] == [
-        "How often slices are repeated decides a shape, and is known only when the program runs. "
-        "Give the result a size that does not depend on it: take as many slices as there can be, "
-        "by integers.",
+        "The counts of repeat decide a shape, and are known only when the program runs. Give the "
+        "result a size that does not depend on them: index the slices with an array of integers "
+        "that has as many elements as there can be slices.",
         "A shape depends on the value of input 'n', which is a tracer (DynamicJaxprTracer) under a "
         "JAX transformation.",
         "Pass 'n' as a concrete array: call this outside of the transformation, close over it, or "
@@ -220,9 +220,10 @@ def test_unique_of_tracers_is_an_error():
     assert value.startswith("A shape depends on the value of input 'x', which is a tracer")
     assert remedy.startswith("Pass 'x' as a concrete array: call this outside of the")
     assert first == (
-        "How many different values there are decides the shape of the result, and the values are "
-        "known only when the program runs. Compute what is unique outside of the graph, and give "
-        "it as an input; or keep the shape: sort, and mark what differs from the one before it. "
+        "The number of distinct values decides the shape of the result, and the values are known "
+        "only when the program runs. Compute the distinct values outside of the graph and pass "
+        "them as an input; or keep the shape: sort, and mark the elements that differ from their "
+        "predecessor. "
         "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
     )
     assert node.startswith("  in Unique")
@@ -337,8 +338,12 @@ def test_positions_outside_are_announced_or_checked():
     p = at.lvector("p")
     row, _ = at.unravel_index(p, (2, 3))
     cases = [
-        (row, "UnravelIndex.*gets a position that is outside", [6, -1]),
-        (at.ravel_multi_index((p, p), (2, 3)), "RavelMultiIndex.*gets an index that is", [2, -1]),
+        (row, "UnravelIndex.*gets a position out of bounds", [6, -1]),
+        (
+            at.ravel_multi_index((p, p), (2, 3)),
+            "RavelMultiIndex.*gets an index out of bounds",
+            [2, -1],
+        ),
     ]
     for output, message, outside in cases:
         with pytest.warns(RuntimeCheckWarning, match=message):

@@ -88,20 +88,19 @@ def test_sizes_must_be_known_and_fit():
         (
             "valid",
             (2, 2),
-            "Neighbourhoods of size 2, one every 2, with a margin of 0 do not fill an axis of "
-            "size 5.",
+            "Neighbourhoods of size 2 with step 2 and margin 0 do not fill an axis of size 5.",
         ),
         (
             "wrap_centered",
             (2, 3),
-            "Neighbourhoods of size 2 do not wrap around an axis of size 4: their size is odd and "
-            "at most that of the axis.",
+            "wrap_centered: the size of neighbourhoods must be odd and at most that of the axis, "
+            "got 2 for an axis of size 4.",
         ),
         (
             "valid",
             (2, 0),
-            "Neighbourhoods of sizes [2, 0], one every [2, 0], are none: images have two axes, "
-            "and all are at least 1.",
+            "Neighbourhoods need two sizes and two steps, each at least 1, got sizes [2, 0] and "
+            "steps [2, 0].",
         ),
     ]:
         with pytest.raises(ShapeMismatchError) as caught:

@@ -245,7 +245,7 @@ def test_float16_is_computed_as_float32():
     ids=["eigh", "qr", "svd", "lstsq"],
 )
 def test_complex_results_that_aesara_declares_to_be_real_are_refused(make):
-    with pytest.raises(UnsupportedOpError, match="are right for reals only"):
+    with pytest.raises(UnsupportedOpError, match="supports real operands only"):
         run(make, regular(2, 2, "complex64"))
 
 
@@ -305,7 +305,7 @@ def test_a_known_matrix_that_is_singular_is_an_error():
 
 
 def test_an_obsolete_mode_is_an_error():
-    with pytest.raises(UnsupportedOpError, match="deprecates mode 'full' of qr"):
+    with pytest.raises(UnsupportedOpError, match="deprecated mode 'full'"):
         run(nlinalg.QRFull("full"), np.ones((2, 3)))
 
 

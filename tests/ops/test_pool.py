@@ -240,12 +240,13 @@ def test_windows_must_be_known_and_possible():
     for args, message in [
         (
             (one * 0, one),
-            "Windows of sizes (0,), with strides (1,) and padding (1,), are none: sizes and "
-            "strides are at least 1, and padding is not negative.",
+            "Invalid pooling window: sizes and strides must be >= 1 and padding >= 0, got sizes "
+            "(0,), strides (1,) and padding (1,).",
         ),
         (
             (np.array([1, 1]), one),
-            "1 axes are pooled, but sizes, strides and padding are [(1, 1), (1,), (1,)].",
+            "Pooling over 1 axes needs as many sizes, strides and paddings, got [(1, 1), (1,), "
+            "(1,)].",
         ),
         ((one, 2 * one), "The maximum over a window that holds only padding is not defined."),
     ]:
@@ -256,17 +257,20 @@ def test_windows_must_be_known_and_possible():
     for slope, message in [
         (
             AveragePoolGrad(True, "sum", 1)(x, g, [2]),
-            "The gradient of a pool has shape (3,), not (2,).",
+            "The gradient of a pool must have shape (2,), got (3,).",
         ),
         (
             MaxPoolGrad(True, 1)(x, x[:2], g, [2]),
-            "The gradient of a pool has shape (3,), not (2,).",
+            "The gradient of a pool must have shape (2,), got (3,).",
         ),
         (
             DownsampleFactorMaxGradGrad(True, ndim=1)(x, x[:2], g, [2]),
-            "What is summed at maxima has shape (3,), not (4,).",
+            "The array to sum at maxima must have shape (4,), got (3,).",
         ),
-        (MaxPoolRop(True, ndim=1)(x, g, [2]), "What is taken at maxima has shape (3,), not (4,)."),
+        (
+            MaxPoolRop(True, ndim=1)(x, g, [2]),
+            "The array to read at maxima must have shape (4,), got (3,).",
+        ),
     ]:
         with pytest.raises(ShapeMismatchError) as caught:
             jaxprgen.compile([x, g], slope)(np.ones(4), np.ones(3))

@@ -104,9 +104,8 @@ def test_arguments_decide_which_item_is_removed():
     with pytest.raises(StaticShapeError) as caught:
         jax.jit(f)(A, B, A)
     assert str(caught.value).splitlines()[:2] == [
-        "Which item is removed, and whether any is, is decided by values that are known only when "
-        "the program runs, and with it what the list holds. Remove by position instead: join the "
-        "slices before and behind it.",
+        "The values of the items decide which one is removed, and are known only when the program "
+        "runs. Remove an item by its position instead: join the slices before and after it.",
         "A shape depends on the value of input 'x', which is a tracer (DynamicJaxprTracer) under "
         "a JAX transformation.",
     ]

@@ -202,7 +202,7 @@ def test_shapes_of_batches(op):
                 continue
             # NumPy, for its integers, takes only as many parameters as there are numbers.
             assert theirs is None or op in (aer.integers, aer.randint)
-            with pytest.raises(ShapeMismatchError, match="are asked for, but the parameters are"):
+            with pytest.raises(ShapeMismatchError, match="does not fit parameters of shapes"):
                 jaxprgen.compile([], variable).jaxpr(KEY)
     found = jaxprgen.compile([], taken).jaxpr(KEY).out_avals
     assert [x.shape for x in found] == shapes

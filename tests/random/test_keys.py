@@ -140,7 +140,7 @@ def test_sizes_that_the_parameters_do_not_have():
     with pytest.raises(ShapeMismatchError) as error:
         f(KEY, np.zeros(3))
     text = str(error.value)
-    assert "Draws of size (2,) are asked for, but the parameters are of shapes (3,), ()" in text
+    assert "size (2,) does not fit parameters of shapes (3,), ()" in text
     assert "at.random.normal(x, size=(2,))" in text
     f = jaxprgen.compile([x], at.random.choice(x, size=(4,), replace=False))
     with pytest.raises(ShapeMismatchError, match="4 of 3 rows without replacement"):
@@ -227,5 +227,5 @@ def test_samples():
     expected = draw(own_key(0, 0), 0.0, 2.0, shape=(3,), dtype="float64")
     np.testing.assert_allclose(f(KEY), expected, rtol=1e-14)
     assert "staged" in str(f.report(KEY))
-    with pytest.raises(DuplicateRuleError, match="LogitNormalRV are defined already"):
+    with pytest.raises(DuplicateRuleError, match="LogitNormalRV already has a sampler"):
         jaxprgen.samples(LogitNormalRV)(draw)

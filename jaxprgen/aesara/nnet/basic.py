@@ -46,19 +46,21 @@ RULES[UltraFastScalarSigmoid] = in_output_dtype(transcendental.expit)
 
 
 def _common(*xs: Value) -> Dtype:
-    """The floats in which numbers of these dtypes are computed with: no halves."""
+    """Return the dtype to compute in: the operands' floats, but at least float32."""
     return ew.canonical(np.result_type(np.float32, *(x.dtype for x in xs)))
 
 
 def _with_bias(x: Value, bias: Value, dtype: Dtype) -> Value:
     if bias.shape != x.shape[1:]:
-        raise ShapeMismatchError(f"A bias of shape {bias.shape} does not fit rows of {x.shape[1]}.")
+        raise ShapeMismatchError(
+            f"A bias of shape {bias.shape} does not fit rows of {x.shape[1]} elements."
+        )
     return x.astype(dtype) + bias.astype(dtype)
 
 
 @lowers(SoftmaxWithBias)
 def lower_softmax_with_bias(ctx: RuleContext, x: Value, bias: Value) -> Value:
-    """The softmax of every row, to which the bias is added before."""
+    """Return the softmax of every row plus the bias."""
     scores = _with_bias(x, bias, _common(x, bias))
     if 0 in x.shape:
         return full(x.shape, 0, ctx.dtype)
@@ -69,7 +71,7 @@ def lower_softmax_with_bias(ctx: RuleContext, x: Value, bias: Value) -> Value:
 
 
 def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
-    """Targets as numbers of columns, none of them negative."""
+    """Return targets as column numbers, and check that they are in range."""
     count = scores.shape[1]
     targets = targets.astype(INT32) if targets.dtype == BOOL else targets
     value = targets.static
@@ -77,16 +79,16 @@ def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
         ctx.require(
             lambda: _all_are_classes(targets, count),
             IndexOutOfBoundsError,
-            f"{ctx.op} has a target that is negative or not below {count}. Aesara raises an error "
-            "there; the emitted program counts negative ones from the end, and takes the nearest",
+            f"{ctx.op} has a target out of range for {count} classes. Aesara raises an error; the "
+            "emitted program counts negative targets from the end, and uses the nearest class",
         )
     elif value.size and not (value.min() >= 0 and value.max() < count):
-        raise IndexOutOfBoundsError(f"Targets {value.tolist()} are not all among {count} classes.")
+        raise IndexOutOfBoundsError(f"Targets must be from 0 to {count - 1}, got {value.tolist()}.")
     return targets
 
 
 def _of_rows(targets: Value, count: int) -> Value:
-    """The targets that are read: those of the first rows. Too few are refused further down."""
+    """Return the targets of the first ``count`` rows; too few of them are an error later."""
     return slice_axis(targets, 0, 0, min(count, *targets.shape))
 
 
@@ -98,8 +100,8 @@ def _all_are_classes(targets: Value, count: int) -> Value:
 
 @lowers(CrossentropySoftmaxArgmax1HotWithBias)
 def lower_softmax_loss(ctx: RuleContext, x: Value, bias: Value, targets: Value) -> list[Value]:
-    """The loss of every row, its softmax, and which class it has the largest score for."""
-    # Halves are added as such, so that those tie that tie in Aesara.
+    """Return the loss of every row, its softmax, and the class with the largest score."""
+    # Half precision is added as such, so that scores tie where they tie in Aesara.
     scores = _with_bias(x, bias, ew.canonical(np.result_type(x.dtype, bias.dtype)))
     wide = scores.astype(_common(scores))
     loss, softmax = sm.softmax_loss(wide, _classes(ctx, x, targets))
@@ -113,20 +115,20 @@ def lower_softmax_loss(ctx: RuleContext, x: Value, bias: Value, targets: Value) 
 
 @lowers(CrossentropySoftmax1HotWithBiasDx)
 def lower_softmax_loss_grad(ctx: RuleContext, y: Value, softmax: Value, targets: Value) -> Value:
-    """What `aesara.grad` makes of that loss; one cotangent for all rows, or one each."""
+    """Return the gradient of the loss as built by `aesara.grad`; ``y`` has one row or all."""
     classes = _classes(ctx, softmax, _of_rows(targets, softmax.shape[0]))
     y, wide = (x.astype(_common(y, softmax)) for x in (y, softmax))
     return sm.softmax_loss_vjp(y, wide, classes).astype(ctx.dtype)
 
 
 def _number(x: Value) -> Dtype:
-    """What NumPy takes logarithms in."""
+    """Return the dtype in which NumPy computes logarithms."""
     return x.dtype if x.dtype.kind in "fc" else ew.canonical(np.float64)
 
 
 @lowers(CrossentropyCategorical1Hot)
 def lower_negative_log(ctx: RuleContext, x: Value, targets: Value) -> Value:
-    """Of each row, minus the logarithm of its target's element."""
+    """Return minus the logarithm of the target's element of each row."""
     targets = _of_rows(targets, x.shape[0])
     check_bounds(ctx, x.shape, [(1, targets)])
     return sm.negative_log(x.astype(_number(x)), targets).astype(ctx.dtype)
@@ -134,7 +136,7 @@ def lower_negative_log(ctx: RuleContext, x: Value, targets: Value) -> Value:
 
 @lowers(CrossentropyCategorical1HotGrad)
 def lower_negative_log_grad(ctx: RuleContext, y: Value, x: Value, targets: Value) -> Value:
-    """What `aesara.grad` makes of that."""
+    """Return the gradient of the negative logarithm as built by `aesara.grad`."""
     targets = _of_rows(targets, y.shape[0])
     check_bounds(ctx, x.shape, [(1, targets)])
     dtype = ew.canonical(np.result_type(_number(x), _number(y)))
@@ -142,19 +144,19 @@ def lower_negative_log_grad(ctx: RuleContext, y: Value, x: Value, targets: Value
     return sm.negative_log_vjp(y, wide, targets).astype(ctx.dtype)
 
 
-# --- A column more --------------------------------------------------------------------------
+# --- Prepended columns --------------------------------------------------------------------
 
 
 @lowers(Prepend_scalar_constant_to_each_row, folds=False)
 def lower_prepend_constant(ctx: RuleContext, x: Value) -> Value:
-    """A constant in front of each row."""
+    """Return the rows with a constant prepended."""
     value = getattr(ctx.op.val, "data", ctx.op.val)
     return _prepend(Value(np.asarray(value).astype(ctx.dtype)), x)
 
 
 @lowers(Prepend_scalar_to_each_row)
 def lower_prepend_scalar(ctx: RuleContext, value: Value, x: Value) -> Value:
-    """A scalar in front of each row."""
+    """Return the rows with a scalar prepended."""
     return _prepend(value.astype(ctx.dtype), x)
 
 
@@ -168,12 +170,12 @@ def _prepend(value: Value, x: Value) -> Value:
 def _normalized_axes(ctx: RuleContext, x: Value) -> tuple[int, ...]:
     axes, rank = ctx.op.axes, x.ndim
     if len(set(axes)) < len(axes) or not all(0 <= d < rank for d in axes):
-        raise ShapeMismatchError(f"Axes {axes} are not different ones of {rank} dimensions.")
+        raise ShapeMismatchError(f"Axes must be distinct and below {rank}, got {axes}.")
     return axes
 
 
 def _floats(ctx: RuleContext, *xs: Value) -> list[Value]:
-    """The operands in the floats to compute with: those declared, but no halves."""
+    """Return the operands in the declared dtype, but at least in float32."""
     if ctx.dtype.kind == "c":
         raise UnsupportedOpError("Batch normalization takes real numbers, not complex ones.")
     dtype = ew.canonical(np.result_type(np.float32, ctx.dtype))
@@ -181,13 +183,13 @@ def _floats(ctx: RuleContext, *xs: Value) -> list[Value]:
 
 
 def _in_declared_dtype(ctx: RuleContext, results: Sequence[Value]) -> list[Value]:
-    """All outputs have one dtype."""
+    """Return the results in the dtype that all outputs declare."""
     return [x.astype(ctx.dtype) for x in results]
 
 
 @lowers(AbstractBatchNormTrain)
 def lower_batch_norm_train(ctx: RuleContext, *inputs: Value) -> list[Value]:
-    """Normalized by mean and deviation over axes; these, and their running averages if given."""
+    """Return ``x`` normalized over axes, with the statistics and updated running averages."""
     axes = _normalized_axes(ctx, inputs[0])
     x, scale, bias, epsilon, share, *running = _floats(ctx, *inputs)
     center = nz.mean(x, axes)
@@ -204,16 +206,15 @@ def lower_batch_norm_train(ctx: RuleContext, *inputs: Value) -> list[Value]:
 
 @lowers(AbstractBatchNormInference)
 def lower_batch_norm_inference(ctx: RuleContext, *inputs: Value) -> Value:
-    """Normalized by a mean and a variance that are given."""
+    """Return ``x`` normalized by a given mean and variance."""
     x, scale, bias, center, square, epsilon = _floats(ctx, *inputs)
-    deviation = ew.sqrt(square + epsilon)
-    factor = scale / deviation
+    factor = scale / ew.sqrt(square + epsilon)
     return _in_declared_dtype(ctx, [nz.normalize(x, center, factor, bias)])[0]
 
 
 @lowers(AbstractBatchNormTrainGrad, shape_only=(5,))
 def lower_batch_norm_train_grad(ctx: RuleContext, *inputs: Value) -> list[Value]:
-    """What `aesara.grad` makes of the first."""
+    """Return the gradient of the normalization as built by `aesara.grad`."""
     axes = _normalized_axes(ctx, inputs[0])
     return _in_declared_dtype(ctx, nz.normalize_vjp(*_floats(ctx, *inputs)[:5], axes=axes))
 
@@ -223,22 +224,22 @@ def lower_batch_norm_train_grad(ctx: RuleContext, *inputs: Value) -> list[Value]
 
 @lowers(ConnectionistTemporalClassification, folds=False)
 def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list[Value]:
-    """The costs of labels, which `jax.grad` differentiates, and their slopes if asked for.
+    """Return the costs of labels, and their gradients if the node has that output.
 
-    They are those of the library that Aesara calls, without it. (Aesara's class has no
-    ``perform``, without which no Op of it can be made: subclasses have one.)
+    They equal those of warp-ctc, the library that Aesara calls; `jax.grad` differentiates the costs
+    too. Aesara's class lacks ``perform``, so only its subclasses can be instantiated.
     """
     times, batch, classes = x.shape
     if labels.shape[0] != batch or lengths.shape != (batch,):
         raise ShapeMismatchError(
-            f"Labels of shape {labels.shape} and lengths of shape {lengths.shape} are not "
-            f"one for each of {batch} sequences."
+            f"Labels of shape {labels.shape} and lengths of shape {lengths.shape} do not fit "
+            f"{batch} sequences."
         )
     ctx.require(
         lambda: ctc.are_possible(x, labels, lengths),
         IndexOutOfBoundsError,
-        f"{ctx.op} has a label not below {classes}, or a length above {times}. What Aesara calls "
-        "then reads beyond its arrays; the emitted program takes the nearest",
+        f"{ctx.op} has a label not below {classes}, or a length above {times}. Aesara's library "
+        "reads beyond its arrays; the emitted program uses the nearest label and length",
     )
     return list(ctc.ctc(x, labels, lengths)[: len(ctx.node.outputs)])
 
@@ -250,7 +251,7 @@ def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list
 def lower_sparse_block_gemv(
     ctx: RuleContext, y: Value, matrix: Value, x: Value, rows: Value, columns: Value
 ) -> Value:
-    """``y`` plus products of some blocks of a matrix with vectors."""
+    """Return ``y`` plus products of blocks of a matrix with vectors."""
     check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
     return linalg.multiply_blocks(y, matrix, x, rows, columns)
 
@@ -259,9 +260,9 @@ def lower_sparse_block_gemv(
 def lower_sparse_block_outer(
     ctx: RuleContext, matrix: Value, x: Value, y: Value, rows: Value, columns: Value, scale: Value
 ) -> Value:
-    """Some blocks of a matrix increased by outer products, scaled as is documented.
+    """Return blocks of a matrix increased by scaled outer products, as Aesara documents.
 
-    Aesara's Python mode passes over the scale, which is one unless an Op is made by hand.
+    Aesara's Python mode ignores the scale, which is one unless the user builds the node.
     """
     check_bounds(ctx, matrix.shape, [(0, rows), (1, columns)])
     x, y, scale = (v.astype(ctx.dtype) for v in (x, y, scale))

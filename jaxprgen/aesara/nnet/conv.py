@@ -47,7 +47,7 @@ _OF_FILTER = {"valid": lambda n: 0, "half": lambda n: n // 2, "full": lambda n: 
 
 
 def _geometry(op: Any, filter_sizes: Sequence[int]) -> ConvolutionGeometry:
-    """What an Op's attributes say of filters of these sizes."""
+    """Return the padding, strides, dilation and groups of an Op for filters of these sizes."""
     mode, dilation = op.border_mode, [int(n) for n in op.filter_dilation]
     if isinstance(mode, str):
         mode = [_OF_FILTER[mode](span(k, d)) for k, d in zip(filter_sizes, dilation, strict=True)]
@@ -58,42 +58,39 @@ def _geometry(op: Any, filter_sizes: Sequence[int]) -> ConvolutionGeometry:
 
 
 def _in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value]:
-    """Both operands in the dtype to compute in; the result is rounded to the declared one."""
+    """Return both operands in their common dtype, in which the convolution is computed."""
     common = ew.canonical(np.promote_types(x.dtype, y.dtype))
     if common == BOOL or not np.can_cast(common, ctx.dtype, "same_kind"):
         raise UnsupportedOpError(
-            f"In Aesara there is no {ctx.dtype} convolution of {x.dtype} and {y.dtype}; "
-            "convert them to one dtype of numbers."
+            f"Aesara has no {ctx.dtype} convolution of {x.dtype} and {y.dtype}; convert both to "
+            "one dtype of numbers."
         )
     return x.astype(common), y.astype(common)
 
 
 @lowers(AbstractConv, folds=False)
 def lower_abstract_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
-    """What comes out where filters slide along images."""
+    """Return the convolution or correlation of images with filters."""
     x, w = _in_common_dtype(ctx, x, w)
     geometry = _geometry(ctx.op, w.shape[-ctx.op.convdim :])
-    out = convolution.correlate(x, w, geometry)
-    return out.astype(ctx.dtype)
+    return convolution.correlate(x, w, geometry).astype(ctx.dtype)
 
 
 @lowers(AbstractConv_gradWeights, folds=False, static=(2,))
 def lower_abstract_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Value) -> Value:
-    """The gradient with respect to filters, whose sizes are known while emitting."""
+    """Return the gradient with respect to filters of static sizes."""
     x, y = _in_common_dtype(ctx, x, y)
-    known = [int(n) for n in ctx.static(2)]
-    gradient = convolution.filter_gradient(x, y, known, _geometry(ctx.op, known))
-    return gradient.astype(ctx.dtype)
+    known = ctx.static(2).tolist()
+    return convolution.filter_gradient(x, y, known, _geometry(ctx.op, known)).astype(ctx.dtype)
 
 
 @lowers(AbstractConv_gradInputs, folds=False, static=(2,))
 def lower_abstract_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value) -> Value:
-    """The gradient with respect to images, whose sizes are known while emitting."""
+    """Return the gradient with respect to images of static sizes."""
     w, y = _in_common_dtype(ctx, w, y)
-    known = [int(n) for n in ctx.static(2)]
     geometry = _geometry(ctx.op, w.shape[-ctx.op.convdim :])
-    gradient = convolution.image_gradient(w, y, known, geometry)
-    return gradient.astype(ctx.dtype)
+    known = ctx.static(2).tolist()
+    return convolution.image_gradient(w, y, known, geometry).astype(ctx.dtype)
 
 
 # --- Convolutions of one size -------------------------------------------------------------
@@ -101,7 +98,7 @@ def lower_abstract_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: V
 
 @lowers(ConvOp, folds=False)
 def lower_conv_op(ctx: RuleContext, x: Value, w: Value) -> Value:
-    """Images and filters are spread to their logical sizes, by zeros, and then convolved."""
+    """Convolve images and filters, after zeros spread them to their logical sizes."""
     op = ctx.op
     x, w = _in_common_dtype(ctx, x, w)
     _require_sizes(x.shape, op.bsize, op.imshp)
@@ -114,17 +111,17 @@ def lower_conv_op(ctx: RuleContext, x: Value, w: Value) -> Value:
 
 
 def _require_sizes(shape: Shape, count: int | None, others: Sequence[int | None]) -> None:
-    """A shape is what the Op was made for, if it was told; the last sizes count if all are."""
-    told = (count, *((None,) * len(others) if None in others else others))
-    own = shape[:1] + shape[4 - len(others) :]
-    if any(n not in (None, m) for n, m in zip(told, own, strict=True)):
-        raise ShapeMismatchError(f"The Op was made for sizes {told}, not for {own}.")
+    """Check the sizes for which the Op was built; the ``others`` count if all are given."""
+    expected = (count, *((None,) * len(others) if None in others else others))
+    actual = shape[:1] + shape[4 - len(others) :]
+    if any(n not in (None, m) for n, m in zip(expected, actual, strict=True)):
+        raise ShapeMismatchError(f"The Op was built for sizes {expected}, got {actual}.")
 
 
 def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
-    """Zeros between the elements of the last two axes, which so get their logical sizes.
+    """Insert zeros between the elements of the last two axes, up to their logical sizes.
 
-    The first element comes first, or else the last one last.
+    The first element stays first; without ``first``, the last one stays last.
     """
     own = x.shape
     sizes = [n if want is None else want for n, want in zip(own[2:], logical, strict=True)]
@@ -141,24 +138,24 @@ def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
 
 
 # --- Correlations -------------------------------------------------------------------------
+# Aesara implements these Ops in C alone.
 
 
 def _size_inputs(node: Any) -> Sequence[int]:
-    """The inputs of a gradient that are sizes."""
+    """Return the inputs of a gradient that are sizes, if it has any."""
     return range(2, len(node.inputs))
 
 
 @lowers(CorrMM, Corr3dMM, folds=False)
 def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
-    """What comes out where filters slide along images; Aesara gave both one dtype."""
+    """Return the correlation of images with filters, which are not flipped."""
     x, w = _in_common_dtype(ctx, x, w)
-    geometry = _geometry(ctx.op, w.shape[2 - x.ndim :])
-    return convolution.correlate(x, w, geometry)
+    return convolution.correlate(x, w, _geometry(ctx.op, w.shape[2 - x.ndim :]))
 
 
 @lowers(CorrMM_gradWeights, Corr3dMMGradWeights, folds=False, static=_size_inputs)
 def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -> Value:
-    """The gradient with respect to filters of the given sizes, or of those there can be."""
+    """Return the gradient with respect to filters of given sizes, or of the largest that fit."""
     x, y = _in_common_dtype(ctx, x, y)
     op, known = ctx.op, [ctx.static_int(i) for i in _size_inputs(ctx.node)]
     known = known or _filter_sizes(op, x.shape[2:], y.shape[2:])
@@ -166,7 +163,7 @@ def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -
 
 
 def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[int]:
-    """The largest filters that fit. Aesara asks for sizes where the border is "half"."""
+    """Return the sizes of the largest filters that fit; a "half" border must have sizes given."""
     steps = op.subsample, op.filter_dilation, _geometry(op, [1] * len(sizes)).padding
     found: list[int] = []
     for n, m, s, d, (low, high) in zip(sizes, places, *steps, strict=True):
@@ -177,7 +174,7 @@ def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[
 
 @lowers(CorrMM_gradInputs, Corr3dMMGradInputs, folds=False, static=_size_inputs)
 def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) -> Value:
-    """The gradient with respect to images of the given sizes, or of the least there can be."""
+    """Return the gradient with respect to images of given sizes, or of the smallest that fit."""
     w, y = _in_common_dtype(ctx, w, y)
     _, _, *places = y.shape
     own = w.shape[-len(places) :]
@@ -196,7 +193,7 @@ def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) ->
 
 @lowers(DiagonalSubtensor, static=(1, 2))
 def lower_diagonal_subtensor(ctx: RuleContext, x: Value, axis1: Value, axis2: Value) -> Value:
-    """The stripe between the long diagonals of two axes, which are known while emitting."""
+    """Return the stripe between the long diagonals of two static axes."""
     return diagonal.stripe(x, *_stripe_axes(ctx, x))
 
 
@@ -204,40 +201,38 @@ def lower_diagonal_subtensor(ctx: RuleContext, x: Value, axis1: Value, axis2: Va
 def lower_inc_diagonal_subtensor(
     ctx: RuleContext, x: Value, axis1: Value, axis2: Value, y: Value
 ) -> Value:
-    """That stripe increased; in place or not is all one here."""
-    y = y.astype(ctx.dtype)
-    return diagonal.add_to_stripe(x, y, *_stripe_axes(ctx, x))
+    """Return ``x`` with ``y`` added to that stripe."""
+    return diagonal.add_to_stripe(x, y.astype(ctx.dtype), *_stripe_axes(ctx, x))
 
 
 def _stripe_axes(ctx: RuleContext, x: Value) -> tuple[int, int]:
-    rank = x.ndim
-    return ctx.static_int(1) % rank, ctx.static_int(2) % rank
+    return ctx.static_int(1) % x.ndim, ctx.static_int(2) % x.ndim
 
 
 # --- Neighbourhoods of pixels -------------------------------------------------------------
 
 
 def _grid(mode: str, length: int, size: int, step: int) -> SlidingWindow:
-    """The neighbourhoods of an axis; those that wrap around are of a wrapped axis."""
+    """Return the neighbourhoods along an axis; for "wrap_centered", of the `_wrapped` axis."""
     if mode == "wrap_centered":
         if size % 2 == 0 or length < size:
             raise ShapeMismatchError(
-                f"Neighbourhoods of size {size} do not wrap around an axis of size {length}: "
-                "their size is odd and at most that of the axis."
+                "wrap_centered: the size of neighbourhoods must be odd and at most that of the "
+                f"axis, got {size} for an axis of size {length}."
             )
         return SlidingWindow(size, step, 0, -(-length // step))
     margin = {"half": size // 2, "full": size - 1}.get(mode, 0)
     room = length + 2 * margin - size
     if mode != "ignore_borders" and (length < size or room % step):
         raise ShapeMismatchError(
-            f"Neighbourhoods of size {size}, one every {step}, with a margin of {margin} do not "
-            f"fill an axis of size {length}."
+            f"Neighbourhoods of size {size} with step {step} and margin {margin} do not fill an "
+            f"axis of size {length}."
         )
     return SlidingWindow(size, step, -margin, max(0, 1 + room // step))
 
 
 def _wrapped(x: Value, axis: int, margin: int) -> Value:
-    """``x`` with what is at either end of an axis put at the other as well."""
+    """Return ``x`` with an axis extended periodically at both ends."""
     length = x.shape[axis]
     last = slice_axis(x, axis, length - margin, length)
     return concatenate([last, x, slice_axis(x, axis, 0, margin)], axis)
@@ -245,13 +240,13 @@ def _wrapped(x: Value, axis: int, margin: int) -> Value:
 
 @lowers(Images2Neibs, static=(1, 2))
 def lower_images_to_neighbours(ctx: RuleContext, x: Value, *_: Value) -> Value:
-    """Each neighbourhood of images of shape (list, list, row, column) as one row."""
+    """Return each neighbourhood of images of shape (list, list, row, column) as one row."""
     shape = x.shape
     sizes, steps = (ctx.static(i).tolist() for i in (1, 2))
     if len(sizes) != 2 or len(steps) != 2 or min(*sizes, *steps) < 1:
         raise ShapeMismatchError(
-            f"Neighbourhoods of sizes {sizes}, one every {steps}, are none: images have two axes, "
-            "and all are at least 1."
+            "Neighbourhoods need two sizes and two steps, each at least 1, got sizes "
+            f"{sizes} and steps {steps}."
         )
     grid = [_grid(ctx.op.mode, *each) for each in zip(shape[2:], sizes, steps, strict=True)]
     if ctx.op.mode == "wrap_centered":

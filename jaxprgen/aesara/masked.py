@@ -23,7 +23,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import BOOL, Dtype, Value
+from jaxprgen.emit.values import BOOL, Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -77,24 +77,12 @@ def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
 # --- Reductions ---------------------------------------------------------------------------
 
 
-def _lowest(dtype: Dtype) -> Any:
-    if dtype == BOOL:
-        return False
-    return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min
-
-
-def _highest(dtype: Dtype) -> Any:
-    if dtype == BOOL:
-        return True
-    return np.inf if dtype.kind in "fc" else np.iinfo(dtype).max
-
-
 _NEUTRAL: dict[type, Any] = {
     aes.Add: lambda dtype: 0,
     aes.Mul: lambda dtype: 1,
     MulWithoutZeros: lambda dtype: 0,
-    aes.ScalarMaximum: _lowest,
-    aes.ScalarMinimum: _highest,
+    aes.ScalarMaximum: reduce.lowest,
+    aes.ScalarMinimum: reduce.highest,
     aes.AND: lambda dtype: True if dtype == BOOL else np.array(-1).astype(dtype),
     aes.OR: lambda dtype: 0,
     aes.XOR: lambda dtype: 0,
@@ -139,7 +127,7 @@ def lower_max_and_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -
     if x.axis not in axes or x.values.dtype.kind == "c":
         raise x.refuse()
     _require_some(ctx, x)
-    values = sel.filled(x, _lowest(x.values.dtype))
+    values = sel.filled(x, reduce.lowest(x.values.dtype))
     full = x.full_axes(axes)
     # If an element outside of the selection is as large, all selected ones equal the fill value,
     # so the position of the first is right.

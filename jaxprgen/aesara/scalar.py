@@ -72,27 +72,9 @@ def _in_own_dtype(emit: Callable[..., Any]) -> ScalarRule:
     return lambda dtype, op, *xs: emit(*xs).astype(dtype)
 
 
-def _comparison(emit: Callable[..., Value]) -> ScalarRule:
-    """Return a rule that compares exactly, also integers without a common dtype."""
-
-    def rule(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
-        wide = np.result_type(x.dtype, y.dtype)
-        common = ew.canonical(wide)
-        if {x.dtype.kind, y.dtype.kind} == {"i", "u"} and (wide.kind == "f" or common != wide):
-            return _compare_signs(emit, x, y)
-        return emit(x.astype(common), y.astype(common))
-
-    return rule
-
-
-def _compare_signs(emit: Callable[..., Value], x: Value, y: Value) -> Value:
-    """Compare a signed and an unsigned integer: by sign if one is negative, else as unsigned."""
-    x_is_signed = x.dtype.kind == "i"
-    signed, unsigned = (x, y) if x_is_signed else (y, x)
-    minus, zero = np.asarray(-1, np.int8), np.asarray(0, np.int8)
-    by_sign = emit(minus, zero) if x_is_signed else emit(zero, minus)
-    by_size = emit(x.astype(unsigned.dtype), y.astype(unsigned.dtype))
-    return ew.where(signed < 0, by_sign, by_size)
+def _comparison(relation: Callable[..., Value]) -> ScalarRule:
+    """Return a rule that compares values of any dtypes."""
+    return lambda dtype, op, x, y: ew.compare(relation, x, y)
 
 
 # --- Rules of single Ops ------------------------------------------------------------------
@@ -122,8 +104,8 @@ def _switch(dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Valu
 
 def _in_range(dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
     # Aesara tests for values outside the range, so NaN is inside.
-    below = _comparison(operator.le if op.openlow else operator.lt)(BOOL, op, x, low)
-    above = _comparison(operator.ge if op.openhi else operator.gt)(BOOL, op, x, high)
+    below = ew.compare(operator.le if op.openlow else operator.lt, x, low)
+    above = ew.compare(operator.ge if op.openhi else operator.gt, x, high)
     return (~(below | above)).astype(dtype)
 
 

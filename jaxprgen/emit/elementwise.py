@@ -172,6 +172,29 @@ def complex_(x: Value, y: Value) -> Value:
     return full_rank(ir.complex, x, y)
 
 
+def compare(relation: Emit, x: Value, y: Value) -> Value:
+    """Return ``relation(x, y)`` of values of any dtypes; signed and unsigned integers exactly.
+
+    NumPy 2 compares them exactly too, even if their common dtype is a float. ``relation`` is an
+    operator such as `operator.lt`, or `equal` or `not_equal`.
+    """
+    wide = np.result_type(x.dtype, y.dtype)
+    common = canonical(wide)
+    if {x.dtype.kind, y.dtype.kind} == {"i", "u"} and (wide.kind == "f" or common != wide):
+        return _compare_signs(relation, x, y)
+    return relation(x.astype(common), y.astype(common))
+
+
+def _compare_signs(relation: Emit, x: Value, y: Value) -> Value:
+    """Compare by sign where the signed integer is negative, and as unsigned integers elsewhere."""
+    x_is_signed = x.dtype.kind == "i"
+    signed, unsigned = (x, y) if x_is_signed else (y, x)
+    minus, zero = np.asarray(-1, np.int8), np.asarray(0, np.int8)
+    by_sign = relation(minus, zero) if x_is_signed else relation(zero, minus)
+    by_size = relation(x.astype(unsigned.dtype), y.astype(unsigned.dtype))
+    return where(signed < 0, by_sign, by_size)
+
+
 def strengthen(x: Value) -> Value:
     """Make a weakly typed value strongly typed, which protects it from JAX's promotion."""
     return lax.convert_element_type(x, x.dtype)

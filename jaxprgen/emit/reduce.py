@@ -10,7 +10,7 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, transpose
-from jaxprgen.emit.values import BOOL, INT64, Value
+from jaxprgen.emit.values import BOOL, INT64, Dtype, Value
 from jaxprgen.errors import ShapeMismatchError
 
 Reduction = Callable[[Value, Sequence[int]], Value]
@@ -54,6 +54,20 @@ def _extremum(number: Any, boolean: Any, name: str) -> Reduction:
 
 max = _extremum(lax.reduce_max, lax.reduce_or, "maximum")
 min = _extremum(lax.reduce_min, lax.reduce_and, "minimum")
+
+
+def lowest(dtype: Dtype) -> Any:
+    """Return the neutral element of `max`: the smallest number, or minus infinity."""
+    if dtype == BOOL:
+        return False
+    return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min
+
+
+def highest(dtype: Dtype) -> Any:
+    """Return the neutral element of `min`: the largest number, or infinity."""
+    if dtype == BOOL:
+        return True
+    return np.inf if dtype.kind in "fc" else np.iinfo(dtype).max
 
 
 def prod_without_zeros(x: Value, axes: Sequence[int]) -> Value:

@@ -1,19 +1,42 @@
-"""Passes: from a program to one that computes the same in another way.
+"""Passes: functions that rewrite a program into another one that computes the same.
 
-A pass is a frozen dataclass of options, and a function of a `ClosedJaxpr` that gives one; the one
-given is never changed. They work on any program of JAX's.
+A pass is a frozen dataclass of options. Called with a `ClosedJaxpr`, it returns another one and
+never changes the one it is given. Passes work on any JAX program; `jaxprgen.transform` applies them
+to JAX functions.
+
+Each module and the modules of this package that it needs:
+
+- `pipeline`: run passes in turn, and check the type of what each returns.
+- `observers`: print, compare, verify or time the passes of a pipeline (`pipeline`).
+- `elimination`: `EliminateDeadCode`, `EliminateCommonSubexpressions`.
+- `constant_folding`: `FoldConstants` evaluates equations whose operands are known.
+- `simplify`: `Simplify` applies algebraic identities.
+- `stabilize`: `Stabilize` replaces formulas that overflow or cancel (`simplify`).
+- `inlining`: `Inline` replaces calls by the programs they call.
+- `hoisting`: `Hoist` moves loop-invariant code out of loops.
+- `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
+- `share_scan`: `ShareScan` lets one loop stack what another one would compute again.
+- `batching`: one rule per primitive, from an equation on one row to an equation on all rows.
+- `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
+  `inlining`).
+- `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
+- `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).
+- `associative_scan`: `AssociativeScan` solves such recurrences in a logarithmic number of steps
+  (`affine_recurrences`, `scan_batching`, `inlining`).
+- `unbatching`: one rule per primitive, from an equation on all rows to an equation on one row.
+- `fusion_cluster`: find the equations that can be fused with a loop (`unbatching`).
+- `reduce_in_scan`: `ReduceInScan` fuses them with the loop (`fusion_cluster`, `inlining`).
 """
 
-from jaxprgen.passes.associative import AssociativeScan
-from jaxprgen.passes.calls import Inline
-from jaxprgen.passes.common_subexpressions import EliminateCommonSubexpressions
-from jaxprgen.passes.constants import FoldConstants
-from jaxprgen.passes.dead_code import EliminateDeadCode
-from jaxprgen.passes.directions import ReverseScan
+from jaxprgen.passes.associative_scan import AssociativeScan
+from jaxprgen.passes.constant_folding import FoldConstants
+from jaxprgen.passes.elimination import EliminateCommonSubexpressions, EliminateDeadCode
 from jaxprgen.passes.hoisting import Hoist
-from jaxprgen.passes.loops import DistributeScan, MapToVmap
+from jaxprgen.passes.inlining import Inline
+from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
 from jaxprgen.passes.pipeline import Pass, Pipeline, Record
 from jaxprgen.passes.reduce_in_scan import ReduceInScan
+from jaxprgen.passes.reverse_scan import ReverseScan
 from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.stabilize import Stabilize
@@ -25,7 +48,7 @@ DEFAULT: tuple[Pass, ...] = (
     MapToVmap(reassociate=True),
     DistributeScan(reassociate=True),
 )
-"""What `jaxprgen.compile` does to the program it emitted."""
+"""The passes that `jaxprgen.compile` applies unless it is given others."""
 
 __all__ = [
     "DEFAULT",

@@ -25,7 +25,7 @@ class NotBatchableError(Exception):
     """No equation is known that does for all rows what one does for a row."""
 
 
-class Operand(NamedTuple):
+class MaybeBatched(NamedTuple):
     """What stands for a variable, and whether it has all rows."""
 
     atom: Atom
@@ -37,20 +37,24 @@ class Operand(NamedTuple):
         return len(self.atom.aval.shape) - self.is_batched
 
 
-Rule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[Operand], int], Sequence[Atom]]
+BatchingRule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], int], Sequence[Atom]]
 
 
-def has_rule(eqn: JaxprEqn) -> bool:
+def has_batching_rule(eqn: JaxprEqn) -> bool:
     """Whether there may be equations that do for all rows what this one does for a row."""
     name = eqn.primitive.name
     holder = holder_of(eqn)
     if holder is not None and holder.only_runs:
         jaxpr = _jax.open_jaxpr(holder.find(eqn)[0].program)
-        return not jaxpr.constvars and all(map(has_rule, jaxpr.eqns))
-    return not eqn.effects and (not eqn.invars or name in lax.ELEMENTWISE or name in _RULES)
+        return not jaxpr.constvars and all(map(has_batching_rule, jaxpr.eqns))
+    return not eqn.effects and (
+        not eqn.invars or name in lax.ELEMENTWISE or name in _BATCHING_RULES
+    )
 
 
-def batch(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Operand]:
+def batch(
+    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
+) -> list[MaybeBatched]:
     """Emit what gives all rows of an equation's results, or those that all rows share.
 
     Raises
@@ -62,23 +66,23 @@ def batch(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> lis
         if eqn.primitive.name == "rng_uniform":
             raise NotBatchableError("Draws by a state of the device's differ from row to row.")
         atoms = {x: o.atom for x, o in zip(eqn.invars, operands, strict=True) if type(x) is Var}
-        return [Operand(v, False) for v in b.copy(eqn, atoms).values()]
-    if not has_rule(eqn):
+        return [MaybeBatched(v, False) for v in b.copy(eqn, atoms).values()]
+    if not has_batching_rule(eqn):
         raise NotBatchableError(f"{eqn.primitive} has an effect, or no rule.")
-    rule = _RULES.get(eqn.primitive.name, _elementwise)
+    rule = _BATCHING_RULES.get(eqn.primitive.name, _elementwise)
     around = b.source_info
     b.source_info = _jax.within(around, eqn.source_info)
-    found = [Operand(x, True) for x in rule(b, eqn, operands, n)]
+    found = [MaybeBatched(x, True) for x in rule(b, eqn, operands, n)]
     b.source_info = around
     return found
 
 
-def all_rows(b: Builder, x: Operand, n: int) -> Atom:
+def with_batch_axis(b: Builder, x: MaybeBatched, n: int) -> Atom:
     """The operand with all rows, which may be repetitions of one."""
-    return _of_shape(b, x, (n, *x.atom.aval.shape[x.is_batched :]))
+    return _broadcast_to(b, x, (n, *x.atom.aval.shape[x.is_batched :]))
 
 
-def _of_shape(b: Builder, x: Operand, shape: tuple[int, ...]) -> Atom:
+def _broadcast_to(b: Builder, x: MaybeBatched, shape: tuple[int, ...]) -> Atom:
     """The operand with all rows, where that of a scalar repeats it."""
     if x.atom.aval.shape == shape and x.is_batched:
         return x.atom
@@ -91,13 +95,13 @@ def _bind(b: Builder, eqn: JaxprEqn, operands: Sequence[Atom], **params: Any) ->
     return [*b.bind_multiple(eqn.primitive, operands, {**eqn.params, **params})]
 
 
-def _elementwise(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _elementwise(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     out: Any = eqn.outvars[0].aval
     rank = len(out.shape)
     return _bind(b, eqn, [_aligned(b, x, rank) for x in operands])
 
 
-def _aligned(b: Builder, x: Operand, rank: int) -> Atom:
+def _aligned(b: Builder, x: MaybeBatched, rank: int) -> Atom:
     """The operand in a shape that broadcasts along the rows, and as a scalar along all axes."""
     shape = x.atom.aval.shape
     if not shape or (x.is_batched and x.rank == rank):
@@ -105,19 +109,21 @@ def _aligned(b: Builder, x: Operand, rank: int) -> Atom:
     return lax.reshape(b, x.atom, (*shape, *[1] * rank) if x.is_batched else (1, *shape))
 
 
-def _same_shapes(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _same_shape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     """Of elementwise primitives that do not broadcast, but may take scalars."""
     out: Any = eqn.outvars[0].aval
     shape = n, *out.shape
-    return _bind(b, eqn, [_of_shape(b, x, shape) for x in operands])
+    return _bind(b, eqn, [_broadcast_to(b, x, shape) for x in operands])
 
 
-def _leading(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _leading(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     """Of primitives that take any number of axes before those they are about."""
-    return _bind(b, eqn, [all_rows(b, x, n) for x in operands])
+    return _bind(b, eqn, [with_batch_axis(b, x, n) for x in operands])
 
 
-def _triangular_solve(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _triangular_solve(
+    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
+) -> list[Atom]:
     """The sides of all rows beside each other, if all have one matrix."""
     matrix, sides = operands
     if matrix.is_batched or matrix.rank > 2:
@@ -132,37 +138,39 @@ def _triangular_solve(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n:
     return [lax.transpose(b, lax.reshape(b, found, (rows, n, columns)), (1, 0, 2))]
 
 
-def _along(*names: str) -> Rule:
+def _along(*names: str) -> BatchingRule:
     """Of primitives whose parameters of these names are axes, or one axis."""
 
-    def rule(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+    def rule(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
         moved: dict[str, Any] = {}
         for name in names:
             value = eqn.params[name]
             moved[name] = value + 1 if isinstance(value, int) else tuple(d + 1 for d in value)
-        return _bind(b, eqn, [all_rows(b, x, n) for x in operands], **moved)
+        return _bind(b, eqn, [with_batch_axis(b, x, n) for x in operands], **moved)
 
     return rule
 
 
-def _broadcast_in_dim(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _broadcast_in_dim(
+    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
+) -> list[Atom]:
     shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     moved = 0, *(d + 1 for d in axes)
     return _bind(b, eqn, [operands[0].atom], shape=(n, *shape), broadcast_dimensions=moved)
 
 
-def _reshape(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _reshape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     if eqn.params["dimensions"] is not None:
         raise NotBatchableError("A reshape that transposes has no rule.")
     return _bind(b, eqn, [operands[0].atom], new_sizes=(n, *eqn.params["new_sizes"]))
 
 
-def _transpose(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _transpose(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     moved = 0, *(d + 1 for d in eqn.params["permutation"])
     return _bind(b, eqn, [operands[0].atom], permutation=moved)
 
 
-def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     params = eqn.params
     moved: dict[str, Any] = {
         "start_indices": (0, *params["start_indices"]),
@@ -172,15 +180,15 @@ def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> li
     return _bind(b, eqn, [operands[0].atom], **moved)
 
 
-def _pad(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _pad(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     x, value = operands
     if value.is_batched:
         raise NotBatchableError("A pad whose value changes from row to row has no rule.")
     config = (0, 0, 0), *eqn.params["padding_config"]
-    return _bind(b, eqn, [all_rows(b, x, n), value.atom], padding_config=config)
+    return _bind(b, eqn, [with_batch_axis(b, x, n), value.atom], padding_config=config)
 
 
-def _dot_general(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _dot_general(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     x, y = operands
     contract, together = eqn.params["dimension_numbers"]
     moved = [
@@ -202,7 +210,7 @@ def _dot_general(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int)
     return [lax.transpose(b, out, [before, *rest])]
 
 
-def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     x, indices = operands
     numbers: GatherDimensionNumbers = eqn.params["dimension_numbers"]
     sizes = eqn.params["slice_sizes"]
@@ -226,14 +234,16 @@ def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> l
     return _bind(b, eqn, [x.atom, indices.atom], **changed)
 
 
-def _dynamic_slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _dynamic_slice(
+    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
+) -> list[Atom]:
     """Blocks at places of their own are gathered, from the nearest places that are inside."""
     x, *start = operands
     sizes = eqn.params["slice_sizes"]
     if not any(s.is_batched for s in start):
         zero = b.literal(np.asarray(0, start[0].atom.aval.dtype))
         return _bind(b, eqn, [x.atom, zero, *(s.atom for s in start)], slice_sizes=(n, *sizes))
-    columns = [lax.reshape(b, all_rows(b, s, n), (n, 1)) for s in start]
+    columns = [lax.reshape(b, with_batch_axis(b, s, n), (n, 1)) for s in start]
     axes = tuple(range(len(sizes)))
     params = {
         "dimension_numbers": GatherDimensionNumbers(axes, (), axes),
@@ -243,29 +253,29 @@ def _dynamic_slice(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: in
         "mode": GatherScatterMode.CLIP,
         "fill_value": None,
     }
-    places = Operand(lax.concatenate(b, columns, 1), True)
+    places = MaybeBatched(lax.concatenate(b, columns, 1), True)
     blocks = eqn.replace(primitive=_jax.primitive("gather"), params=params)
     return _gather(b, blocks, [x, places], n)
 
 
-def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[Operand], n: int) -> list[Atom]:
+def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     """The equations of a program that is called."""
     jaxpr: Any = _jax.open_jaxpr(inner_programs(eqn)[0].program)
-    known: dict[Any, Operand] = dict(zip(jaxpr.invars, operands, strict=True))
+    env: dict[Any, MaybeBatched] = dict(zip(jaxpr.invars, operands, strict=True))
     for inner in jaxpr.eqns:
-        found = batch(b, inner, [operand_of(known, x) for x in inner.invars], n)
-        known.update(zip(inner.outvars, found, strict=True))
-    return [all_rows(b, operand_of(known, x), n) for x in jaxpr.outvars]
+        found = batch(b, inner, [lookup(env, x) for x in inner.invars], n)
+        env.update(zip(inner.outvars, found, strict=True))
+    return [with_batch_axis(b, lookup(env, x), n) for x in jaxpr.outvars]
 
 
-def operand_of(known: dict[Any, Operand], x: Atom) -> Operand:
+def lookup(env: dict[Any, MaybeBatched], x: Atom) -> MaybeBatched:
     """What stands for an atom, of which literals stand for themselves."""
-    return known[x] if type(x) is Var else Operand(x, False)
+    return env[x] if type(x) is Var else MaybeBatched(x, False)
 
 
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(["select_n", "clamp", "add_any"], _same_shapes),
+_BATCHING_RULES: dict[str, BatchingRule] = {
+    **dict.fromkeys(["select_n", "clamp", "add_any"], _same_shape),
     **dict.fromkeys(["squeeze", "rev"], _along("dimensions")),
     **dict.fromkeys(["concatenate", "sort"], _along("dimension")),
     **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"], _along("axis")),

@@ -27,17 +27,17 @@ class Hoist:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with less inside of its loops."""
-        return rewritten(closed, ("scan", "while"), _before)
+        return rewritten(closed, ("scan", "while"), _hoisted)
 
 
-def _before(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+def _hoisted(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     """What stands for an equation, if it is a loop of which something leaves."""
     if eqn.primitive.name == "while":
-        return _of_while(eqn)
-    return _of_scan(eqn) if eqn.params["length"] else None
+        return _hoisted_from_while(eqn)
+    return _hoisted_from_scan(eqn) if eqn.params["length"] else None
 
 
-class _Part(NamedTuple):
+class _Remainder(NamedTuple):
     """A program of which something left: what it gets for that, and what these stand for."""
 
     program: ClosedJaxpr
@@ -45,21 +45,21 @@ class _Part(NamedTuple):
     operands: list[Atom]
 
 
-def _of_scan(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+def _hoisted_from_scan(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     count, carries = _jax.scan_counts(eqn)
     closed, end = _jax.close(eqn.params["jaxpr"]), count + carries
     given, after = closed.jaxpr.invars, closed.jaxpr.outvars
     b = Builder()
     passed = [v is x for v, x in zip(given[count:end], after, strict=False)]
-    part = _without(b, closed, eqn.invars[:end], count, passed)
-    if not part.constants:
+    rest = _hoist_from(b, closed, eqn.invars[:end], count, passed)
+    if not rest.constants:
         return None
-    params = _jax.scan_params_of_constants(eqn, part.program, count + len(part.constants))
-    invars: list[Any] = [*eqn.invars[:count], *part.operands, *eqn.invars[count:]]
+    params = _jax.scan_params_of_constants(eqn, rest.program, count + len(rest.constants))
+    invars: list[Any] = [*eqn.invars[:count], *rest.operands, *eqn.invars[count:]]
     return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
 
 
-def _of_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+def _hoisted_from_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     test, body = (_jax.close(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
     end = first + second
@@ -67,8 +67,8 @@ def _of_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     pairs = zip(body.jaxpr.invars[second:], body.jaxpr.outvars, strict=True)
     passed = [v is x for v, x in pairs]
     b = Builder()
-    asked = _without(b, test, [*asking, *carried], first, passed)
-    given = _without(b, body, [*giving, *carried], second, passed, runs=False)
+    asked = _hoist_from(b, test, [*asking, *carried], first, passed)
+    given = _hoist_from(b, body, [*giving, *carried], second, passed, runs=False)
     if not asked.constants and not given.constants:
         return None
     params = {
@@ -82,7 +82,7 @@ def _of_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
 
 
-def _without(
+def _hoist_from(
     b: Builder,
     closed: ClosedJaxpr,
     operands: Sequence[Any],
@@ -90,7 +90,7 @@ def _without(
     passed: Sequence[bool],
     *,
     runs: bool = True,
-) -> _Part:
+) -> _Remainder:
     """A program without what is the same in every step, which goes to ``b``.
 
     That is what follows from the first ``count`` inputs, and from the next as far as they are
@@ -101,12 +101,12 @@ def _without(
     fixed = tuple(keep and v.aval == x.aval for v, x, keep in kept)
     split = _split(closed, fixed, count, runs)
     if split is None:
-        return _Part(closed, [], [])
+        return _Remainder(closed, [], [])
     program, moved, new = split
     atoms = dict[Any, Any](zip(closed.jaxpr.invars, operands, strict=False))
     for eqn in moved:
         atoms.update(b.copy(eqn, atoms))
-    return _Part(program, new, [atoms[v] for v in new])
+    return _Remainder(program, new, [atoms[v] for v in new])
 
 
 @_jax.weakref_cache

@@ -14,9 +14,9 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
-from jaxprgen.passes.calls import holds_loop, opened
-from jaxprgen.passes.region import MONOIDS, Region, Softened
-from jaxprgen.passes.steps import named
+from jaxprgen.passes.fusion_cluster import FusionCluster, ShiftedExponentials
+from jaxprgen.passes.inlining import bound_to, contains_scan, inlined
+from jaxprgen.passes.unbatching import MONOIDS
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ReduceInScan:
 
     What is stacked, reduced, and read otherwise as well, stays; nor is anything moved if the
     results of the reductions take more memory than they save, or if it would have to be transposed
-    first. Programs that are called are opened where a loop is in them or beside them, unless they
+    first. Programs that are called are inlined where a loop is in them or beside them, unless they
     hold arrays. Numbers in 16 bits are not summed: a carry of these would forget small terms.
 
     The derivative of a maximum that several rows share is divided among them otherwise.
@@ -53,23 +53,23 @@ class ReduceInScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with these loops fused with what is around them."""
-        return each_program(closed, self._change)
+        return each_program(closed, self._fuse)
 
-    def _change(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+    def _fuse(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         outputs: Any = closed.jaxpr.outvars
-        if not any(map(holds_loop, closed.jaxpr.eqns)):
+        if not any(map(contains_scan, closed.jaxpr.eqns)):
             return closed
-        equations = [x for e in closed.jaxpr.eqns for x in opened(e)]
+        equations = [x for e in closed.jaxpr.eqns for x in inlined(e)]
         equations, _ = live_equations(equations, outputs)
-        found = self._fused(equations, outputs)
+        found = self._fuse_one(equations, outputs)
         if found is None:
             return closed
         while found is not None:
             equations, _ = live_equations(found, outputs)
-            found = self._fused(equations, outputs)
+            found = self._fuse_one(equations, outputs)
         return with_equations(closed, equations)
 
-    def _fused(
+    def _fuse_one(
         self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]
     ) -> list[JaxprEqn] | None:
         """The equations with one loop fused with what is around it, if there is one to fuse."""
@@ -79,29 +79,29 @@ class ReduceInScan:
             types: list[Any] = [x.aval for x in e.invars]
             if not Builder(types).plain or _jax.close(e.params["jaxpr"]).consts:
                 continue
-            region = Region(equations, outputs, i, self.reassociate)
-            if region.is_worth_it:
-                return _Fusion(region).equations()
+            cluster = FusionCluster(equations, outputs, i, self.reassociate)
+            if cluster.is_profitable:
+                return _FusedLoop(cluster).equations()
         return None
 
 
-class _Fusion:
+class _FusedLoop:
     """A loop and what is fused with it.
 
     Rows stand in the body as ``blocks``, of size one along the axis of the rows; ``shared`` is
     what all rows share. ``before`` and ``after`` are the carries of the reductions in a step.
     """
 
-    def __init__(self, region: Region) -> None:
-        self.region, self.loop = region, region.loop
+    def __init__(self, cluster: FusionCluster) -> None:
+        self.cluster, self.loop = cluster, cluster.loop
         self.constants, carries = _jax.scan_counts(self.loop)
-        self.starts = self.loop.invars[self.constants : region.first]
+        self.starts = self.loop.invars[self.constants : cluster.first_sequence]
         self.stacked = self.loop.outvars[carries:]
-        self.sequences = self.loop.invars[region.first :]
-        self.fixed = [x for x, axes in region.outside.items() if None in axes]
-        self.arrays = [x for x, axes in region.outside.items() if 0 in axes]
-        self.results = [e.outvars[0] for e in region.ends]
-        self.partial = dict(filter(None, map(self._partial, region.ends)))
+        self.sequences = self.loop.invars[cluster.first_sequence :]
+        self.fixed = [x for x, axes in cluster.operands.items() if None in axes]
+        self.arrays = [x for x, axes in cluster.operands.items() if 0 in axes]
+        self.results = [e.outvars[0] for e in cluster.reductions]
+        self.partial = dict(filter(None, map(self._partial, cluster.reductions)))
         self.blocks: dict[Any, Atom] = {}
         self.shared: dict[Any, Atom] = {}
         self.before: dict[Any, Atom] = {}
@@ -109,20 +109,20 @@ class _Fusion:
 
     def equations(self) -> list[JaxprEqn]:
         """All equations of the program; those that have moved are still there, for nobody."""
-        region, loop = self.region, self.loop
-        ahead, behind = region.parted()
+        cluster, loop = self.cluster, self.loop
+        ahead, behind = cluster.split_program()
         b = Builder([x.aval for x in loop.invars])
         b.source_info = loop.source_info
         constants = [*loop.invars[: self.constants], *self.fixed]
-        starts = [*self.starts, *(self._nothing(b, e) for e in region.ends)]
+        starts = [*self.starts, *(self._identity(b, e) for e in cluster.reductions)]
         options = {k: loop.params[k] for k in ("reverse", "unroll")}
         program = self._program()
-        out = lax.scan(b, program, constants, starts, self.arrays, region.n, **options)
+        out = lax.scan(b, program, constants, starts, self.arrays, cluster.n, **options)
         first, last = len(self.starts), len(starts)
         self.after = dict(zip(self.results, out[first:last], strict=True))
         self.shared = {x: x for x in self.fixed}
-        results = [*out[:first], *out[last:], *(self._finished(b, e) for e in region.ends)]
-        new = named(b, results, [*loop.outvars, *self.results])
+        results = [*out[:first], *out[last:], *(self._final(b, e) for e in cluster.reductions)]
+        new = bound_to(b, results, [*loop.outvars, *self.results])
         return [*ahead, *new, *behind]
 
     def _partial(self, eqn: JaxprEqn) -> tuple[Any, Any] | None:
@@ -131,18 +131,18 @@ class _Fusion:
         It has these axes: they are reduced behind the loop, for what XLA reduces it writes to
         memory first, row by row, and a carry it changes in place.
         """
-        maxima = [found.largest for found in self.region.softened.values()]
-        is_whole = id(eqn) in self.region.softened or any(e is eqn for e in maxima)
+        maxima = [found.maximum for found in self.cluster.shifted.values()]
+        is_whole = id(eqn) in self.cluster.shifted or any(e is eqn for e in maxima)
         if len(eqn.params.get("axes", ())) < 2 or is_whole:
             return None
-        (axis,) = self.region.axes(eqn)
+        (axis,) = self.cluster.axes(eqn)
         if axis is None:
             return None
         aval: Any = eqn.invars[0].aval
         shape = (*aval.shape[:axis], 1, *aval.shape[axis + 1 :])
         return eqn.outvars[0], aval.update(shape=shape)
 
-    def _nothing(self, b: Builder, eqn: JaxprEqn) -> Atom:
+    def _identity(self, b: Builder, eqn: JaxprEqn) -> Atom:
         """What a reduction gives of no rows."""
         (v,) = eqn.outvars
         aval: Any = self.partial.get(v, v.aval)
@@ -152,7 +152,7 @@ class _Fusion:
 
     def _program(self) -> ClosedJaxpr:
         """The body of the loop: its carries, then those of the reductions, then what it stacks."""
-        region, loop = self.region, self.loop
+        cluster, loop = self.cluster, self.loop
         kinds = [loop.invars[: self.constants], self.fixed, self.starts, self.results]
         given = [x.aval for xs in kinds[:-1] for x in xs]
         types: list[Any] = [*given, *(self.partial.get(v, v.aval) for v in self.results)]
@@ -163,10 +163,10 @@ class _Fusion:
         self.before = dict(zip(self.results, sums, strict=True))
         rows = dict(zip(self.arrays, inputs, strict=True))
         read = {
-            x for e in region.inside.values() if e is not loop for x in e.invars if type(x) is Var
+            x for e in cluster.inside.values() if e is not loop for x in e.invars if type(x) is Var
         }
         self.blocks = {x: _block(b, row) for x, row in rows.items() if x in read}
-        for e in region.produced:
+        for e in cluster.producers:
             self._bind(b, e)
         given = [
             rows[x] if x in rows else lax.reshape(b, self.blocks[x], x.aval.shape[1:])
@@ -176,7 +176,7 @@ class _Fusion:
         first = len(carries)
         pairs = zip(self.stacked, out[first:], strict=True)
         self.blocks |= {v: _block(b, x) for v, x in pairs if v in read}
-        for e in region.steps():
+        for e in cluster.consumers_in_order():
             self._bind(b, e)
         name = _jax.open_jaxpr(loop.params["jaxpr"]).debug_info.func_src_info
         after = [self.after[v] for v in self.results]
@@ -184,37 +184,37 @@ class _Fusion:
 
     def _bind(self, b: Builder, eqn: JaxprEqn) -> None:
         """Do for a row what an equation does for all."""
-        region, v = self.region, eqn.outvars[0]
+        cluster, v = self.cluster, eqn.outvars[0]
         b.source_info = eqn.source_info
         if eqn.primitive.name == "scan":
-            self._open(b, eqn)
+            self._inline_loop(b, eqn)
             return
-        found = region.softened.get(id(eqn))
-        if found is not None and eqn is found.less:
+        found = cluster.shifted.get(id(eqn))
+        if found is not None and eqn is found.difference:
             self.blocks[v] = self._exponent(b, found)
             return
         operands: list[Any] = [
             x if type(x) is not Var else (self.shared if axis is None else self.blocks)[x]
-            for x, axis in zip(eqn.invars, region.axes(eqn), strict=True)
+            for x, axis in zip(eqn.invars, cluster.axes(eqn), strict=True)
         ]
         if v in self.partial:
             self.after[v] = MONOIDS[eqn.primitive.name].combine(b, self.before[v], *operands)
             return
-        plan = region.plans.get(id(eqn))
+        plan = cluster.unbatched.get(id(eqn))
         (value,) = b.bind_multiple(eqn.primitive, operands, plan.params if plan else eqn.params)
         if plan:
             self.blocks[v] = value
             return
         before = self.before[v]
         if found is not None:
-            before = lax.mul(b, before, self._factor(b, found))
+            before = lax.mul(b, before, self._rescaling(b, found))
         self.after[v] = MONOIDS[eqn.primitive.name].combine(b, before, value)
 
-    def _open(self, b: Builder, eqn: JaxprEqn) -> None:
+    def _inline_loop(self, b: Builder, eqn: JaxprEqn) -> None:
         """Do in a step what a loop without a state did in one of its own."""
         program = _jax.close(eqn.params["jaxpr"])
         inputs: Any = program.jaxpr.invars
-        pairs = zip(eqn.invars, self.region.axes(eqn), inputs, strict=True)
+        pairs = zip(eqn.invars, self.cluster.axes(eqn), inputs, strict=True)
         given: list[Any] = []
         for x, axis, v in pairs:
             shared: Any = self.shared[x] if type(x) is Var and axis is None else x
@@ -228,45 +228,45 @@ class _Fusion:
     # far is that of exp(x - g(m)). Before the first row that is not minus infinity it is zero, for
     # g(m) may be anything; whatever the program gives if there is none is put in its place at last.
 
-    def _shade(self, b: Builder, found: Softened, maxima: dict[Any, Atom]) -> Atom:
+    def _shift(self, b: Builder, found: ShiftedExponentials, maxima: dict[Any, Atom]) -> Atom:
         """What is taken from rows below this maximum."""
-        (v,) = found.largest.outvars
+        (v,) = found.maximum.outvars
 
         def emit() -> Atom:
             atoms = {**self.shared, v: maxima[v]}
-            for e in self.region.shading(found):
+            for e in self.cluster.shift_equations(found):
                 atoms.update(b.copy(e, atoms))
-            return atoms[found.less.invars[1]]
+            return atoms[found.difference.invars[1]]
 
-        return b.once((id(found.less), maxima[v]), emit)
+        return b.once((id(found.difference), maxima[v]), emit)
 
-    def _exponent(self, b: Builder, found: Softened) -> Atom:
+    def _exponent(self, b: Builder, found: ShiftedExponentials) -> Atom:
         """A row, less what follows from the maximum so far."""
-        row: Any = self.blocks[found.less.invars[0]]
-        (v,) = found.largest.outvars
-        below = lax.sub(b, row, self._shade(b, found, self.after))
+        row: Any = self.blocks[found.difference.invars[0]]
+        (v,) = found.maximum.outvars
+        below = lax.sub(b, row, self._shift(b, found, self.after))
         kept = [d for d in range(len(row.aval.shape)) if d not in found.axes]
         is_none = lax.broadcast_in_dim(b, _is_lowest(b, self.after[v]), row.aval.shape, kept)
         return lax.select_n(b, is_none, below, _filled(b, -np.inf, row.aval))
 
-    def _factor(self, b: Builder, found: Softened) -> Atom:
+    def _rescaling(self, b: Builder, found: ShiftedExponentials) -> Atom:
         """What the sum of the rows before shrinks by, as the maximum grows."""
-        change = lax.sub(b, *(self._shade(b, found, m) for m in (self.before, self.after)))
-        top = self.before[found.largest.outvars[0]]
+        change = lax.sub(b, *(self._shift(b, found, m) for m in (self.before, self.after)))
+        top = self.before[found.maximum.outvars[0]]
         change = _reshaped(b, change, top.aval.shape)
         none = _filled(b, -np.inf, top.aval)
         return lax.exp(b, lax.select_n(b, _is_lowest(b, top), change, none))
 
-    def _finished(self, b: Builder, eqn: JaxprEqn) -> Atom:
+    def _final(self, b: Builder, eqn: JaxprEqn) -> Atom:
         """The result of a reduction."""
         result = self.after[eqn.outvars[0]]
-        found = self.region.softened.get(id(eqn))
+        found = self.cluster.shifted.get(id(eqn))
         if eqn.outvars[0] in self.partial:
             return b.bind_multiple(eqn.primitive, [result], eqn.params)[0]
         if found is None:
             return result
-        top = self.after[found.largest.outvars[0]]
-        shade = _reshaped(b, self._shade(b, found, self.after), top.aval.shape)
+        top = self.after[found.maximum.outvars[0]]
+        shade = _reshaped(b, self._shift(b, found, self.after), top.aval.shape)
         is_none, zero = _is_lowest(b, top), _filled(b, 0, top.aval)
         # The other exponents would be infinite where the maximum is, and so derivatives NaN.
         alone = lax.exp(b, lax.select_n(b, is_none, zero, lax.sub(b, top, shade)))

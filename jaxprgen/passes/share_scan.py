@@ -36,18 +36,18 @@ class ShareScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with loops that compute less."""
-        return each_program(closed, self._shared)
+        return each_program(closed, self._share)
 
-    def _shared(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        if not _reading_each_other(program.jaxpr.eqns):
+    def _share(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        if not _dependent_loops(program.jaxpr.eqns):
             return program
         same: dict[Any, Any] = {}
         found = merged(program.jaxpr.eqns, same, Identities())
         is_changed = bool(same)
-        for place, others in _reading_each_other(found):
+        for place, others in _dependent_loops(found):
             for i in others:
                 loops = found[i], found[place]
-                pair = _Pair(*loops).shared(self.memory) if _match(*loops) else None
+                pair = _JointBody(*loops).shared(self.memory) if _are_compatible(*loops) else None
                 if pair is not None:
                     found[i], found[place] = pair
                     is_changed = True
@@ -57,7 +57,7 @@ class ShareScan:
         return with_equations(program, found, outputs)
 
 
-def _reading_each_other(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[int]]]:
+def _dependent_loops(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[int]]]:
     """The places of loops that read what others stacked, in order, with those of the others."""
     stacking: dict[Any, int] = {}
     found: list[tuple[int, list[int]]] = []
@@ -71,7 +71,7 @@ def _reading_each_other(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[i
     return found
 
 
-def _match(*loops: Any) -> bool:
+def _are_compatible(*loops: Any) -> bool:
     """Whether these are loops of equally many steps, without effects, of types that are plain."""
     return (
         len({eqn.params["length"] for eqn in loops}) == 1
@@ -80,7 +80,7 @@ def _match(*loops: Any) -> bool:
     )
 
 
-class _Pair:
+class _JointBody:
     """Two loops, as one that has the steps of both, of which the second reads rows of the first.
 
     ``equations`` are those of both, without what is computed twice, and ``same`` tells which of
@@ -95,28 +95,28 @@ class _Pair:
         self.same: dict[Any, Any] = {}
         outs = b.inline(bodies[0], self.own)
         equations = merged(b.equations_from(0), self.same, Identities(inside=False))
-        self.outs = [self._known(x) for x in outs]
+        self.outs = [self._substitute(x) for x in outs]
         self.made = {v for e in equations for v in e.outvars}
         count = len(b)
         results = b.inline(bodies[1], self.others)
-        self.same.update(self._rows())
+        self.same.update(self._shared_inputs())
         known = len(self.same)
         equations += b.equations_from(count)
         self.equations = merged(equations, self.same, Identities(inside=False))
         self.again = set(list(self.same.values())[known:])
-        self.results = [self._known(x) for x in results]
+        self.results = [self._substitute(x) for x in results]
 
-    def _known(self, x: Any) -> Any:
+    def _substitute(self, x: Any) -> Any:
         return self.same.get(x, x) if type(x) is Var else x
 
-    def _rows(self) -> dict[Any, Any]:
+    def _shared_inputs(self) -> dict[Any, Any]:
         """What stands in the first loop for what the second one is given."""
-        own = zip(_kinds(self.first), self.first.invars, self.own, strict=True)
+        own = zip(_operand_kinds(self.first), self.first.invars, self.own, strict=True)
         known: dict[Any, Any] = {(kind, atom(x)): v for kind, x, v in own}
         _, carries = _jax.scan_counts(self.first)
         stacked = zip(self.first.outvars[carries:], self.outs[carries:], strict=True)
-        known |= {(ROW, v): x for v, x in stacked}
-        others = zip(_kinds(self.second), self.second.invars, self.others, strict=True)
+        known |= {(SEQUENCE, v): x for v, x in stacked}
+        others = zip(_operand_kinds(self.second), self.second.invars, self.others, strict=True)
         return {
             v: known[kind, atom(x)]
             for kind, x, v in others
@@ -125,7 +125,7 @@ class _Pair:
 
     def shared(self, memory: int) -> tuple[JaxprEqn, JaxprEqn] | None:
         """Both loops, where the first stacks what the second does not compute again."""
-        readable = {x for x in map(self._known, self.others) if type(x) is Var}
+        readable = {x for x in map(self._substitute, self.others) if type(x) is Var}
         dear: list[Any] = [
             v
             for e in self.equations
@@ -149,30 +149,32 @@ class _Pair:
     ) -> tuple[JaxprEqn, JaxprEqn]:
         """The first loop, which stacks what is missing; the second, of the steps that are left."""
         inside = [e for e in self.equations if not self.made.isdisjoint(e.outvars)]
-        own = zip(_kinds(self.first), self.own, self.first.invars, strict=True)
-        first = _rebuilt(self.first, own, inside, [*self.outs, *missing])
+        own = zip(_operand_kinds(self.first), self.own, self.first.invars, strict=True)
+        first = _scan_like(self.first, own, inside, [*self.outs, *missing])
         given: dict[tuple[int, Any], Any] = {
-            (ROW, v): x for v, x in zip(missing, first.outvars[len(self.outs) :], strict=True)
+            (SEQUENCE, v): x for v, x in zip(missing, first.outvars[len(self.outs) :], strict=True)
         }
-        for kind, v, x in zip(_kinds(self.second), self.others, self.second.invars, strict=True):
-            stands_for = self._known(v)
+        for kind, v, x in zip(
+            _operand_kinds(self.second), self.others, self.second.invars, strict=True
+        ):
+            stands_for = self._substitute(v)
             if kind == CARRY or (type(stands_for) is Var and stands_for in live):
                 given.setdefault((kind, stands_for), x)
         others = [(*key, x) for key, x in given.items()]
-        return first, _rebuilt(self.second, others, left, self.results)
+        return first, _scan_like(self.second, others, left, self.results)
 
 
-CONSTANT, CARRY, ROW = range(3)
+CONSTANT, CARRY, SEQUENCE = range(3)
 
 
-def _kinds(eqn: JaxprEqn) -> list[int]:
+def _operand_kinds(eqn: JaxprEqn) -> list[int]:
     """What the operands of a loop are."""
     constants, carries = _jax.scan_counts(eqn)
     rows = len(eqn.invars) - constants - carries
-    return [CONSTANT] * constants + [CARRY] * carries + [ROW] * rows
+    return [CONSTANT] * constants + [CARRY] * carries + [SEQUENCE] * rows
 
 
-def _rebuilt(
+def _scan_like(
     eqn: Any,
     given: Iterable[tuple[int, Any, Any]],
     equations: Sequence[JaxprEqn],

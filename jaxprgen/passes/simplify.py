@@ -1,19 +1,21 @@
-"""Algebra that holds bit for bit, for NaN, infinities and both zeros as well."""
+"""Algebraic simplification: rules that preserve every bit, and rules for finite numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.values import Value
-from jaxprgen.passes.contractions import UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.terms import (
     Call,
+    Function,
     Param,
+    Term,
     Variable,
     abs_,
     and_,
@@ -25,6 +27,7 @@ from jaxprgen.rewrite.terms import (
     neg,
     not_,
     or_,
+    primitive,
     reshape,
     rev,
     select,
@@ -38,20 +41,20 @@ first, then = Param("first"), Param("then")
 
 
 def _integers(x: Operand) -> str | None:
-    return None if x.dtype.kind in "biu" else "it holds for integers alone"
+    return None if x.dtype.kind in "biu" else "it holds only for integers"
 
 
 def _floats(x: Operand) -> str | None:
-    return None if x.dtype.kind == "f" else "it holds for floating-point numbers alone"
+    return None if x.dtype.kind == "f" else "it holds only for floating-point numbers"
 
 
 def _reals(x: Operand) -> str | None:
-    return None if x.dtype.kind in "biuf" else "it holds for real numbers alone"
+    return None if x.dtype.kind in "biuf" else "it holds only for real numbers"
 
 
-def _no_pair(x: Operand) -> str | None:
-    """That it is not complex: there parts meet the other's zero, and infinity times 0 is NaN."""
-    return "it holds for numbers of one part alone" if x.dtype.kind == "c" else None
+def _not_complex(x: Operand) -> str | None:
+    """Refuse complex numbers, whose parts meet the zero of the other: infinity times 0 is NaN."""
+    return "it does not hold for complex numbers" if x.dtype.kind == "c" else None
 
 
 def _transpose(x: Value, first: Sequence[int], then: Sequence[int]) -> Value:
@@ -71,7 +74,7 @@ def _reshaped(x: Call | Variable, sizes: Param) -> Call:
 
 
 EXACT = table(
-    # Operations that undo themselves.
+    # Operations that undo each other.
     (neg(neg(x)), x),
     (not_(not_(x)), x),
     (conj(conj(x)), x),
@@ -79,16 +82,16 @@ EXACT = table(
     (_permuted(x, first), x, _is_ordered),
     (rev(rev(x, dimensions=first), dimensions=first), x),
     (_reshaped(_reshaped(x, first), then), _reshaped(x, then)),
-    # Neutral elements. Of the two zeros only one is: -0 + 0 is 0.
-    (x * 1, x, _no_pair),
-    (x / 1, x, _no_pair),
-    (x - 0.0, x, _no_pair),
-    (x + -0.0, x, _no_pair),
+    # Neutral elements. For sums that is -0, because -0 + 0 is 0.
+    (x * 1, x, _not_complex),
+    (x / 1, x, _not_complex),
+    (x - 0.0, x, _not_complex),
+    (x + -0.0, x, _not_complex),
     (x + 0, x, _integers),
     (x * 0, 0, _integers),
     (integer_pow(x, y=1), x),
     (integer_pow(x, y=2), square(x)),
-    # The same twice.
+    # Equal operands.
     (and_(x, x), x),
     (or_(x, x), x),
     (max_(x, x), x),
@@ -111,7 +114,10 @@ EXACT = table(
     (square(neg(x)), square(x)),
     (square(abs_(x)), square(x), _reals),
 )
-"""Holds for every value; but a subnormal one is not flushed to zero by an operation left out."""
+"""Rules that hold for every value, NaN, infinities and both zeros included.
+
+One exception: an operation that a rule removes does not flush subnormal numbers to zero.
+"""
 
 REASSOCIATED = table(
     (x + 0, x),
@@ -124,24 +130,104 @@ REASSOCIATED = table(
     (neg(x - y), y - x),
     (-1 * (x - y), y - x),
 )
-"""Holds for finite numbers other than zero, and up to signs of zero."""
+"""Rules that hold for finite numbers other than zero, up to the sign of zeros."""
+
+_dot_general, _triangular_solve = primitive("dot_general"), primitive("triangular_solve")
+order, numbers = Param("order"), Param("numbers")
+others = {name: Param(name) for name in ("precision", "preferred_element_type", "out_sharding")}
+sides = {"lower": Param("lower"), "transpose_a": Param("transpose_a")}
+alike = {name: Param(name) for name in ("left_side", "conjugate_a", "unit_diagonal")}
+
+
+def _dot(x: Term, y: Term) -> Call:
+    return _dot_general(x, y, dimension_numbers=numbers, **others)
+
+
+def _dot_without_transpose(side: int) -> Function:
+    """Return a function that multiplies the operands as they were before one was transposed."""
+
+    def dot(x: Value, y: Value, order: Sequence[int], numbers: Any, **others: Any) -> Value:
+        pairs = [list(pair) for pair in numbers]
+        for pair in pairs:
+            pair[side] = tuple(order[d] for d in pair[side])
+        assert _dot_general.emit is not None
+        return _dot_general.emit(x, y, dimension_numbers=tuple(map(tuple, pairs)), **others)
+
+    return emitted(dot)
+
+
+def _keeps_order(order: Sequence[int], used: set[int]) -> str | None:
+    """Require that the axes which are not summed over stay in order."""
+    left = [before for d, before in enumerate(order) if d not in used]
+    return None if left == sorted(left) else "the remaining axes would change places"
+
+
+def _keeps_left_order(order: Sequence[int], numbers: Any) -> str | None:
+    return _keeps_order(order, {d for axes, _ in numbers for d in axes})
+
+
+def _keeps_right_order(order: Sequence[int], numbers: Any) -> str | None:
+    return _keeps_order(order, {d for _, axes in numbers for d in axes})
+
+
+@emitted
+def _solve_transposed(x: Value, y: Value, lower: bool, transpose_a: bool, **alike: Any) -> Value:
+    """Solve with the matrix as it was before it was transposed, using its other triangle."""
+    assert _triangular_solve.emit is not None
+    return _triangular_solve.emit(x, y, lower=not lower, transpose_a=not transpose_a, **alike)
+
+
+def _swaps_matrix_axes(order: Sequence[int]) -> str | None:
+    """Require that the two axes of matrices change places, and no others."""
+    *batch, row, column = range(len(order))
+    return None if list(order) == [*batch, column, row] else "other axes change places"
+
+
+UNTRANSPOSED = table(
+    (
+        _dot(_permuted(x, order), y),
+        _dot_without_transpose(0)(x, y, order=order, numbers=numbers, **others),
+        _keeps_left_order,
+    ),
+    (
+        _dot(x, _permuted(y, order)),
+        _dot_without_transpose(1)(x, y, order=order, numbers=numbers, **others),
+        _keeps_right_order,
+    ),
+    (
+        _triangular_solve(_permuted(x, order), y, **sides, **alike),
+        _solve_transposed(x, y, **sides, **alike),
+        _swaps_matrix_axes,
+    ),
+)
+"""Rules for products and triangular systems whose matrix is transposed first.
+
+They hold up to the order in which products are summed, which is the compiler's choice.
+"""
 
 
 @dataclass(frozen=True)
 class Simplify:
-    """Algebra on equations.
+    """Apply algebraic identities to equations.
 
     Attributes
     ----------
-    reassociate
-        Whether NaN, infinities and signs of zero may be lost: then ``0 * x`` is 0. And whether
-        sums of products may be rounded otherwise: then matrices are not transposed for them.
+    reassociate : bool
+        Whether to apply rules that hold only for finite numbers, up to the sign of zeros, such as
+        ``0 * x = 0``, and rules that may round sums of products in another order, such as products
+        of matrices that need not be transposed first.
     """
 
     reassociate: bool = False
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with simpler equations."""
+        """Return the simplified program, or the given one if no rule matches.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return rewrite.apply(closed, _ALL if self.reassociate else EXACT)
 
 

@@ -10,8 +10,7 @@ import jax
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import transcendental as special
-from jaxprgen.passes.contractions import UNTRANSPOSED
-from jaxprgen.passes.simplify import EXACT
+from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.index import index_of
 from jaxprgen.rewrite.terms import (

@@ -18,7 +18,7 @@ from jaxprgen.passes import (
     FoldConstants,
     Hoist,
 )
-from jaxprgen.passes.known import INTEGERS, REALS
+from jaxprgen.passes.constant_folding import INTEGERS, REALS
 
 share, need, fold, hoist = (
     EliminateCommonSubexpressions(),

@@ -14,10 +14,17 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.rewriting import rewritten
-from jaxprgen.passes.affine import Functions, Group, group_of, kind_of, product, repeated
-from jaxprgen.passes.batching import NotBatchableError, Operand, all_rows, operand_of
-from jaxprgen.passes.calls import with_calls_opened
-from jaxprgen.passes.steps import Steps
+from jaxprgen.passes.affine_recurrences import (
+    AffineRecurrence,
+    StepFunctions,
+    broadcast_to,
+    dtype_kind,
+    find_affine_recurrence,
+    slope_product,
+)
+from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, lookup, with_batch_axis
+from jaxprgen.passes.inlining import with_calls_inlined
+from jaxprgen.passes.scan_batching import ScanBatching
 
 _Functions: TypeAlias = dict[Any, Atom]
 
@@ -59,88 +66,90 @@ class AssociativeScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program without these loops."""
-        return rewritten(closed, ("scan",), self._attempt)
+        return rewritten(closed, ("scan",), self._replacement)
 
-    def _attempt(self, eqn: JaxprEqn) -> list[JaxprEqn] | None:
+    def _replacement(self, eqn: JaxprEqn) -> list[JaxprEqn] | None:
         if eqn.effects or eqn.params["length"] < 2:
             return None
         if _jax.close(eqn.params["jaxpr"]).consts:
             return None
-        steps = Steps(_with_open_body(eqn), self.memory, self.reassociate)
-        if not steps.b.plain:
+        batching = ScanBatching(_with_inlined_body(eqn), self.memory, self.reassociate)
+        if not batching.b.plain:
             return None
         try:
-            return self._equations(steps)
+            return self._equations(batching)
         except NotBatchableError:
             return None
 
-    def _equations(self, steps: Steps) -> list[JaxprEqn] | None:
+    def _equations(self, batching: ScanBatching) -> list[JaxprEqn] | None:
         """What stands for a loop, if a carry of it follows a recurrence that is known."""
-        steps.advance()
-        before = len(steps.left)
-        while steps.left and (self._extremum(steps) or self._affine(steps)):
-            steps.advance()
-        if len(steps.left) == before:
+        batching.batch_ready()
+        before = len(batching.pending_carries)
+        while batching.pending_carries and (self._extremum(batching) or self._affine(batching)):
+            batching.batch_ready()
+        if len(batching.pending_carries) == before:
             return None
-        if steps.left or steps.waiting:
-            steps.recur()
-            steps.advance()
-        return steps.finish()
+        if batching.pending_carries or batching.pending_equations:
+            batching.emit_residual_loop()
+            batching.batch_ready()
+        return batching.finish()
 
-    def _extremum(self, steps: Steps) -> bool:
+    def _extremum(self, batching: ScanBatching) -> bool:
         """Whether a carry was found to be a running maximum or minimum."""
-        makers = {v: e for e in steps.waiting for v in e.outvars}
-        for v in steps.left:
+        makers = {v: e for e in batching.pending_equations for v in e.outvars}
+        for v in batching.pending_carries:
             for name in ("max", "min"):
-                terms = _terms(v, steps.afters[v], makers, steps.known, name)
+                terms = _extremum_terms(v, batching.carry_outs[v], makers, batching.env, name)
                 if terms:
-                    _solve(steps, {v: _running_extremum(steps, v, name, terms)})
+                    _resolve_carries(batching, {v: _running_extremum(batching, v, name, terms)})
                     return True
         return False
 
-    def _affine(self, steps: Steps) -> bool:
+    def _affine(self, batching: ScanBatching) -> bool:
         """Whether carries were found that follow a linear recurrence."""
         afters = {
-            v: steps.afters[v]
-            for v in steps.left
-            if kind_of(v.aval) in ("iufc" if self.reassociate else "iu")
+            v: batching.carry_outs[v]
+            for v in batching.pending_carries
+            if dtype_kind(v.aval) in ("iufc" if self.reassociate else "iu")
         }
 
         def is_known(x: Any) -> bool:
-            return type(x) is not Var or x in steps.known
+            return type(x) is not Var or x in batching.env
 
-        group = group_of(steps.waiting, afters, is_known, self.size)
-        if group is not None:
-            _solve(steps, _running(steps, group))
-        return group is not None
+        recurrence = find_affine_recurrence(batching.pending_equations, afters, is_known, self.size)
+        if recurrence is not None:
+            _resolve_carries(batching, _solve_recurrence(batching, recurrence))
+        return recurrence is not None
 
 
-def _with_open_body(eqn: JaxprEqn) -> JaxprEqn:
+def _with_inlined_body(eqn: JaxprEqn) -> JaxprEqn:
     """The loop, where programs that its body calls are a part of it."""
     body = _jax.close(eqn.params["jaxpr"])
-    found = with_calls_opened(body)
+    found = with_calls_inlined(body)
     return eqn if found is body else eqn.replace(params={**eqn.params, "jaxpr": found})
 
 
-def _solve(steps: Steps, rows: dict[Any, Atom]) -> None:
+def _resolve_carries(batching: ScanBatching, rows: dict[Any, Atom]) -> None:
     """Note what carries are after each step."""
     for v, x in rows.items():
-        end = Operand(x, True)
-        steps.hand_over(v, end)
-        if steps.afters[v] not in steps.afters:
-            steps.known[steps.afters[v]] = end
-    steps.left = [v for v in steps.left if v not in rows]
-    steps.waiting = [e for e in steps.waiting if not all(x in steps.known for x in e.outvars)]
+        end = MaybeBatched(x, True)
+        batching.resolve(v, end)
+        if batching.carry_outs[v] not in batching.carry_outs:
+            batching.env[batching.carry_outs[v]] = end
+    batching.pending_carries = [v for v in batching.pending_carries if v not in rows]
+    batching.pending_equations = [
+        e for e in batching.pending_equations if not all(x in batching.env for x in e.outvars)
+    ]
 
 
-def _terms(
-    v: Any, after: Any, makers: dict[Any, JaxprEqn], known: dict[Any, Operand], name: str
+def _extremum_terms(
+    v: Any, after: Any, makers: dict[Any, JaxprEqn], known: dict[Any, MaybeBatched], name: str
 ) -> list[Any]:
     """What steps take the maximum of a carry with, if that is all they do to it; else nothing."""
     terms: list[Any] = []
     while after is not v:
         eqn = makers.get(after)
-        if eqn is None or eqn.primitive.name != name or kind_of(v.aval) not in "iuf":
+        if eqn is None or eqn.primitive.name != name or dtype_kind(v.aval) not in "iuf":
             return []
         own: list[Any] = [x for x in eqn.invars if type(x) is not Var or x in known]
         rest = [x for x in eqn.invars if type(x) is Var and x not in known]
@@ -151,46 +160,46 @@ def _terms(
     return terms
 
 
-def _running_extremum(steps: Steps, v: Any, name: str, terms: Sequence[Any]) -> Atom:
-    b, combine = steps.b, {"max": lax.max, "min": lax.min}[name]
-    rows = [all_rows(b, operand_of(steps.known, x), steps.n) for x in terms]
+def _running_extremum(batching: ScanBatching, v: Any, name: str, terms: Sequence[Any]) -> Atom:
+    b, combine = batching.b, {"max": lax.max, "min": lax.min}[name]
+    rows = [with_batch_axis(b, lookup(batching.env, x), batching.n) for x in terms]
     whole = functools.reduce(functools.partial(combine, b), rows)
-    start = lax.reshape(b, steps.starts[v], (1, *v.aval.shape))
-    return combine(b, start, _cumulative(steps, f"cum{name}", whole))
+    start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
+    return combine(b, start, _cumulative(batching, f"cum{name}", whole))
 
 
-def _cumulative(steps: Steps, name: str, x: Atom) -> Atom:
-    params = {"axis": 0, "reverse": steps.eqn.params["reverse"]}
-    return steps.b.bind_multiple(_jax.primitive(name), [x], params)[0]
+def _cumulative(batching: ScanBatching, name: str, x: Atom) -> Atom:
+    params = {"axis": 0, "reverse": batching.eqn.params["reverse"]}
+    return batching.b.bind_multiple(_jax.primitive(name), [x], params)[0]
 
 
-def _running(steps: Steps, group: Group) -> dict[Any, Atom]:
-    """The carries of a group after each step."""
-    b, n = steps.b, steps.n
-    b.source_info = steps.eqn.source_info
-    functions = Functions(b, steps.known, n, group)
-    if len(group.carries) == 1:
-        (v,) = group.carries
-        slopes, offset = functions.of(steps.afters[v])
-        start = lax.reshape(b, steps.starts[v], (1, *v.aval.shape))
+def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> dict[Any, Atom]:
+    """The carries of a recurrence after each step."""
+    b, n = batching.b, batching.n
+    b.source_info = batching.eqn.source_info
+    functions = StepFunctions(b, batching.env, n, recurrence)
+    if len(recurrence.carries) == 1:
+        (v,) = recurrence.carries
+        slopes, offset = functions.of(batching.carry_outs[v])
+        start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
         if offset is not None and slopes[v] is functions.one:
-            whole = repeated(b, offset, (n, *v.aval.shape))
-            return {v: lax.add(b, start, _cumulative(steps, "cumsum", whole))}
-        if offset is None and not group.is_matrix:
-            whole = repeated(b, slopes[v], (n, *v.aval.shape))
-            return {v: lax.mul(b, start, _cumulative(steps, "cumprod", whole))}
-    return _linear(steps, group, functions)
+            whole = broadcast_to(b, offset, (n, *v.aval.shape))
+            return {v: lax.add(b, start, _cumulative(batching, "cumsum", whole))}
+        if offset is None and not recurrence.is_matrix:
+            whole = broadcast_to(b, slopes[v], (n, *v.aval.shape))
+            return {v: lax.mul(b, start, _cumulative(batching, "cumprod", whole))}
+    return _solve_by_prefixes(batching, recurrence, functions)
 
 
-class _Prefixes:
+class _PrefixCompositions:
     """What the first steps of a loop do together, for each number of them.
 
-    A function of a group of carries is a dictionary: by two carries, the slope of the first with
+    A function of several carries is a dictionary: by two carries, the slope of the first with
     respect to the second; by one, the offset. Each has the steps along the first axis.
     """
 
-    def __init__(self, b: Builder, group: Group) -> None:
-        self.b, self.carries, self.is_matrix = b, group.carries, group.is_matrix
+    def __init__(self, b: Builder, recurrence: AffineRecurrence) -> None:
+        self.b, self.carries, self.is_matrix = b, recurrence.carries, recurrence.is_matrix
 
     def of(self, functions: _Functions) -> _Functions:
         """The functions of the first step, the first two, and so on."""
@@ -209,7 +218,7 @@ class _Prefixes:
     def _after(self, first: _Functions, second: _Functions) -> _Functions:
         """One function after another."""
         b, carries = self.b, self.carries
-        by = functools.partial(product, b, is_matrix=self.is_matrix)
+        by = functools.partial(slope_product, b, is_matrix=self.is_matrix)
         add = functools.partial(lax.add, b)
         found: _Functions = {}
         for u in carries:
@@ -221,7 +230,7 @@ class _Prefixes:
         return found
 
     def _every(self, functions: _Functions, start: int, stop: int, stride: int) -> _Functions:
-        return {k: _rows(self.b, x, start, stop, stride) for k, x in functions.items()}
+        return {k: _slice_steps(self.b, x, start, stop, stride) for k, x in functions.items()}
 
     def _joined(self, first: _Functions, rest: _Functions) -> _Functions:
         return {k: lax.concatenate(self.b, [first[k], rest[k]], 0) for k in first}
@@ -229,14 +238,14 @@ class _Prefixes:
     def _interleaved(self, even: Atom, odd: Atom) -> Atom:
         """Rows in turn: there are as many of both, or one more of the first."""
         b, (m, *row) = self.b, odd.aval.shape
-        both = [lax.reshape(b, _rows(b, x, 0, m, 1), (m, 1, *row)) for x in (even, odd)]
+        both = [lax.reshape(b, _slice_steps(b, x, 0, m, 1), (m, 1, *row)) for x in (even, odd)]
         found = lax.reshape(b, lax.concatenate(b, both, 1), (2 * m, *row))
         if even.aval.shape[0] == m:
             return found
-        return lax.concatenate(b, [found, _rows(b, even, m, m + 1, 1)], 0)
+        return lax.concatenate(b, [found, _slice_steps(b, even, m, m + 1, 1)], 0)
 
 
-def _rows(b: Builder, x: Atom, start: int, stop: int, stride: int) -> Atom:
+def _slice_steps(b: Builder, x: Atom, start: int, stop: int, stride: int) -> Atom:
     n, *row = x.aval.shape
     if (start, stop, stride) == (0, n, 1):
         return x
@@ -244,32 +253,36 @@ def _rows(b: Builder, x: Atom, start: int, stop: int, stride: int) -> Atom:
     return lax.slice(b, x, low, high, [stride, *[1] * len(row)])
 
 
-def _linear(steps: Steps, group: Group, functions: Functions) -> dict[Any, Atom]:
-    """The carries of a group after each step, where all that is known is that it is affine.
+def _solve_by_prefixes(
+    batching: ScanBatching, recurrence: AffineRecurrence, functions: StepFunctions
+) -> dict[Any, Atom]:
+    """The carries of a recurrence after each step, where all that is known is that it is affine.
 
     The first offset takes the carries before the loop in, so the offsets of all prefixes are the
     carries.
     """
-    b, n, backwards = steps.b, steps.n, steps.eqn.params["reverse"]
-    found = {v: functions.of(steps.afters[v]) for v in group.carries}
+    b, n, backwards = batching.b, batching.n, batching.eqn.params["reverse"]
+    found = {v: functions.of(batching.carry_outs[v]) for v in recurrence.carries}
     slopes = {
         (u, v): functions.slope(found[u].slopes.get(v))
-        for u in group.carries
-        for v in group.carries
+        for u in recurrence.carries
+        for v in recurrence.carries
     }
     shape = (n, *np.broadcast_shapes(*(x.aval.shape[1:] for x in slopes.values())))
-    whole: _Functions = {k: repeated(b, x, shape) for k, x in slopes.items()}
-    for v in group.carries:
-        whole[v] = repeated(b, functions.offset(found[v].offset), (n, *functions.row))
+    whole: _Functions = {k: broadcast_to(b, x, shape) for k, x in slopes.items()}
+    for v in recurrence.carries:
+        whole[v] = broadcast_to(b, functions.offset(found[v].offset), (n, *functions.row))
     if backwards:
         whole = {k: lax.rev(b, x, [0]) for k, x in whole.items()}
-    first = {k: _rows(b, x, 0, 1, 1) for k, x in whole.items()}
-    for u in group.carries:
-        for v in group.carries:
-            start = lax.reshape(b, steps.starts[v], (1, *v.aval.shape))
-            moved = product(b, first[u, v], start, is_matrix=group.is_matrix)
+    first = {k: _slice_steps(b, x, 0, 1, 1) for k, x in whole.items()}
+    for u in recurrence.carries:
+        for v in recurrence.carries:
+            start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
+            moved = slope_product(b, first[u, v], start, is_matrix=recurrence.is_matrix)
             first[u] = lax.add(b, moved, first[u])
-        rest = _rows(b, whole[u], 1, n, 1)
+        rest = _slice_steps(b, whole[u], 1, n, 1)
         whole[u] = lax.concatenate(b, [first[u], rest], 0)
-    prefixes = _Prefixes(b, group).of(whole)
-    return {v: lax.rev(b, prefixes[v], [0]) if backwards else prefixes[v] for v in group.carries}
+    prefixes = _PrefixCompositions(b, recurrence).of(whole)
+    return {
+        v: lax.rev(b, prefixes[v], [0]) if backwards else prefixes[v] for v in recurrence.carries
+    }

@@ -12,10 +12,10 @@ from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
-from jaxprgen.passes.batching import Operand, operand_of
+from jaxprgen.passes.batching import MaybeBatched, lookup
 
 
-class Affine(NamedTuple):
+class AffineFunction(NamedTuple):
     """A function of carries, for all rows: the sum of slopes times carries, and an offset.
 
     A slope is an array that broadcasts against the rows, or a matrix for each of them; both have
@@ -26,7 +26,7 @@ class Affine(NamedTuple):
     offset: Atom | None
 
 
-class Group(NamedTuple):
+class AffineRecurrence(NamedTuple):
     """Carries that depend on each other, and on no others, by affine functions.
 
     ``equations`` are those of a step that lead from them to what they are behind it. Slopes are
@@ -38,17 +38,17 @@ class Group(NamedTuple):
     is_matrix: bool
 
 
-def kind_of(aval: Any) -> str:
+def dtype_kind(aval: Any) -> str:
     """The kind of a dtype: V for keys of random numbers and what else is not NumPy's."""
     return getattr(aval.dtype, "kind", "V")
 
 
-def group_of(
+def find_affine_recurrence(
     equations: Sequence[JaxprEqn],
-    afters: dict[Any, Any],
+    carry_outs: dict[Any, Any],
     is_known: Callable[[Any], bool],
     size: int,
-) -> Group | None:
+) -> AffineRecurrence | None:
     """The smallest group of carries among those whose values after a step are given.
 
     Parameters
@@ -60,33 +60,35 @@ def group_of(
     size
         The largest matrix, by its rows, that a slope may be.
     """
-    on: dict[Any, set[Any] | None] = {v: {v} for v in afters}
+    on: dict[Any, set[Any] | None] = {v: {v} for v in carry_outs}
     for e in equations:
         found = _dependence(e, on, is_known, size)
         on.update(dict.fromkeys(e.outvars, found))
     best: list[Any] | None = None
-    for v in afters:
-        reached = _reached(v, afters, on)
+    for v in carry_outs:
+        reached = _reached(v, carry_outs, on)
         if reached is not None and (best is None or len(reached) < len(best)):
             best = reached
     if best is None:
         return None
-    needed, _ = live_equations(equations, [afters[v] for v in best])
+    needed, _ = live_equations(equations, [carry_outs[v] for v in best])
     is_matrix = any(e.primitive.name == "dot_general" for e in needed)
     alike = {(v.aval.shape, v.aval.dtype) for v in best}
     if len(alike) > 1 or (is_matrix and best[0].aval.shape[0] * len(best) > size):
         return None
-    return Group(best, needed, is_matrix)
+    return AffineRecurrence(best, needed, is_matrix)
 
 
-def _reached(v: Any, afters: dict[Any, Any], on: dict[Any, set[Any] | None]) -> list[Any] | None:
+def _reached(
+    v: Any, carry_outs: dict[Any, Any], on: dict[Any, set[Any] | None]
+) -> list[Any] | None:
     """The carries on which one depends in the end, if all by affine functions, and on itself."""
     found = dict.fromkeys([v])
     for u in (waiting := [v]):
-        read = on.get(afters[u])
+        read = on.get(carry_outs[u])
         if read is None:
             return None
-        waiting += [x for x in afters if x in read and x not in found]
+        waiting += [x for x in carry_outs if x in read and x not in found]
         found |= dict.fromkeys(waiting)
     return list(found)
 
@@ -105,7 +107,7 @@ def _dependence(
         if is_dependent:
             read = on.get(x)
             own: Any = x.aval
-            if read is None or own.shape != aval.shape or kind_of(own) not in "iufc":
+            if read is None or own.shape != aval.shape or dtype_kind(own) not in "iufc":
                 return None
             found |= read
     if name == "convert_element_type":
@@ -150,22 +152,26 @@ Of a choice, it is the cases.
 """
 
 
-class Functions:
+class StepFunctions:
     """The affine functions by which steps change the carries of a group, for all steps."""
 
-    def __init__(self, b: Builder, known: dict[Any, Operand], n: int, group: Group) -> None:
-        self.b, self.known, self.n, self.group = b, known, n, group
-        self.row: tuple[int, ...] = group.carries[0].aval.shape
-        self.dtype = group.carries[0].aval.dtype
+    def __init__(
+        self, b: Builder, env: dict[Any, MaybeBatched], n: int, recurrence: AffineRecurrence
+    ) -> None:
+        self.b, self.env, self.n, self.recurrence = b, env, n, recurrence
+        self.row: tuple[int, ...] = recurrence.carries[0].aval.shape
+        self.dtype = recurrence.carries[0].aval.dtype
         self.one = self._one()
-        self.found: dict[Any, Affine] = {v: Affine({v: self.one}, None) for v in group.carries}
+        self.found: dict[Any, AffineFunction] = {
+            v: AffineFunction({v: self.one}, None) for v in recurrence.carries
+        }
         around = b.source_info
-        for e in group.equations:
+        for e in recurrence.equations:
             b.source_info = _jax.within(around, e.source_info)
             self.found[e.outvars[0]] = self._function(e)
         b.source_info = around
 
-    def of(self, x: Any) -> Affine:
+    def of(self, x: Any) -> AffineFunction:
         """The function that gives a variable of the step."""
         return self.found[x]
 
@@ -183,13 +189,13 @@ class Functions:
 
     def _one(self) -> Atom:
         one = self.b.literal(np.asarray(1, self.dtype))
-        if not self.group.is_matrix:
+        if not self.recurrence.is_matrix:
             return lax.broadcast_in_dim(self.b, one, (1,) * (1 + len(self.row)), ())
         shape = 1, *self.row, *self.row
         rows, columns = (lax.iota(self.b, np.dtype(np.int32), shape, d) for d in (1, 2))
         return lax.convert_element_type(self.b, lax.eq(self.b, rows, columns), self.dtype)
 
-    def _function(self, eqn: JaxprEqn) -> Affine:
+    def _function(self, eqn: JaxprEqn) -> AffineFunction:
         read = [self.found.get(x) if type(x) is Var else None for x in eqn.invars]
         name = eqn.primitive.name
         if name in ("add", "add_any", "sub"):
@@ -197,15 +203,17 @@ class Functions:
         if name == "select_n":
             return self._choice(eqn, read)
         (function,) = (f for f in read if f is not None)
-        others = [self._rows(x) for x, f in zip(eqn.invars, read, strict=True) if f is None]
+        others = [self._operand(x) for x, f in zip(eqn.invars, read, strict=True) if f is None]
         if name == "dot_general":
             return self._product(eqn, function)
         slopes = {
-            v: self._scaled(eqn, s, others, self.group.is_matrix)
+            v: self._scaled(eqn, s, others, self.recurrence.is_matrix)
             for v, s in function.slopes.items()
         }
         offset = function.offset
-        return Affine(slopes, None if offset is None else self._scaled(eqn, offset, others, False))
+        return AffineFunction(
+            slopes, None if offset is None else self._scaled(eqn, offset, others, False)
+        )
 
     def _scaled(self, eqn: JaxprEqn, x: Atom, others: Sequence[Atom], is_matrix: bool) -> Atom:
         """What an equation of one operand, or of another one that is known, makes of a slope."""
@@ -221,10 +229,10 @@ class Functions:
         aval: Any = eqn.outvars[0].aval
         return lax.convert_element_type(b, x, aval.dtype)
 
-    def _sum(self, eqn: JaxprEqn, read: Sequence[Affine | None]) -> Affine:
+    def _sum(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
         b, minus = self.b, eqn.primitive.name == "sub"
         first, second = (
-            Affine({}, self._rows(x)) if f is None else f
+            AffineFunction({}, self._operand(x)) if f is None else f
             for x, f in zip(eqn.invars, read, strict=True)
         )
         slopes = dict(first.slopes)
@@ -233,24 +241,24 @@ class Functions:
         offset = first.offset
         if second.offset is not None:
             offset = _added(b, offset, second.offset, minus)
-        return Affine(slopes, offset)
+        return AffineFunction(slopes, offset)
 
-    def _choice(self, eqn: JaxprEqn, read: Sequence[Affine | None]) -> Affine:
+    def _choice(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
         """Of functions, by what is known, where those that are missing give zero."""
         which, *cases = eqn.invars
         functions = [
-            Affine({}, self._rows(x)) if f is None else f
+            AffineFunction({}, self._operand(x)) if f is None else f
             for x, f in zip(cases, read[1:], strict=True)
         ]
-        by = self._rows(which)
+        by = self._operand(which)
         carries = dict.fromkeys(v for f in functions for v in f.slopes)
         slopes = {
-            v: self._chosen(by, [f.slopes.get(v) for f in functions], self.group.is_matrix)
+            v: self._chosen(by, [f.slopes.get(v) for f in functions], self.recurrence.is_matrix)
             for v in carries
         }
         if all(f.offset is None for f in functions):
-            return Affine(slopes, None)
-        return Affine(slopes, self._chosen(by, [f.offset for f in functions], False))
+            return AffineFunction(slopes, None)
+        return AffineFunction(slopes, self._chosen(by, [f.offset for f in functions], False))
 
     def _chosen(self, which: Atom, cases: Sequence[Atom | None], is_matrix: bool) -> Atom:
         b = self.b
@@ -260,34 +268,34 @@ class Functions:
         shape = np.broadcast_shapes(*shapes)
         dtype = next(x.aval.dtype for x in cases if x is not None)
         zero = lax.broadcast_in_dim(b, b.literal(np.asarray(0, dtype)), shape, ())
-        full = [zero if x is None else repeated(b, x, shape) for x in cases]
-        return lax.select_n(b, repeated(b, which, shape), *full)
+        full = [zero if x is None else broadcast_to(b, x, shape) for x in cases]
+        return lax.select_n(b, broadcast_to(b, which, shape), *full)
 
-    def _product(self, eqn: JaxprEqn, function: Affine) -> Affine:
+    def _product(self, eqn: JaxprEqn, function: AffineFunction) -> AffineFunction:
         """A matrix that is known times a function."""
         b = self.b
         operands: Any = eqn.invars
         first = type(operands[1]) is Var and operands[1] in self.found
         pair = eqn.params["dimension_numbers"][0]
         own = pair[0 if first else 1][0]
-        operand = operand_of(self.known, operands[0 if first else 1])
-        matrix = self._rows_of(operand)
+        operand = lookup(self.env, operands[0 if first else 1])
+        matrix = self._aligned(operand)
         if own == 0:
             matrix = lax.transpose(b, matrix, (0, 2, 1))
         slopes = {
-            v: matrix if s is self.one else product(b, matrix, s, is_matrix=True)
+            v: matrix if s is self.one else slope_product(b, matrix, s, is_matrix=True)
             for v, s in function.slopes.items()
         }
         offset = function.offset
-        return Affine(
-            slopes, None if offset is None else product(b, matrix, offset, is_matrix=True)
+        return AffineFunction(
+            slopes, None if offset is None else slope_product(b, matrix, offset, is_matrix=True)
         )
 
-    def _rows(self, x: Any) -> Atom:
+    def _operand(self, x: Any) -> Atom:
         """An operand that is known, of the rank of rows."""
-        return self._rows_of(operand_of(self.known, x))
+        return self._aligned(lookup(self.env, x))
 
-    def _rows_of(self, x: Operand) -> Atom:
+    def _aligned(self, x: MaybeBatched) -> Atom:
         shape = x.atom.aval.shape
         lead = (shape[0],) if x.is_batched else (1,)
         own = shape[x.is_batched :] or (1,) * len(self.row)
@@ -300,7 +308,7 @@ def _added(b: Builder, x: Atom | None, y: Atom, minus: bool) -> Atom:
     return (lax.sub if minus else lax.add)(b, x, y)
 
 
-def repeated(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
+def broadcast_to(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
     """An array whose axes of size one are repeated."""
     if x.aval.shape == shape:
         return x
@@ -309,10 +317,10 @@ def repeated(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
     return lax.broadcast_in_dim(b, lax.reshape(b, x, narrow), shape, kept)
 
 
-def product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
+def slope_product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
     """Slopes times slopes or rows, row by row."""
     if not is_matrix:
         return lax.mul(b, x, y)
     n = max(x.aval.shape[0], y.aval.shape[0])
-    x, y = (repeated(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
+    x, y = (broadcast_to(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
     return lax.dot_general(b, x, y, ((2,), (1,)), ((0,), (0,)))

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
 
 
-class Row(NamedTuple):
+class Unbatched(NamedTuple):
     """How an equation does for a row what it does for all.
 
     ``axes`` are those along which its operands have the rows, or None if all rows share one;
@@ -30,16 +30,16 @@ class Row(NamedTuple):
     params: dict[str, Any]
 
 
-Rule: TypeAlias = Callable[[JaxprEqn, int, int], Row | None]
+UnbatchingRule: TypeAlias = Callable[[JaxprEqn, int, int], Unbatched | None]
 
 
-def one_row(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def unbatched(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     """How an equation gives a row of its result, which has ``n > 1`` of them along an axis.
 
     None if it does not treat rows alike, or has no rule. What rows share is a scalar, or of size
     one along the axis.
     """
-    rule = RULES.get(eqn.primitive.name)
+    rule = _UNBATCHING_RULES.get(eqn.primitive.name)
     avals: list[Any] = [v.aval for v in eqn.outvars]
     if rule is None or not avals or eqn.effects:
         return None
@@ -51,90 +51,92 @@ def _shapes(eqn: JaxprEqn) -> list[tuple[int, ...]]:
     return [aval.shape for aval in avals]
 
 
-def _elementwise(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def _elementwise(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     out: Any = eqn.outvars[0].aval
     shapes = _shapes(eqn)
     if any(shape and len(shape) != len(out.shape) for shape in shapes):
         return None  # Bits of another width.
-    return Row([axis if shape and shape[axis] == n else None for shape in shapes], eqn.params)
+    return Unbatched([axis if shape and shape[axis] == n else None for shape in shapes], eqn.params)
 
 
-def _broadcast_in_dim(eqn: JaxprEqn, axis: int, n: int) -> Row:
+def _broadcast_in_dim(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
     shape, kept = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     own = kept.index(axis) if axis in kept else None
     if own is not None and _shapes(eqn)[0][own] != n:
         own = None
-    return Row([own], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
+    return Unbatched([own], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
 
 
-def _reshape(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def _reshape(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     old, new = _shapes(eqn)[0], eqn.params["new_sizes"]
     before = math.prod(new[:axis])
     if eqn.params["dimensions"] is not None or not math.prod(new):
         return None
     for i, size in enumerate(old):
         if size == n and math.prod(old[:i]) == before:
-            return Row([i], {**eqn.params, "new_sizes": (*new[:axis], 1, *new[axis + 1 :])})
+            return Unbatched([i], {**eqn.params, "new_sizes": (*new[:axis], 1, *new[axis + 1 :])})
     return None
 
 
-def _transpose(eqn: JaxprEqn, axis: int, n: int) -> Row:
-    return Row([eqn.params["permutation"][axis]], eqn.params)
+def _transpose(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
+    return Unbatched([eqn.params["permutation"][axis]], eqn.params)
 
 
-def _slice(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def _slice(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
     if _shapes(eqn)[0][axis] != n or (strides is not None and strides[axis] != 1):
         return None
     assert starts[axis] == 0
-    return Row([axis], {**eqn.params, "limit_indices": (*limits[:axis], 1, *limits[axis + 1 :])})
+    return Unbatched(
+        [axis], {**eqn.params, "limit_indices": (*limits[:axis], 1, *limits[axis + 1 :])}
+    )
 
 
-def _pad(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def _pad(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     is_row = eqn.params["padding_config"][axis] == (0, 0, 0)
-    return Row([axis, None], eqn.params) if is_row else None
+    return Unbatched([axis, None], eqn.params) if is_row else None
 
 
-def _without(name: str) -> Rule:
+def _without(name: str) -> UnbatchingRule:
     """Of primitives that leave their axes of this name out."""
 
-    def rule(eqn: JaxprEqn, axis: int, n: int) -> Row:
+    def rule(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
         gone = eqn.params[name]
         kept = [d for d in range(len(_shapes(eqn)[0])) if d not in gone]
-        return Row([kept[axis]], eqn.params)
+        return Unbatched([kept[axis]], eqn.params)
 
     return rule
 
 
-def _along(name: str) -> Rule:
+def _along(name: str) -> UnbatchingRule:
     """Of primitives that treat all axes alike but those of this name."""
 
-    def rule(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+    def rule(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
         value = eqn.params[name]
         is_row = axis not in ((value,) if isinstance(value, int) else value)
-        return Row([axis] * len(eqn.invars), eqn.params) if is_row else None
+        return Unbatched([axis] * len(eqn.invars), eqn.params) if is_row else None
 
     return rule
 
 
-def _iota(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def _iota(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     shape = eqn.params["shape"]
     if axis == eqn.params["dimension"] or eqn.invars:
         return None
-    return Row([], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
+    return Unbatched([], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
 
 
-def _scan(eqn: JaxprEqn, axis: int, n: int) -> Row | None:
+def _scan(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     """A loop without a state does for each row the same, in any order."""
     constants, carries = _jax.scan_counts(eqn)
     if axis or carries or _jax.close(eqn.params["jaxpr"]).consts:
         return None
     rows = len(eqn.invars) - constants
-    return Row([*[None] * constants, *[0] * rows], {**eqn.params, "length": 1})
+    return Unbatched([*[None] * constants, *[0] * rows], {**eqn.params, "length": 1})
 
 
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
-RULES: dict[str, Rule] = {
+_UNBATCHING_RULES: dict[str, UnbatchingRule] = {
     **dict.fromkeys(lax.ELEMENTWISE, _elementwise),
     **dict.fromkeys(["select_n", "clamp", "add_any", "stop_gradient"], _elementwise),
     **{f"reduce_{name}": _without("axes") for name in _REDUCED},
@@ -150,3 +152,43 @@ RULES: dict[str, Rule] = {
     "transpose": _transpose,
 }
 """By the primitive: how it treats a row, if it treats rows alike."""
+
+
+class Monoid(NamedTuple):
+    """How a reduction combines what rows contribute.
+
+    Attributes
+    ----------
+    combine : callable
+        ``combine(builder, x, y)`` emits the combination of two results.
+    identity : callable
+        ``identity(dtype)`` returns the result for no rows.
+    is_exact : bool
+        Whether the order of rows does not change the result, even in floating-point numbers.
+    """
+
+    combine: Callable[..., Var]
+    identity: Callable[[Any], Any]
+    is_exact: bool
+
+
+def _extreme(dtype: Any, sign: int) -> Any:
+    """Return the largest value of a dtype, or the smallest for a negative sign."""
+    if dtype.kind == "b":
+        return sign > 0
+    if dtype.kind == "f":
+        return sign * np.inf
+    return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
+
+
+_SUM = Monoid(lax.add, lambda dtype: 0, False)
+MONOIDS = {
+    "reduce_sum": _SUM,
+    "dot_general": _SUM,
+    "reduce_prod": Monoid(lax.mul, lambda dtype: 1, False),
+    "reduce_max": Monoid(lax.max, lambda dtype: _extreme(dtype, -1), True),
+    "reduce_min": Monoid(lax.min, lambda dtype: _extreme(dtype, 1), True),
+    "reduce_and": Monoid(lax.bitwise_and, lambda dtype: ~dtype.type(0), True),
+    "reduce_or": Monoid(lax.bitwise_or, lambda dtype: dtype.type(0), True),
+}
+"""The monoid of each primitive that can reduce over rows."""

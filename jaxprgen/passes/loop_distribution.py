@@ -9,7 +9,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.batching import NotBatchableError
-from jaxprgen.passes.steps import Steps
+from jaxprgen.passes.scan_batching import ScanBatching
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class MapToVmap:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program without these loops."""
-        return rewritten(closed, ("scan",), lambda eqn: _attempt(eqn, self, _all_at_once))
+        return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, _batched))
 
 
 @dataclass(frozen=True)
@@ -63,38 +63,38 @@ class DistributeScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with smaller loops."""
-        return rewritten(closed, ("scan",), lambda eqn: _attempt(eqn, self, _around_a_loop))
+        return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, _distributed))
 
 
-def _attempt(
+def _replacement(
     eqn: JaxprEqn,
     options: MapToVmap | DistributeScan,
-    equations: Callable[[Steps], list[JaxprEqn]],
+    equations_of: Callable[[ScanBatching], list[JaxprEqn]],
 ) -> list[JaxprEqn] | None:
     """What stands for an equation, if it is a loop that can be rewritten."""
     if eqn.effects or not eqn.params["length"]:
         return None
-    steps = Steps(eqn, options.memory, options.reassociate)
-    if not steps.b.plain or _jax.close(eqn.params["jaxpr"]).consts:
+    batching = ScanBatching(eqn, options.memory, options.reassociate)
+    if not batching.b.plain or _jax.close(eqn.params["jaxpr"]).consts:
         return None
     try:
-        return equations(steps)
+        return equations_of(batching)
     except NotBatchableError:
         return None
 
 
-def _all_at_once(steps: Steps) -> list[JaxprEqn]:
-    steps.advance()
-    if steps.left or steps.waiting:
+def _batched(batching: ScanBatching) -> list[JaxprEqn]:
+    batching.batch_ready()
+    if batching.pending_carries or batching.pending_equations:
         raise NotBatchableError("A carry depends on itself.")
-    return steps.finish()
+    return batching.finish()
 
 
-def _around_a_loop(steps: Steps) -> list[JaxprEqn]:
-    steps.advance()
-    if not steps.left and not steps.waiting:
+def _distributed(batching: ScanBatching) -> list[JaxprEqn]:
+    batching.batch_ready()
+    if not batching.pending_carries and not batching.pending_equations:
         raise NotBatchableError("No step waits for another one.")
-    steps.recur()
-    steps.advance()
-    assert not steps.left and not steps.waiting
-    return steps.finish()
+    batching.emit_residual_loop()
+    batching.batch_ready()
+    assert not batching.pending_carries and not batching.pending_equations
+    return batching.finish()

@@ -1,30 +1,30 @@
-"""Values that are known before a program runs, where they are the same whatever computes them.
+"""Constant folding: evaluate equations whose operands are known at compile time.
 
-That is so of structure, comparisons, integers and random bits; and, in single and double
-precision, of what IEEE 754 has round correctly (sums, differences, products, quotients, square
-roots) and of conversions. It is not of the rest: a compiler gives a constant's tanh other bits than
-it computes for the same argument, in 9 of 11 cases tried (XLA 0.10 on a CPU). Nor of two bytes,
-which compilers may compute in four.
-
-NumPy computes what it has, as that takes no compiling, and JAX the rest.
+NumPy computes what it can, because that needs no compilation. JAX computes the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
+from jaxprgen.ir import Atom
 from jaxprgen.ir.inner import HOLDERS, Inner, holder_of
+from jaxprgen.ir.rewriting import each_program, with_equations
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-LAZY = {"broadcast_in_dim", "iota", "random_seed", "random_wrap", "random_fold_in", "random_split"}
-"""Repetition and keys: these are evaluated where something else is that needs them."""
+_DEFERRED = {
+    *("broadcast_in_dim", "iota"),
+    *("random_seed", "random_wrap", "random_fold_in", "random_split"),
+}
+"""Repetition and keys, which are evaluated only if an equation that reads them is."""
 
 
 def _broadcast_in_dim(params: dict[str, Any], x: Array) -> Array:
@@ -109,20 +109,93 @@ REALS: dict[str, Callable[..., Array]] = _NUMBERS | {
     "ceil": np.ceil,
 }
 
-_EVALUATED = {
+_FOLDABLE = {
     *("cond", "convert_element_type"),
     *(name for name, holder in HOLDERS.items() if holder.kind == "call"),
     *(*_STRUCTURE, *_BY_JAX, *_INTEGERS_BY_JAX, *INTEGERS, *REALS),
 }
 
 
-class Values:
-    """The values that are known in a program.
+@dataclass(frozen=True)
+class FoldConstants:
+    """Replace equations whose operands are known by their results.
+
+    A result is folded only if every compiler computes the same bits: results of structural
+    primitives, comparisons, integer arithmetic and random bits. In single and double precision,
+    operations that IEEE 754 rounds correctly (sums, differences, products, quotients, square roots)
+    and conversions are folded too. Other functions stay: of 11 constants tried, XLA 0.10 on a CPU
+    gives 9 other bits for ``tanh`` than for the same value as an argument. So do dtypes of two
+    bytes, which compilers may compute in four.
+
+    Equations stay if their operands or results contain subnormal numbers, which some processors
+    flush to zero, NaN or infinities, which ``jax_debug_nans`` looks for, and integer divisions by
+    zero. Loops and equations with effects stay. Calls, and branches with a known index, are folded
+    if every equation inside them can be.
+
+    A folded scalar becomes a literal. A folded array becomes a constant of the program; inside
+    equations, arrays are not folded. Repetition (``broadcast_in_dim``, ``iota``) and keys stay as
+    equations, but results that follow from them are folded.
+
+    Attributes
+    ----------
+    limit : int
+        The largest size in bytes of a folded result.
+    """
+
+    limit: int = 2**10
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return the program with constants folded, or the given one if there are none to fold.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
+        inside = each_program(closed, lambda program: self._folded(program, arrays=False))
+        return self._folded(inside, arrays=True)
+
+    def _folded(self, program: ClosedJaxpr, *, arrays: bool) -> ClosedJaxpr:
+        jaxpr = program.jaxpr
+        values = _Constants(self.limit)
+        values.add(jaxpr.constvars, program.consts)
+        atoms: dict[Any, Atom] = {}
+        equations: list[JaxprEqn] = []
+        for eqn in jaxpr.eqns:
+            if values.evaluate(eqn):
+                read = (v for v in eqn.outvars if type(v) is Var)
+                found = ((v, _atom(v, values.value(v), arrays)) for v in read)
+                atoms.update((v, x) for v, x in found if x is not None)
+            if atoms and any(type(x) is Var and x in atoms for x in eqn.invars):
+                invars = [atoms.get(x, x) if type(x) is Var else x for x in eqn.invars]
+                eqn = eqn.replace(invars=invars)
+            equations.append(eqn)
+        if not atoms:
+            return program
+        more = {x: np.asarray(values.value(v)) for v, x in atoms.items() if type(x) is Var}
+        outputs = [atoms.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
+        return with_equations(program, equations, outputs, more)
+
+
+def _atom(v: Any, value: Any, arrays: bool) -> Atom | None:
+    """Return a literal or a constant for a known value, or None if its type would change."""
+    aval = v.aval
+    if _jax.is_key(aval) or (aval.shape and not arrays):
+        return None
+    known = np.asarray(value)
+    if aval.shape:
+        return Var(aval) if _jax.type_of(known) == aval else None
+    scalar = known.item() if aval.weak_type else known[()]
+    return Literal(scalar, aval) if _jax.type_of(scalar) == aval else None
+
+
+class _Constants:
+    """The values of a program's variables that are known at compile time.
 
     Parameters
     ----------
-    limit
-        The most bytes of an equation's results.
+    limit : int
+        The largest size in bytes of an equation's results.
     """
 
     def __init__(self, limit: int) -> None:
@@ -131,53 +204,56 @@ class Values:
         self._later: dict[Any, JaxprEqn] = {}
 
     def add(self, variables: Sequence[Any], values: Sequence[Any]) -> None:
-        """Say what variables are, as far as it is at hand and no tracer of a transformation."""
+        """Add values of variables; those that cannot be read, such as tracers, are ignored."""
         for v, x in zip(variables, values, strict=True):
             if _jax.is_readable(x) or isinstance(x, _jax.PRNGKeyArray):
                 self._known[v] = x
 
-    def knows(self, atoms: Sequence[Any]) -> bool:
-        """Whether the values of all these atoms are known."""
+    def are_known(self, atoms: Sequence[Any]) -> bool:
+        """Return whether the values of all these atoms are known."""
         known, later = self._known, self._later
         return all(type(x) is not Var or x in known or x in later for x in atoms)
 
-    def of(self, x: Any) -> Any:
-        """The value of an atom that is known: an array of NumPy's or of JAX's, or keys."""
+    def value(self, x: Any) -> Any:
+        """Return the value of a known atom: a NumPy or JAX array, or keys."""
         if type(x) is not Var:
             return np.asarray(x.val, x.aval.dtype)
         if x not in self._known:
             eqn = self._later[x]
-            found = _results(eqn, [*map(self.of, eqn.invars)], self._limit)
+            found = _results(eqn, [*map(self.value, eqn.invars)], self._limit)
             assert found is not None
             (self._known[x],) = found
         return self._known[x]
 
     def evaluate(self, eqn: JaxprEqn) -> bool:
-        """Whether an equation's results are known by now, other than keys and repetition."""
-        if not self.knows(eqn.invars) or eqn.effects:
+        """Evaluate an equation if possible, and return whether its results may replace it.
+
+        Keys and repetition are noted, but do not replace their equations.
+        """
+        if not self.are_known(eqn.invars) or eqn.effects:
             return False
         if sum(_jax.nbytes(v.aval) for v in eqn.outvars) > self._limit:
             return False
-        if eqn.primitive.name in LAZY:
+        if eqn.primitive.name in _DEFERRED:
             self._later.update(dict.fromkeys(eqn.outvars, eqn))
             return False
-        if not _jax.primitives_of(eqn) <= _EVALUATED:
+        if not _jax.primitives_of(eqn) <= _FOLDABLE:
             return False
-        operands = [*map(self.of, eqn.invars)]
-        if not all(map(_is_ordinary, operands)):
+        operands = [*map(self.value, eqn.invars)]
+        if not all(map(_is_normal, operands)):
             return False
         found = _results(eqn, operands, self._limit)
-        if found is None or not all(map(_is_ordinary, found)):
+        if found is None or not all(map(_is_normal, found)):
             return False
         self._known.update(zip(eqn.outvars, found, strict=True))
         return True
 
 
 def _results(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | None:
-    """The results of an equation on values, if they are the same whatever computes them."""
+    """Return an equation's results, or None if they might depend on the compiler."""
     name, holder = eqn.primitive.name, holder_of(eqn)
     if holder is not None:
-        return _of_program(holder.find(eqn), operands, limit)
+        return _results_of_program(holder.find(eqn), operands, limit)
     types: list[Any] = [v.aval for v in eqn.outvars]
     has_keys = any(map(_jax.is_key, [*operands, *types]))
     if name in _STRUCTURE and not has_keys:
@@ -202,29 +278,31 @@ def _results(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | 
 
 
 def _converted(x: Array, dtype: np.dtype[Any]) -> list[Array] | None:
-    """Numbers in another dtype, if that can hold them."""
+    """Convert numbers to another dtype, or return None if it cannot hold them."""
     with np.errstate(all="ignore"):
         found = x.astype(dtype)
         is_held = x.dtype.kind != "f" or dtype.kind not in "iu"
         return [found] if is_held or np.array_equal(found.astype(x.dtype), np.trunc(x)) else None
 
 
-def _of_program(programs: Sequence[Inner], operands: Sequence[Any], limit: int) -> list[Any] | None:
-    """What a program gives of these values, if all of its equations can be evaluated."""
+def _results_of_program(
+    programs: Sequence[Inner], operands: Sequence[Any], limit: int
+) -> list[Any] | None:
+    """Return a program's results, or None if one of its equations cannot be evaluated."""
     which = 0 if len(programs) == 1 else np.clip(np.asarray(operands[0]), 0, len(programs) - 1)
     taken = programs[int(which)]
     closed, operands = _jax.close(taken.program), [operands[i] for i in taken.operands]
     jaxpr = closed.jaxpr
-    values = Values(limit)
+    values = _Constants(limit)
     values.add([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *operands])
     for inner in jaxpr.eqns:
-        if not values.evaluate(inner) and inner.primitive.name not in LAZY:
+        if not values.evaluate(inner) and inner.primitive.name not in _DEFERRED:
             return None
-    return [*map(values.of, jaxpr.outvars)] if values.knows(jaxpr.outvars) else None
+    return [*map(values.value, jaxpr.outvars)] if values.are_known(jaxpr.outvars) else None
 
 
-def _is_ordinary(x: Any) -> bool:
-    """Whether no number is NaN, infinite or subnormal."""
+def _is_normal(x: Any) -> bool:
+    """Return whether no number is NaN, infinite or subnormal."""
     if _jax.is_key(x) or not jax.numpy.issubdtype(x.dtype, np.inexact):
         return True
     value: Any = np.asarray(x)

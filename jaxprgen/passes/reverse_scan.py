@@ -11,7 +11,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.rewriting import each_program, with_equations
-from jaxprgen.passes.steps import named
+from jaxprgen.passes.inlining import bound_to
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class ReverseScan:
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """The program with loops that run the other way."""
-        return each_program(closed, _turned)
+        return each_program(closed, _with_reversed_loops)
 
 
-def _turned(program: ClosedJaxpr) -> ClosedJaxpr:
+def _with_reversed_loops(program: ClosedJaxpr) -> ClosedJaxpr:
     if all(eqn.primitive.name != "scan" for eqn in program.jaxpr.eqns):
         return program
-    found = _Turning(program.jaxpr.eqns, program.jaxpr.outvars).program()
+    found = _Reversal(program.jaxpr.eqns, program.jaxpr.outvars).program()
     return program if found is None else with_equations(program, *found)
 
 
-class _Turning:
+class _Reversal:
     """The equations of one program.
 
     ``rows`` are the variables of which loops read rows, ``others`` those that are read otherwise,
@@ -46,39 +46,39 @@ class _Turning:
         self.equations, self.outputs = equations, outputs
         self.makers: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
-        self.rows: set[Any] = set()
-        self.others = {x for x in outputs if type(x) is Var}
+        self.scanned: set[Any] = set()
+        self.used_otherwise = {x for x in outputs if type(x) is Var}
         for eqn in equations:
-            first = _first_rows(eqn)
-            self.rows.update(x for x in eqn.invars[first:] if type(x) is Var)
-            if not _reverses_rows(eqn):
-                self.others.update(x for x in eqn.invars[:first] if type(x) is Var)
+            first = _first_sequence(eqn)
+            self.scanned.update(x for x in eqn.invars[first:] if type(x) is Var)
+            if not _is_reversal(eqn):
+                self.used_otherwise.update(x for x in eqn.invars[:first] if type(x) is Var)
 
     def program(self) -> tuple[list[JaxprEqn], list[Any]] | None:
         """The equations and the outputs, if a loop is turned."""
-        if not self.rows:
+        if not self.scanned:
             return None
         found: list[JaxprEqn] = []
-        is_turned = False
+        is_changed = False
         for eqn in self.equations:
-            eqn = eqn.replace(invars=[self._known(x) for x in eqn.invars])
-            turned = self._turned(eqn) if eqn.primitive.name == "scan" else None
-            is_turned |= turned is not None
-            for new in [eqn] if turned is None else turned:
+            eqn = eqn.replace(invars=[self._substitute(x) for x in eqn.invars])
+            replacement = self._replacement(eqn) if eqn.primitive.name == "scan" else None
+            is_changed |= replacement is not None
+            for new in [eqn] if replacement is None else replacement:
                 self.makers.update(dict.fromkeys(new.outvars, new))
-                if _reverses_rows(new) and _reverses_rows(self.makers.get(new.invars[0])):
+                if _is_reversal(new) and _is_reversal(self.makers.get(new.invars[0])):
                     self.same[new.outvars[0]] = self.makers[new.invars[0]].invars[0]
                 else:
                     found.append(new)
-        return (found, [self._known(x) for x in self.outputs]) if is_turned else None
+        return (found, [self._substitute(x) for x in self.outputs]) if is_changed else None
 
-    def _known(self, x: Any) -> Any:
+    def _substitute(self, x: Any) -> Any:
         return self.same.get(x, x) if type(x) is Var else x
 
-    def _turned(self, eqn: Any) -> list[JaxprEqn] | None:
+    def _replacement(self, eqn: Any) -> list[JaxprEqn] | None:
         """What gives the results of a loop by one that runs the other way, if that is better."""
         constants, carries = _jax.scan_counts(eqn)
-        first, params = _first_rows(eqn), eqn.params
+        first, params = _first_sequence(eqn), eqn.params
         b = Builder([x.aval for x in eqn.invars])
         if eqn.effects or not b.plain:
             return None
@@ -86,8 +86,10 @@ class _Turning:
         arrays, stacked = eqn.invars[first:], eqn.outvars[carries:]
         rows = [self._reversed(b, x) for x in arrays]
         pairs = [(x, y) for x, y in zip(arrays, rows, strict=True) if y is not None and y is not x]
-        won = sum(x not in self.others for x, _ in pairs)
-        if won <= rows.count(None) + sum(v in self.others or v in self.rows for v in stacked):
+        won = sum(x not in self.used_otherwise for x, _ in pairs)
+        if won <= rows.count(None) + sum(
+            v in self.used_otherwise or v in self.scanned for v in stacked
+        ):
             return None
         found = lax.scan(
             b,
@@ -100,7 +102,7 @@ class _Turning:
             unroll=params["unroll"],
         )
         stacked = [lax.rev(b, x, (0,)) for x in found[carries:]]
-        return named(b, [*found[:carries], *stacked], eqn.outvars)
+        return bound_to(b, [*found[:carries], *stacked], eqn.outvars)
 
     def _reversed(self, b: Builder, x: Any) -> Any:
         """The rows of an array in the other order, if nothing has to be reversed for that."""
@@ -108,7 +110,7 @@ class _Turning:
         if maker is None:
             return None
         name = maker.primitive.name
-        if _reverses_rows(maker):
+        if _is_reversal(maker):
             return maker.invars[0]
         if name == "broadcast_in_dim":
             axes = maker.params["broadcast_dimensions"]
@@ -116,22 +118,22 @@ class _Turning:
             return x if is_alike else None
         if name == "slice" and maker.params["strides"] is None:
             whole = self._reversed(b, maker.invars[0])
-            return None if whole is None else _slice_from_behind(b, whole, maker.params)
+            return None if whole is None else _mirrored_slice(b, whole, maker.params)
         return None
 
 
-def _slice_from_behind(b: Builder, x: Atom, params: dict[str, Any]) -> Atom:
+def _mirrored_slice(b: Builder, x: Atom, params: dict[str, Any]) -> Atom:
     """The slice that these parameters say, of rows that count from the last one."""
     (start, *low), (stop, *high) = params["start_indices"], params["limit_indices"]
     n = x.aval.shape[0]
     return lax.slice(b, x, [n - stop, *low], [n - start, *high], [1] * len(x.aval.shape))
 
 
-def _first_rows(eqn: Any) -> int:
+def _first_sequence(eqn: Any) -> int:
     """The position of the first operand of which an equation, if it is a loop, reads rows."""
     return sum(_jax.scan_counts(eqn)) if eqn.primitive.name == "scan" else len(eqn.invars)
 
 
-def _reverses_rows(eqn: Any) -> bool:
+def _is_reversal(eqn: Any) -> bool:
     """Whether an equation reverses the first axis alone."""
     return eqn is not None and eqn.primitive.name == "rev" and eqn.params["dimensions"] == (0,)

@@ -13,7 +13,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.aesara import plan_of
 from jaxprgen.aesara.state import Pairs, stateful_graph
-from jaxprgen.passes import DEFAULT, Pass
+from jaxprgen.passes import DEFAULT, Pass, Pipeline
 from jaxprgen.runtime.compiled import CompiledFunction, wrong_count
 from jaxprgen.runtime.program import CompilerOption, calls_back, options_of
 from jaxprgen.runtime.state import StatefulFunction
@@ -184,7 +184,16 @@ def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:
     -------
     function
         A function that takes and returns what ``fun`` does.
+
+    Raises
+    ------
+    ArgumentTypeError
+        One of ``passes`` is not a pass.
+    PassError
+        While the function is called: a pass returned something else than a program of the same
+        type.
     """
+    pipeline = Pipeline(passes)
 
     @functools.wraps(fun)
     def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -195,8 +204,7 @@ def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:
             return fun(*args, **kwargs)  # pyright: ignore[reportCallIssue]
 
         closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*leaves)
-        for rewrite in passes:
-            closed = rewrite(closed)
+        closed = pipeline(closed)
         return jax.tree.unflatten(jax.tree.structure(shapes), jaxpr_as_fun(closed)(*leaves))
 
     return transformed

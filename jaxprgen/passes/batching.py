@@ -1,9 +1,9 @@
-"""Equations on one row as equations on all rows at once, which lie along a new first axis.
+"""Batching rules: from an equation on one row to an equation on all rows at once.
 
-What `jax.vmap` does by tracing, done on equations. A rule is
-``rule(builder, eqn, operands, n) -> outputs``: each of the operands says whether it is *batched*,
-that is, has the ``n`` rows, or is the same for all of them, as at least one is not; the outputs
-are all batched.
+The rows lie along a new first axis, the batch axis. `jax.vmap` does the same while tracing; here it
+is done on equations. A rule is a function ``rule(builder, eqn, operands, n) -> outputs``. Each
+operand is either *batched*, which means that it has ``n`` rows along its first axis, or shared by
+all rows. At least one operand is batched. All outputs are batched.
 """
 
 from __future__ import annotations
@@ -22,18 +22,26 @@ from jaxprgen.ir.inner import HOLDERS, holder_of, inner_programs
 
 
 class NotBatchableError(Exception):
-    """No equation is known that does for all rows what one does for a row."""
+    """Raised when an equation or a loop cannot be batched."""
 
 
 class MaybeBatched(NamedTuple):
-    """What stands for a variable, and whether it has all rows."""
+    """The value of a variable for all rows.
+
+    Attributes
+    ----------
+    atom : Atom
+        The value. If it is batched, its first axis is the batch axis.
+    is_batched : bool
+        Whether each row has its own value. Otherwise all rows share one.
+    """
 
     atom: Atom
     is_batched: bool
 
     @property
     def rank(self) -> int:
-        """The number of axes of a row."""
+        """The number of axes of one row."""
         return len(self.atom.aval.shape) - self.is_batched
 
 
@@ -41,7 +49,10 @@ BatchingRule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], i
 
 
 def has_batching_rule(eqn: JaxprEqn) -> bool:
-    """Whether there may be equations that do for all rows what this one does for a row."""
+    """Return whether an equation has a batching rule.
+
+    For a call, all equations of the called program must have one.
+    """
     name = eqn.primitive.name
     holder = holder_of(eqn)
     if holder is not None and holder.only_runs:
@@ -55,20 +66,36 @@ def has_batching_rule(eqn: JaxprEqn) -> bool:
 def batch(
     b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
 ) -> list[MaybeBatched]:
-    """Emit what gives all rows of an equation's results, or those that all rows share.
+    """Emit an equation for all rows.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    eqn : JaxprEqn
+        The equation on one row.
+    operands : sequence of MaybeBatched
+        Its operands for all rows.
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    list of MaybeBatched
+        The results. If all operands are shared, so are the results.
 
     Raises
     ------
     NotBatchableError
-        The primitive has no rule, or an effect; or the rule does not take these operands.
+        The equation has an effect or no rule, or the rule does not support these operands.
     """
     if not any(x.is_batched for x in operands):
         if eqn.primitive.name == "rng_uniform":
-            raise NotBatchableError("Draws by a state of the device's differ from row to row.")
+            raise NotBatchableError("rng_uniform draws other numbers for every row.")
         atoms = {x: o.atom for x, o in zip(eqn.invars, operands, strict=True) if type(x) is Var}
         return [MaybeBatched(v, False) for v in b.copy(eqn, atoms).values()]
     if not has_batching_rule(eqn):
-        raise NotBatchableError(f"{eqn.primitive} has an effect, or no rule.")
+        raise NotBatchableError(f"{eqn.primitive} has an effect, or no batching rule.")
     rule = _BATCHING_RULES.get(eqn.primitive.name, _elementwise)
     around = b.source_info
     b.source_info = _jax.within(around, eqn.source_info)
@@ -78,12 +105,12 @@ def batch(
 
 
 def with_batch_axis(b: Builder, x: MaybeBatched, n: int) -> Atom:
-    """The operand with all rows, which may be repetitions of one."""
+    """Return the value with a batch axis of ``n`` rows; a shared value is repeated."""
     return _broadcast_to(b, x, (n, *x.atom.aval.shape[x.is_batched :]))
 
 
 def _broadcast_to(b: Builder, x: MaybeBatched, shape: tuple[int, ...]) -> Atom:
-    """The operand with all rows, where that of a scalar repeats it."""
+    """Return the value in a shape that starts with the batch axis; a scalar fills each row."""
     if x.atom.aval.shape == shape and x.is_batched:
         return x.atom
     axes = range(1 - x.is_batched, x.rank + 1)
@@ -91,7 +118,7 @@ def _broadcast_to(b: Builder, x: MaybeBatched, shape: tuple[int, ...]) -> Atom:
 
 
 def _bind(b: Builder, eqn: JaxprEqn, operands: Sequence[Atom], **params: Any) -> list[Atom]:
-    """The equation on other operands, with some parameters changed."""
+    """Emit the equation on other operands, with some parameters changed."""
     return [*b.bind_multiple(eqn.primitive, operands, {**eqn.params, **params})]
 
 
@@ -102,7 +129,7 @@ def _elementwise(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n:
 
 
 def _aligned(b: Builder, x: MaybeBatched, rank: int) -> Atom:
-    """The operand in a shape that broadcasts along the rows, and as a scalar along all axes."""
+    """Return the operand with a shape that broadcasts along the batch axis, or as a scalar."""
     shape = x.atom.aval.shape
     if not shape or (x.is_batched and x.rank == rank):
         return x.atom
@@ -110,21 +137,21 @@ def _aligned(b: Builder, x: MaybeBatched, rank: int) -> Atom:
 
 
 def _same_shape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Of elementwise primitives that do not broadcast, but may take scalars."""
+    """Batch elementwise primitives that do not broadcast, but accept scalars."""
     out: Any = eqn.outvars[0].aval
     shape = n, *out.shape
     return _bind(b, eqn, [_broadcast_to(b, x, shape) for x in operands])
 
 
 def _leading(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Of primitives that take any number of axes before those they are about."""
+    """Batch primitives that accept any number of leading axes."""
     return _bind(b, eqn, [with_batch_axis(b, x, n) for x in operands])
 
 
 def _triangular_solve(
     b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
 ) -> list[Atom]:
-    """The sides of all rows beside each other, if all have one matrix."""
+    """Place the right-hand sides of all rows beside each other, if they share one matrix."""
     matrix, sides = operands
     if matrix.is_batched or matrix.rank > 2:
         return _leading(b, eqn, operands, n)
@@ -139,7 +166,7 @@ def _triangular_solve(
 
 
 def _along(*names: str) -> BatchingRule:
-    """Of primitives whose parameters of these names are axes, or one axis."""
+    """Return the rule of primitives whose parameters of these names are an axis or axes."""
 
     def rule(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
         moved: dict[str, Any] = {}
@@ -161,7 +188,7 @@ def _broadcast_in_dim(
 
 def _reshape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     if eqn.params["dimensions"] is not None:
-        raise NotBatchableError("A reshape that transposes has no rule.")
+        raise NotBatchableError("A reshape that also transposes has no batching rule.")
     return _bind(b, eqn, [operands[0].atom], new_sizes=(n, *eqn.params["new_sizes"]))
 
 
@@ -183,7 +210,7 @@ def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) 
 def _pad(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     x, value = operands
     if value.is_batched:
-        raise NotBatchableError("A pad whose value changes from row to row has no rule.")
+        raise NotBatchableError("A pad whose value differs between rows has no batching rule.")
     config = (0, 0, 0), *eqn.params["padding_config"]
     return _bind(b, eqn, [with_batch_axis(b, x, n), value.atom], padding_config=config)
 
@@ -229,7 +256,7 @@ def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int)
     )
     changed: dict[str, Any] = {"dimension_numbers": moved}
     changed["slice_sizes"] = sizes if not by else (1 if along else n, *sizes)
-    if along and not by:  # Rows may read the same.
+    if along and not by:  # Several rows may read the same elements.
         changed |= {"unique_indices": False, "indices_are_sorted": False}
     return _bind(b, eqn, [x.atom, indices.atom], **changed)
 
@@ -237,7 +264,7 @@ def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int)
 def _dynamic_slice(
     b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
 ) -> list[Atom]:
-    """Blocks at places of their own are gathered, from the nearest places that are inside."""
+    """Gather the slices if rows have their own start indices, which are clipped to the bounds."""
     x, *start = operands
     sizes = eqn.params["slice_sizes"]
     if not any(s.is_batched for s in start):
@@ -259,7 +286,7 @@ def _dynamic_slice(
 
 
 def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """The equations of a program that is called."""
+    """Batch the equations of a called program."""
     jaxpr: Any = _jax.open_jaxpr(inner_programs(eqn)[0].program)
     env: dict[Any, MaybeBatched] = dict(zip(jaxpr.invars, operands, strict=True))
     for inner in jaxpr.eqns:
@@ -269,7 +296,7 @@ def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -
 
 
 def lookup(env: dict[Any, MaybeBatched], x: Atom) -> MaybeBatched:
-    """What stands for an atom, of which literals stand for themselves."""
+    """Return the value of an atom; a literal is shared by all rows."""
     return env[x] if type(x) is Var else MaybeBatched(x, False)
 
 

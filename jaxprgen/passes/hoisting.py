@@ -1,4 +1,4 @@
-"""What loops compute anew in every step."""
+"""Loop-invariant code motion."""
 
 from __future__ import annotations
 
@@ -15,30 +15,48 @@ from jaxprgen.ir.rewriting import rewritten
 
 @dataclass(frozen=True)
 class Hoist:
-    """What is the same in every step of a ``scan`` or a ``while`` is computed before the loop.
+    """Compute loop-invariant values of a ``scan`` or ``while`` once, before the loop.
 
-    That is what follows from a loop's constants, and from carries that its steps pass on; of a
-    ``while`` also in its condition. Inner loops come first, so that what no loop changes leaves
-    them all. Effects stay, and so does repetition (``broadcast_in_dim``, ``iota``), which costs no
-    memory inside. A loop that takes no step at all computes this in vain: every primitive gives
-    some value for any operands, except for loops that may not end and callbacks that may raise,
-    which leave only what is known to take a step.
+    Values are invariant if they follow from the constants of a loop and from carries that no step
+    changes. The condition of a ``while`` is searched as well. Inner loops come first, so a value
+    that no loop changes leaves all of them. Equations with effects stay. So does repetition
+    (``broadcast_in_dim``, ``iota``), which takes no memory inside the loop.
+
+    If a loop takes no step, the invariant values are computed in vain. That is safe, because
+    primitives are defined for all operands. Inner loops that may not end and callbacks that may
+    raise are the exceptions: they are moved only out of code that is certain to run.
     """
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with less inside of its loops."""
+        """Return the program with smaller loops, or the given one if nothing is invariant.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return rewritten(closed, ("scan", "while"), _hoisted)
 
 
 def _hoisted(eqn: JaxprEqn) -> list[JaxprEqn] | None:
-    """What stands for an equation, if it is a loop of which something leaves."""
+    """Return the equations that replace a loop, or None if nothing is invariant."""
     if eqn.primitive.name == "while":
         return _hoisted_from_while(eqn)
     return _hoisted_from_scan(eqn) if eqn.params["length"] else None
 
 
 class _Remainder(NamedTuple):
-    """A program of which something left: what it gets for that, and what these stand for."""
+    """A program without its invariant equations.
+
+    Attributes
+    ----------
+    program : ClosedJaxpr
+        The program, which takes the invariant values as additional inputs.
+    constants : list of Var
+        These inputs.
+    operands : list of Atom
+        Their values in the program around the loop.
+    """
 
     program: ClosedJaxpr
     constants: list[Var]
@@ -91,11 +109,29 @@ def _hoist_from(
     *,
     runs: bool = True,
 ) -> _Remainder:
-    """A program without what is the same in every step, which goes to ``b``.
+    """Move the invariant equations of a program to a builder.
 
-    That is what follows from the first ``count`` inputs, and from the next as far as they are
-    ``passed`` on; all of the very type of the operand, down to whether it is weak. What the program
-    reads of it, it gets as inputs behind the constants.
+    Parameters
+    ----------
+    b : Builder
+        The builder of the program around the loop.
+    closed : ClosedJaxpr
+        The body or the condition of the loop.
+    operands : sequence of Atom
+        The values of its inputs before the loop.
+    count : int
+        The number of constants, which are its first inputs. Invariant values become inputs after
+        them.
+    passed : sequence of bool
+        Whether each carry keeps its value in every step. An input is invariant only if its type
+        equals that of its operand, weak type included.
+    runs : bool
+        Whether the program is certain to run.
+
+    Returns
+    -------
+    _Remainder
+        The rest of the program.
     """
     kept = zip(closed.jaxpr.invars, operands, [*[True] * count, *passed], strict=False)
     fixed = tuple(keep and v.aval == x.aval for v, x, keep in kept)
@@ -113,9 +149,10 @@ def _hoist_from(
 def _split(
     closed: ClosedJaxpr, fixed: tuple[bool, ...], place: int, runs: bool
 ) -> tuple[ClosedJaxpr, list[JaxprEqn], list[Any]] | None:
-    """A program without the equations that follow from ``fixed`` inputs; these; what it reads.
+    """Return a program without its invariant equations, these equations, and its new inputs.
 
-    Remembered, for that one program that several loops run stays one. None if nothing leaves.
+    Returns None if nothing is invariant. Results are cached, so that loops which share a program
+    still share it afterwards.
     """
     jaxpr = closed.jaxpr
     given = [v for v, is_fixed in zip(jaxpr.invars, fixed, strict=False) if is_fixed]

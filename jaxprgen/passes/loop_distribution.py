@@ -1,4 +1,4 @@
-"""Loops whose steps do not all wait for each other."""
+"""Loop distribution: move work out of ``scan`` loops and batch it."""
 
 from __future__ import annotations
 
@@ -14,55 +14,73 @@ from jaxprgen.passes.scan_batching import ScanBatching
 
 @dataclass(frozen=True)
 class MapToVmap:
-    """A ``scan`` without a recurrence becomes equations on all its steps at once.
+    """Replace a ``scan`` without a recurrence by equations on all of its steps at once.
 
-    No carry may depend on itself. One that hands something over from the step before is no
-    obstacle. Neither is one that nobody sees before the end, and that all steps do no more than
-    add to: that is a sum. Likewise for maxima and minima, and for products and bits of integers;
-    a product of floating-point numbers stays, as a part of it may overflow where the whole does
-    not. Loops within loops come first. What bodies may consist of is what has a rule in
+    A loop is replaced if no carry depends on itself. Two kinds of carries are allowed:
+
+    - A carry that only hands a value from one step to the next.
+    - A carry that is read only after the loop, and to which every step only adds: a sum. The same
+      holds for maxima and minima, and for products and bitwise operations of integers. Products of
+      floating-point numbers stay loops, because a partial product may overflow where the whole
+      product does not.
+
+    Inner loops are replaced first. Every equation of the body must have a batching rule; see
     `jaxprgen.passes.batching`.
 
     Attributes
     ----------
-    memory
-        The most bytes that the values of all steps may take up, those between included, although
-        a compiler that fuses will not hold them all. Loops that would need more stay.
-    reassociate
-        Whether floating-point numbers may be reduced in another order, which rounds otherwise.
+    memory : int
+        The number of bytes that the values of all steps may take. Intermediate values count as
+        well, although a compiler that fuses does not store all of them. Loops that would need more
+        stay.
+    reassociate : bool
+        Whether floating-point numbers may be reduced in another order, which changes rounding.
     """
 
     memory: int = 2**26
     reassociate: bool = False
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program without these loops."""
+        """Return the program without these loops, or the given one if it has none.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, _batched))
 
 
 @dataclass(frozen=True)
 class DistributeScan:
-    """What a step of a ``scan`` computes before and behind its recurrence leaves the loop.
+    """Move work that is not part of a recurrence out of a ``scan``, and batch it.
 
-    A compiler would call it *loop distribution*: what no other step is waited for, as functions
-    of the sequences alone, is done for all steps before the loop; what no other step waits for, as
-    the terms of a likelihood, or sums over all steps, behind it. A loop stays as it is if it would
-    lose fewer equations than it takes to hand values from one part to another.
+    This is loop distribution. Work that does not depend on the previous step, such as functions of
+    the sequences alone, is computed for all steps before the loop. Work on which no later step
+    depends, such as the terms of a likelihood or sums over all steps, is computed after it. A loop
+    stays as it is if fewer equations would leave it than arrays would have to pass between the
+    parts.
 
     Attributes
     ----------
-    memory
-        The most bytes that the values of all steps outside of the loop may take up. Where they
-        leave the processor's caches the loop is faster.
-    reassociate
-        As for `MapToVmap`.
+    memory : int
+        The number of bytes that the values of all steps may take outside of the loop. If they do
+        not fit into the processor's caches, the loop is faster.
+    reassociate : bool
+        Whether floating-point numbers may be reduced in another order, which changes rounding.
     """
 
     memory: int = 2**22
     reassociate: bool = False
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with smaller loops."""
+        """Return the program with smaller loops, or the given one if no loop changes.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, _distributed))
 
 
@@ -71,7 +89,7 @@ def _replacement(
     options: MapToVmap | DistributeScan,
     equations_of: Callable[[ScanBatching], list[JaxprEqn]],
 ) -> list[JaxprEqn] | None:
-    """What stands for an equation, if it is a loop that can be rewritten."""
+    """Return the equations that replace a loop, or None if it must stay."""
     if eqn.effects or not eqn.params["length"]:
         return None
     batching = ScanBatching(eqn, options.memory, options.reassociate)
@@ -93,7 +111,7 @@ def _batched(batching: ScanBatching) -> list[JaxprEqn]:
 def _distributed(batching: ScanBatching) -> list[JaxprEqn]:
     batching.batch_ready()
     if not batching.pending_carries and not batching.pending_equations:
-        raise NotBatchableError("No step waits for another one.")
+        raise NotBatchableError("The loop has no recurrence.")
     batching.emit_residual_loop()
     batching.batch_ready()
     assert not batching.pending_carries and not batching.pending_equations

@@ -1,13 +1,14 @@
-"""Passes one after the other, and who watches them."""
+"""Run passes in turn, check the type of what each returns, and report to an observer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.errors import ArgumentTypeError, PassError
 
 Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
@@ -17,12 +18,12 @@ class Record(NamedTuple):
 
     Attributes
     ----------
-    rewrite
+    rewrite : Pass
         The pass.
-    before, after
-        The program; one and the same if the pass changed nothing.
-    seconds
-        How long it took.
+    before, after : ClosedJaxpr
+        The program before and after it: the same object if the pass changed nothing.
+    seconds : float
+        The time that the pass took.
     """
 
     rewrite: Pass
@@ -32,33 +33,101 @@ class Record(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the pass: of its class, or of the function."""
-        return getattr(self.rewrite, "__name__", type(self.rewrite).__name__)
+        """The name of the pass: that of its class, or of the function."""
+        return _name(self.rewrite)
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes one after the other, as one.
+    """Several passes in turn, as one pass.
 
     Attributes
     ----------
-    passes
-        The passes, the first one first.
-    observer
-        What is called with a `Record` after each; see `jaxprgen.passes.observers`. What it
-        raises, the pipeline does.
+    passes : sequence of Pass
+        The passes, in order.
+    observer : callable, optional
+        A function that is called with a `Record` after each pass; see `jaxprgen.passes.observers`.
+        Its exceptions propagate.
+
+    Raises
+    ------
+    ArgumentTypeError
+        ``passes`` is not a sequence of passes, but for example a single one.
     """
 
-    passes: tuple[Pass, ...]
+    passes: Sequence[Pass]
     observer: Callable[[Record], None] | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "passes", _sequence_of_passes(self.passes))
+
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program that the last pass gives."""
+        """Apply the passes.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+
+        Returns
+        -------
+        ClosedJaxpr
+            The program that the last pass returns.
+
+        Raises
+        ------
+        PassError
+            A pass returned something else than a program, or a program whose arguments or results
+            have other types.
+        """
         for rewrite in self.passes:
             start = time.perf_counter()
             found = rewrite(closed)
             seconds = time.perf_counter() - start
+            _require_same_types(rewrite, closed, found)
             if self.observer is not None:
                 self.observer(Record(rewrite, closed, found, seconds))
             closed = found
         return closed
+
+
+def _name(rewrite: Pass) -> str:
+    return getattr(rewrite, "__name__", type(rewrite).__name__)
+
+
+def _sequence_of_passes(passes: Any) -> tuple[Pass, ...]:
+    """Return passes as a tuple, or raise an error that says what they are instead."""
+    if not isinstance(passes, Iterable):
+        given = getattr(passes, "__name__", repr(passes))
+        remedy = f" Put it in a tuple: ({given},)." if callable(passes) else ""
+        raise ArgumentTypeError(f"passes must be a sequence of passes, got {given}.{remedy}")
+    found: tuple[Any, ...] = tuple(passes)
+    for each in found:
+        if isinstance(each, type):
+            raise ArgumentTypeError(
+                f"passes must contain instances of passes, got the class {each.__name__}. "
+                f"Write {each.__name__}() instead."
+            )
+        if not callable(each):
+            raise ArgumentTypeError(f"passes must contain functions of a program, got {each!r}.")
+    return found
+
+
+def _require_same_types(rewrite: Pass, before: ClosedJaxpr, found: Any) -> None:
+    """Raise an error if a pass did not return a program of the same type."""
+    if not isinstance(found, ClosedJaxpr):
+        raise PassError(
+            f"The pass {_name(rewrite)} returned {type(found).__name__} instead of a program.\n"
+            "A pass must return a ClosedJaxpr: the given one if it changes nothing."
+        )
+    for wanted, got, what in (
+        (before.in_avals, found.in_avals, "arguments"),
+        (before.out_avals, found.out_avals, "results"),
+    ):
+        if list(wanted) != list(got):
+            old, new = (", ".join(map(str, avals)) or "none" for avals in (wanted, got))
+            raise PassError(
+                f"The pass {_name(rewrite)} changed the types of the program's {what}.\n"
+                f"Before: {old}. After: {new}.\n"
+                "A pass must keep these types: correct the pass, or leave it out."
+            )

@@ -1,4 +1,7 @@
-"""The steps of a loop, done at once as far as they do not wait for each other."""
+"""Batch the steps of one ``scan``, as far as no carry that depends on itself is involved.
+
+`ScanBatching` is the common part of the passes `MapToVmap`, `DistributeScan` and `AssociativeScan`.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,18 @@ _REDUCTIONS: dict[str, tuple[_Constructor, _Constructor]] = {
     "and": (lax.bitwise_and, lax.reduce_and),
     "or": (lax.bitwise_or, lax.reduce_or),
 }
-"""By the primitive by which steps change a carry: that primitive, and what does it for all rows."""
+"""For each primitive that may accumulate a carry: its constructor, and that of its reduction."""
 
 
 class _Reduction(NamedTuple):
-    """A carry that every step changes by values which do not depend on it.
+    """A carry to which every step only adds terms, by one primitive such as ``add`` or ``max``.
 
-    ``equations`` are those that change it, all of one primitive, by ``terms``.
+    Attributes
+    ----------
+    equations : list of JaxprEqn
+        The equations that add the terms, in order.
+    terms : list of Atom
+        The terms. None of them depends on the carry.
     """
 
     equations: list[Any]
@@ -48,16 +56,34 @@ class _Reduction(NamedTuple):
 
 
 class ScanBatching:
-    """All steps of one ``scan``.
+    """The equations that replace one ``scan``, while they are found.
+
+    The equations of the body are batched as soon as their operands are known for all steps. Carries
+    are resolved as soon as their values after every step are.
 
     Parameters
     ----------
-    eqn
-        The loop, of one step or more and without effects.
-    memory
-        The most bytes that the values of all steps may take up.
-    reassociate
+    eqn : JaxprEqn
+        The loop, with at least one step and without effects.
+    memory : int
+        The number of bytes that the values of all steps may take.
+    reassociate : bool
         Whether floating-point numbers may be reduced in another order.
+
+    Attributes
+    ----------
+    env : dict of Var to MaybeBatched
+        The known values of the body's variables, for all steps.
+    inits : dict of Var to Atom
+        The initial value of each carry.
+    carry_outs : dict of Var to Atom
+        The variable of the body that holds each carry after a step.
+    finals : dict of Var to Atom
+        The final values of the carries, as far as they are known.
+    reductions : dict of Var to _Reduction
+        The carries that only accumulate terms.
+    pending_equations, pending_carries : list
+        The equations and carries of the body that are not known yet.
     """
 
     def __init__(self, eqn: JaxprEqn, memory: int, reassociate: bool) -> None:
@@ -65,7 +91,7 @@ class ScanBatching:
         self.memory = memory
         self.n: int = eqn.params["length"]
         self.body: Any = _jax.open_jaxpr(eqn.params["jaxpr"])
-        self.b = Builder([x.aval for x in self.eqn.invars])  # The types tell whether it is plain.
+        self.b = Builder([x.aval for x in self.eqn.invars])  # Sets `plain` by the types.
         self.b.source_info = eqn.source_info
         constants, carries = _jax.scan_counts(eqn)
         self.carries = own = range(constants, constants + carries)
@@ -85,9 +111,9 @@ class ScanBatching:
         self.pending_carries = [v for v in self.carry_outs if v not in self.reductions]
 
     def batch_ready(self) -> None:
-        """Emit for all steps what does not wait for a carry that depends on itself.
+        """Batch all equations and resolve all carries that do not depend on unresolved ones.
 
-        What has no rule stays, and what waits for it.
+        Equations without a batching rule stay pending, and so does everything that depends on them.
         """
         while self.pending_equations or self.pending_carries:
             before = len(self.pending_equations) + len(self.pending_carries)
@@ -97,7 +123,7 @@ class ScanBatching:
                 return
 
     def finish(self) -> list[JaxprEqn]:
-        """What gives the results of the loop, in its variables, when nothing is left."""
+        """Return the equations that bind the results of the loop, when nothing is pending."""
         for v, reduction in self.reductions.items():
             self._reduce(v, reduction)
         rows = [with_batch_axis(self.b, lookup(self.env, x), self.n) for x in self.results]
@@ -109,7 +135,7 @@ class ScanBatching:
         return type(x) is not Var or x in self.env
 
     def _emit(self, eqn: Any) -> bool:
-        """Whether an equation could be emitted for all steps."""
+        """Batch an equation if its operands are known, and return whether it was batched."""
         b, env = self.b, self.env
         if not all(map(self._is_batched_or_shared, eqn.invars)):
             return False
@@ -121,17 +147,17 @@ class ScanBatching:
         return True
 
     def _count_memory(self) -> None:
-        """Count the memory of what was emitted since it was counted before."""
+        """Subtract the memory of the equations that were emitted since the last call."""
         new = self.b.equations_from(self.counted)
         self.counted += len(new)
         self.memory -= sum(_jax.nbytes(v.aval) for e in new for v in e.outvars)
         if self.memory < 0:
-            raise NotBatchableError("That would take too much memory.")
+            raise NotBatchableError("The values of all steps would take too much memory.")
 
-    # --- Carries that only hand over ------------------------------------------------------
+    # --- Carries that only hand over a value ------------------------------------------------------
 
     def _resolve_pending(self, v: Any) -> bool:
-        """Whether it is known what a carry is in every step: what it is after the one before."""
+        """Resolve a carry if its value after each step is known, and return whether it is."""
         start, after = self.inits[v], self.carry_outs[v]
         if after is v:
             self.env[v], self.finals[v] = MaybeBatched(start, False), start
@@ -147,7 +173,7 @@ class ScanBatching:
         return True
 
     def resolve(self, v: Any, end: MaybeBatched) -> None:
-        """Note what a carry is after every step; before it, it is that after the one before."""
+        """Record the values of a carry after each step, and so those before the next one."""
         b, n, start = self.b, self.n, self.inits[v]
         rows = with_batch_axis(b, end, n)
         first = lax.reshape(b, start, (1, *v.aval.shape))
@@ -164,10 +190,10 @@ class ScanBatching:
         low, high = [start, *[0] * (len(shape) - 1)], [stop, *shape[1:]]
         return lax.slice(self.b, x, low, high, [1] * len(shape))
 
-    # --- Carries that only gather ---------------------------------------------------------
+    # --- Carries that only accumulate ---------------------------------------------------------
 
     def _find_reductions(self, reassociate: bool) -> dict[Any, _Reduction]:
-        """The carries that are reductions, which may be done in any order."""
+        """Return the carries that accumulate terms in an order that may change."""
         for e in self.body.eqns:
             for x in {x for x in e.invars if type(x) is Var}:
                 self.readers.setdefault(x, []).append(e)
@@ -183,7 +209,7 @@ class ScanBatching:
         return found
 
     def _reduction(self, v: Any, allowed: Collection[str]) -> _Reduction | None:
-        """How steps change a carry, if by nothing but primitives that are allowed."""
+        """Return how steps accumulate a carry, or None if they do anything else to it."""
         found = _Reduction([], [])
         outputs, after, readers, x = self.body.outvars, self.carry_outs[v], self.readers, v
         while x is not after:
@@ -213,13 +239,12 @@ class ScanBatching:
     # --- Carries that depend on themselves ------------------------------------------------
 
     def emit_residual_loop(self) -> None:
-        """Emit a loop of nothing but what carries that depend on themselves need, and what has
-        no rule.
+        """Emit a loop of the recurrences and of the equations that have no batching rule.
 
         Raises
         ------
         NotBatchableError
-            That would move less than it takes to hand values from one part to the other.
+            Fewer equations would leave the loop than arrays pass between its parts.
         """
         stuck = [e for e in self.pending_equations if not has_batching_rule(e)]
         carries = self._recurrent_carries(stuck)
@@ -243,9 +268,10 @@ class ScanBatching:
         self._count_memory()
 
     def _recurrent_carries(self, stuck: Sequence[Any]) -> list[Any]:
-        """The carries that depend on themselves or are read by what stays, and what these read.
+        """Return the carries that depend on themselves or that ``stuck`` equations read.
 
-        Sets of carries are integers, of a bit for each.
+        The carries on which these depend are included. Sets of carries are integers with one bit
+        per carry.
         """
         bits = {v: 1 << i for i, v in enumerate(self.pending_carries)}
         on = dict(bits)
@@ -255,7 +281,7 @@ class ScanBatching:
                 read |= on.get(x, 0) if type(x) is Var else 0
             on.update(dict.fromkeys(e.outvars, read))
         further = {v: on.get(self.carry_outs[v], 0) for v in self.pending_carries}
-        for u, bit in bits.items():  # Warshall's algorithm.
+        for u, bit in bits.items():  # Transitive closure by Warshall's algorithm.
             for v in self.pending_carries:
                 if further[v] & bit:
                     further[v] |= further[u]
@@ -272,7 +298,9 @@ class ScanBatching:
         moved = len(self.body.eqns) - inside
         before = len(self.body.invars) - self.carries.stop + len(self.results)
         if moved <= max(0, crossing - before):
-            raise NotBatchableError("That moves less than it hands over.")
+            raise NotBatchableError(
+                "Fewer equations would leave the loop than arrays pass between its parts."
+            )
 
     def _emit_loop(
         self,

@@ -1,9 +1,10 @@
-"""Equations on all rows as equations on one: the reverse of `jaxprgen.passes.batching`.
+"""Unbatching rules: from an equation on all rows to an equation on one row.
 
-An array of which a step of a loop sees a row has the rows along one of its axes. In the body of the
-loop the row stands as an array of the same rank, of size one along that axis. So an equation that
-treats rows alike stays as it is, but for parameters that are sizes; and one that reduces over all
-rows gives, unchanged, what a row contributes.
+This is the reverse of `jaxprgen.passes.batching`. An array has its rows along one of its axes,
+which need not be the first. In the body of a loop, one row is an array of the same rank and of size
+one along that axis. So an equation that treats all rows alike keeps its form, except for parameters
+that are sizes. An equation that reduces over rows computes what one row contributes; its `Monoid`
+combines these contributions.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from jaxprgen.ir import primitives as lax
 
 
 class Unbatched(NamedTuple):
-    """How an equation does for a row what it does for all.
+    """How an equation on all rows becomes an equation on one row.
 
-    ``axes`` are those along which its operands have the rows, or None if all rows share one;
-    ``params`` its parameters for one row.
+    Attributes
+    ----------
+    axes : sequence of int or None
+        For each operand, the axis of the rows, or None if all rows share the operand.
+    params : dict
+        The parameters of the equation on one row.
     """
 
     axes: Sequence[int | None]
@@ -34,10 +39,22 @@ UnbatchingRule: TypeAlias = Callable[[JaxprEqn, int, int], Unbatched | None]
 
 
 def unbatched(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    """How an equation gives a row of its result, which has ``n > 1`` of them along an axis.
+    """Return how an equation computes one row of its result.
 
-    None if it does not treat rows alike, or has no rule. What rows share is a scalar, or of size
-    one along the axis.
+    Parameters
+    ----------
+    eqn : JaxprEqn
+        The equation on all rows.
+    axis : int
+        The axis of the result along which the rows lie.
+    n : int
+        The number of rows, at least 2.
+
+    Returns
+    -------
+    Unbatched or None
+        None if the equation has no rule or does not treat all rows alike. An operand that the rows
+        share is a scalar, or has size one along the axis.
     """
     rule = _UNBATCHING_RULES.get(eqn.primitive.name)
     avals: list[Any] = [v.aval for v in eqn.outvars]
@@ -55,7 +72,7 @@ def _elementwise(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     out: Any = eqn.outvars[0].aval
     shapes = _shapes(eqn)
     if any(shape and len(shape) != len(out.shape) for shape in shapes):
-        return None  # Bits of another width.
+        return None  # A bitcast to another width.
     return Unbatched([axis if shape and shape[axis] == n else None for shape in shapes], eqn.params)
 
 
@@ -98,7 +115,7 @@ def _pad(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
 
 
 def _without(name: str) -> UnbatchingRule:
-    """Of primitives that leave their axes of this name out."""
+    """Return the rule of primitives that remove the axes in this parameter."""
 
     def rule(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
         gone = eqn.params[name]
@@ -109,7 +126,7 @@ def _without(name: str) -> UnbatchingRule:
 
 
 def _along(name: str) -> UnbatchingRule:
-    """Of primitives that treat all axes alike but those of this name."""
+    """Return the rule of primitives that treat all axes alike except those in this parameter."""
 
     def rule(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
         value = eqn.params[name]
@@ -127,7 +144,7 @@ def _iota(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
 
 
 def _scan(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    """A loop without a state does for each row the same, in any order."""
+    """Run one step: a loop without carries treats all rows alike."""
     constants, carries = _jax.scan_counts(eqn)
     if axis or carries or _jax.close(eqn.params["jaxpr"]).consts:
         return None
@@ -151,7 +168,7 @@ _UNBATCHING_RULES: dict[str, UnbatchingRule] = {
     "squeeze": _without("dimensions"),
     "transpose": _transpose,
 }
-"""By the primitive: how it treats a row, if it treats rows alike."""
+"""The unbatching rule of each primitive that may treat all rows alike."""
 
 
 class Monoid(NamedTuple):

@@ -18,7 +18,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError
-from jaxprgen.passes import Pass
+from jaxprgen.passes import Pass, Pipeline
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes
 """The value of an XLA option; bytes are a profile for it."""
@@ -41,7 +41,7 @@ class Options(NamedTuple):
     checks
         Whether run-time checks are part of its programs.
     passes
-        The passes that rewrite its programs, in order.
+        The passes that rewrite its programs.
     compiler_options
         Names and values of XLA options, sorted by name: equal options are equal keys of caches,
         the one that JAX keeps on disk among them.
@@ -49,7 +49,7 @@ class Options(NamedTuple):
 
     name: str
     checks: bool
-    passes: tuple[Pass, ...]
+    passes: Pipeline
     compiler_options: tuple[tuple[str, CompilerOption], ...]
 
     def jit(self, function: Any, donated: Sequence[int] = ()) -> Any:
@@ -69,7 +69,8 @@ def options_of(
     Raises
     ------
     ArgumentTypeError
-        An XLA option has a type that no option has. XLA itself refuses unknown names.
+        ``passes`` is not a sequence of passes, or an XLA option has a type that no option has. XLA
+        itself refuses unknown names.
     """
     given = dict(compiler_options or {})
     for option, value in given.items():
@@ -78,7 +79,7 @@ def options_of(
                 "compiler_options maps names of XLA options to strings, numbers or booleans; got "
                 f"{option!r}: {value!r}."
             )
-    return Options(name, checks, tuple(passes), tuple(sorted(given.items())))
+    return Options(name, checks, Pipeline(passes), tuple(sorted(given.items())))
 
 
 def calls_back(fallback: str) -> bool:

@@ -226,7 +226,7 @@ class Specializer:
             result_names=[f"result[{i}]" for i in range(len(outputs))],
         )
         emitted = time.perf_counter()
-        closed = without_values(closed, shared, self._options.passes)
+        closed = without_values(closed, shared, [self._options.passes])
         seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
         kept = lowering.values if self._observer else None
         decided = tuple(decisions.found)

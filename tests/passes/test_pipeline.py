@@ -1,4 +1,4 @@
-"""Passes one after the other, and what observers see."""
+"""Pipelines of passes: errors, records and observers."""
 
 import io
 
@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import jaxprgen
-from jaxprgen.errors import PassError
+from jaxprgen.errors import ArgumentTypeError, PassError
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     DEFAULT,
     EliminateCommonSubexpressions,
     EliminateDeadCode,
     Pipeline,
+    Stabilize,
 )
 from jaxprgen.passes.observers import Diff, Print, Time, Verify, every
 
@@ -26,7 +27,7 @@ def untouched(closed):
     return closed
 
 
-def test_records():
+def test_one_record_per_pass():
     seen = []
     passes = (EliminateCommonSubexpressions(), untouched)
     found = Pipeline(passes, seen.append)(closed)
@@ -38,14 +39,14 @@ def test_records():
     assert Pipeline(())(closed) is closed
 
 
-def test_as_a_pass_and_within_another():
+def test_pipelines_are_passes():
     inner = Pipeline((EliminateDeadCode(), untouched))
     assert Pipeline((inner, inner))(closed) is closed
     assert hash(inner) == hash(Pipeline((EliminateDeadCode(), untouched)))
     np.testing.assert_array_equal(jaxprgen.transform(jnp.sin, inner)(x), jnp.sin(x))
 
 
-def test_of_a_compiled_graph():
+def test_observing_the_passes_of_a_compiled_graph():
     import aesara.tensor as at
 
     times = Time()
@@ -57,7 +58,7 @@ def test_of_a_compiled_graph():
     assert len(rows) == len(DEFAULT) and all(row.endswith(" ms") for row in rows)
 
 
-def test_print_and_diff():
+def test_print_and_diff_write_each_pass():
     printed, text = io.StringIO(), io.StringIO()
     observer = every(Print(printed), Diff(text))
     Pipeline((EliminateCommonSubexpressions(), untouched), observer)(closed)
@@ -79,7 +80,7 @@ def test_print_and_diff():
     )
 
 
-def test_standard_output_is_the_default(capsys):
+def test_observers_print_to_standard_output_by_default(capsys):
     Pipeline((untouched,), every(Print(), Diff()))(closed)
     assert capsys.readouterr().out.startswith("untouched: 6 → 6 equations")
 
@@ -94,24 +95,126 @@ def one_result_less(closed):
     return type(closed)(closed.jaxpr.replace(outvars=[]), closed.consts)
 
 
-def test_verify_names_the_pass():
+def single_precision(closed):
+    return jax.make_jaxpr(lambda x: jnp.float32(x))(*closed.in_avals)
+
+
+def nothing(closed):
+    pass
+
+
+def test_verify_reports_the_pass_that_returns_an_ill_typed_program():
     good = Pipeline((EliminateCommonSubexpressions(),), Verify())
     assert count_equations(good(closed)) == 5
     with pytest.raises(PassError) as error:
         Pipeline((untouched, ill_typed), Verify())(closed)
     first, *_, last = str(error.value).splitlines()
-    assert first.startswith("<function ill_typed at ")
-    assert first.endswith("> gave a program that JAX refuses.")
-    assert last == "A pass keeps to the program's meaning: leave this one out, or correct it."
+    assert first == "The pass ill_typed returned a program that JAX rejects."
+    assert last == "Correct the pass, or leave it out."
+
+
+def applied_by_a_pipeline(*passes):
+    return Pipeline(passes)(closed)
+
+
+def applied_by_transform(*passes):
+    return jaxprgen.transform(jnp.sin, *passes)(x)
+
+
+def applied_by_compile(*passes):
+    import aesara.tensor as at
+
+    v = at.dvector("v")
+    return jaxprgen.compile([v], at.sin(v), passes=passes)(x)
+
+
+applications = [applied_by_a_pipeline, applied_by_transform, applied_by_compile]
+
+
+@pytest.mark.parametrize("applied", applications)
+@pytest.mark.parametrize(
+    ("rewrite", "lines"),
+    [
+        (
+            one_result_less,
+            [
+                "The pass one_result_less changed the types of the program's results.",
+                "Before: float64[3]. After: none.",
+                "A pass must keep these types: correct the pass, or leave it out.",
+            ],
+        ),
+        (
+            single_precision,
+            [
+                "The pass single_precision changed the types of the program's results.",
+                "Before: float64[3]. After: float32[3].",
+                "A pass must keep these types: correct the pass, or leave it out.",
+            ],
+        ),
+        (
+            nothing,
+            [
+                "The pass nothing returned NoneType instead of a program.",
+                "A pass must return a ClosedJaxpr: the given one if it changes nothing.",
+            ],
+        ),
+        (
+            lambda closed: "text",
+            [
+                "The pass <lambda> returned str instead of a program.",
+                "A pass must return a ClosedJaxpr: the given one if it changes nothing.",
+            ],
+        ),
+    ],
+)
+def test_a_pass_must_return_a_program_of_the_same_type(applied, rewrite, lines):
     with pytest.raises(PassError) as error:
-        Pipeline((one_result_less,), Verify())(closed)
-    first, second, last = str(error.value).splitlines()
-    assert first.endswith("> changed the types of the program's results.")
-    assert second == "They were float64[3], and are nothing."
-    assert last == "A pass keeps to the program's meaning: leave this one out, or correct it."
+        applied(EliminateDeadCode(), rewrite)
+    assert str(error.value).splitlines() == lines
 
 
-def test_equations_inside_are_counted():
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        (
+            EliminateDeadCode(),
+            "passes must be a sequence of passes, got EliminateDeadCode(). "
+            "Put it in a tuple: (EliminateDeadCode(),).",
+        ),
+        (
+            untouched,
+            "passes must be a sequence of passes, got untouched. Put it in a tuple: (untouched,).",
+        ),
+        (1, "passes must be a sequence of passes, got 1."),
+        (
+            [Stabilize],
+            "passes must contain instances of passes, got the class Stabilize. "
+            "Write Stabilize() instead.",
+        ),
+        ("Stabilize", "passes must contain functions of a program, got 'S'."),
+    ],
+)
+def test_passes_must_be_a_sequence_of_passes(passes, message):
+    import aesara.tensor as at
+
+    v = at.dvector("v")
+    for made in (
+        lambda: Pipeline(passes),
+        lambda: jaxprgen.compile([v], at.exp(v), passes=passes),
+        lambda: jaxprgen.function([v], at.exp(v), passes=passes),
+        lambda: jaxprgen.JaxprLinker(passes=passes),
+    ):
+        with pytest.raises(ArgumentTypeError) as error:
+            made()
+        assert str(error.value) == message
+
+
+def test_transform_rejects_what_is_not_a_pass():
+    with pytest.raises(ArgumentTypeError, match="got the class Stabilize"):
+        jaxprgen.transform(jnp.sin, Stabilize)
+
+
+def test_equations_inside_loops_are_counted():
     program = jax.make_jaxpr(lambda x: jax.lax.scan(lambda c, r: (c * r + 1, None), 0.0, x))(x)
     (loop,) = (e for e in program.jaxpr.eqns if e.primitive.name == "scan")
     inside = len(loop.params["jaxpr"].eqns)

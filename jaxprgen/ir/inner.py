@@ -91,13 +91,6 @@ def inner_programs(eqn: JaxprEqn) -> Sequence[Inner]:
     return () if holder is None else holder.find(eqn)
 
 
-def called_program(eqn: JaxprEqn) -> Inner | None:
-    """Return the program that an equation runs exactly once on its own operands, if it is such a
-    call."""
-    holder = HOLDERS.get(eqn.primitive.name)
-    return holder.find(eqn)[0] if holder is not None and holder.kind == "call" else None
-
-
 def with_programs(eqn: JaxprEqn, programs: Sequence[Any]) -> JaxprEqn:
     """Return an equation with other programs of the same types in place of its own, in order.
 

@@ -12,11 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprgen import _jax
-from jaxprgen._jax import Literal
+from jaxprgen._jax import JaxprEqn
 from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import InvalidRuleError
 from jaxprgen.ir import current_builder
+from jaxprgen.ir.evaluate import Evaluator, Site
+from jaxprgen.ir.inner import holder_of
 from jaxprgen.rewrite.terms import Call, Function, Match, Number, Param, Rest, Term, Variable
 
 _EXAMPLE = jax.ShapeDtypeStruct((3,), np.float32)
@@ -52,7 +53,7 @@ def traced_pattern(function: Callable[..., Any], examples: Sequence[Any] | None)
         ]
     places = [x for x in terms for _ in range(1 + isinstance(x, Rest))]
     closed = jax.make_jaxpr(functools.partial(function, **params))(*examples)
-    found = _Reading(params).outputs(closed, places)
+    found = _Reading(params).run(closed, places)
     if len(found) != 1 or not isinstance(found[0], Call):
         raise InvalidRuleError(
             f"The pattern {getattr(function, '__name__', function)} is not the one result of an "
@@ -61,27 +62,25 @@ def traced_pattern(function: Callable[..., Any], examples: Sequence[Any] | None)
     return found[0]
 
 
-class _Reading:
-    """From equations to terms."""
+class _Reading(Evaluator):
+    """Evaluates a program on terms, so that its output is the pattern that the program spells."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
+        super().__init__()
         self.params = params
 
-    def outputs(self, closed: Any, operands: Sequence[Term]) -> list[Term]:
-        """What a program gives of terms."""
-        jaxpr = closed.jaxpr
-        terms: dict[Any, Term] = dict(zip(jaxpr.invars, operands, strict=True))
-        for v, value in zip(jaxpr.constvars, closed.consts, strict=True):
-            terms[v] = _number(np.asarray(value))
-        for eqn in jaxpr.eqns:
-            given = [_term(terms, x) for x in eqn.invars]
-            terms.update(zip(eqn.outvars, self._results(eqn, given), strict=True))
-        return [_term(terms, x) for x in jaxpr.outvars]
+    def enters(self, eqn: JaxprEqn) -> bool:
+        """Return whether an equation is a mere call, which a pattern does not mention."""
+        holder = holder_of(eqn)
+        return holder is not None and holder.only_runs
 
-    def _results(self, eqn: Any, operands: list[Term]) -> list[Term]:
-        name = eqn.primitive.name
-        if name == "jit":
-            return self.outputs(_jax.close(eqn.params["jaxpr"]), operands)
+    def lift(self, x: Any, aval: Any) -> Term:
+        """Return the number that a constant or a literal is."""
+        return _number(np.asarray(x))
+
+    def apply(self, site: Site, operands: list[Any]) -> list[Any]:
+        """Return the term of an equation's result."""
+        eqn, name = site.eqn, site.eqn.primitive.name
         if name in ("broadcast_in_dim", "convert_element_type") and type(operands[0]) is Number:
             return [operands[0]]
         if len(eqn.outvars) != 1:
@@ -92,12 +91,8 @@ class _Reading:
         return [Call(Function(name), tuple(operands), params)]
 
     def _param(self, name: str, value: Any) -> Any:
-        """A parameter, which may be anything if it is one that the function names."""
+        """Return a parameter, or its name if the function lets it be anything."""
         return Param(name) if name in self.params and self.params[name] == value else value
-
-
-def _term(terms: Mapping[Any, Term], x: Any) -> Term:
-    return _number(np.asarray(x.val)) if isinstance(x, Literal) else terms[x]
 
 
 def _number(value: np.ndarray[Any, Any]) -> Number:

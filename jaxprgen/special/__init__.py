@@ -1,1 +1,1 @@
-"""Special functions, each file with its sources."""
+"""Special functions of real values, each file with its sources."""

@@ -1,21 +1,21 @@
-"""Bessel functions of real order: J and I, and what they need of Y and K.
+"""Bessel functions of the first kind, J and I, of real order, with the parts of Y and K they need.
 
-Orders and arguments are any real numbers. As in SciPy, a negative argument is for integral orders
-alone, else the result is NaN, and NaN it is at infinity. At zero it is the limit from above, also
-for I of orders like -3/2, where SciPy says inf and the limit is -inf.
+Orders and arguments are any real numbers. As in SciPy, a negative argument needs an integral order,
+and the result is NaN otherwise, and at infinity. At zero it is the limit from above, also for I of
+orders such as -3/2, where the limit is -inf and SciPy returns inf.
 
 For ``|x| < 8`` the power series is summed. Beyond, Schläfli's integrals of ``exp(x sinh z - v z)``
-and ``exp(x cosh z - v z)`` (DLMF 10.9.17, 10.9.18, 10.32.9, 10.32.12) are taken along contours that
-follow their steepest descent from a saddle point near enough for the trapezoidal rule to converge
-geometrically. With ``z`` counted from the saddle point, all have one integrand,
-``exp(s (cosh z - 1) + v (sinh z - z))``, times its value there. Here ``s`` is
+and ``exp(x cosh z - v z)`` (DLMF 10.9.17, 10.9.18, 10.32.9, 10.32.12) are taken along contours
+close enough to the steepest descent from a saddle point for the trapezoidal rule to converge
+geometrically. With ``z`` counted from the saddle point, all have one integrand, ``exp(s (cosh z -
+1) + v (sinh z - z))``, times its value there. Here ``s`` is
 
 - ``sqrt(v² - x²)`` for J where ``x < v``, ``sqrt(v² + x²)`` for I,
 - ``-sqrt(v² - x²)`` for Y where ``x < v``, ``-sqrt(v² + x²)`` for K,
 - ``i sqrt(x² - v²)`` for the Hankel function J + iY where ``x > v``.
 
-In double precision the error is 1e-12 for orders up to 1e3, and 1e-15 times the order beyond; it is
-relative to the value, or to the size of the waves where J oscillates.
+In double precision the error is 1e-12 for orders up to 1e3, and 1e-15 times the order beyond. It is
+relative to the value, or to the amplitude where J oscillates.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from jaxprgen.emit.formula import formula, polynomial, sum_terms, widest
 from jaxprgen.emit.values import Value, where
 
 _SERIES_BELOW = 8.0
-_LARGEST = 1e30  # Beyond, an order that is not far from the argument makes no difference.
+_LARGEST = 1e30  # Larger orders and arguments give the same results.
 
 
 class _Order(NamedTuple):
-    """An order's magnitude, and what reflection needs of it.
+    """The magnitude of an order, and the values that its reflection needs.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class _Order(NamedTuple):
     negative
         Whether the order is negative.
     sine, cosine
-        Of pi times the magnitude; the sine of an integer is 0.
+        The sine and cosine of pi times the magnitude; the sine is 0 for an integer.
     reflected
-        Whether an order may be negative and no integer.
+        Whether an order may be negative and not an integer.
     """
 
     size: Value
@@ -85,9 +85,9 @@ def _order(v: Value) -> _Order:
 
 
 def _series(order: _Order, x: Value, sign: float) -> Value:
-    """``(x/2)^v / Γ(v+1) Σ (sign x²/4)^k / (k! (v+1)_k)`` for ``0 <= x <= 8``: DLMF 10.2.2.
+    """Return ``(x/2)^v / Γ(v+1) Σ (sign x²/4)^k / (k! (v+1)_k)`` for ``0 <= x <= 8``: DLMF 10.2.2.
 
-    What is left out is below rounding; negative orders take more terms.
+    The omitted terms are below rounding; negative orders need more terms.
     """
     v = order.size
     if order.reflected:
@@ -113,7 +113,7 @@ def _series(order: _Order, x: Value, sign: float) -> Value:
 def _exponent(
     p: Value, q: Value, v: Value, s: Value, rotated: Value | None = None
 ) -> tuple[Value, Value]:
-    """Real and imaginary part of ``s (cosh z - 1) + v (sinh z - z)`` at ``z = p + iq``.
+    """Return the real and imaginary parts of ``s (cosh z - 1) + v (sinh z - z)`` at ``z = p + iq``.
 
     ``rotated`` is the imaginary part of ``s``.
     """
@@ -131,9 +131,9 @@ def _exponent(
 
 
 def _upright(s: Value, v: Value) -> Value:
-    """The integral over 2πi from ``∞ - iπ`` to ``∞ + iπ`` for ``s >= 0``.
+    """Return the integral over 2πi from ``∞ - iπ`` to ``∞ + iπ`` for ``s >= 0``.
 
-    Of its halves, which are conjugate, the upper one. The contour leans to the right.
+    Its halves are conjugate, so the upper one suffices. The contour leans to the right.
     """
     count, end = 24, 8.0
     step = end / count
@@ -149,10 +149,11 @@ def _upright(s: Value, v: Value) -> Value:
 
 
 def _slanted(s: Value, rotated: Value, v: Value, factor: Value) -> tuple[Value, Value]:
-    """The integral from ``-∞`` to ``∞ + iπ`` for ``s < 0``, or ``s = 0`` and ``rotated > 0``.
+    """Return the integral from ``-∞`` to ``∞ + iπ`` for ``s < 0``, or for ``s = 0`` and ``rotated >
+    0``.
 
-    The contour goes through the saddle point, or where ``v`` dominates above it, at an angle of
-    30° and levels off at imaginary parts of -π/4 and 3π/4.
+    The contour passes the saddle point, or a point above it where ``v`` dominates, at an angle of
+    30°, and levels off at imaginary parts of -π/4 and 3π/4.
     """
     count, end = 48, 6.0
     step = 2 * end / count
@@ -181,7 +182,7 @@ def _slanted(s: Value, rotated: Value, v: Value, factor: Value) -> tuple[Value, 
 
 
 def _level(s: Value, v: Value) -> Value:
-    """The integral from ``-∞`` to ``∞`` for ``-s``, ``s > v``."""
+    """Return the integral from ``-∞`` to ``∞`` for ``-s``, with ``s > v``."""
     count, end = 36, 9.0
     step = 2 * end / count
 
@@ -196,7 +197,7 @@ def _level(s: Value, v: Value) -> Value:
 
 
 def _hankel(order: _Order, x: Value) -> tuple[Value, Value]:
-    """J and Y of the order's magnitude for ``x >= 8``; where ``x < v`` not J."""
+    """Return J and Y of the order's magnitude for ``x >= 8``; J is wrong where ``x < v``."""
     below = x < order.size
     v = order.size if order.reflected else ew.minimum(order.size, x)
     s = ew.sqrt(abs(x - v)) * ew.sqrt(x + v)
@@ -221,7 +222,7 @@ def _hankel(order: _Order, x: Value) -> tuple[Value, Value]:
 
 
 def _jv(v: Value, x: Value) -> Value:
-    """The Bessel function of the first kind, of order ``v``."""
+    """Return the Bessel function of the first kind of order ``v``."""
     order, size = _order(v), abs(x)
     small = _series(order, ew.minimum(size, _SERIES_BELOW), -1)
     large = ew.maximum(size, _SERIES_BELOW)
@@ -238,13 +239,13 @@ def _jv(v: Value, x: Value) -> Value:
 
 
 def _iv(v: Value, x: Value) -> Value:
-    """The modified Bessel function of the first kind, of order ``v``."""
+    """Return the modified Bessel function of the first kind of order ``v``."""
     order, size = _order(v), abs(x)
     small = _series(order, ew.minimum(size, _SERIES_BELOW), 1)
     large = ew.minimum(ew.maximum(size, _SERIES_BELOW), _LARGEST)
     s = ew.sqrt(order.size * order.size + large * large)
     exponent = s - order.size * ew.arcsinh(order.size / large)
-    root = ew.exp(0.5 * exponent)  # Its square may be infinite where the result is not.
+    root = ew.exp(0.5 * exponent)  # Its square may overflow where the result does not.
     i = root * _upright(s, order.size) * root
     if order.reflected:
         k = ew.exp(-exponent) * _level(s, order.size)
@@ -268,7 +269,7 @@ _NONE = undefined(
 
 
 def _neighbours(function: ew.Emit, v: Value, x: Value) -> tuple[Value, Value]:
-    """The function of the orders below and above."""
+    """Return the function of the orders below and above."""
     value = v.fill_value
     low, high = (v + n if value is None else v.like(value + n) for n in (-1, 1))
     return function(low, x), function(high, x)
@@ -293,8 +294,8 @@ iv = formula(_iv, _NONE, _iv_slope, precision=widest)
 # The power series for |x| < 8, and sqrt(2 / (πx)) (P cos χ - Q sin χ) beyond, with
 # χ = x - vπ/2 - π/4 (DLMF 10.17.3). The error relative to sqrt(2 / (πx)) is 1e-14.
 
-# Of P and of Q x/8 for the orders 0 and 1: interpolation polynomials in 64/x² at 13 Chebyshev nodes
-# on [0, 1], of the Hankel functions that mpmath computes with 50 digits.
+# P and Q x/8 for the orders 0 and 1: interpolation polynomials in 64/x² at 13 Chebyshev nodes on
+# [0, 1], of the Hankel functions computed by mpmath with 50 digits.
 # fmt: off
 _P_AND_Q = (
     (
@@ -334,7 +335,7 @@ _SERIES_01 = tuple(
 
 
 def _near_and_far(order: int, size: Value) -> tuple[Value, Value]:
-    """The function over ``(size / 2)^order`` if ``size < 8``, and the function else."""
+    """Return the function over ``(size / 2)^order`` for ``size < 8``, and the function beyond."""
     half = 0.5 * ew.minimum(size, 8)
     large = ew.maximum(size, 8)
     inverse = 8 / large
@@ -349,14 +350,14 @@ def _near_and_far(order: int, size: Value) -> tuple[Value, Value]:
 
 
 def _j0(x: Value) -> Value:
-    """The Bessel function of the first kind of order 0."""
+    """Return the Bessel function of the first kind of order 0."""
     size = abs(x)
     near, far = _near_and_far(0, size)
     return where(size < 8, near, far)
 
 
 def _j1(x: Value) -> Value:
-    """The Bessel function of the first kind of order 1."""
+    """Return the Bessel function of the first kind of order 1."""
     size = abs(x)
     near, far = _near_and_far(1, size)
     return where(size < 8, 0.5 * x * near, where(x < 0, -far, far))

@@ -1,4 +1,4 @@
-"""Functions around the error function that are no primitives, or not exact as such."""
+"""Functions related to the error function that no primitive computes, or not accurately."""
 
 from __future__ import annotations
 
@@ -31,15 +31,18 @@ _ERFCX = (
 
 @formula
 def erfcx(x: Value) -> Value:
-    """``exp(x²) erfc(x)``. Differentiating the polynomial keeps its accuracy for large ``x``."""
+    """Return ``exp(x²) erfc(x)``.
+
+    Differentiating the polynomial keeps its accuracy for large ``x``.
+    """
     size = where(x < 0, -x, x)
     scaled = polynomial(1 - 6 / (size + 3), _ERFCX) / (1 + 2 * size)
-    left = ew.minimum(x, 0)  # Elsewhere the exponential is infinite, and so is its derivative.
+    left = ew.minimum(x, 0)  # Elsewhere the exponential and its derivative overflow.
     return where(x < 0, 2 * ew.exp(left * left) - scaled, scaled)
 
 
 # Numerators and denominators of M. J. Wichura, *Algorithm AS 241: The percentage points of the
-# normal distribution*, Applied Statistics 37 (1988), PPND16: near 1/2, in the tails, far out.
+# normal distribution*, Applied Statistics 37 (1988), PPND16: around 1/2, in the tails, far out.
 # fmt: off
 _MIDDLE = (
     (
@@ -79,13 +82,13 @@ def _ratio(numerator: Sequence[float], denominator: Sequence[float], x: Value) -
 
 
 def _quantile(q: Value, tail: Value) -> Value:
-    """The quantile of the normal distribution over √2 at ``1/2 + q``; ``tail`` is what is beyond.
+    """Return the quantile of the normal distribution at ``1/2 + q``, over √2.
 
-    The relative error is 1e-15.
+    ``tail`` is the probability beyond it. The relative error is 1e-15.
     """
     middle = q * _ratio(*_MIDDLE, 0.180625 - q * q)
     r = ew.sqrt(-ew.log(tail))
-    # Held inside the range of their formula, where that is not chosen.
+    # Arguments are clipped to the range in which each formula is used.
     near = _ratio(*_TAIL, ew.minimum(r, 5) - 1.6)
     far = _ratio(*_FAR_TAIL, ew.minimum(ew.maximum(r, 5), 50) - 5)
     beyond = where(ew.equal(tail, 0), math.inf, where(r <= 5, near, far))
@@ -94,20 +97,20 @@ def _quantile(q: Value, tail: Value) -> Value:
 
 
 def _erfinv(x: Value) -> Value:
-    """The inverse of `erf` on [-1, 1], NaN outside; XLA's loses 1e-10 near the ends.
+    """Return the inverse of `erf` on [-1, 1], and NaN outside.
 
-    That of zero of either sign is 0, as in SciPy.
+    XLA's primitive loses 1e-10 near the ends. At zero of either sign it is 0, as in SciPy.
     """
     return where(ew.equal(x, 0), 0, _quantile(0.5 * x, 0.5 * (1 - abs(x))))
 
 
 def _erfcinv(x: Value) -> Value:
-    """The inverse of `erfc` on [0, 2], NaN outside; that of 1 is -0, as in SciPy."""
+    """Return the inverse of `erfc` on [0, 2], and NaN outside; at 1 it is -0, as in SciPy."""
     return where(ew.equal(x, 1), -0.0, _quantile(0.5 * (1 - x), 0.5 * ew.minimum(x, 2 - x)))
 
 
 def _slope(y: Value) -> Value:
-    """The derivative of `erfinv` where it is ``y``."""
+    """Return the derivative of `erfinv` where its value is ``y``."""
     return 0.5 * math.sqrt(math.pi) * ew.exp(y * y)
 
 
@@ -125,14 +128,14 @@ erfcinv = formula(_erfcinv, _erfcinv_slope)
 
 # --- Owen's T function --------------------------------------------------------------------
 
-# Nodes and weights of Gauss and Legendre on [0, 1].
+# Gauss-Legendre nodes and weights on [0, 1].
 _NODES, _WEIGHTS = (0.5 * x for x in np.polynomial.legendre.leggauss(28))
 
 
 def _integral(h: Value, a: Value) -> Value:
-    """``T(h, a)`` for ``h >= 0`` and ``0 <= a <= 1``, as the integral that defines it.
+    """Return ``T(h, a)`` for ``h >= 0`` and ``0 <= a <= 1``, by the integral that defines it.
 
-    The integrand is ``exp(-h²(1 + x²)/2) / (1 + x²)``. Beyond ``x = 9 / h`` it adds nothing.
+    The integrand is ``exp(-h²(1 + x²)/2) / (1 + x²)``, which is negligible beyond ``x = 9 / h``.
     """
     end = ew.minimum(a, 9 / ew.maximum(h, 1))
     scaled, square = h * end * math.sqrt(0.5), end * end
@@ -144,17 +147,17 @@ def _integral(h: Value, a: Value) -> Value:
 
 
 def _upper(x: Value) -> Value:
-    """The normal distribution's probability above ``x``."""
+    """Return the probability that a standard normal variable exceeds ``x``."""
     return 0.5 * lax.erfc(x * math.sqrt(0.5))
 
 
 def _owens_t(h: Value, a: Value) -> Value:
-    """The probability of ``X > h`` and ``0 < Y < a X`` for independent normal ``X`` and ``Y``.
+    """Return Owen's T: the probability of ``X > h`` and ``0 < Y < a X`` for normal ``X`` and ``Y``.
 
     D. B. Owen, *Tables for computing bivariate normal probabilities*, Ann. Math. Stat. 27 (1956):
-    equation 2.3 brings ``a > 1`` back to its reciprocal.
+    equation 2.3 reduces ``a > 1`` to its reciprocal.
     """
-    # The function is flat beyond these; no infinity then meets a zero.
+    # The function is constant beyond these bounds, which keep infinities from meeting zeros.
     size, slope = ew.minimum(abs(h), 1e10), ew.minimum(abs(a), 1e30)
     steep = slope > 1
     far = ew.minimum(size * slope, 1e10)

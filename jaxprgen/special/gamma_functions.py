@@ -1,12 +1,14 @@
-"""The gamma function, its logarithmic derivatives, and parts of them that stay exact.
+"""The gamma function, its logarithmic derivatives, and differences that stay accurate.
 
-Stirling's series and the series of ``lgamma(1 + x)`` are those of NIST's *Digital Library of
-Mathematical Functions*, 5.11.1, 5.11.2 and 5.7.3.
+Stirling's series and the series of ``lgamma(1 + x)`` are 5.11.1, 5.11.2 and 5.7.3 of the NIST
+*Digital Library of Mathematical Functions* (DLMF).
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 
 import numpy as np
 
@@ -23,9 +25,9 @@ _STIRLING = (
 )
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-# From here on eight terms of the series are exact to 1e-17.
+# From here on, eight terms of the series are accurate to 1e-17.
 _LARGE = 10.0
-# zeta(n) - 1 for n = 2, 3, …: the sum of k**-n, the terms from 40 on by Euler and Maclaurin.
+# zeta(n) - 1 for n = 2, 3, …: the sum of k**-n, from k = 40 on by the Euler-Maclaurin formula.
 _ZETA_LESS_1 = [
     math.fsum(k**-n for k in range(2, 40))
     + 40.0 ** (1 - n) / (n - 1)
@@ -37,8 +39,18 @@ _ZETA_LESS_1 = [
 _LGAMMA1P = (1 - np.euler_gamma, *((-1) ** n * z / n for n, z in enumerate(_ZETA_LESS_1, 2)))
 
 
+def append_axis(x: Value) -> Value:
+    """Append an axis of size one, for the terms of a sum."""
+    return expand_dims(x, [x.ndim])
+
+
+def sum_last(terms: Value) -> Value:
+    """Return the sum over the last axis."""
+    return reduce.sum(terms, [terms.ndim - 1])
+
+
 def log_less(ratio: Value, excess: Value) -> Value:
-    """``log(ratio) - excess`` where ``excess = ratio - 1``, exact where that is small."""
+    """Return ``log(ratio) - excess`` with ``excess = ratio - 1``, accurate where that is small."""
     near = where(abs(excess) < 0.4, excess, 0)
     r = near / (near + 2)
     odd = polynomial(r * r, [1 / (2 * n + 1) for n in range(1, 13)]) * (r * r)
@@ -46,7 +58,7 @@ def log_less(ratio: Value, excess: Value) -> Value:
 
 
 def stirling_error(x: Value) -> Value:
-    """``lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2`` for positive ``x``."""
+    """Return ``lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2`` for positive ``x``."""
     large = ew.maximum(x, _LARGE)
     series = polynomial(1 / (large * large), _STIRLING) / large
     small = ew.minimum(x, _LARGE)
@@ -55,7 +67,7 @@ def stirling_error(x: Value) -> Value:
 
 
 def log_less_digamma(x: Value) -> Value:
-    """``log(x) - digamma(x)`` for positive ``x``."""
+    """Return ``log(x) - digamma(x)`` for positive ``x``."""
     large = ew.maximum(x, _LARGE)
     series = polynomial(1 / (large * large), _DIGAMMA) / (large * large) + 0.5 / large
     small = ew.minimum(x, _LARGE)
@@ -63,14 +75,14 @@ def log_less_digamma(x: Value) -> Value:
 
 
 def lgamma1p(x: Value) -> Value:
-    """``lgamma(1 + x)`` for ``x >= 0``, exact where ``x`` is tiny."""
+    """Return ``lgamma(1 + x)`` for ``x >= 0``, accurate where ``x`` is tiny."""
     near = ew.minimum(x, 0.5)
     series = near * polynomial(near, _LGAMMA1P) - ew.log1p(near)
     return where(x < 0.5, series, lax.lgamma(ew.maximum(x, 0.5) + 1))
 
 
 def _difference(u: Value, v: Value, coefficients: tuple[float, ...]) -> Value:
-    """``(p(u) - p(v)) / (u - v)`` for a polynomial, without cancellation."""
+    """Return ``(p(u) - p(v)) / (u - v)`` for a polynomial, without cancellation."""
     quotient, value = u * 0, v * 0 + coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         quotient = quotient * u + value
@@ -79,28 +91,25 @@ def _difference(u: Value, v: Value, coefficients: tuple[float, ...]) -> Value:
 
 
 def lgamma_increase(x: Value, step: Value) -> tuple[Value, Value]:
-    """``lgamma(x + step) - lgamma(x)``, and the same of digamma, however small the step is.
+    """Return the increases of lgamma and of digamma from ``x`` to ``x + step``, for any tiny step.
 
-    Both are positive. Ten steps of the recurrence lead to where Stirling's series holds.
+    Both operands are positive. Ten steps of the recurrence lead to where Stirling's series holds.
     """
-    low = expand_dims(x, [x.ndim]) + np.arange(_LARGE)
-    h = expand_dims(step, [step.ndim])
+    low, h = append_axis(x) + np.arange(_LARGE), append_axis(step)
     large = x + _LARGE
     above = large + step
     logarithm = ew.log1p(step / large)
     u, v = 1 / (above * above), 1 / (large * large)
     apart = -(step / (above * large))  # 1 / above - 1 / large
     squares = apart * (1 / above + 1 / large)
-    correction = apart * polynomial(u, _STIRLING) + (squares * _difference(u, v, _STIRLING) / large)
+    correction = apart * polynomial(u, _STIRLING) + squares * _difference(u, v, _STIRLING) / large
     increase = (large - 0.5) * logarithm + step * (ew.log(above) - 1) + correction
     slope = logarithm - apart * 0.5 - squares * _difference(u, v, (0.0, *_DIGAMMA))
-    return increase - reduce.sum(
-        ew.log1p(h / low), (ew.log1p(h / low).ndim - 1,)
-    ), slope + reduce.sum(h / (low * (low + h)), ((h / (low * (low + h))).ndim - 1,))
+    return increase - sum_last(ew.log1p(h / low)), slope + sum_last(h / (low * (low + h)))
 
 
 def gamma_sign(x: Value) -> Value:
-    """The sign of the gamma function: between -2k - 1 and -2k it is negative."""
+    """Return the sign of the gamma function; it is negative between -2k - 1 and -2k."""
     half = ew.floor(x) * 0.5
     odd = ~ew.equal(ew.floor(half), half)
     return where((x < 0) & odd, x * 0 - 1, 1)
@@ -108,48 +117,44 @@ def gamma_sign(x: Value) -> Value:
 
 @formula
 def gammaln(x: Value) -> Value:
-    """``log(|gamma(x)|)``; -inf at -inf, where there is no limit, as in SciPy."""
+    """Return ``log(|gamma(x)|)``; -inf at -inf, where there is no limit, as in SciPy."""
     return where(ew.equal(x, -math.inf), -math.inf, lax.lgamma(x))
 
 
 @formula
 def gamma(x: Value) -> Value:
-    """The gamma function; NaN at negative integers, signed infinity at signed zeros."""
+    """Return the gamma function; NaN at negative integers, signed infinity at signed zeros."""
     value = gamma_sign(x) * ew.exp(lax.lgamma(x))
     return where((x < 0) & ew.equal(x, ew.floor(x)), math.nan, where(ew.equal(x, 0), 1 / x, value))
 
 
 @formula
 def digamma(x: Value) -> Value:
-    """The derivative of lgamma; infinite at zeros of either sign, where XLA's is NaN."""
+    """Return the derivative of lgamma; infinite at zeros of either sign, where XLA's is NaN."""
     return where(ew.equal(x, 0), -1 / x, lax.digamma(x))
 
 
 @formula
 def trigamma(x: Value) -> Value:
-    """The derivative of digamma; infinite at zero and the negative integers.
+    """Return the derivative of digamma; infinite at zero and the negative integers.
 
     XLA's ``polygamma`` is wrong by 1e-6 and more below -7, and 0 above 1e154. Here negative
-    arguments are reflected (DLMF 5.15.6), and positive ones raised to where the asymptotic series
-    holds (5.15.5 and 5.15.8).
+    arguments are reflected (DLMF 5.15.6), and positive ones are raised to where the asymptotic
+    series holds (5.15.5 and 5.15.8).
     """
     positive = where(x > 0, x, 1 - x)
-    low = expand_dims(positive, [positive.ndim]) + np.arange(_LARGE)
+    low = append_axis(positive) + np.arange(_LARGE)
     large = 1 / (positive + _LARGE)
     square = large * large
     series = large + square * 0.5 + large * square * polynomial(square, _TRIGAMMA)
     inverse = 1 / low
-    value = series + reduce.sum(inverse * inverse, ((inverse * inverse).ndim - 1,))
-    # The sine of a number that differs from x by an integer: exact however large x is.
+    value = series + sum_last(inverse * inverse)
+    # Subtracting the nearest integer keeps the sine accurate for large x.
     sine = ew.sin((x - ew.round_half_to_even(x)) * math.pi) * (1 / math.pi)
     reflected = where(ew.equal(x, ew.floor(x)), math.inf, 1 / (sine * sine) - value)
     return where(x > 0, value, reflected)
 
 
 def any_below(*xs: tuple[Value, ValueLike]) -> Value:
-    """Where one of the expressions is below its bound."""
-    found = [x < bound for x, bound in xs]
-    result = found[0]
-    for other in found[1:]:
-        result = result | other
-    return result
+    """Return where one of the values is below its bound."""
+    return functools.reduce(operator.or_, [x < bound for x, bound in xs])

@@ -1,21 +1,21 @@
 """Gauss's hypergeometric function of real arguments, by integrating its differential equation.
 
-Taylor's series at 0 leads to a first point, and from point to point the equation's own series
-lead on, each with a step of at most 0.4 of the distance to the singular points 0 and 1, and so
-short that its terms hardly cancel. There are no degenerate cases: no combination of parameters
-matters on the way (J. Pearson, S. Olver, M. Porter, *Numerical methods for the computation of the
-confluent and Gauss hypergeometric functions*, 2017, 4.7). Negative arguments are mapped to between
-0 and 1 before (NIST's *Digital Library of Mathematical Functions*, 15.8.1); the value at 1 is
-Gauss's (15.4.20). Derivatives with respect to parameters satisfy the differentiated recurrences.
+The Taylor series at 0 leads to a first point. From point to point, series of the equation lead on.
+Each step is at most 0.4 of the distance to the singular points 0 and 1, and so short that terms
+hardly cancel. No combination of parameters is degenerate on the way (J. Pearson, S. Olver,
+M. Porter, *Numerical methods for the computation of the confluent and Gauss hypergeometric
+functions*, 2017, 4.7). Negative arguments are first mapped to between 0 and 1 (DLMF 15.8.1); the
+value at 1 is Gauss's (15.4.20). Derivatives with respect to parameters satisfy the differentiated
+recurrences.
 
-A series that ends is a polynomial, with ``c`` the same negative integer as well, where SciPy's
-value depends on the order of ``a`` and ``b``. Derivatives with respect to its parameters are those
-of the function: Aesara's own implementation leaves out the terms that then do not end, and knows
-none for ``z <= -1``.
+A series that ends is a polynomial, even if ``c`` is the same negative integer, where SciPy's value
+depends on the order of ``a`` and ``b``. The derivatives with respect to its parameters are those of
+the function: Aesara's implementation leaves out the terms that do not end, and has no derivatives
+for ``z <= -1``.
 
-Beside the function another solution is carried along, as large at the first point as the terms
-that are summed there: rounding errors grow as it does. Where it says that fewer than two digits are
-left, the function is NaN. Its derivatives with respect to parameters have no such guard.
+Another solution is carried along with the function. At the first point it is as large as the terms
+that are summed there, and rounding errors grow as it does. Where it shows that fewer than two
+digits are left, the function is NaN. Derivatives with respect to parameters have no such guard.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from jaxprgen.special.gamma_functions import gamma_sign
 _TERMS = 5000
 _STEPS = 20000
 _NEGLIGIBLE = 1e-18
-# Where c is negative the other solution outgrows this one on the way: the series leads farther.
+# For negative c the other solution outgrows this one on the way, so the series goes farther.
 _FAR = 0.9
-# A value of which the error is estimated to be larger than this is NaN.
+# Values with a larger estimated relative error become NaN.
 _WORTH = 1e-2
 
 
 class _Parameters(NamedTuple):
-    """Of the equation, and how each changes along the direction of the derivative."""
+    """The parameters of the equation, and their rates of change along the derivative."""
 
     a: Value
     b: Value
@@ -59,10 +59,10 @@ class _Parameters(NamedTuple):
 
 
 def _at_zero(p: _Parameters, z: Value, *, watched: bool = False) -> list[Value]:
-    """The function and its derivative in ``z``, then both differentiated along the rates.
+    """Return the function, its derivative in ``z``, and both differentiated along the rates.
 
-    If ``watched``, the sums of the magnitudes of the terms of the first two instead; there are no
-    rates then.
+    If ``watched``, the last two are the sums of the magnitudes of the terms of the first two
+    instead, and there are no rates.
     """
     zero, one = z.like(0), z.like(1)
     state = [zero, one, zero, one, zero, zero, zero]
@@ -75,20 +75,20 @@ def _at_zero(p: _Parameters, z: Value, *, watched: bool = False) -> list[Value]:
 def _series_goes_on(n: Value, term: Value, rate: Value, *rest: Value) -> Value:
     _, g, _, dg, a, b, c, _, _, _, z = rest
     some = ~(ew.equal(term, 0) & ew.equal(rate, 0))
-    # Terms may be tiny before they rise, and do so again where c + n is small.
+    # Terms may be tiny before they rise, and may rise again where c + n is small.
     rising = some & (abs((a + n) * (b + n) * z) > abs((c + n) * (n + 1)))
     return (n < 4) | (n < 4 - c) | rising | _matters(n, term, g) | _matters(n, rate, dg)
 
 
 def _matters(n: Value, term: Value, total: Value) -> Value:
-    """Whether a term still changes the sum for the derivative, which is harder to please."""
+    """Return whether a term still changes the sum of the derivative, which converges last."""
     return abs(term) * n > abs(total) * _NEGLIGIBLE
 
 
 def _next_term(_: Value, n: Value, term: Value, rate: Value, *rest: Value) -> list[Value]:
     f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z = rest
     upper, lower = (a + n) * (b + n) * z, (c + n) * (n + 1)
-    # What has ended stays ended where the denominator vanishes as well.
+    # A series that has ended stays ended, even where the denominator vanishes.
     factor = where(ew.equal(upper, 0) | ew.equal(term, 0), 0, upper / lower)
     upper_rate = (a_rate * (b + n) + b_rate * (a + n)) * z
     pole = c_rate / (c + n)
@@ -111,7 +111,7 @@ def _next_magnitude(*state: Value) -> list[Value]:
 
 
 def _advance(p: _Parameters, state: Sequence[Value], end: Sequence[Value]) -> list[Value]:
-    """``state`` is ``z``, ``1 - z`` and the four values there; ``end`` the last point likewise."""
+    """Advance ``z``, ``1 - z`` and the four values at ``z`` to the last point, ``end``."""
 
     def more(z: Value, y: Value, *rest: Value) -> Value:
         z_end, y_end = rest[-2:]
@@ -130,7 +130,7 @@ def _advance(p: _Parameters, state: Sequence[Value], end: Sequence[Value]) -> li
 
 
 def _step_size(p: _Parameters, z: Value, y: Value) -> Value:
-    """At most 0.4 of the radius of convergence, and shorter than the equation's own scales."""
+    """Return at most 0.4 of the radius of convergence, within the equation's own scales."""
     leading = z * y
     damping = abs(p.c - (p.a + p.b + 1) * z) / leading
     stiffness = ew.sqrt(abs(p.a * p.b) / leading)
@@ -138,7 +138,7 @@ def _step_size(p: _Parameters, z: Value, y: Value) -> Value:
 
 
 def _taylor(p: _Parameters, z: Value, y: Value, h: Value, values: Sequence[Value]) -> list[Value]:
-    """The four values one step further."""
+    """Return the four values one step further."""
     f, g, df, dg = values
     state = [h.like(0), f, g * h, df, dg * h, f + g * h, g * h, df + dg * h, dg * h]
     found = iterate(_TERMS, _next_coefficients, state, [*p, z, y, h], _taylor_goes_on)
@@ -153,7 +153,7 @@ def _taylor_goes_on(n: Value, *rest: Value) -> Value:
 
 
 def _next_coefficients(_: Value, n: Value, *rest: Value) -> list[Value]:
-    """Coefficients ``n`` and ``n + 1`` of powers of the step become ``n + 1`` and ``n + 2``."""
+    """Map coefficients ``n`` and ``n + 1`` of the step to ``n + 1`` and ``n + 2``."""
     u, v, du, dv, f, g, df, dg, a, b, c, a_rate, b_rate, c_rate, z, y, h = rest
     scale = h / (z * y * (n + 1) * (n + 2))
     below = (n + a) * (n + b) * h * scale
@@ -170,12 +170,12 @@ def _next_coefficients(_: Value, n: Value, *rest: Value) -> list[Value]:
 
 
 def _inside(p: _Parameters, z: Value, y: Value, *, watched: bool) -> tuple[Value, Value]:
-    """The function and its derivative along the rates, for ``0 <= z < 1`` and ``y = 1 - z``."""
+    """Return the function and its derivative along the rates, for ``0 <= z < 1`` and y = 1 - z."""
     a, b, c, *_ = p
     size = abs(a * b) / ew.maximum(abs(c), 1) + abs(a) + abs(b) + abs(c)
     first = ew.minimum(z, where(c < -1, _FAR, ew.minimum(2 / (size + 1), 0.5)))
     f, g, df, dg = _at_zero(p, first, watched=watched)
-    if watched:  # A solution that is another one, as rounding errors are.
+    if watched:  # Another solution, which rounding errors follow.
         df, dg = df + 1, -dg
     start = [first, where(ew.equal(first, z), y, 1 - first), f, g, df, dg]
     reached, rest, f, g, df, dg = _advance(p, start, [z, y])
@@ -186,10 +186,10 @@ def _inside(p: _Parameters, z: Value, y: Value, *, watched: bool) -> tuple[Value
 
 
 def _is_lost(f: Value, g: Value, error: Value, slope: Value, scale: Value) -> Value:
-    """Whether rounding errors leave no digits: ``error`` is the solution that they follow.
+    """Return where rounding errors leave no digits; they grow as the solution ``error`` does.
 
-    It starts as large as the terms of the first series together. Near a zero of the function
-    its slope counts.
+    It starts as large as the terms of the first series together. Near a zero of the function, the
+    slope of the function counts.
     """
     spread = (abs(error) + abs(slope) * scale) * (float(np.finfo(f.dtype).eps) / _WORTH)
     return spread > abs(f) + abs(g) * scale
@@ -202,9 +202,9 @@ def _whole(x: Value) -> Value:
 def _gammas(
     parts: Sequence[tuple[Value, Value, int]],
 ) -> tuple[Value, Value, Value]:
-    """A quotient of gamma functions: its logarithm, its sign, its logarithm's derivative.
+    """Return a quotient of gamma functions: logarithm, sign, and derivative of the logarithm.
 
-    Each part is an argument, its rate, and 1 in the numerator, -1 in the denominator.
+    Each part is an argument, the argument's rate, and 1 in the numerator or -1 in the denominator.
     """
     logarithms = [lax.lgamma(x) * k for x, _, k in parts]
     rates = [where(ew.equal(r, 0), 0, lax.digamma(x) * r * k) for x, r, k in parts]
@@ -217,7 +217,7 @@ def _gammas(
 
 
 def _at_one(p: _Parameters) -> tuple[Value, Value]:
-    """Gauss's value at 1, infinite where the series diverges, and its derivative."""
+    """Return Gauss's value at 1, infinite where the series diverges, and its derivative."""
     a, b, c, a_rate, b_rate, c_rate = p
     s, s_rate = c - a - b, c_rate - a_rate - b_rate
     parts = [(c, c_rate, 1), (s, s_rate, 1), (c - a, c_rate - a_rate, -1)]
@@ -227,7 +227,7 @@ def _at_one(p: _Parameters) -> tuple[Value, Value]:
 
 
 def _beyond(p: _Parameters, z: Value, f: Value, df: Value) -> tuple[Value, Value]:
-    """The values with those at 1 and above, where only polynomials are finite."""
+    """Replace the values at 1 and above, where only polynomials are finite."""
     a, c, ends = p.a, p.c, _whole(p.a)
     summed = ends & (z >= 1)
     total, _, rate, _ = _at_zero(p, where(summed, z, 0))
@@ -236,14 +236,14 @@ def _beyond(p: _Parameters, z: Value, f: Value, df: Value) -> tuple[Value, Value
     df = where(ew.equal(z, 1), gauss_slope, where(z > 1, math.nan, df))
     f = where(summed, total, f)
     df = where(summed, rate, df)
-    # A polynomial ends before c + n vanishes, or the series has a pole.
+    # Unless a polynomial ends before c + n vanishes, the series has a pole.
     pole = _whole(c) & ~(ends & (a >= c))
     f = where(pole, math.inf, where(ew.equal(z, 0), 1, f))
     return f, where(pole, math.nan, where(ew.equal(z, 0), 0, df))
 
 
 def _ordered(p: _Parameters) -> _Parameters:
-    """With ``a`` the parameter that ends the series first, or the smaller one if none does."""
+    """Make ``a`` the parameter that ends the series first, or the smaller if none does."""
     ends_a, ends_b = _whole(p.a), _whole(p.b)
     swap = where(ends_a | ends_b, ends_b & (~ends_a | (p.b > p.a)), p.a > p.b)
     return _Parameters(
@@ -253,9 +253,9 @@ def _ordered(p: _Parameters) -> _Parameters:
 
 
 def _evaluate(p: _Parameters, z: Value, *, watched: bool = False) -> tuple[Value, Value]:
-    """The function and its derivative along the rates, for any argument.
+    """Return the function and its derivative along the rates, for any argument.
 
-    If ``watched``, NaN where the function is lost to rounding, and no derivative.
+    If ``watched``, the function is NaN where it is lost to rounding, and there is no derivative.
     """
     p = _ordered(p)
     below, inner = z < 0, where(z < 1, z, 0)
@@ -278,10 +278,10 @@ def _mirrored(
     *,
     watched: bool,
 ) -> tuple[Value, Value]:
-    """The values at ``x = 1 - y``, times a factor of which the logarithm and its rate are given.
+    """Return the values at ``x = 1 - y``, times a factor given by its logarithm and its rate.
 
-    A polynomial has no part of what is singular at 1, and errors would outgrow it there: one whose
-    other part does is expressed by the polynomial of ``1 - x``.
+    A polynomial has no share in the solution that is singular at 1, by which errors would outgrow
+    it. Where the other solution is singular, the polynomial is expressed by one of ``1 - x``.
     """
     a, b, c, a_rate, b_rate, c_rate = p
     mirrored = _whole(a) & ew.equal(a_rate, 0) & (c < a + b) & (x > 0.5)
@@ -292,14 +292,14 @@ def _mirrored(
     more, sign, more_rate = _mirror(p)
     logarithm = where(mirrored, logarithm + more, logarithm)
     rate = where(mirrored, rate + more_rate, rate)
-    # Half by half: the whole factor may overflow where the product does not.
+    # Apply the factor in halves: it may overflow where the product does not.
     half = ew.exp(logarithm * 0.5)
     factor = where(mirrored, half * sign, half)
     return f * factor * half, (df + rate * f) * factor * half
 
 
 def _mirror(p: _Parameters) -> tuple[Value, Value, Value]:
-    """``(c - b)_n / (c)_n`` of a polynomial of degree ``n = -a``: what `_gammas` returns.
+    """Return ``(c - b)_n / (c)_n`` for a polynomial of degree ``n = -a``, in the form of `_gammas`.
 
     It is the factor of the polynomial of ``1 - z`` (DLMF 15.8.7), for ``c < a + b``.
     """
@@ -311,14 +311,14 @@ def _mirror(p: _Parameters) -> tuple[Value, Value, Value]:
 
 
 def _hyp2f1(a: Value, b: Value, c: Value, z: Value) -> Value:
-    """Gauss's hypergeometric function; infinite at its poles and, unless it ends, above 1."""
+    """Return Gauss's hypergeometric function; infinite at poles and above 1, if not finite."""
     none = z * 0
     f, _ = _evaluate(_Parameters(a, b, c, none, none, none), z, watched=True)
     return where(ew.isnan(z) | ew.isnan(a) | ew.isnan(b) | ew.isnan(c), math.nan, f)
 
 
 def _hyp2f1_der(a: Value, b: Value, c: Value, z: Value, which: Value) -> Value:
-    """The derivative of `hyp2f1` with respect to ``a``, ``b`` or ``c``: parameter 0, 1 or 2."""
+    """Return the derivative of `hyp2f1` with respect to parameter 0, 1 or 2: a, b or c."""
     rates = [where(ew.equal(which, i), z * 0 + 1, 0) for i in range(3)]
     _, df = _evaluate(_Parameters(a, b, c, *rates), z)
     known = (ew.equal(which, 0) | ew.equal(which, 1) | ew.equal(which, 2)) & ew.equal(z, z)
@@ -326,12 +326,12 @@ def _hyp2f1_der(a: Value, b: Value, c: Value, z: Value, which: Value) -> Value:
 
 
 def _point_derivative(a: Value, b: Value, c: Value, z: Value) -> Value:
-    """The derivative with respect to the argument (DLMF 15.5.1)."""
+    """Return the derivative with respect to the argument (DLMF 15.5.1)."""
     return a * b / c * hyp2f1(a + 1, b + 1, c + 1, z)
 
 
 def _mixed_derivative(a: Value, b: Value, c: Value, z: Value, which: Value) -> Value:
-    """The derivative with respect to the argument and a parameter."""
+    """Return the derivative with respect to the argument and a parameter."""
     raised = (a + 1, b + 1, c + 1, z)
     rate = where(ew.equal(which, 0), b / c, where(ew.equal(which, 1), a / c, -(a * b / (c * c))))
     return rate * hyp2f1(*raised) + a * b / c * hyp2f1_der(*raised, which)

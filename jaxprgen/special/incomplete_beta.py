@@ -1,14 +1,13 @@
 """The regularized incomplete beta function and its derivatives with respect to its parameters.
 
-With ``t / (1 - t) = x / (1 - x) exp(-u)`` the integrand ``t**a (1 - t)**b / beta(a, b)`` is that at
-``x`` times ``exp(-a u - (a + b) log1p(x expm1(-u)))``, which is log-concave. As for the incomplete
-gamma function (see there) the tail is an integral of a positive function over ``u > 0``, and its
-derivatives weight it by logarithms of one sign. Where the mean is on the other side of ``x``,
-the parameters change places.
+With ``t / (1 - t) = x / (1 - x) exp(-u)`` the integrand ``t**a (1 - t)**b / beta(a, b)`` is its
+value at ``x`` times ``exp(-a u - (a + b) log1p(x expm1(-u)))``, which is log-concave. As for the
+incomplete gamma functions (see `jaxprgen.special.incomplete_gamma`), the tail is an integral of a
+positive function over ``u > 0``, and its derivatives weight the integrand by logarithms of one
+sign. Where ``x`` is above the mean, the parameters are exchanged.
 
-Only for a small mass close to 1 that function has two scales. There ``1 - x`` has a power series
-(NIST's *Digital Library of Mathematical Functions*, 8.17.7), written so that nothing cancels
-however small ``b`` is.
+That function has two scales only for a small mass close to 1. There the complement is a power
+series in ``1 - x`` (DLMF 8.17.7), written so that nothing cancels for any small ``b``.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
 from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.formula import formula, iterate, with_selector, zero_derivative
-from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import (
     any_below,
+    append_axis,
     lgamma1p,
     lgamma_increase,
     log_less,
     log_less_digamma,
     stirling_error,
+    sum_last,
 )
 from jaxprgen.special.incomplete_gamma import NODES, WEIGHTS
 
@@ -40,10 +39,16 @@ _FAR = 30.0
 
 
 class _Case(NamedTuple):
-    """What is asked, with the parameters in the order in which ``x`` is below the mean.
+    """An evaluation, with the parameters in the order in which ``x`` is below the mean.
 
-    ``along_a`` and ``along_b`` are one and zero: the parameter that the derivative is with
-    respect to.
+    Attributes
+    ----------
+    a, b
+        The parameters.
+    x, y
+        The point and ``1 - x``.
+    along_a, along_b
+        One and zero, for the parameter with respect to which to differentiate.
     """
 
     a: Value
@@ -55,13 +60,13 @@ class _Case(NamedTuple):
 
 
 def _mean(case: _Case) -> tuple[Value, Value, Value]:
-    """The mean ``a / (a + b)``, its complement, and how far ``x`` is above it."""
+    """Return the mean ``a / (a + b)``, its complement, and the distance of ``x`` above it."""
     mean, complement = case.a / (case.a + case.b), case.b / (case.a + case.b)
     return mean, complement, where(case.x < 0.5, case.x - mean, complement - case.y)
 
 
 def _density(case: _Case) -> Value:
-    """``x**a (1 - x)**b / beta(a, b)``."""
+    """Return ``x**a (1 - x)**b / beta(a, b)``."""
     a, b, x, y, *_ = case
     mean, complement, above = _mean(case)
     bulk = a * log_less(x / mean, above / mean) + b * log_less(y / complement, -above / complement)
@@ -70,10 +75,10 @@ def _density(case: _Case) -> Value:
 
 
 def _scale(case: _Case) -> Value:
-    """About where the logarithm of the integrand has fallen by one.
+    """Return about where the logarithm of the integrand has fallen by one.
 
-    It is at least ``slope u + curvature u**2 / (2 + y u)``; the quadratic equation is solved
-    without cancellation.
+    It has fallen by at least ``slope u + curvature u**2 / (2 + y u)``; the quadratic equation is
+    solved without cancellation.
     """
     a, b, x, y, *_ = case
     slope = -(a + b) * _mean(case)[2]
@@ -84,10 +89,10 @@ def _scale(case: _Case) -> Value:
 
 
 def _tail(case: _Case) -> tuple[Value, Value, Value]:
-    """The function below the mean, its complement, and its derivative."""
+    """Return the function below the mean, its complement, and its derivative."""
     a, b, x, y, along_a, along_b = case
     scale = _scale(case)
-    u = expand_dims(scale, [scale.ndim]) * NODES
+    u = append_axis(scale) * NODES
     log_y, log_weights = _exponents(case, u)
     weights = ew.exp(log_weights) * WEIGHTS
     mean, complement, above = _mean(case)
@@ -96,26 +101,22 @@ def _tail(case: _Case) -> tuple[Value, Value, Value]:
     slope = slope + along_b * (
         _log(y / complement, -above / complement) + log_less_digamma(b) - both
     )
-    moment = reduce.sum(
-        weights * (log_y + expand_dims(along_a, [along_a.ndim]) * u),
-        ((weights * (log_y + expand_dims(along_a, [along_a.ndim]) * u)).ndim - 1,),
-    )
+    moment = sum_last(weights * (log_y + append_axis(along_a) * u))
     factor = _density(case) * scale
-    total = reduce.sum(weights, (weights.ndim - 1,))
+    total = sum_last(weights)
     lower = factor * total
     return lower, 1 - lower, factor * (slope * total - moment)
 
 
 def _exponents(case: _Case, u: Value) -> tuple[Value, Value]:
-    """The logarithm of ``(1 - t) / (1 - x)``, and that of the integrand, over their values at 0.
+    """Return the logarithms of ``(1 - t) / (1 - x)`` and of the integrand, relative to ``u = 0``.
 
-    Where ``x`` is close to 1, ``-a u - (a + b) log(y + x exp(-u))`` is
+    Where ``x`` is close to 1, ``-a u - (a + b) log(y + x exp(-u))`` is evaluated as
     ``b u - (a + b) log1p(y expm1(u))``, in which nothing large cancels.
     """
-    a, b, x, y = (expand_dims(p, [p.ndim]) for p in case[:4])
+    a, b, x, y = map(append_axis, case[:4])
     log_y = ew.log1p(x * ew.expm1(-u))
-    bounded = ew.minimum(u, _FAR)
-    rest = ew.log1p(y * ew.expm1(bounded))
+    rest = ew.log1p(y * ew.expm1(ew.minimum(u, _FAR)))
     close = (x + u * 0 > 0.5) & (u < _FAR)
     log_weights = where(close, b * u - (a + b) * rest, -(a * u) - (a + b) * log_y)
     return where(close, rest - u, log_y), log_weights
@@ -127,7 +128,7 @@ def _log(ratio: Value, excess: Value) -> Value:
 
 
 def _near_one(case: _Case) -> tuple[Value, Value, Value]:
-    """The same where `_is_near_one`, by the series in ``y``."""
+    """Return the results of `_tail` where `_is_near_one` holds, by the series in ``y``."""
     a, b, _, y, along_a, along_b = case
     series, moment = _series(case)
     increase, slope_a = lgamma_increase(a, b)
@@ -141,7 +142,7 @@ def _near_one(case: _Case) -> tuple[Value, Value, Value]:
 
 
 def _series(case: _Case) -> list[Value]:
-    """The sum of ``(1 - a)_n y**n / (n! (b + n))`` over positive ``n``, and its derivative."""
+    """Return the sum of ``(1 - a)_n y**n / (n! (b + n))`` for n >= 1, and its derivative."""
 
     def step(n: Value, *rest: Value) -> list[Value]:
         term, change, total, moment, a, b, y, along_a, along_b = rest
@@ -159,7 +160,7 @@ def _series(case: _Case) -> list[Value]:
 
 
 def _evaluate(a: Value, b: Value, x: Value, along_a: Value) -> tuple[Value, Value]:
-    """The function and its derivative; both parameters positive, ``x`` from 0 to 1."""
+    """Return the function and its derivative, for positive parameters and x in [0, 1]."""
     tiny = float(np.finfo(x.dtype).tiny)
     largest = float(np.finfo(x.dtype).max) ** 0.5
     a, b = (ew.minimum(ew.maximum(p, tiny), largest) for p in (a, b))
@@ -191,7 +192,7 @@ def _invalid(a: Value, b: Value, x: Value) -> Value:
 
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
-    """The regularized incomplete beta function, with its limits where a parameter is 0."""
+    """Return the regularized incomplete beta function, with its limits at parameters of 0."""
     value, _ = _evaluate(a, b, x, a * 0)
     value = where(ew.equal(a, 0), 1, where(ew.equal(b, 0), 0, value))
     value = where(ew.equal(x, 0), 0, where(ew.equal(x, 1), 1, value))
@@ -199,14 +200,14 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
 
 
 def _betainc_der(a: Value, b: Value, x: Value, along_a: Value) -> Value:
-    """The derivative of `betainc` with respect to ``a``, or ``b`` where ``along_a`` is 0."""
+    """Return the derivative of `betainc` with respect to ``a``, or ``b`` if ``along_a`` is 0."""
     _, slope = _evaluate(a, b, x, where(ew.equal(along_a, 0), x * 0, 1))
     value = where(ew.equal(x, 0) | ew.equal(x, 1), 0, slope)
     return where(_invalid(a, b, x), math.nan, value)
 
 
 def _point_derivative(a: Value, b: Value, x: Value) -> Value:
-    """The derivative with respect to ``x``."""
+    """Return the derivative with respect to ``x``."""
     zero = x * 0
     inside = _density(_Case(a, b, x, 1 - x, zero, zero)) / (x * (1 - x))
     at_zero = where(a < 1, math.inf, where(ew.equal(a, 1), b, 0))
@@ -215,7 +216,7 @@ def _point_derivative(a: Value, b: Value, x: Value) -> Value:
 
 
 def _mixed_derivative(a: Value, b: Value, x: Value, along_a: Value) -> Value:
-    """The derivative with respect to ``x`` and a parameter."""
+    """Return the derivative with respect to ``x`` and a parameter."""
     which = ew.equal(along_a, 0)
     logarithm = where(which, ew.log1p(-x), ew.log(x))
     return _point_derivative(a, b, x) * (

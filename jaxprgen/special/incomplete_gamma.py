@@ -1,13 +1,13 @@
 """The incomplete gamma functions and their derivatives with respect to the order.
 
-With ``t = x exp(v)`` the normalized density ``t**k exp(-t) / gamma(k)`` of ``v`` is that at
+With ``t = x exp(v)`` the normalized density ``t**k exp(-t) / gamma(k)`` of ``v`` is its value at
 ``v = 0`` times ``exp((k - x) v - x (exp(v) - 1 - v))``, which is log-concave. The tail on the side
-of ``x`` where it decreases, and its derivative, which weights it by ``v``, are integrals of
-positive functions of one shape: one rule of quadrature on the half-line does for all ``k`` and
-``x > 1`` (that of M. Mori and H. Takahasi for exponential decay, 121 nodes in steps of 1/15).
-The density is Loader's: Stirling's error apart, so that nothing large cancels (C. Loader, *Fast and
-accurate computation of binomial probabilities*, 2000). For ``x <= 1`` there is a power series
-(DLMF 8.7.1).
+of ``x`` where the density decreases is an integral of a positive function of one shape, and so is
+its derivative, whose integrand has a factor ``v``. One quadrature rule on the half-line serves all
+``k`` and ``x > 1``: that of M. Mori and H. Takahasi for exponential decay, with 121 nodes at steps
+of 1/15. The density is C. Loader's, *Fast and accurate computation of binomial probabilities*,
+2000, with a separate Stirling error, so that nothing large cancels. For ``x <= 1`` the functions
+are power series (DLMF 8.7.1).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
 from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.elementwise import Emit
 from jaxprgen.emit.formula import formula
 from jaxprgen.emit.reduce import cumprod
-from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.values import Value, where
 from jaxprgen.special.gamma_functions import (
     any_below,
+    append_axis,
     gamma,
     lgamma1p,
     log_less,
     log_less_digamma,
     stirling_error,
+    sum_last,
 )
 
 _STEPS = np.linspace(-3.5, 4.5, 121)
@@ -42,42 +42,39 @@ _ALTERNATING = np.array([(-1) ** n / math.factorial(n) for n in range(1, 21)])
 
 
 def _density(k: Value, x: Value) -> Value:
-    """``x**k exp(-x) / gamma(k)``."""
+    """Return ``x**k exp(-x) / gamma(k)``."""
     exponent = k * log_less(x / k, (x - k) / k) - stirling_error(k)
     return ew.exp(exponent) * ew.sqrt(k * (0.5 / math.pi))
 
 
 def _tail(k: Value, x: Value, density: Value) -> tuple[Value, Value]:
-    """The lower function where ``x < k``, else the upper one, and its derivative; ``x > 1``.
+    """Return the lower function where ``x < k``, else the upper one, and its derivative, for ``x >
+    1``.
 
-    They are multiples of the density.
+    Both are multiples of the density.
     """
     scale = 1 / (abs(x - k) + ew.sqrt(x))
-    v = expand_dims(where(x < k, -scale, scale), [where(x < k, -scale, scale).ndim]) * NODES
-    curved = expand_dims(x, [x.ndim]) * (ew.expm1(v) - v)
-    weights = ew.exp(expand_dims(k - x, [(k - x).ndim]) * v - curved) * WEIGHTS
+    v = append_axis(where(x < k, -scale, scale)) * NODES
+    curved = append_axis(x) * (ew.expm1(v) - v)
+    weights = ew.exp(append_axis(k - x) * v - curved) * WEIGHTS
     factor = density * scale
     slope = log_less_digamma(k) + where(abs(x - k) < k, ew.log1p((x - k) / k), ew.log(x / k))
-    total = reduce.sum(weights, (weights.ndim - 1,))
-    return factor * total, factor * (
-        slope * total + reduce.sum(weights * v, ((weights * v).ndim - 1,))
-    )
+    total = sum_last(weights)
+    return factor * total, factor * (slope * total + sum_last(weights * v))
 
 
 def _series(k: Value, x: Value) -> tuple[Value, Value]:
-    """The lower function over ``x**k / gamma(k + 1)``, less 1, and its derivative; ``x <= 1``."""
-    powers = expand_dims(x, [x.ndim]) + np.zeros(20)
-    terms = cumprod(powers, powers.ndim - 1) * _ALTERNATING
-    inverse = 1 / (expand_dims(k, [k.ndim]) + _ORDERS)
-    series = k * reduce.sum(terms * inverse, ((terms * inverse).ndim - 1,))
-    moment = reduce.sum(
-        terms * inverse * inverse * _ORDERS, ((terms * inverse * inverse * _ORDERS).ndim - 1,)
-    )
+    """Return the lower function over ``x**k / gamma(k + 1)``, less 1, and its derivative."""
+    factors = append_axis(x) + np.zeros(20)
+    terms = cumprod(factors, factors.ndim - 1) * _ALTERNATING
+    inverse = 1 / (append_axis(k) + _ORDERS)
+    series = k * sum_last(terms * inverse)
+    moment = sum_last(terms * inverse * inverse * _ORDERS)
     return series, (ew.log(x) - lax.digamma(k + 1)) * (series + 1) + moment
 
 
 def _near_zero(k: Value, x: Value) -> tuple[Value, Value, Value]:
-    """The lower and the upper function, and the derivative of the lower; ``x <= 1``."""
+    """Return the lower and upper functions, and the derivative of the lower, for ``x <= 1``."""
     series, slope = _series(k, x)
     logarithm = k * ew.log(x) - lgamma1p(k)
     factor = ew.exp(logarithm)
@@ -86,7 +83,7 @@ def _near_zero(k: Value, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _limits(k: Value, x: Value, value: Value, ends: tuple[float, float]) -> Value:
-    """The value at orders and points that are zero, infinite or negative."""
+    """Replace the value where the order or the point is zero, infinite or negative."""
     at_zero, at_infinity = ends
     value = where(
         (x > 0) & ew.equal(k, 0) | (ew.equal(x, math.inf) & (k < math.inf)), at_zero, value
@@ -97,8 +94,8 @@ def _limits(k: Value, x: Value, value: Value, ends: tuple[float, float]) -> Valu
 
 
 def _interior(k: Value, x: Value) -> tuple[Value, Value]:
-    """Both operands, harmless where limits hold or the branch for large ``x`` is not taken."""
-    # Larger than the smallest number, so that the quotient of both is finite.
+    """Clip both operands to where the branch for large ``x`` is finite."""
+    # Larger than the smallest normal number, so that x / k is finite.
     least = float(np.finfo(k.dtype).tiny) ** 0.9
     return ew.maximum(k, least), ew.maximum(x, 1)
 
@@ -122,10 +119,10 @@ def _gammaincc(k: Value, x: Value) -> Value:
 
 
 def _gammainc_der(k: Value, x: Value) -> Value:
-    """The derivative of `gammainc` with respect to the order; 0 at ``x = 0``.
+    """Return the derivative of `gammainc` with respect to the order; 0 at ``x = 0``.
 
-    Aesara's own implementation ends its series at a relative error of about 1e-6 and fails
-    at large operands; this one is accurate to 1e-10.
+    It is accurate to 1e-10. Aesara's implementation stops its series at a relative error of about
+    1e-6 and fails for large operands.
     """
     positive, above = _interior(k, x)
     _, slope = _regular_tail(positive, above)
@@ -137,7 +134,7 @@ def _gammainc_der(k: Value, x: Value) -> Value:
 
 
 def _point_derivative(k: Value, x: Value) -> Value:
-    """The derivative of `gammainc` with respect to ``x``."""
+    """Return the derivative of `gammainc` with respect to ``x``."""
     exponent = (k - 1) * ew.log(x) - x - lax.lgamma(k)
     small = ew.exp(where(ew.equal(k, 1), -x, exponent))
     large = _density(ew.maximum(k, 10), x) / x
@@ -145,7 +142,7 @@ def _point_derivative(k: Value, x: Value) -> Value:
 
 
 def _mixed_derivative(k: Value, x: Value) -> Value:
-    """The derivative of `gammainc` with respect to both."""
+    """Return the derivative of `gammainc` with respect to both operands."""
     return _point_derivative(k, x) * (ew.log(x) - lax.digamma(k))
 
 
@@ -159,7 +156,7 @@ gammainc = formula(_gammainc, gammainc_der, _point_derivative)
 
 
 def _gammaincc_der(k: Value, x: Value) -> Value:
-    """The derivative of `gammaincc` with respect to the order."""
+    """Return the derivative of `gammaincc` with respect to the order."""
     return -gammainc_der(k, x)
 
 
@@ -167,20 +164,21 @@ gammaincc_der = formula(_gammaincc_der)
 gammaincc = formula(_gammaincc, _gammaincc_der, lambda k, x: -_point_derivative(k, x))
 
 
-# The functions that are not regularized may be numbers where the regularized ones are too small
-# for any, and the gamma function is too large.
+# The unregularized functions may be finite where the regularized ones underflow and the gamma
+# function overflows.
 
 
 def _exponent(k: Value, x: Value) -> Value:
-    """The logarithm of ``x**k exp(-x)``."""
+    """Return the logarithm of ``x**k exp(-x)``."""
     return where(ew.equal(k, 0), 0, k * ew.log(x)) - x
 
 
 def _small_part(k: Value, x: Value, is_lower: bool) -> tuple[Value, ...]:
-    """Where one of the functions is the smaller one, that, and its derivative over ``gamma(k)``."""
+    """Return where a function is the smaller of both, its value and its derivative there."""
     positive, above = _interior(k, x)
     root = ew.exp(0.5 * _exponent(positive, above))
-    tail, slope = (root * y for y in _tail(positive, above, root))  # In steps: it may be too large.
+    # The density is applied as two factors of its root, because it may overflow.
+    tail, slope = (root * y for y in _tail(positive, above, root))
     if not is_lower:
         return (k > 0) & (x > 1) & (x >= k) & (x < math.inf), tail, slope
     below = ew.minimum(x, 1)
@@ -191,7 +189,7 @@ def _small_part(k: Value, x: Value, is_lower: bool) -> tuple[Value, ...]:
 
 
 def _unregularized(regularized: Emit, derivative: Emit, *, is_lower: bool) -> Emit:
-    """The function that this one is the quotient of, and the gamma function."""
+    """Make the unregularized function: the regularized one times the gamma function."""
 
     def value(k: Value, x: Value) -> Value:
         is_small, found, _ = _small_part(k, x, is_lower)
@@ -218,7 +216,7 @@ upper_gamma = _unregularized(gammaincc, gammaincc_der, is_lower=False)
 
 @formula
 def chi2sf(x: Value, k: Value) -> Value:
-    """The survival function of the chi-squared distribution with ``k > 0`` degrees of freedom."""
+    """Return the survival function of the chi-squared distribution with ``k > 0``."""
     half = ew.maximum(x, 0) * 0.5
     tail = gammaincc(k * 0.5, half)
     return where(k > 0, tail, math.nan)

@@ -1,4 +1,4 @@
-"""Logarithms of what may be too large, or too small, for a number."""
+"""Functions of numbers that overflow or underflow, by their logarithms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxprgen.special.error_functions import erfcx
 
 @formula
 def log_erfc(x: Value) -> Value:
-    """``log(erfc(x))``, also where ``erfc(x)`` is too small for a number, or close to one."""
+    """Return ``log(erfc(x))``, also where ``erfc(x)`` underflows or is close to one."""
     small = ew.log1p(-lax.erf(ew.minimum(x, 0.5)))
     large = ew.maximum(x, 0.5)
     return where(x < 0.5, small, ew.log(erfcx(large)) - large * large)
@@ -24,34 +24,34 @@ def log_erfc(x: Value) -> Value:
 
 @formula
 def exp_over_erfc(x: Value) -> Value:
-    """``exp(-x²) / erfc(x)``, also where both are too small for a number."""
+    """Return ``exp(-x²) / erfc(x)``, also where both underflow."""
     small, large = ew.minimum(x, 0.5), ew.maximum(x, 0.5)
     return where(x < 0.5, ew.exp(-small * small) / lax.erfc(small), 1 / erfcx(large))
 
 
 @formula
 def logaddexp(x: Value, y: Value) -> Value:
-    """``log(exp(x) + exp(y))`` without overflow, of equal infinities as well."""
+    """Return ``log(exp(x) + exp(y))`` without overflow, also for equal infinities."""
     larger, smaller = ew.maximum(x, y), ew.minimum(x, y)
     gap = where(ew.equal(larger, smaller), 0, smaller - larger)
     return larger + ew.log1p(ew.exp(gap))
 
 
 def logsumexp(x: Value, axes: Sequence[int]) -> Value:
-    """``log(sum(exp(x)))`` over the axes, without overflow."""
+    """Return ``log(sum(exp(x)))`` over axes, without overflow."""
     _, total, largest = _powers(x, axes)
     return ew.log(total) + largest
 
 
 def softmax_times(x: Value, y: Value, axes: Sequence[int]) -> Value:
-    """``exp(x)`` times ``y`` over its sum, where ``y`` has not these axes, or is a number."""
+    """Return ``y`` times the softmax of ``x``, for a ``y`` without these axes, or a scalar."""
     factor = expand_dims(y, axes) if y.shape else y
     powers, total, _ = _powers(x, axes)
     return factor * (powers / expand_dims(total, axes))
 
 
 def _powers(x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
-    """``exp(x)`` and its sum, both over the exponential of the last, which is about the largest."""
+    """Return ``exp(x)`` and its sum, divided by the exponential of a shift, and the shift."""
     largest = centre(x, axes)
     powers = ew.exp(x - expand_dims(largest, axes))
     return powers, reduce.sum(powers, axes), largest

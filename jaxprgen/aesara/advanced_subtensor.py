@@ -173,10 +173,10 @@ def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bo
     return ga.put(x, y, entries, add=add)
 
 
-def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.Entry]:
+def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> list[ga.ArrayEntry]:
     """Return the index with masks replaced by their true positions, and check its integers."""
     masks = _mask_entries(ctx, index, first)
-    entries: list[ga.Entry] = [
+    entries: list[ga.ArrayEntry] = [
         entry if entry is None or isinstance(entry, slice) else masks.get(i, _integers(entry))
         for i, entry in enumerate(index, first)
     ]
@@ -187,7 +187,7 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
     return entries
 
 
-def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.Entry], first: int) -> dict[int, int]:
+def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.ArrayEntry], first: int) -> dict[int, int]:
     """Return the size of the mask's axis for entries that are positions in it, by ``id``."""
     found: dict[int, int] = {}
     for position, entry in enumerate(entries, first):
@@ -207,7 +207,7 @@ def _integers(entry: Value) -> Value:
     return entry.astype(INT64) if is_wide else entry
 
 
-def _mask_entries(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.Entry]:
+def _mask_entries(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[int, ga.ArrayEntry]:
     """Return the true positions of masks, by the positions of these inputs.
 
     Raises

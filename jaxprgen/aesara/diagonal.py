@@ -44,4 +44,4 @@ def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Valu
     folded = ctx.fold((rows, rows if columns is None else columns, offset), shape)
     if folded is not None:
         return list(folded)
-    return diagonal.triangle(*shape, offset, ctx.dtype)
+    return diagonal.tri(*shape, offset, ctx.dtype)

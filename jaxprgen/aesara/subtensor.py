@@ -145,7 +145,7 @@ def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
     return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]
 
 
-def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.Index]:
+def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.BasicEntry]:
     """Return the Op's index, made of its scalar inputs, of which ``first`` is the first.
 
     The bounds of slices become Python integers; integers and the bounds of windows may be values.
@@ -154,7 +154,7 @@ def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.
     def bound(part: Any) -> int | None:
         return ctx.static_int(part.position) if isinstance(part, _Input) else part
 
-    def fill(entry: Any) -> ix.Index:
+    def fill(entry: Any) -> ix.BasicEntry:
         if not isinstance(entry, (slice, _Input)):
             return int(entry)
         if isinstance(entry, _Input):

@@ -208,11 +208,9 @@ def scan(
     ends, rest = hoisted.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]
     before: dict[int, Value] = dict(zip(entering, rest, strict=True))
-    return LoopResult(_number(length), ends[: len(carries)], ends[len(carries) :], stacked, before)
-
-
-def _number(n: int) -> Value:
-    return Value(np.asarray(n))
+    return LoopResult(
+        Value(np.asarray(length)), ends[: len(carries)], ends[len(carries) :], stacked, before
+    )
 
 
 def unrolled(
@@ -236,7 +234,7 @@ def unrolled(
         carries, results, _ = step(*constants, *carries, *rows)
         found.append(results)
     stacked = [_stacked(column) for column in zip(*found, strict=True)]
-    return LoopResult(_number(length), list(carries), list(found[-1]), stacked, {})
+    return LoopResult(Value(np.asarray(length)), list(carries), list(found[-1]), stacked, {})
 
 
 def _stacked(rows: Sequence[Value]) -> Value:

@@ -187,7 +187,7 @@ def image_gradient(
     _fit(geometry, shape, w.shape, y.shape)
     if 0 in (*shape, w.size, y.size):
         return full(shape, 0, y.dtype)
-    # Sums over what was spread run the other way.
+    # The transpose of a correlation correlates with reversed filters.
     w = _reverse(w, geometry, geometry.flipped != geometry.shared)
     part = _image_gradient if geometry.shared else _image_gradient_by_place
     return part(w, y, sizes, geometry)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.values import INT32, INT64, Dtype, Value, full
+from jaxprgen.emit.values import INT8, INT32, INT64, Dtype, Value, full
 
 
 def arange_length(start: Any, stop: Any, step: Any) -> int:
@@ -20,7 +20,7 @@ def arange_length(start: Any, stop: Any, step: Any) -> int:
 def arange(start: Value, step: Value, length: int, dtype: Dtype) -> Value:
     """Return ``start + step * i`` for ``i`` below a known length, for scalars start and step."""
     if dtype.kind == "b":
-        return arange(start, step, length, np.dtype(np.int8)).astype(dtype)
+        return arange(start, step, length, INT8).astype(dtype)
     index = lax.iota(dtype, (length,), 0)
     scaled = index * step if not _is(step, 1) else index
     return scaled + start if not _is(start, 0) else scaled

@@ -9,6 +9,8 @@ each time it stays, moves on by one state, or skips a blank between different la
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -131,8 +133,7 @@ def _sweep(emitted: Value, states: Value) -> Value:
 
 def _may_skip(states: Value) -> Value:
     """Return where a path may enter a state from the one before the last, past a blank."""
-    label = ew.not_equal(states, 0)
-    return label & ew.not_equal(states, _moved(states, 2, -1))
+    return ew.truth(states) & ew.not_equal(states, _moved(states, 2, -1))
 
 
 def _moved(x: Value, by: int, fill: float) -> Value:
@@ -142,18 +143,13 @@ def _moved(x: Value, by: int, fill: float) -> Value:
 
 def _log_sum(terms: list[Value]) -> Value:
     """Return the logarithm of the sum of exponentials, also if all terms are -inf."""
-    largest = terms[0]
-    for x in terms[1:]:
-        largest = ew.maximum(largest, x)
-    if largest.static is None:
-        largest = lax.stop_gradient(largest)
-    none = ew.equal(largest, NEVER)
-    shift = ew.where(none, 0, largest)
-    total = ew.exp(terms[0] - shift)
-    for x in terms[1:]:
-        total = total + ew.exp(x - shift)
-    total = ew.where(none, 1, total)  # Otherwise log(0) makes derivatives NaN.
-    return ew.where(none, NEVER, ew.log(total) + shift)
+    largest = functools.reduce(ew.maximum, terms)
+    largest = ew.stop_gradient(largest)
+    is_empty = ew.equal(largest, NEVER)
+    shift = ew.where(is_empty, 0, largest)
+    total = functools.reduce(operator.add, [ew.exp(x - shift) for x in terms])
+    total = ew.where(is_empty, 1, total)  # Otherwise log(0) makes derivatives NaN.
+    return ew.where(is_empty, NEVER, ew.log(total) + shift)
 
 
 def _likelihood(before: Value, paths: _Paths, lengths: Value) -> Value:
@@ -170,7 +166,7 @@ def _last(lengths: Value) -> Value:
     return ew.maximum(lengths - 1, 0)
 
 
-def _mirror(paths: _Paths, lengths: Value, times: int) -> list[ga.Entry]:
+def _mirror(paths: _Paths, lengths: Value, times: int) -> list[ga.ArrayEntry]:
     """Return the index (times, batch, states) that reverses each sequence and its states."""
     count = paths.states.shape[1]
     now = np.arange(times)[:, None, None]

@@ -83,8 +83,8 @@ def fill_offset_diagonal(x: Value, value: Value, offset: Value) -> Value:
     return ew.where(eye(rows, columns, offset, BOOL), value, x)
 
 
-def triangle(rows: int, columns: int, offset: Value, dtype: Dtype) -> Value:
-    """Return ones on and below a diagonal, as `numpy.tri`; the offset may be a run-time value."""
+def tri(rows: int, columns: int, offset: Value, dtype: Dtype) -> Value:
+    """Return `numpy.tri`: ones on and below a diagonal, whose offset may be a run-time value."""
     if 0 in (rows, columns):
         return full((rows, columns), 0, dtype)
     counting = index_dtype((rows, columns))

@@ -195,6 +195,11 @@ def _compare_signs(relation: Emit, x: Value, y: Value) -> Value:
     return where(signed < 0, by_sign, by_size)
 
 
+def stop_gradient(x: Value) -> Value:
+    """Return ``x`` as a constant for differentiation, as `jax.lax.stop_gradient`."""
+    return lax.stop_gradient(x) if x.static is None else x
+
+
 def strengthen(x: Value) -> Value:
     """Make a weakly typed value strongly typed, which protects it from JAX's promotion."""
     return lax.convert_element_type(x, x.dtype)

@@ -47,7 +47,7 @@ class MaskIndices(NamedTuple):
     shape: Shape
 
 
-Entry: TypeAlias = int | slice | Value | Array | MaskIndices | None
+ArrayEntry: TypeAlias = int | slice | Value | Array | MaskIndices | None
 
 
 class IndexArrays(NamedTuple):
@@ -83,20 +83,20 @@ class _ParsedIndex(NamedTuple):
     new_axes: list[int]
 
 
-def entries_by_axis(shape: Shape, index: Sequence[Entry]) -> list[tuple[int, Entry]]:
+def entries_by_axis(shape: Shape, index: Sequence[ArrayEntry]) -> list[tuple[int, ArrayEntry]]:
     """Return the entries with their axes: masks as integers, and without None."""
     return [(axis, e) for axis, e in _with_axes(shape, index) if axis is not None]
 
 
-def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, Entry]]:
+def _with_axes(shape: Shape, index: Sequence[ArrayEntry]) -> list[tuple[int | None, ArrayEntry]]:
     """Return the entries with their axes, masks as integers; a new axis has axis None."""
-    found: list[tuple[int | None, Entry]] = []
+    found: list[tuple[int | None, ArrayEntry]] = []
     axis = 0
     for entry in index:
         if entry is None:
             found.append((None, None))
             continue
-        entries: list[Entry] = [entry]
+        entries: list[ArrayEntry] = [entry]
         if type(entry) is MaskIndices:
             check_mask(shape, axis, entry.shape)
             entries = [*entry.arrays]
@@ -110,7 +110,7 @@ def _with_axes(shape: Shape, index: Sequence[Entry]) -> list[tuple[int | None, E
     return found
 
 
-def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
+def _where_true(shape: Shape, axis: int, mask: Value) -> list[ArrayEntry]:
     check_mask(shape, axis, mask.shape)
     if not mask.shape:
         raise UnsupportedOpError(
@@ -122,20 +122,14 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[Entry]:
 
 
 def check_mask(shape: Shape, axis: int, own: Shape) -> None:
-    """Check that a mask has the sizes of the axes that it covers, from ``axis`` on.
-
-    Raises
-    ------
-    IndexOutOfBoundsError
-        It has not; NumPy raises an IndexError, too.
-    """
+    """Raise an IndexOutOfBoundsError unless a mask has the sizes of the axes from ``axis`` on."""
     if own != shape[axis : axis + len(own)]:
         raise IndexOutOfBoundsError(
             f"A mask of shape {own} does not fit an array of shape {shape} from axis {axis} on."
         )
 
 
-def _parse(shape: Shape, index: Sequence[Entry]) -> _ParsedIndex:
+def _parse(shape: Shape, index: Sequence[ArrayEntry]) -> _ParsedIndex:
     entries = _with_axes(shape, index)
     used = sum(axis is not None for axis, _ in entries)
     entries += [(axis, slice(None)) for axis in range(used, len(shape))]
@@ -186,7 +180,7 @@ def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
 # --- Reading -----------------------------------------------------------------------------
 
 
-def take(x: Value, index: Sequence[Entry]) -> Value:
+def take(x: Value, index: Sequence[ArrayEntry]) -> Value:
     """Return ``x[index]``."""
     parsed = _parse(x.shape, index)
     return expand_dims(_take(x, parsed), parsed.new_axes)
@@ -203,9 +197,9 @@ def _take(x: Value, parsed: _ParsedIndex) -> Value:
     return gather(ix.take(x, parsed.slices), indices)
 
 
-def _scalars(parsed: _ParsedIndex) -> list[ix.Index]:
+def _scalars(parsed: _ParsedIndex) -> list[ix.BasicEntry]:
     """Return index arrays of a single element as integers among the slices."""
-    index: list[ix.Index] = list(parsed.slices)
+    index: list[ix.BasicEntry] = list(parsed.slices)
     for axis, array in zip(parsed.indices.axes, parsed.indices.arrays, strict=True):
         index[axis] = array if array.static is None else int(array.static)
     return index
@@ -247,7 +241,7 @@ def _table(indices: IndexArrays, dtype: Dtype = INT64) -> Array:
 # --- Writing -----------------------------------------------------------------------------
 
 
-def put(x: Value, y: Value, index: Sequence[Entry], *, add: bool) -> Value:
+def put(x: Value, y: Value, index: Sequence[ArrayEntry], *, add: bool) -> Value:
     """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by ``y``, which broadcasts.
 
     If an index occurs several times, the last value is written, as in NumPy, and increments add up.
@@ -301,12 +295,14 @@ def _last_of_each(shape: Shape, y: Value, indices: IndexArrays) -> tuple[Value, 
     return y, IndexArrays(arrays, indices.axes, kept.shape, [first])
 
 
-def put_buffered(x: Value, y: Value, index: Sequence[Entry]) -> Value:
+def put_buffered(x: Value, y: Value, index: Sequence[ArrayEntry]) -> Value:
     """Return ``x`` after NumPy's ``x[index] += y``, where repeated indices count once."""
     return put(x, take(x, index) + y, index, add=False)
 
 
-def block_of(x: Value, index: Sequence[slice | Value]) -> tuple[Value, Value, int, list[ix.Index]]:
+def block_of(
+    x: Value, index: Sequence[slice | Value]
+) -> tuple[Value, Value, int, list[ix.BasicEntry]]:
     """Return the block that slices and one mask among them select if the mask is true everywhere.
 
     Returns
@@ -324,7 +320,7 @@ def block_of(x: Value, index: Sequence[slice | Value]) -> tuple[Value, Value, in
     mask: Value = index[axis]  # type: ignore[assignment]
     check_mask(x.shape, axis, mask.shape)
     every = [slice(None)] * mask.ndim
-    slices: list[ix.Index] = [*index[:axis], *every, *index[axis + 1 :]]  # type: ignore[list-item]
+    slices: list[ix.BasicEntry] = [*index[:axis], *every, *index[axis + 1 :]]  # type: ignore[list-item]
     return ix.take(x, slices), mask, axis, slices
 
 

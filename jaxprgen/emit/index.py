@@ -26,7 +26,7 @@ class DynamicSlice(NamedTuple):
     length: int
 
 
-Index: TypeAlias = int | slice | Value | DynamicSlice
+BasicEntry: TypeAlias = int | slice | Value | DynamicSlice
 
 
 class _Span(NamedTuple):
@@ -43,7 +43,7 @@ class _Span(NamedTuple):
         return self.low + (self.length - 1) * self.stride + 1 if self.length else self.low
 
 
-def _span(index: Index, size: int, axis: int) -> _Span:
+def _span(index: BasicEntry, size: int, axis: int) -> _Span:
     if isinstance(index, slice):
         start, _, step = index.indices(size)
         length = len(range(*index.indices(size)))
@@ -60,14 +60,14 @@ def _span(index: Index, size: int, axis: int) -> _Span:
     return _Span(index % size, 1, 1, False)
 
 
-def _spans(shape: Shape, index: Sequence[Index]) -> list[_Span]:
+def _spans(shape: Shape, index: Sequence[BasicEntry]) -> list[_Span]:
     if len(index) > len(shape):
         raise IndexOutOfBoundsError(f"{len(index)} indices for an array of shape {shape}.")
     full = [*index, *[slice(None)] * (len(shape) - len(index))]
     return [_span(i, n, d) for d, (i, n) in enumerate(zip(full, shape, strict=True))]
 
 
-def take(x: Value, index: Sequence[Index]) -> Value:
+def take(x: Value, index: Sequence[BasicEntry]) -> Value:
     """Return ``x[index]``."""
     dynamic = _dynamic(index)
     if dynamic:
@@ -75,7 +75,7 @@ def take(x: Value, index: Sequence[Index]) -> Value:
     return squeeze(_read(x, _spans(x.shape, index)), _integer_axes(index))
 
 
-def _dynamic(index: Sequence[Index]) -> dict[int, DynamicSlice]:
+def _dynamic(index: Sequence[BasicEntry]) -> dict[int, DynamicSlice]:
     """Return the run-time entries by axis; an integer is a dynamic slice of length one."""
     return {
         d: i if isinstance(i, DynamicSlice) else DynamicSlice(i, 1)
@@ -84,7 +84,7 @@ def _dynamic(index: Sequence[Index]) -> dict[int, DynamicSlice]:
     }
 
 
-def _in_block(index: Sequence[Index]) -> list[int | slice]:
+def _in_block(index: Sequence[BasicEntry]) -> list[int | slice]:
     """Return the index within the block that the run-time entries select."""
     return [
         slice(None) if isinstance(i, DynamicSlice) else 0 if isinstance(i, Value) else i
@@ -92,7 +92,7 @@ def _in_block(index: Sequence[Index]) -> list[int | slice]:
     ]
 
 
-def _integer_axes(index: Sequence[Index]) -> list[int]:
+def _integer_axes(index: Sequence[BasicEntry]) -> list[int]:
     return [d for d, i in enumerate(index) if not isinstance(i, slice)]
 
 
@@ -160,7 +160,7 @@ def dynamic_slice_fits(entry: DynamicSlice, size: int) -> Value:
     return from_front | from_back
 
 
-def put(x: Value, y: Value, index: Sequence[Index], *, add: bool) -> Value:
+def put(x: Value, y: Value, index: Sequence[BasicEntry], *, add: bool) -> Value:
     """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by ``y``, which broadcasts."""
     dynamic = _dynamic(index)
     if dynamic:

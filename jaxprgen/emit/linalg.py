@@ -10,10 +10,8 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
-from jaxprgen.emit.values import BOOL, Value, broadcast_shapes, broadcast_to
+from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import ShapeMismatchError
-
-_COUNT = np.dtype(np.int32)
 
 
 def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value:
@@ -40,7 +38,7 @@ def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value
             f"{sx[axes[0]]}, axis {axes[1]} of the second {sy[axes[1]]}."
         )
     if x.dtype == BOOL:
-        count = contract(x.astype(_COUNT), y.astype(_COUNT), axes, batch)
+        count = contract(x.astype(INT32), y.astype(INT32), axes, batch)
         return ew.truth(count)
     common = tuple(range(batch))
     pairs = ((axes[0],), (axes[1],))

@@ -207,7 +207,7 @@ def _no_zeros_on_diagonal(a: Value) -> Value:
     rank = a.ndim
     rows, columns = (lax.iota(INT32, a.shape, d) for d in (rank - 2, rank - 1))
     off_diagonal = ew.not_equal(rows, columns)
-    return reduce.bitwise_and(off_diagonal | ew.not_equal(a, 0), range(rank))
+    return reduce.bitwise_and(off_diagonal | ew.truth(a), range(rank))
 
 
 def tensorinv(a: Value, count: int) -> Value:
@@ -338,7 +338,7 @@ def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
     SciPy takes n³ operations and this takes n⁶, but JAX has no derivative of the Schur
     decomposition that SciPy uses. For a complex ``q`` and a real ``a`` with complex eigenvalues,
     SciPy's result is wrong: it passes the real Schur form, which is not triangular, to the complex
-    ``trsyl``. The bilinear method of `solve_discrete_lyapunov` has the same fault.
+    ``trsyl``. The same holds for SciPy's `solve_discrete_lyapunov` with ``method="bilinear"``.
     """
     one = _identity(a)
     operator = kron(a, one) + kron(one, ew.conjugate(a))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, transpose
-from jaxprgen.emit.values import BOOL, INT64, Dtype, Value
+from jaxprgen.emit.values import BOOL, INT8, INT64, Dtype, Value
 from jaxprgen.errors import ShapeMismatchError
 
 Reduction = Callable[[Value, Sequence[int]], Value]
@@ -102,13 +102,11 @@ def argmax(x: Value, axes: Sequence[int]) -> Value:
         largest = expand_dims(max(flat, (len(kept),)), [len(kept)])
         flat = ew.equal(flat, largest) | ew.isnan(flat)
     if flat.dtype == BOOL:
-        flat = flat.astype(np.dtype(np.int8))
+        flat = flat.astype(INT8)
     return lax.argmax(flat, len(kept), ew.canonical(INT64))
 
 
 # --- Running totals -----------------------------------------------------------------------
-
-INT8 = np.dtype(np.int8)
 
 
 def _cumulative(number: Any, boolean: Any) -> Callable[[Value, int], Value]:

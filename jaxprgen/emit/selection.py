@@ -96,7 +96,7 @@ def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) ->
     rows = reshape(x, (*shape[:axis], mask.size, *shape[axis + count :]))
     first = reduce.argmax(reshape(mask, (-1,)), [0])
     one = ix.take(rows, [*[slice(None)] * axis, first])  # type: ignore[list-item]
-    one = expand_dims(lax.stop_gradient(one), range(axis, axis + count))  # type: ignore[arg-type]
+    one = expand_dims(ew.stop_gradient(one), range(axis, axis + count))  # type: ignore[arg-type]
     where = _spread(mask, axis, len(shape))
     return Selected(ew.where(where, x, broadcast_to(one, shape)), mask, axis, refuse)
 

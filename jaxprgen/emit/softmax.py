@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
-from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import expand_dims, slice_axis
 from jaxprgen.emit.values import Value, broadcast_to, full
@@ -33,7 +32,7 @@ def centre(x: Value, axes: Sequence[int]) -> Value:
 
     Derivatives do not depend on it.
     """
-    largest = _constant(reduce.max(x, axes))
+    largest = ew.stop_gradient(reduce.max(x, axes))
     return ew.where(abs(largest) < np.inf, largest, 0)
 
 
@@ -92,7 +91,7 @@ def negative_log_vjp(cotangent: Value, x: Value, targets: Value) -> Value:
     return ga.put(full(x.shape, 0, x.dtype), slopes, places, add=False)
 
 
-def _places(x: Value, targets: Value, count: int | None = None) -> list[ga.Entry]:
+def _places(x: Value, targets: Value, count: int | None = None) -> list[ga.ArrayEntry]:
     """Return the index of one element in each of the first ``count`` rows, or in all."""
     rows = x.shape[0]
     count = rows if count is None else count
@@ -112,11 +111,7 @@ def _too_few(x: Value, targets: Value) -> ShapeMismatchError:
 
 def _largest(x: Value, axes: Sequence[int]) -> Value:
     """Return the maximum to subtract so that no power overflows; derivatives ignore it."""
-    return _kept(_constant(reduce.max(x, axes)), axes)
-
-
-def _constant(x: Value) -> Value:
-    return lax.stop_gradient(x) if x.static is None else x
+    return _kept(ew.stop_gradient(reduce.max(x, axes)), axes)
 
 
 def _kept(reduced: Value, axes: Sequence[int]) -> Value:

@@ -9,10 +9,8 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.shape import expand_dims, slice_axis, transpose
-from jaxprgen.emit.values import INT64, Value, full
+from jaxprgen.emit.values import INT8, INT64, Value, full
 from jaxprgen.errors import ShapeMismatchError
-
-INT8 = np.dtype(np.int8)
 
 
 def _missing(x: Value) -> Value:

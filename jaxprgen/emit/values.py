@@ -24,6 +24,7 @@ Dtype: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 BOOL = np.dtype(bool)
+INT8 = np.dtype(np.int8)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 

@@ -52,10 +52,9 @@ def divide(x: Value, y: Value) -> Value:
     return broadcast_to(_divide_by_known(x, divisor), shape)
 
 
-def _divide(x: Value, y: Value) -> Value:
-    divisor, (real, imag) = y, _parts(x)
-    c, d = _parts(divisor)
-    zero, by_real = ew.equal(divisor, 0), abs(c) >= abs(d)
+def _quotient_by_cases(x: Value, y: Value) -> Value:
+    (real, imag), (c, d) = _parts(x), _parts(y)
+    zero, by_real = ew.equal(y, 0), abs(c) >= abs(d)
     large, small = where(by_real, c, d), where(by_real, d, c)
     ratio = small / large
     denominator = where(zero, 0, large + small * ratio)
@@ -83,7 +82,7 @@ def _divide_by_known(x: Value, y: np.generic) -> Value:
     return ew.complex_(real / denominator, imag / denominator)
 
 
-def _divide_one(x: Value) -> Value:
+def _reciprocal(x: Value) -> Value:
     real, imag = _parts(x)
     by_real = abs(imag) <= abs(real)
     large, small = where(by_real, real, imag), where(by_real, imag, real)
@@ -101,9 +100,9 @@ def _quotient_slope(x: Value, y: Value) -> Value:
     return -divide(divide(x, y), y)
 
 
-reciprocal = with_derivatives(_divide_one, _reciprocal_slope)
+reciprocal = with_derivatives(_reciprocal, _reciprocal_slope)
 reciprocal.__doc__ = "Return ``1 / x`` of complex numbers; NaN at zero."
-_quotient = with_derivatives(_divide, lambda x, y: reciprocal(y), _quotient_slope)
+_quotient = with_derivatives(_quotient_by_cases, lambda x, y: reciprocal(y), _quotient_slope)
 
 
 # --- Powers -------------------------------------------------------------------------------
@@ -124,19 +123,19 @@ def power(x: Value, y: Value) -> Value:
     return _power(x, y)
 
 
-def _raise(x: Value, y: Value) -> Value:
-    base, exponent = x, y.fill_value
+def _power_by_cases(x: Value, y: Value) -> Value:
+    exponent = y.fill_value
     if exponent is None:
-        return _chosen(base, y)
+        return _power_by_variable(x, y)
     if _is_whole(exponent):
-        raised = _known_product(base, int(exponent.real))
+        raised = _known_product(x, int(exponent.real))
         raised = raised if exponent.real > 0 else divide(raised.like(1), raised)
     else:
-        raised = _by_logarithm(base, *_parts(y))
-    return where(ew.equal(base, 0), 0 if exponent.real > 0 else _NAN, raised)
+        raised = _by_logarithm(x, *_parts(y))
+    return where(ew.equal(x, 0), 0 if exponent.real > 0 else _NAN, raised)
 
 
-def _chosen(x: Value, y: Value) -> Value:
+def _power_by_variable(x: Value, y: Value) -> Value:
     """Return the power for an exponent that only the running program knows."""
     c, d = _parts(y)
     whole = ew.equal(d, 0) & (abs(c) < 100) & ew.equal(ew.floor(c), c)
@@ -189,12 +188,12 @@ def _by_logarithm(x: Value, c: Value, d: Value) -> Value:
     size, angle = _parts(logarithm)
     size = where(infinite, math.inf, size)  # Even if the other part is NaN.
     real, imag = c * size - d * angle, c * angle + d * size
-    endless, *parts = _endless(c, d, size, angle, infinite)
-    lost = endless & ew.isnan(real) & ew.isnan(imag)
+    is_infinite, *parts = _infinite_product(c, d, size, angle, infinite)
+    lost = is_infinite & ew.isnan(real) & ew.isnan(imag)
     return _exponential(*(where(lost, y, x) for x, y in zip((real, imag), parts, strict=True)))
 
 
-def _endless(
+def _infinite_product(
     c: Value, d: Value, size: Value, angle: Value, infinite: Value
 ) -> tuple[Value, Value, Value]:
     """Return where a factor of ``(c + di) log(x)`` is infinite, and the infinite product.
@@ -235,13 +234,11 @@ def _by_base(x: Value, y: Value) -> Value:
     exponent = y.fill_value
     if exponent is not None:  # It is not 0.
         return y * power(x, y.like(exponent - 1))
-    slope = y * power(x, y - 1)
-    return ew.where(ew.equal(y, 0), 0, slope)
+    return where(ew.equal(y, 0), 0, y * power(x, y - 1))
 
 
 def _by_exponent(x: Value, y: Value) -> Value:
-    base = ew.where(ew.equal(x, 0), 1, x)
-    return power(x, y) * ew.log(base)
+    return power(x, y) * ew.log(where(ew.equal(x, 0), 1, x))
 
 
-_power = with_derivatives(_raise, _by_base, _by_exponent)
+_power = with_derivatives(_power_by_cases, _by_base, _by_exponent)

@@ -146,9 +146,8 @@ class CountedRange(Deferred):
             end = ew.minimum(ew.where(stop < 0, stop + end, stop), end)
         if start == 0:
             return replace(self, count=ew.maximum(end, 0)) if stop is not None else self
-        left = ew.maximum(end - start, 0)
-        moved = self.by * start
-        return replace(self, first=self.first + moved, count=left)
+        count = ew.maximum(end - start, 0)
+        return replace(self, first=self.first + self.by * start, count=count)
 
     def mapped(self, change: Callable[[Value], Value]) -> CountedRange:
         """Return a copy with every value changed."""

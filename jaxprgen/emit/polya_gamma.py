@@ -103,7 +103,7 @@ def _propose(key: Value, shape: Shape, b: Value, z: Value) -> tuple[Value, Value
     x = where(is_above, above, below)
     log_a = b * math.log(2) + ew.log(b) - math.log(2 * math.pi) / 2
     log_a = log_a - 1.5 * ew.log(x) - b * b / (2 * x)
-    log_bound = where(is_flat, z * z * x / 2, b.like(0) * x)
+    log_bound = where(is_flat, z * z * x / 2, 0 * x)
     log_bound = where(is_above, log_scale - rate * x - log_a, log_bound)
     accepted = accept * ew.exp(log_bound) <= _series(x, b)
     return x, accepted & (is_above | (x <= end))

@@ -26,7 +26,7 @@ def _reduction(number: Any, boolean: Any = None, *, needs_elements: str = "") ->
         if not axes:
             return x
         construct = boolean if boolean is not None and x.dtype == BOOL else number
-        return construct(x.atom(), tuple(axes))
+        return construct(x, tuple(axes))
 
     return emit
 

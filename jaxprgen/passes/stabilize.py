@@ -12,7 +12,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import transcendental as special
 from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
-from jaxprgen.rewrite.index import index_of
+from jaxprgen.rewrite.index import indexed
 from jaxprgen.rewrite.terms import (
     Call,
     Param,
@@ -202,4 +202,4 @@ class Stabilize:
 
 
 _RULES = EXACT + UNTRANSPOSED + STABLE + GRADIENTS
-index_of(_RULES)  # Made here, and not while somebody waits for a first program.
+indexed(_RULES)  # Made here, and not while somebody waits for a first program.

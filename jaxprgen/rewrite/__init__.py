@@ -1,4 +1,4 @@
-"""Rules on programs: patterns of equations, and what replaces them."""
+"""Rewrite rules on programs: patterns of equations, and their replacements."""
 
 from jaxprgen.rewrite.driver import apply
 from jaxprgen.rewrite.explain import Explanation, explain

@@ -1,9 +1,10 @@
-"""Applying rules to a program until none is left that fires.
+"""Apply rules to a program until none fires.
 
-Equations are taken in order. Each is looked up among those before, then tried against the rules
-of its primitive; what replaces it goes the same way. As patterns look only at what operands are,
-which is settled by then, one way through a program is enough, and the cost linear in equations.
-Only a condition on readers may come true later: then the program is gone through again.
+Equations are visited in order. Each one is compared with the equations before it, then tried
+against the rules of its primitive; the equations that replace it are visited likewise. Patterns
+look only at operands, which are final by then. So one pass over the program is enough, and its cost
+is linear in the number of equations. Only the condition that a result is read once may become true
+later. If rules have such a condition, passes are repeated until no rule fires.
 """
 
 from __future__ import annotations
@@ -20,36 +21,49 @@ from jaxprgen.errors import RewriteCycleError, ShapeMismatchError
 from jaxprgen.ir import Builder, current_builder, redundancy
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
-from jaxprgen.rewrite.index import Entries, Entry, Index, index_of
+from jaxprgen.rewrite.index import IndexedRule, PrimitiveRules, RuleIndex, indexed
 from jaxprgen.rewrite.matching import Matcher
 from jaxprgen.rewrite.rules import Rule
 from jaxprgen.rewrite.statistics import Statistics
 from jaxprgen.rewrite.terms import NOTHING
 
 _LONGEST = 32
-"""The most rules that fire one upon the other. Those of no set that ends come near."""
+"""How many rules may fire, each on the result of another. Rule sets that end use far fewer."""
 
 
 def apply(
     closed: ClosedJaxpr, rules: Sequence[Rule], statistics: Statistics | None = None
 ) -> ClosedJaxpr:
-    """The program, and those inside of it, with rules applied until none fires.
+    """Apply rules to a program, and to those inside its equations, until none fires.
 
-    What an equation computes that another one did is that, too. What nobody reads is left out;
-    equations with effects stay as they are, in their order. Every equation that a rule makes has
-    the line of the one it replaces, and the rule's name in its own. The program itself if no rule
-    fires.
+    Repeated and unused equations are removed. Equations with effects stay as they are, in order.
+    The equations that a rule makes have the source line of the equation that they replace, and the
+    rule's name in their name stack.
+
+    Parameters
+    ----------
+    closed : ClosedJaxpr
+        The program, which is not changed.
+    rules : sequence of Rule
+        The rules. The first one that matches an equation fires.
+    statistics : Statistics, optional
+        Counts how often rules fire, and measures their time.
+
+    Returns
+    -------
+    ClosedJaxpr
+        The new program; the one that was given if no rule fires.
 
     Raises
     ------
     RewriteCycleError
         Rules undo each other, or one undoes itself.
     """
-    index = index_of(tuple(rules))
+    index = indexed(tuple(rules))
     return each_program(closed, lambda program: _settled(program, index, statistics))
 
 
-def _settled(program: ClosedJaxpr, index: Index, statistics: Statistics | None) -> ClosedJaxpr:
+def _settled(program: ClosedJaxpr, index: RuleIndex, statistics: Statistics | None) -> ClosedJaxpr:
     run = Rewriting(program, index, statistics)
     rounds = 1
     while run.fired:
@@ -64,15 +78,19 @@ def _settled(program: ClosedJaxpr, index: Index, statistics: Statistics | None) 
 
 
 class Rewriting:
-    """One way through a program.
+    """One pass over a program.
 
-    ``fired`` are the equations that were replaced, each with the rules that led there.
+    Attributes
+    ----------
+    fired : list of (JaxprEqn, tuple of Rule)
+        The equations that were replaced. The rules are the one that fired and, before it, those
+        that had made the equation.
     """
 
     def __init__(
         self,
         closed: ClosedJaxpr,
-        index: Index,
+        index: RuleIndex,
         statistics: Statistics | None = None,
         *,
         explaining: bool = False,
@@ -94,7 +112,7 @@ class Rewriting:
             self._add(eqn, ())
 
     def program(self) -> ClosedJaxpr:
-        """The program as it is afterwards."""
+        """Return the rewritten program."""
         outputs = [self._settled(x) for x in self.closed.jaxpr.outvars]
         return with_equations(self.closed, self._equations, outputs, self._more)
 
@@ -102,7 +120,7 @@ class Rewriting:
         return self._same.get(x, x) if type(x) is Var else x
 
     def _add(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> None:
-        """An equation, or what replaces it; the rules in ``chain`` led to it."""
+        """Add an equation that the rules of ``chain`` made, or its replacement."""
         same = self._same
         if same and any(type(x) is Var and x in same for x in eqn.invars):
             eqn = eqn.replace(invars=[self._settled(x) for x in eqn.invars])
@@ -116,7 +134,7 @@ class Rewriting:
         self._equations.append(eqn)
 
     def _is_repeated(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
-        """Whether an equation computes what another one does."""
+        """Return whether an equation repeats another one, whose results then replace its own."""
         if any(type(v) is not Var for v in eqn.outvars):
             return False
         first = self._seen.setdefault(self._identities.equation(eqn, redundancy.atom), eqn)
@@ -128,7 +146,7 @@ class Rewriting:
         return True
 
     def _replace(self, eqn: JaxprEqn, new: Sequence[Any]) -> None:
-        """Read other atoms in the place of an equation's results."""
+        """Let other atoms be read in place of an equation's results."""
         readers = self.graph.readers
         for v, x in zip(eqn.outvars, new, strict=True):
             self._same[v] = x = self._settled(x)
@@ -138,7 +156,7 @@ class Rewriting:
 
     # --- Rules ----------------------------------------------------------------------------
 
-    def _is_replaced(self, eqn: JaxprEqn, entries: Entries, chain: tuple[Rule, ...]) -> bool:
+    def _is_replaced(self, eqn: JaxprEqn, entries: PrimitiveRules, chain: tuple[Rule, ...]) -> bool:
         fitting = self._fitting(eqn, entries)
         if self.statistics is None:
             return any(self._fires(entry.rule, eqn, chain) for entry in fitting)
@@ -154,8 +172,8 @@ class Rewriting:
                 return True
         return False
 
-    def _fitting(self, eqn: JaxprEqn, entries: Entries) -> list[Entry]:
-        """The rules that may fire; all where misses are to be explained."""
+    def _fitting(self, eqn: JaxprEqn, entries: PrimitiveRules) -> list[IndexedRule]:
+        """Return the rules that may fire; all of them if misses are to be explained."""
         graph = self.graph
         if self.matcher.explaining:
             return entries.all
@@ -179,14 +197,14 @@ class Rewriting:
                 if found is not None:
                     self._take(rule, eqn, b, found, chain)
                     return True
-                reason = f"the replacement is no {root.aval}"
+                reason = f"the replacement cannot have the type {root.aval}"
             self.matcher.refuse(match, reason)
         return False
 
     def _take(
         self, rule: Rule, eqn: JaxprEqn, b: Builder, found: Any, chain: tuple[Rule, ...]
     ) -> None:
-        """Go on with what replaces an equation."""
+        """Replace an equation by the equations of ``b``, whose result is ``found``."""
         chain = (*chain, rule)
         (root,) = eqn.outvars
         if found is root or len(chain) > _LONGEST:
@@ -206,14 +224,14 @@ def _cycle(eqn: JaxprEqn, chain: Sequence[Rule]) -> RewriteCycleError:
     names = "\n".join(f"    {rule}" for rule in dict.fromkeys(chain[-4:]))
     frame = _jax.frame_of(eqn.source_info)
     return RewriteCycleError(
-        f"Rules keep rewriting what they made of {eqn.primitive}"
+        f"Rules rewrite their own results without end, starting from {eqn.primitive}"
         f"{f' ({frame.built})' if frame else ''}:\n{names}\n"
-        "Let what replaces a pattern be in a form that none of them matches."
+        "Write replacements that no pattern of these rules matches."
     )
 
 
 def fitted(x: Value, aval: Any) -> Any:
-    """A value as an atom of a type; None if it is of another dtype, or larger."""
+    """Return a value as an atom of a type, broadcast if needed; None if that is impossible."""
     if x.fill_value is not None and not x.ndim:
         x = x.astype(aval.dtype)
     try:

@@ -1,4 +1,4 @@
-"""Why a rule fires, or does not."""
+"""Explanations of why a rule did not fire."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir.rewriting import each_program
-from jaxprgen.rewrite.driver import Rewriting, index_of
+from jaxprgen.rewrite.driver import Rewriting
+from jaxprgen.rewrite.index import indexed
 from jaxprgen.rewrite.matching import Miss
 from jaxprgen.rewrite.rules import Rule
 
 
 class Explanation(NamedTuple):
-    """What a rule did to a program; `str` says it in words.
+    """What a rule did to a program; `str` describes it.
 
     Attributes
     ----------
-    rule
+    rule : Rule
         The rule.
-    fired
+    fired : list of JaxprEqn
         The equations that it replaced.
-    miss
-        Where the most of its pattern was found without its firing, and why not; None if it is
-        found nowhere.
+    miss : Miss or None
+        The failed match that got furthest; None if no other equation has a primitive of the rule.
     """
 
     rule: Rule
@@ -34,34 +34,42 @@ class Explanation(NamedTuple):
     miss: Miss | None
 
     def __str__(self) -> str:
-        lines = [f"{self.rule} fired {len(self.fired)} times{':' if self.fired else '.'}"]
-        lines += [f"    {_said(eqn)}" for eqn in self.fired]
+        count = "once" if len(self.fired) == 1 else f"{len(self.fired)} times"
+        lines = [f"{self.rule} fired {count}{':' if self.fired else '.'}"]
+        lines += [f"    {_described(eqn)}" for eqn in self.fired]
         if self.miss is None:
-            lines.append(f"Nowhere else is there {' or '.join(self.rule.roots)}.")
+            lines.append(f"No other equation is {' or '.join(self.rule.roots)}.")
             return "\n".join(lines)
-        lines.append(f"The nearest miss: {self.miss.reason}. Found until then:")
-        lines += [f"    {_said(eqn)}" for eqn in self.miss.found] or ["    nothing"]
+        lines.append(f"Nearest miss: {self.miss.reason}. Matched before that:")
+        lines += [f"    {_described(eqn)}" for eqn in self.miss.found] or ["    nothing"]
         return "\n".join(lines)
 
 
 def explain(
     rule: Rule, fun: Callable[..., Any] | ClosedJaxpr, *args: Any, **kwargs: Any
 ) -> Explanation:
-    """Why a rule does not fire where one would expect it to.
+    """Explain where a rule fires in a program, and why it does not fire elsewhere.
 
     Parameters
     ----------
-    rule
-        The rule, which is applied to the program and to those inside of it.
-    fun, *args, **kwargs
-        A program, or any function that JAX can trace, and what it is called with.
+    rule : Rule
+        The rule. It is tried on the program and on those inside its equations.
+    fun : callable or ClosedJaxpr
+        A function that JAX can trace, or a program.
+    *args, **kwargs
+        The arguments to trace the function with.
+
+    Returns
+    -------
+    Explanation
+        The replaced equations, and the nearest miss.
     """
     closed = fun if isinstance(fun, ClosedJaxpr) else jax.make_jaxpr(fun)(*args, **kwargs)
     found = Explanation(rule, [], None)
 
     def look(program: ClosedJaxpr) -> ClosedJaxpr:
         nonlocal found
-        run = Rewriting(program, index_of((rule,)), explaining=True)
+        run = Rewriting(program, indexed((rule,)), explaining=True)
         miss = run.matcher.miss
         if found.miss is not None and (miss is None or len(miss.found) <= len(found.miss.found)):
             miss = found.miss
@@ -72,7 +80,7 @@ def explain(
     return found
 
 
-def _said(eqn: JaxprEqn) -> str:
+def _described(eqn: JaxprEqn) -> str:
     frame = _jax.frame_of(eqn.source_info)
     types = ", ".join(str(v.aval) for v in eqn.outvars)
     return f"{eqn.primitive} -> {types}{f', {frame.built}' if frame else ''}"

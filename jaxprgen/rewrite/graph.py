@@ -1,4 +1,4 @@
-"""What a program's variables are given by, known to be, and products of."""
+"""The data flow of a program: definitions, known numbers, and products of its variables."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from jaxprgen._jax import JaxprEqn, Literal, Var, identity
 from jaxprgen.rewrite.terms import Factors
 
 Trait: TypeAlias = "str | float"
-"""Of an operand: the name of the primitive that gives it, or the number that it is everywhere."""
+"""A property of an operand: the primitive that computes it, or the number that fills it."""
 
 TWICE = "twice"
-"""Two operands are the same, or a factor is a divisor."""
+"""The trait that two operands are the same, or that a factor is also a divisor."""
 
 NO_TRAITS: frozenset[Trait] = frozenset()
 
 _PASSED_ON = frozenset({"broadcast_in_dim", "reshape", "squeeze", "copy", "stop_gradient"})
-"""Of one number everywhere these make that number everywhere."""
+"""Primitives that return an array filled with the number that fills their operand."""
 
 PRODUCTS = frozenset({"mul", "div", "neg"})
 _QUOTIENT: frozenset[Trait] = frozenset({"div"})
-_FEW = 8  # The most factors of a product that are looked at.
+_FEW = 8  # Products of more factors are not taken apart.
+_SMALL = 4096  # Constants of more elements are not inspected.
 
 
 class Graph:
-    """What gives and who reads the variables of a program.
+    """The definitions and uses of a program's variables.
 
     Parameters
     ----------
-    constants
-        The values of variables that are constants.
-    readers
-        How many operands and results each variable is.
-    wanted
-        The traits that anybody asks for.
+    constants : mapping of Var to value
+        The program's constants.
+    readers : Counter of Var
+        How often each variable is an operand of an equation, or an output of the program.
+    wanted : frozenset of Trait
+        The traits to look for.
 
     Attributes
     ----------
-    definitions
-        The equations by the variables they give.
+    definitions : dict of Var to JaxprEqn
+        The equation that binds each variable.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Graph:
         self._literals: list[Any] = []
 
     def define(self, eqn: JaxprEqn) -> None:
-        """Know an equation, which reads nothing that is unknown."""
+        """Add an equation; those that define its operands were added before."""
         for v in eqn.outvars:
             self.definitions[v] = eqn
         name = eqn.primitive.name
@@ -70,12 +71,12 @@ class Graph:
             self._numbers[eqn.outvars[0]] = self._passed_on(eqn)
 
     def name(self, x: Any) -> str:
-        """The primitive that gives an atom; nothing for inputs and literals."""
+        """Return the name of the primitive that computes an atom; "" for inputs and literals."""
         eqn = self.definitions.get(x) if type(x) is Var else None
         return eqn.primitive.name if eqn is not None else ""
 
     def number(self, x: Any) -> Any:
-        """The number that an atom is everywhere, if it is known to be one."""
+        """Return the number that fills an atom, or None if there is none or it is not known."""
         if type(x) is not Var:
             return np.asarray(x.val)[()] if np.ndim(x.val) == 0 else None
         if x in self._constants and x not in self._numbers:
@@ -83,7 +84,7 @@ class Graph:
         return self._numbers.get(x)
 
     def _passed_on(self, eqn: JaxprEqn) -> Any:
-        """The number that an equation gives everywhere, of one; none that a conversion changes."""
+        """Return the number that fills a result of `_PASSED_ON`, or of an exact conversion."""
         number = self.number(eqn.invars[0])
         if number is None or eqn.primitive.name != "convert_element_type":
             return number
@@ -101,30 +102,30 @@ class Graph:
         bits = array.view(np.uint8).reshape(array.size, -1)
         return array[0] if (bits == bits[0]).all() else None
 
-    def said(self, x: Any) -> str:
-        """An atom in words."""
+    def described(self, x: Any) -> str:
+        """Return a description of an atom."""
         if isinstance(x, Literal):
             return f"the number {x.val}"
         name = self.name(x)
         return f"the result of {name} ({x.aval})" if name else f"an input ({x.aval})"
 
-    # --- Traits, by which most rules are known not to fire -------------------------------------
+    # --- Traits, which exclude most rules -------------------------------------------------------
 
     def traits(self, x: Any) -> frozenset[Trait]:
-        """What rules may need of an atom."""
+        """Return the wanted traits of an atom."""
         is_variable = type(x) is Var
         key = x if is_variable else identity(x)
         found = self._traits.get(key)
         if found is None:
             if not is_variable:
-                self._literals.append(x)  # So that no other one will be at its address.
+                self._literals.append(x)  # Its address is the key, and must not be used again.
             number = self.number(x)
             both = self.name(x), None if number is None else number.item()
             found = self._traits[key] = self._wanted.intersection(both)
         return found
 
     def traits_of(self, operands: Sequence[Any]) -> frozenset[Trait]:
-        """Those of several, and that the first one is there again."""
+        """Return the wanted traits of any of the operands, and `TWICE` if the first recurs."""
         if not operands:
             return NO_TRAITS
         found = self.traits(operands[0])
@@ -135,7 +136,7 @@ class Graph:
         return found
 
     def traits_of_factors(self, x: Any) -> frozenset[Trait]:
-        """Those of the factors and divisors of a product of several."""
+        """Return the wanted traits of a product's factors and divisors, if there are several."""
         factors, divisors = self.factors(x)[:2]
         if len(factors) + len(divisors) < 2:
             return NO_TRAITS
@@ -144,7 +145,7 @@ class Graph:
         return found | {TWICE} if is_twice else found
 
     def traits_within(self, x: Any) -> frozenset[Trait]:
-        """Those that factors of a product can have at most, which is quickly told."""
+        """Return a superset of `traits_of_factors` that is cheap to compute."""
         return self._traits_within.get(x, NO_TRAITS)
 
     def _within(self, eqn: JaxprEqn) -> frozenset[Trait]:
@@ -159,14 +160,14 @@ class Graph:
             found |= {TWICE}
         return found
 
-    # --- Products, however they are nested --------------------------------------------------
+    # --- Products -------------------------------------------------------------------------------
 
     def factors(self, x: Any, depth: int = _FEW) -> Factors:
-        """What a product is of: `_FEW` factors at most, and so many operations deep."""
+        """Take a product apart, into at most `_FEW` factors and through ``depth`` operations."""
         if not depth or self.name(x) not in PRODUCTS:
             return Factors((x,), tree=x)
         eqn: Any = self.definitions[x]
-        if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its factors.
+        if any(y.aval.dtype != x.aval.dtype for y in eqn.invars):  # Wider than its operands.
             return Factors((x,), tree=x)
         if x not in self._factors:
             self._factors[x] = self._expanded(eqn, depth - 1)
@@ -200,39 +201,36 @@ class Graph:
 
 
 class Operand(NamedTuple):
-    """What a variable of a pattern stands for, as a check sees it."""
+    """A matched value, as a check of a rule sees it."""
 
     graph: Graph
     atom: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """The value's shape."""
         return self.atom.aval.shape
 
     @property
     def dtype(self) -> Any:
-        """Its dtype."""
+        """The value's dtype."""
         return self.atom.aval.dtype
 
     @property
     def number(self) -> Any:
-        """The number that it is everywhere, if that is known."""
+        """The number that fills the value, or None if there is none or it is not known."""
         return self.graph.number(self.atom)
 
     @property
     def primitive(self) -> str:
-        """The primitive that gives it; nothing for inputs and literals."""
+        """The name of the primitive that computes the value; "" for inputs and literals."""
         return self.graph.name(self.atom)
 
     @property
     def operands(self) -> list[Operand]:
-        """What that primitive is of."""
+        """The operands of the equation that computes the value."""
         eqn = self.graph.definitions.get(self.atom) if self.primitive else None
         return [Operand(self.graph, x) for x in eqn.invars] if eqn is not None else []
-
-
-_SMALL = 4096  # The most elements of a constant that are looked at.
 
 
 def _depth(tree: Any) -> int:

@@ -1,4 +1,4 @@
-"""Which rules may fire at an equation, by what gives its operands: most may not, at no cost."""
+"""An index of rules, which tells cheaply that most of them cannot fire at an equation."""
 
 from __future__ import annotations
 
@@ -8,28 +8,40 @@ from typing import Any
 
 from jaxprgen.rewrite.graph import NO_TRAITS, TWICE, Trait
 from jaxprgen.rewrite.rules import Rule
-from jaxprgen.rewrite.terms import Call, Number, Once, Product, Term
+from jaxprgen.rewrite.terms import Call, Number, Once, Product, Term, walk
 
 
-class Entry:
-    """A rule, with the traits that must be there for it to fire: of operands, or of factors."""
+class IndexedRule:
+    """A rule, and the traits without which it cannot fire.
+
+    Attributes
+    ----------
+    of_factors : bool
+        Whether the traits are those of a product's factors, rather than those of operands.
+    needed : frozenset of Trait
+        The traits.
+    is_on_condition : bool
+        Whether the pattern limits how often a result is read.
+    """
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.of_factors = isinstance(rule.pattern, Product)
         self.needed = frozenset(_needed(rule.pattern)) - {""}
-        self.is_on_condition = _has_condition(rule.pattern)
+        self.is_on_condition = any(isinstance(term, Once) for term in walk(rule.pattern))
 
 
-class Entries:
-    """The rules for the equations of one primitive, the first one first."""
+class PrimitiveRules:
+    """The rules for the equations of one primitive, in order."""
 
     def __init__(self) -> None:
-        self.all: list[Entry] = []
-        self._found: dict[Any, list[Entry]] = {}
+        self.all: list[IndexedRule] = []
+        self._found: dict[Any, list[IndexedRule]] = {}
 
-    def fitting(self, of_operands: frozenset[Trait], of_factors: frozenset[Trait]) -> list[Entry]:
-        """Those whose traits are there."""
+    def fitting(
+        self, of_operands: frozenset[Trait], of_factors: frozenset[Trait]
+    ) -> list[IndexedRule]:
+        """Return the rules whose traits are present."""
         key = of_operands, of_factors
         found = self._found.get(key)
         if found is None:
@@ -37,35 +49,35 @@ class Entries:
         return found
 
 
-class Index:
+class RuleIndex:
     """Rules by the primitives whose equations they may replace.
 
     Attributes
     ----------
-    entries
+    entries : dict of str to PrimitiveRules
         The rules for each primitive.
-    traits
-        All that some rule needs; others need not be looked for.
-    is_on_condition
-        Whether a condition on readers decides about any of them.
+    traits : frozenset of Trait
+        All traits that some rule needs; no others are looked for.
+    is_on_condition : bool
+        Whether the pattern of some rule limits how often a result is read.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.entries: dict[str, Entries] = {}
-        found: list[Entry] = []
+        self.entries: dict[str, PrimitiveRules] = {}
+        found: list[IndexedRule] = []
         for rule in rules:
-            entry = Entry(rule)
+            entry = IndexedRule(rule)
             found.append(entry)
             for root in rule.roots:
-                self.entries.setdefault(root, Entries()).all.append(entry)
+                self.entries.setdefault(root, PrimitiveRules()).all.append(entry)
         self.traits = NO_TRAITS.union(*(entry.needed for entry in found))
         self.is_on_condition = any(entry.is_on_condition for entry in found)
 
 
 @functools.lru_cache(maxsize=256)
-def index_of(rules: tuple[Rule, ...]) -> Index:
-    """The index of some rules; made once."""
-    return Index(rules)
+def indexed(rules: tuple[Rule, ...]) -> RuleIndex:
+    """Return the index of some rules, which is cached."""
+    return RuleIndex(rules)
 
 
 def _needed(pattern: Call | Product) -> Iterator[Trait]:
@@ -84,11 +96,3 @@ def _trait(term: Term) -> Trait:
     if isinstance(term, Number):
         return term.value
     return term.function.name if isinstance(term, Call) else ""
-
-
-def _has_condition(term: Any) -> bool:
-    if type(term) is Once:
-        return True
-    if type(term) is Product:
-        return any(map(_has_condition, (*term.factors, *term.divisors)))
-    return type(term) is Call and any(map(_has_condition, term.operands))

@@ -1,4 +1,4 @@
-"""Finding patterns among equations, by what reads what and not by their order."""
+"""Matching of patterns with equations, along data flow; the order of equations does not matter."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from jaxprgen.rewrite.terms import Call, Match, Number, Once, Param, Product, Re
 
 
 class Miss(NamedTuple):
-    """Where a pattern was not found, and why not.
+    """A failed match.
 
-    ``found`` are the equations that it had found until then, the outermost first.
+    Attributes
+    ----------
+    found : tuple of JaxprEqn
+        The equations that had matched before, the outermost first.
+    reason : str
+        Why the match failed.
     """
 
     found: tuple[JaxprEqn, ...]
@@ -25,14 +30,19 @@ class Miss(NamedTuple):
 
 
 class Matcher:
-    """Finds terms in a graph. Each method gives all ways in which an atom is what a term says.
+    """Matches terms with atoms of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        The program's data flow.
+    explaining : bool
+        Whether to remember the nearest miss.
 
     Attributes
     ----------
-    explaining
-        Whether misses are remembered.
-    miss
-        The nearest of them.
+    miss : Miss or None
+        The nearest miss: the failed match in which most equations had matched.
     """
 
     def __init__(self, graph: Graph, explaining: bool = False) -> None:
@@ -41,7 +51,7 @@ class Matcher:
         self.miss: Miss | None = None
 
     def matches(self, term: Term, x: Any, match: Match) -> Iterator[Match]:
-        """All matches of a term with an atom that extend a match."""
+        """Yield every match of a term with an atom that extends ``match``."""
         if type(term) is Call:
             yield from self._call(term, x, match)
         elif type(term) is Variable:
@@ -51,7 +61,7 @@ class Matcher:
             if number is not None and _is(number, term.value):
                 yield match
             else:
-                self._missed(match, lambda: f"{self.graph.said(x)} is not {term}")
+                self._missed(match, lambda: f"{self.graph.described(x)} is not {term}")
         elif type(term) is Product:
             yield from self._product(term, x, match)
         elif type(term) is Once:
@@ -59,14 +69,14 @@ class Matcher:
                 yield from self.matches(term.call, x, match)
             else:
                 self._missed(
-                    match, lambda: f"{self.graph.said(x)} has {self.graph.readers[x]} readers"
+                    match, lambda: f"{self.graph.described(x)} has {self.graph.readers[x]} readers"
                 )
 
     def _variable(self, term: Variable, x: Any, match: Match) -> Iterator[Match]:
         if term.constant:
             number = self.graph.number(x)
             if number is None:
-                self._missed(match, lambda: f"{self.graph.said(x)} is no known number")
+                self._missed(match, lambda: f"{self.graph.described(x)} is not a known number")
             else:
                 yield from self._param(term.name, number, match)
             return
@@ -77,8 +87,8 @@ class Matcher:
         elif same(known, x):
             yield match
         else:
-            said = self.graph.said
-            self._missed(match, lambda: f"{term} is {said(known)} and {said(x)} at once")
+            text = self.graph.described
+            self._missed(match, lambda: f"{term} cannot be both {text(known)} and {text(x)}")
 
     def _param(self, name: str, value: Any, match: Match) -> Iterator[Match]:
         if name not in match.params:
@@ -87,12 +97,13 @@ class Matcher:
         elif _equal(match.params[name], value):
             yield match
         else:
-            self._missed(match, lambda: f"{name} is {match.params[name]} and {value} at once")
+            self._missed(match, lambda: f"{name} cannot be both {match.params[name]} and {value}")
 
     def _call(self, term: Call, x: Any, match: Match) -> Iterator[Match]:
         name = self.graph.name(x)
         if name != term.function.name:
-            self._missed(match, lambda: f"{self.graph.said(x)} is no {term.function.name}")
+            wanted = term.function.name
+            self._missed(match, lambda: f"{self.graph.described(x)} is not a result of {wanted}")
             return
         eqn = self.graph.definitions[x]
         atoms, params, equations, others = match
@@ -107,7 +118,7 @@ class Matcher:
     ) -> Iterator[Match]:
         if not terms:
             if operands:
-                self._missed(match, lambda: f"there are {len(operands)} operands more")
+                self._missed(match, lambda: f"there are {len(operands)} more operands")
             else:
                 yield match
         elif type(terms[0]) is Rest:
@@ -124,7 +135,7 @@ class Matcher:
         if len(known) == len(rest) and all(map(same, known, rest)):
             yield match._replace(atoms={**match.atoms, name: rest})
         else:
-            self._missed(match, lambda: f"*{name} are other operands")
+            self._missed(match, lambda: f"*{name} already matches other operands")
 
     def _params(self, term: Call, eqn: JaxprEqn, match: Match) -> Iterator[Match]:
         matches: Iterator[Match] = iter((match,))
@@ -140,7 +151,7 @@ class Matcher:
 
     def _product(self, term: Product, x: Any, match: Match) -> Iterator[Match]:
         if self.graph.name(x) not in PRODUCTS or x.aval.dtype.kind != "f":
-            self._missed(match, lambda: f"{self.graph.said(x)} is no product of real numbers")
+            self._missed(match, lambda: f"{self.graph.described(x)} is not a product of floats")
             return
         found = self.graph.factors(x)
         start = match._replace(
@@ -150,7 +161,7 @@ class Matcher:
             yield from self._chosen(term.divisors, up, 1)
 
     def _chosen(self, terms: Sequence[Term], match: Match, place: int) -> Iterator[Match]:
-        """All matches of terms with factors, or divisors, that are taken out of the others."""
+        """Yield every match of terms with distinct factors, or divisors, of ``match.others``."""
         if not terms:
             yield match
             return
@@ -161,15 +172,15 @@ class Matcher:
             for found in self.matches(terms[0], x, match._replace(others=left)):
                 yield from self._chosen(terms[1:], found, place)
 
-    # --- Why not --------------------------------------------------------------------------
+    # --- Misses ---------------------------------------------------------------------------
 
     def _missed(self, match: Match, reason: Any) -> None:
-        """Remember a miss if it is nearer than those before."""
+        """Remember a miss if it is nearer than the one before."""
         if self.explaining and (self.miss is None or len(match.equations) > len(self.miss.found)):
             self.miss = Miss(match.equations, reason())
 
     def refuse(self, match: Match, reason: str) -> None:
-        """A match that a check, or the type of what would replace it, refuses."""
+        """Remember that a complete match was refused, which is nearer than any other miss."""
         if self.explaining:
             self.miss = Miss(match.equations, reason)
 
@@ -180,14 +191,14 @@ def _each(step: Any, matches: Iterator[Match]) -> Iterator[Match]:
 
 
 def same(x: Any, y: Any) -> bool:
-    """Whether two atoms are one value: a variable, or literals of equal types and bits."""
+    """Return whether two atoms are the same variable, or literals of equal types and bits."""
     if type(x) is Var or type(y) is Var:
         return x is y
     return x.aval == y.aval and np.asarray(x.val).tobytes() == np.asarray(y.val).tobytes()
 
 
 def _is(number: Any, wanted: float) -> bool:
-    """Whether a number is one that is written, in its own dtype; zeros have signs."""
+    """Return whether a number equals that of a term; floating-point zeros have signs."""
     if wanted or number != wanted:
         return bool(number == wanted)
     return number.dtype.kind in "biu" or np.signbit(number.real) == np.signbit(wanted)

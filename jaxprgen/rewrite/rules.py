@@ -1,4 +1,4 @@
-"""Rules: a pattern, what replaces it, and a check that says why it may not."""
+"""Rewrite rules: a pattern, its replacement, and a check that may refuse a match."""
 
 from __future__ import annotations
 
@@ -9,40 +9,53 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jaxprgen.emit.values import Value, value_of
+from jaxprgen.errors import InvalidRuleError
 from jaxprgen.rewrite.graph import Graph, Operand
 from jaxprgen.rewrite.terms import (
     Call,
     Factors,
     Match,
     Number,
+    Once,
+    Param,
     Product,
+    Rest,
     Term,
+    Variable,
     div,
     mul,
     neg,
+    walk,
 )
-from jaxprgen.rewrite.traced import Traced, traced_pattern
+from jaxprgen.rewrite.traced import Traced, arguments_of, traced_pattern
 
 Check: TypeAlias = Callable[..., "str | None"]
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Where a pattern is found and a check has nothing against it, something else computes it.
+    """A rewrite rule; `rule` and `table` make them.
 
     Attributes
     ----------
-    pattern
-        The term.
-    replacement
-        The term that has the same value, of the pattern's variables.
-    check
-        A function of some of the pattern's names, or none: of variables it gets an `Operand`, of
-        parameters and constants the values. It returns why not, or None.
-    name
-        What the rule is called in reports and in the names of the equations it makes.
-    place
-        Where it was written, as ``file:line``.
+    pattern : Call or Product
+        The term to replace.
+    replacement : Term
+        A term of the same value that uses the names of the pattern.
+    check : callable, optional
+        A function whose arguments are named like some of the pattern's names. For a variable it
+        gets an `Operand`, for ``*xs`` a list of them, and for a parameter or a constant its value.
+        It returns None to accept the match, or the reason to refuse it.
+    name : str
+        The name in reports and in the name stacks of the equations that the rule makes.
+    place : str
+        Where the rule was written, as ``file:line``.
+
+    Raises
+    ------
+    InvalidRuleError
+        The replacement or the check uses a name that the pattern does not bind, or the replacement
+        holds a term that only patterns can.
     """
 
     pattern: Call | Product
@@ -51,14 +64,43 @@ class Rule:
     name: str = ""
     place: str = ""
 
+    def __post_init__(self) -> None:
+        values, params = _bound_names(self.pattern)
+        for term in walk(self.replacement):
+            if _is_pattern_only(term):
+                raise InvalidRuleError(
+                    f"{self}: the replacement contains {term}, which only patterns can contain."
+                )
+            used, used_params = _used_names(term)
+            if unbound := (used - values - params) | (used_params - params):
+                raise self._unbound("replacement", unbound)
+        if self.check is not None:
+            required = {
+                name
+                for name, x in inspect.signature(self.check).parameters.items()
+                if x.default is x.empty and x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)
+            }
+            if unbound := required - values - params:
+                raise self._unbound("check", unbound)
+
+    def _unbound(self, user: str, unbound: set[str]) -> InvalidRuleError:
+        values, params = _bound_names(self.pattern)
+        kinds = (("the values", values), ("the parameters and constants", params))
+        bound = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]
+        return InvalidRuleError(
+            f"{self}: the {user} uses {', '.join(sorted(unbound))}, which the pattern does not "
+            f"bind{'' if unbound - values else ' as a parameter'}.\n"
+            f"The pattern {self.pattern} binds {' and '.join(bound) or 'nothing'}."
+        )
+
     @property
     def roots(self) -> tuple[str, ...]:
-        """The primitives that may give what the pattern is."""
+        """The names of the primitives whose results the pattern may match."""
         pattern = self.pattern
         return ("mul", "div") if isinstance(pattern, Product) else (pattern.function.name,)
 
     def refusal(self, graph: Graph, match: Match) -> str | None:
-        """Why the check is against a match."""
+        """Return the reason why the check refuses a match, or None if it accepts the match."""
         if self.check is None:
             return None
         given = {
@@ -70,11 +112,11 @@ class Rule:
 
     @functools.cached_property
     def _asked(self) -> Sequence[str]:
-        """The names that the check is a function of."""
+        """The names of the check's arguments."""
         return tuple(inspect.signature(self.check).parameters) if self.check else ()
 
     def emit(self, match: Match) -> Value:
-        """What stands for a match."""
+        """Append the replacement of a match to the builder at hand, and return its value."""
         if not isinstance(self.pattern, Product):
             return self.replacement.emit(match)
         return _Placing(match.others, self.replacement).term().emit(match)
@@ -84,9 +126,9 @@ class Rule:
 
 
 class _Placing:
-    """A product with a replacement in the place of a factor found, and without the others found.
+    """Puts a replacement in the place of a matched factor, and leaves out the other matched ones.
 
-    Parts are terms, each with whether it is a divisor; nothing stands for 1.
+    Parts are pairs of a term and whether it is a divisor, or None for 1.
     """
 
     def __init__(self, others: Factors, replacement: Term) -> None:
@@ -143,33 +185,39 @@ def rule(
     examples: Sequence[Any] | None = None,
     place: str = "",
 ) -> Rule:
-    """A rule of terms, or of functions of arrays.
+    """Return a rule, from terms or from functions of arrays.
 
-    Functions are any that JAX can trace. That of the pattern is traced now, on examples: the
-    primitives found are the pattern, and numbers in it numbers; sizes and dtypes do not matter
-    unless they are parameters. Arguments by name are parameters: their defaults are examples, and
-    each parameter that is equal to one may be anything. An argument ``*xs`` is all operands that
-    are left. That of the replacement is traced where it is used.
+    A pattern that is a function is traced at once, on examples. The primitives in the trace are the
+    pattern; sizes and dtypes do not matter unless they are parameters. A replacement that is a
+    function is traced for each match. The arguments of these functions are:
+
+    - positional arguments, which match any value;
+    - positional arguments annotated with `Constant`, which match known numbers;
+    - ``*xs``, which matches all remaining operands of an equation;
+    - keyword-only arguments, which are parameters of equations. Their defaults are examples: each
+      parameter of that name and value in the trace matches any value.
 
     Parameters
     ----------
-    pattern
-        A term, or a function of arrays.
-    replacement
-        A term or a number of the same variables, or a function of the same arguments.
-    check
+    pattern : term or callable
+        The term to replace, or a function of arrays.
+    replacement : term, number or callable
+        A term of the pattern's names, or a function of arguments with these names.
+    check : callable, optional
         See `Rule`.
-    name
-        See `Rule`; the pattern's text, or the name of the function it is, unless given.
-    examples
-        What the function of the pattern is traced on: vectors of three float32, unless given.
-    place
-        See `Rule`; the caller's line, unless given.
+    name : str, optional
+        See `Rule`; by default the function's name, or the pattern's text.
+    examples : sequence of arrays or ShapeDtypeStruct, optional
+        The arguments on which to trace the pattern; by default vectors of three float32, and
+        scalars for constants.
+    place : str, optional
+        See `Rule`; by default the caller's line.
 
     Raises
     ------
     InvalidRuleError
-        The pattern is not the one result of an equation.
+        The pattern is not the only result of an equation, the replacement or the check uses a name
+        that the pattern does not bind, or the replacement holds a term that only patterns can.
     """
     if not isinstance(pattern, (Call, Product)):
         name = name or getattr(pattern, "__name__", "")
@@ -182,16 +230,52 @@ def rule(
 
 
 def table(*lines: tuple[Any, ...], check: Check | None = None) -> tuple[Rule, ...]:
-    """Rules of which each is a line: a pattern, a replacement, and a check if it has its own."""
+    """Return a rule for each line ``(pattern, replacement)`` or ``(pattern, replacement, check)``.
+
+    ``check`` is the check of lines without one. Errors are those of `rule`.
+    """
     place = _place()
     return tuple(rule(*line[:2], *(line[2:] or (check,)), place=place) for line in lines)
 
 
 def _place() -> str:
-    """The line that calls the caller."""
+    """Return the file and line from which the calling function was called."""
     frame: Any = inspect.currentframe()
     caller = frame.f_back.f_back
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"
+
+
+def _bound_names(pattern: Term) -> tuple[set[str], set[str]]:
+    """Return the names of a pattern's values, and those of its parameters and constants."""
+    values: set[str] = set()
+    params: set[str] = set()
+    for term in walk(pattern):
+        if isinstance(term, Variable):
+            (params if term.constant else values).add(term.name)
+        elif isinstance(term, Rest):
+            values.add(term.name)
+        elif isinstance(term, Call):
+            params.update(x.name for x in term.params.values() if isinstance(x, Param))
+    return values, params
+
+
+def _is_pattern_only(term: Term) -> bool:
+    """Return whether a term, apart from its operands, cannot be emitted."""
+    if isinstance(term, Call):
+        return term.function.emit is None
+    return isinstance(term, (Once, Param, Product, Rest))
+
+
+def _used_names(term: Term) -> tuple[set[str], set[str]]:
+    """Return the names that a part of a replacement uses: any names, and those of parameters."""
+    if isinstance(term, Variable):
+        return {term.name}, set()
+    if isinstance(term, Call):
+        return set(), {x.name for x in term.params.values() if isinstance(x, Param)}
+    if isinstance(term, Traced):
+        positional, params = arguments_of(term.function)
+        return {x.name for x in positional}, set(params)
+    return set(), set()
 
 
 def _is_one(term: Term) -> bool:

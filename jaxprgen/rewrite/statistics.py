@@ -1,4 +1,4 @@
-"""How often rules fire, and why they do not."""
+"""Statistics of how often rules fire, and how long they take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxprgen.rewrite.rules import Rule
 
 @dataclass
 class Count:
-    """Of one rule: how often it fired and did not at equations that it could replace."""
+    """How often one rule fired (hits) or did not (misses) at equations of its primitives."""
 
     hits: int = 0
     misses: int = 0
@@ -18,18 +18,24 @@ class Count:
 
 @dataclass
 class Statistics:
-    """What rules did, each under its name; `str` gives a table, the slowest first."""
+    """Counts and times of rules; `str` returns a table, the slowest rule first.
+
+    Attributes
+    ----------
+    counts : dict of Rule to Count
+        The count of each rule.
+    """
 
     counts: dict[Rule, Count] = field(default_factory=dict)
 
     def hit(self, rule: Rule, seconds: float) -> None:
-        """A rule fired."""
+        """Record that a rule fired, after this time."""
         count = self.counts.setdefault(rule, Count())
         count.hits += 1
         count.seconds += seconds
 
     def missed(self, rule: Rule, seconds: float) -> None:
-        """A rule did not fire."""
+        """Record that a rule did not fire, after this time."""
         count = self.counts.setdefault(rule, Count())
         count.misses += 1
         count.seconds += seconds

@@ -1,13 +1,13 @@
-"""Patterns and replacements as terms: ``log(1 + exp(x))`` is a tree of what it is written as.
+"""Terms, the algebra in which patterns and replacements are written.
 
-A term is matched with the results of equations, and what it stands for is emitted from a match.
-Functions are named as in `jax.lax`.
+``log(1 + exp(x))`` is a tree of calls, numbers and variables. A pattern is matched with the results
+of equations; a replacement is emitted from a match. Functions have the names of `jax.lax`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,16 +15,23 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.emit.values import Value, elementwise, full_rank, value_of
+from jaxprgen.emit.values import Emit, Value, elementwise, full_rank, value_of
 from jaxprgen.ir import Atom, Builder, current_builder
 from jaxprgen.ir import primitives as lax
 
 
 class Factors(NamedTuple):
-    """What a product is of: factors, divisors, and whether its sign is changed besides.
+    """A product, taken apart.
 
-    ``tree`` tells how they are nested: it is a factor, or a primitive's name and two trees, of
-    which the first one of a quotient is None if that is 1.
+    Attributes
+    ----------
+    factors, divisors : tuple of atoms
+        The numbers that are multiplied, and those that the product is divided by.
+    is_negative : bool
+        Whether the sign is changed besides.
+    tree
+        How the operations are nested: a factor, or the name of a primitive and two trees. The first
+        tree of a quotient ``1 / x`` is None.
     """
 
     factors: tuple[Any, ...]
@@ -34,18 +41,18 @@ class Factors(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What a pattern found.
+    """One way in which a pattern matches.
 
     Attributes
     ----------
-    atoms
-        By the names of variables: what they stand for.
-    params
-        By the names of parameters, and of constants, their values.
-    equations
-        The equations that calls stand for, the outermost first.
-    others
-        What else is multiplied to a product.
+    atoms : mapping of str to an atom, or a tuple of atoms
+        The atoms that variables stand for.
+    params : mapping of str to value
+        The values of parameters and of constant variables.
+    equations : tuple of JaxprEqn
+        The equations that match calls, the outermost first.
+    others : Factors
+        The remaining factors of a product.
     """
 
     atoms: Mapping[str, Any]
@@ -55,32 +62,31 @@ class Match(NamedTuple):
 
 
 NOTHING = Match({}, {}, (), Factors(()))
-Emit: TypeAlias = Callable[..., Value]
-Operand: TypeAlias = "Term | float"
+TermLike: TypeAlias = "Term | float"
 
 
 class Term:
-    """A pattern, or what replaces one."""
+    """A pattern or a replacement, or a part of one."""
 
-    def __add__(self, other: Operand) -> Call:
+    def __add__(self, other: TermLike) -> Call:
         return add(self, other)
 
     def __radd__(self, other: float) -> Call:
         return add(other, self)
 
-    def __sub__(self, other: Operand) -> Call:
+    def __sub__(self, other: TermLike) -> Call:
         return sub(self, other)
 
     def __rsub__(self, other: float) -> Call:
         return sub(other, self)
 
-    def __mul__(self, other: Operand) -> Call:
+    def __mul__(self, other: TermLike) -> Call:
         return mul(self, other)
 
     def __rmul__(self, other: float) -> Call:
         return mul(other, self)
 
-    def __truediv__(self, other: Operand) -> Call:
+    def __truediv__(self, other: TermLike) -> Call:
         return div(self, other)
 
     def __rtruediv__(self, other: float) -> Call:
@@ -90,13 +96,16 @@ class Term:
         return neg(self)
 
     def emit(self, match: Match) -> Value:
-        """What this stands for in a match."""
-        raise TypeError(f"{self} is a pattern, and cannot replace one.")
+        """Append the equations of a replacement for a match, and return its value."""
+        raise NotImplementedError(f"{self} can only be part of a pattern.")
 
 
 @dataclass(frozen=True)
 class Variable(Term):
-    """Any value; the same one wherever the name is the same. A constant one is a known number."""
+    """Any value, but the same one wherever the name is the same.
+
+    If ``constant``, it matches only a number that is known, and stands for that number.
+    """
 
     name: str
     constant: bool = False
@@ -105,15 +114,15 @@ class Variable(Term):
         return self.name
 
     def emit(self, match: Match) -> Value:
-        """The value found."""
-        if self.constant:
+        """Return the value that was matched."""
+        if self.name in match.params:
             return Value(np.asarray(match.params[self.name]))
         return value_of(match.atoms[self.name])
 
 
 @dataclass(frozen=True)
 class Rest(Term):
-    """All operands that are left, as the last operand of a call."""
+    """All remaining operands, as the last operand of a call."""
 
     name: str
 
@@ -123,9 +132,9 @@ class Rest(Term):
 
 @dataclass(frozen=True)
 class Number(Term):
-    """A number, in the dtype of what it meets, and everywhere in an array of any shape.
+    """A number of any dtype, or an array of any shape filled with it.
 
-    Of the two zeros it is the one that is written, of floating-point numbers.
+    Floating-point zeros match only with the same sign.
     """
 
     value: float
@@ -134,13 +143,13 @@ class Number(Term):
         return f"{self.value:g}"
 
     def emit(self, match: Match) -> Value:
-        """The number, before it has a dtype."""
+        """Return the number, which `Call.emit` converts to the dtype of other operands."""
         return Value(np.asarray(self.value))
 
 
 @dataclass(frozen=True)
 class Once(Term):
-    """A call whose result nobody else reads."""
+    """A call whose result nothing else reads."""
 
     call: Term
 
@@ -150,11 +159,11 @@ class Once(Term):
 
 @dataclass(frozen=True)
 class Product(Term):
-    """A product of floating-point numbers that has these factors, and divisors, among others.
+    """A product of floats that has these factors and divisors, among others.
 
-    However multiplications, divisions and changes of sign are nested and ordered. What replaces
-    it stands for these, in the place of one of them; the others stay where they are, as products
-    in another order may be too large, or too small, for a number.
+    Multiplications, divisions and changes of sign may be nested and ordered in any way. The
+    replacement takes the place of one of the matched factors. The other factors stay where they
+    are, because products in another order might overflow or underflow.
     """
 
     factors: tuple[Term, ...]
@@ -167,7 +176,7 @@ class Product(Term):
 
 @dataclass(frozen=True)
 class Param(Term):
-    """The value of an equation's parameter; the same one wherever the name is the same."""
+    """A parameter of an equation: any value, but the same wherever the name is the same."""
 
     name: str
 
@@ -177,9 +186,9 @@ class Param(Term):
 
 @dataclass(frozen=True)
 class Call(Term):
-    """What a function gives of operands.
+    """A function applied to operands.
 
-    Parameters that are not written have their usual values, or any if they have none.
+    Parameters that are not given match their defaults or, without a default, any value.
     """
 
     function: Function
@@ -188,7 +197,7 @@ class Call(Term):
 
     @functools.cached_property
     def wanted(self) -> Mapping[str, Any]:
-        """The parameters that an equation must have, where this is a pattern."""
+        """The parameters that an equation must have to match."""
         return {**_jax.default_params(self.function.name), **self.params}
 
     def __str__(self) -> str:
@@ -196,9 +205,8 @@ class Call(Term):
         return f"{self.function.name}({', '.join([*map(str, self.operands), *params])})"
 
     def emit(self, match: Match) -> Value:
-        """What the function emits of the values found."""
-        if self.function.emit is None:
-            return super().emit(match)
+        """Append the function's equations for the matched operands, and return its result."""
+        assert self.function.emit is not None
         values = [x.emit(match) for x in self.operands]
         typed = [v for x, v in zip(self.operands, values, strict=True) if type(x) is not Number]
         values = [
@@ -216,33 +224,48 @@ class Function(NamedTuple):
 
     Attributes
     ----------
-    name
-        Of the primitive that it is; in angle brackets of one that no equation is.
-    emit
-        What it is in a replacement: a function of values, and of parameters by name.
+    name : str
+        The primitive that it matches, or a name in angle brackets that matches none.
+    emit : callable, optional
+        How to emit it in a replacement: a function of values, and of parameters by name. Without
+        it, the function can only be in patterns.
     """
 
     name: str
     emit: Emit | None = None
 
-    def __call__(self, *operands: Operand, **params: Any) -> Call:
-        """What it gives of terms and numbers."""
+    def __call__(self, *operands: TermLike, **params: Any) -> Call:
+        """Return the call with these operands, which are terms and numbers, and parameters."""
         terms = tuple(x if isinstance(x, Term) else Number(x) for x in operands)
         return Call(self, terms, params)
 
 
+def walk(term: Term) -> Iterator[Term]:
+    """Yield a term, and all terms among its operands."""
+    yield term
+    parts: tuple[Term, ...] = ()
+    if isinstance(term, Call):
+        parts = term.operands
+    elif isinstance(term, Product):
+        parts = (*term.factors, *term.divisors)
+    elif isinstance(term, Once):
+        parts = (term.call,)
+    for part in parts:
+        yield from walk(part)
+
+
 def variables(names: str) -> list[Variable]:
-    """Variables of these names, which spaces separate."""
+    """Return variables of these names, which are separated by spaces."""
     return [Variable(name) for name in names.split()]
 
 
 def emitted(emit: Emit) -> Function:
-    """A function for replacements alone, by what emits it."""
+    """Return a function that only replacements may call, and that ``emit`` emits."""
     return Function(f"<{emit.__name__}>", emit)
 
 
 def primitive(name: str) -> Function:
-    """The primitive of this name, whose operands broadcast in a replacement."""
+    """Return the function of a primitive's name; in a replacement, its operands broadcast."""
 
     def emit(*operands: Value, **params: Any) -> Value:
         given = {**_jax.default_params(name), **params}
@@ -259,11 +282,11 @@ def primitive(name: str) -> Function:
     return Function(name, emit)
 
 
-# The vocabulary that algebra needs; `primitive` has the rest.
+# The functions that algebra needs; `primitive` makes all others. Names that Python uses end in "_".
 abs_, max_, min_, not_, and_, or_ = map(primitive, ("abs", "max", "min", "not", "and", "or"))
 add, sub, mul, div, neg = map(primitive, ("add", "sub", "mul", "div", "neg"))
 exp, expm1, log, log1p = map(primitive, ("exp", "expm1", "log", "log1p"))
-sqrt, square, integer_pow = map(primitive, ("sqrt", "square", "integer_pow"))
+sqrt, square, integer_pow, pow_ = map(primitive, ("sqrt", "square", "integer_pow", "pow"))
 logistic, erf, erfc = map(primitive, ("logistic", "erf", "erfc"))
 select, conj, reduce_sum = map(primitive, ("select_n", "conj", "reduce_sum"))
 broadcast, transpose, rev = map(primitive, ("broadcast_in_dim", "transpose", "rev"))

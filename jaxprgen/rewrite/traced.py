@@ -1,4 +1,4 @@
-"""Patterns and replacements that are written as functions of arrays."""
+"""Patterns and replacements that are functions of arrays, which JAX traces."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ _SCALAR = jax.ShapeDtypeStruct((), np.float32)
 
 
 class Constant:
-    """Annotates arguments of a pattern that are known numbers, whose values are told."""
+    """Annotates the arguments of a pattern that match known numbers.
+
+    The check and the replacement get the value of such an argument.
+    """
 
 
-def _arguments(function: Callable[..., Any]) -> tuple[list[Variable | Rest], dict[str, Any]]:
-    """The terms that a function is of, and its parameters with their examples."""
+def arguments_of(function: Callable[..., Any]) -> tuple[list[Variable | Rest], dict[str, Any]]:
+    """Return a function's positional arguments as terms, and its keyword-only ones by name.
+
+    The latter are parameters of equations; their values here are the defaults.
+    """
     terms: list[Variable | Rest] = []
     params: dict[str, Any] = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
@@ -43,8 +49,22 @@ def _arguments(function: Callable[..., Any]) -> tuple[list[Variable | Rest], dic
 
 
 def traced_pattern(function: Callable[..., Any], examples: Sequence[Any] | None) -> Call:
-    """What a function traces to, as a term."""
-    terms, params = _arguments(function)
+    """Return the term of the equations to which a function traces.
+
+    Parameters
+    ----------
+    function : callable
+        A function of arrays; `jaxprgen.rewrite.rule` describes its arguments.
+    examples : sequence of arrays or ShapeDtypeStruct, optional
+        The arguments on which to trace it.
+
+    Raises
+    ------
+    InvalidRuleError
+        The function does not return the only result of an equation, holds an equation with several
+        results, or an array of different numbers.
+    """
+    terms, params = arguments_of(function)
     if examples is None:
         examples = [
             _SCALAR if isinstance(x, Variable) and x.constant else _EXAMPLE
@@ -53,16 +73,16 @@ def traced_pattern(function: Callable[..., Any], examples: Sequence[Any] | None)
         ]
     places = [x for x in terms for _ in range(1 + isinstance(x, Rest))]
     closed = jax.make_jaxpr(functools.partial(function, **params))(*examples)
-    found = _Reading(params).run(closed, places)
+    found = _TermReader(params).run(closed, places)
     if len(found) != 1 or not isinstance(found[0], Call):
         raise InvalidRuleError(
-            f"The pattern {getattr(function, '__name__', function)} is not the one result of an "
-            f"equation: it traces to\n{closed}"
+            f"The pattern {getattr(function, '__name__', function)} must return the only result "
+            f"of an equation. It traces to\n{closed}"
         )
     return found[0]
 
 
-class _Reading(Evaluator):
+class _TermReader(Evaluator):
     """Evaluates a program on terms, so that its output is the pattern that the program spells."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
@@ -84,26 +104,29 @@ class _Reading(Evaluator):
         if name in ("broadcast_in_dim", "convert_element_type") and type(operands[0]) is Number:
             return [operands[0]]
         if len(eqn.outvars) != 1:
-            raise InvalidRuleError(f"A pattern cannot hold {name}, which has several results.")
+            raise InvalidRuleError(f"A pattern cannot contain {name}, which has several results.")
         rest = [x for x in operands if isinstance(x, Rest)]
         operands = [x for x in operands if not isinstance(x, Rest)] + rest[:1]
         params = {k: self._param(k, value) for k, value in eqn.params.items()}
         return [Call(Function(name), tuple(operands), params)]
 
     def _param(self, name: str, value: Any) -> Any:
-        """Return a parameter, or its name if the function lets it be anything."""
+        """Return a parameter's value, or `Param` if the function has an argument for it."""
         return Param(name) if name in self.params and self.params[name] == value else value
 
 
 def _number(value: np.ndarray[Any, Any]) -> Number:
     if np.unique(value).size != 1:
-        raise InvalidRuleError("A pattern cannot hold an array of different numbers.")
+        raise InvalidRuleError(
+            f"A pattern cannot contain an array of different numbers, here of shape {value.shape}. "
+            "Make the array an argument."
+        )
     return Number(value.ravel()[0].item())
 
 
 @dataclass(frozen=True)
 class Traced(Term):
-    """What a function of arrays computes, traced on the operands found."""
+    """A replacement that is a function of arrays, traced on the types of the matched values."""
 
     function: Callable[..., Any]
 
@@ -111,11 +134,11 @@ class Traced(Term):
         return getattr(self.function, "__name__", str(self.function))
 
     def emit(self, match: Match) -> Value:
-        """The equations of the function."""
+        """Trace the function, append its equations, and return its result."""
         b = current_builder()
         operands: list[Any] = []
-        arguments: list[Any] = []  # Numbers; of operands how many there are.
-        terms, names = _arguments(self.function)
+        arguments: list[Any] = []  # A value, or a range that stands for that many operands.
+        terms, names = arguments_of(self.function)
         for term in terms:
             if term.name in match.params:
                 arguments.append(match.params[term.name])

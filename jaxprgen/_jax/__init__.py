@@ -1,7 +1,7 @@
 """The only door to JAX's internals, and the only place with JAX-version branches.
 
-Versions understood: 0.7.1 and newer. What is public in `jax` is imported from there by
-the modules that need it; what is here has no public name in at least one of them.
+Every JAX release from 0.7.1 on is supported. Other modules import public names from `jax`. This
+package holds names that are private in at least one supported release.
 """
 
 from jax.extend.core import ClosedJaxpr as ClosedJaxpr

@@ -1,4 +1,4 @@
-"""Programs with derivatives of their own."""
+"""Calls of programs with custom derivatives."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ custom_vjp_call_p = _custom.custom_vjp_call_p
 
 _ZEROS: tuple[Any, ...] = (_ad_util.SymbolicZero,)
 
-# Newer rules for the reverse mode return what there is to log beside the cotangents.
+# From JAX 0.12.0 on, `bwd` returns a pair: the cotangents, and values to log.
 _LOGS = hasattr(_ad, "CustomBwdWithAccums")
 
 
 def tangent_type(aval: ShapedArray) -> ShapedArray:
-    """The type of the tangents of values of a type; that of integers is ``float0``."""
+    """Return the type of tangents of values of a type; integers have ``float0`` tangents."""
     return aval.to_tangent_aval()  # type: ignore[return-value]
 
 
@@ -36,12 +36,20 @@ def custom_jvp_params(
     derivative: Callable[..., tuple[ClosedJaxpr, Sequence[bool]]],
     constants: int = 0,
 ) -> dict[str, Any]:
-    """The parameters of a ``custom_jvp_call`` equation, whose first operands are constants.
+    """Return the parameters of a ``custom_jvp_call`` equation.
 
-    ``derivative`` is asked when JAX differentiates. It is told which tangents are zero, one
-    boolean for each operand behind the constants, and returns the program from these operands
-    and the tangents that are not zero to the outputs and those of their tangents that are not,
-    and which are.
+    Parameters
+    ----------
+    closed
+        The program to call.
+    derivative
+        A function that JAX calls when it differentiates the equation. Its arguments are booleans,
+        one per operand after the constants: whether the tangent is zero. It returns a program and
+        one boolean per output, which is true if the tangent of the output is zero. The program
+        takes these operands and their nonzero tangents, and returns the outputs and their nonzero
+        tangents.
+    constants
+        The number of leading operands that are constants.
     """
 
     @functools.cache
@@ -65,11 +73,22 @@ def custom_vjp_params(
     pullback: Callable[..., Sequence[Any]],
     refuse: Callable[[Sequence[bool]], None],
 ) -> dict[str, Any]:
-    """Parameters of a ``custom_vjp_call`` equation.
+    """Return the parameters of a ``custom_vjp_call`` equation.
 
-    ``forward`` returns what ``pullback`` takes beside the inputs ``kept`` (before it) and the
-    cotangents of the outputs (behind it), then the outputs. The pullback gives a cotangent for
-    each input, or None. ``refuse`` is told with respect to which inputs is differentiated.
+    Parameters
+    ----------
+    program
+        The program to call.
+    forward
+        The program for the forward pass. It returns the residuals and then the outputs.
+    kept
+        The positions of the inputs that ``pullback`` takes.
+    pullback
+        A function of the kept inputs, the residuals and the cotangents of the outputs. It returns
+        one cotangent, or None for zero, per input.
+    refuse
+        A function that JAX calls with one boolean per input: whether JAX differentiates with
+        respect to it. The function may raise an error.
     """
     count = len(program.out_avals)
     extra = len(forward.out_avals) - count

@@ -1,4 +1,4 @@
-"""The names and lines that equations carry to JAX's messages, StableHLO and XLA."""
+"""Names and source lines of equations, as JAX's messages, StableHLO and XLA show them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_SOURCE = _source_info_util.new_source_info()
 
 
 class Frame(NamedTuple):
-    """A line of a user's program."""
+    """A line of the user's Python code."""
 
     file: str
     line: int
@@ -30,29 +30,29 @@ class Frame(NamedTuple):
 
     @property
     def place(self) -> str:
-        """File and number."""
+        """The file and the line number."""
         return f"{self.file}:{self.line}"
 
     @property
     def text(self) -> str:
-        """The line itself, if it can be read now."""
+        """The text of the line, or an empty string if it cannot be read."""
         try:
             return linecache.getline(self.file, self.line).strip()
-        except ValueError:  # What was compiled from a string has any name its author gave it.
+        except ValueError:  # Code compiled from a string may have any file name.
             return ""
 
     @property
     def built(self) -> str:
-        """That something was built there, in words."""
+        """A sentence that names this line as the one that built something."""
         return f"built at {self.place}, in {self.function}: {self.text}"
 
 
-# Lines of this package are not a user's. JAX looks for those in equations' tracebacks.
+# JAX shows the innermost line of an equation's traceback that is the user's. Exclude this package.
 _source_info_util.register_exclusion(str(Path(__file__).parents[1]) + os.sep)
 
 
 def source_infos(origins: Sequence[tuple[str, Frame | None]]) -> list[SourceInfo]:
-    """What equations carry of names and lines: scopes on name stacks, and tracebacks."""
+    """Return what equations store for these names and lines: a name stack and a traceback each."""
     found = {frame: _tracebacks.get(frame) for _, frame in origins}
     new = [frame for frame, traceback in found.items() if frame and not traceback]
     if new:
@@ -66,13 +66,13 @@ def source_infos(origins: Sequence[tuple[str, Frame | None]]) -> list[SourceInfo
 
 @functools.lru_cache(maxsize=65536)
 def _source_info(name: str, traceback: Any) -> SourceInfo:
-    # A name can hold half of a surrogate pair, which no text of StableHLO can.
+    # Replace lone surrogates, which StableHLO cannot encode.
     stack = _source_info_util.new_name_stack(name.encode(errors="replace").decode())
     return SourceInfo(traceback, stack)
 
 
 def _columnless(source: str) -> CodeType:
-    """The code of an expression whose parts stand in no column, for Aesara records none."""
+    """Compile an expression without column numbers, because Aesara records none."""
     tree = ast.parse(source, mode="eval")
     for node in ast.walk(tree):
         if isinstance(node, ast.expr):
@@ -81,17 +81,16 @@ def _columnless(source: str) -> CodeType:
 
 
 _CODE = _columnless("put(capture())")
-
-
 _tracebacks: dict[Frame | None, Any] = {}
-_MOST = 65536  # Of lines whose tracebacks are kept.
+_MOST = 65536  # The number of tracebacks to keep.
 
 
 def _captured(frames: Iterable[Frame]) -> list[Any]:
-    """A traceback of each line.
+    """Return a traceback that consists of one line, for each line.
 
-    JAX takes tracebacks of what runs. So code runs that claims to stand on that line; and it
-    does so at the bottom of a thread, where it has no callers: what calls it there is no Python.
+    JAX can only capture a traceback of running code. This function therefore runs code that claims
+    to stand on the line. It does so in a new thread without a Python caller, so that the traceback
+    has no other lines.
     """
     captured: queue.SimpleQueue[Any] = queue.SimpleQueue()
     known = {"put": captured.put, "capture": _source_info_util.Traceback.get_traceback}
@@ -112,27 +111,27 @@ def _captured(frames: Iterable[Frame]) -> list[Any]:
 
 
 def within(outer: SourceInfo, inner: SourceInfo) -> SourceInfo:
-    """The name of ``inner`` inside that of ``outer``, on the line of ``outer``."""
+    """Return the name of ``inner`` inside that of ``outer``, with the line of ``outer``."""
     return SourceInfo(outer.traceback, outer.name_stack + inner.name_stack)
 
 
 def marked(source_info: SourceInfo, name: str) -> SourceInfo:
-    """The name of a transformation behind the names of an equation, on its line."""
+    """Return the name and line of an equation, with the name of a transformation appended."""
     return SourceInfo(source_info.traceback, source_info.name_stack.transform(name))
 
 
 def unnamed(source_info: SourceInfo) -> SourceInfo:
-    """The line alone."""
+    """Return the line without names."""
     return SourceInfo(source_info.traceback, NO_SOURCE.name_stack)
 
 
 def scope_of(source_info: SourceInfo) -> str:
-    """The innermost name on an equation's name stack; what transformations add is none."""
+    """Return the innermost name of an equation, other than the names of transformations."""
     scopes = reversed(source_info.name_stack.stack)
     return next((s.name for s in scopes if isinstance(s, _source_info_util.Scope)), "")
 
 
 def frame_of(source_info: SourceInfo) -> Frame | None:
-    """The line of an equation: the innermost outside of JAX."""
+    """Return the innermost line of an equation that belongs to the user's code."""
     found = _source_info_util.user_frame(source_info.traceback)
     return Frame(found.file_name, found.start_line, found.function_name) if found else None

@@ -1,9 +1,10 @@
-"""Primitives, and the parameters that differ between versions of JAX."""
+"""Primitives, and those of their parameters that depend on the version of JAX."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,12 +19,7 @@ from jax._src.lax.control_flow import loops as _loops
 from jax.extend.core import JaxprEqn, Primitive
 from jax.extend.core import primitives as _primitives
 
-from jaxprgen._jax.types import VERSION, ShapedArray, prng
-
-if VERSION >= (0, 12):
-    from jax._src import flattree as _flattree  # type: ignore[attr-defined]
-else:
-    _flattree: Any = None
+from jaxprgen._jax.types import ShapedArray, prng
 
 _NOT_EXPORTED = {
     "geqrf": _linalg.geqrf_p,
@@ -33,58 +29,67 @@ _NOT_EXPORTED = {
 
 
 def primitive(name: str) -> Primitive:
-    """The JAX primitive ``name_p`` of `jax.extend.core.primitives`."""
+    """Return the primitive that `jax.extend.core.primitives` calls ``name_p``."""
     found = getattr(_primitives, f"{name}_p", None)
     return _NOT_EXPORTED[name] if found is None else found
 
 
-_ACCURACY = {"exp", "exp2", "log", "expm1", "log1p", "tanh", "sin", "cos", "tan"} | {
-    *("sqrt", "rsqrt", "cbrt", "logistic"),
-    *(("erfc",) if VERSION >= (0, 12) else ()),
+def _options(name: str) -> Mapping[str, Any]:
+    """Return the parameters of a function of `jax.lax`, by name."""
+    return inspect.signature(getattr(jax.lax, name)).parameters
+
+
+# JAX releases have added these options to functions one by one. A function passes the option on to
+# the primitive of the same name, so its signature shows what the installed primitive takes.
+_ADDED = ("accuracy", "out_dtype", "out_sharding")
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    **{
+        name: {option: None for option in _ADDED if option in _options(name)}
+        for name in (
+            *("exp", "exp2", "expm1", "log", "log1p", "logistic"),
+            *("sin", "cos", "tan", "tanh", "sqrt", "rsqrt", "cbrt", "erfc"),
+            *("mul", "conv_general_dilated", "reduce_sum", "reduce_max", "reduce_min"),
+        )
+    },
+    **{
+        name: {"sharding": None}
+        for name in ("broadcast_in_dim", "convert_element_type", "iota", "reshape")
+    },
 }
-_SHARDING = frozenset({"broadcast_in_dim", "convert_element_type", "iota", "reshape"})
-_OUT_SHARDING = (
-    frozenset({"reduce_sum", "reduce_max", "reduce_min"})
-    if VERSION >= (0, 12)
-    else frozenset({"reduce_sum"})
-    if VERSION >= (0, 8)
-    else frozenset()
-)
-if "out_sharding" in inspect.signature(jax.lax.conv_general_dilated).parameters:
-    _OUT_SHARDING |= {"conv_general_dilated"}
 
 
 def default_prng_impl() -> Any:
-    """The generator that legacy keys, which do not say theirs, are meant for."""
+    """Return the random generator that JAX uses for keys that do not name one."""
     return _random.default_prng_impl()
 
 
 def default_params(name: str) -> dict[str, Any]:
-    """The parameters that primitive ``name`` takes for options this package leaves alone."""
-    params: dict[str, Any] = {}
-    if name in _ACCURACY:
-        params["accuracy"] = None
-    if name == "mul" and VERSION >= (0, 8):
-        params["out_dtype"] = None
-    if name in _OUT_SHARDING:
-        params["out_sharding"] = None
-    if name in _SHARDING:
-        params["sharding"] = None
-    return params
+    """Return the parameters of a primitive for the options that this package never sets."""
+    return dict(_DEFAULTS.get(name, ()))
 
 
 def matmul_precision() -> Any:
-    """The ``precision`` of products that the user's ``jax_default_matmul_precision`` asks for."""
+    """Return the ``precision`` parameter for the user's ``jax_default_matmul_precision``."""
     return _lax.canonicalize_precision(None)
 
 
-# --- Callbacks ---------------------------------------------------------------------------
+# --- Calls of Python functions on the host ------------------------------------------------
 
 pure_callback_p = _callback.pure_callback_p
 
 
 def callback_params(function: Any, count: int, avals: Sequence[ShapedArray]) -> dict[str, Any]:
-    """Parameters of a ``pure_callback`` equation that calls ``function`` with ``count`` arrays."""
+    """Return the parameters of a ``pure_callback`` equation.
+
+    Parameters
+    ----------
+    function
+        The Python function, which gets one array per operand. ``vmap`` calls it once per element.
+    count
+        The number of operands.
+    avals
+        The types of the results.
+    """
     arguments = jax.tree.structure(((0,) * count, {}))
     return {
         "callback": _callback._FlatCallback(function, arguments),  # type: ignore[attr-defined]
@@ -94,38 +99,65 @@ def callback_params(function: Any, count: int, avals: Sequence[ShapedArray]) -> 
     }
 
 
-# Between JAX 0.7 and 0.10 both learnt of implementations to choose from, and one of derivatives.
+debug_callback_p = _debugging.debug_callback_p
+
+
+def debug_callback_params(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the parameters of an equation that calls a Python function for its side effects.
+
+    The calls happen in the order of the equations.
+    """
+
+    def callback(*operands: Any) -> tuple[()]:
+        function(*operands)
+        return ()
+
+    effect = _debugging.ordered_debug_effect
+    return {"callback": callback, "effect": effect, "partitioned": False}
+
+
+# --- Decompositions and order -------------------------------------------------------------
+
 _EIG, _EIGH = (inspect.signature(f).parameters for f in (_linalg.eig, _linalg.eigh))
+_TOP_K = _options("top_k")
 
 
 def eig_params() -> dict[str, Any]:
-    """The parameters of ``eig`` for right eigenvectors alone."""
+    """Return the parameters of ``eig`` for eigenvalues and right eigenvectors."""
     params: dict[str, Any] = {
         "compute_left_eigenvectors": False,
         "compute_right_eigenvectors": True,
     }
-    if "enable_eigvec_derivs" in _EIG:
+    if "enable_eigvec_derivs" in _EIG:  # JAX >= 0.10.1.
         params["enable_eigvec_derivs"] = False
+    # JAX >= 0.8.0 names the implementation instead of one library.
     return {**params, "implementation" if "implementation" in _EIG else "use_magma": None}
 
 
 def eigh_params(lower: bool) -> dict[str, Any]:
-    """The parameters of ``eigh`` for all eigenvalues, in ascending order."""
+    """Return the parameters of ``eigh`` for all eigenvalues, in ascending order."""
     params: dict[str, Any] = {"lower": lower, "sort_eigenvalues": True, "subset_by_index": None}
-    return {**params, "algorithm": None} if "implementation" in _EIGH else params
+    return {**params, "algorithm": None} if "implementation" in _EIGH else params  # JAX >= 0.8.1.
 
 
 def top_k_params(k: int, axis: int) -> dict[str, Any]:
-    """The parameters of ``top_k`` over the last axis, which JAX < 0.8 always takes."""
+    """Return the parameters of ``top_k`` over the last axis, whose number is ``axis``.
+
+    The parameter ``axis`` exists from JAX 0.8.1 on, and ``is_stable`` from JAX 0.11.0 on.
+    """
     params: dict[str, Any] = {"k": k}
-    if VERSION >= (0, 8):
+    if "axis" in _TOP_K:
         params["axis"] = axis
-    if VERSION >= (0, 12):
+    if "is_stable" in _TOP_K:
         params["is_stable"] = True
     return params
 
 
+# --- Scans --------------------------------------------------------------------------------
+
 _SCAN = inspect.signature(_loops._scan_impl).parameters  # type: ignore[attr-defined]
+# From JAX 0.11.0 on, `scan` groups its operands and results in flat trees instead of counting them.
+_flattree: Any = importlib.import_module("jax._src.flattree") if "ft_in" in _SCAN else None
 
 
 def scan_params(
@@ -138,7 +170,21 @@ def scan_params(
     reverse: bool,
     unroll: int,
 ) -> dict[str, Any]:
-    """The parameters of a ``scan`` with this body over so many steps, or from the last one on."""
+    """Return the parameters of a ``scan``.
+
+    Parameters
+    ----------
+    jaxpr
+        The body, from constants, carries and slices of arrays to carries and stacked results.
+    length
+        The number of steps.
+    constants, carries, arrays
+        The numbers of the body's operands of each sort.
+    reverse
+        Whether the last slice comes first.
+    unroll
+        The number of steps that are compiled as one.
+    """
     params: dict[str, Any] = {"reverse": reverse, "length": length, "jaxpr": jaxpr}
     if "ft_in" in _SCAN:
         of = _flattree.nones
@@ -157,9 +203,19 @@ def scan_params(
 def restricted_scan_params(
     eqn: JaxprEqn, operands: Sequence[bool], results: Sequence[bool]
 ) -> dict[str, Any]:
-    """Return the parameters of a ``scan`` that count and mark operands, if it keeps only some.
+    """Return the parameters that describe operands and results of a ``scan`` that keeps some.
 
-    The program is not among them.
+    Parameters
+    ----------
+    eqn
+        The equation with all of them.
+    operands, results
+        Which operands and results it keeps.
+
+    Returns
+    -------
+    dict
+        All parameters that change, except the body.
     """
     params = eqn.params
     if "ft_in" in params:
@@ -180,7 +236,17 @@ def restricted_scan_params(
 
 
 def scan_params_of_constants(eqn: JaxprEqn, jaxpr: Any, constants: int) -> dict[str, Any]:
-    """The parameters of a ``scan`` that keeps this body, of so many constants."""
+    """Return the parameters of a ``scan`` whose body is replaced by one with more constants.
+
+    Parameters
+    ----------
+    eqn
+        The equation before.
+    jaxpr
+        The new body, which takes the same carries and arrays.
+    constants
+        The number of constants of the new body.
+    """
     params = {**eqn.params, "jaxpr": jaxpr}
     if "ft_in" in params:
         _, carries, arrays = params["ft_in"].unpack()
@@ -195,35 +261,30 @@ def scan_params_of_constants(eqn: JaxprEqn, jaxpr: Any, constants: int) -> dict[
     return params
 
 
-# --- Callbacks ---------------------------------------------------------------------------
-
-debug_callback_p = _debugging.debug_callback_p
-
-
-def debug_callback_params(function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters that run a Python function on the host, after those called before."""
-
-    def callback(*operands: Any) -> tuple[()]:
-        function(*operands)
-        return ()
-
-    effect = _debugging.ordered_debug_effect
-    return {"callback": callback, "effect": effect, "partitioned": False}
-
-
 # --- Checks ------------------------------------------------------------------------------
 
 check_p = _checkify.check_p
 
 
 def check_params(message: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
-    """Second operand and parameters of a ``check`` equation whose first operand says "failed".
+    """Return the second operand and the parameters of a ``check`` equation.
 
-    What `jax.experimental.checkify.check` makes: a pytree of one error, whose leaves (does it
-    hold? which one is it?) are the operands. JAX < 0.12 numbers errors globally.
+    Its first operand is a boolean, true if the check fails. Together, the two operands are the
+    leaves of the pytree of one error, as `jax.experimental.checkify.check` builds it: whether it
+    occurred, and its number.
+
+    Parameters
+    ----------
+    message
+        The message of the error.
+
+    Returns
+    -------
+    tuple
+        The number of the error, and the parameters.
     """
-    numbered = VERSION < (0, 12)
-    code = np.asarray(_checkify.next_code(), np.int64) if numbered else np.asarray(0, np.int32)
+    next_code = getattr(_checkify, "next_code", lambda: 0)  # JAX < 0.11.2 counts all errors.
+    code = np.asarray(next_code(), np.int32 if jax.__version_info__ >= (0, 12) else np.int64)
     text = message.replace("{", "{{").replace("}", "}}")
     error = _checkify.FailedCheckError(_checkify.get_traceback(), text)
     payload, metadata = jax.tree.flatten(error)

@@ -1,4 +1,4 @@
-"""Programs as a whole: closing, walking, printing and running them."""
+"""Build, walk, print and run whole programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jax._src import util as _util
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from jaxprgen._jax.types import VERSION, Var
+from jaxprgen._jax.types import Var
 
 
 def closed_jaxpr(
@@ -43,8 +43,8 @@ def closed_jaxpr(
     name, arg_names, result_names
         Names for JAX's messages and the StableHLO.
     of
-        JAX's program that the equations are from, if any. It says whether some of their primitives
-        are still to be lowered to others.
+        The program that the equations come from, if JAX traced them. JAX marks a program as "high"
+        while some of its primitives must still be lowered to others.
     """
     debug_info = _core.DebugInfo("jit", name, tuple(arg_names), tuple(result_names))
     level = {"is_high": of.is_high} if of is not None and hasattr(of, "is_high") else {}
@@ -55,9 +55,9 @@ def closed_jaxpr(
 def hoist_constants(
     closed: ClosedJaxpr, place: Callable[[Any], int] = lambda constant: 0
 ) -> tuple[ClosedJaxpr, list[Any]]:
-    """Return the program with its constants as leading inputs, and these constants.
+    """Return the program with its constants as leading inputs, and the constants.
 
-    They are sorted by ``place``.
+    Both are sorted by ``place``, a function of a constant.
     """
     jaxpr = closed.jaxpr
     pairs = sorted(zip(jaxpr.constvars, closed.consts, strict=True), key=lambda p: place(p[1]))
@@ -93,7 +93,7 @@ def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
 
 
 weakref_cache = _util.weakref_lru_cache
-"""Caches what a function returns for a program, its first argument, while the program lives."""
+"""Cache a function of a program, its first argument, for as long as the program lives."""
 
 
 @weakref_cache
@@ -102,27 +102,27 @@ def _primitives_in(jaxpr: Jaxpr) -> frozenset[str]:
 
 
 def primitives_of(eqn: JaxprEqn) -> frozenset[str]:
-    """Return the names of an equation's primitive and of those in the programs inside of it."""
+    """Return the name of an equation's primitive and those of primitives in its inner programs."""
     inner = (_primitives_in(jaxpr) for _, jaxpr in sub_jaxprs(eqn))
     return frozenset((eqn.primitive.name,)).union(*inner)
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
-    """Return whether an equation does more than compute; naming a mesh axis is no effect here."""
+    """Return whether an equation has side effects. Naming a mesh axis does not count as one."""
     return bool(eqn.effects) and any(
         not isinstance(effect, _core.NamedAxisEffect) for effect in eqn.effects
     )
 
 
 def open_jaxpr(jaxpr: Any) -> Jaxpr:
-    """Return the jaxpr without its constants' values."""
+    """Return the jaxpr without the values of its constants."""
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
 
 
 def pretty_jaxpr(
     jaxpr: Jaxpr, names: Mapping[Var, str], *, source: bool, shapes: bool, color: bool, width: int
 ) -> str:
-    """Write a jaxpr as JAX's pretty-printer does, with these names for its variables."""
+    """Return JAX's text of a jaxpr, with these names for its variables."""
     context = _core.JaxprPpContext()
     for v, name in names.items():
         context.var_names[v] = name
@@ -131,21 +131,21 @@ def pretty_jaxpr(
 
 
 def texts(jaxprs: Sequence[Jaxpr]) -> list[list[str]]:
-    """Write jaxprs as JAX does, in lines; a variable in several of them has one name."""
+    """Return the lines of JAX's text of each jaxpr. Shared variables have one name in all."""
     context = _core.JaxprPpContext()
     settings = _core.JaxprPpSettings()
     return [_core.pp_jaxpr(j, context, settings).format().splitlines() for j in jaxprs]
 
 
 NonFiniteError = _api_util.InternalFloatingPointError
-"""The error of a program that makes a NaN under ``jax_debug_nans`` or ``jax_debug_infs``."""
+"""The error of a program whose results ``jax_debug_nans`` or ``jax_debug_infs`` refuses."""
 
 
 def eval_jaxpr(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    """Run the program, one equation after the other, and return its outputs.
+    """Run the program one equation at a time, and return its outputs.
 
-    An error gets a note of the equation's line. JAX keeps the line in the error's cause, which is
-    lost on the way through ``jit``.
+    An error gets a note with the line of the equation that failed. JAX keeps this line in the cause
+    of the error, which ``jit`` drops.
     """
     try:
         return _core.eval_jaxpr(closed.jaxpr, closed.consts, *operands)
@@ -156,12 +156,8 @@ def eval_jaxpr(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
 
 
 jit_p = _pjit.jit_p
-if VERSION >= (0, 12):
-    from jax._src.api import Inline as _Inline  # type: ignore[attr-defined]
-
-    _INLINE: dict[str, Any] = {"inline": _Inline.AUTO}
-else:
-    _INLINE = {"inline": False}
+_Inline: Any = getattr(jax, "Inline", None)  # JAX >= 0.11.0.
+_INLINE = False if _Inline is None else _Inline.AUTO
 
 
 def jit_params(
@@ -169,7 +165,14 @@ def jit_params(
 ) -> dict[str, Any]:
     """Return the parameters of a ``jit`` equation that runs a program without constants.
 
-    JAX refuses equations with XLA options inside of another program.
+    Parameters
+    ----------
+    closed
+        The program.
+    name
+        The name of the function in JAX's messages and the StableHLO.
+    compiler_options
+        Options for XLA. JAX refuses them in an equation inside another program.
     """
     n_in, n_out = len(closed.jaxpr.invars), len(closed.jaxpr.outvars)
     return {
@@ -183,25 +186,25 @@ def jit_params(
         "name": name,
         "keep_unused": False,
         "compiler_options_kvs": compiler_options,
-        **_INLINE,
+        "inline": _INLINE,
     }
 
 
 def is_bare_call(eqn: JaxprEqn) -> bool:
-    """Return whether a ``jit`` equation only runs its program, which has no constants."""
+    """Return whether a ``jit`` equation sets no options, and its program has no constants."""
     params = eqn.params
     placed = *params["in_shardings"], *params["out_shardings"]
     is_free = all(x is _UNSPECIFIED for x in placed) and not any(params["donated_invars"])
     return is_free and not params["jaxpr"].consts and not params["compiler_options_kvs"]
 
 
-# --- One equation after the other --------------------------------------------------------
+# --- Single equations ---------------------------------------------------------------------
 
 
 def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation on values, outside of any trace that is going on.
+    """Compute the results of an equation from values, outside any current trace.
 
-    A NaN is not an error, even under ``jax_debug_nans``.
+    NaNs raise no error, even under ``jax_debug_nans``.
     """
     given = [(x, value) for x, value in zip(eqn.invars, operands, strict=True) if type(x) is Var]
     invars, values = [x for x, _ in given], [value for _, value in given]
@@ -213,7 +216,7 @@ def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
-    """Give equations that are emitted inside the line, names and settings of an equation."""
+    """Give the equations traced in this context the line, names and settings of an equation."""
     info = eqn.source_info
     stack = _source_info_util.current_name_stack() + info.name_stack
     with _source_info_util.user_context(info.traceback, name_stack=stack), eqn.ctx.manager:
@@ -223,24 +226,24 @@ def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
 def bind_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Bind an equation's primitive to values, and return its result or results."""
     found: Any = eqn.primitive.get_bind_params(eqn.params)
-    functions, params = found if isinstance(found, tuple) else ((), found)  # A pair in JAX 0.7.
+    functions, params = found if isinstance(found, tuple) else ((), found)  # A pair in JAX < 0.9.2.
     return eqn.primitive.bind(*functions, *operands, **params)
 
 
 def close(jaxpr: Any) -> ClosedJaxpr:
-    """Return a program in an equation's parameters with its constants, if it has any."""
+    """Return a program from an equation's parameters as a closed jaxpr."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
 
 
 def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
-    """Return how many constants and how many carries lead the operands of a ``scan``."""
-    if "ft_in" in eqn.params:  # JAX >= 0.12.
+    """Return the number of constants and of carries of a ``scan``, its leading operands."""
+    if "ft_in" in eqn.params:  # JAX >= 0.11.0.
         constants, carry, _ = eqn.params["ft_in"].unpack()
         return len(list(constants)), len(list(carry))
     return eqn.params["num_consts"], eqn.params["num_carry"]
 
 
 def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> str:
-    """Return the message of a ``check`` that fails, or an empty string."""
+    """Return the message of a ``check`` equation that fails for these operands, or ``""``."""
     error = jax.tree.unflatten(eqn.params["err_tree"], operands).get_exception()
     return str(error).removesuffix(" (`check` failed)") if error else ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import jax
@@ -15,20 +15,15 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src.random import prng
 from jax.extend.core import Primitive
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-VERSION: tuple[int, ...] = jax.__version_info__
-
-# A module beside `jax._src.random` before JAX 0.10, then one in it.
-prng: Any = importlib.import_module(
-    "jax._src.prng" if VERSION < (0, 10) else "jax._src.random.prng"
-)
 PRNGKeyArray: Any = prng.PRNGKeyArray
 
 ShapedArray = _core.ShapedArray
 if TYPE_CHECKING:
-    # JAX says of an atom's type only that it is abstract; all of ours are arrays.
+    # JAX declares only an abstract type for atoms. All atoms of this package are arrays.
     @final
     class Var(_core.Var):
         aval: ShapedArray  # type: ignore[assignment]
@@ -46,10 +41,10 @@ Tracer = _core.Tracer
 ArrayImpl = _array.ArrayImpl
 check_jaxpr = _core.check_jaxpr
 no_effects: frozenset[Any] = _effects.no_effects  # type: ignore[assignment]
-eqn_context = (
-    _core.JaxprEqnContext
-    if VERSION >= (0, 8)
-    else lambda: _core.JaxprEqnContext(None, _config.threefry_partitionable.value)  # type: ignore[call-arg]
+eqn_context: Callable[[], Any] = (
+    (lambda: _core.JaxprEqnContext(None, _config.threefry_partitionable.value))  # type: ignore[call-arg]
+    if inspect.signature(_core.JaxprEqnContext).parameters  # JAX < 0.10.1.
+    else _core.JaxprEqnContext
 )
 trace_context = _config.trace_context
 eval_context = _core.eval_context
@@ -58,17 +53,17 @@ checks_enabled = _config.enable_checks
 
 
 identity = object.__hash__
-"""What tells live objects apart, as `id` does; that is audited, and a hook that JAX 0.12 brings
-(filelock's) makes it take 0.5 µs, ten times as long."""
+"""Tell live objects apart, as `id` does. Python audits `id`, and the audit hook of filelock, which
+JAX 0.12 imports, makes it ten times as slow (0.5 µs)."""
 
 
 def slice_type(aval: ShapedArray) -> ShapedArray:
-    """The type of one slice along the first axis."""
+    """Return the type of one slice along the first axis."""
     return _core.mapped_aval(aval.shape[0], 0, aval)  # type: ignore[return-value]
 
 
 def nbytes(aval: Any) -> int:
-    """The size of a value of this type, in bytes; types without a size have none."""
+    """Return the size of a value of this type, in bytes, or 0 if the type has no dtype."""
     dtype = getattr(aval, "dtype", None)
     return math.prod(aval.shape) * dtype.itemsize if dtype is not None else 0
 
@@ -85,12 +80,12 @@ NARROW = {
 
 
 def x64_enabled() -> bool:
-    """Whether JAX computes with 64-bit numbers now."""
+    """Return whether JAX currently computes with 64-bit numbers."""
     return bool(_config.enable_x64.value)
 
 
 def canonicalize_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype JAX computes in for a NumPy dtype: itself, or 32 bits wide where x64 is off."""
+    """Return the dtype in which JAX computes: this one, or its 32-bit form if x64 is off."""
     return dtype if _config.enable_x64.value else NARROW.get(dtype, dtype)
 
 
@@ -101,10 +96,10 @@ def array_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
 
 
 def type_of(x: Any) -> ShapedArray:
-    """Return the aval of an argument, as `jax.typeof` does, and of a `jax.ShapeDtypeStruct`.
+    """Return the aval of an argument or of a `jax.ShapeDtypeStruct`, as `jax.typeof` does.
 
-    JAX takes 2 to 12 µs for each. Calls look for their program by these types, so the common
-    cases are answered here: arrays of one device, typed keys, NumPy arrays.
+    Every call of a compiled function looks up its program by these types, and JAX takes 2 to 12 µs
+    for each. This function is faster for arrays on one device, typed keys and NumPy arrays.
     """
     kind = type(x)
     if kind is ArrayImpl:
@@ -124,7 +119,7 @@ def type_of(x: Any) -> ShapedArray:
 
 
 _key_types: dict[Any, ShapedArray] = {}
-"""The avals of single keys, by their implementation and by the type of their bits."""
+"""The avals of single keys, by the implementation, type and sharding of the key data."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -133,61 +128,53 @@ def _sharded_type(aval: ShapedArray, sharding: Any) -> ShapedArray:
 
 
 def is_readable(x: Any) -> bool:
-    """Whether something is an array of numbers whose values are at hand, here and now."""
+    """Return whether something is an array or number whose values this process can read."""
     if isinstance(x, ArrayImpl):
         return x.is_fully_addressable and not x.is_deleted()
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
 
 
 def is_key(x: Any) -> bool:
-    """Whether something is a typed PRNG key, or an array of them."""
+    """Return whether something is a typed PRNG key or an array of such keys."""
     return jax.numpy.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)
 
 
 def is_plain(aval: ShapedArray) -> bool:
-    """Whether a type is all said by shape and dtype: no mesh, no varying axes, not weak."""
+    """Return whether a type is only shape and dtype: no mesh, no varying axes, not weak."""
     return aval.sharding.mesh.empty and not aval.weak_type
 
 
 def ambient_mesh_is_empty() -> bool:
-    """Whether no mesh is set around the caller, so that new arrays are unsharded."""
+    """Return whether no mesh is set in the current context, so that new arrays are unsharded."""
     return _mesh.get_abstract_mesh().empty
 
 
 def replicated(ndim: int) -> Any:
-    """The sharding of an array that is the same on every device of the ambient mesh."""
+    """Return the sharding that copies an array to every device of the current mesh."""
     return NamedSharding(_mesh.get_abstract_mesh(), PartitionSpec(*[None] * ndim))
 
 
 def abstract_eval(
     primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]
 ) -> tuple[list[Any], frozenset[Any]]:
-    """JAX's own typing rule of a primitive: the output types and the effects."""
+    """Return the result types and the effects that JAX infers for a primitive."""
     out, effects = primitive.abstract_eval(*avals, **params)
     return (list(out) if primitive.multiple_results else [out]), effects
 
 
 # --- Axes of shard_map over which a value varies -----------------------------------------
 
-if VERSION >= (0, 8):
 
-    def varying_axes(aval: ShapedArray) -> frozenset[Any]:
-        """The manual mesh axes over which a value of this type differs between devices."""
-        axes = getattr(aval, "manual_axis_type", None)
-        return axes.varying if axes is not None else aval.vma  # type: ignore[attr-defined]
+def varying_axes(aval: ShapedArray) -> frozenset[Any]:
+    """Return the manual mesh axes along which devices hold different values of this type."""
+    axes = getattr(aval, "manual_axis_type", None)  # JAX >= 0.10.0.
+    return axes.varying if axes is not None else aval.vma  # type: ignore[attr-defined]
 
-    _PVARY_PARAMS: dict[str, Any] = {}
-else:
-
-    def varying_axes(aval: ShapedArray) -> frozenset[Any]:
-        """The manual mesh axes over which a value of this type differs between devices."""
-        return aval.vma  # type: ignore[attr-defined]
-
-    _PVARY_PARAMS = {"axis_index_groups": None}
 
 pvary_p = _core.pvary_p
+_PVARY_PARAMS = {"axis_index_groups": None} if jax.__version_info__ < (0, 8, 1) else {}
 
 
 def pvary_params(axes: tuple[Any, ...]) -> dict[str, Any]:
-    """Parameters of the primitive that lets a value vary over ``axes``."""
+    """Return the parameters of the primitive that lets a value vary along ``axes``."""
     return {"axes": axes, **_PVARY_PARAMS}

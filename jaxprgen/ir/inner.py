@@ -242,7 +242,7 @@ HOLDERS: Mapping[str, Holder] = MappingProxyType(
             ),
         ),
         **dict.fromkeys(
-            ("closed_call", "eval_jaxpr"),  # The second is the name since JAX 0.12.
+            ("closed_call", "eval_jaxpr"),  # The second is the name from JAX 0.11.1 on.
             _one_program("call_jaxpr", only_runs=True, restrict=_nothing),
         ),
         "remat2": _one_program("jaxpr", restrict=_per_position(("prevent_cse",), ())),

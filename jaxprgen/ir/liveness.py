@@ -9,7 +9,7 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir.inner import Inner, holder_of, restricted, where
-from jaxprgen.ir.programs import alike, assembled
+from jaxprgen.ir.programs import assembled, in_form_of
 
 
 def live_equations(
@@ -112,7 +112,7 @@ def _reduced(program: Any, inputs: tuple[bool, ...], outputs: tuple[bool, ...]) 
     if all(inputs) and all(outputs) and are_same(equations, jaxpr.eqns):
         return None
     invars, outvars = where(jaxpr.invars, inputs), where(jaxpr.outvars, outputs)
-    return alike(program, assembled(program, equations, inputs=invars, outputs=outvars))
+    return in_form_of(program, assembled(program, equations, inputs=invars, outputs=outvars))
 
 
 def are_same(equations: Sequence[JaxprEqn], others: Sequence[JaxprEqn]) -> bool:

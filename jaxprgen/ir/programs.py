@@ -76,7 +76,7 @@ def _names(names: Any, count: int) -> Sequence[str]:
     return names if names and len(names) == count else [""] * count
 
 
-def alike(model: Any, closed: ClosedJaxpr) -> Any:
+def in_form_of(model: Any, closed: ClosedJaxpr) -> Any:
     """Return a closed program as the kind that the model is: open where that is open."""
     return closed if isinstance(model, ClosedJaxpr) else closed.jaxpr
 

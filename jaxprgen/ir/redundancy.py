@@ -1,4 +1,4 @@
-"""Which equations compute the same, so that one will do."""
+"""Redundant equations: those that compute the same as another one, and those that loops repeat."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var, identity
 _Name: TypeAlias = Callable[[Any], Hashable]
 
 APART = frozenset({"rng_uniform", "optimization_barrier"})
-"""Primitives without an effect that are not to be computed elsewhere, or once for several.
+"""Primitives without an effect that must neither move nor be merged.
 
-The one draws by a state of the device's; the other is there to keep computations apart.
+``rng_uniform`` draws from a state of the device; ``optimization_barrier`` keeps computations apart.
 """
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
-"""Primitives that give the same number for their two operands swapped; see also `commutes`."""
+"""Primitives that return the same number if their two operands are swapped; see `commutes`."""
 
 _PLAIN = {str, int, bool, type(None), type}
 
 
 def commutes(eqn: JaxprEqn) -> bool:
-    """Whether an equation gives the same bits for its operands swapped.
+    """Return whether an equation gives the same bits if its two operands are swapped.
 
-    NaN aside, whose sign and payload are nobody's. A product of complex numbers does not: where
-    compilers contract a product and a sum to one operation, they round one of two products.
-    Neither do maxima and minima of floating-point numbers, of zeros of either sign.
+    The sign and payload of a NaN do not count. Complex products do not commute: a compiler that
+    contracts a product and a sum into one operation rounds only one of the two products. Maxima and
+    minima of floating-point numbers do not commute either, because of zeros of either sign.
     """
     name = eqn.primitive.name
     if name not in COMMUTATIVE or len(eqn.invars) != 2:
@@ -44,22 +44,21 @@ def commutes(eqn: JaxprEqn) -> bool:
 
 
 def may_move(eqn: JaxprEqn) -> bool:
-    """Whether an equation gives the same wherever and however often it is computed."""
+    """Return whether an equation gives the same results wherever, and however often, it runs."""
     return not eqn.effects and APART.isdisjoint(_jax.primitives_of(eqn))
 
 
 class Identities:
-    """Keys that are equal for what computes the same: of values, equations and programs.
+    """Hashable keys of equations and programs, equal for those that compute the same.
 
-    They are exact: 1 is not True, 0.0 not -0.0, and a weak type not a strong one. Programs inside
-    of equations are equal if their equations are, one by one; a function in a parameter, such as
-    the derivative of a function that has its own, is equal to itself alone. Names and lines of the
-    user's do not count.
+    Keys are exact: 1 differs from True, 0.0 from -0.0, and a weak type from a strong one. Programs
+    inside equations are equal if their equations are, one by one. A function in a parameter, such
+    as a custom derivative rule, equals only itself. Names and source lines do not count.
 
     Parameters
     ----------
-    inside
-        Whether programs are compared; else each is equal to itself alone.
+    inside : bool
+        Whether to compare the programs inside equations; if not, each equals only itself.
     """
 
     def __init__(self, inside: bool = True) -> None:
@@ -69,7 +68,7 @@ class Identities:
         self._contexts: dict[int, tuple[Any, int]] = {}
 
     def equation(self, eqn: JaxprEqn, name: _Name) -> Hashable:
-        """The key of an equation, of whose operands ``name`` gives the keys."""
+        """Return the key of an equation; ``name`` returns the keys of its operands."""
         operands = map(name, eqn.invars)
         given = frozenset(operands) if commutes(eqn) else tuple(operands)
         ctx, params = self._context(eqn.ctx), eqn.params
@@ -78,7 +77,7 @@ class Identities:
         return eqn.primitive, given, ctx, *[(k, self._value(params[k])) for k in sorted(params)]
 
     def program(self, program: Jaxpr | ClosedJaxpr) -> int:
-        """A number that equal programs share; each is read once."""
+        """Return a number that equal programs share. Each program is read once."""
         known = self._programs.get(identity(program))
         if known is None:
             key = self._structure(program) if self._inside else identity(program)
@@ -87,10 +86,9 @@ class Identities:
         return known[1]
 
     def constants(self, closed: ClosedJaxpr, limit: int) -> dict[Any, Any]:
-        """The variables of constants that equal another one's, each with that one.
+        """Return the variables of constants that repeat another one, each with that other one.
 
-        Of the values that are at most ``limit`` bytes long; longer ones are equal if they are
-        one object.
+        Constants of at most ``limit`` bytes are compared by value, larger ones by identity.
         """
         first: dict[Hashable, Var] = {}
         same: dict[Any, Any] = {}
@@ -122,7 +120,7 @@ class Identities:
         return *parts, *map(name, jaxpr.outvars)
 
     def _context(self, ctx: Any) -> int:
-        """A number that equal contexts share; most equations have one and the same object."""
+        """Return a number that equal contexts share; most equations have the same object."""
         known = self._contexts.get(identity(ctx))
         if known is None:
             number = self._numbers.setdefault(ctx, len(self._numbers))
@@ -133,7 +131,7 @@ class Identities:
         return _bits(x) if isinstance(x, (np.ndarray, np.generic)) else identity(x)
 
     def _value(self, x: Any) -> Hashable:
-        """The key of a parameter."""
+        """Return the key of a parameter."""
         kind = type(x)
         if kind in _PLAIN:
             return kind, x
@@ -153,12 +151,12 @@ class Identities:
 
 
 def atom(x: Any) -> Hashable:
-    """The key of an operand in one program."""
+    """Return the key of an operand within one program."""
     return x if type(x) is Var else literal(x)
 
 
 def literal(x: Any) -> Hashable:
-    """The key of a literal: its type, and its bits, as -0.0 is not 0.0."""
+    """Return the key of a literal: its type and its bits, because -0.0 differs from 0.0."""
     return x.aval, _bits(x.val)
 
 
@@ -170,11 +168,18 @@ def _bits(x: Any) -> Hashable:
 def merged(
     equations: Sequence[JaxprEqn], same: dict[Any, Any], identities: Identities
 ) -> list[JaxprEqn]:
-    """The equations without those that compute what one before them does.
+    """Return equations without those that repeat an earlier one.
 
-    ``same`` tells which variables are others; those that turn out to be are added to it.
+    Parameters
+    ----------
+    equations : sequence of JaxprEqn
+        The equations, in order.
+    same : dict
+        Variables and the variables they are equal to, which are read in their place. The results
+        of the equations left out are added.
+    identities : Identities
+        How equations are compared.
     """
-
     kept: list[JaxprEqn] = []
     seen: dict[Hashable, int] = {}
     for eqn in equations:
@@ -190,13 +195,13 @@ def merged(
 
 
 def alike(first: JaxprEqn, second: JaxprEqn) -> bool:
-    """Whether results are of equal types."""
+    """Return whether the results of two equations have equal types."""
     pairs = zip(first.outvars, second.outvars, strict=True)
     return all(v.aval == w.aval for v, w in pairs)
 
 
 def _for_both(first: JaxprEqn, second: JaxprEqn, same: dict[Any, Any]) -> JaxprEqn:
-    """The first of two equal equations, with results that only the second one names."""
+    """Return the first of two equal equations, with the results that only the second one names."""
     outs: list[Any] = []
     for v, w in zip(first.outvars, second.outvars, strict=True):
         is_named = type(v) is Var

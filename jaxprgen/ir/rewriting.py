@@ -11,7 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir.inner import holder_of, with_programs
 from jaxprgen.ir.liveness import are_same, live_equations
-from jaxprgen.ir.programs import alike, assembled, verify
+from jaxprgen.ir.programs import assembled, in_form_of, verify
 
 Change: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
@@ -164,7 +164,7 @@ class _Changing:
         found = self._change(closed)
         if found.jaxpr is _jax.open_jaxpr(program):
             return program
-        return alike(program, found)
+        return in_form_of(program, found)
 
     def _inside(self, eqn: JaxprEqn) -> JaxprEqn:
         holder = holder_of(eqn)

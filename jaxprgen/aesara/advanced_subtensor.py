@@ -39,9 +39,6 @@ from jaxprgen.errors import (
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
-MASKED = "keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the mask as weights"
-"""The remedy for an array of the elements where a mask is true."""
-
 SIZED = "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
 """The remedy for a result whose size depends on values."""
 
@@ -69,7 +66,7 @@ def indices_of_one(node: Apply, first: int) -> Apply | None:
     return maker if is_one else None
 
 
-def _written_for_one(node: Apply, mask: int, shape: Sequence[int]) -> int:
+def _count_of_values(node: Apply, mask: int, shape: Sequence[int]) -> int:
     """Return how many values of this shape go to a mask's elements; one goes to all of them."""
     trailing = node.inputs[0].type.ndim - (mask - 2) - node.inputs[mask].type.ndim
     return 1 if len(shape) <= trailing else shape[len(shape) - trailing - 1]
@@ -91,7 +88,7 @@ def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value |
         if counts is not None:
             sel.assume_count(index[mask - 1], *counts)
             return fixed_size.select(x, index, *counts, exact=True)
-        return ga.select(x, index, lambda: _unknown(ctx, [mask]))
+        return ga.select(x, index, lambda: _unknown_count(ctx, [mask]))
     return ga.take(x, _entries(ctx, x, index, first=1))
 
 
@@ -120,7 +117,7 @@ def lower_advanced_inc_subtensor_by_selected(
 ) -> Value:
     """Write elements selected by a mask where the same mask, or its `nonzero`, selects."""
     selected = next(v for v in (x, y, *index) if isinstance(v, Selected))
-    if indices_of_one(ctx.node, 2) and _fits(x, y, index[0].mask):
+    if indices_of_one(ctx.node, 2) and _fits_selection(x, y, index[0].mask):
         index = (index[0].mask,)
     elif isinstance(x, Selected) or not isinstance(y, Selected) or lone_mask(ctx.node, 2) is None:
         raise selected.refuse()
@@ -131,7 +128,7 @@ def lower_advanced_inc_subtensor_by_selected(
     return ga.put_where(x, y, index, add=not ctx.op.set_instead_of_inc)
 
 
-def _fits(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
+def _fits_selection(x: Value | Selected, y: Value | Selected, mask: Value) -> bool:
     """Return whether a mask covers the first axes of ``x``, and ``y`` broadcasts to a selection."""
     if isinstance(x, Selected):
         return False
@@ -155,14 +152,14 @@ def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: A
     """
     add = not ctx.op.set_instead_of_inc
     if add and ctx.dtype == BOOL != y.dtype:
-        return ew.truth(_written(ctx, x.astype(y.dtype), y, index, add))
-    return _written(ctx, x, y.astype(ctx.dtype), index, add)
+        return ew.truth(_write(ctx, x.astype(y.dtype), y, index, add))
+    return _write(ctx, x, y.astype(ctx.dtype), index, add)
 
 
-def _written(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bool) -> Value:
+def _write(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bool) -> Value:
     position = lone_mask(ctx.node, 2)
     if position is not None:
-        mask, count = index[position - 2], _written_for_one(ctx.node, position, y.shape)
+        mask, count = index[position - 2], _count_of_values(ctx.node, position, y.shape)
         if count == 1 or mask.static is None:
             if count != 1:
                 _require_count(ctx, mask, position, count)
@@ -221,7 +218,7 @@ def _mask_entries(ctx: RuleContext, index: Sequence[Any], first: int) -> dict[in
     unknown = [i for i in masks if found[i] is None]
     counts = ctx.decided(unknown, _counts) if unknown else ()
     if counts is None:
-        raise _unknown(ctx, unknown)
+        raise _unknown_count(ctx, unknown)
     for i, count in zip(unknown, counts, strict=True):
         mask = index[i - first]
         sel.assume_count(mask, count)
@@ -234,13 +231,14 @@ def _counts(masks: Sequence[Array]) -> tuple[int, ...]:
     return tuple(int(np.count_nonzero(mask)) for mask in masks)
 
 
-def _unknown(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
+def _unknown_count(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
     """Return the error for masks whose number of true elements must be known."""
     names = " and of ".join(map(ctx.label, positions))
     return ctx.undecided(
         positions,
         f"The number of true elements of {names} decides a shape, and is known only when the "
-        f"program runs; {MASKED}. {SIZED}",
+        f"program runs; keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the "
+        f"mask as weights. {SIZED}",
     )
 
 
@@ -270,7 +268,7 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     counts = ctx.decided([0], _counts)
     if counts is not None:
         return fixed_size.nonzero(x, *counts)
-    return sel.nonzero(ew.truth(x), lambda: _unknown(ctx, [0]))
+    return sel.nonzero(ew.truth(x), lambda: _unknown_count(ctx, [0]))
 
 
 @lowers(PermuteRowElements, static=(2,))

@@ -76,7 +76,7 @@ class AesaraLibrary:
         return [v.data if isinstance(v, Constant) else values.get(v) for v in graph.outputs]
 
     def describe(self, node: Apply, inputs: Sequence[Any]) -> str:
-        """Return text: the node, its inputs with types and shapes, and the user's line."""
+        """Describe the node, its inputs with types and shapes, and the user's line."""
         rows = [f"  in {describe_op(node)}"]
         for variable, value in zip(node.inputs, inputs, strict=True):
             if not _is_small_constant(variable):  # Whose name is its value.

@@ -42,16 +42,10 @@ def _geometry(ctx: RuleContext, first: int) -> list[tuple[int, ...]]:
 def _windows(ctx: RuleContext, x: Value, first: int) -> tuple[list[SlidingWindow], Shape]:
     """Return the windows of the last axes of ``x``, and their padding."""
     sizes, strides, pads = _geometry(ctx, first)
+    border = ctx.op.ignore_border
     windows = [
         SlidingWindow(size, stride, -pad, pooling.window_count(n + 2 * pad, size, stride, border))
-        for n, size, stride, pad, border in zip(
-            x.shape[-len(sizes) :],
-            sizes,
-            strides,
-            pads,
-            [ctx.op.ignore_border] * len(sizes),
-            strict=True,
-        )
+        for n, size, stride, pad in zip(x.shape[-len(sizes) :], sizes, strides, pads, strict=True)
     ]
     return windows, pads
 

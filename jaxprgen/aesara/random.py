@@ -205,10 +205,10 @@ def samples(
 
 
 def _supports(op: RandomVariable) -> bool:
-    return _drawn_as(op) is not RandomVariable
+    return _class_with_sampler(op) is not RandomVariable
 
 
-def _drawn_as(op: RandomVariable) -> type:
+def _class_with_sampler(op: RandomVariable) -> type:
     """Return the class of an Op, or its nearest base class, that has a sampler."""
     return next((base for base in type(op).__mro__ if base in SAMPLERS), RandomVariable)
 
@@ -221,24 +221,26 @@ def lower_random_variable(
     stream, key = random.take_key(rng)
     declared = ctx.step.types[1]
     assert declared is not None
-    shape = _shape(ctx, parameters)
-    is_whole = declared.dtype.kind != "f"
-    xs, wrong = _within(ctx, parameters, is_whole=is_whole)
-    drawn = SAMPLERS[_drawn_as(ctx.op)](key, declared.dtype, shape, *xs)
+    shape = _shape_of_draws(ctx, parameters)
+    is_integer = declared.dtype.kind != "f"
+    xs, wrong = _constrained(ctx, parameters, is_integer=is_integer)
+    drawn = SAMPLERS[_class_with_sampler(ctx.op)](key, declared.dtype, shape, *xs)
     drawn = broadcast_to(drawn.astype(declared.dtype), shape)
-    return stream, _as_wrong(drawn, wrong, ctx.op.ndim_supp) if is_whole and wrong else drawn
+    if is_integer and wrong:
+        drawn = _minus_one_where(wrong, drawn, ctx.op.ndim_supp)
+    return stream, drawn
 
 
-def _within(
-    ctx: RuleContext, parameters: Sequence[Value], *, is_whole: bool
+def _constrained(
+    ctx: RuleContext, parameters: Sequence[Value], *, is_integer: bool
 ) -> tuple[list[Value], list[Value]]:
     """Return the parameters, with NaN where they violate a constraint, and those places."""
     op, xs, wrong = ctx.op, list(parameters), list[Value]()
-    for constraint in DOMAINS.get(_drawn_as(op), ()):
-        failed = constraints.violated(constraint, parameters, is_whole)
+    for constraint in DOMAINS.get(_class_with_sampler(op), ()):
+        failed = constraints.violated(constraint, parameters, is_integer)
         i, value = constraint.position, failed.static
         if value is None:
-            _require_none(ctx, failed, constraint, -1 if is_whole else "NaN")
+            _require(ctx, failed, constraint, -1 if is_integer else "NaN")
             xs[i] = constraints.nan_where(failed, xs[i])
             last = range(failed.ndim)[failed.ndim - op.ndims_params[i] :]
             wrong.append(reduce.bitwise_or(failed, last) if last else failed)
@@ -249,9 +251,7 @@ def _within(
     return xs, wrong
 
 
-def _require_none(
-    ctx: RuleContext, failed: Value, constraint: Constraint, result: float | str
-) -> None:
+def _require(ctx: RuleContext, failed: Value, constraint: Constraint, result: float | str) -> None:
     axes = range(failed.ndim)
     ctx.require(
         lambda: ~reduce.bitwise_or(failed, axes),
@@ -262,7 +262,7 @@ def _require_none(
     )
 
 
-def _as_wrong(drawn: Value, wrong: Sequence[Value], support: int) -> Value:
+def _minus_one_where(wrong: Sequence[Value], drawn: Value, support: int) -> Value:
     """Return drawn integers, with -1 where a parameter violates a constraint.
 
     ``support`` is the number of axes of one draw.
@@ -313,7 +313,7 @@ def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
     return Stream(random.key_of_seed(sh.reshape(seed, ())))
 
 
-def _shape(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
+def _shape_of_draws(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
     """Return the shape of the draws: ``size`` or the broadcast parameters', and that of a draw."""
     op = ctx.op
     shapes = [p.shape for p in parameters]

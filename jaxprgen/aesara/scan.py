@@ -25,25 +25,25 @@ def layout_of(node: Apply) -> LoopLayout:
     """
     info: Any = node.op.info  # type: ignore[union-attr]
     places = itertools.count(1)
-    sequences = _next(places, info.n_seqs)
+    sequences = _take(places, info.n_seqs)
     windows = [
         (next(places), reads, writes, -min(reads))
         for reads, writes in zip(info.mit_mot_in_slices, info.mit_mot_out_slices, strict=True)
     ]
     taps = (*info.mit_sot_in_slices, *info.sit_sot_in_slices)
     states = [(next(places), each) for each in taps]
-    carried = _next(places, info.n_shared_outs)
+    carried = _take(places, info.n_shared_outs)
     first = len(windows) + len(states)
     types = [v.type for v in node.outputs[first : first + info.n_nit_sot]]
     stacks = [(next(places), np.dtype(t.dtype), t.ndim) for t in types]
-    constants = _next(places, info.n_non_seqs)
+    constants = _take(places, info.n_non_seqs)
     graph = node.op.fgraph  # type: ignore[union-attr]
     return LoopLayout(
         graph, sequences, windows, states, carried, stacks, constants, bool(info.as_while)
     )
 
 
-def _next(places: Iterator[int], count: int) -> list[int]:
+def _take(places: Iterator[int], count: int) -> list[int]:
     return list(itertools.islice(places, count))
 
 

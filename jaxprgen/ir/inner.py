@@ -68,8 +68,8 @@ class Holder:
         ``carries(eqn)``: pairs of positions of an operand and a result that a loop carries: the
         operand is the initial value, the result the final one.
     only_runs : bool
-        Whether the equation means no more than to run its program, as derivative rules or
-        rematerialization do.
+        Whether the equation does nothing but run its program. Custom derivatives and
+        rematerialization, for example, do more.
     """
 
     kind: Kind

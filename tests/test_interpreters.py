@@ -448,8 +448,8 @@ def test_undecided_branches_and_loops_are_joined(monkeypatch):
     monkeypatch.setattr("jaxprgen.ir.evaluate.UNDECIDED", 5)
     forever = either(lambda n: lax.while_loop(lambda y: y != 0, lambda y: -y, n))
     assert lines(InterpretationError, forever, frozenset([0, 1]))[:2] == [
-        "After 5 iterations it is still not decided whether this loop goes on.",
-        "Bound the number of its iterations, as lax.fori_loop does.",
+        "The condition of this loop is still undecided after 5 iterations.",
+        "Limit the number of iterations, for example with lax.fori_loop.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Jaxprs as data: a builder, typed constructors for the primitives, verification."""
+"""Jaxprs as data: the builder, typed constructors of primitives, traversal, evaluation."""
 
 from jaxprgen.ir.builder import Atom, Builder, current_builder
 

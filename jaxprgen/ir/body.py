@@ -13,7 +13,7 @@ from jaxprgen.ir.redundancy import Identities, merged, split_invariant
 
 
 class BodyBuilder(Builder):
-    """Collects the equations of a program inside of an equation that is not emitted yet.
+    """Collects the equations of a program inside an equation that is not emitted yet.
 
     Parameters
     ----------
@@ -41,17 +41,26 @@ class BodyBuilder(Builder):
         return self._inputs[-1]
 
     def merge(self, same: dict[Any, Any]) -> None:
-        """Compute once what is computed twice.
+        """Remove equations that repeat earlier ones.
 
-        ``same`` tells which variables equal others; those that turn out to do so are added.
+        Parameters
+        ----------
+        same : dict
+            Variables, with the variables that replace them. The results of repeated equations are
+            added.
         """
         self._equations = merged(self._equations, same, Identities())
 
     def hoist(self, fixed: dict[Var, Atom]) -> None:
-        """Move equations that follow from ``fixed`` variables, and constants, to the outer builder.
+        """Move equations that only depend on fixed variables and constants to the outer builder.
 
-        ``fixed`` tells what stands for these variables there; the results of the equations are
-        added to it. Repetition, which costs no memory, and equations with effects stay.
+        Broadcasts stay, because they would cost memory outside, and so do equations with effects.
+
+        Parameters
+        ----------
+        fixed : dict
+            Variables of this builder, with the atoms that they equal in the outer one. The results
+            of the moved equations are added.
         """
         fixed.update(self.hoist_constants())
         moved, self._equations = split_invariant(self._equations, fixed)
@@ -59,11 +68,11 @@ class BodyBuilder(Builder):
             fixed.update(self.outer.copy(eqn, fixed))
 
     def hoist_constants(self) -> dict[Var, Atom]:
-        """Make the constants variables, and return what stands for them in the outer builder."""
+        """Move the constants to the outer builder, and return their variables there."""
         found: dict[Var, Atom] = {v: self.outer.constant(x) for v, x in self._constants.values()}
         self._constants.clear()
         return found
 
     def reads(self, outputs: Sequence[Atom]) -> set[Var]:
-        """Return the variables that these outputs need and that no equation gives."""
+        """Return the variables that these outputs need and that no equation binds."""
         return live_equations(self._equations, outputs)[1]

@@ -1,7 +1,7 @@
-"""A builder of jaxprs: equations go in, one verified program comes out.
+"""A builder of jaxprs, which collects equations and returns one verified program.
 
-The design is that of ``JaxprBuilder`` in JAX's *autodidax*: emitting an equation is typing it,
-making a fresh variable and appending; `Builder.build` is the only exit.
+The design follows ``JaxprBuilder`` in JAX's tutorial *Autodidax*. To emit an equation is to compute
+its types, make fresh variables, and append it. `Builder.build` is the only exit.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def current_builder() -> Builder:
     Raises
     ------
     EquationError
-        There is none: a value was used outside of the rule, or the block, that it belongs to.
+        No builder is at hand: a value was used outside the rule or block that it belongs to.
     """
     if not _at_hand.builders:
         raise EquationError(
-            "No builder is at hand to append an equation to. Compute with values inside of a rule, "
-            "or within `with builder:`."
+            "No builder is at hand to append an equation to. Compute with values inside a rule or "
+            "a `with builder:` block."
         )
     return _at_hand.builders[-1]
 
@@ -49,10 +49,10 @@ def current_builder() -> Builder:
 class Builder:
     """Collects the equations of one jaxpr.
 
-    In a *plain* builder a type is its shape and dtype, and the typing rules of
-    `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding) types say more:
-    JAX's own typing rules decide then, and operands are cast to vary over the same mesh axes, as
-    `jax.lax` does.
+    In a *plain* builder, types are shapes and dtypes, and the typing rules of
+    `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding), types also hold
+    shardings. Then JAX's own typing rules apply, and operands are cast to vary over the same mesh
+    axes, as `jax.lax` does.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class Builder:
     plain : bool
         Whether the builder is plain.
     source_info : SourceInfo
-        The name and the user's line that the next equations get.
+        The name stack and the user's source line of the next equations.
     inlined : int
-        How many programs were inlined.
+        The number of programs that were inlined.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Builder:
         )
 
     def __enter__(self) -> Builder:
-        """Make this the builder at hand, which `current_builder` gives; of this thread."""
+        """Make this builder the one that `current_builder` returns in this thread."""
         _at_hand.builders.append(self)
         return self
 
@@ -110,11 +110,11 @@ class Builder:
         return len(self._equations)
 
     def equations_from(self, index: int) -> list[JaxprEqn]:
-        """Return the equations so far, without the first ``index``."""
+        """Return the equations so far, except the first ``index``."""
         return self._equations[index:]
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """Return ``make()``, called at most once in this program for each key."""
+        """Return ``make()``, which is called only once per key in this program."""
         found = self._memo.get(key)
         if found is None:
             found = self._memo[key] = make()
@@ -123,17 +123,22 @@ class Builder:
     # --- Atoms ---------------------------------------------------------------------------
 
     def literal(self, value: np.ndarray[Any, Any]) -> Literal:
-        """Return a scalar as part of the program's text, in the dtype that JAX gives it."""
+        """Return a scalar as a literal in the program, in JAX's canonical dtype."""
         dtype = _jax.canonicalize_dtype(value.dtype)
         if dtype != value.dtype:
             value = value.astype(dtype)
         return Literal(value[()], self.array_type((), dtype))
 
     def constant(self, value: np.ndarray[Any, Any], *, equal: bool = False) -> Var:
-        """Return the variable of an array that travels beside the program.
+        """Return the variable of an array that is a constant of the program.
 
-        There is one variable for each array object; with ``equal``, one for all arrays of the
-        same type and bits that are asked for so.
+        Parameters
+        ----------
+        value : array
+            The constant.
+        equal : bool
+            Whether arrays of equal types and bits share one variable. By default each array object
+            has its own.
         """
         key = (value.shape, value.dtype, value.tobytes()) if equal else identity(value)
         known = self._constants.get(key)
@@ -144,14 +149,14 @@ class Builder:
         return known[0]
 
     def array_type(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
-        """Return the type of an array that is the same on every device."""
+        """Return the type of an array that is replicated on every device."""
         if self.plain:
             return _jax.array_type(shape, dtype)
         return ShapedArray(shape, dtype, sharding=_jax.replicated(len(shape)))
 
     @property
     def constants(self) -> list[tuple[Var, Any]]:
-        """The arrays that travel beside the program, with their variables."""
+        """The constants of the program, with their variables."""
         return list(self._constants.values())
 
     # --- Equations -----------------------------------------------------------------------
@@ -167,11 +172,19 @@ class Builder:
 
         Parameters
         ----------
-        primitive, operands, params
-            The equation. The primitive has no effects.
-        aval
+        primitive : Primitive
+            A primitive without effects.
+        operands : sequence of Atom
+        params : dict
+            The primitive's parameters.
+        aval : ShapedArray, optional
             The output's type, if the caller knows it. Without it, or in a builder that is not
-            plain, JAX's typing rule gives the type.
+            plain, JAX's typing rule computes the type.
+
+        Returns
+        -------
+        Var
+            The output.
 
         Raises
         ------
@@ -188,9 +201,9 @@ class Builder:
         params: dict[str, Any],
         avals: Sequence[ShapedArray] | None = None,
     ) -> list[Var]:
-        """Append one equation and return its outputs, of which there may be any number.
+        """Append one equation and return all its outputs.
 
-        Parameters and errors are as for `bind`, but a primitive without ``avals`` may have
+        Parameters and errors are those of `bind`, but without ``avals`` the primitive may have
         effects.
         """
         effects = _jax.no_effects
@@ -207,15 +220,24 @@ class Builder:
     def call(
         self, primitive: Primitive, program: ClosedJaxpr, operands: Sequence[Atom], params: Any
     ) -> list[Var]:
-        """Append an equation that runs a program without constants, and return its outputs.
+        """Append an equation that runs a program, and return its outputs.
 
-        ``params`` hold the program as the primitive takes it.
+        Parameters
+        ----------
+        primitive : Primitive
+            A primitive that runs a program, such as ``jit``.
+        program : ClosedJaxpr
+            The program, without constants.
+        operands : sequence of Atom
+            The program's operands.
+        params : dict
+            The primitive's parameters, which hold the program.
         """
         effects = program.effects or _jax.no_effects
         return self._append(primitive, operands, params, program.out_avals, effects)
 
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Atom]) -> list[Any]:
-        """Append a program's equations, with ``operands`` for its inputs; return its outputs."""
+        """Append a program's equations, with ``operands`` as its inputs, and return its outputs."""
         jaxpr = closed.jaxpr
         atoms: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
         for v, value in zip(jaxpr.constvars, closed.consts, strict=True):
@@ -226,9 +248,19 @@ class Builder:
         return [atoms[x] if type(x) is Var else x for x in jaxpr.outvars]
 
     def copy(self, eqn: JaxprEqn, atoms: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Append an equation of another program, with ``atoms`` for its variables.
+        """Append an equation of another program.
 
-        Returns its own outputs with the variables that stand for them here.
+        Parameters
+        ----------
+        eqn : JaxprEqn
+            The equation.
+        atoms : mapping
+            The atoms that replace the variables that the equation reads.
+
+        Returns
+        -------
+        dict
+            The variables that replace the equation's outputs.
         """
         fresh: list[Any] = [Var(v.aval) for v in eqn.outvars]
         invars = [atoms[x] if type(x) is Var else x for x in eqn.invars]
@@ -237,16 +269,16 @@ class Builder:
         return dict(zip(eqn.outvars, fresh, strict=True))
 
     def nested(self, input_types: Iterable[ShapedArray]) -> Builder:
-        """Return a builder for a program inside an equation of this one, on the same line.
+        """Return a builder for a program inside an equation of this one, at the same line.
 
-        Its equations have no name, because JAX puts that of the equation in front.
+        Its equations have empty name stacks, because JAX prepends that of the outer equation.
         """
         inner = Builder(input_types)
         inner.source_info = _jax.unnamed(self.source_info)
         return inner
 
     def vary_alike(self, operands: Sequence[Atom]) -> Sequence[Atom]:
-        """Return operands, cast to vary over the same axes of the mesh if there is one."""
+        """Return the operands; under a mesh, cast them to vary over the same mesh axes."""
         if self.plain or len(operands) < 2:
             return operands
         axes = [_jax.varying_axes(x.aval) for x in operands]
@@ -289,22 +321,32 @@ class Builder:
         arg_names: Sequence[str] | None = None,
         result_names: Sequence[str] | None = None,
     ) -> ClosedJaxpr:
-        """Return the closed program of these equations, the only way out of a builder.
+        """Return the closed program of these equations.
 
-        Equations whose results nobody reads are left out unless they have effects, and so are
-        constants that nobody reads. Variables are verified to be defined before they are read;
-        with ``jax_enable_checks`` on, JAX checks every type as well.
+        Constants that are not read are left out, and so are equations that are not read and have no
+        effects. The result is verified: each variable is defined before it is read. With
+        ``jax_enable_checks``, JAX also checks every type.
 
         Parameters
         ----------
         outputs : sequence of Atom
             The program's outputs.
         name : str
-            The name in JAX's messages and the StableHLO.
-        inputs : sequence of Var
+            The name in JAX's messages and in StableHLO.
+        inputs : sequence of Var, optional
             The program's inputs; by default those of the builder.
-        arg_names, result_names : sequence of str
+        arg_names, result_names : sequence of str, optional
             The names of inputs and outputs in JAX's messages.
+
+        Returns
+        -------
+        ClosedJaxpr
+            The program.
+
+        Raises
+        ------
+        EquationError
+            An equation or the program itself returns or reads a variable of another program.
         """
         equations, live = live_equations(self._equations, outputs)
         inputs = self._inputs if inputs is None else list(inputs)

@@ -52,7 +52,7 @@ def bound_variables(jaxpr: Jaxpr) -> Iterator[Any]:
 
 
 def _programs(jaxpr: Jaxpr) -> list[tuple[Jaxpr, JaxprEqn | None]]:
-    """A program and those inside it, each once and outermost first, with their equations."""
+    """Return a program and those inside it, outermost first, with the equations that hold them."""
     programs: list[tuple[Jaxpr, JaxprEqn | None]] = [(jaxpr, None)]
     seen = {id(jaxpr)}
     for program, _ in programs:
@@ -65,7 +65,7 @@ def _programs(jaxpr: Jaxpr) -> list[tuple[Jaxpr, JaxprEqn | None]]:
 
 
 def _scopes(eqn: JaxprEqn) -> list[str]:
-    """The innermost scope of each result; results of a call have those of their equations."""
+    """Return the innermost scope of each result; for a call, that of the equation inside."""
     own = _jax.scope_of(eqn.source_info)
     inner = _jax.sub_jaxprs(eqn)
     if own or len(inner) != 1 or len(inner[0][1].outvars) != len(eqn.outvars):
@@ -86,7 +86,7 @@ class _Naming:
 
     def add(self, v: object, base: str, *, numbered: bool) -> None:
         """Name a variable ``base``, with a number if ``numbered`` or if the name is taken."""
-        if type(v) is not Var or v in self.names:  # JAX has a type of its own for unread ones.
+        if type(v) is not Var or v in self.names:  # Unread results are of another type.
             return
         # JAX calls a leaf of an argument `state[0]`, which becomes `state.0`.
         base = re.sub(r"\[(\w+)\]", r".\1", base)
@@ -113,7 +113,7 @@ class _Naming:
                 self.add(v, scope or eqn.primitive.name, numbered=True)
 
     def operand_names(self, eqn: JaxprEqn, count: int) -> list[str]:
-        """Names for the ``count`` inputs of a program inside an equation."""
+        """Return names for the ``count`` inputs of a program inside an equation."""
         scope = _jax.scope_of(eqn.source_info) or eqn.primitive.name
         if len(eqn.invars) != count:
             return [scope] * count

@@ -1,8 +1,8 @@
 """Evaluate programs equation by equation, on values of any kind.
 
-`Evaluator` is the one evaluator of programs. As it stands it computes with arrays, each equation by
-its primitive; a subclass overrides a few methods to compute with other values, to give primitives
-other meanings, or to watch every equation:
+`Evaluator` computes with arrays, and evaluates each equation by its primitive. A subclass overrides
+a few methods to compute with other values, to give primitives other meanings, or to observe every
+equation:
 
 >>> class Counting(Evaluator):
 ...     count = 0
@@ -12,7 +12,7 @@ other meanings, or to watch every equation:
 ...         return super().apply(site, operands)
 
 Programs inside equations (calls, branches, loops, functions with custom derivatives) are entered as
-`jaxprgen.ir.inner` describes them, so that the equations inside are evaluated one by one as well.
+`jaxprgen.ir.inner` describes. So the equations inside are evaluated one by one, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENTERED: Collection[Kind] = ("call", "cond", "scan", "while")
 """The kinds of equations that are entered by default."""
 
 UNDECIDED = 1000
-"""How many steps a loop may take of which it is not decided whether they are taken."""
+"""How many steps a loop may take while its condition is undecided."""
 
 
 class Inside(NamedTuple):
@@ -54,7 +54,7 @@ class Site(NamedTuple):
     within: tuple[Inside, ...]
 
     def inside(self, iteration: int | None = None) -> tuple[Inside, ...]:
-        """Return what is around the equations of a program inside of this one."""
+        """Return the equations around those of a program inside this one, outermost first."""
         return (*self.within, Inside(self.eqn, iteration))
 
 
@@ -63,12 +63,14 @@ class Evaluated(NamedTuple):
 
     Attributes
     ----------
-    eqn, operands, results
-        The equation, and a value for each of its operands and results.
-    within
+    eqn : JaxprEqn
+        The equation.
+    operands, results : list
+        A value for each of its operands and results.
+    within : tuple of Inside
         The equations around it, the outermost first.
-    entered
-        Whether the equations of a program inside of it came before it, one by one.
+    entered : bool
+        Whether the equations of a program inside it were evaluated one by one, before it.
     """
 
     eqn: JaxprEqn
@@ -159,10 +161,10 @@ class Evaluator:
         return x if hasattr(x, "dtype") else np.asarray(x, aval.dtype)
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
-        """Return the results of an equation that is not entered: here, its primitive's, on arrays.
+        """Return the results of an equation that is not entered: here, those of its primitive.
 
-        It is evaluated outside of any trace that is going on. NaN is no error, whatever
-        ``jax_debug_nans`` says.
+        The equation is evaluated outside any current trace, and NaN is allowed even under
+        ``jax_debug_nans``.
         """
         return _jax.eval_eqn(site.eqn, operands)
 
@@ -172,24 +174,23 @@ class Evaluator:
         return holder is not None and holder.kind in self.entered
 
     def guard(self, site: Site) -> AbstractContextManager[Any]:
-        """Return a context manager around the evaluation of an equation: to add its place to
-        errors."""
+        """Return a context manager for the evaluation of an equation, such as one that adds the
+        equation's location to errors."""
         return nullcontext()
 
     def choices(self, x: Any) -> Sequence[int]:
-        """Return the integers that a scalar may be: it selects a branch, or says whether a loop
-        goes on.
+        """Return the possible values of a scalar that selects a branch or is a loop's condition.
 
-        False and true are 0 and 1. If there are several, each way is gone, and `join` takes the
-        results.
+        False and true are 0 and 1. If there are several, each one is followed, and `join` combines
+        the results.
         """
         return (int(x),)
 
     def join(self, first: Any, second: Any) -> Any:
-        """Return a value for what may be either of two, where `choices` gave several integers."""
+        """Return a value that covers two possible results, if `choices` returned several."""
         raise InterpretationError(
-            "A branch or a loop depends on a value that is not decided.\n"
-            "Define join(first, second): it returns a value for what may be either."
+            "A branch or a loop depends on an undecided value.\n"
+            "Define join(first, second), which returns a value that covers both possible results."
         )
 
     def slice(self, site: Site, x: Any, aval: Any, index: int, iteration: int) -> Any:
@@ -198,7 +199,7 @@ class Evaluator:
             return x[index]
 
     def stack(self, site: Site, slices: Sequence[Any], aval: Any) -> Any:
-        """Return the result of a ``scan``, of type ``aval``, whose slices these are."""
+        """Return the result of a ``scan``, of type ``aval``, from its slices."""
         with _jax.eval_context():
             return jax.numpy.stack(slices)
 
@@ -240,8 +241,8 @@ class Evaluator:
             undecided += len(choices) > 1
             if undecided > UNDECIDED:
                 raise InterpretationError(
-                    f"After {UNDECIDED} iterations it is still not decided whether this loop "
-                    "goes on.\nBound the number of its iterations, as lax.fori_loop does."
+                    f"The condition of this loop is still undecided after {UNDECIDED} iterations."
+                    "\nLimit the number of iterations, for example with lax.fori_loop."
                 )
             carry = yield from self.steps(loop.body, [*loop.body_constants, *carry], within)
         return ends[0]
@@ -273,12 +274,12 @@ class Evaluator:
 
 
 def is_batched(eqn: JaxprEqn) -> bool:
-    """Return whether a ``while`` has a condition per lane, as `jax.vmap` makes them."""
+    """Return whether a ``while`` has one condition per lane, as under `jax.vmap`."""
     return bool(_jax.close(eqn.params["cond_jaxpr"]).out_avals[0].shape)
 
 
 class WhileParts(NamedTuple):
-    """The programs of a ``while``, and its operands by what they are for.
+    """The programs of a ``while``, and its operands by role.
 
     ``condition`` takes ``condition_constants`` and the carry, and returns a scalar. ``body`` takes
     ``body_constants`` and the carry, and returns the next carry.
@@ -294,7 +295,7 @@ class WhileParts(NamedTuple):
 def while_parts(eqn: JaxprEqn, operands: Sequence[Any]) -> WhileParts:
     """Return the parts of a ``while``.
 
-    A loop with a condition per lane is replaced by an equal one with a single condition.
+    A loop with one condition per lane is replaced by an equivalent loop with a single condition.
     """
     test, step = inner_programs(eqn)
     condition, body = _jax.close(test.program), _jax.close(step.program)
@@ -318,10 +319,10 @@ def scan_parts(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[list[Any], list[
 def _for_all_lanes(
     test: ClosedJaxpr, body: ClosedJaxpr, of_test: int
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """Return the condition and the body of an equal loop with one condition for all lanes.
+    """Return the condition and the body of an equivalent loop with one condition for all lanes.
 
-    It goes on while any lane does; the body, which also takes the constants of the condition,
-    leaves the lanes that are done as they are.
+    The loop continues while any lane does. The body also takes the constants of the condition, and
+    does not change lanes that are done.
     """
     b = Builder(test.in_avals)
     (goes_on,) = b.inline(test, b.inputs)

@@ -124,11 +124,11 @@ def restricted(
         **holder.store(eqn, programs),
     }
     return eqn.replace(
-        invars=where(eqn.invars, operands), outvars=where(eqn.outvars, results), params=params
+        invars=kept_of(eqn.invars, operands), outvars=kept_of(eqn.outvars, results), params=params
     )
 
 
-def where(xs: Iterable[Any], kept: Iterable[bool]) -> list[Any]:
+def kept_of(xs: Iterable[Any], kept: Iterable[bool]) -> list[Any]:
     """Return the elements marked true."""
     return [x for x, keep in zip(xs, kept, strict=True) if keep]
 
@@ -163,7 +163,7 @@ def _per_position(of_operands: Sequence[str], of_results: Sequence[str]) -> Rest
         for names, kept in ((of_operands, operands), (of_results, results)):
             for name in names:
                 value = eqn.params[name]
-                found[name] = tuple(where(value, kept)) if isinstance(value, tuple) else value
+                found[name] = tuple(kept_of(value, kept)) if isinstance(value, tuple) else value
         return found
 
     return restrict

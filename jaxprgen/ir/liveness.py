@@ -8,16 +8,16 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.ir.inner import Inner, holder_of, restricted, where
+from jaxprgen.ir.inner import Inner, holder_of, kept_of, restricted
 from jaxprgen.ir.programs import assembled, in_form_of
 
 
 def live_equations(
     equations: Sequence[JaxprEqn], outputs: Iterable[Any]
 ) -> tuple[list[JaxprEqn], set[Var]]:
-    """Return the equations that outputs need, and the variables that these read of others.
+    """Return the equations that outputs need, and the variables that these read from elsewhere.
 
-    An equation with an effect is needed. Equations that hold programs, such as loops, keep only the
+    Equations with effects are needed. Equations that hold programs, such as loops, keep only the
     results that are read, the operands that these need, and the equations inside that compute them.
 
     Parameters
@@ -25,7 +25,7 @@ def live_equations(
     equations : sequence of JaxprEqn
         Equations, in order.
     outputs : iterable of atoms
-        What is read of them.
+        The atoms that are read after the equations.
 
     Returns
     -------
@@ -52,7 +52,10 @@ def live_equations(
 
 
 def _pruned(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """Return an equation that holds programs without what its used results do not need."""
+    """Return an equation without the operands, results and inner equations that it does not need.
+
+    ``used`` marks the results that are read.
+    """
     holder = holder_of(eqn)
     assert holder is not None
     if eqn.effects and holder.kind in ("call", "shard_map"):  # Some effects number the operands.
@@ -97,13 +100,13 @@ def _live(program: Any, outputs: tuple[bool, ...]) -> tuple[list[JaxprEqn], list
     """Return the equations that some outputs of a program need, and whether they read each
     input."""
     jaxpr = _jax.open_jaxpr(program)
-    equations, live = live_equations(jaxpr.eqns, where(jaxpr.outvars, outputs))
+    equations, live = live_equations(jaxpr.eqns, kept_of(jaxpr.outvars, outputs))
     return equations, [v in live for v in jaxpr.invars]
 
 
 @_jax.weakref_cache
 def _reduced(program: Any, inputs: tuple[bool, ...], outputs: tuple[bool, ...]) -> Any:
-    """Return a program of some inputs and outputs; None if it is the same.
+    """Return a program with only the marked inputs and outputs; None if nothing changes.
 
     The result is cached, so that a program that is called twice stays one program.
     """
@@ -111,7 +114,7 @@ def _reduced(program: Any, inputs: tuple[bool, ...], outputs: tuple[bool, ...]) 
     equations, _ = _live(program, outputs)
     if all(inputs) and all(outputs) and are_same(equations, jaxpr.eqns):
         return None
-    invars, outvars = where(jaxpr.invars, inputs), where(jaxpr.outvars, outputs)
+    invars, outvars = kept_of(jaxpr.invars, inputs), kept_of(jaxpr.outvars, outputs)
     return in_form_of(program, assembled(program, equations, inputs=invars, outputs=outvars))
 
 

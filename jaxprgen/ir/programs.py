@@ -82,7 +82,7 @@ def in_form_of(model: Any, closed: ClosedJaxpr) -> Any:
 
 
 def parts(xs: list[Any], *counts: int) -> list[list[Any]]:
-    """Return consecutive parts of these lengths, and the rest."""
+    """Split a list into consecutive parts of these lengths, and the rest."""
     ends = [0, *itertools.accumulate(counts), len(xs)]
     return [xs[start:end] for start, end in itertools.pairwise(ends)]
 
@@ -91,16 +91,17 @@ def parts(xs: list[Any], *counts: int) -> list[list[Any]]:
 
 
 def verify(program: ClosedJaxpr) -> None:
-    """Check that a program, and those inside its equations, bind every variable once, then read it.
+    """Check that programs bind every variable once, before they read it.
 
-    With JAX's flag ``jax_enable_checks``, JAX also types every equation anew. That costs more than
-    emission, so it is for tests and debugging.
+    Programs inside equations are checked, too. With JAX's flag ``jax_enable_checks``, JAX also
+    checks the types of every equation. That costs more than emission, so it is for tests and
+    debugging.
 
     Raises
     ------
     EquationError
-        An equation reads a variable that is not bound before it, or binds one a second time; or the
-        inputs and outputs of a program inside it are not as many as its operands and results.
+        An equation reads a variable that is not bound before it, or binds a variable a second
+        time, or holds a program whose numbers of inputs and outputs do not fit the equation.
     """
     seen: set[int] = set()
     pending: list[Any] = [program]
@@ -129,8 +130,8 @@ def _verify(jaxpr: Jaxpr) -> None:
             counts = len(own.invars), len(own.outvars)
             if counts != (len(inner.operands), len(inner.results)):
                 raise EquationError(
-                    f"{eqn.primitive} holds a program of {counts[0]} inputs and {counts[1]} "
-                    f"outputs, where {len(inner.operands)} and {len(inner.results)} belong: {eqn}"
+                    f"{eqn.primitive} holds a program with {counts[0]} inputs and {counts[1]} "
+                    f"outputs, but needs {len(inner.operands)} and {len(inner.results)}: {eqn}"
                 )
     for x in jaxpr.outvars:
         if type(x) is Var and x not in bound:

@@ -110,7 +110,7 @@ class Identities:
             return tuple(v.aval for v in variables)
 
         def name(x: Any) -> Hashable:
-            return numbers[x] if type(x) is Var else literal(x)
+            return numbers[x] if type(x) is Var else literal_key(x)
 
         consts = tuple(map(self._constant, getattr(program, "consts", ())))
         parts: list[Hashable] = [bind(jaxpr.constvars), consts, bind(jaxpr.invars)]
@@ -150,12 +150,12 @@ class Identities:
         return kind, x
 
 
-def atom(x: Any) -> Hashable:
+def atom_key(x: Any) -> Hashable:
     """Return the key of an operand within one program."""
-    return x if type(x) is Var else literal(x)
+    return x if type(x) is Var else literal_key(x)
 
 
-def literal(x: Any) -> Hashable:
+def literal_key(x: Any) -> Hashable:
     """Return the key of a literal: its type and its bits, because -0.0 differs from 0.0."""
     return x.aval, _bits(x.val)
 
@@ -186,15 +186,15 @@ def merged(
         if same and any(type(x) is Var and x in same for x in eqn.invars):
             eqn = eqn.replace(invars=[same.get(x, x) if type(x) is Var else x for x in eqn.invars])
         if not eqn.effects:
-            place = seen.setdefault(identities.equation(eqn, atom), len(kept))
-            if place < len(kept) and may_move(eqn) and alike(kept[place], eqn):
+            place = seen.setdefault(identities.equation(eqn, atom_key), len(kept))
+            if place < len(kept) and may_move(eqn) and have_same_types(kept[place], eqn):
                 kept[place] = _for_both(kept[place], eqn, same)
                 continue
         kept.append(eqn)
     return kept
 
 
-def alike(first: JaxprEqn, second: JaxprEqn) -> bool:
+def have_same_types(first: JaxprEqn, second: JaxprEqn) -> bool:
     """Return whether the results of two equations have equal types."""
     pairs = zip(first.outvars, second.outvars, strict=True)
     return all(v.aval == w.aval for v, w in pairs)

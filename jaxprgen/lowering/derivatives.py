@@ -1,7 +1,7 @@
-"""Graphs inside of an Op that has derivatives of its own, which are graphs as well.
+"""Graphs with overridden derivatives, which are graphs as well.
 
-JAX takes one rule for a program: a pullback, for the reverse mode alone, or a pushforward, which
-it transposes for the reverse mode. The rules are emitted when JAX differentiates.
+JAX takes one rule for a program: a pullback, which only serves reverse mode, or a pushforward,
+which JAX transposes for reverse mode. The rules are emitted when JAX differentiates.
 """
 
 from __future__ import annotations
@@ -23,10 +23,22 @@ from jaxprgen.lowering.static import ValueNeededError, where
 
 
 class Overridden(NamedTuple):
-    """A graph's program in one equation, and how its inputs stand for those of the graph.
+    """A graph with overridden derivatives, and its program.
 
-    ``inputs`` are the graph's: known values, or None for the next of the program's inputs behind
-    its first ones, the ``constants``.
+    Attributes
+    ----------
+    ctx : RuleContext
+        The context of the rule that lowers the graph.
+    graph
+        The graph, as `jaxprgen.lowering.nested.lower` takes it.
+    name : str
+        The Op's name.
+    inputs : list of (Value or None)
+        The static values of the graph's inputs. None stands for the next operand of the program.
+    closed : ClosedJaxpr
+        The program, whose inputs are its constants, then the inputs that are not static.
+    constants : list
+        The values of the constants.
     """
 
     ctx: RuleContext
@@ -38,7 +50,7 @@ class Overridden(NamedTuple):
 
     @classmethod
     def of(cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str) -> Overridden:
-        """The program of a graph for these inputs."""
+        """Lower a graph for these inputs."""
         given = [None if x.static is None else x for x in inputs]
         types = [x.atom().aval for x, k in zip(inputs, given, strict=True) if k is None]
         b = ctx.builder.nested(types)
@@ -49,42 +61,49 @@ class Overridden(NamedTuple):
         return cls(ctx, graph, name, given, closed, constants)
 
     def operands(self, inputs: Sequence[Value]) -> list[Atom]:
-        """The program's operands: the constants, then the inputs that are not known."""
+        """Return the program's operands: the constants, then the inputs that are not static."""
         b, pairs = self.ctx.builder, zip(inputs, self.inputs, strict=True)
         return [*map(b.constant, self.constants), *(x.atom() for x, k in pairs if k is None)]
 
     def once(self, b: Builder, operands: Sequence[Atom]) -> list[Var]:
-        """Append the program as one equation; constants are among the operands."""
+        """Append the program as one equation. The operands include the constants."""
         params = _jax.jit_params(self.closed, self.name)
         return b.call(_jax.jit_p, self.closed, operands, params)
 
     def rule(self, graph: Any, b: Builder, inputs: Sequence[Value]) -> list[Value]:
-        """The outputs of the graph of a derivative."""
+        """Lower the graph of a derivative, and return its outputs.
+
+        Raises
+        ------
+        StaticShapeError
+            A shape in the graph depends on a value that is not static.
+        """
         try:
             return lower(self.ctx, graph, b, inputs)[0]
         except ValueNeededError as needed:
             raise StaticShapeError(
-                f"The derivative of {self.name} has a shape that is decided by a value that is "
-                f"known only when the program runs.\n{where(needed.path)}"
+                f"A shape in the derivative of {self.name} depends on a value that is known only "
+                f"when the program runs.\n{where(needed.path)}"
             ) from None
 
 
 def _filled(given: Sequence[Value | None], operands: Sequence[Var | None]) -> list[Any]:
+    """Return the given values, with the operands in the places of None."""
     rest = (x and Value(x) for x in operands)
     return [next(rest) if x is None else x for x in given]
 
 
 def _derivative(x: Value, of: Any, name: str) -> Value:
-    """A derivative in the type of what it is the derivative of.
+    """Return a derivative in the dtype of ``of``.
 
     Raises
     ------
     LoweringError
-        It has another shape.
+        The derivative has another shape than ``of``.
     """
     if x.shape != of.shape:
         raise LoweringError(
-            f"The override of a derivative of {name} gives shape {x.shape}, not {of.shape}."
+            f"The overridden derivative of {name} has shape {x.shape}, not {of.shape}."
         )
     return x.astype(of.dtype)
 
@@ -95,10 +114,18 @@ def _has_tangents(aval: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Pullback:
-    """The cotangents of the inputs of a program, from those of its outputs.
+    """The pullback of a program: cotangents of its inputs from those of its outputs.
 
-    ``graph()`` gives the graph of them, from the inputs, the outputs and the cotangents of these;
-    and with respect to which inputs there is no derivative.
+    Attributes
+    ----------
+    whole : Overridden
+        The program.
+    builder : Builder
+        The builder of the equation that calls the program.
+    types : sequence of ShapedArray
+        The types of the program's operands.
+    graph : callable
+        The ``pullback`` of `call_with_pullback`.
     """
 
     whole: Overridden
@@ -108,12 +135,15 @@ class _Pullback:
 
     @property
     def first(self) -> int:
-        """How many of the operands are constants."""
+        """The number of constants, which are the first operands."""
         return len(self.whole.constants)
 
     @functools.cached_property
     def program(self) -> tuple[ClosedJaxpr, list[Any], list[int]]:
-        """The program, its constants, and for which inputs behind the constants it is."""
+        """The pullback's program, its constants, and the inputs that it differentiates by.
+
+        These inputs are positions among the operands after the constants.
+        """
         whole, outs, types = self.whole, self.whole.closed.out_avals, self.types[self.first :]
         b = self.builder.nested([*types, *outs, *filter(_has_tangents, outs)])
         xs, ys = b.inputs[: len(types)], b.inputs[len(types) :][: len(outs)]
@@ -129,7 +159,13 @@ class _Pullback:
         return *_jax.hoist_constants(b.build(results, name=name)), wanted
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """A cotangent for each operand, or None, from operands, outputs and cotangents of these."""
+        """Return a cotangent, or None, for each operand.
+
+        Parameters
+        ----------
+        *arrays
+            The operands after the constants, the outputs, and the cotangents of the outputs.
+        """
         closed, constants, wanted = self.program
         outs = self.whole.closed.out_avals
         count = len(self.types) - self.first + len(outs)
@@ -139,7 +175,7 @@ class _Pullback:
         return [next(results) if i - self.first in wanted else None for i in range(len(self.types))]
 
     def refuse(self, perturbed: Sequence[bool]) -> None:
-        """Fail if one of these operands has no derivative."""
+        """Raise `UndefinedGradientError` if a perturbed operand has no derivative."""
         whole = self.whole
         undefined = [u for u, k in zip(self.graph()[1], whole.inputs, strict=True) if k is None]
         if any(p and u for p, u in zip(perturbed[self.first :], undefined, strict=True)):
@@ -157,10 +193,27 @@ def call_with_pullback(
     name: str,
     pullback: Callable[[], tuple[Any, Sequence[bool]]],
 ) -> list[Value]:
-    """What a graph gives, by a ``custom_vjp_call``.
+    """Lower a graph as a ``custom_vjp_call``.
 
-    ``pullback()`` gives the graph of the cotangents of the inputs, from the inputs, the outputs
-    and the cotangents of these; and with respect to which inputs there is no derivative.
+    Parameters
+    ----------
+    ctx : RuleContext
+        The context of the rule that lowers the graph.
+    graph
+        The graph.
+    inputs : sequence of Value
+        The graph's inputs.
+    name : str
+        The Op's name.
+    pullback : callable
+        Returns a graph, and for each input whether its derivative is undefined. The graph computes
+        the cotangents of the inputs from the inputs, the outputs, and the cotangents of the
+        outputs. It is called when JAX differentiates.
+
+    Returns
+    -------
+    list of Value
+        The graph's outputs.
     """
     b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
     operands = whole.operands(inputs)
@@ -182,10 +235,20 @@ def call_with_pushforward(
     name: str,
     pushforward: Callable[[], Any],
 ) -> list[Value]:
-    """What a graph gives, by a ``custom_jvp_call``.
+    """Lower a graph as a ``custom_jvp_call``.
 
-    ``pushforward()`` gives the graph of the tangents of the outputs, from the inputs and their
-    tangents.
+    Parameters
+    ----------
+    ctx, graph, inputs, name
+        As for `call_with_pullback`.
+    pushforward : callable
+        Returns the graph that computes the tangents of the outputs from the inputs and their
+        tangents. It is called when JAX differentiates.
+
+    Returns
+    -------
+    list of Value
+        The graph's outputs.
     """
     b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
     operands = whole.operands(inputs)

@@ -11,7 +11,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
-from jaxprgen.ir.redundancy import Identities, atom, merged
+from jaxprgen.ir.redundancy import Identities, atom_key, merged
 from jaxprgen.ir.rewriting import each_program, with_equations
 
 
@@ -112,15 +112,15 @@ class _JointBody:
     def _shared_inputs(self) -> dict[Any, Any]:
         """What stands in the first loop for what the second one is given."""
         own = zip(_operand_kinds(self.first), self.first.invars, self.own, strict=True)
-        known: dict[Any, Any] = {(kind, atom(x)): v for kind, x, v in own}
+        known: dict[Any, Any] = {(kind, atom_key(x)): v for kind, x, v in own}
         _, carries = _jax.scan_counts(self.first)
         stacked = zip(self.first.outvars[carries:], self.outs[carries:], strict=True)
         known |= {(SEQUENCE, v): x for v, x in stacked}
         others = zip(_operand_kinds(self.second), self.second.invars, self.others, strict=True)
         return {
-            v: known[kind, atom(x)]
+            v: known[kind, atom_key(x)]
             for kind, x, v in others
-            if kind != CARRY and (kind, atom(x)) in known
+            if kind != CARRY and (kind, atom_key(x)) in known
         }
 
     def shared(self, memory: int) -> tuple[JaxprEqn, JaxprEqn] | None:

@@ -137,8 +137,12 @@ class Rewriting:
         """Return whether an equation repeats another one, whose results then replace its own."""
         if any(type(v) is not Var for v in eqn.outvars):
             return False
-        first = self._seen.setdefault(self._identities.equation(eqn, redundancy.atom), eqn)
-        if first is eqn or not redundancy.may_move(eqn) or not redundancy.alike(first, eqn):
+        first = self._seen.setdefault(self._identities.equation(eqn, redundancy.atom_key), eqn)
+        if (
+            first is eqn
+            or not redundancy.may_move(eqn)
+            or not redundancy.have_same_types(first, eqn)
+        ):
             return False
         if not self._pending.isdisjoint(first.outvars):
             raise _cycle(eqn, chain)

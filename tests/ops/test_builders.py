@@ -392,7 +392,7 @@ def test_no_derivative_and_none_at_all():
 
 def test_a_pullback_of_another_shape_is_refused():
     op = OpFromGraph([x], [x * 2], grad_overrides=lambda i, g: [g[0][:1]], name="short")
-    with pytest.raises(LoweringError, match=r"of short gives shape \(1,\), not \(3,\)"):
+    with pytest.raises(LoweringError, match=r"of short has shape \(1,\), not \(3,\)"):
         jax.grad(jaxprgen.compile([x], op(x).sum()))(A)
 
 

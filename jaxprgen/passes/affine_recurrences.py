@@ -1,4 +1,4 @@
-"""Carries that steps change by affine functions, and these functions for all steps."""
+"""Affine recurrences: find carries that follow one, and the affine function of every step."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from jaxprgen.passes.batching import MaybeBatched, lookup
 
 
 class AffineFunction(NamedTuple):
-    """A function of carries, for all rows: the sum of slopes times carries, and an offset.
+    """An affine function of carries, for all steps: the sum of slopes times carries, and an offset.
 
-    A slope is an array that broadcasts against the rows, or a matrix for each of them; both have
-    the rows along their first axis, or one that all share. The offset may be missing.
+    Attributes
+    ----------
+    slopes : dict of Var to Atom
+        The slope for each carry. Its shape is ``(n or 1, ...)``; the trailing axes broadcast
+        against the carry. In recurrences with matrices, its shape is ``(n or 1, k, k)``.
+    offset : Atom or None
+        The offset, which broadcasts against ``(n, ...)``. None stands for zero.
     """
 
     slopes: dict[Any, Atom]
@@ -27,10 +32,16 @@ class AffineFunction(NamedTuple):
 
 
 class AffineRecurrence(NamedTuple):
-    """Carries that depend on each other, and on no others, by affine functions.
+    """Carries of one type that depend affinely on each other, and on no other carries.
 
-    ``equations`` are those of a step that lead from them to what they are behind it. Slopes are
-    matrices if ``is_matrix``.
+    Attributes
+    ----------
+    carries : list of Var
+        The carries.
+    equations : list of JaxprEqn
+        The equations of a step that compute their next values.
+    is_matrix : bool
+        Whether slopes are matrices.
     """
 
     carries: list[Any]
@@ -39,7 +50,7 @@ class AffineRecurrence(NamedTuple):
 
 
 def dtype_kind(aval: Any) -> str:
-    """The kind of a dtype: V for keys of random numbers and what else is not NumPy's."""
+    """Return the kind of a dtype as NumPy does, with "V" for keys and other extended dtypes."""
     return getattr(aval.dtype, "kind", "V")
 
 
@@ -49,16 +60,23 @@ def find_affine_recurrence(
     is_known: Callable[[Any], bool],
     size: int,
 ) -> AffineRecurrence | None:
-    """The smallest group of carries among those whose values after a step are given.
+    """Find the smallest affine recurrence.
 
     Parameters
     ----------
-    equations
+    equations : sequence of JaxprEqn
         The equations of a step that depend on the carries.
-    is_known
-        Whether an atom does not depend on them.
-    size
-        The largest matrix, by its rows, that a slope may be.
+    carry_outs : dict of Var to Atom
+        The value of each carry after a step.
+    is_known : callable
+        ``is_known(atom)`` says whether an atom does not depend on the carries.
+    size : int
+        The largest number of rows of a slope that is a matrix.
+
+    Returns
+    -------
+    AffineRecurrence or None
+        None if no carries follow an affine recurrence.
     """
     on: dict[Any, set[Any] | None] = {v: {v} for v in carry_outs}
     for e in equations:
@@ -82,7 +100,7 @@ def find_affine_recurrence(
 def _reached(
     v: Any, carry_outs: dict[Any, Any], on: dict[Any, set[Any] | None]
 ) -> list[Any] | None:
-    """The carries on which one depends in the end, if all by affine functions, and on itself."""
+    """Return the carries on which one depends transitively, or None if not affinely."""
     found = dict.fromkeys([v])
     for u in (waiting := [v]):
         read = on.get(carry_outs[u])
@@ -96,7 +114,7 @@ def _reached(
 def _dependence(
     eqn: JaxprEqn, on: dict[Any, set[Any] | None], is_known: Callable[[Any], bool], size: int
 ) -> set[Any] | None:
-    """The carries of which the result of an equation is an affine function; None if it is not."""
+    """Return the carries on which a result depends affinely, or None if it does not."""
     name, dependent = eqn.primitive.name, [not is_known(x) for x in eqn.invars]
     is_choice = name == "select_n" and not dependent[0]
     if not is_choice and dependent not in _DEPENDENT.get(name, ()):
@@ -120,7 +138,7 @@ def _dependence(
 
 
 def _is_square(eqn: JaxprEqn, dependent: Sequence[bool], size: int) -> bool:
-    """Whether an equation is a square matrix times a vector that carries decide."""
+    """Return whether an equation multiplies a known square matrix by a vector of carries."""
     operands: list[Any] = [eqn.invars[dependent.index(x)].aval for x in (False, True)]
     matrix, vector = (aval.shape for aval in operands)
     (contracted, _), (batch, _) = eqn.params["dimension_numbers"]
@@ -146,14 +164,26 @@ _DEPENDENT: dict[str, list[list[bool]]] = {
     "convert_element_type": _ONE,
     "copy": _ONE,
 }
-"""By the primitive, which operands may depend on carries for the result to be affine in them.
+"""For each primitive, the operands that may depend on carries in an affine function.
 
-Of a choice, it is the cases.
+The cases of a ``select_n`` may depend on carries as well, but not its condition.
 """
 
 
 class StepFunctions:
-    """The affine functions by which steps change the carries of a group, for all steps."""
+    """The affine functions that map the carries of a recurrence to their next values.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder, to which slopes and offsets are emitted.
+    env : dict of Var to MaybeBatched
+        The variables that do not depend on the carries, for all steps.
+    n : int
+        The number of steps.
+    recurrence : AffineRecurrence
+        The carries and the equations that change them.
+    """
 
     def __init__(
         self, b: Builder, env: dict[Any, MaybeBatched], n: int, recurrence: AffineRecurrence
@@ -172,15 +202,15 @@ class StepFunctions:
         b.source_info = around
 
     def of(self, x: Any) -> AffineFunction:
-        """The function that gives a variable of the step."""
+        """Return the affine function that computes a variable of the step."""
         return self.found[x]
 
     def slope(self, x: Atom | None) -> Atom:
-        """A slope, or zero in its place."""
+        """Return a slope, or zeros if it is None."""
         return self._zero(self.one.aval.shape) if x is None else x
 
     def offset(self, x: Atom | None) -> Atom:
-        """An offset, or zero in its place."""
+        """Return an offset, or zeros if it is None."""
         return self._zero((1,) * (1 + len(self.row))) if x is None else x
 
     def _zero(self, shape: tuple[int, ...]) -> Atom:
@@ -216,7 +246,7 @@ class StepFunctions:
         )
 
     def _scaled(self, eqn: JaxprEqn, x: Atom, others: Sequence[Atom], is_matrix: bool) -> Atom:
-        """What an equation of one operand, or of another one that is known, makes of a slope."""
+        """Apply an equation to a slope or an offset in place of the operand with carries."""
         b, name = self.b, eqn.primitive.name
         if is_matrix:
             others = [lax.reshape(b, y, (*y.aval.shape, 1)) for y in others]
@@ -244,7 +274,7 @@ class StepFunctions:
         return AffineFunction(slopes, offset)
 
     def _choice(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
-        """Of functions, by what is known, where those that are missing give zero."""
+        """Select between functions by a known condition; a missing slope or offset is zero."""
         which, *cases = eqn.invars
         functions = [
             AffineFunction({}, self._operand(x)) if f is None else f
@@ -268,11 +298,11 @@ class StepFunctions:
         shape = np.broadcast_shapes(*shapes)
         dtype = next(x.aval.dtype for x in cases if x is not None)
         zero = lax.broadcast_in_dim(b, b.literal(np.asarray(0, dtype)), shape, ())
-        full = [zero if x is None else broadcast_to(b, x, shape) for x in cases]
-        return lax.select_n(b, broadcast_to(b, which, shape), *full)
+        full = [zero if x is None else repeat_axes(b, x, shape) for x in cases]
+        return lax.select_n(b, repeat_axes(b, which, shape), *full)
 
     def _product(self, eqn: JaxprEqn, function: AffineFunction) -> AffineFunction:
-        """A matrix that is known times a function."""
+        """Multiply a known matrix by a function."""
         b = self.b
         operands: Any = eqn.invars
         first = type(operands[1]) is Var and operands[1] in self.found
@@ -292,7 +322,7 @@ class StepFunctions:
         )
 
     def _operand(self, x: Any) -> Atom:
-        """An operand that is known, of the rank of rows."""
+        """Return a known operand with an axis of steps, and the rank of the carries after it."""
         return self._aligned(lookup(self.env, x))
 
     def _aligned(self, x: MaybeBatched) -> Atom:
@@ -308,8 +338,8 @@ def _added(b: Builder, x: Atom | None, y: Atom, minus: bool) -> Atom:
     return (lax.sub if minus else lax.add)(b, x, y)
 
 
-def broadcast_to(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
-    """An array whose axes of size one are repeated."""
+def repeat_axes(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
+    """Repeat an array along its axes of size one."""
     if x.aval.shape == shape:
         return x
     kept = [d for d, k in enumerate(x.aval.shape) if k == shape[d]]
@@ -318,9 +348,9 @@ def broadcast_to(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
 
 
 def slope_product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
-    """Slopes times slopes or rows, row by row."""
+    """Multiply slopes by slopes, offsets or carries, step by step."""
     if not is_matrix:
         return lax.mul(b, x, y)
     n = max(x.aval.shape[0], y.aval.shape[0])
-    x, y = (broadcast_to(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
+    x, y = (repeat_axes(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
     return lax.dot_general(b, x, y, ((2,), (1,)), ((0,), (0,)))

@@ -1,4 +1,4 @@
-"""Recurrences as running products of the functions that their steps are."""
+"""Associative scan: solve affine recurrences by composing the functions of their steps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.affine_recurrences import (
     AffineRecurrence,
     StepFunctions,
-    broadcast_to,
     dtype_kind,
     find_affine_recurrence,
+    repeat_axes,
     slope_product,
 )
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, lookup, with_batch_axis
@@ -31,33 +31,35 @@ _Functions: TypeAlias = dict[Any, Atom]
 
 @dataclass(frozen=True)
 class AssociativeScan:
-    """A ``scan`` whose carries follow linear recurrences becomes a logarithm of its steps.
+    """Replace a ``scan`` with affine recurrences by a logarithmic number of batched equations.
 
-    A carry, or several of one type that depend on each other, may be changed by any affine
-    function, as ``h = a * h + b`` or ``h = A @ h + b``, whose slope and offset depend on the rows
-    of the sequences, but not on the carry. Such functions compose to such functions, so all
-    prefixes of the steps are found as Blelloch has it (*Prefix sums and their applications*, 1990),
-    in twice the work of the loop for numbers, and more for matrices, but in few large equations:
-    where many of the same are cheap, that is faster; one core runs the loop in less.
-    Running sums, products, maxima and minima are the primitives that JAX has for them. What else
-    a step computes is then done for all of them at once. Carries that follow other recurrences
-    stay in a loop, which reads the rows of those that do not.
+    One carry, or several carries of one type that depend on each other, may be changed by any
+    affine function, such as ``h = a * h + b`` or ``h = A @ h + b``. The slope and the offset may
+    depend on the sequences, but not on the carry. Affine functions are closed under composition, so
+    a parallel prefix computation gives the function of the first steps, for every number of them
+    (Blelloch, *Prefix sums and their applications*, 1990). This takes twice the work of the loop
+    for scalar slopes, and more for matrices, but in few large equations. It is faster on hardware
+    that computes many elements in parallel; on one core, the loop is faster.
 
-    Rounding differs as that of any sum in another order does. Products of slopes below one may
-    underflow: what they would have scaled is then far less than what is added to it. Products
-    that overflow, where a loop's values do not, give infinities or NaN, as do infinite slopes.
+    Running sums, products, maxima and minima become ``cumsum``, ``cumprod``, ``cummax`` and
+    ``cummin``. The remaining equations of a step are batched. Carries that follow other recurrences
+    stay in a loop, which reads the solved carries as sequences.
+
+    Rounding differs, as for any sum in another order. Products of slopes below one may underflow;
+    the terms that they scale are then negligible. Infinite slopes, and products of slopes that
+    overflow although the values of the loop do not, give infinities or NaN.
 
     Attributes
     ----------
-    memory
-        The most bytes that the values of all steps may take up, those between included. Loops
-        that would need more stay.
-    reassociate
-        Whether floating-point numbers may be added and multiplied in another order. Without it,
-        only integers, maxima and minima are.
-    size
-        The most rows that a matrix of a recurrence may have: a product of two is as many times
-        the work of one step.
+    memory : int
+        The number of bytes that the values of all steps may take, intermediate values included.
+        Loops that would need more stay.
+    reassociate : bool
+        Whether floating-point numbers may be added and multiplied in another order. Otherwise, only
+        recurrences of integers, maxima and minima are solved.
+    size : int
+        The largest number of rows of a slope that is a matrix. The product of two such matrices
+        takes that many times the work of one step.
     """
 
     memory: int = 2**26
@@ -65,7 +67,13 @@ class AssociativeScan:
     size: int = 8
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program without these loops."""
+        """Return the program without these loops, or the given one if no recurrence is affine.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return rewritten(closed, ("scan",), self._replacement)
 
     def _replacement(self, eqn: JaxprEqn) -> list[JaxprEqn] | None:
@@ -82,7 +90,7 @@ class AssociativeScan:
             return None
 
     def _equations(self, batching: ScanBatching) -> list[JaxprEqn] | None:
-        """What stands for a loop, if a carry of it follows a recurrence that is known."""
+        """Return the equations that replace a loop, or None if no recurrence can be solved."""
         batching.batch_ready()
         before = len(batching.pending_carries)
         while batching.pending_carries and (self._extremum(batching) or self._affine(batching)):
@@ -95,7 +103,7 @@ class AssociativeScan:
         return batching.finish()
 
     def _extremum(self, batching: ScanBatching) -> bool:
-        """Whether a carry was found to be a running maximum or minimum."""
+        """Solve a running maximum or minimum, and return whether one was found."""
         makers = {v: e for e in batching.pending_equations for v in e.outvars}
         for v in batching.pending_carries:
             for name in ("max", "min"):
@@ -106,7 +114,7 @@ class AssociativeScan:
         return False
 
     def _affine(self, batching: ScanBatching) -> bool:
-        """Whether carries were found that follow a linear recurrence."""
+        """Solve an affine recurrence, and return whether one was found."""
         afters = {
             v: batching.carry_outs[v]
             for v in batching.pending_carries
@@ -123,14 +131,14 @@ class AssociativeScan:
 
 
 def _with_inlined_body(eqn: JaxprEqn) -> JaxprEqn:
-    """The loop, where programs that its body calls are a part of it."""
+    """Return the loop with the calls in its body inlined."""
     body = _jax.close(eqn.params["jaxpr"])
     found = with_calls_inlined(body)
     return eqn if found is body else eqn.replace(params={**eqn.params, "jaxpr": found})
 
 
 def _resolve_carries(batching: ScanBatching, rows: dict[Any, Atom]) -> None:
-    """Note what carries are after each step."""
+    """Record the values of carries after each step."""
     for v, x in rows.items():
         end = MaybeBatched(x, True)
         batching.resolve(v, end)
@@ -143,16 +151,16 @@ def _resolve_carries(batching: ScanBatching, rows: dict[Any, Atom]) -> None:
 
 
 def _extremum_terms(
-    v: Any, after: Any, makers: dict[Any, JaxprEqn], known: dict[Any, MaybeBatched], name: str
+    v: Any, after: Any, makers: dict[Any, JaxprEqn], env: dict[Any, MaybeBatched], name: str
 ) -> list[Any]:
-    """What steps take the maximum of a carry with, if that is all they do to it; else nothing."""
+    """Return the terms of a running maximum or minimum; none if a carry is anything else."""
     terms: list[Any] = []
     while after is not v:
         eqn = makers.get(after)
         if eqn is None or eqn.primitive.name != name or dtype_kind(v.aval) not in "iuf":
             return []
-        own: list[Any] = [x for x in eqn.invars if type(x) is not Var or x in known]
-        rest = [x for x in eqn.invars if type(x) is Var and x not in known]
+        own: list[Any] = [x for x in eqn.invars if type(x) is not Var or x in env]
+        rest = [x for x in eqn.invars if type(x) is Var and x not in env]
         if len(own) != 1 or own[0].aval.shape != v.aval.shape:
             return []
         terms += own
@@ -174,7 +182,7 @@ def _cumulative(batching: ScanBatching, name: str, x: Atom) -> Atom:
 
 
 def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> dict[Any, Atom]:
-    """The carries of a recurrence after each step."""
+    """Return the values of the carries of a recurrence after each step."""
     b, n = batching.b, batching.n
     b.source_info = batching.eqn.source_info
     functions = StepFunctions(b, batching.env, n, recurrence)
@@ -183,26 +191,26 @@ def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> d
         slopes, offset = functions.of(batching.carry_outs[v])
         start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
         if offset is not None and slopes[v] is functions.one:
-            whole = broadcast_to(b, offset, (n, *v.aval.shape))
+            whole = repeat_axes(b, offset, (n, *v.aval.shape))
             return {v: lax.add(b, start, _cumulative(batching, "cumsum", whole))}
         if offset is None and not recurrence.is_matrix:
-            whole = broadcast_to(b, slopes[v], (n, *v.aval.shape))
+            whole = repeat_axes(b, slopes[v], (n, *v.aval.shape))
             return {v: lax.mul(b, start, _cumulative(batching, "cumprod", whole))}
     return _solve_by_prefixes(batching, recurrence, functions)
 
 
 class _PrefixCompositions:
-    """What the first steps of a loop do together, for each number of them.
+    """The compositions of the first functions in a sequence of affine functions.
 
-    A function of several carries is a dictionary: by two carries, the slope of the first with
-    respect to the second; by one, the offset. Each has the steps along the first axis.
+    A sequence of functions is a dictionary. The key ``u, v`` holds the slopes of carry ``u`` with
+    respect to carry ``v``; the key ``u`` holds the offsets. The steps lie along the first axis.
     """
 
     def __init__(self, b: Builder, recurrence: AffineRecurrence) -> None:
         self.b, self.carries, self.is_matrix = b, recurrence.carries, recurrence.is_matrix
 
     def of(self, functions: _Functions) -> _Functions:
-        """The functions of the first step, the first two, and so on."""
+        """Return the functions of the first step, the first two steps, and so on."""
         n = next(iter(functions.values())).aval.shape[0]
         if n == 1:
             return functions
@@ -216,7 +224,7 @@ class _PrefixCompositions:
         return {k: self._interleaved(even[k], odd[k]) for k in functions}
 
     def _after(self, first: _Functions, second: _Functions) -> _Functions:
-        """One function after another."""
+        """Compose functions: apply the first, then the second."""
         b, carries = self.b, self.carries
         by = functools.partial(slope_product, b, is_matrix=self.is_matrix)
         add = functools.partial(lax.add, b)
@@ -236,7 +244,7 @@ class _PrefixCompositions:
         return {k: lax.concatenate(self.b, [first[k], rest[k]], 0) for k in first}
 
     def _interleaved(self, even: Atom, odd: Atom) -> Atom:
-        """Rows in turn: there are as many of both, or one more of the first."""
+        """Interleave two arrays, of which the first may have one more row."""
         b, (m, *row) = self.b, odd.aval.shape
         both = [lax.reshape(b, _slice_steps(b, x, 0, m, 1), (m, 1, *row)) for x in (even, odd)]
         found = lax.reshape(b, lax.concatenate(b, both, 1), (2 * m, *row))
@@ -256,10 +264,10 @@ def _slice_steps(b: Builder, x: Atom, start: int, stop: int, stride: int) -> Ato
 def _solve_by_prefixes(
     batching: ScanBatching, recurrence: AffineRecurrence, functions: StepFunctions
 ) -> dict[Any, Atom]:
-    """The carries of a recurrence after each step, where all that is known is that it is affine.
+    """Solve an affine recurrence by composing the functions of its steps.
 
-    The first offset takes the carries before the loop in, so the offsets of all prefixes are the
-    carries.
+    The initial values are applied to the first function, so that the offsets of all compositions
+    are the values of the carries.
     """
     b, n, backwards = batching.b, batching.n, batching.eqn.params["reverse"]
     found = {v: functions.of(batching.carry_outs[v]) for v in recurrence.carries}
@@ -269,9 +277,9 @@ def _solve_by_prefixes(
         for v in recurrence.carries
     }
     shape = (n, *np.broadcast_shapes(*(x.aval.shape[1:] for x in slopes.values())))
-    whole: _Functions = {k: broadcast_to(b, x, shape) for k, x in slopes.items()}
+    whole: _Functions = {k: repeat_axes(b, x, shape) for k, x in slopes.items()}
     for v in recurrence.carries:
-        whole[v] = broadcast_to(b, functions.offset(found[v].offset), (n, *functions.row))
+        whole[v] = repeat_axes(b, functions.offset(found[v].offset), (n, *functions.row))
     if backwards:
         whole = {k: lax.rev(b, x, [0]) for k, x in whole.items()}
     first = {k: _slice_steps(b, x, 0, 1, 1) for k, x in whole.items()}

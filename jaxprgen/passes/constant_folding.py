@@ -123,9 +123,9 @@ class FoldConstants:
     A result is folded only if every compiler computes the same bits: results of structural
     primitives, comparisons, integer arithmetic and random bits. In single and double precision,
     operations that IEEE 754 rounds correctly (sums, differences, products, quotients, square roots)
-    and conversions are folded too. Other functions stay: of 11 constants tried, XLA 0.10 on a CPU
-    gives 9 other bits for ``tanh`` than for the same value as an argument. So do dtypes of two
-    bytes, which compilers may compute in four.
+    and conversions are folded too. Other functions stay, because a compiler may round a constant
+    and an argument differently: XLA 0.10 on a CPU does so for ``tanh`` of 9 of 11 values. Numbers
+    of two bytes stay, because compilers may compute with four.
 
     Equations stay if their operands or results contain subnormal numbers, which some processors
     flush to zero, NaN or infinities, which ``jax_debug_nans`` looks for, and integer divisions by
@@ -278,7 +278,7 @@ def _results(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | 
 
 
 def _converted(x: Array, dtype: np.dtype[Any]) -> list[Array] | None:
-    """Convert numbers to another dtype, or return None if it cannot hold them."""
+    """Convert numbers to another dtype, or return None if they are out of its range."""
     with np.errstate(all="ignore"):
         found = x.astype(dtype)
         is_held = x.dtype.kind != "f" or dtype.kind not in "iu"

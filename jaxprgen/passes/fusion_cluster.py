@@ -1,4 +1,8 @@
-"""What around a loop its body may do, row by row: the region that is fused with it."""
+"""Fusion analysis: find the equations around a ``scan`` that its body can compute row by row.
+
+Loop fusion has two directions. Producers compute the sequences of the loop; consumers lead from its
+stacked results to reductions over all rows.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,19 @@ _SHIFT_PRIMITIVES = {
 
 
 class ShiftedExponentials(NamedTuple):
-    """The exponentials of rows, less something that follows from their maximum, as a sum.
+    """A sum of exponentials of rows, from which a function of their maximum is subtracted first.
 
-    ``largest`` is the equation of the maximum, ``less`` that of the difference, ``axes`` are those
-    over which the latter's exponentials are summed.
+    This is the pattern of log-sum-exp, in which the function is the maximum where it is finite. The
+    subtracted value is called the shift.
+
+    Attributes
+    ----------
+    maximum : JaxprEqn
+        The equation of the maximum.
+    difference : JaxprEqn
+        The equation that subtracts the shift.
+    axes : sequence of int
+        The axes of the difference over which its exponentials are summed.
     """
 
     maximum: JaxprEqn
@@ -31,25 +44,41 @@ class ShiftedExponentials(NamedTuple):
 
 
 class FusionCluster:
-    """The equations that a loop can do for each row, found by their order in a program.
+    """The equations of a program that can be fused with one of its loops.
 
-    Behind the loop they lead from what it stacks to reductions over all rows; none may be read
-    otherwise. Before it they lead to its sequences and to what else the region reads.
+    After the loop, they lead from its stacked results to reductions over all rows; nothing else may
+    read their results. Before the loop, they compute its sequences and other operands of the
+    cluster.
+
+    Parameters
+    ----------
+    equations, outputs : sequence
+        The equations and outputs of the program.
+    position : int
+        The position of the loop among the equations.
+    reassociate : bool
+        Whether floating-point numbers may be reduced in another order.
 
     Attributes
     ----------
-    rows
-        The variables that are rows in the region, and the axis along which all of them lie.
-    plans
-        How an equation inside does its work for one row, by its identity.
-    ends
-        The reductions, in order.
-    shifted
-        Of those that are sums of exponentials below a maximum: how.
-    produced
-        The equations before the loop that move into it, in order.
-    consumed
-        Those behind it, in order, but for the reductions.
+    row_axes : dict of Var to int
+        The variables that have rows, and the axis along which the rows lie.
+    unbatched : dict of int to Unbatched
+        How each equation computes one row, by the identity of the equation.
+    reductions : list of JaxprEqn
+        The reductions over all rows, in order.
+    shifted : dict of int to ShiftedExponentials
+        The sums of exponentials, by the identity of each equation that belongs to one.
+    producers : list of JaxprEqn
+        The fused equations before the loop, in order.
+    consumers : list of JaxprEqn
+        The fused equations after the loop, in order, except for the reductions.
+    freed : list of Var
+        The stacked results that only the cluster reads, and that need not be stacked.
+    inside : dict of int to JaxprEqn
+        All fused equations and the loop, by identity.
+    operands : dict of Var to set
+        The variables read from outside, with the axes of their rows (None: shared by all rows).
     """
 
     def __init__(
@@ -79,11 +108,11 @@ class FusionCluster:
 
     @property
     def is_profitable(self) -> bool:
-        """Whether an array of all rows goes."""
+        """Whether an array of all rows is no longer needed."""
         return bool(self.freed or self.producers)
 
     def _collect(self, refused: set[int]) -> bool:
-        """Find the region without equations that are refused, to which it may add."""
+        """Collect the cluster without refused equations; return whether no more were refused."""
         self.refused = refused
         self.row_axes: dict[Any, int] = dict.fromkeys(self.stacked, 0)
         self.unbatched: dict[int, Unbatched] = {}
@@ -103,10 +132,10 @@ class FusionCluster:
         refused.update(wrong)
         return not wrong
 
-    # --- Behind the loop -----------------------------------------------------------------
+    # --- After the loop -------------------------------------------------------------------
 
     def _consider(self, eqn: JaxprEqn) -> None:
-        """Take an equation behind the loop in, if rows of it or a reduction of them are known."""
+        """Add an equation after the loop if it computes rows, or reduces them."""
         read = [x for x in eqn.invars if type(x) is Var and x in self.dependent]
         if not read and not eqn.effects:
             return
@@ -123,20 +152,20 @@ class FusionCluster:
 
     def _follow(self, eqn: JaxprEqn) -> None:
         makers = [self.made.get(x) for x in eqn.invars if type(x) is Var]
-        soft = [self.shifted[id(e)] for e in makers if id(e) in self.shifted]
-        if soft and not self._continues_sum(eqn):
+        sums = [self.shifted[id(e)] for e in makers if id(e) in self.shifted]
+        if sums and not self._continues_sum(eqn):
             return
         if self._is_reduction(eqn):
             self.reductions.append(eqn)
-            if soft:
-                self.shifted[id(eqn)] = soft[0]
+            if sums:
+                self.shifted[id(eqn)] = sums[0]
             return
         for axis, size in enumerate(getattr(eqn.outvars[0].aval, "shape", ())):
             row = unbatched(eqn, axis, self.n) if size == self.n else None
             if row is not None and self._fits(eqn, row):
                 self._take(eqn, axis, row)
-                if soft:
-                    self.shifted[id(eqn)] = soft[0]
+                if sums:
+                    self.shifted[id(eqn)] = sums[0]
                 return
 
     def _take(self, eqn: JaxprEqn, axis: int, row: Unbatched) -> None:
@@ -145,11 +174,11 @@ class FusionCluster:
         self.consumers.append(eqn)
 
     def _results(self, eqn: JaxprEqn) -> list[Any]:
-        """What an equation gives that is read."""
+        """Return the results of an equation that are read."""
         return [v for v in eqn.outvars if v in self.readers]
 
     def _fits(self, eqn: JaxprEqn, row: Unbatched) -> bool:
-        """Whether rows that are known lie where an equation has them, and its rounding is free."""
+        """Return whether operands have their rows where an equation needs them."""
         if not self._may_reorder(eqn):
             return False
         pairs = zip(eqn.invars, row.axes, strict=True)
@@ -158,7 +187,7 @@ class FusionCluster:
         )
 
     def _may_reorder(self, eqn: JaxprEqn) -> bool:
-        """Whether a reduction may be done in another order."""
+        """Return whether an equation is no reduction, or one whose order may change."""
         monoid = MONOIDS.get(eqn.primitive.name)
         if monoid is None or monoid.is_exact:
             return True
@@ -166,7 +195,7 @@ class FusionCluster:
         return aval.dtype.kind in "biu" or (self.reassociate and aval.dtype.itemsize >= 4)
 
     def _is_reduction(self, eqn: JaxprEqn) -> bool:
-        """Whether an equation reduces over all rows, and may in another order."""
+        """Return whether an equation reduces over all rows, in an order that may change."""
         name = eqn.primitive.name
         aval: Any = eqn.outvars[0].aval
         if name not in MONOIDS or not self._may_reorder(eqn) or aval.dtype.kind not in "biufc":
@@ -184,38 +213,40 @@ class FusionCluster:
                 return self.row_axes.get(other, pair[1 - i]) == pair[1 - i]
         return False
 
-    # --- Exponentials below a maximum ------------------------------------------------------
+    # --- Sums of shifted exponentials -----------------------------------------------------
 
     def _note_shift(self, eqn: JaxprEqn, read: Sequence[Any]) -> None:
-        """Note what is elementwise of a maximum of rows."""
+        """Note an elementwise function of a maximum of rows."""
         roots = {id(e): e for e in map(self._maximum, read)}
         (root,) = roots.values() if len(roots) == 1 else (None,)
         if root is not None and eqn.primitive.name in _SHIFT_PRIMITIVES:
             self.shifts[eqn.outvars[0]] = root
 
     def _maximum(self, x: Any) -> JaxprEqn | None:
-        """The equation of the maximum of rows that a variable is, or follows from."""
+        """Return the equation of the maximum from which a variable follows, if any."""
         eqn = self.shifts.get(x) or self.made.get(x)
-        is_end = any(eqn is e for e in self.reductions)
-        return eqn if eqn is not None and is_end and eqn.primitive.name == "reduce_max" else None
+        is_reduction = any(eqn is e for e in self.reductions)
+        return (
+            eqn if eqn is not None and is_reduction and eqn.primitive.name == "reduce_max" else None
+        )
 
     def _take_difference(self, eqn: JaxprEqn) -> None:
-        """Take the difference of rows and what follows from their maximum in."""
-        x, shade = eqn.invars
-        largest = self._maximum(shade)
-        axes = self._axes_below(x, largest) if largest is not None and self.reassociate else None
-        if largest is None or axes is None:
+        """Add an equation that subtracts a shift from rows."""
+        x, shift = eqn.invars
+        maximum = self._maximum(shift)
+        axes = self._shifted_axes(x, maximum) if maximum is not None and self.reassociate else None
+        if maximum is None or axes is None:
             return
-        low: Any = shade.aval
-        top: Any = largest.outvars[0].aval
+        low: Any = shift.aval
+        top: Any = maximum.outvars[0].aval
         is_aligned = not low.shape or all(low.shape[d] == 1 for d in axes)
         if is_aligned and low.size == top.size and top.dtype.kind == "f":
             self._take(eqn, self.row_axes[x], Unbatched([self.row_axes[x], None], eqn.params))
-            self.shifted[id(eqn)] = ShiftedExponentials(largest, eqn, axes)
+            self.shifted[id(eqn)] = ShiftedExponentials(maximum, eqn, axes)
 
-    def _axes_below(self, x: Any, largest: JaxprEqn) -> Sequence[int] | None:
-        """The axes of rows over which a maximum of these was taken, or of these transposed."""
-        (source,), axes = largest.invars, largest.params["axes"]
+    def _shifted_axes(self, x: Any, maximum: JaxprEqn) -> Sequence[int] | None:
+        """Return the axes of ``x`` over which a maximum of it, or of it transposed, was taken."""
+        (source,), axes = maximum.invars, maximum.params["axes"]
         if x is source:
             return sorted(axes)
         made = self.made.get(x)
@@ -226,7 +257,7 @@ class FusionCluster:
         return [i for i, d in enumerate(order) if d in axes] if kept == sorted(kept) else None
 
     def shift_equations(self, found: ShiftedExponentials) -> list[JaxprEqn]:
-        """The equations from a maximum to what is taken from rows."""
+        """Return the equations that compute a shift from a maximum."""
         given = set(found.maximum.outvars)
         shifts = [e for e in self.after_loop if e.outvars and e.outvars[0] in self.shifts]
         own = [e for e in shifts if self.shifts[e.outvars[0]] is found.maximum]
@@ -240,18 +271,18 @@ class FusionCluster:
             return name == "exp"
         return name == "reduce_sum" and sorted(eqn.params["axes"]) == self.shifted[id(made)].axes
 
-    # --- What may stay -------------------------------------------------------------------
+    # --- Equations that may not be fused --------------------------------------------------
 
     def _drop_unfusible(self) -> None:
-        """Leave out what does not lead to reductions alone, until nothing changes."""
+        """Drop equations with results that are read elsewhere, until nothing changes."""
         while True:
-            self.freed = [v for v in self.stacked if self._is_inner(v)]
+            self.freed = [v for v in self.stacked if self._is_internal(v)]
             touched: set[Any] = set(self.freed)
             for e in [*self.consumers, *self.reductions]:
                 if not touched.isdisjoint(x for x in e.invars if type(x) is Var):
                     touched.update(e.outvars)
             ends = {id(e) for e in self.reductions if touched.isdisjoint(e.outvars)}
-            kept = {i: e for i, e in self.inside.items() if i not in ends and self._stays(e)}
+            kept = {i: e for i, e in self.inside.items() if i not in ends and self._may_stay(e)}
             is_settled = len(kept) == len(self.inside)
             self.inside = kept
             self.consumers = [e for e in self.consumers if id(e) in kept]
@@ -264,24 +295,24 @@ class FusionCluster:
     def _bytes(self, variables: Iterable[Any]) -> int:
         return sum(_jax.nbytes(v.aval) for v in variables)
 
-    def _is_inner(self, v: Any) -> bool:
-        """Whether nothing but the region reads a variable."""
+    def _is_internal(self, v: Any) -> bool:
+        """Return whether only the cluster reads a variable."""
         readers = self.readers.get(v)
         return readers is not None and all(e is not None and id(e) in self.inside for e in readers)
 
-    def _stays(self, eqn: JaxprEqn) -> bool:
+    def _may_stay(self, eqn: JaxprEqn) -> bool:
         if id(eqn) in self.shifted and id(self.shifted[id(eqn)].maximum) not in self.inside:
             return False
         for x in eqn.invars:
             is_rows = type(x) is Var and x in self.row_axes and x in self.made
             if is_rows and id(self.made[x]) not in self.inside:
                 return False
-        return id(eqn) not in self.unbatched or all(map(self._is_inner, self._results(eqn)))
+        return id(eqn) not in self.unbatched or all(map(self._is_internal, self._results(eqn)))
 
-    # --- Before the loop -----------------------------------------------------------------
+    # --- Before the loop ------------------------------------------------------------------
 
     def axes(self, eqn: JaxprEqn) -> Sequence[int | None]:
-        """Along which axes the operands of an equation inside have the rows."""
+        """Return the axis of the rows for each operand of a fused equation, or None."""
         if id(eqn) in self.unbatched:
             return self.unbatched[id(eqn)].axes
         if eqn.primitive.name != "dot_general":
@@ -295,7 +326,7 @@ class FusionCluster:
         )
 
     def _take_producers(self) -> None:
-        """Take in what gives the region and the loop their rows, and nobody else."""
+        """Add the equations that compute rows for the cluster only."""
         self.wanted: dict[Any, set[int | None]] = {}
         for x in self.loop.invars[self.first_sequence :]:
             self._want(x, 0)
@@ -315,7 +346,7 @@ class FusionCluster:
             if len(axes) != 1 or id(e) in self.refused:
                 continue
             (axis,) = axes
-            if axis is None or not all(map(self._is_inner, made)) or not self._may_reorder(e):
+            if axis is None or not all(map(self._is_internal, made)) or not self._may_reorder(e):
                 continue
             row = unbatched(e, axis, self.n)
             if row is None:
@@ -336,12 +367,12 @@ class FusionCluster:
             self.wanted.setdefault(x, set()).add(axis)
 
     def consumers_in_order(self) -> list[JaxprEqn]:
-        """The equations of the region behind the loop, in order."""
+        """Return the consumers and reductions in the order of the program."""
         moved = {id(e) for e in self.producers}
         return [e for e in self.after_loop if id(e) in self.inside and id(e) not in moved]
 
     def split_program(self) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
-        """The program's other equations, those in front of which the loop can stand apart."""
+        """Return the equations of the program before and after the fused loop."""
         needed = set(self.operands)
         moved: list[JaxprEqn] = []
         for e in reversed(self.after_loop):
@@ -355,7 +386,7 @@ class FusionCluster:
         return [*ahead, *reversed(moved)], rest
 
     def _misplaced(self) -> set[int]:
-        """Equations whose rows do not lie along the first axis, or that are moved for nothing."""
+        """Return equations that would need a transpose, or would be moved in vain."""
         wrong: set[int] = set()
         idle = {id(e) for e in self.producers if e.primitive.name in _LAYOUT_PRIMITIVES}
         for e in self.inside.values():

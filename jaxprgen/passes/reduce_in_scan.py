@@ -1,4 +1,4 @@
-"""Reductions of what a loop stacks, and what its sequences are made of, done in the loop."""
+"""Loop fusion: compute reductions of stacked results, and sequences, inside a ``scan``."""
 
 from __future__ import annotations
 
@@ -21,38 +21,45 @@ from jaxprgen.passes.unbatching import MONOIDS
 
 @dataclass(frozen=True)
 class ReduceInScan:
-    """What a ``scan`` stacks only to be reduced is reduced in the loop, and is never stacked.
+    """Reduce results of a ``scan`` inside the loop if they are stacked only to be reduced.
 
-    A compiler would call it *loop fusion*. Between the loop and the reductions over its steps may
-    stand whatever treats rows alike: elementwise equations, also on other arrays with a row for
-    each step; what broadcasts, reshapes, slices or reduces along other axes. All of that moves into
-    the body, and the reductions become carries. A sum of exponentials less their maximum, as in
-    log-sum-exp, is carried beside the maximum so far, and rescaled where that grows (Milakov and
-    Gimelshein, *Online normalizer calculation for softmax*, arXiv:1805.02867).
+    This is loop fusion. Any equations that treat all rows alike may stand between the loop and the
+    reductions over its steps: elementwise ones, also with other arrays that have one row per step,
+    and those that broadcast, reshape, slice or reduce along other axes. All of them move into the
+    body, and the reductions become carries. A sum of exponentials from which their maximum is
+    subtracted, as in log-sum-exp, is carried together with the maximum so far, and rescaled
+    whenever that grows (Milakov and Gimelshein, *Online normalizer calculation for softmax*,
+    arXiv:1805.02867).
 
-    In the same way what makes the sequences of a loop moves into it, if nobody else reads it, loops
-    without a state among that: so the gradient of a mean of squares holds no array of residuals,
-    and, where the loop has no state, none of what was stacked.
+    Equations that compute the sequences of a loop move into it as well, if nothing else reads their
+    results. Loops without carries are among them. For example, the gradient of a mean of squares
+    then stores no array of residuals, and no stacked results if the loop has no carries.
 
-    What is stacked, reduced, and read otherwise as well, stays; nor is anything moved if the
-    results of the reductions take more memory than they save, or if it would have to be transposed
-    first. Programs that are called are inlined where a loop is in them or beside them, unless they
-    hold arrays. Numbers in 16 bits are not summed: a carry of these would forget small terms.
+    Nothing is moved if the stacked results are also read elsewhere, if the reductions take more
+    memory than they save, or if an array would have to be transposed first. Calls are inlined if
+    they or their neighbours contain loops, unless they hold constant arrays. Numbers of 16 bits are
+    not summed, because such a carry would lose small terms.
 
-    The derivative of a maximum that several rows share is divided among them otherwise.
+    If several rows share the maximum, its derivative is divided among them in another way.
 
     Attributes
     ----------
-    reassociate
-        Whether floating-point numbers may be summed and multiplied one step after the other,
-        which rounds otherwise. Without it only integers, maxima, minima and bits are reduced in
-        the loop.
+    reassociate : bool
+        Whether floating-point numbers may be summed and multiplied step by step, which changes
+        rounding. Otherwise, only integers, maxima, minima and bitwise operations are reduced in the
+        loop.
     """
 
     reassociate: bool = False
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with these loops fused with what is around them."""
+        """Return the program with loops fused, or the given one if no loop changes.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return each_program(closed, self._fuse)
 
     def _fuse(self, closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -72,7 +79,7 @@ class ReduceInScan:
     def _fuse_one(
         self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]
     ) -> list[JaxprEqn] | None:
-        """The equations with one loop fused with what is around it, if there is one to fuse."""
+        """Return the equations with one loop fused, or None if none can be."""
         for i, e in enumerate(equations):
             if e.primitive.name != "scan" or e.effects or e.params["length"] < 2:
                 continue
@@ -86,10 +93,18 @@ class ReduceInScan:
 
 
 class _FusedLoop:
-    """A loop and what is fused with it.
+    """A loop that computes a fusion cluster.
 
-    Rows stand in the body as ``blocks``, of size one along the axis of the rows; ``shared`` is
-    what all rows share. ``before`` and ``after`` are the carries of the reductions in a step.
+    Attributes
+    ----------
+    blocks : dict of Var to Atom
+        The variables that have rows, as arrays of one row in the body.
+    shared : dict of Var to Atom
+        The variables that all rows share, in the body.
+    before, after : dict of Var to Atom
+        The carries of the reductions before and after a step.
+    partial : dict of Var to aval
+        The reductions whose carry keeps axes that are reduced after the loop; see `_partial`.
     """
 
     def __init__(self, cluster: FusionCluster) -> None:
@@ -108,7 +123,7 @@ class _FusedLoop:
         self.after: dict[Any, Atom] = {}
 
     def equations(self) -> list[JaxprEqn]:
-        """All equations of the program; those that have moved are still there, for nobody."""
+        """Return all equations of the program. Those that were moved remain, as dead code."""
         cluster, loop = self.cluster, self.loop
         ahead, behind = cluster.split_program()
         b = Builder([x.aval for x in loop.invars])
@@ -126,10 +141,10 @@ class _FusedLoop:
         return [*ahead, *new, *behind]
 
     def _partial(self, eqn: JaxprEqn) -> tuple[Any, Any] | None:
-        """The type of the carry of a reduction over axes of rows as well, by its result.
+        """Return the result and the carry type of a reduction that also reduces axes of rows.
 
-        It has these axes: they are reduced behind the loop, for what XLA reduces it writes to
-        memory first, row by row, and a carry it changes in place.
+        The carry keeps these axes, and they are reduced after the loop. XLA would write every row
+        to memory before it reduced the row, whereas it updates a carry in place.
         """
         maxima = [found.maximum for found in self.cluster.shifted.values()]
         is_whole = id(eqn) in self.cluster.shifted or any(e is eqn for e in maxima)
@@ -143,15 +158,15 @@ class _FusedLoop:
         return eqn.outvars[0], aval.update(shape=shape)
 
     def _identity(self, b: Builder, eqn: JaxprEqn) -> Atom:
-        """What a reduction gives of no rows."""
+        """Emit the result of a reduction over no rows."""
         (v,) = eqn.outvars
         aval: Any = self.partial.get(v, v.aval)
         return _filled(b, MONOIDS[eqn.primitive.name].identity(aval.dtype), aval)
 
-    # --- The body ------------------------------------------------------------------------
+    # --- The body -------------------------------------------------------------------------
 
     def _program(self) -> ClosedJaxpr:
-        """The body of the loop: its carries, then those of the reductions, then what it stacks."""
+        """Build the body: the carries of the loop, those of the reductions, the stacked results."""
         cluster, loop = self.cluster, self.loop
         kinds = [loop.invars[: self.constants], self.fixed, self.starts, self.results]
         given = [x.aval for xs in kinds[:-1] for x in xs]
@@ -183,7 +198,7 @@ class _FusedLoop:
         return b.build([*out[:first], *after, *out[first:]], name=name)
 
     def _bind(self, b: Builder, eqn: JaxprEqn) -> None:
-        """Do for a row what an equation does for all."""
+        """Emit for one row what an equation does for all rows."""
         cluster, v = self.cluster, eqn.outvars[0]
         b.source_info = eqn.source_info
         if eqn.primitive.name == "scan":
@@ -211,7 +226,7 @@ class _FusedLoop:
         self.after[v] = MONOIDS[eqn.primitive.name].combine(b, before, value)
 
     def _inline_loop(self, b: Builder, eqn: JaxprEqn) -> None:
-        """Do in a step what a loop without a state did in one of its own."""
+        """Emit a step of a loop without carries."""
         program = _jax.close(eqn.params["jaxpr"])
         inputs: Any = program.jaxpr.invars
         pairs = zip(eqn.invars, self.cluster.axes(eqn), inputs, strict=True)
@@ -222,14 +237,14 @@ class _FusedLoop:
         rows = b.inline(program, given)
         self.blocks |= {v: _block(b, x) for v, x in zip(eqn.outvars, rows, strict=True)}
 
-    # --- Sums of exponentials --------------------------------------------------------------
+    # --- Sums of exponentials -------------------------------------------------------------
 
-    # With m the maximum so far and g what the program takes from rows, a function of m, the sum so
-    # far is that of exp(x - g(m)). Before the first row that is not minus infinity it is zero, for
-    # g(m) may be anything; whatever the program gives if there is none is put in its place at last.
+    # Let m be the maximum so far and g(m) the shift, a function of m. The carry is the sum of
+    # exp(x - g(m)) so far. It is zero while all rows are minus infinity, because g(m) is arbitrary
+    # then. If all rows of the loop are, `_final` replaces it by what the program would compute.
 
     def _shift(self, b: Builder, found: ShiftedExponentials, maxima: dict[Any, Atom]) -> Atom:
-        """What is taken from rows below this maximum."""
+        """Emit the shift for the current value of the maximum."""
         (v,) = found.maximum.outvars
 
         def emit() -> Atom:
@@ -241,7 +256,7 @@ class _FusedLoop:
         return b.once((id(found.difference), maxima[v]), emit)
 
     def _exponent(self, b: Builder, found: ShiftedExponentials) -> Atom:
-        """A row, less what follows from the maximum so far."""
+        """Emit the difference of a row and the shift."""
         row: Any = self.blocks[found.difference.invars[0]]
         (v,) = found.maximum.outvars
         below = lax.sub(b, row, self._shift(b, found, self.after))
@@ -250,7 +265,7 @@ class _FusedLoop:
         return lax.select_n(b, is_none, below, _filled(b, -np.inf, row.aval))
 
     def _rescaling(self, b: Builder, found: ShiftedExponentials) -> Atom:
-        """What the sum of the rows before shrinks by, as the maximum grows."""
+        """Emit the factor by which the sum so far shrinks when the maximum grows."""
         change = lax.sub(b, *(self._shift(b, found, m) for m in (self.before, self.after)))
         top = self.before[found.maximum.outvars[0]]
         change = _reshaped(b, change, top.aval.shape)
@@ -258,7 +273,7 @@ class _FusedLoop:
         return lax.exp(b, lax.select_n(b, _is_lowest(b, top), change, none))
 
     def _final(self, b: Builder, eqn: JaxprEqn) -> Atom:
-        """The result of a reduction."""
+        """Emit the result of a reduction from its final carry."""
         result = self.after[eqn.outvars[0]]
         found = self.cluster.shifted.get(id(eqn))
         if eqn.outvars[0] in self.partial:
@@ -266,15 +281,15 @@ class _FusedLoop:
         if found is None:
             return result
         top = self.after[found.maximum.outvars[0]]
-        shade = _reshaped(b, self._shift(b, found, self.after), top.aval.shape)
+        shift = _reshaped(b, self._shift(b, found, self.after), top.aval.shape)
         is_none, zero = _is_lowest(b, top), _filled(b, 0, top.aval)
-        # The other exponents would be infinite where the maximum is, and so derivatives NaN.
-        alone = lax.exp(b, lax.select_n(b, is_none, zero, lax.sub(b, top, shade)))
+        # Elsewhere the exponent is not needed, and would make derivatives NaN if it were infinite.
+        alone = lax.exp(b, lax.select_n(b, is_none, zero, lax.sub(b, top, shift)))
         return lax.select_n(b, is_none, result, alone)
 
 
 def _block(b: Builder, row: Atom) -> Atom:
-    """A row as an array of one row."""
+    """Return a row as an array of one row."""
     return lax.reshape(b, row, (1, *row.aval.shape))
 
 

@@ -1,4 +1,4 @@
-"""Loops over rows that are read backwards."""
+"""Scan reversal: run loops backwards instead of reversing their sequences."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from jaxprgen.passes.inlining import bound_to
 
 @dataclass(frozen=True)
 class ReverseScan:
-    """A ``scan`` over reversed rows becomes one that runs the other way, over the rows themselves.
+    """Replace a ``scan`` over reversed sequences by one that runs in the other direction.
 
-    As with the loops that `aesara.grad` writes, or those with ``go_backwards``. What it stacks is
-    reversed instead, unless that is read backwards. A loop stays as it is if no fewer arrays would
-    be reversed in the end.
+    `aesara.grad` writes such loops, and so does ``go_backwards``. The stacked results are reversed
+    instead, unless they are read in reverse. A loop stays as it is if this would not reverse fewer
+    arrays.
     """
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with loops that run the other way."""
+        """Return the program with such loops reversed, or the given one if no loop changes.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return each_program(closed, _with_reversed_loops)
 
 
@@ -36,10 +42,18 @@ def _with_reversed_loops(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 class _Reversal:
-    """The equations of one program.
+    """The equations of one program, with its loops reversed one after another.
 
-    ``rows`` are the variables of which loops read rows, ``others`` those that are read otherwise,
-    and not merely reversed. ``makers`` has the equation that makes each variable, so far.
+    Attributes
+    ----------
+    makers : dict of Var to JaxprEqn
+        The equation that computes each variable, among the equations visited so far.
+    same : dict of Var to Var
+        Variables that are reversed twice, and the original variables.
+    scanned : set of Var
+        The variables that loops read as sequences.
+    used_otherwise : set of Var
+        The variables that are read in another way, except by a reversal.
     """
 
     def __init__(self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]) -> None:
@@ -55,7 +69,7 @@ class _Reversal:
                 self.used_otherwise.update(x for x in eqn.invars[:first] if type(x) is Var)
 
     def program(self) -> tuple[list[JaxprEqn], list[Any]] | None:
-        """The equations and the outputs, if a loop is turned."""
+        """Return the equations and outputs, or None if no loop is reversed."""
         if not self.scanned:
             return None
         found: list[JaxprEqn] = []
@@ -76,7 +90,7 @@ class _Reversal:
         return self.same.get(x, x) if type(x) is Var else x
 
     def _replacement(self, eqn: Any) -> list[JaxprEqn] | None:
-        """What gives the results of a loop by one that runs the other way, if that is better."""
+        """Return equations with the reversed loop, or None if it does not save reversals."""
         constants, carries = _jax.scan_counts(eqn)
         first, params = _first_sequence(eqn), eqn.params
         b = Builder([x.aval for x in eqn.invars])
@@ -105,7 +119,7 @@ class _Reversal:
         return bound_to(b, [*found[:carries], *stacked], eqn.outvars)
 
     def _reversed(self, b: Builder, x: Any) -> Any:
-        """The rows of an array in the other order, if nothing has to be reversed for that."""
+        """Return the reversed array if that takes no reversal, otherwise None."""
         maker = self.makers.get(x)
         if maker is None:
             return None
@@ -123,17 +137,17 @@ class _Reversal:
 
 
 def _mirrored_slice(b: Builder, x: Atom, params: dict[str, Any]) -> Atom:
-    """The slice that these parameters say, of rows that count from the last one."""
+    """Emit the slice with these parameters, counting the rows from the last one."""
     (start, *low), (stop, *high) = params["start_indices"], params["limit_indices"]
     n = x.aval.shape[0]
     return lax.slice(b, x, [n - stop, *low], [n - start, *high], [1] * len(x.aval.shape))
 
 
 def _first_sequence(eqn: Any) -> int:
-    """The position of the first operand of which an equation, if it is a loop, reads rows."""
+    """Return the position of a loop's first sequence; other equations have none."""
     return sum(_jax.scan_counts(eqn)) if eqn.primitive.name == "scan" else len(eqn.invars)
 
 
 def _is_reversal(eqn: Any) -> bool:
-    """Whether an equation reverses the first axis alone."""
+    """Return whether an equation reverses the first axis and no other."""
     return eqn is not None and eqn.primitive.name == "rev" and eqn.params["dimensions"] == (0,)

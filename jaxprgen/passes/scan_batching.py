@@ -131,13 +131,13 @@ class ScanBatching:
         results = [*(self.finals[v] for v in self.carry_outs), *rows]
         return bound_to(self.b, results, self.eqn.outvars)
 
-    def _is_batched_or_shared(self, x: Any) -> bool:
+    def _is_known(self, x: Any) -> bool:
         return type(x) is not Var or x in self.env
 
     def _emit(self, eqn: Any) -> bool:
         """Batch an equation if its operands are known, and return whether it was batched."""
         b, env = self.b, self.env
-        if not all(map(self._is_batched_or_shared, eqn.invars)):
+        if not all(map(self._is_known, eqn.invars)):
             return False
         operands = [lookup(env, x) for x in eqn.invars]
         if any(x.is_batched for x in operands) and not has_batching_rule(eqn):
@@ -154,7 +154,7 @@ class ScanBatching:
         if self.memory < 0:
             raise NotBatchableError("The values of all steps would take too much memory.")
 
-    # --- Carries that only hand over a value ------------------------------------------------------
+    # --- Carries that only hand over a value ----------------------------------------------
 
     def _resolve_pending(self, v: Any) -> bool:
         """Resolve a carry if its value after each step is known, and return whether it is."""
@@ -162,7 +162,7 @@ class ScanBatching:
         if after is v:
             self.env[v], self.finals[v] = MaybeBatched(start, False), start
             return True
-        if not self._is_batched_or_shared(after):
+        if not self._is_known(after):
             return False
         end = lookup(self.env, after)
         is_read = v in self.readers or v in self.body.outvars
@@ -190,7 +190,7 @@ class ScanBatching:
         low, high = [start, *[0] * (len(shape) - 1)], [stop, *shape[1:]]
         return lax.slice(self.b, x, low, high, [1] * len(shape))
 
-    # --- Carries that only accumulate ---------------------------------------------------------
+    # --- Carries that only accumulate -----------------------------------------------------
 
     def _find_reductions(self, reassociate: bool) -> dict[Any, _Reduction]:
         """Return the carries that accumulate terms in an order that may change."""

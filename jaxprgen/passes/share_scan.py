@@ -1,4 +1,4 @@
-"""What two loops over the same rows both compute."""
+"""Loop sharing: let one ``scan`` stack values that a later one would compute again."""
 
 from __future__ import annotations
 
@@ -17,25 +17,32 @@ from jaxprgen.ir.rewriting import each_program, with_equations
 
 @dataclass(frozen=True)
 class ShareScan:
-    """What a ``scan`` computes again of what another one stacked, that one stacks as well.
+    """Stack values of one ``scan`` that a second ``scan`` would compute again.
 
-    As with the loop that `aesara.grad` writes: it computes again what the one that it is the
-    gradient of has computed, of the same rows, where `jax.grad` keeps it. Both loops have as many
-    steps. Only what costs more than to read it is stacked, and only what is read; what is cheap is
-    computed again. Loops inside of steps always are, as by that `aesara.scan_checkpoints` saves
-    memory. Outside of such loops too nothing is computed twice.
+    The loop that `aesara.grad` writes for a gradient computes again, from the same sequences, what
+    the forward loop has computed; `jax.grad` stores it instead. Both loops must have the same
+    number of steps. A value is stacked only if it is needed and costs more to compute than to read.
+    Cheap values are computed again, and so are loops inside steps, because
+    `aesara.scan_checkpoints` saves memory that way. In programs with such loops, common
+    subexpressions outside of the loops are eliminated as well.
 
     Attributes
     ----------
-    memory
-        The most bytes that one loop stacks for another one. Where they leave the processor's caches
-        it is as fast to compute again.
+    memory : int
+        The number of bytes that one loop may stack for another. If they do not fit into the
+        processor's caches, computing again is as fast.
     """
 
     memory: int = 2**22
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with loops that compute less."""
+        """Return the program with smaller loops, or the given one if no loop changes.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return each_program(closed, self._share)
 
     def _share(self, program: ClosedJaxpr) -> ClosedJaxpr:
@@ -58,7 +65,7 @@ class ShareScan:
 
 
 def _dependent_loops(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[int]]]:
-    """The places of loops that read what others stacked, in order, with those of the others."""
+    """Return the positions of loops that read results of others, with the positions of those."""
     stacking: dict[Any, int] = {}
     found: list[tuple[int, list[int]]] = []
     for place, eqn in enumerate(equations):
@@ -72,7 +79,7 @@ def _dependent_loops(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[int]
 
 
 def _are_compatible(*loops: Any) -> bool:
-    """Whether these are loops of equally many steps, without effects, of types that are plain."""
+    """Return whether loops have equally many steps, no effects, and unsharded types."""
     return (
         len({eqn.params["length"] for eqn in loops}) == 1
         and not any(eqn.effects or _jax.close(eqn.params["jaxpr"]).consts for eqn in loops)
@@ -81,10 +88,18 @@ def _are_compatible(*loops: Any) -> bool:
 
 
 class _JointBody:
-    """Two loops, as one that has the steps of both, of which the second reads rows of the first.
+    """The bodies of two loops as one body; the second loop reads results that the first stacks.
 
-    ``equations`` are those of both, without what is computed twice, and ``same`` tells which of
-    the variables are others.
+    Attributes
+    ----------
+    equations : list of JaxprEqn
+        The equations of both bodies, without common subexpressions.
+    same : dict of Var to Atom
+        Variables that were eliminated, and the atoms that replace them.
+    made : set of Var
+        The variables that the first body computes.
+    again : set of Atom
+        The atoms of the first body that the second one would compute again.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
@@ -110,7 +125,7 @@ class _JointBody:
         return self.same.get(x, x) if type(x) is Var else x
 
     def _shared_inputs(self) -> dict[Any, Any]:
-        """What stands in the first loop for what the second one is given."""
+        """Return the inputs of the second body that equal inputs or results of the first one."""
         own = zip(_operand_kinds(self.first), self.first.invars, self.own, strict=True)
         known: dict[Any, Any] = {(kind, atom_key(x)): v for kind, x, v in own}
         _, carries = _jax.scan_counts(self.first)
@@ -124,7 +139,7 @@ class _JointBody:
         }
 
     def shared(self, memory: int) -> tuple[JaxprEqn, JaxprEqn] | None:
-        """Both loops, where the first stacks what the second does not compute again."""
+        """Return both loops with values shared, or None if that saves nothing or takes too much."""
         readable = {x for x in map(self._substitute, self.others) if type(x) is Var}
         dear: list[Any] = [
             v
@@ -147,7 +162,7 @@ class _JointBody:
     def _with(
         self, left: Sequence[JaxprEqn], live: set[Var], missing: Sequence[Any]
     ) -> tuple[JaxprEqn, JaxprEqn]:
-        """The first loop, which stacks what is missing; the second, of the steps that are left."""
+        """Return the first loop, which also stacks missing values, and the rest of the second."""
         inside = [e for e in self.equations if not self.made.isdisjoint(e.outvars)]
         own = zip(_operand_kinds(self.first), self.own, self.first.invars, strict=True)
         first = _scan_like(self.first, own, inside, [*self.outs, *missing])
@@ -168,7 +183,7 @@ CONSTANT, CARRY, SEQUENCE = range(3)
 
 
 def _operand_kinds(eqn: JaxprEqn) -> list[int]:
-    """What the operands of a loop are."""
+    """Return the kind of each operand of a loop."""
     constants, carries = _jax.scan_counts(eqn)
     rows = len(eqn.invars) - constants - carries
     return [CONSTANT] * constants + [CARRY] * carries + [SEQUENCE] * rows
@@ -180,9 +195,18 @@ def _scan_like(
     equations: Sequence[JaxprEqn],
     results: Sequence[Any],
 ) -> JaxprEqn:
-    """A loop with other steps, given kinds of operands, their variables inside, and themselves.
+    """Return a loop with another body.
 
-    What it gives more is behind what it gave.
+    Parameters
+    ----------
+    eqn : JaxprEqn
+        The loop to replace.
+    given : iterable of (kind, variable, operand)
+        The operands: their kinds, their variables in the body, and their values outside of it.
+    equations : sequence of JaxprEqn
+        The equations of the body.
+    results : sequence of Atom
+        The results of the body. Additional ones come last.
     """
     given = sorted(given, key=lambda each: each[0])
     inputs, params = [v for _, v, _ in given], eqn.params
@@ -208,4 +232,4 @@ CHEAP = {
     *("broadcast_in_dim", "concatenate", "copy", "iota", "pad", "reshape", "rev", "slice"),
     *("squeeze", "transpose"),
 }
-"""The primitives that are computed again rather than read: that costs no more than memory."""
+"""Primitives that cost no more to compute again than to read from memory."""

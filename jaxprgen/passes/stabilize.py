@@ -1,4 +1,4 @@
-"""Formulas that overflow, or cancel, as ones that do not."""
+"""Numerical stabilization: rewrite formulas that overflow or cancel."""
 
 from __future__ import annotations
 
@@ -49,15 +49,22 @@ exp_over_erfc = emitted(stable.exp_over_erfc)
 
 def _real(x: Operand) -> str | None:
     if jax.sharding.AxisType.Explicit in x.atom.aval.sharding.mesh.axis_types:
-        return "numbers that the formula holds are not sharded as it is"
-    return None if x.dtype.kind == "f" else "it holds for NumPy's real numbers alone"
+        return "constants in the formula would be sharded in another way"
+    return None if x.dtype.kind == "f" else "it holds only for real numbers of NumPy dtypes"
 
 
 def _unheld(x: Operand) -> str | None:
-    """That it is not held where the formula is accurate: stable ones consist of such parts."""
+    """Require that the operand is not limited to the range in which the formula is accurate.
+
+    The stable formulas themselves consist of such parts.
+    """
     is_held = x.primitive in ("select_n", "max", "min", "clamp")
     is_negative = x.primitive == "neg" and x.operands[0].primitive == "abs"
-    return "it is held where this is accurate" if is_held or is_negative else _real(x)
+    return (
+        "its operand is limited to the range in which this is accurate"
+        if is_held or is_negative
+        else _real(x)
+    )
 
 
 def _positive(x: Operand) -> str | None:
@@ -70,7 +77,7 @@ def _all_positive(x: Operand, y: Operand) -> str | None:
 
 def _is_positive(x: Operand, depth: int) -> bool:
     if 0 in x.shape:
-        return False  # The sum is zero.
+        return False  # Its sum is zero.
     if x.primitive in ("exp", "logistic", "erfc"):
         return True
     through = ("broadcast_in_dim", "reshape", "reduce_sum", "add", "mul", "div")
@@ -80,11 +87,11 @@ def _is_positive(x: Operand, depth: int) -> bool:
 
 
 def _unshifted(x: Operand) -> str | None:
-    """That there is a largest, and that it is not subtracted already."""
+    """Require that there is a maximum, and that it is not subtracted already."""
     if 0 in x.shape:
         return "it is empty"
     if x.primitive == "sub" and _is_maximum(x.operands[1], 6):
-        return "the largest is subtracted already"
+        return "the maximum is subtracted already"
     return _real(x)
 
 
@@ -98,7 +105,7 @@ def _is_maximum(x: Operand, depth: int) -> bool:
 
 
 def _along(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
-    """That what was reduced is repeated along the axes over which it was, and not shifted."""
+    """Require that a reduction is repeated along the reduced axes, and is not shifted."""
     return _unshifted(x) or _repeats(x, axes, kept)
 
 
@@ -108,8 +115,8 @@ def _repeats(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None
 
 
 def _whole(x: Operand, axes: Sequence[int]) -> str | None:
-    """That all axes are reduced, for a scalar is repeated without an equation."""
-    return _unshifted(x) if len(axes) == len(x.shape) else "some axes are left"
+    """Require that all axes are reduced: scalars are repeated without an equation."""
+    return _unshifted(x) if len(axes) == len(x.shape) else "some axes are not reduced"
 
 
 def _reduced(y: Operand, x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
@@ -161,18 +168,18 @@ STABLE = table(
     (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _repeats),
     check=_real,
 )
-"""What is computed otherwise in the program itself."""
+"""Rules for formulas as users write them."""
 
 
 GRADIENTS = table(
-    # What cancels, and cannot be zero but by underflow.
+    # Factors that cancel, and are zero only if they underflow.
     (Product((x,), (x,)), 1, _positive),
     (Product((1 / x + 1 / y, x, y)), x + y, _all_positive),
     # The logistic function.
     (Product((exp(x),), (1 + exp(x),)), logistic(x)),
     (Product((exp(x), logistic(-x))), logistic(x)),
     (Product((exp(-x), logistic(x))), logistic(-x)),
-    # Others of which the ratio is finite, and each alone too large or too small.
+    # Ratios that are finite although both terms overflow or underflow.
     (Product((exp(x),), (0 - expm1(x),)), 1 / expm1(0 - x)),
     (Product((exp(-square(x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
     (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
@@ -182,24 +189,30 @@ GRADIENTS = table(
     (mul(exp(x), _repeated(y / _total(x))), softmax_times(x, y, axes=axes), _reduced),
     check=_real,
 )
-"""What derivatives of these formulas are written as."""
+"""Rules for the derivatives of these formulas, as automatic differentiation writes them."""
 
 
 @dataclass(frozen=True)
 class Stabilize:
-    """Formulas that overflow, or lose all digits by cancellation, by equal ones that do not.
+    """Replace formulas that overflow or cancel by equal formulas that do not.
 
-    What the *stabilize* and *specialize* rewrites of Aesara do for values, on any program:
-    ``log(1 + exp(x))``, ``log(sum(exp(x)))``, ``log(erfc(x))`` and the like, and what is written
-    as their derivatives. Real numbers only. A result that was infinite, or NaN, may be finite
-    afterwards; others change by rounding. Exact algebra (`Simplify`) comes with it, and products
-    with matrices that need not be transposed for that.
+    The rules correspond to Aesara's *stabilize* and *specialize* rewrites, such as those for
+    ``log(1 + exp(x))``, ``log(sum(exp(x)))`` and ``log(erfc(x))``. They also cover the derivatives
+    of these formulas. They apply to real numbers only. An infinite or NaN result may become finite;
+    other results change by rounding. The exact rules of `Simplify` are applied as well, and
+    matrices are not transposed where a product can be written without.
     """
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with stable formulas."""
+        """Return the program with stable formulas, or the given one if no rule matches.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
         return rewrite.apply(closed, _RULES)
 
 
 _RULES = EXACT + UNTRANSPOSED + STABLE + GRADIENTS
-indexed(_RULES)  # Made here, and not while somebody waits for a first program.
+indexed(_RULES)  # Build the index at import, not while a user waits for the first program.

@@ -1,4 +1,4 @@
-"""Functions of JAX's of every kind, of one set of arguments: what passes are tried on."""
+"""JAX functions of every kind, with the same arguments, to which tests apply passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import lax
 
 
 class Arguments(NamedTuple):
-    """Arrays of many dtypes, a key, and a pytree."""
+    """Arrays of many dtypes, a key and a pytree."""
 
     x: Any
     y: Any
@@ -78,8 +78,8 @@ def affine(x, m, scale):
     return jnp.tanh(m @ x * scale + 1.0)
 
 
-def heads(a):
-    """What is called with parts that nobody uses."""
+def unread_results_of_calls(a):
+    """Calls with results that nothing reads."""
     first, _, last = jax.jit(lambda x, y: (x + y, x * y, x - y))(a.x, a.y)
     return first * last
 
@@ -102,14 +102,14 @@ def nested(a):
     return lax.scan(outer, a.s, a.x)
 
 
-def waited(a):
+def while_loops(a):
     return lax.while_loop(
         lambda c: c[0] < jnp.exp(a.s) * 3, lambda c: (c[0] + jnp.sin(c[1]), c[1]), (a.s, a.y[0])
     )
 
 
-def never(a):
-    """A loop that takes no step, with one inside that would not end."""
+def loop_without_steps(a):
+    """A loop without steps around a loop that would not end."""
     inner = functools.partial(lax.while_loop, lambda c: c > jnp.exp(a.s) - 10, lambda c: c + 1.0)
     return lax.while_loop(lambda c: c < 0, lambda c: c + inner(a.s), a.s)
 
@@ -147,8 +147,8 @@ def walk(a):
     return lax.scan(step, a.x, jax.random.split(a.key, 3))
 
 
-def known(a):
-    """Of constants: masks, ranges and sizes."""
+def from_constants(a):
+    """Values that follow from constants: masks, ranges and sizes."""
     mask = jnp.tril(jnp.ones((4, 4))) - jnp.eye(4) * 0.5
     places = (jnp.arange(4) * 2 + 1) % 4
     return a.m * mask, a.x[places], a.x * (2.0 * 3.0 - 1.0) / float(a.m.shape[0])
@@ -158,8 +158,8 @@ def zeros_of_either_sign(a):
     return a.x * 0.0, a.x * -0.0, 1 / (a.x * jnp.asarray(0.0)), 1 / (a.x * jnp.asarray(-0.0))
 
 
-def swapped(a):
-    """The same, of operands in either order, where that is the same, and where it is not."""
+def swapped_operands(a):
+    """Equations with swapped operands, whether or not they commute."""
     return (
         (a.x + a.y, a.y + a.x, a.x * a.y, a.y * a.x, a.x - a.y, a.y - a.x),
         (a.i & a.j, a.j & a.i, a.x == a.y, a.y == a.x, a.z * a.z[::-1], a.z[::-1] * a.z),
@@ -173,7 +173,7 @@ def draws(a):
     return *same, jax.random.normal(two, (4,)), jax.random.randint(one, (4,), 0, 10)
 
 
-def drawn_of_a_known_key(a):
+def draws_with_a_constant_key(a):
     key = jax.random.key(0)
     bits = jax.random.bits(key, (4,))
     return bits, a.x + jax.random.uniform(jax.random.fold_in(key, 1), (4,))
@@ -184,8 +184,8 @@ def convolved(a):
     return lax.conv_general_dilated(image, kernel, (1, 1), "SAME"), jnp.convolve(a.x, a.y)
 
 
-def dead(a):
-    """Chains, loops and branches that nobody reads, or reads in part."""
+def dead_code(a):
+    """Chains, loops and branches with unread results."""
     jnp.linalg.inv(a.m) @ a.x
     _, kept = lax.scan(lambda c, r: ((jnp.sin(c[0]), c[1] + r), (c[1], c[0])), (a.s, a.s), a.x)
     one, _ = lax.cond(a.s > 0, lambda: (a.x, jnp.exp(a.x)), lambda: (a.y, jnp.sin(a.y)))
@@ -224,7 +224,7 @@ INTEGER = _each(
     "right_shift maximum minimum gcd less equal",
     lambda name: lambda a: getattr(jnp, name)(a.j, a.i + 1),
 )
-OF_MATRICES = _each(
+MATRICES = _each(
     "inv det slogdet cholesky qr svd eigh norm matrix_power pinv",
     lambda name: lambda a: getattr(jnp.linalg, name)(a.m, *[3] * (name == "matrix_power")),
 )
@@ -334,27 +334,29 @@ OTHER = {
     "gradient of loops in loops": lambda a: jax.grad(lambda s: nested(a._replace(s=s))[0])(a.s),
     "map": lambda a: lax.map(lambda r: r * jnp.exp(a.s), a.x),
     "for": lambda a: lax.fori_loop(0, a.n, lambda i, c: c + a.x[i] * jnp.sin(a.s), 0.0),
-    "while": waited,
-    "a loop that is not run": never,
+    "while": while_loops,
+    "a loop that is not run": loop_without_steps,
     "branch": lambda a: lax.cond(a.s > 0.2, lambda x: x * 2 + x * 2, jnp.sin, a.x),
     "switch": lambda a: lax.switch(a.n - 2, [jnp.sin, jnp.cos, lambda x: x @ a.m], a.x),
     "branch in a loop": lambda a: lax.scan(
         lambda c, r: (lax.cond(r > 0.5, lambda: c + jnp.sin(a.s), lambda: c), c), a.s, a.x
     ),
-    "known branch": lambda a: lax.cond(jnp.asarray(2) > 1, jnp.sin, jnp.cos, a.x),
+    "branch with a constant condition": lambda a: lax.cond(
+        jnp.asarray(2) > 1, jnp.sin, jnp.cos, a.x
+    ),
     "calls": lambda a: affine(a.x, a.m, 2.0) + affine(a.x, a.m, 2.0) * affine(a.y, a.m, 2.0),
     "calls in loops": lambda a: lax.scan(lambda c, _: (c + affine(a.x, a.m, a.s), c), a.x, a.y),
-    "calls, read in part": heads,
+    "calls with unread results": unread_results_of_calls,
     "pytrees": lambda a: jax.tree.map(lambda v: jnp.sin(v) * a.s, a.tree),
     "pendulum": pendulum,
     "network": network,
     "newton": newton,
     "random walk": walk,
-    "known": known,
+    "from constants": from_constants,
     "zeros": zeros_of_either_sign,
-    "swapped": swapped,
-    "draws of a known key": drawn_of_a_known_key,
-    "dead": dead,
+    "swapped operands": swapped_operands,
+    "draws with a constant key": draws_with_a_constant_key,
+    "dead code": dead_code,
     "barriers": barriers,
     "callback": lambda a: (
         jax.pure_callback(np.cos, jax.ShapeDtypeStruct((4,), float), a.x)
@@ -363,7 +365,7 @@ OTHER = {
     "nothing": lambda a: (),
     "empty": lambda a: (a.x[:0] * 2, jnp.zeros((0, 3)).sum(), jnp.concatenate([a.x[:0], a.y])),
 }
-OF_MANY_EQUATIONS = {
+LARGE = {
     "convolved": convolved,
     "draws": draws,
     "categorical": lambda a: jax.random.categorical(a.key, a.x, shape=(3,)),
@@ -373,11 +375,11 @@ FAMILIES = {
     "unary": UNARY,
     "binary": BINARY,
     "integer": INTEGER,
-    "matrices": OF_MATRICES,
+    "matrices": MATRICES,
     "special": SPECIAL,
     "networks": NETWORKS,
     "gradients": GRADIENTS,
-    "many equations": OF_MANY_EQUATIONS,
+    "many equations": LARGE,
     "other": OTHER,
 }
 FUNCTIONS = {f"{family}: {n}": f for family, fs in FAMILIES.items() for n, f in fs.items()}

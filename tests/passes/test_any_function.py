@@ -1,4 +1,4 @@
-"""The exact passes change no bit of what any function of JAX's computes.
+"""The exact passes preserve every bit of the results of any JAX function.
 
 That is so of equations that are evaluated one by one, and of compiled programs where the compiler
 does not contract a product and a sum to one operation that rounds once. By default XLA does, and
@@ -45,13 +45,21 @@ COMPILED = sorted(FAMILIES.keys() - {"other"})
 OFTEN_REWRITTEN = {
     *("scan", "scan backwards", "scan, unrolled", "loops in loops", "gradient of a loop", "for"),
     *("gradient of loops in loops", "map", "while", "branch in a loop", "calls", "calls in loops"),
-    *("calls, read in part", "pendulum", "network", "newton", "known", "swapped", "dead"),
+    *(
+        "calls with unread results",
+        "pendulum",
+        "network",
+        "newton",
+        "from constants",
+        "swapped operands",
+        "dead code",
+    ),
     *(
         "vmap of a loop",
         "vmap of a condition",
         "complex",
         "zeros",
-        "draws of a known key",
+        "draws with a constant key",
         "branch",
     ),
     *("bfloat16", "float32", "second derivative", "jacobian", "gradient of where"),
@@ -59,7 +67,7 @@ OFTEN_REWRITTEN = {
 
 
 def bits(x):
-    """Dtype, shape and bits of a value; any NaN is like any other."""
+    """Return the dtype, shape and bits of a value; all NaNs are equal."""
     x = np.asarray(jax.random.key_data(x) if is_key(x) else x)
     if jnp.issubdtype(x.dtype, np.inexact):
         x = np.where(np.isnan(x), np.asarray(np.nan, x.dtype), x)
@@ -73,12 +81,12 @@ def assert_same_bits(ours, theirs, where):
 
 
 def run(closed, *operands):
-    """The program's results, of every equation on its own, also in loops."""
+    """Evaluate a program equation by equation, also inside loops."""
     return Evaluator().run(closed, operands)
 
 
 def compiled(programs, **options):
-    """The results of all these programs, compiled as one."""
+    """Compile programs as one, and return the results of each."""
 
     def together(*operands):
         return {name: jaxpr_as_fun(p)(*operands) for name, p in programs.items()}
@@ -87,7 +95,7 @@ def compiled(programs, **options):
 
 
 def around(f):
-    """A function, twice, and in all steps of a loop."""
+    """Return a function that calls another one twice, and in every step of a loop."""
 
     def several(a):
         loop = lax.scan(lambda c, r: (c + r * jnp.sin(a.s), f(a)), a.s, a.x[:2])
@@ -102,7 +110,7 @@ def programs_of(functions, form=around):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_programs_get_smaller_and_stay_well_typed(family):
-    """Each pass is done at once: another time it gives the very program that it was given."""
+    """Passes are idempotent: a second application returns the given program itself."""
     before = after = 0
     for name, closed in programs_of(FAMILIES[family]).items():
         for once in EXACT:
@@ -113,7 +121,7 @@ def test_programs_get_smaller_and_stay_well_typed(family):
 
 
 @pytest.mark.parametrize("family", COMPILED)
-def test_no_bit_of_a_compiled_program_changes(family):
+def test_passes_preserve_every_bit_of_compiled_programs(family):
     programs = programs_of(FAMILIES[family])
     exact = {"xla_backend_optimization_level": 0}
     theirs, ours = (
@@ -128,7 +136,7 @@ def id_(closed):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_no_bit_of_any_equation_changes(part):
+def test_passes_preserve_every_bit_of_each_equation(part):
     for name in [*OTHER][part::4]:
         closed = jax.make_jaxpr(around(OTHER[name]))(values)
         operands = jax.tree.leaves(values)
@@ -136,8 +144,8 @@ def test_no_bit_of_any_equation_changes(part):
 
 
 @pytest.mark.compiles
-def test_compiled_as_usual():
-    """In all but a few programs no bit changes, and in these the last."""
+def test_passes_preserve_results_under_full_optimization():
+    """Few programs change at all, and those only in the last bit."""
     programs = programs_of({name: OTHER[name] for name in sorted(OFTEN_REWRITTEN)}, id_)
     theirs, ours = compiled(programs), compiled({n: rewrite(p) for n, p in programs.items()})
     changed = set()
@@ -149,7 +157,7 @@ def test_compiled_as_usual():
     assert len(changed) <= 2, changed
 
 
-# --- Programs at random ------------------------------------------------------------------
+# --- Random programs ----------------------------------------------------------------------
 
 UNARY = [jnp.sin, jnp.exp, jnp.negative, jnp.abs, jnp.tanh, lambda x: x * 2.0, lambda x: -0.0 + x]
 UNARY += [lambda x: x[::-1], jnp.cumsum, lambda x: x * (jnp.arange(3.0) + 1), lambda x: x + x.sum()]
@@ -167,7 +175,7 @@ steps = st.one_of(
 
 @examples(2)
 @given(st.lists(steps, max_size=14), st.lists(st.sampled_from(CONSTANTS), max_size=3), st.data())
-def test_programs_at_random(chosen, constants, data):
+def test_random_programs(chosen, constants, data):
     def f(x, y):
         found = [x, y, jnp.full(3, 0.5), *(jnp.full(3, c) for c in constants)]
         for g, *places in chosen:
@@ -184,7 +192,7 @@ def test_programs_at_random(chosen, constants, data):
 
 
 @pytest.mark.parametrize("change", [jax.grad, jax.hessian, lambda f: jax.vmap(f, (None, 0))])
-def test_transformations_of_rewritten_functions(change):
+def test_transformations_of_rewritten_functions_agree(change):
     def f(s, x):
         def step(c, r):
             return jnp.tanh(c * jnp.sin(s)) + r * jnp.exp(s * 2.0), c * jnp.sin(s)

@@ -1,4 +1,4 @@
-"""Linear recurrences in a logarithm of their steps: of any program of JAX's."""
+"""`AssociativeScan`: affine recurrences in any JAX program."""
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +68,7 @@ def total(values):
 
 
 @pytest.mark.parametrize("name", [*RUNNING, *LINEAR])
-def test_no_loop_is_left(name):
+def test_affine_recurrences_leave_no_loop(name):
     f = {**RUNNING, **LINEAR}[name]
     for options in ({}, {"reverse": True}, {"unroll": 4}):
         closed = jax.make_jaxpr(lambda x, w: f(x, w, **options))(xs, w)  # noqa: B023
@@ -86,7 +86,7 @@ def everything(x, w, **options):
 
 
 @pytest.mark.parametrize(("n", "backwards"), [(2, False), (7, True)])
-def test_values(n, backwards):
+def test_values_agree_with_the_loop(n, backwards):
     f = jax.jit(lambda x, w: everything(x, w, reverse=backwards))
     got, wanted = jaxprgen.transform(f, free)(xs[:n], w), f(xs[:n], w)
     for name in wanted:
@@ -96,7 +96,7 @@ def test_values(n, backwards):
             np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-def test_derivatives_and_batches():
+def test_derivatives_and_batches_agree():
     names = "slopes by row", "a matrix by row", "two orders", "a product", "a maximum"
 
     def f(x, w):
@@ -151,14 +151,14 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_stays_a_loop(name):
+def test_loops_that_stay(name):
     rewrite, f = LEFT[name]
     closed = jax.make_jaxpr(f)(xs, w)
     assert rewrite(closed) is closed
 
 
-def test_without_another_order():
-    """Whole numbers wrap around, and extrema take NaN along: bit for bit, in any order."""
+def test_only_exact_recurrences_without_reassociation():
+    """Integers, which wrap around, and extrema, which propagate NaN, are exact in any order."""
     rows = np.where(np.abs(xs) > 1.5, np.nan, np.where(np.abs(xs) > 1.2, -np.inf, xs))
 
     def f(x):
@@ -186,7 +186,7 @@ def test_other_recurrences_stay_in_a_loop():
 
 
 def test_keys_stay_in_a_loop():
-    """Draws are those of the loop; numbers whose kind NumPy does not know stay with them."""
+    """Random draws are unchanged. Carries of dtypes that NumPy does not know stay in the loop."""
 
     def f(x):
         def step(carry, row):
@@ -205,8 +205,8 @@ def test_keys_stay_in_a_loop():
         np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-12)
 
 
-def test_rows_that_are_not_finite():
-    """What comes before them stays as it is; NaN stays from where it is."""
+def test_sequences_that_are_not_finite():
+    """Values before them are unchanged, and NaN persists after them."""
     f = LINEAR["a decay"]
     rows = xs.copy()
     rows[4, 0], rows[6, 1] = np.nan, np.inf
@@ -217,8 +217,8 @@ def test_rows_that_are_not_finite():
         np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
-def test_products_that_underflow():
-    """Of 2,000 slopes in single precision the product is zero, and the states are right."""
+def test_products_of_slopes_that_underflow():
+    """The product of 2,000 single-precision slopes is zero, and the states are right."""
     x = np.random.default_rng(3).normal(size=(2000, 2)).astype(np.float32)
     f = loop(lambda c, r, w: (np.float32(0.5) * c + r, c), np.float32([1, -1]))
     found = free(jax.make_jaxpr(f)(x, w))
@@ -226,8 +226,8 @@ def test_products_that_underflow():
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_few_equations():
-    """As many as a logarithm of the steps."""
+def test_number_of_equations():
+    """Their number grows with the logarithm of the number of steps."""
     counts = [
         len(free(jax.make_jaxpr(LINEAR["a decay"])(np.ones((n, 3)), w)).jaxpr.eqns)
         for n in (2**4, 2**8, 2**12)
@@ -248,7 +248,7 @@ OPERATIONS = [
 @examples(0.6)
 @given(data=st.data(), n=st.integers(2, 9), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_recurrences(data, n, k, backwards):
-    """Of any equations: rewritten or not, the values are JAX's."""
+    """Bodies of random equations compute the same, rewritten or not."""
     places = st.integers(0, 9)
     choices = data.draw(st.lists(st.tuples(st.integers(0, 5), places, places), max_size=6))
     ends = data.draw(st.lists(places, min_size=4, max_size=4))

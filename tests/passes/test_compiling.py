@@ -1,4 +1,4 @@
-"""Passes as a part of compiling."""
+"""Passes of compiled functions."""
 
 import aesara
 import aesara.tensor as at
@@ -21,8 +21,8 @@ def loops(closed):
     return [e for e in all_equations(closed.jaxpr) if e.primitive.name == "scan"]
 
 
-def test_a_map_and_its_gradient_are_no_loops():
-    """Nor is the loop that `aesara.grad` writes, which adds up over steps; unless asked for."""
+def test_maps_and_their_gradients_are_batched():
+    """The loop of `aesara.grad`, which sums over steps, is batched; without passes, both stay."""
     f = assert_agrees([x, k], outputs, [numbers, 0.5])
     assert not loops(f.jaxpr(numbers, 0.5))
     g = jaxprgen.compile([x, k], outputs, passes=())
@@ -31,7 +31,7 @@ def test_a_map_and_its_gradient_are_no_loops():
         np.testing.assert_allclose(ours, others, rtol=1e-12)
 
 
-def test_equations_of_passes_are_of_the_nodes_they_stand_for():
+def test_rewritten_equations_belong_to_their_nodes():
     f = jaxprgen.compile([x, k], outputs)
     seen = f.observe(numbers, 0.5)
     assert sum(len(node.equations) for node in seen.nodes) == len(seen.closed_jaxpr.jaxpr.eqns)
@@ -42,7 +42,7 @@ def test_equations_of_passes_are_of_the_nodes_they_stand_for():
 
 
 @pytest.mark.parametrize("passes", [(), DEFAULT, (MapToVmap(memory=0, reassociate=True),)])
-def test_functions_that_keep_state_take_passes(passes):
+def test_stateful_functions_accept_passes(passes):
     linker = jaxprgen.JaxprLinker(passes=passes)
     mode = jaxprgen.JaxprMode(linker, None)
     functions = [
@@ -54,7 +54,7 @@ def test_functions_that_keep_state_take_passes(passes):
         assert len(f(numbers, 0.5)) == 3
 
 
-def test_debugging_finds_what_a_step_does_outside_of_its_loop():
+def test_debugging_finds_equations_that_left_their_loop():
     f = jaxprgen.compile([x], aesara.scan(at.log, x)[0].sum())
     assert not loops(f.jaxpr(numbers))
     with pytest.raises(jaxprgen.errors.NonFiniteValueError, match=r"(?s)for\{cpu.*log"):

@@ -1,4 +1,4 @@
-"""Products of transposed arrays."""
+"""Products and triangular systems of transposed arrays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def transposes(f, *args):
         (lambda x, y: jnp.swapaxes(x, 1, 2) @ y, [(2, 4, 3), (2, 4, 5)]),
     ],
 )
-def test_matrices_are_not_transposed(f, shapes, by):
+def test_products_do_without_transposes(f, shapes, by):
     args = [numbers(*shape) for shape in shapes]
     g = jaxprgen.transform(f, by)
     assert transposes(f, *args) and not transposes(g, *args)
@@ -47,7 +47,7 @@ def test_matrices_are_not_transposed(f, shapes, by):
 
 @st.composite
 def products(draw):
-    """A product of two arrays along axes of theirs in any order, each transposed first."""
+    """Draw a product of two transposed arrays along any of their axes."""
     contracted, batched = (draw(st.integers(0, 2)) for _ in range(2))
     ranks = [draw(st.integers(contracted + batched, 5)) for _ in range(2)]
     places = [draw(st.permutations(range(n))) for n in ranks]
@@ -71,12 +71,12 @@ def products(draw):
 
 @examples(3)
 @given(products(), st.sampled_from(PASSES))
-def test_any_product_is_the_same(product, by):
+def test_random_products_agree(product, by):
     f, args = product
     np.testing.assert_allclose(jaxprgen.transform(f, by)(*args), f(*args), rtol=1e-12, atol=1e-12)
 
 
-def test_axes_that_are_left_in_another_order_are_transposed():
+def test_transposes_that_change_the_order_of_remaining_axes_stay():
     def f(x, y):
         return jnp.tensordot(x.transpose(2, 1, 0), y, 1)
 
@@ -85,7 +85,7 @@ def test_axes_that_are_left_in_another_order_are_transposed():
     assert transposes(jaxprgen.transform(f, *PASSES), *args) == 1
 
 
-def test_the_precision_is_kept():
+def test_precision_is_kept():
     def f(x, y):
         return lax.dot(x.T, y, precision="highest", preferred_element_type=jnp.float64)
 
@@ -104,7 +104,7 @@ def test_the_precision_is_kept():
     st.sampled_from([np.float64, np.complex128]),
     *[st.booleans()] * 4,
 )
-def test_any_triangular_system_is_the_same(by, shape, dtype, left, lower, transpose, unit):
+def test_random_triangular_systems_agree(by, shape, dtype, left, lower, transpose, unit):
     rng = np.random.default_rng(0)
     imaginary = 1j if dtype is np.complex128 else 0
     a, y = (rng.normal(size=shape) + imaginary * rng.normal(size=shape) for _ in "ay")
@@ -120,7 +120,7 @@ def test_any_triangular_system_is_the_same(by, shape, dtype, left, lower, transp
     np.testing.assert_allclose(g(a, y), f(a, y), rtol=1e-10, atol=1e-12)
 
 
-def test_systems_of_axes_in_another_order_are_transposed():
+def test_transposes_of_batch_axes_stay():
     def f(a, y):
         return lax.linalg.triangular_solve(a.transpose(1, 0, 2), y, left_side=True)
 

@@ -1,4 +1,4 @@
-"""What a step does not need of the one before leaves the loop: of any program of JAX's."""
+"""`DistributeScan`: work outside of recurrences, in any JAX program."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def loop(step, start):
 
 
 def body_of(closed):
-    """The primitives of the body of a program's only loop."""
+    """Return the primitives in the body of a program's only loop."""
     (eqn,) = (e for e in closed.jaxpr.eqns if e.primitive.name == "scan")
     return [e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns]
 
@@ -79,8 +79,8 @@ LOOPS = {
 }
 
 
-def same_and_gradients(f, found, rtol=1e-12):
-    """A program gives what a function does, and has its derivatives."""
+def assert_same_with_gradients(f, found, rtol=1e-12):
+    """Compare the results and derivatives of a program with those of a function."""
     check_jaxpr(found.jaxpr)
     run = jaxpr_as_fun(found)
 
@@ -96,17 +96,17 @@ def same_and_gradients(f, found, rtol=1e-12):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_only_the_recurrence_stays(name):
+def test_only_the_recurrence_stays_in_the_loop(name):
     rewrite, f, inside = LOOPS[name]
     found = rewrite(jax.make_jaxpr(f)(xs, w))
     assert set(body_of(found)) == inside
-    same_and_gradients(f, found)
+    assert_same_with_gradients(f, found)
     assert rewrite(found) is found
 
 
 @pytest.mark.parametrize("name", ["both", "what is handed over behind", "a sum behind"])
-def test_backwards(name):
-    """What JAX makes of a gradient runs backwards: ``reverse`` of the loop."""
+def test_gradient_loops(name):
+    """The gradient loops of JAX run in reverse."""
     f = LOOPS[name][1]
 
     def backwards(x, w):
@@ -138,7 +138,7 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_stays(name):
+def test_loops_that_stay(name):
     closed = jax.make_jaxpr(LEFT[name])(xs, w)
     assert summing(closed) is closed
 
@@ -152,16 +152,16 @@ STUCK = {
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_a_branch_stays_alone(name):
-    """What has no rule does not keep the rest from leaving."""
+def test_only_the_equation_without_a_rule_stays(name):
+    """An equation without a batching rule does not keep others in the loop."""
     f = loop(STUCK[name], one)
     found = exact(jax.make_jaxpr(f)(xs, w))
     assert "cond" in body_of(found)
     assert not {"exp", "dot_general"}.intersection(body_of(found))
-    same_and_gradients(f, found)
+    assert_same_with_gradients(f, found)
 
 
-def test_a_loop_inside_with_something_that_nobody_reads():
+def test_inner_loops_with_unread_results():
     def f(x, w):
         def inner(c, _):
             return (jnp.sin(c[0]), jnp.cos(c[1]) + c[0]), c[0]
@@ -175,7 +175,7 @@ def test_a_loop_inside_with_something_that_nobody_reads():
     found = exact(jax.make_jaxpr(f)(xs, w))
     assert "scan" in body_of(found)
     assert "dot_general" not in body_of(found)
-    same_and_gradients(f, found)
+    assert_same_with_gradients(f, found)
 
 
 def test_unrolling_is_kept():
@@ -185,7 +185,7 @@ def test_unrolling_is_kept():
     assert eqn.params["unroll"] == 3
 
 
-def test_memory():
+def test_memory_limit():
     f = loop(lambda c, r, w: (c * r, jnp.sin(c)), one)
     closed = jax.make_jaxpr(f)(xs, w)
     rows = 6 * 3 * 8
@@ -207,7 +207,7 @@ OPERATIONS = [
 
 @given(data=st.data(), n=st.integers(1, 4), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_loops(data, n, k, backwards):
-    """Three carries that any equations change, and what is stacked: as JAX runs them."""
+    """Loops with three carries and random equations compute the same as before."""
     places = st.integers(0, 9)
     choices = data.draw(st.lists(st.tuples(st.integers(0, 6), places, places), max_size=8))
     ends = data.draw(st.lists(places, min_size=6, max_size=6))
@@ -232,8 +232,8 @@ def test_random_loops(data, n, k, backwards):
 
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
-def test_keys(make):
-    """Draws are those of the loop; keys that are handed over are not numbers to add up."""
+def test_random_keys(make):
+    """Random draws are unchanged, and keys among the carries are not summed."""
 
     def f(keys, x):
         def step(carry, row):

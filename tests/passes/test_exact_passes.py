@@ -1,4 +1,4 @@
-"""What each of the exact passes does, and what it leaves alone."""
+"""What each exact pass changes, and what it leaves unchanged."""
 
 import functools
 
@@ -41,7 +41,7 @@ def rewritten(rewrite, f, *args):
 
 
 def names(closed, within=None):
-    """The primitives of a program, or of the one inside of its only equation of this name."""
+    """Return the primitives of a program, or of the program inside its only equation of a name."""
     jaxpr = closed.jaxpr
     if within is not None:
         name, parameter = within
@@ -52,13 +52,13 @@ def names(closed, within=None):
 
 def all_names(closed):
     found = [e.primitive.name for e in all_equations(closed.jaxpr)]
-    return [name for name in found if name != "device_put"]  # JAX 0.7 puts constants.
+    return [name for name in found if name != "device_put"]  # JAX 0.7 adds these for constants.
 
 
 BODY = "scan", "jaxpr"
 CALLED = "jit", "jaxpr"
 
-# --- What is computed twice ---------------------------------------------------------------
+# --- Common subexpressions ----------------------------------------------------------------
 
 square = jax.jit(lambda x: x * x)
 
@@ -108,7 +108,7 @@ TWICE = {
 
 
 @pytest.mark.parametrize("name", ONCE)
-def test_once(name):
+def test_common_subexpressions_are_computed_once(name):
     f, count = ONCE[name]
     found = rewritten(share, f, x)
     assert len(all_names(found)) == count, found
@@ -117,7 +117,7 @@ def test_once(name):
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_twice(name):
+def test_different_expressions_are_not_merged(name):
     f, wanted = TWICE[name]
     closed = jax.make_jaxpr(f)(x)
     found = share(closed)
@@ -137,10 +137,10 @@ def test_effects_are_not_merged(capsys):
     assert capsys.readouterr().out == "seen\nseen\n"
 
 
-# --- What nobody reads --------------------------------------------------------------------
+# --- Dead code ----------------------------------------------------------------------------
 
 
-def test_parts_of_calls_go():
+def test_unread_results_of_calls_are_removed():
     def call(x, unused):
         return jax.jit(lambda x, y: (jnp.sin(x), jnp.cos(y)))(x, jnp.exp(unused))[0]
 
@@ -149,14 +149,14 @@ def test_parts_of_calls_go():
     assert len(found.jaxpr.eqns[0].invars) == 1
 
 
-def test_calls_of_one_program_share_what_is_left():
+def test_calls_of_one_program_still_share_it():
     pair = jax.jit(lambda x: (jnp.sin(x), jnp.cos(x)))
     found = rewritten(need, lambda x: pair(pair(x)[0])[0], x)
     first, second = (e.params["jaxpr"] for e in found.jaxpr.eqns)
     assert first is second and len(first.eqns) == 1
 
 
-def test_parts_of_loops_go():
+def test_unread_results_of_loops_are_removed():
     def f(x, u):
         (c, _), rows = lax.scan(
             lambda c, r: ((c[0] + r, jnp.sin(c[1])), (c[0], jnp.cos(r))), (u, u), x
@@ -170,7 +170,7 @@ def test_parts_of_loops_go():
     assert {"exp", "mul", "sin", "cos"}.isdisjoint(all_names(found))
 
 
-def test_effects_stay(capsys):
+def test_equations_with_effects_stay(capsys):
     def f(x):
         jax.debug.print("of {}", x[0])
         return jax.jit(lambda x: (jax.debug.print("inside"), jnp.sin(x))[1])(x) * 0 + x
@@ -181,7 +181,7 @@ def test_effects_stay(capsys):
     assert sorted(capsys.readouterr().out.split()) == ["0.1", "inside", "of"]
 
 
-# --- What is known ------------------------------------------------------------------------
+# --- Constant folding ---------------------------------------------------------------------
 
 FOLDED = {
     "numbers": (lambda x: x * (jnp.asarray(2.0) * 3.0 + 0.5), ["mul"]),
@@ -213,7 +213,7 @@ STAY = {
 
 
 @pytest.mark.parametrize("name", FOLDED)
-def test_known(name):
+def test_folded_constants(name):
     f, wanted = FOLDED[name]
     found = rewritten(fold, f, x)
     assert wanted is None or names(found) == wanted, found
@@ -222,7 +222,7 @@ def test_known(name):
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_the_dtype_of_what_is_known_is_kept():
+def test_folded_constants_keep_their_dtype():
     found = rewritten(fold, lambda x: (jnp.asarray(1, jnp.int8) + jnp.int8(127), 2 * jnp.pi), x)
     assert names(found) == []
     assert [v.aval for v in found.jaxpr.outvars] == [
@@ -232,7 +232,7 @@ def test_the_dtype_of_what_is_known_is_kept():
 
 
 @pytest.mark.parametrize("name", STAY)
-def test_unknown(name):
+def test_equations_that_are_not_folded(name):
     closed = jax.make_jaxpr(STAY[name])(x)
     found = fold(closed)
     left = set(names(found))
@@ -243,8 +243,8 @@ def test_unknown(name):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float32", "float64"])
-def test_what_numpy_computes_is_what_jax_does(dtype):
-    """Bit for bit, of numbers of either sign, and of as many as can be."""
+def test_numpy_folds_to_the_bits_of_jax(dtype):
+    """NumPy and JAX agree in every bit, for numbers of either sign and of all magnitudes."""
     table = REALS if dtype.startswith("float") else INTEGERS
     a, b = np.abs(numbers) if dtype == "uint8" else numbers
     a, b = a.astype(dtype), b.astype(dtype)
@@ -253,7 +253,7 @@ def test_what_numpy_computes_is_what_jax_does(dtype):
         is_unary = name in {"neg", "abs", "sign", "not", "sqrt", "floor", "ceil", "is_finite"}
         operands = [abs(a) if name == "sqrt" else a, b + (b == 0) if name == "rem" else b]
         operands = operands[: 2 - is_unary]
-        try:  # Neither are all of these for all dtypes.
+        try:  # Not every primitive accepts every dtype.
             jax.eval_shape(functools.partial(bound, name), *operands)
             ours[name] = np.asarray(function(*operands))
         except TypeError:
@@ -273,7 +273,7 @@ def bound(name, *operands):
     return primitive(name.replace("add_any", "add")).bind(*operands, **default_params(name))
 
 
-def test_while_tracing_and_debugging():
+def test_folding_while_tracing_and_debugging():
     f = jaxprgen.transform(lambda x: x * (jnp.arange(4.0) + 1.0), fold)
     wanted = x * (np.arange(4.0) + 1)
     np.testing.assert_array_equal(jax.jit(f)(x), wanted)
@@ -287,10 +287,10 @@ def test_while_tracing_and_debugging():
     np.testing.assert_allclose(tracing(y), x * y * y * 2)
 
 
-# --- What loops compute anew ---------------------------------------------------------------
+# --- Loop-invariant code ------------------------------------------------------------------
 
 
-def test_what_no_step_changes_leaves_all_loops():
+def test_invariant_code_leaves_all_loops():
     def inner(c, r, k):
         return c * jnp.exp(k) + r, None
 
@@ -303,7 +303,7 @@ def test_what_no_step_changes_leaves_all_loops():
     assert "exp" not in all_names(found)[len(names(found)) :] and "cos" in body
 
 
-def test_carries_that_are_passed_on_are_fixed():
+def test_unchanged_carries_are_invariant():
     def step(c, r):
         return (c[0] * jnp.sin(c[1]) + r, c[1]), None
 
@@ -311,7 +311,7 @@ def test_carries_that_are_passed_on_are_fixed():
     assert "sin" in names(found) and "sin" not in names(found, BODY)
 
 
-def test_repetition_and_effects_stay():
+def test_repetition_and_effects_are_not_hoisted():
     def step(c, r, k):
         jax.debug.print("{}", k)
         return c * jnp.ones(3) * jnp.broadcast_to(k, (3,)) + jnp.arange(3) * jnp.sin(k), None
@@ -324,7 +324,7 @@ def test_repetition_and_effects_stay():
     assert any("debug" in n for n in inside) and not any("debug" in n for n in names(found))
 
 
-def test_conditions():
+def test_invariant_code_leaves_conditions():
     def f(k):
         return lax.while_loop(lambda c: c < jnp.exp(k), lambda c: c + jnp.sin(k), k)
 
@@ -333,7 +333,7 @@ def test_conditions():
     assert names(found, ("while", "cond_jaxpr")) == ["lt"]
 
 
-def test_what_may_not_end_stays_where_it_may_not_be_run():
+def test_loops_that_may_not_end_stay_where_they_may_not_run():
     def endless(k):
         return lax.while_loop(lambda c: c < jnp.inf * k, lambda c: c, k)
 

@@ -1,4 +1,4 @@
-"""Loops without a recurrence become equations on all steps: any program of JAX's."""
+"""`MapToVmap`: loops without recurrences, in any JAX program."""
 
 import functools
 
@@ -23,7 +23,7 @@ summed = MapToVmap(reassociate=True)
 
 
 def primitives(jaxpr):
-    """The names of the primitives of a program and of all programs inside."""
+    """Return the primitives of a program and of all inner programs."""
     return [e.primitive.name for e in all_equations(jaxpr)]
 
 
@@ -32,7 +32,7 @@ custom.defjvps(lambda t, y, x: t)
 
 
 def each(step, *arrays, reverse=False):
-    """A loop without carries."""
+    """Return a loop without carries."""
     return lax.scan(lambda c, row: (c, step(*row)), (), arrays, reverse=reverse)[1]
 
 
@@ -97,8 +97,8 @@ MAPS = {
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_maps(name):
-    """No loop is left; values are JAX's, and so are derivatives."""
+def test_maps_are_batched(name):
+    """No loop is left. Values and derivatives agree with the loop."""
     f = MAPS[name]
     closed = jax.make_jaxpr(f)(xs, w)
     found = batched(closed)
@@ -147,7 +147,7 @@ SUMS = {
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("name", [*CARRIES, *SUMS])
-def test_carries(name, backwards):
+def test_carries_without_recurrence(name, backwards):
     f = functools.partial({**CARRIES, **SUMS}[name], reverse=backwards)
     closed = jax.make_jaxpr(f)(xs, w)
     found = (summed if name in SUMS else batched)(closed)
@@ -183,16 +183,16 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_stays_a_loop(name):
-    """The program itself is given back."""
+def test_loops_that_stay(name):
+    """The pass returns the given program."""
     rewrite, f = LEFT[name]
     closed = jax.make_jaxpr(f)(xs, w)
     assert rewrite(closed) is closed
     assert name == "no loop" or "scan" in primitives(closed.jaxpr)
 
 
-def test_results_that_nobody_reads():
-    """JAX 0.7 names them ``_``; what else reads their values does not read that."""
+def test_unread_results():
+    """JAX 0.7 binds unread results to ``_``, which no other equation may read."""
 
     def f(x, w):
         return loop(lambda c, r: (lambda s: (c + s, s))(jnp.sin(r)), np.zeros(3))(x, w)[0]
@@ -202,8 +202,8 @@ def test_results_that_nobody_reads():
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_carries_that_nobody_reads(backwards):
-    """They depend on themselves, but nothing on them; in the loops of a gradient neither."""
+def test_unread_carries(backwards):
+    """Carries that depend on themselves are removed if nothing else reads them."""
 
     def f(w, x):
         step = lambda c, r: (jnp.sin(c), jnp.cos(r))  # noqa: E731
@@ -216,8 +216,8 @@ def test_carries_that_nobody_reads(backwards):
 
 
 @pytest.mark.parametrize("step", [lambda c, r: (c[1], c[0][0] @ r), lambda c, r: (c[0], r @ c[1])])
-def test_memory_that_repetitions_take(step):
-    """A value that all steps share has no rows, but what is handed over has."""
+def test_memory_of_repeated_values(step):
+    """A shared value takes no memory per step, but a carry does."""
     matrix = np.ones((64, 64))
     f = lambda x: lax.scan(lambda c, r: ((step(c, r)[0], matrix), r * 2), (matrix, matrix), x)  # noqa: E731
     closed = jax.make_jaxpr(f)(np.ones((100, 64)))
@@ -226,14 +226,14 @@ def test_memory_that_repetitions_take(step):
     assert largest <= 100 * 64
 
 
-def test_memory_that_is_enough():
+def test_memory_limit():
     closed = jax.make_jaxpr(lambda x: each(lambda r: r + 1, x))(xs)
     assert "scan" not in primitives(MapToVmap(memory=5 * 24)(closed).jaxpr)
 
 
 @pytest.mark.parametrize("around", ["jit", "cond", "while", "scan"])
-def test_programs_inside(around):
-    """Of two equal ones one is made; what is around them stays."""
+def test_loops_in_inner_programs(around):
+    """Equal programs are rewritten once, and the equations around them stay."""
 
     def inner(x):
         return each(lambda r: r * 2, x)
@@ -261,7 +261,7 @@ BINARY = [jnp.add, jnp.multiply, lambda a, b: jnp.where(a > 0, a, b), lambda a, 
 
 @given(data=st.data(), n=st.integers(1, 4), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_bodies(data, n, k, backwards):
-    """Bodies of any equations, with carries that hand over and sums: what JAX computes."""
+    """Bodies of random equations, with sums and other carries, compute the same as before."""
     choices = data.draw(
         st.lists(
             st.tuples(st.sampled_from(range(11)), st.integers(0, 9), st.integers(0, 9)), max_size=6

@@ -1,4 +1,4 @@
-"""What loops stack only to be reduced is never stacked: of any program of JAX's."""
+"""`ReduceInScan`: stacked results that are only reduced, in any JAX program."""
 
 import aesara
 import aesara.tensor as at
@@ -25,12 +25,12 @@ free = ReduceInScan(reassociate=True)
 
 
 def states(x, w, **options):
-    """The states of a recurrence, one behind the other."""
+    """Return the stacked states of a recurrence."""
     return lax.scan(lambda c, r: (jnp.tanh(c @ w + r),) * 2, jnp.ones(3), x, **options)[1]
 
 
 def stacked(closed):
-    """The types of all intermediate values that have the steps of the loop."""
+    """Return the types of all intermediate values with one row per step."""
     results = set(map(id, closed.jaxpr.outvars))
     found = (v for e in all_equations(closed.jaxpr) for v in e.outvars)
     return [v.aval for v in found if N in v.aval.shape and id(v) not in results]
@@ -86,14 +86,14 @@ def total(values):
     return sum(jnp.sum(jnp.sin(v)) for v in jax.tree.leaves(values) if v.dtype == float)
 
 
-def same(found, wanted, rtol=1e-12):
+def assert_same(found, wanted, rtol=1e-12):
     for x, y in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
         assert x.dtype == y.dtype and x.weak_type == y.weak_type
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.parametrize("name", [*PUSHED, "two arrays of one loop"])
-def test_nothing_is_stacked(name):
+def test_reductions_leave_nothing_stacked(name):
     f = of_states(name) if name in PUSHED else both
     closed = jax.make_jaxpr(f)(xs, w)
     found = free(closed)
@@ -108,8 +108,8 @@ def everything(x, w, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"reverse": True, "unroll": 2}])
-def test_values(options):
-    """Of all of these in one loop, which runs as the one before does."""
+def test_values_agree(options):
+    """All reductions together, in one loop that runs in the same direction as before."""
 
     def f(x, w):
         return everything(x, w, **options)
@@ -118,10 +118,10 @@ def test_values(options):
     assert not stacked(found)
     (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
     assert {k: eqn.params[k] for k in options} == options
-    same(jax.jit(jaxprgen.transform(f, free))(xs, w), jax.jit(f)(xs, w))
+    assert_same(jax.jit(jaxprgen.transform(f, free))(xs, w), jax.jit(f)(xs, w))
 
 
-def test_derivatives():
+def test_derivatives_agree():
     names = "mean of squares", "select", "extrema", "product of matrices", "log-sum-exp by hand"
 
     def f(x, w):
@@ -129,31 +129,31 @@ def test_derivatives():
         return total([PUSHED[name](h, x, w) for name in names])
 
     wanted = jax.jit(jax.grad(f, (0, 1)))(xs, w)
-    same(jax.jit(jax.grad(jaxprgen.transform(f, free), (0, 1)))(xs, w), wanted, 1e-10)
-    same(jax.jit(jaxprgen.transform(jax.grad(f, (0, 1)), free))(xs, w), wanted, 1e-10)
+    assert_same(jax.jit(jax.grad(jaxprgen.transform(f, free), (0, 1)))(xs, w), wanted, 1e-10)
+    assert_same(jax.jit(jaxprgen.transform(jax.grad(f, (0, 1)), free))(xs, w), wanted, 1e-10)
 
 
-def test_batches():
-    """Of arrays whose first axis stays that of the steps."""
+def test_batches_agree():
+    """Batched arrays keep the steps along their first axis."""
     batches = np.stack([xs, 2 * xs, -xs], 1)
 
     def f(x):
         return [of_states(name)(x, w) for name in ("mean of squares", "log-sum-exp", "extrema")]
 
     wanted = jax.jit(jax.vmap(f, 1))(batches)
-    same(jax.jit(jax.vmap(jaxprgen.transform(f, free), 1))(batches), wanted)
+    assert_same(jax.jit(jax.vmap(jaxprgen.transform(f, free), 1))(batches), wanted)
     found = free(jax.make_jaxpr(jax.vmap(f, 1))(batches))
     assert not stacked(found)
-    same(jax.jit(jaxpr_as_fun(found))(batches), jax.tree.leaves(wanted))
+    assert_same(jax.jit(jaxpr_as_fun(found))(batches), jax.tree.leaves(wanted))
 
 
 def squares(x1, x2, y):
-    """Rows contracted with a fixed array, and how far they are from those that are seen."""
+    """Return the mean of squares of the residuals of products with each row."""
     rows = lax.scan(lambda c, row: (c, jnp.einsum("ijk,lm->lm", x1, row)), 0.0, x2)[1]
     return jnp.square(y - rows).mean()
 
 
-def test_a_mean_of_squares():
+def test_mean_of_squares():
     generator = np.random.default_rng(2)
     args = [generator.normal(size=s) for s in [(10, 5, 8), (30, 15, 12), (30, 15, 12)]]
     shapes = []
@@ -161,13 +161,13 @@ def test_a_mean_of_squares():
         closed = jax.make_jaxpr(f)(*args)
         found = free(closed)
         shapes.append([v.aval.shape for e in all_equations(found.jaxpr) for v in e.outvars])
-        same(jaxpr_as_fun(found)(*args), [jax.jit(f)(*args)])
+        assert_same(jaxpr_as_fun(found)(*args), [jax.jit(f)(*args)])
     assert [sum(s[:1] == (30,) for s in each) for each in shapes] == [0, 0]
 
 
 @pytest.mark.parametrize("of", [lambda f: f, jax.grad])
-def test_memory(of):
-    """What XLA sets aside is a row instead of all, and half for the gradient."""
+def test_compiled_memory(of):
+    """XLA allocates one row instead of all, and half as much for the gradient."""
 
     def f(x1, x2, y):
         rows = lax.scan(lambda c, s: (0.9 * c + s, (0.9 * c + s) * x1), jnp.float32(0), x2)[1]
@@ -199,19 +199,19 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_stays(name):
+def test_loops_that_stay(name):
     closed = jax.make_jaxpr(lambda x, w: LEFT[name](states(x, w), x, w))(xs, w)
     assert free(closed) is closed
 
 
 @pytest.mark.parametrize("n", [0, 1])
-def test_no_step_and_one(n):
+def test_loops_of_at_most_one_step(n):
     closed = jax.make_jaxpr(lambda x, w: states(x, w).sum(0))(xs[:n], w)
     assert free(closed) is closed
 
 
-def test_other_rows_along_another_axis():
-    """They would have to be transposed first."""
+def test_rows_along_another_axis_stay():
+    """Fusion would have to transpose them first."""
     closed = jax.make_jaxpr(lambda x, y, w: (states(x, w).T * y).sum())(xs, xs.T, w)
     assert free(closed) is closed
 
@@ -221,13 +221,13 @@ def printing(c, r):
     return c, r
 
 
-def test_effects_stay():
+def test_loops_with_effects_stay():
     closed = jax.make_jaxpr(lambda x: lax.scan(printing, 0.0, x)[1].sum())(xs)
     assert free(closed) is closed
 
 
-def test_without_another_order():
-    """Integers, extrema and bits are reduced in the loop, bit for bit; sums of floats are not."""
+def test_only_exact_reductions_without_reassociation():
+    """Exact reductions (integers, extrema, bits) are fused; floating-point sums are not."""
 
     def integers(x):
         h, k = lax.scan(lambda c, r: (c * 3 + 1, (c, jnp.sin(r))), np.int32(1), x)[1]
@@ -258,7 +258,7 @@ ROWS = {
 
 
 def test_log_sum_exp_of_infinities():
-    """As JAX's own, and as one by hand that gives NaN where there is nothing finite."""
+    """Both JAX's function and one written by hand, which gives NaN without a finite value."""
     x = np.array(list(ROWS.values())).T
 
     def f(x):
@@ -267,7 +267,7 @@ def test_log_sum_exp_of_infinities():
 
     found = free(jax.make_jaxpr(f)(x))
     assert not [v for e in all_equations(found.jaxpr) for v in e.outvars if v.aval.shape == x.shape]
-    same(jaxpr_as_fun(found)(x), jax.jit(f)(x))
+    assert_same(jaxpr_as_fun(found)(x), jax.jit(f)(x))
 
     def slopes(g):
         return jax.jit(jax.grad(lambda x: g(x)[0].sum()))(x)
@@ -279,7 +279,7 @@ def test_log_sum_exp_of_infinities():
 
 
 @pytest.mark.parametrize("around", ["jit", "jit of the loop", "cond", "scan"])
-def test_programs_inside(around):
+def test_loops_in_inner_programs(around):
     def inner(x):
         return jnp.square(states(x, w) - 1).mean()
 
@@ -291,11 +291,11 @@ def test_programs_inside(around):
     }
     found = free(jax.make_jaxpr(wraps[around])(xs))
     assert not [t for t in stacked(found) if around != "scan" or t.shape[0] != N]
-    same(jaxpr_as_fun(found)(xs), [wraps[around](xs)])
+    assert_same(jaxpr_as_fun(found)(xs), [wraps[around](xs)])
 
 
-def test_what_makes_sequences():
-    """It moves into the loop if nobody else reads it; a reshape alone does not."""
+def test_producers_of_sequences():
+    """They move into the loop if nothing else reads them; a reshape alone stays."""
 
     def f(x, y):
         product = x * y
@@ -308,7 +308,7 @@ def test_what_makes_sequences():
     (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
     assert {"exp", "rev"} <= {e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns}
     assert not stacked(found)
-    same(jaxpr_as_fun(found)(xs, 2 * xs), [f(xs, 2 * xs)])
+    assert_same(jaxpr_as_fun(found)(xs, 2 * xs), [f(xs, 2 * xs)])
 
     def shared(x):
         rows = jnp.exp(x)
@@ -326,7 +326,7 @@ def loops(closed):
     return [e for e in all_equations(closed.jaxpr) if e.primitive.name == "scan"]
 
 
-def test_a_loop_without_a_state_moves_into_the_one_that_reads_it():
+def test_loops_without_carries_are_fused_with_their_reader():
     def f(x, y, a):
         sine, cosine, _ = lax.map(lambda r: (jnp.sin(a * r), jnp.cos(r), r), x)
         halves = lax.scan(lambda c, r: (c, r / 2), 0.0, cosine - y, reverse=True)[1]
@@ -335,30 +335,32 @@ def test_a_loop_without_a_state_moves_into_the_one_that_reads_it():
     args = xs, 2 * xs, jnp.arange(3.0)
     found = free(jax.make_jaxpr(f)(*args))
     assert len(loops(found)) == 1 and not stacked(found)
-    same(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)))
-    same(jax.jit(jax.grad(lambda *xs: f(*xs)[0]))(*args), jax.grad(lambda *xs: f(*xs)[0])(*args))
+    assert_same(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)))
+    assert_same(
+        jax.jit(jax.grad(lambda *xs: f(*xs)[0]))(*args), jax.grad(lambda *xs: f(*xs)[0])(*args)
+    )
 
 
 def states_then_maps(x):
-    """A loop with a state, and one without behind it that gives three arrays."""
+    """Return the results of a loop with a carry, and of a loop without carries after it."""
     h = lax.scan(lambda c, r: (jnp.tanh(c + r), c * r), x[0], x)[1]
     return lax.map(lambda r: (jnp.sin(r), jnp.cos(r), r * r.sum()), h)
 
 
-def test_a_loop_without_a_state_moves_into_the_one_that_it_reads():
+def test_loops_without_carries_are_fused_with_the_loop_they_read():
     def f(x):
         a, b, _ = states_then_maps(x)
         return a.sum(0), jnp.square(b - x).mean()
 
     found = free(jax.make_jaxpr(f)(xs))
     assert len(loops(found)) == 1 and not stacked(found)
-    same(jaxpr_as_fun(found)(xs), f(xs))
+    assert_same(jaxpr_as_fun(found)(xs), f(xs))
 
     def g(x):
         a, b, c = states_then_maps(x)
         return a.sum(), b.max(0), c[::-1]
 
-    same(jaxpr_as_fun(free(jax.make_jaxpr(g)(xs)))(xs), g(xs))
+    assert_same(jaxpr_as_fun(free(jax.make_jaxpr(g)(xs)))(xs), g(xs))
 
 
 @pytest.mark.parametrize(
@@ -371,14 +373,14 @@ def test_a_loop_without_a_state_moves_into_the_one_that_it_reads():
     ],
     ids=["in another order", "read otherwise", "read as a whole", "with a state"],
 )
-def test_a_loop_stays_whose_rows_are_not_those_of_the_next(f):
+def test_loops_over_other_rows_stay(f):
     found = free(jax.make_jaxpr(f)(xs))
-    same(jaxpr_as_fun(found)(xs), jax.tree.leaves(f(xs)))
+    assert_same(jaxpr_as_fun(found)(xs), jax.tree.leaves(f(xs)))
     assert len(loops(found)) > 1
 
 
 def test_the_gradient_of_a_mean_of_squares_is_one_loop():
-    """Of the program of https://github.com/jax-ml/jax/issues/4968: nothing else is stacked."""
+    """Nothing else is stacked in the program of https://github.com/jax-ml/jax/issues/4968."""
 
     def f(x, y):
         rows = lax.scan(lambda c, r: (jnp.sin(c), jnp.cos(r)), jnp.ones((2, 2)), x)[1]
@@ -386,20 +388,20 @@ def test_the_gradient_of_a_mean_of_squares_is_one_loop():
 
     found = free(jax.make_jaxpr(jax.grad(f))(xs, 2 * xs))
     assert len(loops(found)) == 1 and not stacked(found)
-    same(jaxpr_as_fun(found)(xs, 2 * xs), [jax.grad(f)(xs, 2 * xs)])
+    assert_same(jaxpr_as_fun(found)(xs, 2 * xs), [jax.grad(f)(xs, 2 * xs)])
 
 
-def test_graphs_of_aesara():
-    """A loop of its own, and the mean of squares behind it."""
+def test_aesara_graphs():
+    """A loop of Aesara's, followed by a mean of squares."""
     rows, seen = at.dmatrix("rows"), at.dmatrix("seen")
     h, _ = aesara.scan(lambda r, h: at.tanh(r + h), rows, at.zeros(3))
     error = ((h - seen) ** 2).mean()
     before, after = (jaxprgen.compile([rows, seen], error, passes=p) for p in ((), (free,)))
-    same(after(xs, 2 * xs), before(xs, 2 * xs))
+    assert_same(after(xs, 2 * xs), before(xs, 2 * xs))
     assert stacked(before.jaxpr(xs, xs)) and not stacked(after.jaxpr(xs, xs))
 
 
-def test_keys_are_no_rows():
+def test_random_keys():
     def f(x):
         def step(c, r):
             key, own = jax.random.split(c)
@@ -409,7 +411,7 @@ def test_keys_are_no_rows():
         return h.sum(), jax.random.key_data(keys).max()
 
     found = free(jax.make_jaxpr(f)(xs))
-    same(jaxpr_as_fun(found)(xs), f(xs))
+    assert_same(jaxpr_as_fun(found)(xs), f(xs))
 
 
 UNARY = [

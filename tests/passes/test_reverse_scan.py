@@ -1,4 +1,4 @@
-"""Loops over reversed rows run the other way: of any program of JAX's, and of Aesara's."""
+"""`ReverseScan`: loops over reversed sequences, in JAX programs and Aesara graphs."""
 
 import aesara
 import aesara.tensor as at
@@ -59,7 +59,7 @@ def most(x):
     return lax.scan(lambda c, r: (c * r[0] + r[1] - r[2], None), x[0], rows)
 
 
-TURNED = {  # How many arrays are reversed in the end, and which ways the loops run.
+REVERSED = {  # The number of arrays that are still reversed, and the directions of the loops.
     "what is left": (lambda x: run(x[::-1])[0], 0, [True]),
     "from the last one on": (lambda x: run(x[::-1], reverse=True)[0], 0, [False]),
     "what is read backwards": (lambda x: run(x[::-1])[1][::-1], 0, [True]),
@@ -79,9 +79,9 @@ TURNED = {  # How many arrays are reversed in the end, and which ways the loops 
 }
 
 
-@pytest.mark.parametrize("name", TURNED)
-def test_the_other_way(name):
-    f, reversals, ways = TURNED[name]
+@pytest.mark.parametrize("name", REVERSED)
+def test_loops_are_reversed(name):
+    f, reversals, ways = REVERSED[name]
     closed = jax.make_jaxpr(f)(xs)
     found = rewrite(closed)
     assert names(found).count("rev") == reversals < names(closed).count("rev")
@@ -117,7 +117,7 @@ STAYS = {
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name):
+def test_loops_that_stay(name):
     closed = jax.make_jaxpr(STAYS[name])(xs)
     assert rewrite(closed) is closed
 
@@ -146,7 +146,7 @@ KINDS = {
     flips=st.lists(st.booleans(), min_size=4, max_size=4),
 )
 def test_random_loops(kinds, n, back, flips):
-    """As JAX runs them, with no more arrays reversed, whatever the rows are."""
+    """Results agree, and no more arrays are reversed than before, for any sequences."""
     arrays = [KINDS[kind](n) for kind, _ in kinds]
 
     def count(c, rows):
@@ -163,8 +163,8 @@ def test_random_loops(kinds, n, back, flips):
     assert_same_values(f, found, *arrays)
 
 
-def test_loops_of_a_graph():
-    """One that goes backwards, and that of its gradient: neither reads what is reversed."""
+def test_aesara_graphs():
+    """Neither a loop with ``go_backwards`` nor that of its gradient reads a reversed array."""
     x, k = at.dvector("x"), at.dscalar("k")
     trace = aesara.scan(lambda v, c, k: at.tanh(c * k) + v, x, k, [k], go_backwards=True)[0]
     outputs = [trace[-1], *aesara.grad(trace[-1], [x, k])]

@@ -1,4 +1,4 @@
-"""What a loop computes again of what another one stacked is kept: of any program of JAX's."""
+"""`ShareScan`: loops that compute values of other loops again, in any JAX program."""
 
 import aesara
 import aesara.tensor as at
@@ -23,7 +23,7 @@ rewrite = ShareScan()
 
 
 def bodies(closed):
-    """The primitives of the bodies of a program's loops, and how many results each has."""
+    """Return the primitives in the bodies of a program's loops, and their numbers of results."""
     loops = [e for e in closed.jaxpr.eqns if e.primitive.name == "scan"]
     return [
         ([e.primitive.name for e in open_jaxpr(e.params["jaxpr"]).eqns], len(e.outvars))
@@ -41,7 +41,7 @@ def assert_same_values(f, found, *args):
 
 
 def pair(forwards, backwards, unroll=1):
-    """A loop that keeps some rows, and one over these and over the same rows, from the last."""
+    """Return a loop that stacks rows, and a reversed loop over those and the same sequences."""
 
     def f(x, w):
         start = np.full(3, 0.5)
@@ -55,7 +55,7 @@ def pair(forwards, backwards, unroll=1):
     return f
 
 
-SHARED = {  # What the second loop does afterwards, and how many results the first one has.
+SHARED = {  # The primitives of the second loop afterwards, and the number of results of the first.
     "what is dear": (
         lambda c, r, w: (jnp.tanh(c @ w) + r, (c,)),
         lambda g, c, r, w: (g * (1 - jnp.tanh(c @ w) ** 2)) @ w.T,
@@ -108,7 +108,7 @@ SHARED = {  # What the second loop does afterwards, and how many results the fir
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_computed_once(name):
+def test_expensive_values_are_computed_once(name):
     forwards, backwards, left, results = SHARED[name]
     f = pair(forwards, backwards)
     closed = jax.make_jaxpr(f)(xs, w)
@@ -168,12 +168,12 @@ STAYS = {
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name):
+def test_loops_that_stay(name):
     closed = jax.make_jaxpr(STAYS[name])(xs, w)
     assert rewrite(closed) is closed
 
 
-def test_of_three_loops_each_gives_to_the_next():
+def test_chains_of_three_loops():
     def f(x):
         step = lambda c, r: (jnp.sin(c) + r, c)  # noqa: E731
         end, kept = lax.scan(step, x[0], x)
@@ -188,8 +188,8 @@ def test_of_three_loops_each_gives_to_the_next():
     assert_same_values(f, found, xs)
 
 
-def test_loops_of_one_body():
-    """JAX traces a body once: both loops are given the same program, of the same variables."""
+def test_loops_that_share_a_body():
+    """JAX traces a body once, so both loops have the same program and variables."""
 
     def step(c, r):
         return jnp.sin(c) + jnp.exp(r), jnp.exp(r)
@@ -204,7 +204,7 @@ def test_loops_of_one_body():
     assert_same_values(f, rewrite(closed), xs)
 
 
-def test_inside_of_a_loop():
+def test_loops_inside_a_loop():
     f = pair(sine, lambda g, c, r, w: g * jnp.sin(c))
 
     def outer(x, w):
@@ -223,14 +223,14 @@ def test_unrolling_and_direction_are_kept():
     assert [(p["unroll"], p["reverse"]) for p in loops] == [(2, False), (2, True)]
 
 
-def test_memory():
+def test_memory_limit():
     f = pair(sine, lambda g, c, r, w: g * jnp.sin(c))
     closed = jax.make_jaxpr(f)(xs, w)
     assert ShareScan(memory=xs.nbytes)(closed) is not closed
     assert ShareScan(memory=xs.nbytes - 1)(closed) is closed
 
 
-def test_outside_of_loops_too():
+def test_common_subexpressions_outside_of_loops():
     def f(x, w):
         return pair(sine, lambda g, c, r, w: g * c)(jnp.exp(x), w), jnp.exp(x)
 
@@ -239,15 +239,15 @@ def test_outside_of_loops_too():
     assert [each.count("exp") for each in names] == [2, 1]
     assert_same_values(f, rewrite(closed), xs, w)
     alone = jax.make_jaxpr(lambda x: jnp.exp(x) + jnp.exp(x))(xs)
-    assert rewrite(alone) is alone  # That is left to XLA.
+    assert rewrite(alone) is alone  # XLA eliminates these.
 
 
 KEYS = {"key": jax.random.key, "words": jax.random.PRNGKey}
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_draws(kind):
-    """Keys that are carried and split, and what is drawn by them."""
+def test_random_draws(kind):
+    """Keys that are carried and split, and the draws with them."""
 
     def f(x):
         def step(key, r):
@@ -294,7 +294,7 @@ def evaluated(values, choices):
     ways=st.tuples(st.booleans(), st.booleans()),
 )
 def test_random_loops(both, others, ends, n, ways):
-    """Two loops that begin alike: as JAX runs them, and what is dear is computed once."""
+    """Two loops with a common part agree, and expensive equations are computed once."""
     x, s = np.linspace(-1, 1, 2 * n).reshape(n, 2), np.asarray([0.25, -0.5])
 
     def f(x):
@@ -316,11 +316,11 @@ def test_random_loops(both, others, ends, n, ways):
     assert rewrite(found) is found
 
 
-# --- Of Aesara's -----------------------------------------------------------------------------
+# --- Aesara graphs ------------------------------------------------------------------------
 
 
 def hidden(y, scale):
-    """A hidden Markov chain of three states, by the forward algorithm."""
+    """Return the likelihood of a hidden Markov model with three states (forward algorithm)."""
     moves, means = np.log(0.1 * np.ones((3, 3)) + 0.7 * np.eye(3)), np.array([-1.0, 0.0, 1.5])
 
     def step(now, log, scale):
@@ -333,8 +333,8 @@ y, k, v = at.dvector("y"), at.dscalar("k"), at.dvector("v")
 numbers = np.linspace(-1, 1, 6)
 
 
-def test_the_gradient_of_a_hidden_markov_chain():
-    """The exponentials are computed once; the sums of them are kept, and no state."""
+def test_gradient_of_a_hidden_markov_model():
+    """Exponentials are computed once. Their sums are stacked, but no states."""
     cost = hidden(y, k)
     outputs = [cost, *aesara.grad(cost, [y, k])]
     for n in (1, 6):
@@ -358,7 +358,7 @@ def carried(c, n, k):
 @pytest.mark.parametrize("truncated", [-1, 1, 3])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_gradients_of_other_loops(truncated, backwards):
-    """Taps, several results and integers among them, backwards, and a few steps back."""
+    """Loops with taps, several results, integers, reversal and truncated gradients."""
     options = {"go_backwards": backwards, "truncate_gradient": truncated}
     rows, states = {"input": y, "taps": [-1, 1]}, {"initial": v, "taps": [-1, -2]}
     taps = aesara.scan(tapped, rows, states, [k], **options)[0]

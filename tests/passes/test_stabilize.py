@@ -1,4 +1,4 @@
-"""`Stabilize`, against Aesara's own rewriting and mpmath."""
+"""`Stabilize`, compared with Aesara's rewrites and mpmath."""
 
 import collections
 from pathlib import Path
@@ -53,7 +53,7 @@ ROWS = {
 
 
 def errors(found, wanted, floor):
-    """Relative ones, below ``floor`` to that; infinite where one is NaN."""
+    """Return errors relative to at least ``floor``; NaN on one side is an infinite error."""
     with np.errstate(all="ignore"):
         error = np.abs(found - wanted) / np.maximum(np.abs(wanted), floor)
     same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
@@ -61,7 +61,7 @@ def errors(found, wanted, floor):
 
 
 def graph(name):
-    """The input, the outputs, and what picks numbers."""
+    """Return the input and outputs of a graph, and a function from points to its argument."""
     if name in SCALAR:
         y = SCALAR[name]
         return x, [y, aesara.grad(y.sum(), x)], lambda points: points
@@ -71,8 +71,8 @@ def graph(name):
 
 
 @pytest.mark.parametrize("name", [*SCALAR, *ROWS])
-def test_as_accurate_as_aesara_after_its_rewriting(name):
-    """At zero, tiny, large and infinite numbers: the value, `aesara.grad` and `jax.grad`."""
+def test_as_accurate_as_rewritten_aesara_graphs(name):
+    """Compare value, `aesara.grad` and `jax.grad` at zero, tiny, large and infinite numbers."""
     points, *wanted = np.array(VALUES[name]).T
     variable, outputs, argument = graph(name)
     f = jaxprgen.compile([variable], outputs)
@@ -93,7 +93,7 @@ def test_as_accurate_as_aesara_after_its_rewriting(name):
 
 
 def check(label, points, ours, theirs, true, where=..., floor=1e-307):
-    """No error is larger than theirs, but by rounding."""
+    """Assert that no error exceeds Aesara's by more than rounding."""
     columns = [np.asarray(column)[where] for column in (points, ours, theirs, true)]
     mine, other = (errors(column, columns[3], floor) for column in columns[1:3])
     worse = mine > np.maximum(1.01 * other, 1e-12)
@@ -101,7 +101,7 @@ def check(label, points, ours, theirs, true, where=..., floor=1e-307):
 
 
 def test_formulas_across_calls():
-    """As `jax.nn.sigmoid` is one: opened first, nested and within loops too."""
+    """Calls such as `jax.nn.sigmoid` are inlined first, nested and inside loops too."""
 
     def f(x):
         rows = jax.lax.map(lambda row: jnp.log(jax.nn.sigmoid(row)), x)
@@ -118,7 +118,7 @@ def test_formulas_across_calls():
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3)])
 def test_sums_over_all_axes(shape):
-    """A scalar is repeated without an equation that says so."""
+    """A scalar is repeated without an equation."""
     v = at.TensorType("float64", (None,) * len(shape))("v")
     total = log(exp(v).sum())
     points = np.linspace(-900, 900, np.prod(shape)).reshape(shape)

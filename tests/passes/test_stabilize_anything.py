@@ -1,4 +1,4 @@
-"""`Stabilize` and `Simplify` of programs that are no usual ones: they are never made wrong."""
+"""`Stabilize` and `Simplify` keep unusual programs correct."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ exp, log = jnp.exp, jnp.log
 
 
 def both(stage, fun, *args):
-    """What a program gives before and after a pass, equation by equation."""
+    """Evaluate a program before and after a pass, equation by equation."""
     closed = jax.make_jaxpr(fun)(*args)
     after = stage(closed)
     check_jaxpr(after.jaxpr)
@@ -25,7 +25,7 @@ def both(stage, fun, *args):
 
 
 def bits(x):
-    """Real and imaginary parts, and their signs where they are numbers."""
+    """Return real and imaginary parts, and their signs unless they are NaN."""
     x = np.asarray(x)
     parts = np.stack([x.real, x.imag])
     return parts, np.where(np.isnan(parts), False, np.signbit(parts))
@@ -48,8 +48,8 @@ def test_formulas_of_any_precision(dtype):
         np.testing.assert_allclose(after[finite], before[finite], rounding, rounding)
 
 
-def test_algebra_of_complex_numbers_is_exact():
-    """Parts of a product meet the other's zero: of infinity that makes NaN, of -0 makes 0."""
+def test_complex_algebra_is_exact():
+    """In a complex product, infinity times a zero part gives NaN, and -0 becomes 0."""
     x = np.array([complex(a, b) for a in NUMBERS for b in NUMBERS])
 
     def fun(x):
@@ -63,8 +63,8 @@ def test_algebra_of_complex_numbers_is_exact():
 
 
 @pytest.mark.parametrize("axis", [0, 1, (0, 1)])
-def test_sums_of_nothing(axis):
-    """There is no largest number to subtract."""
+def test_sums_of_empty_arrays(axis):
+    """An empty array has no maximum to subtract."""
 
     def fun(x):
         total = exp(x).sum(axis, keepdims=True)
@@ -74,7 +74,7 @@ def test_sums_of_nothing(axis):
         np.testing.assert_array_equal(after, before)
 
 
-def test_constants_that_are_traced_have_no_values_yet():
+def test_traced_constants_are_not_folded():
     def fun(x, y):
         closed = Stabilize()(jax.make_jaxpr(lambda x: log(1 + exp(x)) * y)(x))
         return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, x)[0]
@@ -89,8 +89,8 @@ def test_constants_that_are_traced_have_no_values_yet():
     ("number", "dtype"),
     [(257.0, "int8"), (256.0, "uint8"), (np.nan, "int32"), (np.inf, "int32"), (1e39, "float16")],
 )
-def test_numbers_that_are_converted(number, dtype):
-    """Compilers do not convert what is too large as NumPy does."""
+def test_converted_numbers(number, dtype):
+    """Compilers convert numbers that are out of range differently than NumPy."""
 
     def fun(x):
         y = lax.convert_element_type(lax.broadcast(number, (3,)), dtype)
@@ -100,8 +100,8 @@ def test_numbers_that_are_converted(number, dtype):
         np.testing.assert_array_equal(after, before)
 
 
-def test_other_factors_are_multiplied_in_the_order_they_were():
-    """Another one may be too large, or too small, for a number."""
+def test_remaining_factors_keep_their_order():
+    """Another order may overflow or underflow."""
 
     def fun(x, a, b):
         top, bottom = exp(x), 1 + exp(x)
@@ -128,7 +128,7 @@ def test_products_of_thousands_of_divisions():
         np.testing.assert_allclose(after, before, 1e-14)
 
 
-def test_arrays_whose_types_say_how_they_are_sharded():
+def test_arrays_with_explicit_sharding():
     sharding = jax.sharding
     mesh = jax.make_mesh((1,), ("i",), axis_types=(sharding.AxisType.Explicit,))
     placed = sharding.NamedSharding(mesh, sharding.PartitionSpec("i"))

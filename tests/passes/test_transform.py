@@ -1,4 +1,4 @@
-"""`jaxprgen.transform`: passes on any function of JAX's."""
+"""`jaxprgen.transform`: passes on any JAX function."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ xs = np.random.default_rng(0).normal(size=(4, 3))
 
 
 def model(parameters, x, *, scale=1.0, start=None):
-    """Of pytrees to a pytree, with arguments by name."""
+    """Map pytrees to a pytree, with keyword arguments."""
     start = jnp.zeros(3) if start is None else start
 
     def step(h, row):
@@ -33,7 +33,7 @@ def total(f):
 
 
 @pytest.mark.parametrize("passes", [(), DEFAULT, (DistributeScan(), MapToVmap())])
-def test_the_same_with_other_transformations(passes):
+def test_transformed_functions_agree_under_jax_transformations(passes):
     f = jaxprgen.transform(model, *passes)
     assert f.__name__ == "model" and "pytrees" in f.__doc__
     for keywords in ({}, {"scale": 0.5}, {"start": xs[0], "scale": np.float32(2)}):
@@ -52,7 +52,7 @@ def test_the_same_with_other_transformations(passes):
     np.testing.assert_allclose(inside["W"], jax.grad(total(model))(parameters, xs)["W"], rtol=1e-10)
 
 
-def test_passes_run_one_after_the_other():
+def test_passes_run_in_order():
     seen = []
 
     def noting(closed):
@@ -63,7 +63,7 @@ def test_passes_run_one_after_the_other():
     assert seen == [1, 0]
 
 
-def test_effects_and_errors_come_through(capsys):
+def test_effects_and_errors_propagate(capsys):
     def f(x):
         jax.debug.print("x is {}", x)
         return lax.map(jnp.sin, x)
@@ -75,8 +75,8 @@ def test_effects_and_errors_come_through(capsys):
         jaxprgen.transform(f, *DEFAULT)("text")
 
 
-def test_what_jax_has_yet_to_take_apart():
-    """Newer JAX traces these to primitives that it lowers to others later, in loops as well."""
+def test_composite_primitives():
+    """Newer versions of JAX trace these functions to primitives that are expanded later."""
 
     def f(x):
         edges = jnp.sort(x, axis=None)

@@ -1,8 +1,8 @@
 """Convolutions over any number of axes, and their gradients.
 
 Images have shape ``(batch, channels, *sizes)``. Filters have shape ``(filters, channels / groups,
-*sizes)`` or, if they are not shared between places, ``(filters, *places, channels / groups,
-*sizes)``. Results have shape ``(batch, filters, *places)``.
+*sizes)`` or, if they are not shared, ``(filters, *output_sizes, channels / groups,
+*sizes)``. Results have shape ``(batch, filters, *output_sizes)``.
 
 An infinite element times a zero of the padding, or between dilated elements, is NaN or is left out
 of the sum, as XLA chooses. Without shared filters it is NaN in the padding, as in NumPy, and left
@@ -39,7 +39,7 @@ class ConvolutionGeometry(NamedTuple):
     groups
         The number of groups into which channels and filters are divided.
     shared
-        Whether one filter serves all places.
+        Whether one filter serves all output positions.
     flipped
         Whether filters are reversed: a convolution in the strict sense, rather than a correlation.
     """
@@ -56,7 +56,7 @@ class ConvolutionGeometry(NamedTuple):
         """Return the number of axes along which filters slide."""
         return len(self.strides)
 
-    def places(self, sizes: Sequence[int], filter_sizes: Sequence[int]) -> Shape:
+    def output_sizes(self, sizes: Sequence[int], filter_sizes: Sequence[int]) -> Shape:
         """Return the number of windows of a filter along each axis of an image.
 
         An image that is too small by one element has no windows, as in Aesara.
@@ -98,15 +98,17 @@ def _fit(
     rank, groups = geometry.rank, geometry.groups
     batch, channels, *sizes = images
     count, *own, inner = filters[:-rank]
-    places = geometry.places(sizes, filters[-rank:])
+    output_sizes = geometry.output_sizes(sizes, filters[-rank:])
     if channels % groups or count % groups or channels // groups != inner:
         raise ShapeMismatchError(
             f"Images of {channels} channels do not fit {count} filters of {inner} channels in "
             f"{groups} groups."
         )
-    if not geometry.shared and tuple(own) != places:
-        raise ShapeMismatchError(f"Filters for places {tuple(own)} do not fit {places} places.")
-    result = (batch, count, *places)
+    if not geometry.shared and tuple(own) != output_sizes:
+        raise ShapeMismatchError(
+            f"Unshared filters for output sizes {tuple(own)} do not fit {output_sizes}."
+        )
+    result = (batch, count, *output_sizes)
     if out not in (None, result):
         raise ShapeMismatchError(
             f"Filters of {filters} and images of {images} give a result of {result}, not {out}."
@@ -129,7 +131,7 @@ def correlate(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
         return full(out, 0, x.dtype)
     w = _reverse(w, geometry, geometry.flipped)
     if not geometry.shared:
-        return _correlate_by_place(x, w, geometry)
+        return _correlate_unshared(x, w, geometry)
     return lax.conv_general_dilated(
         x,
         w,
@@ -156,13 +158,13 @@ def filter_gradient(
     geometry
         The positions of the filters.
     """
-    _, count, *places = y.shape
-    between = () if geometry.shared else places
+    _, count, *output_sizes = y.shape
+    between = () if geometry.shared else output_sizes
     shape = (count, *between, x.shape[1] // geometry.groups, *sizes)
     _fit(geometry, x.shape, shape, y.shape)
     if 0 in (*shape, x.size, y.size):
         return full(shape, 0, x.dtype)
-    gradient = _filter_gradient if geometry.shared else _filter_gradient_by_place
+    gradient = _filter_gradient if geometry.shared else _filter_gradient_unshared
     return _reverse(gradient(x, y, sizes, geometry), geometry, geometry.flipped)
 
 
@@ -189,11 +191,11 @@ def image_gradient(
         return full(shape, 0, y.dtype)
     # The transpose of a correlation correlates with reversed filters.
     w = _reverse(w, geometry, geometry.flipped != geometry.shared)
-    part = _image_gradient if geometry.shared else _image_gradient_by_place
+    part = _image_gradient if geometry.shared else _image_gradient_unshared
     return part(w, y, sizes, geometry)
 
 
-# --- The same filters at all places -----------------------------------------------------------
+# --- Shared filters ---------------------------------------------------------------------------
 
 
 def _filter_gradient(
@@ -267,47 +269,48 @@ def _beside_each_other(w: Value, groups: int) -> Value:
     return reshape(transpose(apart, order), (count // groups, groups * inner, *sizes))
 
 
-# --- A filter for each place ----------------------------------------------------------------
+# --- Unshared filters: one for each output position -------------------------------------------
 #
-# Windows have shape (batch, groups, channels / groups, place, offset, place, offset, …), where an
-# offset is the position of an element in a filter. Filters have shape (groups, filters / groups,
-# *places, channels / groups, *offsets), and results (batch, groups, filters / groups, *places).
+# Windows have shape (batch, groups, channels / groups, position, offset, position, offset, …),
+# where an offset is the position of an element in a filter. Filters have shape (groups,
+# filters / groups, *output_sizes, channels / groups, *offsets), and results (batch, groups,
+# filters / groups, *output_sizes).
 
 
-def _correlate_by_place(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
+def _correlate_unshared(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
     rank = geometry.rank
-    places = w.shape[1 : 1 + rank]
-    windows = _windows(x, places, w.shape[-rank:], geometry)
+    output_sizes = w.shape[1 : 1 + rank]
+    windows = _windows(x, output_sizes, w.shape[-rank:], geometry)
     at, offsets = _window_axes(rank)
     contract = (2, *offsets), (2 + rank, *range(3 + rank, 3 + 2 * rank))
     batch = (1, *at), (0, *range(2, 2 + rank))
-    # (groups, *places, batch, filters / groups)
+    # (groups, *output_sizes, batch, filters / groups)
     out = lax.dot_general(windows, _by_group(w, 0, geometry), contract, batch)
     order = (1 + rank, 0, 2 + rank, *range(1, 1 + rank))
-    return reshape(transpose(out, order), (x.shape[0], w.shape[0], *places))
+    return reshape(transpose(out, order), (x.shape[0], w.shape[0], *output_sizes))
 
 
-def _filter_gradient_by_place(
+def _filter_gradient_unshared(
     x: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
     rank = geometry.rank
-    _, count, *places = y.shape
-    windows = _windows(x, places, sizes, geometry)
+    _, count, *output_sizes = y.shape
+    windows = _windows(x, output_sizes, sizes, geometry)
     batch = (1, *_window_axes(rank)[0]), (1, *range(3, 3 + rank))
-    # (groups, *places, channels / groups, *offsets, filters / groups)
+    # (groups, *output_sizes, channels / groups, *offsets, filters / groups)
     out = lax.dot_general(windows, _by_group(y, 1, geometry), ((0,), (0,)), batch)
     order = (0, 2 + 2 * rank, *range(1, 2 + 2 * rank))
-    shape = (count, *places, x.shape[1] // geometry.groups, *sizes)
+    shape = (count, *output_sizes, x.shape[1] // geometry.groups, *sizes)
     return reshape(transpose(out, order), shape)
 
 
-def _image_gradient_by_place(
+def _image_gradient_unshared(
     w: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
     rank = geometry.rank
     batch = (0, *range(2, 2 + rank)), (1, *range(3, 3 + rank))
     contract = ((1,), (2,))
-    # (groups, *places, channels / groups, *offsets, batch)
+    # (groups, *output_sizes, channels / groups, *offsets, batch)
     out = lax.dot_general(_by_group(w, 0, geometry), _by_group(y, 1, geometry), contract, batch)
     pairs = [d for i in range(rank) for d in (1 + i, 2 + rank + i)]
     windows = transpose(out, (2 + 2 * rank, 0, 1 + rank, *pairs))
@@ -315,7 +318,7 @@ def _image_gradient_by_place(
 
 
 def _window_axes(rank: int) -> tuple[range, range]:
-    """Return the axes of places and the axes of offsets, among the axes of windows."""
+    """Return the axes of output positions and the axes of offsets, among the axes of windows."""
     return range(3, 3 + 2 * rank, 2), range(4, 4 + 2 * rank, 2)
 
 
@@ -327,10 +330,10 @@ def _by_group(x: Value, axis: int, geometry: ConvolutionGeometry) -> Value:
 
 
 def _indices(
-    geometry: ConvolutionGeometry, i: int, places: int, size: int, axis: int
+    geometry: ConvolutionGeometry, i: int, count: int, size: int, axis: int
 ) -> IndexArrays:
     """Return the indices of the elements of each window of one axis."""
-    starts = np.arange(places)[:, None] * geometry.strides[i]
+    starts = np.arange(count)[:, None] * geometry.strides[i]
     along = starts + np.arange(size) * geometry.dilation[i]
     return IndexArrays([Value(along)], [axis], along.shape, [axis, axis + 1])
 
@@ -341,7 +344,7 @@ def _inside(geometry: ConvolutionGeometry, sizes: Sequence[int]) -> list[slice]:
 
 
 def _windows(
-    x: Value, places: Sequence[int], sizes: Sequence[int], geometry: ConvolutionGeometry
+    x: Value, output_sizes: Sequence[int], sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
     x = _by_group(x, 1, geometry)
     own = x.shape
@@ -349,7 +352,7 @@ def _windows(
     zeros = full((*own[:3], *padded), 0, x.dtype)
     x = ix.put(zeros, x, [*[slice(None)] * 3, *_inside(geometry, own[3:])], add=False)
     for i in reversed(range(geometry.rank)):
-        indices = _indices(geometry, i, places[i], sizes[i], 3 + i)
+        indices = _indices(geometry, i, output_sizes[i], sizes[i], 3 + i)
         x = gather(x, indices)
     return x
 

@@ -114,19 +114,19 @@ def stripe(x: Value, axis1: int, axis2: int) -> Value:
     Axis 1 becomes shorter by the size of axis 2, minus one.
     """
     indices = _stripe(x.shape, axis1, axis2)
-    region = _region(x.shape, indices)
-    return full(region, 0, x.dtype) if 0 in region else gather(x, indices, unique=True)
+    shape = _result_shape(x.shape, indices)
+    return full(shape, 0, x.dtype) if 0 in shape else gather(x, indices, unique=True)
 
 
 def add_to_stripe(x: Value, y: Value, axis1: int, axis2: int) -> Value:
     """Return ``x`` with its `stripe` increased by ``y``, which broadcasts."""
     indices = _stripe(x.shape, axis1, axis2)
-    region = _region(x.shape, indices)
-    if 0 in region:
+    shape = _result_shape(x.shape, indices)
+    if 0 in shape:
         return x
-    return scatter(x, broadcast_to(y, region), indices, add=True, unique=True)
+    return scatter(x, broadcast_to(y, shape), indices, add=True, unique=True)
 
 
-def _region(shape: Shape, indices: IndexArrays) -> Shape:
+def _result_shape(shape: Shape, indices: IndexArrays) -> Shape:
     sizes = dict(zip(indices.result_axes, indices.shape, strict=True))
     return tuple(sizes.get(d, n) for d, n in enumerate(shape))

@@ -258,8 +258,8 @@ def put(x: Value, y: Value, index: Sequence[ArrayEntry], *, add: bool) -> Value:
     if indices.shape == ():
         return ix.put(x, y, _scalars(parsed), add=add)
     block = ix.take(x, parsed.slices)
-    written = _scatter_into(block, y, indices, add)
-    return written if block is x else ix.put(x, written, parsed.slices, add=False)
+    updated = _scatter_into(block, y, indices, add)
+    return updated if block is x else ix.put(x, updated, parsed.slices, add=False)
 
 
 def _scatter_into(x: Value, y: Value, indices: IndexArrays, add: bool) -> Value:
@@ -353,8 +353,8 @@ def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, 
             y = take(y, [*[slice(None)] * at, sel.positions(mask)])  # type: ignore[arg-type]
     y = ix.fit(y, block.shape)
     where = expand_dims(mask, [d for d in range(wide) if not axis <= d < axis + rank])
-    written = ew.where(where, block + y if add else y, block)
-    return written if block is x else ix.put(x, written, slices, add=False)
+    updated = ew.where(where, block + y if add else y, block)
+    return updated if block is x else ix.put(x, updated, slices, add=False)
 
 
 # --- Choosing ----------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def _span(index: BasicEntry, size: int, axis: int) -> _Span:
 
 def _spans(shape: Shape, index: Sequence[BasicEntry]) -> list[_Span]:
     if len(index) > len(shape):
-        raise IndexOutOfBoundsError(f"{len(index)} indices for an array of shape {shape}.")
+        raise IndexOutOfBoundsError(f"Too many indices for an array of shape {shape}.")
     full = [*index, *[slice(None)] * (len(shape) - len(index))]
     return [_span(i, n, d) for d, (i, n) in enumerate(zip(full, shape, strict=True))]
 
@@ -168,11 +168,11 @@ def put(x: Value, y: Value, index: Sequence[BasicEntry], *, add: bool) -> Value:
         starts = _starts(x.shape, dynamic)
         return lax.dynamic_update_slice(x, inner, starts)
     spans = _spans(x.shape, index)
-    region = tuple(s.length for s in spans)
+    block_shape = tuple(s.length for s in spans)
     axes = _integer_axes(index)
-    visible = tuple(n for d, n in enumerate(region) if d not in axes)
+    visible = tuple(n for d, n in enumerate(block_shape) if d not in axes)
     y = expand_dims(fit(y, visible), axes)
-    return _write(x, reshape(y, region), spans, add)
+    return _write(x, reshape(y, block_shape), spans, add)
 
 
 def fit(y: Value, shape: Shape) -> Value:
@@ -181,19 +181,21 @@ def fit(y: Value, shape: Shape) -> Value:
     extra = len(own) - len(shape)
     if extra > 0:
         if any(n != 1 for n in own[:extra]):
-            raise ShapeMismatchError(f"A value of shape {own} does not fit a region of {shape}.")
+            raise ShapeMismatchError(
+                f"Cannot write a value of shape {own} to elements of shape {shape}."
+            )
         y = squeeze(y, range(extra))
     return broadcast_to(y, shape)
 
 
 def _write(x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
-    shape, region = x.shape, y.shape
+    shape, block_shape = x.shape, y.shape
     backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
     if backwards:
         y = lax.rev(y, backwards)
-    if 0 in region:
+    if 0 in block_shape:
         return x
-    if region == shape:
+    if block_shape == shape:
         return x + y if add else y
     filled = x.fill_value
     if filled is not None:
@@ -206,7 +208,7 @@ def _write(x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
         starts = [full((), s.low, INT32) for s in spans]
         return lax.dynamic_update_slice(x, y, starts)
     spread = lax.pad(y, x.like(0), _padding(shape, spans))
-    mask = lax.pad(full(region, True, BOOL), full((), False, BOOL), _padding(shape, spans))
+    mask = lax.pad(full(block_shape, True, BOOL), full((), False, BOOL), _padding(shape, spans))
     return ew.where(mask, x + spread if add else spread, x)
 
 

@@ -155,8 +155,8 @@ def position(x: Selected, axes: Sequence[int], where: Value) -> Value:
         size = sizes[own[0]]
         if d == x.axis:
             size, before = count(x.mask), reshape(positions(x.mask), (-1,))
-            places = expand_dims(step, [step.ndim])
-            step = lax.gather(before, places, [0], range(step.ndim), in_bounds=True)
+            indices = expand_dims(step, [step.ndim])
+            step = lax.gather(before, indices, [0], range(step.ndim), in_bounds=True)
         found = found * size + step
     return found
 

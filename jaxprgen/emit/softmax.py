@@ -62,7 +62,7 @@ def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
     shifted = x - _largest(x, [1])
     powers = ew.exp(shifted)
     total = reduce.sum(powers, [1])
-    loss = ew.log(total) - ga.take(shifted, _places(x, targets))
+    loss = ew.log(total) - ga.take(shifted, _target_index(x, targets))
     return loss, powers / _kept(total, [1])
 
 
@@ -76,22 +76,22 @@ def softmax_loss_vjp(cotangent: Value, softmax: Value, targets: Value) -> Value:
         cotangent = slice_axis(cotangent, 0, 0, min(count, *cotangent.shape))
     rows = broadcast_to(cotangent, (count,))
     scaled = softmax * expand_dims(rows, [1])
-    return ga.put(scaled, -rows, _places(softmax, targets), add=True)
+    return ga.put(scaled, -rows, _target_index(softmax, targets), add=True)
 
 
 def negative_log(x: Value, targets: Value) -> Value:
     """Return minus the logarithm of each row's element at its target."""
-    return -ew.log(ga.take(x, _places(x, targets)))
+    return -ew.log(ga.take(x, _target_index(x, targets)))
 
 
 def negative_log_vjp(cotangent: Value, x: Value, targets: Value) -> Value:
     """Return the vector-Jacobian product of `negative_log`; 0 in rows without a cotangent."""
-    places = _places(x, targets, *cotangent.shape)
-    slopes = -cotangent / ga.take(x, places)
-    return ga.put(full(x.shape, 0, x.dtype), slopes, places, add=False)
+    index = _target_index(x, targets, *cotangent.shape)
+    slopes = -cotangent / ga.take(x, index)
+    return ga.put(full(x.shape, 0, x.dtype), slopes, index, add=False)
 
 
-def _places(x: Value, targets: Value, count: int | None = None) -> list[ga.ArrayEntry]:
+def _target_index(x: Value, targets: Value, count: int | None = None) -> list[ga.ArrayEntry]:
     """Return the index of one element in each of the first ``count`` rows, or in all."""
     rows = x.shape[0]
     count = rows if count is None else count

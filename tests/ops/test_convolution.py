@@ -541,7 +541,7 @@ REFUSED = [
     (
         OPS[2][0](unshared=True),
         ((1, 1, 3, 3), (1, 3, 3, 1, 2, 2)),
-        "Filters for places (3, 3) do not fit (2, 2) places.",
+        "Unshared filters for output sizes (3, 3) do not fit (2, 2).",
     ),
     (
         lambda x, y: OPS[2][1]()(x, y, (2, 2)),

@@ -134,7 +134,7 @@ def axes_of(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def in_range(axes: Sequence[int], x: Any) -> Sequence[int]:
-    """Return the axes, none of which may be negative, as JAX would allow."""
+    """Return the axes, but refuse negative ones, which JAX accepts."""
     if any(not 0 <= d < x.ndim for d in axes):
         raise ValueError
     return axes

@@ -25,7 +25,7 @@ ROUNDING = {
 
 @st.composite
 def nary(draw: Any, arity: int) -> Call:
-    """Operands that mostly agree: in dtype, and in shape up to sizes of one and scalars."""
+    """Operands whose dtypes mostly agree, and whose shapes mostly broadcast."""
     dtype, shape = draw(dtypes), draw(SHAPES)
 
     def operand() -> jax.ShapeDtypeStruct:
@@ -78,9 +78,9 @@ def chosen_by_int64(call: Call) -> bool:
 ROWS: dict[str, Row] = {
     **{name: elementwise(1, getattr(lax, name)) for name in UNARY},
     **{name: elementwise(2, getattr(lax, name)) for name in BINARY},
-    # JAX's takes an exponent of another dtype as well.
+    # JAX also takes an exponent of another dtype.
     "pow": elementwise(2, lax.pow, stricter=mixed),
-    # Of a real array `lax.conj` makes a complex one.
+    # `lax.conj` converts a real array to a complex one.
     "conj": elementwise(1, lax.conj, stricter=lambda call: call.types[0].dtype.kind != "c"),
     "complex": elementwise(2, lax.complex),
     "integer_pow": Row(

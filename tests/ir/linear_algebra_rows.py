@@ -35,7 +35,7 @@ def contracted(draw: Any) -> Call:
 
 @st.composite
 def convolutions(draw: Any) -> Call:
-    """Operands that mostly fit: in their dtype, and in channels and groups."""
+    """Operands whose dtypes, channels and groups mostly fit."""
     rank = draw(st.integers(1, 3))
     groups, outer, inner = draw(small), draw(small), draw(small)
     kind = draw(st.sampled_from(["plain", "features", "batch"]))
@@ -109,11 +109,11 @@ def transformed(draw: Any) -> Call:
 
 
 def lax_fft(x: Any, kind: str, lengths: Any) -> Any:
-    """The equation inside of the program that `jax.lax.fft` is."""
+    """Bind the equation inside the program that `jax.lax.fft` calls."""
     whole = jax.make_jaxpr(lambda x: lax.fft(x, kind, lengths))(x)
     (eqn,) = whole.jaxpr.eqns
     inner = eqn.params["jaxpr"].jaxpr.eqns
-    if len(inner) > 1:  # JAX converts to what can be transformed; ours is the caller's to do.
+    if len(inner) > 1:  # JAX converts the operand, which the constructor leaves to its caller.
         raise TypeError
     return _jax.primitive("fft").bind(x, **inner[0].params)
 
@@ -124,7 +124,7 @@ def factorization(function: Any, calls: st.SearchStrategy[Call]) -> Row:
 
 @st.composite
 def matrix(draw: Any, **options: st.SearchStrategy[Any]) -> Call:
-    """One matrix, mostly a square one, now and then with axes before it or a vector."""
+    """One matrix, mostly square; sometimes with a batch axis, or a vector."""
     m = draw(sizes)
     shape = draw(st.sampled_from([(m, m), (m, m), (m, 2), (2, m, m), (m,)]))
     return Call((array(draw(lapack_dtypes), *shape),), draw(st.fixed_dictionaries(options)))
@@ -146,12 +146,12 @@ def solve(a: Any, y: Any, transpose: bool, conjugate: bool, **options: Any) -> A
 
 
 def is_usual(call: Call) -> bool:
-    """Whether the operand is a matrix, or several, of what LAPACK takes."""
+    """Return whether the operand is a batch of matrices of a dtype that LAPACK takes."""
     return len(call.types[0].shape) > 1 and call.types[0].dtype.char in "fdFD"
 
 
 ROWS: dict[str, Row] = {
-    # As `jax.numpy` asks for products: in the operands' dtype.
+    # Products have the operands' dtype, as in `jax.numpy`.
     "dot_general": Row(
         lambda x, y, contract, batch: lax.dot_general(
             x, y, (contract, batch), preferred_element_type=x.dtype
@@ -169,7 +169,7 @@ ROWS: dict[str, Row] = {
         functools.partial(linalg.eigh, symmetrize_input=False), matrix(lower=flags)
     ),
     "qr": factorization(linalg.qr, matrix(full_matrices=flags)),
-    # `jax.numpy` promotes other dtypes, and has a check of its own.
+    # `jax.numpy` converts other dtypes, and checks the shape.
     "geqrf": factorization(
         functools.partial(jax.numpy.linalg.qr, mode="raw"), matrix().filter(is_usual)
     ),

@@ -26,7 +26,7 @@ def repeats_axis(call: Call) -> bool:
 
 
 def any_axis(draw: Any, shape: tuple[int, ...]) -> int:
-    """Mostly an axis of a shape, now and then one too high."""
+    """Mostly an axis of a shape; sometimes one too high."""
     return draw(st.integers(0, len(shape)))
 
 
@@ -55,7 +55,7 @@ def lax_sort(*xs: Any, dimension: int, num_keys: int) -> Any:
 
 @st.composite
 def moved(draw: Any) -> Call:
-    """Mostly a window as an axis has it, now and then one too long, or a negative padding."""
+    """Mostly windows that fit; sometimes one too long, or negative padding."""
     shape = draw(SHAPES)
     low = draw(st.sampled_from([0, 0, 0, -1]))
     padding = [(draw(st.integers(low, 2)), draw(st.integers(0, 2))) for _ in shape]

@@ -1,4 +1,4 @@
-"""The builder lets nothing out but a well-formed program, and keeps it small."""
+"""The builder returns well-formed programs, without dead equations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names(closed):
     return [eqn.primitive.name for eqn in closed.jaxpr.eqns]
 
 
-# --- One exit, which verifies -------------------------------------------------------------
+# --- Verification -----------------------------------------------------------------------
 
 
 def test_a_program_is_its_equations_in_order():
@@ -49,7 +49,7 @@ def test_a_variable_of_another_program_is_refused():
         b.build([out])
 
 
-def test_an_equation_is_read_after_it_is_bound():
+def test_a_variable_is_bound_before_it_is_read():
     jaxpr = two_equations().jaxpr
     with pytest.raises(EquationError, match="reads a variable of another program"):
         verify(closed_with(jaxpr, jaxpr.eqns[::-1]))
@@ -74,7 +74,7 @@ def closed_with(jaxpr, eqns):
     return _jax.closed_jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, *more)
 
 
-def test_types_are_checked_by_jax_where_its_checks_are_on():
+def test_jax_checks_types_if_its_checks_are_enabled():
     b = Builder([VECTOR])
     wrong = _jax.array_type((4,), F64)
     out = b.bind(_jax.primitive("neg"), b.inputs, {}, wrong)
@@ -94,7 +94,7 @@ def test_a_program_can_be_inlined_any_number_of_times():
     np.testing.assert_allclose(jaxprgen.jaxpr_as_fun(closed)(np.zeros(3))[0], -np.exp(-np.ones(3)))
 
 
-# --- What nobody reads --------------------------------------------------------------------
+# --- Dead code ----------------------------------------------------------------------------
 
 
 def test_dead_equations_and_constants_are_left_out():
@@ -113,7 +113,7 @@ def test_unused_inputs_stay():
     assert len(b.build([b.inputs[1]]).jaxpr.invars) == 2
 
 
-def test_equations_with_effects_and_what_they_read_stay():
+def test_equations_with_effects_and_their_operands_stay():
     b = Builder([_jax.array_type((), np.dtype(bool)), VECTOR])
     failed, x = b.inputs
     code, params = _jax.check_params("must hold")
@@ -139,7 +139,7 @@ def test_a_scalar_is_a_literal_and_an_array_a_constant():
 
 
 @pytest.mark.parametrize("x64", [True, False])
-def test_literals_and_constants_have_the_dtype_jax_computes_in(x64):
+def test_literals_and_constants_have_canonical_dtypes(x64):
     with _jax_enable_x64(x64):
         b = Builder()
         for dtype in ("int64", "uint64", "float64", "complex128", "float16", "bool"):
@@ -157,7 +157,7 @@ def _jax_enable_x64(on):
 # --- JAX's typing rules -------------------------------------------------------------------
 
 
-def test_primitives_with_a_rule_of_their_own_do_not_ask_jax_for_types(monkeypatch):
+def test_typing_rules_of_constructors_do_not_call_jax(monkeypatch):
     monkeypatch.setattr(_jax, "abstract_eval", None)
     b = Builder([VECTOR])
     assert lax.add(b, b.inputs[0], b.inputs[0]).aval == VECTOR
@@ -165,7 +165,7 @@ def test_primitives_with_a_rule_of_their_own_do_not_ask_jax_for_types(monkeypatc
         lax.rev(b, b.inputs[0], (0,))
 
 
-def test_what_jax_refuses_is_an_equation_error():
+def test_equations_that_jax_refuses_raise_an_equation_error():
     b = Builder([VECTOR])
     with pytest.raises(EquationError) as caught:
         lax.rev(b, b.inputs[0], (1,))
@@ -176,7 +176,7 @@ def test_what_jax_refuses_is_an_equation_error():
 
 
 def under_shard_map(emit, check_vma=True):
-    """The program that ``emit(builder, x)`` makes for an ``x`` that differs between devices."""
+    """Return the program that ``emit(builder, x)`` makes for an ``x`` that varies over devices."""
     mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
     made = []
 
@@ -203,7 +203,7 @@ CASTING = {
 
 
 @pytest.mark.parametrize("emit", CASTING.values(), ids=CASTING)
-def test_what_is_alike_everywhere_is_cast_where_it_meets_what_is_not(emit):
+def test_replicated_operands_are_cast_to_vary_like_others(emit):
     (closed,), value = under_shard_map(emit)
     np.testing.assert_array_equal(value, np.arange(6.0) + 1)
     assert names(closed).count(_jax.pvary_p.name) == 1
@@ -217,10 +217,10 @@ def test_a_variable_is_cast_once():
 
     (closed,), value = under_shard_map(emit)
     np.testing.assert_array_equal(value, np.arange(6.0) + 1)
-    assert names(closed).count(_jax.pvary_p.name) == 2  # The ones, and their difference to zeros.
+    assert names(closed).count(_jax.pvary_p.name) == 2  # The ones, and their difference from zeros.
 
 
-def test_nothing_is_cast_where_jax_does_not_ask_for_it():
+def test_nothing_is_cast_if_jax_does_not_check_varying_axes():
     for emit in CASTING.values():
         (closed,), _ = under_shard_map(emit, check_vma=False)
         assert _jax.pvary_p.name not in names(closed)

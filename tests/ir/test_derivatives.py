@@ -24,7 +24,7 @@ def _(primals: Any, tangents: Any) -> Any:
 
 
 def ours(types: Any, asked: list[tuple[bool, ...]]) -> Any:
-    """``x * y``, whose derivative is said to be 3 times the tangent of ``x``."""
+    """Return a program of ``x * y`` with a rule that returns 3 times the tangent of ``x``."""
     b = Builder(types)
     inner = b.nested(types)
 
@@ -56,7 +56,7 @@ def test_equations_and_types_are_those_of_jax(dtype, shape):
     assert mine.effects == yours.effects
 
 
-def test_the_derivative_is_asked_for_by_jax():
+def test_jax_calls_the_rule_when_it_differentiates():
     asked: list[tuple[bool, ...]] = []
     f = jaxpr_as_fun(ours([_jax.array_type((), np.dtype("float64"))] * 2, asked))
     x, y = np.float64(2), np.float64(5)

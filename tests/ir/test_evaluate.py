@@ -11,7 +11,7 @@ from jaxprgen.ir.evaluate import Evaluator
 
 
 class Shapes(Evaluator):
-    """Computes with shapes: what an equation gives has the shape that its type says."""
+    """Computes with shapes: the results of an equation have the shapes of their types."""
 
     def lift(self, x, aval):
         return aval.shape
@@ -45,7 +45,7 @@ def test_values_of_any_kind():
     assert Shapes().run(closed, [(3, 2)]) == [(), (3, 2)]
 
 
-def test_both_branches_are_run_where_it_is_not_decided_which():
+def test_both_branches_run_if_the_choice_is_undecided():
     closed = jax.make_jaxpr(lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x))(1.0)
     seen = [done.eqn.primitive.name for done in Shapes().steps(closed, [()])]
     assert {"sin", "cos"} <= set(seen)
@@ -60,7 +60,7 @@ def test_both_branches_are_run_where_it_is_not_decided_which():
 
 
 @pytest.mark.parametrize("entered", [(), ("call",), ("call", "cond"), ("call", "cond", "scan")])
-def test_entered_kinds_decide_what_is_seen_and_not_what_comes_out(entered):
+def test_entered_kinds_change_the_steps_but_not_the_outputs(entered):
     x = np.arange(6.0).reshape(3, 2)
     closed = jax.make_jaxpr(branching)(x)
     evaluator = Evaluator(entered)

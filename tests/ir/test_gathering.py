@@ -1,4 +1,4 @@
-"""Reading and writing at indices makes the equations of `jax.lax`, and those do what is said."""
+"""Gather and scatter make the equations of `jax.lax`, which read and write the right elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = {True: "promise_in_bounds", False: "clip"}
 
 
 class Case(NamedTuple):
-    """A shape to index, some of its axes, what the indices broadcast to, and its axes' places."""
+    """A shape to index, the indexed axes, the shape of the indices, and the places of its axes."""
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
     @property
     def region(self) -> tuple[int, ...]:
-        """The shape of what is read or written."""
+        """The shape that is read or written."""
         sizes = [n for d, n in enumerate(self.shape) if d not in self.axes]
         for d, n in zip(self.places, self.points, strict=True):
             sizes.insert(d, n)
@@ -110,7 +110,7 @@ def test_scatter_is_that_of_lax(name, case, dtype, in_bounds, unique):
 
 
 @given(cases(), st.randoms())
-def test_they_read_and_write_where_is_said(case, random):
+def test_elements_are_read_and_written_at_the_indices(case, random):
     x = np.arange(1.0, 1 + np.prod(case.shape)).reshape(case.shape)
     y = 100.0 + np.arange(np.prod(case.region)).reshape(case.region)
     indices = np.zeros((*case.points, len(case.axes)), np.int32)
@@ -134,7 +134,7 @@ def test_they_read_and_write_where_is_said(case, random):
     np.testing.assert_array_equal(got_added, want_added)
 
 
-def test_what_does_not_fit_is_refused():
+def test_operands_that_do_not_fit_are_refused():
     case = Case((3, 4), (0,), (2,), (0,))
     x, indices, y = operands(case, "float64")
     emitted(ours.scatter, case, x, indices, y, in_bounds=True)

@@ -1,4 +1,4 @@
-"""The table of inner programs agrees with JAX: on what is live, and on what equations compute."""
+"""The table of inner programs agrees with JAX about liveness and values."""
 
 import jax
 import jax.numpy as jnp
@@ -103,13 +103,13 @@ def program_of(name):
 CASES = pytest.mark.parametrize("name", FUNCTIONS)
 
 
-def test_every_primitive_of_the_table_is_tried():
-    # JAX makes equations that merely evaluate a program where it transforms others.
+def test_every_primitive_of_the_table_is_tested():
+    # JAX makes these two, which only evaluate a program, while it transforms others.
     assert HOLDERS.keys() - FUNCTIONS.keys() == {"closed_call", "eval_jaxpr"}
 
 
 @CASES
-def test_an_equation_rebuilt_of_its_own_programs_is_the_same(name):
+def test_an_equation_with_its_own_programs_is_the_same_object(name):
     _, eqn = program_of(name)
     assert with_programs(eqn, [x.program for x in inner_programs(eqn)]) is eqn
 
@@ -129,7 +129,7 @@ def test_inputs_and_outputs_belong_to_operands_and_results(name):
 
 @CASES
 def test_programs_changed_inside_keep_their_values(name):
-    """Each program is assembled anew, with its equations copied."""
+    """The change copies the equations of each program."""
     closed, _ = program_of(name)
     calls = []
 
@@ -146,7 +146,7 @@ def test_programs_changed_inside_keep_their_values(name):
 
 @CASES
 def test_liveness_agrees_with_jax(name):
-    """Each result alone reads the inputs that it reads for JAX, which has no rule for ``while``."""
+    """Each result needs the inputs that JAX says it needs; JAX has no rule for ``while``."""
     closed, _ = program_of(name)
     count = len(closed.jaxpr.outvars)
     for j in range(count):

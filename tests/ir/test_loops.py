@@ -1,4 +1,4 @@
-"""Loops whose bodies are emitted: `jaxprgen.emit.control`."""
+"""Loops whose bodies are emitted by functions: `jaxprgen.emit.control`."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jaxprgen.ir import Builder
 
 
 def running(x, scale):
-    """``scale`` times the sum of all rows up to each, and the sum of all, from a known zero."""
+    """Return the sum of all rows, and their running sum times ``scale``, from a static zero."""
 
     def step(scale, total, row):
         total = total + row
@@ -45,7 +45,7 @@ def test_scan(length):
     np.testing.assert_allclose(mapped[1], 2 * x.cumsum(0))
 
 
-def test_what_is_the_same_on_every_device_is_carried_along_what_is_not():
+def test_a_replicated_carry_may_become_one_that_varies_over_devices():
     mesh, split = Mesh(jax.devices()[:2], ("i",)), PartitionSpec(None, "i")
     x, scale = np.arange(24.0).reshape(4, 6), np.full(3, 2.0)
     out = (PartitionSpec("i"), split)
@@ -55,7 +55,7 @@ def test_what_is_the_same_on_every_device_is_carried_along_what_is_not():
     np.testing.assert_allclose(sums, 2 * x.cumsum(0))
 
 
-def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
+def test_a_loop_that_ends_by_a_condition_cannot_overwrite_rows():
     b = Builder([jax.typeof(np.zeros(4))])
     window = recurrence.RowWindow(Value(b.inputs[0]), [0, 1], [1], 0)
     refuse = NotImplementedError
@@ -69,7 +69,7 @@ def test_a_loop_that_ends_by_a_condition_overwrites_nothing():
 
 
 def repeated(x, limit):
-    """``x`` doubled until its sum is above a limit, the steps, and the sums of all steps."""
+    """Double ``x`` until its sum exceeds a limit; return it with the step count and all sums."""
 
     def step(limit, x):
         x = x + x
@@ -100,8 +100,8 @@ def test_until():
     np.testing.assert_array_equal(rows, [*8 * x, *2 * x])
 
 
-def test_what_is_not_used_is_left_out_of_loops_in_loops():
-    """Of carries that only serve themselves, and of operands, in bodies of any depth."""
+def test_unused_carries_and_operands_are_removed_from_nested_loops():
+    """Carries that only update themselves are unused, too."""
 
     def inner(k, used, idle, row):
         return [used + row, idle * k], [ew.sin(idle)], None

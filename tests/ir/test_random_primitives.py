@@ -18,7 +18,7 @@ KEY, LEGACY = jax.random.key(0), jax.random.PRNGKey(0)
 IMPL = _jax.default_prng_impl()
 UINT = np.uint32(3)
 
-# JAX's function, its operands, and the options of the constructor for the same.
+# JAX's function, its operands, and the constructor's options for the same call.
 ROWS = {
     "random_wrap": (jax.random.wrap_key_data, (LEGACY,), {"impl": IMPL}),
     "random_seed": (jax.random.key, (np.int64(3),), {"impl": IMPL}),
@@ -37,7 +37,7 @@ ROWS = {
 }
 
 
-def test_every_constructor_is_in_the_table():
+def test_every_constructor_has_a_row():
     assert sorted(ROWS) == sorted(n for n, f in vars(random).items() if inspect.isfunction(f))
 
 

@@ -1,4 +1,4 @@
-"""What a program computes twice, and what only looks like it."""
+"""Repeated equations are merged, and equations that only look alike are not."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ low, high = np.float32(0), np.float32(1)
 
 
 def cleaned(closed):
-    """The program without what it computes twice."""
+    """Return a program without repeated equations."""
     jaxpr, same = closed.jaxpr, {}
     equations = merged(jaxpr.eqns, same, Identities())
     outputs = [same.get(v, v) for v in jaxpr.outvars]
@@ -24,14 +24,14 @@ def cleaned(closed):
     return closed_jaxpr((), jaxpr.invars, outputs, equations, effects, (), "main", *names)
 
 
-TWICE = {  # How many equations are left, of how many.
+TWICE = {  # A function, and how many of how many equations are left.
     "a function": (lambda x, y: [jnp.exp(x), jnp.exp(x)], 1, 2),
     "and what follows": (lambda x, y: [jnp.sin(jnp.exp(x)), jnp.sin(jnp.exp(x))], 2, 4),
     "of other operands": (lambda x, y: [x - y, y - x], 2, 2),
     "of other parameters": (lambda x, y: [lax.rev(x, (0,)), x[:2], x[1:]], 3, 3),
     "zeros of both signs": (lambda x, y: [x * 0.0, x * -0.0, x * 0.0], 2, 3),
     "several results": (lambda x, y: [*lax.sort((x, y)), *lax.sort((x, y))], 1, 2),
-    "draws by a state of the device's": (
+    "draws from a state of the device": (
         lambda x, y: [lax.rng_uniform(low, high, (2,)), lax.rng_uniform(low, high, (2,))],
         2,
         2,
@@ -41,7 +41,7 @@ TWICE = {  # How many equations are left, of how many.
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_once(name):
+def test_repeated_equations_are_merged(name):
     f, left, before = TWICE[name]
     closed = jax.make_jaxpr(f)(x, y)
     found = cleaned(closed)
@@ -53,8 +53,8 @@ def test_once(name):
             np.testing.assert_array_equal(np.signbit(ours), np.signbit(wanted))
 
 
-def test_results_that_nobody_reads_stand_for_none():
-    """Of two equations that are alike, one result of the first has no variable."""
+def test_the_merged_equation_binds_the_results_of_both():
+    """The first of two equal equations has no variable for one result, which the second reads."""
     closed = jax.make_jaxpr(lambda x, y: [lax.sort((x, y))[0], lax.sort((x, y))[1]])(x, y)
     found = cleaned(closed)
     check_jaxpr(found.jaxpr)

@@ -13,6 +13,8 @@ from laws import assert_same
 import jaxprgen
 from jaxprgen.errors import ArgumentTypeError
 
+pytestmark = pytest.mark.compiles
+
 x = at.dvector("x")
 ONES = np.ones(3)
 UNFUSED = {"xla_disable_all_hlo_passes": True}
@@ -67,7 +69,6 @@ def test_it_is_as_with_a_function_of_jax_s(way, options):
         assert "can only be passed to top-level" in ours
 
 
-@pytest.mark.compiles
 @pytest.mark.parametrize("way", ALONE)
 def test_options_change_what_xla_does(way, tmp_path):
     """It writes down what it compiles, once."""
@@ -79,7 +80,6 @@ def test_options_change_what_xla_does(way, tmp_path):
         assert "exponential" in written[0].read_text()
 
 
-@pytest.mark.compiles
 @pytest.mark.parametrize("argument", [ONES, jax.ShapeDtypeStruct((3,), np.float64)])
 def test_a_call_finds_what_was_compiled_ahead(argument, tmp_path):
     f = compiled({"xla_dump_to": str(tmp_path)})
@@ -138,7 +138,6 @@ def programs():
     }
 
 
-@pytest.mark.compiles
 @pytest.mark.parametrize("kind", programs())
 def test_functions_that_keep_state_take_them(kind, tmp_path):
     make = programs()[kind]

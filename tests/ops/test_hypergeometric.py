@@ -54,14 +54,14 @@ def evaluate():
 
 def assert_accurate(ours, values, args):
     short = falls_short(*args)
-    assert_close(ours[~short], values[~short], 1e-10, [x[~short] for x in args])
-    assert_close(ours[short], values[short], 1e-7, [x[short] for x in args])
+    for some, rtol in ((~short, 1e-10), (short, 1e-7)):
+        if some.any():  # A quick run may have no values that fall short.
+            assert_close(ours[some], values[some], rtol, [x[some] for x in args])
 
 
 def test_accuracy_to_ten_digits(evaluate):
     _, (ours, _) = evaluate()
     args, values = stored("hyp2f1")
-    assert len(values) > 200
     assert_accurate(ours, values, args)
 
 

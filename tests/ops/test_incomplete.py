@@ -69,7 +69,6 @@ def test_accuracy_to_ten_digits(evaluate):
     assert len(tables) == len(TABLES)
     for name, ours in tables.items():
         points, values = stored(name)
-        assert len(values) > 10
         floor = 1.0 if name in ("gammaln", "psi") else 0.0
         assert_close(ours, values, 1e-10, points, floor)
 

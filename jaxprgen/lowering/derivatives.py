@@ -22,7 +22,7 @@ from jaxprgen.lowering.nested import lower
 from jaxprgen.lowering.static import ValueNeededError, where
 
 
-class Overridden(NamedTuple):
+class OverriddenGraph(NamedTuple):
     """A graph with overridden derivatives, and its program.
 
     Attributes
@@ -49,7 +49,9 @@ class Overridden(NamedTuple):
     constants: list[Any]
 
     @classmethod
-    def of(cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str) -> Overridden:
+    def of(
+        cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str
+    ) -> OverriddenGraph:
         """Lower a graph for these inputs."""
         given = [None if x.static is None else x for x in inputs]
         types = [x.atom().aval for x, k in zip(inputs, given, strict=True) if k is None]
@@ -118,7 +120,7 @@ class _Pullback:
 
     Attributes
     ----------
-    whole : Overridden
+    whole : OverriddenGraph
         The program.
     builder : Builder
         The builder of the equation that calls the program.
@@ -128,7 +130,7 @@ class _Pullback:
         The ``pullback`` of `call_with_pullback`.
     """
 
-    whole: Overridden
+    whole: OverriddenGraph
     builder: Builder
     types: Sequence[Any]
     graph: Callable[[], tuple[Any, Sequence[bool]]]
@@ -215,7 +217,7 @@ def call_with_pullback(
     list of Value
         The graph's outputs.
     """
-    b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
+    b, whole = ctx.builder, OverriddenGraph.of(ctx, graph, inputs, name)
     operands = whole.operands(inputs)
     types = [x.aval for x in operands]
     once = b.nested(types)
@@ -250,7 +252,7 @@ def call_with_pushforward(
     list of Value
         The graph's outputs.
     """
-    b, whole = ctx.builder, Overridden.of(ctx, graph, inputs, name)
+    b, whole = ctx.builder, OverriddenGraph.of(ctx, graph, inputs, name)
     operands = whole.operands(inputs)
     types = [x.aval for x in operands]
     first = len(whole.constants)

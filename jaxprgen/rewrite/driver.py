@@ -228,7 +228,7 @@ def _cycle(eqn: JaxprEqn, chain: Sequence[Rule]) -> RewriteCycleError:
     names = "\n".join(f"    {rule}" for rule in dict.fromkeys(chain[-4:]))
     frame = _jax.frame_of(eqn.source_info)
     return RewriteCycleError(
-        f"Rules rewrite their own results without end, starting from {eqn.primitive}"
+        f"Rules rewrite their own results without end, here {eqn.primitive}"
         f"{f' ({frame.built})' if frame else ''}:\n{names}\n"
         "Write replacements that no pattern of these rules matches."
     )

@@ -80,6 +80,10 @@ def compile(
     ------
     UnsupportedOpError
         Ops have no rule. The message lists all of them, with the lines that made them.
+    ArgumentTypeError
+        ``passes`` is not a sequence of passes, or another option has an unsuitable type.
+    PassError
+        While a program is made: a pass returned something else than a program of the same type.
     CallbackError
         The result of an Op that is called back has an unexpected shape.
     InvalidGraphError

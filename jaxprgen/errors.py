@@ -130,7 +130,7 @@ class EquationError(JaxprGenError, TypeError):
 
 
 class PassError(JaxprGenError, RuntimeError):
-    """Raised when a pass returns a program that is ill-typed, or whose types have changed."""
+    """Raised when a pass returns no program, or one that is ill-typed or whose types changed."""
 
 
 class CallbackError(JaxprGenError, RuntimeError):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir.programs import parts
 from jaxprgen.ir.redundancy import split_invariant
 from jaxprgen.ir.rewriting import rewritten
 
@@ -66,37 +67,42 @@ class _Remainder(NamedTuple):
 def _hoisted_from_scan(eqn: JaxprEqn) -> list[JaxprEqn] | None:
     count, carries = _jax.scan_counts(eqn)
     closed, end = _jax.close(eqn.params["jaxpr"]), count + carries
-    given, after = closed.jaxpr.invars, closed.jaxpr.outvars
+    invars, outvars = closed.jaxpr.invars, closed.jaxpr.outvars
     b = Builder()
-    passed = [v is x for v, x in zip(given[count:end], after, strict=False)]
+    passed = [v is x for v, x in zip(invars[count:end], outvars, strict=False)]
     rest = _hoist_from(b, closed, eqn.invars[:end], count, passed)
     if not rest.constants:
         return None
     params = _jax.scan_params_of_constants(eqn, rest.program, count + len(rest.constants))
-    invars: list[Any] = [*eqn.invars[:count], *rest.operands, *eqn.invars[count:]]
-    return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
+    operands: list[Any] = [*eqn.invars[:count], *rest.operands, *eqn.invars[count:]]
+    return [*b.equations_from(0), eqn.replace(invars=operands, params=params)]
 
 
 def _hoisted_from_while(eqn: JaxprEqn) -> list[JaxprEqn] | None:
-    first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    test, body = (_jax.close(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
-    end = first + second
-    asking, giving, carried = eqn.invars[:first], eqn.invars[first:end], eqn.invars[end:]
-    pairs = zip(body.jaxpr.invars[second:], body.jaxpr.outvars, strict=True)
+    cond_count, body_count = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    cond, body = (_jax.close(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
+    cond_consts, body_consts, carries = parts(eqn.invars, cond_count, body_count)
+    pairs = zip(body.jaxpr.invars[body_count:], body.jaxpr.outvars, strict=True)
     passed = [v is x for v, x in pairs]
     b = Builder()
-    asked = _hoist_from(b, test, [*asking, *carried], first, passed)
-    given = _hoist_from(b, body, [*giving, *carried], second, passed, runs=False)
-    if not asked.constants and not given.constants:
+    cond_rest = _hoist_from(b, cond, [*cond_consts, *carries], cond_count, passed)
+    body_rest = _hoist_from(b, body, [*body_consts, *carries], body_count, passed, runs=False)
+    if not cond_rest.constants and not body_rest.constants:
         return None
     params = {
         **eqn.params,
-        "cond_jaxpr": asked.program,
-        "cond_nconsts": first + len(asked.constants),
-        "body_jaxpr": given.program,
-        "body_nconsts": second + len(given.constants),
+        "cond_jaxpr": cond_rest.program,
+        "cond_nconsts": cond_count + len(cond_rest.constants),
+        "body_jaxpr": body_rest.program,
+        "body_nconsts": body_count + len(body_rest.constants),
     }
-    invars: list[Any] = [*asking, *asked.operands, *giving, *given.operands, *carried]
+    invars: list[Any] = [
+        *cond_consts,
+        *cond_rest.operands,
+        *body_consts,
+        *body_rest.operands,
+        *carries,
+    ]
     return [*b.equations_from(0), eqn.replace(invars=invars, params=params)]
 
 

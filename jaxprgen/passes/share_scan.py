@@ -11,6 +11,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.programs import parts
 from jaxprgen.ir.redundancy import Identities, atom_key, merged
 from jaxprgen.ir.rewriting import each_program, with_equations
 
@@ -98,7 +99,7 @@ class _JointBody:
         Variables that were eliminated, and the atoms that replace them.
     made : set of Var
         The variables that the first body computes.
-    again : set of Atom
+    recomputed : set of Atom
         The atoms of the first body that the second one would compute again.
     """
 
@@ -106,19 +107,19 @@ class _JointBody:
         self.first, self.second = first, second
         bodies = [_jax.close(eqn.params["jaxpr"]) for eqn in (first, second)]
         b = Builder(v.aval for body in bodies for v in body.jaxpr.invars)
-        self.own, self.others = b.inputs[: len(first.invars)], b.inputs[len(first.invars) :]
+        self.first_inputs, self.second_inputs = parts([*b.inputs], len(first.invars))
         self.same: dict[Any, Any] = {}
-        outs = b.inline(bodies[0], self.own)
+        outs = b.inline(bodies[0], self.first_inputs)
         equations = merged(b.equations_from(0), self.same, Identities(inside=False))
         self.outs = [self._substitute(x) for x in outs]
         self.made = {v for e in equations for v in e.outvars}
         count = len(b)
-        results = b.inline(bodies[1], self.others)
+        results = b.inline(bodies[1], self.second_inputs)
         self.same.update(self._shared_inputs())
         known = len(self.same)
         equations += b.equations_from(count)
         self.equations = merged(equations, self.same, Identities(inside=False))
-        self.again = set(list(self.same.values())[known:])
+        self.recomputed = set(list(self.same.values())[known:])
         self.results = [self._substitute(x) for x in results]
 
     def _substitute(self, x: Any) -> Any:
@@ -126,12 +127,14 @@ class _JointBody:
 
     def _shared_inputs(self) -> dict[Any, Any]:
         """Return the inputs of the second body that equal inputs or results of the first one."""
-        own = zip(_operand_kinds(self.first), self.first.invars, self.own, strict=True)
+        own = zip(_operand_kinds(self.first), self.first.invars, self.first_inputs, strict=True)
         known: dict[Any, Any] = {(kind, atom_key(x)): v for kind, x, v in own}
         _, carries = _jax.scan_counts(self.first)
         stacked = zip(self.first.outvars[carries:], self.outs[carries:], strict=True)
         known |= {(SEQUENCE, v): x for v, x in stacked}
-        others = zip(_operand_kinds(self.second), self.second.invars, self.others, strict=True)
+        others = zip(
+            _operand_kinds(self.second), self.second.invars, self.second_inputs, strict=True
+        )
         return {
             v: known[kind, atom_key(x)]
             for kind, x, v in others
@@ -140,37 +143,37 @@ class _JointBody:
 
     def shared(self, memory: int) -> tuple[JaxprEqn, JaxprEqn] | None:
         """Return both loops with values shared, or None if that saves nothing or takes too much."""
-        readable = {x for x in map(self._substitute, self.others) if type(x) is Var}
-        dear: list[Any] = [
+        readable = {x for x in map(self._substitute, self.second_inputs) if type(x) is Var}
+        expensive: list[Any] = [
             v
             for e in self.equations
             if e.primitive.name not in CHEAP
             for v in e.outvars
             if v in self.made and v not in readable
         ]
-        kept = readable.union(dear)
-        if kept.isdisjoint(self.again):
+        kept = readable.union(expensive)
+        if kept.isdisjoint(self.recomputed):
             return None
         left, live = live_equations(
             [e for e in self.equations if kept.isdisjoint(e.outvars)], self.results
         )
-        missing = [v for v in dear if v in live]
+        missing = [v for v in expensive if v in live]
         if sum(_jax.nbytes(v.aval) for v in missing) * self.first.params["length"] > memory:
             return None
-        return self._with(left, live, missing)
+        return self._rebuild(left, live, missing)
 
-    def _with(
+    def _rebuild(
         self, left: Sequence[JaxprEqn], live: set[Var], missing: Sequence[Any]
     ) -> tuple[JaxprEqn, JaxprEqn]:
         """Return the first loop, which also stacks missing values, and the rest of the second."""
         inside = [e for e in self.equations if not self.made.isdisjoint(e.outvars)]
-        own = zip(_operand_kinds(self.first), self.own, self.first.invars, strict=True)
+        own = zip(_operand_kinds(self.first), self.first_inputs, self.first.invars, strict=True)
         first = _scan_like(self.first, own, inside, [*self.outs, *missing])
         given: dict[tuple[int, Any], Any] = {
             (SEQUENCE, v): x for v, x in zip(missing, first.outvars[len(self.outs) :], strict=True)
         }
         for kind, v, x in zip(
-            _operand_kinds(self.second), self.others, self.second.invars, strict=True
+            _operand_kinds(self.second), self.second_inputs, self.second.invars, strict=True
         ):
             stands_for = self._substitute(v)
             if kind == CARRY or (type(stands_for) is Var and stands_for in live):

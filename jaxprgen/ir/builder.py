@@ -346,7 +346,7 @@ class Builder:
         Raises
         ------
         EquationError
-            An equation or the program itself returns or reads a variable of another program.
+            The program reads or returns a variable of another program.
         """
         equations, live = live_equations(self._equations, outputs)
         inputs = self._inputs if inputs is None else list(inputs)

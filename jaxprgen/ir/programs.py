@@ -120,7 +120,9 @@ def _verify(jaxpr: Jaxpr) -> None:
     for eqn in jaxpr.eqns:
         for x in eqn.invars:
             if type(x) is Var and x not in bound:
-                raise EquationError(f"{eqn.primitive} reads a variable of another program: {eqn}")
+                raise EquationError(
+                    f"{eqn.primitive} reads a variable that is not bound before it: {eqn}"
+                )
         for v in eqn.outvars:
             if v in bound:
                 raise EquationError(f"{eqn.primitive} binds a variable a second time: {eqn}")
@@ -135,4 +137,4 @@ def _verify(jaxpr: Jaxpr) -> None:
                 )
     for x in jaxpr.outvars:
         if type(x) is Var and x not in bound:
-            raise EquationError("The program returns a variable of another program.")
+            raise EquationError("The program returns a variable that it does not bind.")

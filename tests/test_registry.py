@@ -18,7 +18,7 @@ from laws import assert_agrees, equations
 import jaxprgen
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import broadcast_to
-from jaxprgen.errors import LoweringError, RuntimeCheckWarning, StaticShapeError, UnsupportedOpError
+from jaxprgen.errors import RuntimeCheckWarning, StaticShapeError, UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering import registry
 from jaxprgen.lowering.static import FOLD_LIMIT
@@ -194,7 +194,7 @@ def test_the_context_describes_the_node():
 def test_operands_are_variables_or_what_is_known_of_them():
     seen = []
 
-    @jaxprgen.lowers(Repeated, folds=False, static=(1,))
+    @jaxprgen.lowers(Repeated, folds=False)
     def rule(ctx, x, n):
         seen.append((x, n))
         return broadcast_to(x, (ctx.static_int(1),))
@@ -207,7 +207,7 @@ def test_operands_are_variables_or_what_is_known_of_them():
 
 
 def test_an_argument_is_asked_for_where_a_shape_needs_it():
-    @jaxprgen.lowers(Repeated, static=(1,))
+    @jaxprgen.lowers(Repeated)
     def rule(ctx, x, n):
         size = ctx.static(1)
         assert isinstance(size, np.ndarray)
@@ -223,21 +223,9 @@ def test_an_argument_is_asked_for_where_a_shape_needs_it():
 
 def test_what_follows_from_the_asked_argument_follows_emitted_nodes_too():
     """Aesara's own implementation computes it, where the nodes between were emitted."""
-    jaxprgen.lowers(Repeated, static=(1,))(repeat)
+    jaxprgen.lowers(Repeated)(repeat)
     size = at.cast(at.round(at.exp(n * 1.0)), "int64")
     assert_agrees([x, n], [Repeated()(x[0], size), size + 1], [ONES, np.int64(2)])
-
-
-@pytest.mark.parametrize("static", [(), (0,), lambda node: (len(node.inputs),)])
-def test_a_rule_declares_which_values_it_asks_for(static):
-    jaxprgen.lowers(Repeated, static=static)(repeat)
-    with pytest.raises(LoweringError) as caught:
-        jaxprgen.compile([x, n], Repeated()(x[0], n)).jaxpr(ONES, 2)
-    assert str(caught.value).splitlines()[:2] == [
-        "The rule asks for the value of input 1, which it does not declare: register it by "
-        "@lowers(Repeated, static=(1,)).",
-        "  in Repeated(result of Subtensor{int64}, n)",
-    ]
 
 
 def repeat_or_not(ctx, value, size):
@@ -247,17 +235,11 @@ def repeat_or_not(ctx, value, size):
 
 def test_a_rule_may_ask_for_what_follows_from_shapes():
     """It is told where no argument is needed for it, and then what was emitted is computed."""
-    jaxprgen.lowers(Repeated, decides=(1,))(repeat_or_not)
+    jaxprgen.lowers(Repeated)(repeat_or_not)
     f = jaxprgen.compile([x], Repeated()(x[0], at.arange(x.shape[0]).sum()))
     assert f(ONES).shape == (3,)
     assert f(np.ones(2000)).shape == (1999000,)
     assert jaxprgen.compile([x, n], Repeated()(x[0], n))(ONES, 3).shape == (0,)
-
-
-def test_a_rule_declares_what_it_asks_for_of_shapes():
-    jaxprgen.lowers(Repeated, static=(0,))(repeat_or_not)
-    with pytest.raises(LoweringError, match=r"register it by @lowers\(Repeated, decides=\(1,\)\)"):
-        jaxprgen.compile([x, n], Repeated()(x[0], n)).jaxpr(ONES, 2)
 
 
 def test_rules_are_imported_with_the_first_op_that_needs_them(monkeypatch, tmp_path):
@@ -275,27 +257,25 @@ def test_what_a_rule_declares_is_inherited_and_overridden_with_it():
         pass
 
     node = RepeatedToo()(x[0], n).owner
-    jaxprgen.lowers(Repeated, static=lambda node: [len(node.inputs) - 1], shape_only=(0,))(repeat)
-    assert registry.static_inputs(RepeatedToo, node) == [1]
+    jaxprgen.lowers(Repeated, shape_only=lambda node: [len(node.inputs) - 2])(repeat)
     assert registry.needed_inputs(RepeatedToo, node, 0) == [1]
-    jaxprgen.lowers(RepeatedToo, static=(0, 1))(repeat)
-    assert registry.static_inputs(RepeatedToo, node) == (0, 1)
-    assert registry.needed_inputs(RepeatedToo, node, 0) == [0, 1]
-    assert registry.static_inputs(Repeated, node) == [1]
+    jaxprgen.lowers(RepeatedToo, shape_only=(0, 1))(repeat)
+    assert registry.needed_inputs(RepeatedToo, node, 0) == []
+    assert registry.needed_inputs(Repeated, node, 0) == [1]
     jaxprgen.lowers(Repeated, override=True)(repeat)
-    assert registry.static_inputs(Repeated, node) == ()
-    assert registry.static_inputs(Doubled, node) == ()
+    assert registry.needed_inputs(Repeated, node, 0) == [0, 1]
+    assert registry.needed_inputs(Doubled, node, 0) == [0, 1]
 
 
 def test_a_compiled_function_keeps_its_rule_with_what_that_declared():
-    jaxprgen.lowers(Repeated, static=(1,))(repeat)
+    jaxprgen.lowers(Repeated)(repeat)
     f = jaxprgen.compile([x, n], Repeated()(x[0], n))
     jaxprgen.lowers(Repeated, override=True)(lambda ctx, x, n: x)
     assert f(ONES, 2).shape == (2,)
 
 
 def test_a_users_rule_for_a_scalar_op_may_ask_too():
-    @jaxprgen.lowers(Tripled, static=(0,))
+    @jaxprgen.lowers(Tripled)
     def rule(ctx, value):
         return np.asarray(3 * ctx.static(0))
 
@@ -334,7 +314,7 @@ def test_nodes_of_known_inputs_are_evaluated():
 def test_a_rule_folds_what_is_small(size, folded):
     results = []
 
-    @jaxprgen.lowers(Repeated, folds=False, static=(1,))
+    @jaxprgen.lowers(Repeated, folds=False)
     def rule(ctx, x, n):
         result = ctx.fold((x, n), (ctx.static_int(1),))
         results.append(result)

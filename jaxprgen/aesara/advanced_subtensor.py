@@ -72,12 +72,7 @@ def _count_of_values(node: Apply, mask: int, shape: Sequence[int]) -> int:
     return 1 if len(shape) <= trailing else shape[len(shape) - trailing - 1]
 
 
-def _counted_masks(node: Apply) -> Sequence[int]:
-    """Return the masks whose number of true elements decides a shape."""
-    return () if lone_mask(node, 2) else [i for i in _masks(node) if i > 1]
-
-
-@lowers(AdvancedSubtensor, AdvancedSubtensor1, decides=_masks)
+@lowers(AdvancedSubtensor, AdvancedSubtensor1)
 def lower_advanced_subtensor(ctx: RuleContext, x: Value, *index: Any) -> Value | Selected:
     """Return ``x[index]``; for a single mask of unknown size, a `Selected`."""
     mask = lone_mask(ctx.node, 1)
@@ -138,7 +133,7 @@ def _fits_selection(x: Value | Selected, y: Value | Selected, mask: Value) -> bo
     return mask.shape == shape[:rank] and (len(own) <= trailing or own[-trailing - 1] == 1)
 
 
-@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1, decides=_counted_masks)
+@lowers(AdvancedIncSubtensor, AdvancedIncSubtensor1)
 def lower_advanced_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any) -> Value:
     """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by it.
 
@@ -254,7 +249,7 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
     )
 
 
-@lowers(Nonzero, decides=(0,))
+@lowers(Nonzero)
 def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     """Return the positions of elements other than zero, one array of indices for each axis.
 
@@ -271,7 +266,7 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
     return sel.nonzero(ew.truth(x), lambda: _unknown_count(ctx, [0]))
 
 
-@lowers(PermuteRowElements, static=(2,))
+@lowers(PermuteRowElements)
 def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Value) -> Value:
     """Permute each row of ``x`` by a row of ``y``, or by the inverse permutation."""
     shape = common_shape(x, y)

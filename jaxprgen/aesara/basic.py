@@ -48,13 +48,13 @@ def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
     return sizes
 
 
-@lowers(Alloc, folds=False, static=lambda node: range(1, len(node.inputs)))
+@lowers(Alloc, folds=False)
 def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """Return the operand, repeated to a static shape."""
     return broadcast_to(x, _sizes(ctx, 1, len(sizes)))
 
 
-@lowers(AllocEmpty, folds=False, static=lambda node: range(len(node.inputs)))
+@lowers(AllocEmpty, folds=False)
 def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
     """Return zeros, which are emitted only if something reads them."""
     found = [ctx.static_or_none(i) for i in range(len(sizes))]
@@ -67,7 +67,7 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
     )
 
 
-@lowers(ARange, folds=False, static=(0, 1, 2))
+@lowers(ARange, folds=False)
 def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
     """Return a range of static length; or a range of integers whose length the program counts."""
     try:
@@ -95,7 +95,7 @@ def _dtypes(ctx: RuleContext) -> list[Dtype]:
     return [np.dtype(v.type.dtype) for v in ctx.node.inputs]
 
 
-@lowers(Eye, folds=False, static=(0, 1))
+@lowers(Eye, folds=False)
 def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Value) -> Any:
     """Return ones on a diagonal of a static shape; ``columns`` is None for a square.
 
@@ -108,14 +108,14 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Va
     return create.eye(shape[0], shape[1], diagonal, ctx.dtype)
 
 
-@lowers(Join, static=(0,))
+@lowers(Join)
 def lower_join(ctx: RuleContext, axis: Value, *xs: Value) -> Value:
     """Return the arrays joined along a static axis, in their common dtype."""
     axis_of_join = sh.axis_of(ctx.static_int(0), xs[0].ndim)
     return sh.concatenate([x.astype(ctx.dtype) for x in xs], axis_of_join)
 
 
-@lowers(Split, static=(1, 2))
+@lowers(Split)
 def lower_split(ctx: RuleContext, x: Value, axis: Value, sizes: Value) -> list[Value]:
     """Return pieces of static sizes."""
     pieces: Array = ctx.static(2)

@@ -1,15 +1,15 @@
-"""The rule for `OpFromGraph`, and the static inputs of graphs inside Ops."""
+"""The rule for `OpFromGraph`."""
 
 from __future__ import annotations
 
 import functools
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from aesara.compile.builders import OpFromGraph
-from aesara.graph.basic import Variable
+from aesara.graph.basic import Apply, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.graph.null_type import NullType
 
@@ -17,70 +17,30 @@ from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering import derivatives, nested
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import deciding_inputs, lowers, needed_inputs, static_inputs
+from jaxprgen.lowering.registry import lowers, needed_inputs
+
+_found: WeakKeyDictionary[FunctionGraph, list[int]] = WeakKeyDictionary()
 
 
-class _Inside(NamedTuple):
-    """How a graph uses its inputs; each number is a set of inputs, one bit for each.
-
-    Attributes
-    ----------
-    needs
-        For each output, the inputs on whose values it depends.
-    static
-        The inputs whose values are shapes.
-    decides
-        The inputs whose values decide shapes.
-    """
-
-    needs: list[int]
-    static: int
-    decides: int
+def _needed_inside(graph: FunctionGraph) -> list[int]:
+    """Return for each output the inputs on whose values it depends, one bit for each input."""
+    if graph not in _found:
+        needs: dict[Variable, int] = {v: 1 << i for i, v in enumerate(graph.inputs)}
+        for node in toposort(graph.outputs, set(graph.inputs)):
+            own = [needs.get(v, 0) for v in node.inputs]
+            for i, output in enumerate(node.outputs):
+                needed = (own[k] for k in needed_inputs(type(node.op), node, i))
+                needs.setdefault(output, functools.reduce(operator.or_, needed, 0))
+        _found[graph] = [needs.get(v, 0) for v in graph.outputs]
+    return _found[graph]
 
 
-_found: WeakKeyDictionary[FunctionGraph, _Inside] = WeakKeyDictionary()
-
-
-def _inside(graph: FunctionGraph) -> _Inside:
-    found = _found.get(graph)
-    if found is None:
-        found = _found[graph] = _look_inside(graph)
-    return found
-
-
-def _look_inside(graph: FunctionGraph) -> _Inside:
-    needs: dict[Variable, int] = {v: 1 << i for i, v in enumerate(graph.inputs)}
-    static = decides = 0
-    for node in toposort(graph.outputs, set(graph.inputs)):
-        op_type = type(node.op)
-        own = [needs.get(v, 0) for v in node.inputs]
-        static |= _union(own[i] for i in static_inputs(op_type, node))
-        decides |= _union(own[i] for i in deciding_inputs(op_type, node))
-        for i, output in enumerate(node.outputs):
-            needs.setdefault(output, _union(own[k] for k in needed_inputs(op_type, node, i)))
-    return _Inside([needs.get(v, 0) for v in graph.outputs], static, decides)
-
-
-def _union(parts: Any) -> int:
-    return functools.reduce(operator.or_, parts, 0)
-
-
-def _positions(bits: int) -> Sequence[int]:
+def _needs(node: Apply, output: int) -> Sequence[int]:
+    bits = _needed_inside(node.op.fgraph)[output]  # type: ignore[union-attr]
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 
-def positions_inside(graph: Any, how: str) -> Sequence[int]:
-    """Return the inputs of a graph that nodes inside use as "static", or that "decides" there."""
-    return _positions(getattr(_inside(graph), how))
-
-
-@lowers(
-    OpFromGraph,
-    folds=False,
-    static=lambda node: positions_inside(node.op.fgraph, "static"),
-    decides=lambda node: positions_inside(node.op.fgraph, "decides"),
-    needs=lambda node, output: _positions(_inside(node.op.fgraph).needs[output]),
-)
+@lowers(OpFromGraph, folds=False, needs=_needs)
 def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
     """Emit one equation that holds the graph's program, under the Op's name.
 

@@ -37,7 +37,7 @@ def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset:
     return diagonal.fill_offset_diagonal(x, value, offset)
 
 
-@lowers(Tri, folds=False, static=(0, 1))
+@lowers(Tri, folds=False)
 def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Value) -> Any:
     """Return ones on and below a diagonal, in a static shape; ``columns`` is None for a square."""
     shape = ctx.static_int(0), ctx.static_int(0 if columns is None else 1)

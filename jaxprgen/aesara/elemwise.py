@@ -16,13 +16,8 @@ from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit.elementwise import canonical
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import find_rule, import_rules, lowers, static_inputs
+from jaxprgen.lowering.registry import find_rule, import_rules, lowers
 from jaxprgen.lowering.static import FOLD_LIMIT
-
-
-def _static(node: Apply) -> Sequence[int]:
-    """Return the static inputs that a user's rule for the scalar Op declares."""
-    return static_inputs(type(node.op.scalar_op), node)
 
 
 def _shape_only(node: Apply) -> Sequence[int]:
@@ -31,7 +26,7 @@ def _shape_only(node: Apply) -> Sequence[int]:
     return (0,) if isinstance(scalar_op, Second) else ()
 
 
-@lowers(Elemwise, folds=False, static=_static, shape_only=_shape_only)
+@lowers(Elemwise, folds=False, shape_only=_shape_only)
 @lowers(ScalarOp, folds=False, shape_only=_shape_only)
 def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     """Apply a scalar Op to scalars or, broadcast, to arrays.

@@ -43,7 +43,7 @@ def lower_cumulative(ctx: RuleContext, x: Value) -> Value:
     return _CUMULATIVE[ctx.op.mode](*_along(x, ctx.op.axis))
 
 
-@lowers(Repeat, folds=False, decides=(1,))
+@lowers(Repeat, folds=False)
 def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
     """Repeat every slice as often as its count says; the total is static or decided."""
     rows, axis = _along(x, ctx.op.axis)
@@ -67,7 +67,7 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
     return list(folded) if folded else sh.repeat(rows, each, axis)
 
 
-@lowers(Unique, folds=False, decides=(0,))
+@lowers(Unique, folds=False)
 def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
     """Return the distinct values, of which the number is static, decided or given by the user."""
     values, op = x.static, ctx.op
@@ -130,7 +130,7 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
     return ravel.ravel_multi_index(index, sizes, op.mode, op.order)
 
 
-@lowers(Bartlett, folds=False, static=(0,))
+@lowers(Bartlett, folds=False)
 def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
     """Return the Bartlett window of a static length."""
     size = ctx.static_int(0)

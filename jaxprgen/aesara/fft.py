@@ -26,7 +26,7 @@ def _precision(x: Value) -> Dtype:
     return FLOAT32 if x.dtype.name in ("float16", "float32") else ew.canonical(np.float64)
 
 
-@lowers(RFFTOp, static=(1,))
+@lowers(RFFTOp)
 def lower_rfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     """Return the half of the spectrum that determines the other half."""
     spectrum = fft.rfftn(x.astype(_precision(x)), ctx.static(1).tolist())
@@ -35,7 +35,7 @@ def lower_rfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     return sh.concatenate(parts, last).astype(ctx.dtype)
 
 
-@lowers(IRFFTOp, static=(1,))
+@lowers(IRFFTOp)
 def lower_irfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     """Return the inverse transform, not divided by the number of elements."""
     lengths = ctx.static(1).tolist()
@@ -48,7 +48,7 @@ def lower_irfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     return (fft.irfftn(spectrum, lengths) * math.prod(lengths)).astype(ctx.dtype)
 
 
-@lowers(Fourier, static=(1, 2))
+@lowers(Fourier)
 def lower_fourier(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return the transform along an axis that is cut or padded to a length."""
     axis = sh.axis_of(ctx.static_int(2), x.ndim)

@@ -6,14 +6,13 @@ one branch needs into that branch, so that the other branch does not compute the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.ifelse import IfElse
 
-from jaxprgen.aesara.builders import positions_inside
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.branching import lower_branches
@@ -118,19 +117,8 @@ def _region(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> Region:
 # --- Rule ---------------------------------------------------------------------------------
 
 
-def _inside(how: str) -> Callable[[Any], Sequence[int]]:
-    def positions(node: Any) -> Sequence[int]:
-        if not isinstance(node.op, Branches):
-            return ()
-        pairs = zip(node.op.regions, node.op.positions, strict=True)
-        found = {places[i] for graph, places in pairs for i in positions_inside(graph, how)}
-        return sorted(found)
-
-    return positions
-
-
 @lowers(Branches, lazy=Deferred)
-@lowers(IfElse, Branches, folds=False, static=_inside("static"), decides=_inside("decides"))
+@lowers(IfElse, Branches, folds=False)
 def lower_if_else(ctx: RuleContext, *xs: Value) -> list[Any]:
     """Compute the branch that is taken, and not the other."""
     op: Branches = ctx.op  # Plans hold no other form of `IfElse`.

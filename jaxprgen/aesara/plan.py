@@ -76,6 +76,13 @@ def plan_of(
     return replace(plan, sizes=_sizes_by_place(plan, sizes)) if sizes else plan
 
 
+def plan_of_nodes(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
+) -> Plan:
+    """Return the plan of a part of a graph: these sorted nodes, all of which have rules."""
+    return _planner(False, {})(_with_key(inputs, nodes), outputs, nodes)
+
+
 # --- Inputs, outputs and sizes ------------------------------------------------------------
 
 

@@ -64,7 +64,7 @@ def _require_shape(x: Value, shape: Sequence[int], what: str) -> None:
         raise ShapeMismatchError(f"{what} must have shape {tuple(shape)}, got {x.shape}.")
 
 
-@lowers(Pool, static=(1, 2, 3))
+@lowers(Pool)
 def lower_pool(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return the maximum, sum or average of windows of the last axes.
 
@@ -84,7 +84,7 @@ def _counted(mode: str, pads: Shape) -> Shape:
     return pads if mode == "average_inc_pad" else (0,) * len(pads)
 
 
-@lowers(AveragePoolGrad, folds=False, static=(2, 3, 4), shape_only=(0,))
+@lowers(AveragePoolGrad, folds=False, shape_only=(0,))
 def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
     """Return the gradient of a sum or average as built by `aesara.grad`.
 
@@ -102,7 +102,7 @@ def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> 
     return spread.astype(ctx.dtype)
 
 
-@lowers(MaxPoolGrad, folds=False, static=(3, 4, 5))
+@lowers(MaxPoolGrad, folds=False)
 def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value) -> Value:
     """Return the gradient of a maximum as built by `aesara.grad`, for every element that ties.
 
@@ -113,7 +113,7 @@ def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_:
     return pooling.spread_to_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
-@lowers(DownsampleFactorMaxGradGrad, static=(3, 4, 5))
+@lowers(DownsampleFactorMaxGradGrad)
 def lower_max_pool_grad_grad(
     ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value
 ) -> Value:
@@ -123,7 +123,7 @@ def lower_max_pool_grad_grad(
     return pooling.sum_at_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
-@lowers(MaxPoolRop, folds=False, static=(2, 3, 4))
+@lowers(MaxPoolRop, folds=False)
 def lower_max_pool_rop(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
     """Return ``y`` at the first maximum of each window, as Aesara documents.
 

@@ -213,7 +213,7 @@ def _class_with_sampler(op: RandomVariable) -> type:
     return next((base for base in type(op).__mro__ if base in SAMPLERS), RandomVariable)
 
 
-@lowers(RandomVariable, folds=False, static=(1,))
+@lowers(RandomVariable, folds=False)
 def lower_random_variable(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
 ) -> tuple[Any, Value]:
@@ -275,7 +275,7 @@ def _minus_one_where(wrong: Sequence[Value], drawn: Value, support: int) -> Valu
 lower_random_variable.supports = _supports  # type: ignore[attr-defined]
 
 
-@lowers(aer.ChoiceRV, folds=False, static=(1, 5))
+@lowers(aer.ChoiceRV, folds=False)
 def lower_choice(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, a: Value, p: Value | None, replace: Value
 ) -> tuple[Any, Value]:
@@ -288,11 +288,7 @@ def lower_choice(
     return stream, drawn
 
 
-def _decides_length(node: Any) -> tuple[int, ...]:
-    return () if node.inputs[3].type.ndim else (3,)
-
-
-@lowers(aer.PermutationRV, folds=False, static=_decides_length)
+@lowers(aer.PermutationRV, folds=False)
 def lower_permutation(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, x: Value
 ) -> tuple[Any, Value]:

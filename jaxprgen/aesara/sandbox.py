@@ -17,7 +17,7 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 
-@lowers(FFT, folds=False, static=(1, 2))
+@lowers(FFT, folds=False)
 def lower_fft(ctx: RuleContext, x: Value, *_: Value) -> list[Any]:
     """Return the transform of rows or columns, or its half of lower frequencies, and None.
 

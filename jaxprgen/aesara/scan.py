@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Apply
 from aesara.scan.op import Scan
 
-from jaxprgen.aesara.builders import positions_inside
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.loops import LoopLayout, lower_loop
@@ -47,20 +46,8 @@ def _take(places: Iterator[int], count: int) -> list[int]:
     return list(itertools.islice(places, count))
 
 
-def _static(node: Apply) -> Sequence[int]:
-    """Return the number of steps, the numbers of rows kept, and static inputs of the step."""
-    layout = layout_of(node)
-    return [0, *(i for i, _, _ in layout.stacks), *_inside(layout, "static")]
-
-
-def _inside(layout: LoopLayout, how: str) -> list[int]:
-    positions = layout.positions
-    found = [positions[i] for i in positions_inside(layout.graph, how)]
-    return [i for i in found if i is not None]
-
-
 @lowers(Scan, lazy=Deferred)
-@lowers(Scan, folds=False, static=_static, decides=lambda node: _inside(layout_of(node), "decides"))
+@lowers(Scan, folds=False)
 def lower_scan(ctx: RuleContext, *xs: Any) -> list[Any]:
     """Emit a loop, which stacks only the rows that the graph uses."""
     return lower_loop(ctx, layout_of(ctx.node), xs)

@@ -36,7 +36,7 @@ def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
     return np.asarray(x.shape[ctx.op.i], np.int64)
 
 
-@lowers(SpecifyShape, static=lambda node: range(1, len(node.inputs)))
+@lowers(SpecifyShape)
 def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
     """Return the operand, if it has the asserted shape."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
@@ -52,7 +52,7 @@ def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
     return x
 
 
-@lowers(Reshape, static=(1,))
+@lowers(Reshape)
 def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     """Return the elements in a static shape."""
     sizes = ctx.static(1).tolist()
@@ -62,7 +62,7 @@ def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     return sh.reshape(x, sizes)
 
 
-@lowers(BroadcastTo, folds=False, static=lambda node: range(1, len(node.inputs)))
+@lowers(BroadcastTo, folds=False)
 def lower_broadcast_to(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
     """Return the operand, repeated to a static shape."""
     return broadcast_to(x, tuple(ctx.static_int(i + 1) for i in range(len(sizes))))

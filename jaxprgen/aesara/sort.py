@@ -13,19 +13,19 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 
-@lowers(SortOp, static=(1,))
+@lowers(SortOp)
 def lower_sort(ctx: RuleContext, x: Value, _: Value) -> Value:
     """Return the elements sorted along a static axis."""
     return so.sort(x, axis_of(ctx.static_int(1), x.ndim))
 
 
-@lowers(ArgSortOp, static=(1,))
+@lowers(ArgSortOp)
 def lower_argsort(ctx: RuleContext, x: Value, _: Value) -> Value:
     """Return the positions that sort, by a stable sort for every ``kind``."""
     return so.argsort(x, axis_of(ctx.static_int(1), x.ndim))
 
 
-@lowers(TopKOp, static=(1,))
+@lowers(TopKOp)
 def lower_top_k(ctx: RuleContext, x: Value, _: Value) -> list[Value]:
     """Return a static number of the largest elements, in the order that Aesara leaves open."""
     op = ctx.op

@@ -53,12 +53,6 @@ def _parts(entry: Any) -> tuple[Any, ...]:
     return (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
 
 
-def _bounds(node: Apply) -> Sequence[int]:
-    """Return the inputs that are bounds of slices, except for windows."""
-    slices = [e for e in _template(node) if isinstance(e, slice) and not _window_length(node, e)]
-    return [p.position for e in slices for p in _parts(e) if isinstance(p, _Input)]
-
-
 # --- Windows: slices whose length is static, unlike their bounds --------------------------
 
 Sum = dict[Variable | None, int]
@@ -118,7 +112,7 @@ def _scaled(terms: Sum, factor: int) -> Sum:
 # --- Rules --------------------------------------------------------------------------------
 
 
-@lowers(Subtensor, static=_bounds)
+@lowers(Subtensor)
 def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     """Return ``x[index]``; the bounds of slices are static, integers need not be."""
     index = index_of(ctx, scalars, first=1)
@@ -126,7 +120,7 @@ def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
     return ix.take(x, index)
 
 
-@lowers(IncSubtensor, static=_bounds)
+@lowers(IncSubtensor)
 def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
     """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by it."""
     index = index_of(ctx, scalars, first=2)
@@ -139,7 +133,7 @@ def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -
     return ix.put(x, y.astype(ctx.dtype), index, add=add)
 
 
-@lowers(MakeSlice, static=(0, 1, 2))
+@lowers(MakeSlice)
 def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
     """Return a slice of static bounds."""
     return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]

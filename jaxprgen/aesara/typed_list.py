@@ -38,7 +38,7 @@ def lower_make_list(ctx: RuleContext, *items: Any) -> list[list[Any]]:
     return [list(items)]
 
 
-@lowers(GetItem, folds=False, static=(1,))
+@lowers(GetItem, folds=False)
 def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
     """Return the item at a static index, or the list of items in a static slice."""
     where = index if isinstance(index, slice) else ctx.static_int(1)
@@ -62,7 +62,7 @@ def lower_extend(ctx: RuleContext, items: list[Any], more: list[Any]) -> list[li
     return [items + more]
 
 
-@lowers(Insert, folds=False, static=(1,))
+@lowers(Insert, folds=False)
 def lower_insert(ctx: RuleContext, items: list[Any], index: Value, item: Any) -> list[list[Any]]:
     """Return the list with an item inserted before the one at a static index."""
     where = ctx.static_int(1)
@@ -105,7 +105,7 @@ def _equal(x: Any, y: Any) -> Value:
     return reduce.bitwise_and(same, range(x.ndim))
 
 
-@lowers(Remove, folds=False, decides=(0, 1))
+@lowers(Remove, folds=False)
 def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
     """Return the list without the first item that equals another; its position is decided."""
     both = _known([items, item])

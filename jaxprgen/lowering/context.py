@@ -53,7 +53,7 @@ class RuleContext(NamedTuple):
         return declared.dtype
 
     def static(self, position: int) -> Array:
-        """Return the value of an input that decides a shape; the registration declares it.
+        """Return the value of an input that decides a shape.
 
         It follows from constants or shapes, or from arguments: the program is then specialized on
         their values.

@@ -19,9 +19,7 @@ class Registration(NamedTuple):
     """A rule and what it declares of the inputs of its nodes; see `lowers`."""
 
     rule: Rule
-    static: Positions
     shape_only: Positions
-    decides: Positions
     needs: Callable[[Any, int], Sequence[int]] | None
 
 
@@ -38,9 +36,7 @@ def lowers(
     *op_types: type,
     override: bool = False,
     folds: bool = True,
-    static: Positions = (),
     shape_only: Positions = (),
-    decides: Positions = (),
     needs: Callable[[Any, int], Sequence[int]] | None = None,
     lazy: type[Lazy] | None = None,
 ) -> Callable[[R], R]:
@@ -60,15 +56,8 @@ def lowers(
         Evaluate a node with the library's own implementation, instead of calling the rule, if its
         inputs are static and small. Turn this off for an Op that makes large arrays of small
         inputs, and let the rule use `RuleContext.fold`.
-    static : sequence of int, or function of a node
-        Positions of the inputs whose values the rule asks for by `RuleContext.static`, because
-        shapes depend on them.
     shape_only : sequence of int, or function of a node
         Positions of the inputs of which at most the shape matters to the result.
-    decides : sequence of int, or function of a node
-        Positions of the inputs whose values only decide something, such as a number of elements.
-        The rule asks for the decision by `RuleContext.decided`, and for values that follow from
-        shapes and constants by `RuleContext.static_or_none`, as it may for ``static`` inputs.
     needs : function of a node and an output's position
         Positions of the inputs whose values matter to that output. By default all inputs but those
         of ``shape_only`` matter to every output.
@@ -96,7 +85,7 @@ def lowers(
                     f"{op_type.__name__} is already lowered by {before.rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type, lazy] = Registration(rule, static, shape_only, decides, needs)
+            _rules[op_type, lazy] = Registration(rule, shape_only, needs)
         if not folds:
             _unfolded.add(rule)
         return rule
@@ -136,12 +125,6 @@ def is_supported(op: Any) -> bool:
     return rule is not None and (supports is None or supports(op))
 
 
-def static_inputs(op_type: type, node: Any) -> Sequence[int]:
-    """The inputs of the node whose values decide shapes, as the rule of the class declares."""
-    found = _find(op_type)
-    return _positions(found.static, node) if found else ()
-
-
 def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:
     """The inputs of the node whose values matter to one of its outputs, as the rule declares."""
     found = _find(op_type)
@@ -149,12 +132,6 @@ def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:
         return found.needs(node, output)
     idle = _positions(found.shape_only, node) if found else ()
     return [i for i in range(len(node.inputs)) if i not in idle]
-
-
-def deciding_inputs(op_type: type, node: Any) -> Sequence[int]:
-    """The inputs of the node by whose values its rule decides something."""
-    found = _find(op_type)
-    return _positions(found.decides, node) if found else ()
 
 
 def _find(op_type: type, lazy: type[Lazy] | None = None) -> Registration | None:

@@ -20,12 +20,7 @@ from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
-from jaxprgen.lowering.registry import (
-    deciding_inputs,
-    find_rule,
-    needed_inputs,
-    static_inputs,
-)
+from jaxprgen.lowering.registry import needed_inputs
 
 D = TypeVar("D", bound=Hashable)
 
@@ -184,13 +179,10 @@ class Statics:
 
     def static(self, step: Step, position: int) -> Array:
         """Return the value of a step's input; see `RuleContext.static`."""
-        _require_declared(step, position, "static", static_inputs)
         return self._of(step, [position])[0]
 
     def static_or_none(self, step: Step, position: int) -> Array | None:
         """Return the value of a step's input or None; see `RuleContext.static_or_none`."""
-        if position not in static_inputs(type(step.node.op), step.node):
-            _require_declared(step, position, "decides", deciding_inputs)
         try:
             return self._of(step, [position])[0]
         except (ValueNeededError, StaticShapeError):
@@ -330,15 +322,3 @@ class Statics:
         if not given.keys() >= set(positions.values()):
             raise ValueNeededError(tuple(positions.values()), path)
         return {place: given[i] for place, i in positions.items()}
-
-
-def _require_declared(
-    step: Step, position: int, how: str, inputs: Callable[[type, Any], Sequence[int]]
-) -> None:
-    """Raise `LoweringError` if a rule asks for an input that its registration does not declare."""
-    op_type = type(step.node.op)
-    if find_rule(op_type) is step.rule and position not in inputs(op_type, step.node):
-        raise LoweringError(
-            f"The rule asks for the value of input {position}, which it does not declare: "
-            f"register it by @lowers({op_type.__name__}, {how}=({position},))."
-        )

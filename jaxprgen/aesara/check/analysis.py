@@ -1,12 +1,9 @@
-"""What of a graph JAX can run, and why not the rest.
-
-Everything here is linear in the size of the graph, and nothing is recursive.
-"""
+"""Find which nodes of a graph JAX can run, and why it cannot run the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
@@ -14,265 +11,289 @@ from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.random.type import RandomType
 
 from jaxprgen.aesara.callback import can_be_called_back
-from jaxprgen.aesara.check.findings import BLOCKED, CHAIN, Deciding, GraphCheck, NodeCheck, Odd
-from jaxprgen.aesara.check.selections import uncounted
-from jaxprgen.aesara.check.stages import largest_subset
-from jaxprgen.aesara.check.traces import deciding_steps, ends_alone
-from jaxprgen.aesara.check.unruled import static_of
-from jaxprgen.aesara.library import frame_of, is_array, name_of
-from jaxprgen.aesara.plan import ends_of
-from jaxprgen.aesara.traversal import inner_nodes, toposort
-from jaxprgen.lowering.registry import (
-    deciding_inputs,
-    find_rule,
-    is_supported,
-    needed_inputs,
-    static_inputs,
+from jaxprgen.aesara.check.abstract import Lowered, Need, lower_abstractly
+from jaxprgen.aesara.check.findings import (
+    BLOCKED,
+    CHAIN,
+    Deciding,
+    GraphCheck,
+    NodeCheck,
+    Odd,
+    Subset,
 )
+from jaxprgen.aesara.library import frame_of, is_array, name_of
+from jaxprgen.aesara.plan import ends_of, plan_of_nodes
+from jaxprgen.aesara.traversal import inner_nodes, toposort
+from jaxprgen.lowering.registry import find_rule, is_supported, needed_inputs
+
+Trouble: TypeAlias = tuple[str, str, str]
+"""A verdict that is not "jit", the reason and the remedy."""
+_OUTSIDE = "compute it outside of the graph, and give its results as inputs"
 
 
 def check(graph: Any, outputs: Any = None) -> GraphCheck:
-    """What of a graph JAX can run: without arguments, and also where `jaxprgen.compile` refuses.
+    """Find which part of a graph JAX can run, and what is in the way of the rest.
 
-    It says of every node whether it can be jitted, and if not why and what to do instead; which
-    inputs decide shapes by their values, and by which nodes; and the largest part that can be
-    compiled. The graph is not changed.
-
-    That part is found by cutting the graph into stages, by the number of nodes that cannot be
-    compiled on the way from the inputs, or, if that gives a larger part, to the outputs: a stage
-    is one call. Its inputs and outputs are what `jaxprgen.compile` takes; among its inputs are
-    results of other stages.
+    No arguments are needed. The graph is lowered by the rules that `jaxprgen.compile` uses, for
+    arguments of which only the declared types are known. The graph is not changed.
 
     Parameters
     ----------
     graph, outputs
         A `FunctionGraph`, or inputs and outputs, as `jaxprgen.compile` takes them.
 
+    Returns
+    -------
+    GraphCheck
+        A verdict on every node, with a reason and a remedy; the inputs that decide shapes by
+        their values, and the nodes of these shapes; and the largest part of the graph that
+        compiles. To find that part, the graph is cut into stages: nodes with equally many blocked
+        nodes between them and the inputs, or the outputs. One call computes a stage.
+
     Raises
     ------
     InvalidGraphError
-        These are no variables, there are no outputs, or an input is given twice or a constant.
-        A missing input, or one that is no array, is no error but among the findings.
+        They are not variables, there are no outputs, or an input is a constant or given twice.
+        A missing input, or one that is not an array, is a finding and not an error.
     """
     given, wanted = ends_of(graph, outputs)
     nodes = toposort(wanted, set(given))
-    facts = _facts(nodes, set(given))
-    flow = _Flow(nodes, given, facts)
-    for node, static in ends_alone(nodes, wanted).items():
-        facts[node] = facts[node]._replace(
-            static=[i for i in facts[node].static if i not in static]
-        )
-    open_ended = {n: steps for n in nodes if (steps := deciding_steps(n))}
-    unknown = {n for n in nodes if n in open_ended or flow.sources(n, facts[n].sizes)}
-    deciding = [*flow.routes(lambda f: f.static), *flow.routes(lambda f: f.sizes)]
-    for node in set(nodes) - uncounted(nodes, unknown, wanted, deciding):
-        own, steps = facts[node], open_ended.get(node, ())
-        facts[node] = own._replace(static=sorted({*own.static, *own.sizes, *steps}))
-    checks = {node: _checked(node, facts[node], flow) for node in nodes}
+    read = [v for ends in (*(node.inputs for node in nodes), wanted) for v in ends]
+    leaves = dict.fromkeys([*given, *filter(_is_leaf, read)])
+    roles = {v: _role(v) for v in leaves} | dict.fromkeys(given, "input")
+    missing = [v for v in leaves if roles[v] == "missing input"]
+    troubles = _without_rules(nodes, set(given))
+    lowered = _lower(nodes, [*given, *missing], wanted, set(troubles))
+    troubles |= _troubles_of(lowered, leaves)
+    checks = {node: _check_of(node, troubles.get(node, ("jit", "", ""))) for node in nodes}
     blocked = {node for node in nodes if checks[node].verdict in BLOCKED}
-    leaves = dict.fromkeys([*given, *flow.leaves, *filter(flow.is_leaf, wanted)])
-    missing = [v for v in leaves if v not in flow.given and not isinstance(v, SharedVariable)]
     ends = [(v, "input") for v in given] + [(v, "output") for v in wanted]
     return GraphCheck(
         tuple(checks.values()),
-        tuple(_deciding(leaves, flow, checks)),
-        tuple(_odd(v, "missing input") for v in missing),
-        tuple(_odd(v, role) for v, role in ends if _is_odd(v, role)),
-        largest_subset(nodes, blocked, (*given, *missing), wanted),
+        tuple(
+            Deciding(name_of(leaf), roles[leaf], len(chain), tuple(checks[n] for n in _cut(chain)))
+            for leaf, chain in _chains(lowered.needs, leaves)
+        ),
+        tuple(Odd(name_of(v), str(v.type), roles[v]) for v in missing),
+        tuple(Odd(name_of(v), str(v.type), role) for v, role in ends if _is_odd(v, role)),
+        _largest_subset(nodes, blocked, [*given, *missing], wanted),
     )
 
 
-def _odd(variable: Variable, role: str) -> Odd:
-    return Odd(name_of(variable), str(variable.type), role)
+def _is_leaf(variable: Variable) -> bool:
+    return variable.owner is None and not isinstance(variable, Constant)
 
 
-# --- What is known of each node by itself -------------------------------------------------
-
-
-class _Facts(NamedTuple):
-    """A node's verdict by itself, and what its inputs are to it.
-
-    ``static`` are the inputs whose values decide shapes, ``needs`` those whose values matter to
-    each output. Those at ``sizes`` decide some, too, if anyone needs to know them.
-    """
-
-    verdict: str
-    static: Sequence[int]
-    needs: Sequence[Sequence[int]]
-    reason: str = ""
-    remedy: str = ""
-    sizes: Sequence[int] = ()
-
-
-def _facts(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, _Facts]:
-    facts: dict[Apply, _Facts] = {}
-    for node in nodes:
-        strange = next((v for v in node.inputs if _is_strange(v, given, facts)), None)
-        facts[node] = _facts_of(node, strange)
-    return facts
+def _role(variable: Variable) -> str:
+    if isinstance(variable, SharedVariable):
+        return "shared variable"
+    return "generator" if isinstance(variable.type, RandomType) else "missing input"
 
 
 def _is_odd(variable: Variable, role: str) -> bool:
-    """Whether it is no array, nor among the inputs the state of a generator."""
+    """Return whether `compile` refuses an input or output because of its type."""
     is_state = isinstance(variable.type, RandomType) and role != "output"
     return not (is_array(variable) or is_state)
 
 
-def _is_strange(variable: Variable, given: set[Variable], facts: dict[Apply, _Facts]) -> bool:
-    """Whether it is no array and nothing, as a slice is, that a rule made for another."""
-    if is_array(variable) or isinstance(variable, Constant):
-        return False
-    owner = variable.owner
-    if variable in given or owner is None:
-        return not isinstance(variable.type, RandomType)  # For the state of a generator is a key.
-    return facts[owner].verdict in BLOCKED
-
-
-def _facts_of(node: Apply, strange: Variable | None) -> _Facts:
-    op_type = type(node.op)
-    rule = find_rule(op_type)
-    static = static_inputs(op_type, node) if rule else static_of(node)
-    needs = [needed_inputs(op_type, node, i) for i in range(len(node.outputs))]
-    if strange is None and not rule:
-        strange = next((v for v in node.outputs if not is_array(v)), None)
-    if strange is not None:
-        return _Facts("refused", static, needs, *_no_array(node, strange))
-    if rule:
-        if not is_supported(node.op):
-            reason = f"the rule of {op_type.__name__} does not take this one"
-            return _no_rule(node, reason)._replace(static=static, needs=needs)
-        for inner, _ in inner_nodes([node])[1:]:
-            if not is_supported(inner.op):
-                found = _no_rule(inner, f"inside of it, {inner.op} has no rule")
-                return found._replace(static=static, needs=needs)
-        return _Facts("jit", static, needs, sizes=deciding_inputs(op_type, node))
-    return _no_rule(node, "no rule")._replace(static=static, needs=needs)
-
-
-def _no_array(node: Apply, strange: Variable) -> tuple[str, str]:
-    verb = "takes" if strange in node.inputs else "returns"
-    return (
-        f"it {verb} a {strange.type}, which is no array",
-        "compute it outside of the graph, and give its results as inputs",
-    )
-
-
-def _no_rule(node: Apply, reason: str) -> _Facts:
-    """A node that has no rule, or one that does not take it."""
-    op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
-    if can_be_called_back(node):
-        remedy = f'jaxprgen.compile(..., fallback="callback"), or {_register(op)}'
-        return _Facts("callback", (), (), f"{reason}; its `perform` can run instead", remedy)
-    reason = f"{reason}, and no Python implementation that could be called back"
-    return _Facts("refused", (), (), reason, _register(op))
-
-
-def _register(op: Any) -> str:
-    return f"register a rule with @jaxprgen.lowers({type(op).__name__})"
-
-
-# --- Whose values reach what decides a shape ----------------------------------------------
-
-
-class _Route(NamedTuple):
-    """The way from a variable to what it decides: how many nodes, the next one, those behind it."""
-
-    length: int
-    node: Apply
-    onward: _Route | None
-    last: Apply
-
-
-class _Flow:
-    """The values that flow through a graph: from where, and where they decide shapes.
-
-    Attributes
-    ----------
-    leaves
-        What nodes take that neither they nor constants give.
-    """
-
-    def __init__(
-        self, nodes: Sequence[Apply], given: Sequence[Variable], facts: dict[Apply, _Facts]
-    ) -> None:
-        self.given = set(given)
-        self._nodes = nodes
-        self._facts = facts
-        self.leaves = list(dict.fromkeys(v for n in nodes for v in n.inputs if self.is_leaf(v)))
-        self._nearest: dict[Variable, tuple[int, Variable] | None] = {}
-        for node in nodes:
-            for output, needs in zip(node.outputs, facts[node].needs, strict=True):
-                found = [self._source(node.inputs[i]) for i in needs]
-                near = min(filter(None, found), key=lambda pair: pair[0], default=None)
-                self._nearest[output] = near and (near[0] + 1, near[1])
-
-    def is_leaf(self, variable: Variable) -> bool:
-        """Whether a variable is given, shared or missing."""
-        return variable in self.given or (
-            variable.owner is None and not isinstance(variable, Constant)
-        )
-
-    def _source(self, variable: Variable) -> tuple[int, Variable] | None:
-        if self.is_leaf(variable):
-            return 0, variable
-        return None if variable.owner is None else self._nearest[variable]
-
-    def sources(self, node: Apply, positions: Iterable[int]) -> list[Variable]:
-        """The nearest leaf that decides each of these inputs, where one does: they may share it."""
-        found = (self._source(v) for i, v in enumerate(node.inputs) if i in positions)
-        return list(dict.fromkeys(pair[1] for pair in found if pair))
-
-    def routes(self, deciding: Callable[[_Facts], Sequence[int]]) -> dict[Variable, _Route]:
-        """From each variable a shortest way to an input that decides a shape."""
-        routes: dict[Variable, _Route] = {}
-
-        def add(variable: Variable, route: _Route) -> None:
-            if variable not in routes or route.length < routes[variable].length:
-                routes[variable] = route
-
-        for node in reversed(self._nodes):
-            facts = self._facts[node]
-            for i in deciding(facts):
-                add(node.inputs[i], _Route(1, node, None, node))
-            for output, needs in zip(node.outputs, facts.needs, strict=True):
-                onward = None if self.is_leaf(output) else routes.get(output)
-                if onward:
-                    route = _Route(onward.length + 1, node, onward, onward.last)
-                    for i in needs:
-                        add(node.inputs[i], route)
-        return routes
-
-
-def _deciding(
-    leaves: Iterable[Variable], flow: _Flow, checks: dict[Apply, NodeCheck]
-) -> Iterable[Deciding]:
-    routes = flow.routes(lambda facts: facts.static)
-    for leaf in leaves:
-        route = routes.get(leaf)
-        if route:
-            length, last, chain = route.length, route.last, [route.node]
-            while route.onward and len(chain) < CHAIN - 1:
-                route = route.onward
-                chain.append(route.node)
-            ends = chain if route.onward is None else [*chain, last]
-            found = tuple(checks[n] for n in ends)
-            yield Deciding(name_of(leaf), _role(leaf, flow.given), length, found)
-
-
-def _role(leaf: Variable, given: set[Variable]) -> str:
-    if leaf in given:
-        return "input"
-    return "shared variable" if isinstance(leaf, SharedVariable) else "missing input"
-
-
-def _checked(node: Apply, facts: _Facts, flow: _Flow) -> NodeCheck:
-    """The verdict on a node among the others."""
+def _check_of(node: Apply, trouble: Trouble) -> NodeCheck:
     frame = frame_of(*node.outputs)
-    line = frame.place if frame else ""
     name = next((v.name for v in node.outputs if v.name), "")
-    verdict, reason, remedy = facts.verdict, facts.reason, facts.remedy
-    deciding = flow.sources(node, facts.static) if verdict == "jit" else ()
-    if deciding:
-        names = ", ".join(map(name_of, deciding))
-        verdict, reason = "static", f"its shape is decided by the value of {names}"
-    return NodeCheck(str(node.op), name, line, verdict, reason, remedy)
+    return NodeCheck(str(node.op), name, frame.place if frame else "", *trouble)
+
+
+# --- Nodes without a rule ----------------------------------------------------------------
+
+
+def _without_rules(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, Trouble]:
+    """Return the nodes that have no rule, or take variables that are not arrays."""
+    found: dict[Apply, Trouble] = {}
+
+    def is_strange(variable: Variable) -> bool:
+        """Return whether no rule makes it: it is neither an array nor, say, a slice."""
+        if is_array(variable) or isinstance(variable, Constant):
+            return False
+        if variable in given or variable.owner is None:
+            return not isinstance(variable.type, RandomType)  # The state of a generator is a key.
+        return variable.owner in found
+
+    for node in nodes:
+        strange = next(filter(is_strange, node.inputs), None)
+        trouble = _no_rule(node) if strange is None else _not_array("takes", strange)
+        if trouble:
+            found[node] = trouble
+    return found
+
+
+def _not_array(verb: str, variable: Variable) -> Trouble:
+    return "refused", f"it {verb} a {variable.type}, which is not an array", _OUTSIDE
+
+
+def _no_rule(node: Apply) -> Trouble | None:
+    """Return why no rule takes a node, or one inside of it; None if rules take them."""
+    unsupported = next((n for n, _ in inner_nodes([node]) if not is_supported(n.op)), None)
+    if unsupported is None:
+        return None
+    reason = "no rule"
+    if unsupported is not node:
+        reason = f"inside of it, {unsupported.op} has no rule"
+    elif find_rule(type(node.op)):
+        reason = f"the rule of {type(node.op).__name__} does not take this one"
+    elif not all(map(is_array, node.outputs)):
+        return _not_array("returns", next(v for v in node.outputs if not is_array(v)))
+    op = unsupported.op.scalar_op if isinstance(unsupported.op, Elemwise) else unsupported.op
+    remedy = f"register a rule with @jaxprgen.lowers({type(op).__name__})"
+    if can_be_called_back(unsupported):
+        reason = f"{reason}; its `perform` can run instead"
+        return "callback", reason, f'jaxprgen.compile(..., fallback="callback"), or {remedy}'
+    return "refused", f"{reason}, and no Python implementation that can be called back", remedy
+
+
+# --- Nodes with a rule -------------------------------------------------------------------
+
+
+def _lower(
+    nodes: Sequence[Apply],
+    given: Sequence[Variable],
+    wanted: Sequence[Variable],
+    blocked: set[Apply],
+) -> Lowered:
+    """Lower the nodes that are not blocked. Results of the others are inputs."""
+    others = [node for node in nodes if node in blocked]
+    made = [*given, *(v for node in others for v in node.outputs)]
+    read = [*wanted, *(v for node in others for v in node.inputs)]
+    inputs = [v for v in dict.fromkeys(made) if is_array(v) or isinstance(v.type, RandomType)]
+    outputs = [v for v in dict.fromkeys(read) if is_array(v)]
+    lowered = [node for node in nodes if node not in blocked]
+    return lower_abstractly(plan_of_nodes(inputs, outputs, lowered), set(lowered))
+
+
+def _troubles_of(lowered: Lowered, leaves: Mapping[Variable, None]) -> dict[Apply, Trouble]:
+    """Return the verdicts on nodes that need values, and on nodes that cannot be lowered."""
+    troubles: dict[Apply, Trouble] = {}
+    for node, need in lowered.needs.items():
+        reached = _routes(need.leaves, leaves)
+        names = ", ".join(name_of(v) for v in leaves if v in reached)
+        troubles[node] = "static", f"its shape is decided by the value of {names}", ""
+    for node, (error, _) in lowered.unclear.items():
+        reason = f"it may fail: with sizes chosen by `check`, {_told(error)[0]}"
+        troubles[node] = "unclear", reason, "declare the sizes of the inputs in their types"
+    for node, error in lowered.refused.items():
+        troubles[node] = "refused", *_told(error)
+    return troubles
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    """Return what an error says is wrong, and its advice."""
+    reason, _, advice = str(error).partition("\n  in ")[0].partition("\n")
+    return reason, " ".join(advice.split()) or _OUTSIDE
+
+
+# --- From what decides a shape to the shape -----------------------------------------------
+
+
+def _routes(
+    ends: Iterable[Variable], leaves: Mapping[Variable, None]
+) -> dict[Variable, Variable | None]:
+    """Return the variables that the ends depend on, each with the next on a shortest way there."""
+    after: dict[Variable, Variable | None] = dict.fromkeys(ends)
+    pending = list(after)
+    for variable in pending:  # It grows.
+        node = variable.owner
+        if variable not in leaves and node is not None:
+            for i in needed_inputs(type(node.op), node, node.outputs.index(variable)):
+                if node.inputs[i] not in after:
+                    after[node.inputs[i]] = variable
+                    pending.append(node.inputs[i])
+    return after
+
+
+def _chains(
+    needs: Mapping[Apply, Need], leaves: Mapping[Variable, None]
+) -> Iterator[tuple[Variable, list[Apply]]]:
+    """Return the leaves that decide shapes, each with the nodes on a shortest way to a shape."""
+    chains: dict[Variable, list[Apply]] = {}
+    for node, need in needs.items():
+        after = _routes(need.inputs, leaves)
+        for leaf in filter(leaves.__contains__, _routes(need.leaves, leaves)):
+            chain, variable = [], after.get(leaf)
+            while variable is not None and variable.owner is not None:
+                chain.append(variable.owner)
+                variable = after[variable]
+            chain.append(node)
+            if leaf not in chains or len(chain) < len(chains[leaf]):
+                chains[leaf] = chain
+    return ((leaf, chains[leaf]) for leaf in leaves if leaf in chains)
+
+
+def _cut(chain: list[Apply]) -> list[Apply]:
+    """Return the first nodes of a long chain and the last: many whole ones take much memory."""
+    return chain if len(chain) <= CHAIN else [*chain[: CHAIN - 1], chain[-1]]
+
+
+# --- The largest part that compiles -------------------------------------------------------
+
+
+def _largest_subset(
+    nodes: Sequence[Apply],
+    blocked: set[Apply],
+    given: Sequence[Variable],
+    wanted: Sequence[Variable],
+) -> Subset:
+    """Return the largest stage, or the whole graph if no node is blocked.
+
+    The nodes of a stage have equally many blocked nodes before them, or after them. No path
+    leaves a stage and comes back, so one call computes it.
+    """
+    known = set(given)
+    if not blocked:
+        outputs = tuple(filter(is_array, wanted))
+        return Subset(tuple(filter(is_array, given)), outputs, len(nodes) if outputs else 0)
+    before = {n: [v.owner for v in n.inputs if v.owner and v not in known] for n in nodes}
+    after: dict[Apply, list[Apply]] = {node: [] for node in nodes}
+    for node in nodes:
+        for other in before[node]:
+            after[other].append(node)
+    ways = (nodes, before), (nodes[::-1], after)
+    stage = max((_largest_stage(order, blocked, way) for order, way in ways), key=len)
+    needed = _needed([n for n in nodes if n in stage], known)
+    used = {v for n in nodes if n not in stage for v in n.inputs} | set(wanted)
+    made = [v for n in nodes if n in stage for v in n.outputs if v in used and v not in known]
+    first = [v for v in given if v in needed]
+    return Subset((*first, *(v for v in needed if v not in known)), tuple(made), len(stage))
+
+
+def _largest_stage(
+    order: Sequence[Apply], blocked: set[Apply], before: Mapping[Apply, Sequence[Apply]]
+) -> set[Apply]:
+    """Return the most nodes that compile and have equally many blocked nodes before them.
+
+    A node that makes a slice belongs to no stage. Calls do not take or return slices, so each
+    stage makes those that it uses.
+    """
+    levels: dict[Apply, int] = {}
+    stages: dict[int, set[Apply]] = {}
+    for node in order:
+        levels[node] = max((levels[n] + (n in blocked) for n in before[node]), default=0)
+        if node not in blocked and all(map(is_array, node.outputs)):
+            stages.setdefault(levels[node], set()).add(node)
+    return max(stages.values(), key=len, default=set())
+
+
+def _needed(stage: Sequence[Apply], known: set[Variable]) -> dict[Variable, None]:
+    """Return the variables that a stage needs and does not compute, in order."""
+    needed: dict[Variable, None] = {}
+    seen: set[Apply] = set()
+    pending = [v for n in reversed(stage) for v in reversed(n.inputs)]
+    while pending:
+        variable = pending.pop()
+        is_given = variable in known
+        if not is_given and isinstance(variable, (Constant, SharedVariable)):
+            continue
+        if is_given or variable.owner is None or is_array(variable):
+            if is_given or variable.owner not in stage:
+                needed[variable] = None
+        elif variable.owner not in seen:
+            seen.add(variable.owner)
+            pending.extend(reversed(variable.owner.inputs))
+    return needed

@@ -1,34 +1,36 @@
-"""What `jaxprgen.check` found, as data and as text."""
+"""The findings of `jaxprgen.check`, as data and as text."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aesara.graph.basic import Variable
 
 from jaxprgen.aesara.library import name_of
 
 BLOCKED = ("callback", "refused")
-"""The verdicts of nodes that `jaxprgen.compile` does not take by itself."""
+"""The verdicts on nodes that `jaxprgen.compile` does not take by itself."""
+VERDICTS = ("jit", "static", "unclear", *BLOCKED)
 CHAIN = 20
-"""Nodes of a chain up to which all are kept, so that many long chains take no more than a few."""
+"""The number of nodes up to which a chain is kept whole."""
 _ROWS = 40
-"""Nodes that need the same, up to which the text shows all."""
+"""The number of nodes with the same trouble up to which the text shows all."""
 
 
 class NodeCheck(NamedTuple):
-    """One node.
+    """The verdict on one node.
 
     ``verdict`` is
 
     - "jit": it runs under `jax.jit`, given its inputs;
-    - "static": so it does, once inputs that decide its shape by their values are static;
-    - "callback": no rule, but with ``compile(..., fallback="callback")`` its Python ``perform``
-      runs on the host;
-    - "refused": no rule, and nothing that would stand for one.
+    - "static": it does once the inputs that decide its shape by their values are static;
+    - "unclear": types leave sizes open, and `check` found no sizes for which it runs;
+    - "callback": it has no rule, but with ``compile(..., fallback="callback")`` its Python
+      ``perform`` runs on the host;
+    - "refused": its rule refuses it, or it has neither a rule nor a ``perform``.
     """
 
     op: str
@@ -43,11 +45,11 @@ class NodeCheck(NamedTuple):
 
 
 class Deciding(NamedTuple):
-    """A variable whose value decides a shape, and the nodes from it to the one whose shape it is.
+    """A variable whose value decides a shape, and so must be known while emitting.
 
-    ``role`` is "input", "shared variable" or "missing input". Its value must be known while
-    emitting. Of several such chains this is a shortest one; of ``length`` nodes, more than `CHAIN`
-    are the first ones and the last.
+    ``role`` is "input", "shared variable" or "missing input". ``chain`` holds the nodes on a
+    shortest way to such a shape. If their number, ``length``, is larger than `CHAIN`, it holds the
+    first ones and the last.
     """
 
     name: str
@@ -57,7 +59,7 @@ class Deciding(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """A variable that `jaxprgen.compile` refuses: its name, its type, and what it is."""
+    """A variable that `jaxprgen.compile` refuses: its name, its type and its role."""
 
     name: str
     type: str
@@ -74,18 +76,18 @@ class Subset(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class GraphCheck:
-    """What `jaxprgen.check` found; ``str()`` of it is a report.
+    """The findings of `jaxprgen.check`; ``str()`` of them is a report.
 
     Attributes
     ----------
     nodes
-        Every node, in an order of computing.
+        The verdict on every node, in an order of computing.
     deciding
         The variables whose values decide shapes.
     missing
         Variables that the outputs need and that are not among the inputs.
     no_arrays
-        Inputs and outputs that are no arrays.
+        Inputs and outputs that are not arrays.
     subset
         The largest part that can be compiled, see `jaxprgen.check`; with no outputs if none can.
     """
@@ -107,67 +109,51 @@ class GraphCheck:
         """The names of the inputs that must be static under `jax.jit`."""
         return tuple(d.name for d in self.deciding if d.role == "input")
 
+    def _counts(self, *verdicts: str) -> str:
+        """The numbers of nodes by verdict, as in ``2 jit, 1 static``."""
+        counts = Counter(node.verdict for node in self.nodes)
+        return ", ".join(f"{counts[v]} {v}" for v in verdicts if counts[v])
+
     @property
     def verdict(self) -> str:
         """The findings in one line."""
-        counts = Counter(node.verdict for node in self.nodes)
-        blocked = [f"{counts[v]} {v}" for v in BLOCKED if counts[v]]
+        total = _count_nodes(len(self.nodes))
         troubles: list[str] = []
-        if blocked:
-            number = sum(counts[v] for v in BLOCKED)
-            troubles.append(f"{number} of {_nodes(len(self.nodes))} blocked ({', '.join(blocked)})")
+        if counts := self._counts(*BLOCKED):
+            number = sum(node.verdict in BLOCKED for node in self.nodes)
+            troubles.append(f"{number} of {total} blocked ({counts})")
         if self.missing:
             troubles.append(f"missing {_and(odd.name for odd in self.missing)}")
         if self.no_arrays:
-            troubles.append(f"no array: {_and(odd.name for odd in self.no_arrays)}")
+            troubles.append(f"not an array: {_and(odd.name for odd in self.no_arrays)}")
         if not troubles:
             static = f" with {_and(self.static)} static" if self.static else ""
-            return f"jit-able{static}: all of {_nodes(len(self.nodes))}"
+            unclear = self._counts("unclear")
+            return f"jit-able{static}: all of {total}{f', but {unclear}' if unclear else ''}"
         if self.static:
             troubles.append(f"static: {_and(self.static)}")
         return f"not jit-able as a whole: {'; '.join(troubles)}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The findings as plain dictionaries, lists, numbers and strings."""
-        return {
-            "verdict": self.verdict,
-            "compiles": self.compiles,
-            "static": list(self.static),
-            "nodes": [node._asdict() for node in self.nodes],
-            "deciding": [
-                {**d._asdict(), "chain": [node._asdict() for node in d.chain]}
-                for d in self.deciding
-            ],
-            "missing": [odd._asdict() for odd in self.missing],
-            "no_arrays": [odd._asdict() for odd in self.no_arrays],
-            "subset": {
-                "inputs": [name_of(v) for v in self.subset.inputs],
-                "outputs": [name_of(v) for v in self.subset.outputs],
-                "nodes": self.subset.nodes,
-            },
-        }
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        counts = Counter(node.verdict for node in self.nodes)
-        parts = [f"{counts[v]} {v}" for v in ("jit", "static", *BLOCKED) if counts[v]]
+        total = _count_nodes(len(self.nodes))
         sections = [
-            [f"{_nodes(len(self.nodes))}{': ' if parts else ''}{', '.join(parts)}"],
+            [": ".join(filter(None, (total, self._counts(*VERDICTS))))],
             _node_rows([node for node in self.nodes if node.verdict != "jit"]),
             [row for d in self.deciding for row in _deciding_rows(d)],
             [
-                *(f"missing   {odd.name}, a {odd.type}" for odd in self.missing),
-                *(f"no array  {odd.role} {odd.name}, a {odd.type}" for odd in self.no_arrays),
+                *(f"missing  {odd.name}, a {odd.type}" for odd in self.missing),
+                *(f"not an array  {odd.role} {odd.name}, a {odd.type}" for odd in self.no_arrays),
             ],
-            [] if self.compiles else _subset_rows(self.subset, len(self.nodes)),
+            [] if self.compiles else _subset_rows(self.subset, total),
             [self.verdict],
         ]
         return "\n\n".join("\n".join(rows) for rows in sections if rows)
 
 
-def _nodes(count: int) -> str:
+def _count_nodes(count: int) -> str:
     return f"{count} node{'' if count == 1 else 's'}"
 
 
@@ -176,52 +162,42 @@ def _and(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _elide(rows: Sequence[str], limit: int) -> list[str]:
-    if len(rows) <= limit:
-        return list(rows)
-    half = limit // 2
-    return [*rows[:half], f"    … {len(rows) - 2 * half} more …", *rows[-half:]]
-
-
 def _located(nodes: Sequence[NodeCheck]) -> list[str]:
-    """Each node behind its line, one below the other."""
+    """Each node with its line before it, one below the other."""
     width = max((len(node.line) for node in nodes), default=0)
     return [f"{node.line:<{width}}  {node}" if width else str(node) for node in nodes]
 
 
 def _node_rows(nodes: Sequence[NodeCheck]) -> list[str]:
-    """The nodes that need something, and what: once for all that need the same."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    """The nodes that have a reason, with each reason and remedy once."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for node, row in zip(nodes, _located(nodes), strict=True):
-        key = (node.verdict, node.reason, node.remedy)
-        groups.setdefault(key, []).append(f"{node.verdict:<8}  {row}")
-    return [
-        row
-        for (_, reason, remedy), rows in groups.items()
-        for row in (
-            *_elide(rows, _ROWS),
-            f"{'':<10}{reason}",
-            *([f"{'':<10}instead: {remedy}"] if remedy else []),
-        )
-    ]
+        groups.setdefault((node.reason, node.remedy), []).append(f"{node.verdict:<8}  {row}")
+    found: list[str] = []
+    for (reason, remedy), rows in groups.items():
+        if len(rows) > _ROWS:
+            half = _ROWS // 2
+            rows[half:-half] = [f"    … {len(rows) - _ROWS} more …"]
+        found += [*rows, f"{'':<10}{reason}"]
+        found += [f"{'':<10}instead: {remedy}"] if remedy else []
+    return found
 
 
 def _deciding_rows(deciding: Deciding) -> list[str]:
+    must = "must be static"
     if deciding.role == "shared variable":
-        what = "decides a shape, so each of its values gets a program"
-    else:
-        what = "must be static"
-    *first, last = [f"    {row}" for row in _located(deciding.chain)]
-    hidden = deciding.length - len(deciding.chain)
-    more = [f"    … {hidden} more …"] if hidden else []
-    return [f"{deciding.role} {deciding.name} {what}:", *first, *more, last]
+        must = "decides a shape, so each of its values gets a program"
+    rows = [f"    {row}" for row in _located(deciding.chain)]
+    hidden = deciding.length - len(rows)
+    rows[-1:-1] = [f"    … {hidden} more …"] if hidden else []
+    return [f"{deciding.role} {deciding.name} {must}:", *rows]
 
 
-def _subset_rows(subset: Subset, count: int) -> list[str]:
+def _subset_rows(subset: Subset, total: str) -> list[str]:
     if not subset.outputs:
         return ["no part can be compiled"]
-    ends = [("from", subset.inputs), ("to", subset.outputs)]
     return [
-        f"largest part that can be compiled: {subset.nodes} of {_nodes(count)}",
-        *(f"    {end:<5} {', '.join(map(name_of, variables))}" for end, variables in ends),
+        f"largest part that can be compiled: {subset.nodes} of {total}",
+        f"    from  {', '.join(map(name_of, subset.inputs))}",
+        f"    to    {', '.join(map(name_of, subset.outputs))}",
     ]

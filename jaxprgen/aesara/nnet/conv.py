@@ -76,7 +76,7 @@ def lower_abstract_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
     return convolution.correlate(x, w, geometry).astype(ctx.dtype)
 
 
-@lowers(AbstractConv_gradWeights, folds=False, static=(2,))
+@lowers(AbstractConv_gradWeights, folds=False)
 def lower_abstract_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Value) -> Value:
     """Return the gradient with respect to filters of static sizes."""
     x, y = _in_common_dtype(ctx, x, y)
@@ -84,7 +84,7 @@ def lower_abstract_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: 
     return convolution.filter_gradient(x, y, known, _geometry(ctx.op, known)).astype(ctx.dtype)
 
 
-@lowers(AbstractConv_gradInputs, folds=False, static=(2,))
+@lowers(AbstractConv_gradInputs, folds=False)
 def lower_abstract_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value) -> Value:
     """Return the gradient with respect to images of static sizes."""
     w, y = _in_common_dtype(ctx, w, y)
@@ -153,7 +153,7 @@ def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
     return convolution.correlate(x, w, _geometry(ctx.op, w.shape[2 - x.ndim :]))
 
 
-@lowers(CorrMM_gradWeights, Corr3dMMGradWeights, folds=False, static=_size_inputs)
+@lowers(CorrMM_gradWeights, Corr3dMMGradWeights, folds=False)
 def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -> Value:
     """Return the gradient with respect to filters of given sizes, or of the largest that fit."""
     x, y = _in_common_dtype(ctx, x, y)
@@ -172,7 +172,7 @@ def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[
     return found
 
 
-@lowers(CorrMM_gradInputs, Corr3dMMGradInputs, folds=False, static=_size_inputs)
+@lowers(CorrMM_gradInputs, Corr3dMMGradInputs, folds=False)
 def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) -> Value:
     """Return the gradient with respect to images of given sizes, or of the smallest that fit."""
     w, y = _in_common_dtype(ctx, w, y)
@@ -191,13 +191,13 @@ def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) ->
 # --- Stripes between diagonals ------------------------------------------------------------
 
 
-@lowers(DiagonalSubtensor, static=(1, 2))
+@lowers(DiagonalSubtensor)
 def lower_diagonal_subtensor(ctx: RuleContext, x: Value, axis1: Value, axis2: Value) -> Value:
     """Return the stripe between the long diagonals of two static axes."""
     return diagonal.stripe(x, *_stripe_axes(ctx, x))
 
 
-@lowers(IncDiagonalSubtensor, static=(1, 2))
+@lowers(IncDiagonalSubtensor)
 def lower_inc_diagonal_subtensor(
     ctx: RuleContext, x: Value, axis1: Value, axis2: Value, y: Value
 ) -> Value:
@@ -238,7 +238,7 @@ def _wrapped(x: Value, axis: int, margin: int) -> Value:
     return concatenate([last, x, slice_axis(x, axis, 0, margin)], axis)
 
 
-@lowers(Images2Neibs, static=(1, 2))
+@lowers(Images2Neibs)
 def lower_images_to_neighbours(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return each neighbourhood of images of shape (list, list, row, column) as one row."""
     shape = x.shape

@@ -183,25 +183,3 @@ def test_programs_do_not_keep_what_only_reports_need():
     f = jaxprgen.compile([x], at.exp(x) + 1.0)
     f(ONES)
     assert f.program([ONES]).values is None
-
-
-def test_observing_asks_no_less_of_rules():
-    class Undeclared(Op):
-        __props__ = ()
-
-        def make_node(self, v, size):
-            return Apply(self, [v, size], [v.type()])
-
-        def perform(self, node, inputs, outputs):
-            outputs[0][0] = inputs[0][: inputs[1]]
-
-    @lowers(Undeclared)
-    def lower_undeclared(ctx, v, size):
-        ctx.static_int(1)
-        return v
-
-    n = at.lscalar("n")
-    f = jaxprgen.compile([x, n], Undeclared()(x, n))
-    for entry in (f, f.report):
-        with pytest.raises(errors.LoweringError, match="which it does not declare"):
-            entry(ONES, 3)

@@ -26,7 +26,7 @@ from aesara.tensor.subtensor import set_subtensor
 from catalogue import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import examples, is_deep
 
 import jaxprgen
 from jaxprgen.aesara.library import name_of
@@ -307,11 +307,16 @@ def test_programs_depend_on_the_values_that_check_names(name):
     assert keys(row.inputs, row.outputs, row.args) == row.static.split()
 
 
+def dtypes_of(example):
+    """All dtypes in deep runs, else one."""
+    one = ["float64"] if "float64" in example.dtypes else example.dtypes[:1]
+    return example.dtypes if is_deep() else one
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.filterwarnings("ignore")  # Of Aesara's Ops, and of checks that are left out.
 def test_check_and_compile_agree_on_every_op(family):
-    for example in FAMILIES[family]:
-        dtype = "float64" if "float64" in example.dtypes else example.dtypes[0]
+    for example, dtype in ((each, d) for each in FAMILIES[family] for d in dtypes_of(each)):
         try:
             inputs, outputs = example.graph(dtype)
         except Exception:  # Whatever Aesara raises of dtypes that an Op does not take.
@@ -320,7 +325,8 @@ def test_check_and_compile_agree_on_every_op(family):
         try:
             names = keys(inputs, outputs, example.arrays(dtype), abstract=True)
         except JaxprGenError:
-            assert not found.compiles, example
+            unclear = [node for node in found.nodes if node.verdict == "unclear"]
+            assert unclear or not found.compiles, example
         else:
             assert found.compiles, example
             assert deciding(found) == names, example

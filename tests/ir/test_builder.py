@@ -9,8 +9,9 @@ from jax.sharding import AxisType, PartitionSpec
 
 import jaxprgen
 from jaxprgen import _jax
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import EquationError
-from jaxprgen.ir import Builder
+from jaxprgen.ir import Builder, current_builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.programs import verify
 
@@ -224,3 +225,12 @@ def test_nothing_is_cast_if_jax_does_not_check_varying_axes():
     for emit in CASTING.values():
         (closed,), _ = under_shard_map(emit, check_vma=False)
         assert _jax.pvary_p.name not in names(closed)
+
+
+def test_a_value_outside_of_a_builder_is_refused():
+    with Builder([VECTOR]) as b:
+        x = Value(b.inputs[0])
+        assert current_builder() is b
+    with pytest.raises(EquationError, match="No builder is at hand to append an equation to"):
+        x + x
+    assert len(b) == 0

@@ -168,7 +168,7 @@ def variable(parameter: Any) -> Any:
 
 
 def _example(op: Any, *parameters: Any, kind: type | None = None) -> Example:
-    """Two draws, of which only the type is compared: tests/random is about their distribution."""
+    """Two draws, of which only the type is compared; tests/aesara/random compares distributions."""
 
     def build(*inputs: Any) -> Any:
         size = {} if op is aer.permutation else {"size": (2,)}

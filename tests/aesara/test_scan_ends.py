@@ -12,7 +12,7 @@ from aesara.ifelse import ifelse
 from aesara.scan.utils import until
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same, reference
-from ops.looping import loops, scan
+from looping import loops, scan
 
 import jaxprgen
 from jaxprgen import errors

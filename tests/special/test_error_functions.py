@@ -1,4 +1,4 @@
-"""The error functions and Owen's T function beyond the tables of test_scalar.py."""
+"""The error functions and Owen's T function beyond the tables of aesara/test_scalar.py."""
 
 import aesara.tensor as at
 import jax

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+HERE = Path(__file__).parent
+TESTS, ROOT = HERE.parent, HERE.parents[1]
 BEFORE = "import conftest, aesara.tensor as at\n\nat.exp(at.vector()) + 1\n\n"
 """Makes what follows stand on other lines, and what has no name get another number."""
 
@@ -21,7 +22,7 @@ def entries(folder):
 
 def run(script, folder, seed):
     """What the script prints, in a new process."""
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    path = os.pathsep.join(map(str, (HERE, TESTS, ROOT)))
     done = subprocess.run(
         [sys.executable, script, folder],
         env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
@@ -33,7 +34,7 @@ def run(script, folder, seed):
 
 
 def test_another_process_compiles_nothing(tmp_path):
-    text, folder = (TESTS / "persisted.py").read_text(), tmp_path / "cache"
+    text, folder = (HERE / "persisted.py").read_text(), tmp_path / "cache"
     one, other = tmp_path / "one" / "model.py", tmp_path / "other" / "script.py"
     for script, code in ((one, text), (other, BEFORE + text)):
         script.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Bessel functions beyond the tables of test_scalar.py."""
+"""Bessel functions beyond the tables of aesara/test_scalar.py."""
 
 import aesara.tensor as at
 import jax

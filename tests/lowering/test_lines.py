@@ -23,7 +23,7 @@ from jaxprgen._jax import Frame, frame_of, scope_of
 from jaxprgen.errors import UndefinedGradientError
 from jaxprgen.lowering.origin import Origins
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "model.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "model.py"
 ONES = np.ones(3)
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from laws import all_equations, assert_agrees
-from ops.looping import scan
+from looping import scan
 
 import jaxprgen
 from jaxprgen import errors

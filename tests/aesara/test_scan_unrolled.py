@@ -8,7 +8,7 @@ import pytest
 from aesara.raise_op import Assert
 from aesara.scan.utils import until
 from laws import assert_agrees, assert_same, equations
-from ops.looping import scan
+from looping import scan
 
 import jaxprgen
 from jaxprgen import errors

@@ -10,7 +10,7 @@ from aesara.compile.builders import OpFromGraph
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_agrees
-from ops.looping import scan
+from looping import scan
 from profiles import examples
 
 import jaxprgen

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same
-from ops.looping import loops, scan
+from looping import loops, scan
 from profiles import examples
 
 import jaxprgen

@@ -10,7 +10,7 @@ import pytest
 
 from jaxprgen.tools.command_line import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "model.py"
 ARGS = ["--arg", "X=f64[5,30]", "--arg", "y=f64[5]", "--arg", "beta=float64[31]"]
 

@@ -1,4 +1,4 @@
-"""Special functions beyond the tables of test_scalar.py."""
+"""Special functions beyond the tables of aesara/test_scalar.py."""
 
 import aesara
 import aesara.tensor as at

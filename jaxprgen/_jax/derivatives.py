@@ -11,7 +11,6 @@ import numpy as np
 from jax._src import ad_util as _ad_util
 from jax._src import custom_derivatives as _custom
 from jax._src import linear_util as _lu
-from jax._src.interpreters import ad as _ad
 from jax.extend.core import ClosedJaxpr
 
 from jaxprgen._jax.programs import open_jaxpr
@@ -22,8 +21,8 @@ custom_vjp_call_p = _custom.custom_vjp_call_p
 
 _ZEROS: tuple[Any, ...] = (_ad_util.SymbolicZero,)
 
-# From JAX 0.12.0 on, `bwd` returns a pair: the cotangents, and values to log.
-_LOGS = hasattr(_ad, "CustomBwdWithAccums")
+# Where JAX has logs of backward passes, `bwd` returns a pair: the cotangents, and values to log.
+_LOGS = hasattr(jax.custom_vjp, "defvjp_with_logs")
 
 
 def tangent_type(aval: ShapedArray) -> ShapedArray:

@@ -308,16 +308,32 @@ def until(
     hoisted = _hoist(inner, fixed, carried, {}, outs)
     body = inner.build(hoisted.after, name="body", inputs=[*hoisted.constants, *hoisted.moving])
     limits = [operands[first]] if limit.static is None else []
-    with b.nested([x.aval for x in (*limits, *hoisted.moving)]) as test:
-        most, *states = [*([] if limits else [limit]), *_values(test)]
-        ahead = states[0] < most
-        if stop is not None:
-            ahead = ahead & states[1]
-        condition = test.build([ahead.atom()], name="condition")
+    condition = _condition(limit, [*limits, *hoisted.moving], may_end=stop is not None)
     out = lax.while_loop(condition, body, hoisted.before, limits, hoisted.operands)
     steps, _, *ends = hoisted.ends(out)
     parts = len(carries), len(carries) + len(results)
     return LoopResult(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
+
+
+def _condition(limit: Value, operands: Sequence[Atom], *, may_end: bool) -> ClosedJaxpr:
+    """Return the program that decides whether a loop takes another step.
+
+    Parameters
+    ----------
+    limit
+        The number of steps. If it is not static, it is the first operand.
+    operands
+        The number of steps taken, whether the loop goes on, and more that is not read.
+    may_end
+        Whether the loop may end before the limit.
+    """
+    with current_builder().nested([x.aval for x in operands]) as test:
+        values = _values(test)
+        most = values.pop(0) if limit.static is None else limit
+        ahead = values[0] < most
+        if may_end:
+            ahead = ahead & values[1]
+        return test.build([ahead.atom()], name="condition")
 
 
 def _starts(x: Value, i: Value) -> list[Value]:

@@ -187,18 +187,8 @@ class Specializer:
         plan = self._plan
         if not _jax.x64_enabled():
             self._announce_narrowing()
-        declared = [*plan.inputs, *plan.shared]
-
-        def hindrance(i: int, decides: bool) -> str:
-            kind = "input" if i < len(plan.inputs) else "shared variable"
-            return _hindrance(arguments[i], kind, declared[i].name, i, decides)
-
-        def values_of(positions: Sequence[int], decides: bool) -> dict[int, Array]:
-            """Return the arguments there that have usable values, in their inputs' dtypes."""
-            found = (i for i in positions if not hindrance(i, decides))
-            return {i: np.asarray(arguments[i], declared[i].dtype) for i in found}
-
-        deciding = values_of(needs.deciding, True)
+        values = _Values(plan, arguments)
+        deciding = values.usable(needs.deciding, decides=True)
         decisions = Decisions(needs.nodes, deciding, [])
         # Views, because a constant of the program is known by the identity of its array, and
         # one array may be the value of two variables.
@@ -209,10 +199,10 @@ class Specializer:
                 plan,
                 builder,
                 shared,
-                values_of(needs.static, False),
+                values.usable(needs.static, decides=False),
                 self._options.checks,
                 self._announce,
-                hindrance=hindrance,
+                hindrance=values.hindrance,
                 decisions=decisions,
                 observer=self._observer,
             )
@@ -271,43 +261,63 @@ def _digest(x: Array) -> bytes:
     return x.tobytes() if x.size <= STATIC_LIMIT else hashlib.sha256(x.tobytes()).digest()
 
 
-def _hindrance(x: Any, kind: str, name: str, position: int, decides: bool) -> str:
-    """Return why a shape cannot depend on an argument, and what to do; empty if it can.
+class _Values(NamedTuple):
+    """The values that a plan's inputs and shared variables have in a call."""
 
-    Parameters
-    ----------
-    decides
-        Whether the value only decides something, and is not part of the program.
-    """
+    plan: Plan
+    arguments: Sequence[Any]
+
+    def usable(self, positions: Sequence[int], *, decides: bool) -> dict[int, Array]:
+        """Return those at some positions that a shape can depend on, in their declared dtypes."""
+        declared = [*self.plan.inputs, *self.plan.shared]
+        found = (i for i in positions if not self.hindrance(i, decides))
+        return {i: np.asarray(self.arguments[i], declared[i].dtype) for i in found}
+
+    def hindrance(self, i: int, decides: bool) -> str:
+        """Return why a shape cannot depend on a value, and what to do; empty if it can.
+
+        Parameters
+        ----------
+        i
+            The position of the input, or of the shared variable after all inputs.
+        decides
+            Whether the value only decides something, and is not part of the program.
+        """
+        inputs = self.plan.inputs
+        name = [*inputs, *self.plan.shared][i].name
+        x, kind = self.arguments[i], "input" if i < len(inputs) else "shared variable"
+        why = _hindrance(x, name, i, decides)
+        return why and f"A shape depends on the value of {kind} {name!r}, which is {why}"
+
+
+def _hindrance(x: Any, name: str, position: int, decides: bool) -> str:
     what = "array" if np.ndim(x) else "number"
     if is_key(x):
-        why = (
+        return (
             "a PRNG key.\nDraw in a function of its own, and pass what it returns; or use no more "
             "of what the loop leaves than single rows and reductions."
         )
-    elif isinstance(x, Tracer):
+    if isinstance(x, Tracer):
         static = f"mark it with jax.jit(..., static_argnums={position})"
         way = "call this outside of the transformation" if np.ndim(x) else static
-        why = (
+        return (
             f"a tracer ({type(x).__name__}) under a JAX transformation.\n"
             f"Pass {name!r} as a concrete {what}: {way}, close over it, or give the array a size "
             "that does not depend on it."
         )
-    elif isinstance(x, jax.ShapeDtypeStruct):
-        why = f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete {what}."
-    elif decides and np.size(x) > DECIDING_LIMIT:
-        why = (
+    if isinstance(x, jax.ShapeDtypeStruct):
+        return f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete {what}."
+    if decides and np.size(x) > DECIDING_LIMIT:
+        return (
             f"an array of {np.size(x)} elements.\nUp to {DECIDING_LIMIT} elements decide how many "
             "elements there are, how many steps a loop takes, or which way a branching goes."
         )
-    elif not decides and np.size(x) > STATIC_LIMIT:
-        why = (
+    if not decides and np.size(x) > STATIC_LIMIT:
+        return (
             f"an array of {np.size(x)} elements.\nA program is compiled for each value that "
             f"decides a shape; {STATIC_LIMIT} elements are the most that is done for."
         )
-    else:
-        return ""
-    return f"A shape depends on the value of {kind} {name!r}, which is {why}"
+    return ""
 
 
 def _first_wide(plan: Plan) -> str:

@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,8 +144,13 @@ def outcomes_of(example: Example) -> dict[Outcome, list[str]]:
     return found
 
 
-def rows() -> dict[str, list[Row]]:
+def rows(is_tried: Callable[[type], bool] = lambda op: True) -> dict[str, list[Row]]:
     """Return the rows of each family.
+
+    Parameters
+    ----------
+    is_tried
+        Whether to try the examples of an Op; else it has no row.
 
     Raises
     ------
@@ -156,11 +161,11 @@ def rows() -> dict[str, list[Row]]:
     seen: set[type] = set()
     for family, examples in FAMILIES.items():
         by_op: dict[type, Row] = {}
-        for example in examples:
+        for example in filter(lambda example: is_tried(example.op), examples):
             row = by_op.setdefault(example.op, Row(example.op, []))
             row.found.append((example.what, outcomes_of(example)))
         families[family] = list(by_op.values())
-        seen |= set(by_op)
+        seen |= {example.op for example in examples}
     bases = {(module, name) for module, names in BASES.items() for name in names}
     for op in every_op() - seen:
         if (op.__module__, op.__name__) in bases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from laws import assert_same, by_equation, reference, tolerance
 
 import jaxprgen
 from catalogue.example import Example, outputs_of
+from jaxprgen._jax import eval_jaxpr
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.lowering.graph import KEY
 
@@ -123,10 +125,31 @@ def compare(case: Case, **options: Any) -> None:
         warnings.simplefilter("ignore")
         f = _compiled(case, **options)
         ours = by_equation(f, *_arguments(case, f))
+    _assert_as_wanted(case, ours)
+
+
+def compare_together(cases: Sequence[Case]) -> None:
+    """Compare cases as `compare` does, in one program; of draws, compare the program's types."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        functions = [_compiled(case) for case in cases]
+        args = [_arguments(case, f) for case, f in zip(cases, functions, strict=True)]
+        programs = [f.jaxpr(*each) for f, each in zip(functions, args, strict=True)]
+    drawn = [case.example.is_drawn for case in cases]
+
+    @jax.jit
+    def run(args: list[list[Any]]) -> list[list[Any]]:
+        each = zip(programs, args, drawn, strict=True)
+        return [[] if is_drawn else eval_jaxpr(program, x) for program, x, is_drawn in each]
+
+    for case, program, found in zip(cases, programs, run(args), strict=True):
+        _assert_as_wanted(case, found or program.out_avals)
+
+
+def _assert_as_wanted(case: Case, ours: Sequence[Any]) -> None:
     for mine, yours in zip(ours, case.wanted or (), strict=False):
         where = f"{case.example.op.__name__} of {case.dtype}"
         if case.example.is_drawn:
-            mine, yours = np.asarray(mine), yours
             assert (mine.dtype, mine.shape) == (yours.dtype, yours.shape), where
         else:
             allowed = max(tolerance(mine.dtype, case.dtype), case.example.rtol or 0)

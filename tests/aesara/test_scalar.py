@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from laws import DTYPES, assert_agrees, assert_same, by_equation, reference
 from operands import COUNT, FLOATS, values
-from profiles import examples
+from profiles import examples, sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -235,7 +235,8 @@ def test_unary(op):
     compare(*cases_of(op, [(dtype,) for dtype in DTYPES if has_rule(op, dtype)]))
 
 
-PAIRS = list(itertools.product(DTYPES, DTYPES))
+# A quick run has 33: a number without a divisor of 14, so that each dtype is at each position.
+PAIRS = sample(itertools.product(DTYPES, DTYPES), 33)
 
 
 @pytest.mark.parametrize("op", functions(BINARY), ids=name)
@@ -251,10 +252,7 @@ def test_bessel(op):
 
 
 # A third dtype for each pair, so that every pair of positions sees every pair of dtypes.
-TRIPLES = [
-    (d, e, DTYPES[(i + j) % len(DTYPES)])
-    for (i, d), (j, e) in itertools.product(enumerate(DTYPES), enumerate(DTYPES))
-]
+TRIPLES = [(d, e, DTYPES[(DTYPES.index(d) + DTYPES.index(e)) % len(DTYPES)]) for d, e in PAIRS]
 
 
 @pytest.mark.parametrize("op", functions(TERNARY) + VARIADIC, ids=name)
@@ -262,7 +260,9 @@ def test_ternary(op):
     compare(*cases_of(op, TRIPLES))
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", sample(["uint64", "bool", "float32", "float16", "complex64", "int8"], 3)
+)
 def test_one_program_of_all(dtype):
     """The tables above run equation by equation; here XLA compiles what is one program."""
     inputs, cases = [], []
@@ -363,7 +363,7 @@ def test_scalar_graphs(dtype):
         assert_same(mine, np.asarray(yours, out.dtype), 1e-3, where=str(out.owner))
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "float64"])
+@pytest.mark.parametrize("dtype", sample(["uint8", "float64", "int64"], 2))
 def test_a_known_scalar_beside_one_that_is_not(dtype):
     x, two, three = (
         at.scalar("x", dtype=dtype),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import re
@@ -21,6 +22,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import Composite, float64
 from aesara.tensor.elemwise import Elemwise
 from laws import assert_agrees, assert_same, equations
+from profiles import amount
 
 import jaxprgen
 from jaxprgen import _jax
@@ -81,8 +83,8 @@ def test_shared_subexpressions_are_emitted_once():
 
 
 def test_deep_graphs_need_no_recursion():
-    z = x
-    for _ in range(20_000):
+    z, length = x, amount(quick=2_000, deep=20_000)
+    for _ in range(length):
         z = z + y
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(300)
@@ -90,7 +92,7 @@ def test_deep_graphs_need_no_recursion():
         names = equations(jaxprgen.compile([x, y], z), VECTOR, VECTOR)
     finally:
         sys.setrecursionlimit(limit)
-    assert names == ["add"] * 20_000
+    assert names == ["add"] * length
 
 
 def test_composites_in_composites_need_no_recursion():
@@ -220,35 +222,62 @@ def test_everything_emitted_is_well_typed_and_right():
     assert_agrees(*sizeable())
 
 
-# --- Determinism --------------------------------------------------------------------------
+# --- In a new process ---------------------------------------------------------------------
 
-STABLEHLO = """
-import sys
+PROCESS = """
+import runpy, sys, warnings
+from importlib.util import find_spec
+runpy.run_path({shims!r})
+import aesara, aesara.tensor as at, jax, numpy as np
+
+def state():
+    return jax.config.values, warnings.filters, np.geterr(), sys.getrecursionlimit(), {{
+        name: getattr(aesara.config, name) for name in ("floatX", "mode", "compute_test_value")
+    }}
+
+before = str(state())
+import jaxprgen
+x = at.dvector("x")
+f = jaxprgen.compile([x], at.log(x / 0).sum() + 1)
+f(np.zeros(3)), f.report(np.zeros(3)), jax.grad(f)(np.zeros(3))
+print(str(state()) == before)
+
 sys.path.insert(0, {tests!r})
-import conftest, test_contracts, jaxprgen
-inputs, outputs, args = test_contracts.sizeable()
-print(jaxprgen.compile(inputs, outputs, name="model").lower(*args).as_text())
+import conftest, test_contracts
+print(test_contracts.stablehlo())
 """
 
 
-def run(code: str, **env: str) -> str:
-    """What a new process prints."""
+def stablehlo():
+    inputs, outputs, args = sizeable()
+    return jaxprgen.compile(inputs, outputs, name="model").lower(*args).as_text()
+
+
+@functools.cache
+def printed(seed: str) -> list[str]:
+    """Whether a new process kept its state, and the text of a graph there."""
+    shims = sys.modules["jaxprgen._aesara"].__file__
+    code = PROCESS.format(shims=shims, tests=str(Path(__file__).parent))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, **env},
+        env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.split("\n", 1)
 
 
 def test_the_same_graph_is_the_same_text_in_every_process():
     """So JAX's persistent compilation cache finds it."""
-    code = STABLEHLO.format(tests=str(Path(__file__).parent))
-    first, second = (run(code, PYTHONHASHSEED=seed) for seed in ("1", "2"))
-    assert "@jit_model" in first
-    assert first == second
+    text = stablehlo()
+    assert "@jit_model" in text
+    for seed in range(1, 1 + amount(quick=1, deep=2)):
+        assert printed(str(seed))[1] == f"{text}\n"
+
+
+def test_importing_compiling_and_calling_change_no_setting():
+    assert printed("1")[0] == "True"
 
 
 # --- Without 64 bits ----------------------------------------------------------------------
@@ -295,30 +324,6 @@ def test_without_x64_what_nodes_declare_with_64_bits_counts():
 
 
 # --- State --------------------------------------------------------------------------------
-
-STATE = """
-import runpy, sys, warnings
-from importlib.util import find_spec
-runpy.run_path({shims!r})
-import aesara, aesara.tensor as at, jax, numpy as np
-
-def state():
-    return jax.config.values, warnings.filters, np.geterr(), sys.getrecursionlimit(), {{
-        name: getattr(aesara.config, name) for name in ("floatX", "mode", "compute_test_value")
-    }}
-
-before = str(state())
-import jaxprgen
-x = at.dvector("x")
-f = jaxprgen.compile([x], at.log(x / 0).sum() + 1)
-f(np.zeros(3)), f.report(np.zeros(3)), jax.grad(f)(np.zeros(3))
-print(str(state()) == before)
-"""
-
-
-def test_importing_compiling_and_calling_change_no_setting():
-    shims = sys.modules["jaxprgen._aesara"].__file__
-    assert run(STATE.format(shims=shims)) == "True\n"
 
 
 def snapshot(fgraph):

@@ -26,7 +26,7 @@ from aesara.tensor.subtensor import set_subtensor
 from catalogue import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
-from profiles import examples, is_deep
+from profiles import amount, examples, is_deep
 
 import jaxprgen
 from jaxprgen.aesara.library import name_of
@@ -618,7 +618,7 @@ def test_what_is_no_graph_is_an_error(given, text):
 
 def test_long_graphs():
     """A chain longer than Python's stack is deep, every hundredth node of it blocked."""
-    length = 20 * sys.getrecursionlimit()
+    length = amount(quick=2, deep=20) * sys.getrecursionlimit()
     value = n
     for i in range(length):
         value = Opaque()(value) if i % 100 == 99 else at.neg(value)

@@ -13,7 +13,7 @@ from aesara.tensor.random import basic as aer
 from aesara.tensor.random.op import RandomVariable
 from catalogue.draws import CONTINUOUS, DISCRETE, generator, variable
 from laws import assert_same
-from profiles import amount, is_deep
+from profiles import amount, is_deep, sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -21,7 +21,8 @@ from jaxprgen.aesara.random import SAMPLERS
 from jaxprgen.lowering.registry import find_rule
 
 CASES = [*CONTINUOUS, *DISCRETE]
-COUNT = amount(quick=10_000, deep=100_000)
+TRIED = sample(range(len(CASES)), len(CASES) // 2)
+COUNT = amount(quick=2_000, deep=100_000)
 ALARM = 1e-7
 """The probability of a false alarm, for each case; keys are fixed, so it is once and for all."""
 
@@ -48,12 +49,12 @@ def name(i):
     return f"{i}-{getattr(CASES[i].op, 'name', 'choice')}"
 
 
-@pytest.mark.parametrize("i", range(len(CONTINUOUS)), ids=name)
+@pytest.mark.parametrize("i", [i for i in TRIED if i < len(CONTINUOUS)], ids=name)
 def test_continuous_distributions(i):
     assert stats.kstest(draws(i), CASES[i].law.cdf).pvalue > ALARM
 
 
-@pytest.mark.parametrize("i", range(len(CONTINUOUS), len(CASES)), ids=name)
+@pytest.mark.parametrize("i", [i for i in TRIED if i >= len(CONTINUOUS)], ids=name)
 def test_discrete_distributions(i):
     assert chi_square(draws(i), CASES[i].law) > ALARM
 
@@ -71,7 +72,7 @@ def chi_square(drawn, law):
     return stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue
 
 
-@pytest.mark.parametrize("i", [i for i, case in enumerate(CASES) if case.jax], ids=name)
+@pytest.mark.parametrize("i", [i for i in TRIED if CASES[i].jax], ids=name)
 def test_draws_are_those_of_jax(i):
     """Bit for bit, for the key that the documentation tells, where XLA optimizes as for users."""
     theirs = jax.jit(lambda *parameters: CASES[i].jax(OWN, (COUNT,), *parameters))
@@ -144,7 +145,7 @@ def test_multinomial():
         assert chi_square(drawn[:, i], stats.binom(20, p[i])) > ALARM
     covariance = np.cov(drawn.T)
     expected = 20 * (np.diag(p) - np.outer(p, p))
-    assert abs(covariance - expected).max() < 0.15
+    assert abs(covariance - expected).max() < 15 / np.sqrt(COUNT)
 
 
 def test_permutation():
@@ -154,7 +155,7 @@ def test_permutation():
     assert_same(draw(aer.permutation, rows), jax.random.permutation(OWN, rows))
     assert_same(draw(lambda: aer.permutation(np.int64(7))), jax.random.permutation(OWN, 7))
     many = jax.vmap(jaxprgen.compile([], aer.permutation(at.arange(3))))(
-        jax.random.split(KEY, 60_000)
+        jax.random.split(KEY, 6 * COUNT)
     )
     _, counts = np.unique(np.asarray(many), axis=0, return_counts=True)
     assert stats.chisquare(counts).pvalue > ALARM

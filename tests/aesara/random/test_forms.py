@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import aesara
 import aesara.tensor as at
@@ -13,15 +14,14 @@ import scipy.stats as stats
 from aesara.tensor.random import basic as aer
 from catalogue.draws import generator
 from catalogue.parameters import TABLE, rows
-from laws import assert_same
-from profiles import amount
+from profiles import amount, sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import ShapeMismatchError
 
 KEY = jax.random.key(0)
-COUNT = amount(quick=10_000, deep=100_000)
+COUNT = amount(quick=2_000, deep=100_000)
 ALARM = 1e-8
 """The probability of a false alarm, for each set of parameters; keys are fixed."""
 
@@ -158,6 +158,7 @@ def test_distributions_of_many_parameters(op):
 # --- Shapes and dtypes --------------------------------------------------------------------
 
 SIZES = (None, (3,), (2, 3), (1, 3), (0,), (2,), (3, 1), (1,), (0, 3), (2, 0))
+BATCHES = (((),), ((3,), (3,), ()), ((3,), (3,)), ((1,), (1,)), ((0,), (0,), ()))
 
 
 def repeated(op, parameters, *batches):
@@ -188,22 +189,21 @@ def test_shapes_of_batches(op):
     """Sizes and arrays of parameters give the shapes they give in Aesara, or are refused."""
     parameters = SCALARS.get(op) or VECTORS[op]
     taken, shapes = [], []
-    for batch, *batches in [((),), ((3,), (3,), ()), ((3,), (3,)), ((1,), (1,)), ((0,), (0,), ())]:
+    for (batch, *batches), size in sample(itertools.product(BATCHES, SIZES), 12):
         arrays = repeated(op, parameters, *(batches or [()]))
-        for size in SIZES:
-            variable, theirs = perform(op, arrays, size)
-            ends = zip(reversed(batch), reversed(size or batch), strict=False)
-            if len(batch) <= len(size or batch) and all(n in (1, m) for n, m in ends):
-                taken.append(variable)
-                support = variable.type.ndim - len(size or batch)
-                assert theirs is not None or (op in VECTORS and 0 in (*batch, *(size or ())))
-                shapes.append((*(size or batch), *[2] * support))
-                assert theirs is None or theirs.shape == shapes[-1]
-                continue
-            # NumPy, for its integers, takes only as many parameters as there are numbers.
-            assert theirs is None or op in (aer.integers, aer.randint)
-            with pytest.raises(ShapeMismatchError, match="does not fit parameters of shapes"):
-                jaxprgen.compile([], variable).jaxpr(KEY)
+        variable, theirs = perform(op, arrays, size)
+        ends = zip(reversed(batch), reversed(size or batch), strict=False)
+        if len(batch) <= len(size or batch) and all(n in (1, m) for n, m in ends):
+            taken.append(variable)
+            support = variable.type.ndim - len(size or batch)
+            assert theirs is not None or (op in VECTORS and 0 in (*batch, *(size or ())))
+            shapes.append((*(size or batch), *[2] * support))
+            assert theirs is None or theirs.shape == shapes[-1]
+            continue
+        # NumPy, for its integers, takes only as many parameters as there are numbers.
+        assert theirs is None or op in (aer.integers, aer.randint)
+        with pytest.raises(ShapeMismatchError, match="does not fit parameters of shapes"):
+            jaxprgen.compile([], variable).jaxpr(KEY)
     found = jaxprgen.compile([], taken).jaxpr(KEY).out_avals
     assert [x.shape for x in found] == shapes
     assert {x.dtype.name for x in found} == {taken[0].dtype}
@@ -226,7 +226,9 @@ def test_sizes_that_follow_from_arguments():
     assert shapes == [*expected, (2, 3), (2, 3), (3, 1)]
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "float32"])
+@pytest.mark.parametrize(
+    "dtype", sample(["bool", "int8", "uint8", "int64", "float16", "float32"], 3)
+)
 def test_dtypes_of_parameters(dtype):
     """Parameters of any dtype that holds them make draws of the declared dtype."""
     inputs, outputs, arguments = [], [], []
@@ -329,8 +331,7 @@ def test_other_names_of_parameters():
         jaxprgen.compile([], [op(*ps, size=(4,), rng=generator()) for op, ps in each])
         for each in ([pair[:2] for pair in pairs], [pair[2:] for pair in pairs])
     )
-    for mine, yours in zip(jax.jit(f)(KEY), jax.jit(g)(KEY), strict=True):
-        assert_same(mine, yours)
+    assert str(f.jaxpr(KEY)) == str(g.jaxpr(KEY))
     with aesara.config.change_flags(floatX="float32"):
         (drawn,) = jaxprgen.compile([], aer.normal(0.0, 1.0)).jaxpr(KEY).out_avals
     assert drawn.dtype == "float32"

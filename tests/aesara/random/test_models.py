@@ -9,13 +9,14 @@ import pytest
 from aesara.compile.mode import Mode
 from aesara.scalar.basic import autocast_float_as
 from catalogue.models import MODELS, built
+from profiles import sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-@pytest.mark.parametrize("build", MODELS, ids=lambda b: b.__name__)
+@pytest.mark.parametrize("build", sample(MODELS, len(MODELS) // 2), ids=lambda b: b.__name__)
 def test_log_densities(build):
     """At three points: by itself, then together by ``jit`` of ``vmap`` of ``grad``."""
     inputs, log_density, arguments, free, scipy = built(build)

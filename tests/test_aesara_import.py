@@ -1,6 +1,7 @@
 """Aesara imports, and means what it says, with every NumPy and Python that jaxprgen supports."""
 
 import copy
+import functools
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from aesara.compile.mode import Mode
 from aesara.gradient import zero_grad
 from hypothesis import given
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import examples, sample
 
 from jaxprgen import _aesara
 
@@ -47,28 +48,65 @@ def evaluate(*outputs):
     return aesara.function([], outputs, mode=PYTHON)()
 
 
-def sample(dtype):
+def matrix(dtype):
     return np.array([[1, 0, 2], [3, 1, 1]]).astype(dtype)
 
 
 # The import
 
 
-def test_the_environment_stays_as_it_is():
-    code = PREPARE + "import os, aesara; print(os.environ['AESARA_FLAGS'], aesara.config.floatX)"
-    assert run(code, AESARA_FLAGS=NO_C) == f"{NO_C} float64"
-    assert run(code, AESARA_FLAGS=f"floatX=float32,{NO_C}") == f"floatX=float32,{NO_C} float32"
+@functools.cache
+def printed(flags: str) -> list[str]:
+    """What a process prints that prepares the import twice: NumPy's names, flags and dtypes."""
+    code = f"""
+import numpy as np
+np.MAXDIMS = "mine"
+before = dict(vars(np))
+{PREPARE}
+print(all(vars(np)[name] is value for name, value in before.items()))
+print(sorted(vars(np).keys() - before.keys()))
+{PREPARE}
+import os, aesara, aesara.tensor as at
+print(os.environ["AESARA_FLAGS"], aesara.config.floatX)
+print(at.constant(0.1).dtype, at.constant(0.5).dtype)
+print(repr(aesara.config.blas__ldflags))
+"""
+    return run(code, AESARA_FLAGS=flags).splitlines()
 
 
-def test_flags_of_the_user_win(tmp_path):
-    rc = tmp_path / "aesararc"
-    rc.write_text("[blas]\nldflags = -lfrom_rc\n")
+@pytest.mark.parametrize(
+    ("flags", "floatx"), sample([(NO_C, "float64"), (f"floatX=float32,{NO_C}", "float32")], 1)
+)
+def test_the_environment_stays_as_it_is(flags, floatx):
+    assert printed(flags)[2] == f"{flags} {floatx}"
+
+
+def test_a_second_time_changes_nothing():
+    assert printed(NO_C)[3] == "float64 float32"
+
+
+def test_existing_numpy_names_are_not_replaced():
+    restored = ["AxisError", "ComplexWarning", "cast", "obj2sctype", "sctype2char"]
+    unchanged, added, *_ = printed(NO_C)
+    assert unchanged == "True"
+    assert set(restored) <= set(eval(added)) if NUMPY_2 else not set(restored) & set(eval(added))
+
+
+@pytest.mark.skipif(not HELPED, reason="Aesara looks for a BLAS")
+def test_without_flags_there_is_no_blas():
+    assert printed(NO_C)[4] == "''"
+
+
+RC, MINE = "[blas]\nldflags = -lfrom_rc\n", "cxx=,blas__ldflags=-lmine"
+FLAGS = [(RC, MINE, "-lmine"), (RC, "cxx=", "-lfrom_rc"), ("", MINE, "-lmine")]
+
+
+@pytest.mark.parametrize(("rc", "flags", "found"), sample(FLAGS, 2))
+def test_flags_of_the_user_win(tmp_path, rc, flags, found):
+    path = tmp_path / "aesararc"
+    path.write_text(rc)
     code = PREPARE + "import aesara; print(aesara.config.blas__ldflags)"
-    if HELPED:
-        assert run(code, AESARA_FLAGS="cxx=") == ""
-    assert run(code, AESARA_FLAGS="cxx=,blas__ldflags=-lmine") == "-lmine"
-    assert run(code, AESARA_FLAGS="cxx=", rc=rc) == "-lfrom_rc"
-    assert run(code, AESARA_FLAGS="cxx=,blas__ldflags=-lmine", rc=rc) == "-lmine"
+    assert run(code, AESARA_FLAGS=flags, rc=path) == found
 
 
 @pytest.mark.skipif(not NUMPY_2, reason="Aesara's C code compiles against NumPy 1")
@@ -80,36 +118,6 @@ total, _ = aesara.scan(lambda x, s: s + x, x, at.constant(0, dtype="float64"))
 print(*aesara.function([x], [at.exp(x).sum(axis=0), total[-1]])([0.0, 0.0]))
 """
     assert run(PREPARE + code, AESARA_FLAGS=f"base_compiledir={tmp_path}") == "2.0 0.0"
-
-
-def test_a_second_time_changes_nothing():
-    code = (
-        PREPARE * 2
-        + """
-import os, aesara.tensor as at
-print(os.environ["AESARA_FLAGS"], at.constant(0.1).dtype, at.constant(0.5).dtype)
-"""
-    )
-    assert run(code, AESARA_FLAGS=NO_C) == f"{NO_C} float64 float32"
-
-
-def test_existing_numpy_names_are_not_replaced():
-    code = (
-        """
-import numpy as np
-np.MAXDIMS = "mine"
-before = dict(vars(np))
-"""
-        + PREPARE
-        + """
-print(all(vars(np)[name] is value for name, value in before.items()))
-print(sorted(vars(np).keys() - before.keys()))
-"""
-    )
-    restored = ["AxisError", "ComplexWarning", "cast", "obj2sctype", "sctype2char"]
-    unchanged, added = run(code, AESARA_FLAGS=NO_C).splitlines()
-    assert unchanged == "True"
-    assert set(restored) <= set(eval(added)) if NUMPY_2 else not set(restored) & set(eval(added))
 
 
 def test_a_failed_import_of_aesara_is_explained():
@@ -151,32 +159,32 @@ def test_restored_names_do_what_they_did():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_elementwise(dtype):
-    x = at.as_tensor(sample(dtype))
+    x = at.as_tensor(matrix(dtype))
     for symbolic, numeric in ((at.exp, np.exp), (at.sqrt, np.sqrt)):
         y = symbolic(x)
         (value,) = evaluate(y)
         assert value.dtype == y.dtype
-        np.testing.assert_allclose(value, numeric(sample(dtype).astype(y.dtype)), rtol=1e-3)
+        np.testing.assert_allclose(value, numeric(matrix(dtype).astype(y.dtype)), rtol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reduction(dtype):
-    y = at.sum(at.as_tensor(sample(dtype)), axis=-1)
+    y = at.sum(at.as_tensor(matrix(dtype)), axis=-1)
     (value,) = evaluate(y)
     assert value.dtype == y.dtype
-    np.testing.assert_array_equal(value, sample(dtype).sum(axis=-1))
+    np.testing.assert_array_equal(value, matrix(dtype).sum(axis=-1))
     with pytest.raises(np.AxisError):
-        at.sum(at.as_tensor(sample(dtype)), axis=2)
+        at.sum(at.as_tensor(matrix(dtype)), axis=2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cast(dtype):
     targets = DTYPES if dtype in REAL else ["complex64", "complex128"]
     for target, value in zip(
-        targets, evaluate(*(at.cast(at.as_tensor(sample(dtype)), t) for t in targets)), strict=True
+        targets, evaluate(*(at.cast(at.as_tensor(matrix(dtype)), t) for t in targets)), strict=True
     ):
         assert value.dtype == target
-        np.testing.assert_array_equal(value, sample(dtype).astype(target))
+        np.testing.assert_array_equal(value, matrix(dtype).astype(target))
 
 
 @examples(3)

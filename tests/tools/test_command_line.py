@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from profiles import sample
 
 from jaxprgen.tools.command_line import main
 
@@ -238,27 +239,29 @@ def command(*arguments, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_command_line_in_a_process():
-    graph = "examples/model.py:graph"
-    status, out, err = command("show", graph, *ARGS)
-    assert (status, err) == (0, "")
-    assert "eta:f64[5] = add" in out
+@pytest.mark.parametrize(
+    ("environment", "dtype"), sample([({"JAX_ENABLE_X64": "0"}, "f32"), ({}, "f64")], 1)
+)
+def test_the_command_line_in_a_process(environment, dtype):
+    status, out, err = command("show", "examples/model.py:graph", *ARGS, **environment)
+    assert status == 0
+    assert environment or err == ""
+    assert f"eta:{dtype}[5] = add" in out
     assert "\033" not in out
-    status, out, err = command("show", graph, *ARGS, JAX_ENABLE_X64="0")
-    assert status == 0
-    assert "eta:f32[5] = add" in out
 
 
-def test_the_examples_of_help_work():
-    status, out, _ = command("show", "--help")
-    assert status == 0
-    (line,) = [line for line in out.splitlines() if "model.py:graph --check" in line]
-    words = line.split()[3:]
-    status, *_ = command(*words[:1], f"examples/{words[1]}", *words[2:])
-    assert status == 0
+def test_the_examples_of_help_work(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT / "examples")
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    with pytest.raises(SystemExit) as end:
+        main(["show", "--help"])
+    assert end.value.code == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "graph --check" in line]
+    assert main(line.split()[3:]) == 0
 
 
 def test_a_closed_pipe_is_no_error():
+    """A user reads the first line, which has types of 64 bits."""
     script = f"{sys.executable} -m jaxprgen show examples/model.py:graph {' '.join(ARGS)} --hlo"
     done = subprocess.run(
         ["sh", "-c", f"{script.replace('[', chr(92) + '[')} | head -n 1"],
@@ -267,4 +270,5 @@ def test_a_closed_pipe_is_no_error():
         cwd=ROOT,
     )
     assert done.stdout.startswith("HloModule")
+    assert "f64[5,30]" in done.stdout
     assert done.stderr == ""

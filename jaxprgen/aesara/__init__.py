@@ -28,6 +28,7 @@ from jaxprgen.lowering.registry import lowers_package
 
 lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")
 lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.sandbox")
+lowers_package("aesara.sandbox.multinomial", "jaxprgen.aesara.multinomial")
 lowers_package("aesara.tensor.nnet", "jaxprgen.aesara.nnet")
 lowers_package("aesara.tensor.signal", "jaxprgen.aesara.pool")
 lowers_package("aesara.typed_list", "jaxprgen.aesara.typed_list")

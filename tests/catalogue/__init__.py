@@ -30,10 +30,11 @@ FAMILIES = {
     "Lists": structure.LISTS,
     "Loops and branches": structure.CONTROL,
     "Random numbers": draws.EXAMPLES,
+    "Random numbers of the sandbox": draws.SANDBOX,
 }
 
 LATER = {
-    "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg", "aesara.sandbox.multi"),
+    "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg",),
     "Sparse matrices": ("aesara.sparse",),
     "Files and messages": ("aesara.tensor.io",),
 }

@@ -10,10 +10,11 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import scipy.stats as stats
+from aesara.sandbox import multinomial
 from aesara.tensor.random import basic as aer
 from aesara.tensor.random.op import RandomState, RandomVariable, default_rng
 
-from catalogue.example import Example, example
+from catalogue.example import INEXACT, Example, among, example
 
 
 class Case(NamedTuple):
@@ -192,5 +193,23 @@ EXAMPLES = [
     *(
         example(type(op), lambda seed, op=op: aer.normal(rng=op(seed)), np.int64(5), is_drawn=True)
         for op in (default_rng, RandomState)
+    ),
+]
+
+chances = among([0.2, 0.5, 0.3], [0.25, 0.25, 0.5])
+uniforms = among(0.6, 0.1, 0.35, 0.9)
+SANDBOX = [
+    example(
+        multinomial.MultinomialFromUniform,
+        lambda p, u: multinomial.MultinomialFromUniform("auto")(p, u, 2),
+        chances,
+        uniforms,
+    ),
+    example(
+        multinomial.ChoiceFromUniform,
+        lambda p, u: multinomial.ChoiceFromUniform("auto")(p, u, 2),
+        chances,
+        uniforms,
+        dtypes=INEXACT,
     ),
 ]

@@ -37,12 +37,13 @@ def is_deep() -> bool:
     return settings.get_current_profile_name() == "deep"
 
 
-def examples(times: float, **options: Any) -> settings:
-    """Settings that try this many times the examples of the profile.
+def examples(times: float, *, quick: float | None = None, **options: Any) -> settings:
+    """Settings that try this many times the examples of the profile, in quick runs ``quick`` times.
 
     Use a number above 1 for laws over large spaces whose examples are cheap, and one below 1 for
     examples that compile large programs. Other options are those of `hypothesis.settings`.
     """
+    times = times if quick is None or is_deep() else quick
     return settings(max_examples=max(1, round(times * settings.default.max_examples)), **options)
 
 

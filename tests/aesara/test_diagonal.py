@@ -11,9 +11,9 @@ from aesara.tensor.basic import AllocDiag, ExtractDiag
 from aesara.tensor.extra_ops import fill_diagonal, fill_diagonal_offset
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, assert_same, by_equation, equations, reference
+from laws import DTYPES, assert_agrees, assert_same, at_once, equations, reference
 from operands import values
-from profiles import examples
+from profiles import examples, sample
 
 import jaxprgen
 from jaxprgen.errors import ShapeMismatchError
@@ -96,9 +96,10 @@ def test_every_dtype():
             fill_diagonal(x, one),
             fill_diagonal_offset(x, one, -1),
         ]
+    outputs = sample(outputs, 17)
     f = jaxprgen.compile(inputs, outputs)
     theirs = reference(inputs, outputs, args)
-    for ours, wanted, out in zip(by_equation(f, *args), theirs, outputs, strict=True):
+    for ours, wanted, out in zip(at_once(f, *args), theirs, outputs, strict=True):
         assert_same(ours, wanted, where=str(out.owner))
 
 
@@ -117,6 +118,7 @@ def test_equations():
 def test_gradients():
     x, v, k = at.matrix("x"), at.vector("v"), at.lscalar("k")
     args = [ramp(3, 3), np.array([0.5, -1, 2]), 1]
+    gradients, derivatives = [], []
     for cost in [
         (at.diagonal(x, 1) ** 2).sum(),
         (at.diagonal(x.T, -1) ** 3).sum(),
@@ -126,11 +128,12 @@ def test_gradients():
         (fill_diagonal_offset(x, v[1], k) ** 2 * x).sum(),
         (at.tril(x) ** 2).sum(),
     ]:
-        gradients = aesara.grad(cost, [x, v], disconnected_inputs="ignore")
-        f = assert_agrees([x, v, k], gradients, args)
-        theirs = jax.grad(jaxprgen.compile([x, v, k], cost), (0, 1))(*args)
-        for mine, yours in zip(f(*args), theirs, strict=True):
-            assert_same(mine, yours, rtol=1e-10)
+        gradients += aesara.grad(cost, [x, v], disconnected_inputs="ignore")
+        derivatives.append(jax.grad(jaxprgen.compile([x, v, k], cost), (0, 1)))
+    f = assert_agrees([x, v, k], gradients, args)
+    theirs = jax.jit(lambda *args: [each for d in derivatives for each in d(*args)])(*args)
+    for mine, yours in zip(f(*args), theirs, strict=True):
+        assert_same(mine, yours, rtol=1e-10)
 
 
 def test_under_vmap():

@@ -32,7 +32,7 @@ def sizes_of(shape, draw):
 # --- Changing shapes ---------------------------------------------------------------------
 
 
-@examples(2)
+@examples(2, quick=1)
 @given(st.data())
 def test_dimshuffle(data):
     shape = data.draw(st.sampled_from(SHAPES))
@@ -57,7 +57,7 @@ def divisions(size, draw):
     return sizes
 
 
-@examples(2)
+@examples(2, quick=1)
 @given(st.data())
 def test_reshape(data):
     shape = data.draw(st.sampled_from(SHAPES))

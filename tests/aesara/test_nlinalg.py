@@ -16,6 +16,7 @@ from matrices import (
     assert_close,
     assert_same_gradient,
     assert_transforms,
+    few,
     noise,
     outputs_of,
     positive,
@@ -25,12 +26,10 @@ from matrices import (
     sizes,
     tensor,
 )
-from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import LinearAlgebraError, LoweringError, UnsupportedOpError
 
-few = examples(0.6)
 MODES = ["reduced", "complete", "r", "raw"]
 shapes = st.tuples(sizes, sizes)
 

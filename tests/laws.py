@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import jax
 import numpy as np
 from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
@@ -185,6 +186,11 @@ def assert_agrees(
 
 
 # --- Programs ------------------------------------------------------------------------------
+
+
+def in_one_program(functions: Sequence[Any], *args: Any) -> list[list[Any]]:
+    """Return the leaves of what each JAX function returns, all compiled as one program."""
+    return jax.jit(lambda *args: [jax.tree.leaves(f(*args)) for f in functions])(*args)
 
 
 def equations(f: Any, *args: Any) -> list[str]:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from jax_functions import FAMILIES, OTHER, arguments
-from profiles import examples
+from jax_functions import FAMILIES, arguments
+from profiles import examples, sample
 
 import jaxprgen
 from jaxprgen._jax import is_key
@@ -41,8 +41,13 @@ EXACT = (
 )
 rewrite = Pipeline(EXACT, Verify())
 values = arguments()
+TRIED = {
+    family: {name: functions[name] for name in sample(functions, len(functions) // 3)}
+    for family, functions in FAMILIES.items()
+}
+OTHER = TRIED["other"]
 COMPILED = sorted(FAMILIES.keys() - {"other"})
-OFTEN_REWRITTEN = {
+OFTEN_REWRITTEN = [
     *("scan", "scan backwards", "scan, unrolled", "loops in loops", "gradient of a loop", "for"),
     *("gradient of loops in loops", "map", "while", "branch in a loop", "calls", "calls in loops"),
     *(
@@ -63,7 +68,7 @@ OFTEN_REWRITTEN = {
         "branch",
     ),
     *("bfloat16", "float32", "second derivative", "jacobian", "gradient of where"),
-}
+]
 
 
 def bits(x):
@@ -112,7 +117,7 @@ def programs_of(functions, form=around):
 def test_programs_get_smaller_and_stay_well_typed(family):
     """Passes are idempotent: a second application returns the given program itself."""
     before = after = 0
-    for name, closed in programs_of(FAMILIES[family]).items():
+    for name, closed in programs_of(TRIED[family]).items():
         for once in EXACT:
             found = once(closed)
             assert once(found) is found, f"{name}: {once}"
@@ -122,7 +127,7 @@ def test_programs_get_smaller_and_stay_well_typed(family):
 
 @pytest.mark.parametrize("family", COMPILED)
 def test_passes_preserve_every_bit_of_compiled_programs(family):
-    programs = programs_of(FAMILIES[family])
+    programs = programs_of(TRIED[family])
     exact = {"xla_backend_optimization_level": 0}
     theirs, ours = (
         compiled({n: f(p) for n, p in programs.items()}, **exact) for f in (id_, rewrite)
@@ -146,7 +151,8 @@ def test_passes_preserve_every_bit_of_each_equation(part):
 @pytest.mark.compiles
 def test_passes_preserve_results_under_full_optimization():
     """Few programs change at all, and those only in the last bit."""
-    programs = programs_of({name: OTHER[name] for name in sorted(OFTEN_REWRITTEN)}, id_)
+    names = sample(OFTEN_REWRITTEN, 16)
+    programs = programs_of({name: FAMILIES["other"][name] for name in names}, id_)
     theirs, ours = compiled(programs), compiled({n: rewrite(p) for n, p in programs.items()})
     changed = set()
     for name, wanted in theirs.items():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
+from laws import in_one_program
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr
 from jaxprgen.api import jaxpr_as_fun
@@ -87,11 +88,12 @@ def assert_same_with_gradients(f, found, rtol=1e-12):
     def total(values):
         return sum(jnp.sum(jnp.sin(v)) for v in values)
 
-    for x, y in zip(run(xs, w), jax.tree.leaves(f(xs, w)), strict=True):
+    slopes = [jax.grad(lambda *a, g=g: total(jax.tree.leaves(g(*a))), (0, 1)) for g in (run, f)]
+    ours, theirs, our_slopes, their_slopes = in_one_program([run, f, *slopes], xs, w)
+    for x, y in zip(ours, theirs, strict=True):
         assert x.dtype == y.dtype
         np.testing.assert_allclose(x, y, rtol=rtol)
-    wanted = jax.grad(lambda *a: total(jax.tree.leaves(f(*a))), (0, 1))(xs, w)
-    for x, y in zip(jax.grad(lambda *a: total(run(*a)), (0, 1))(xs, w), wanted, strict=True):
+    for x, y in zip(our_slopes, their_slopes, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
 
 
@@ -118,7 +120,7 @@ def test_gradient_loops(name):
     assert any(e.params.get("reverse") for e in closed.jaxpr.eqns)
     found = DistributeScan(reassociate=True)(closed)
     assert found is not closed
-    for x, y in zip(jaxpr_as_fun(found)(xs, w), backwards(xs, w), strict=True):
+    for x, y in zip(*in_one_program([jaxpr_as_fun(found), backwards], xs, w), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-10)
 
 
@@ -227,7 +229,7 @@ def test_random_loops(data, n, k, backwards):
 
     found = summing(jax.make_jaxpr(f)(x))
     check_jaxpr(found.jaxpr)
-    for got, wanted in zip(jaxpr_as_fun(found)(x), jax.tree.leaves(f(x)), strict=True):
+    for got, wanted in zip(*in_one_program([jaxpr_as_fun(found), f], x), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
 
 
@@ -247,7 +249,7 @@ def test_random_keys(make):
     found = summing(jax.make_jaxpr(f)(*args))
     assert "exp" not in body_of(found)
     check_jaxpr(found.jaxpr)
-    for x, y in zip(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)), strict=True):
+    for x, y in zip(*in_one_program([jaxpr_as_fun(found), f], *args), strict=True):
         if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
             x, y = map(jax.random.key_data, (x, y))
         np.testing.assert_allclose(x, y, rtol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from laws import all_equations, assert_agrees
+from laws import all_equations, assert_agrees, in_one_program
 from profiles import examples
 
 from jaxprgen._jax import check_jaxpr
@@ -38,7 +38,7 @@ def directions(closed):
 
 def assert_same_values(f, found, *args):
     check_jaxpr(found.jaxpr)
-    for got, wanted in zip(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)), strict=True):
+    for got, wanted in zip(*in_one_program([jaxpr_as_fun(found), f], *args), strict=True):
         assert got.dtype == wanted.dtype
         if jax.dtypes.issubdtype(got.dtype, jax.dtypes.prng_key):
             got, wanted = map(jax.random.key_data, (got, wanted))
@@ -88,10 +88,11 @@ def test_loops_are_reversed(name):
     assert sorted(directions(found)) == sorted(ways)
     assert rewrite(found) is found
     assert_same_values(f, found, xs)
-    wanted, got = (
-        jax.grad(lambda x, g=g: sum(jnp.sum(v) for v in jax.tree.leaves(g(x))))(xs)
+    slopes = [
+        jax.grad(lambda x, g=g: sum(jnp.sum(v) for v in jax.tree.leaves(g(x))))
         for g in (f, jaxpr_as_fun(found))
-    )
+    ]
+    (wanted,), (got,) = in_one_program(slopes, xs)
     np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
 
 

@@ -1,5 +1,7 @@
 """`ShareScan`: loops that compute values of other loops again, in any JAX program."""
 
+import itertools
+
 import aesara
 import aesara.tensor as at
 import jax
@@ -9,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from laws import all_equations, assert_agrees
-from profiles import examples
+from laws import all_equations, assert_agrees, in_one_program
+from profiles import examples, sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, open_jaxpr
@@ -33,7 +35,7 @@ def bodies(closed):
 
 def assert_same_values(f, found, *args):
     check_jaxpr(found.jaxpr)
-    for got, wanted in zip(jaxpr_as_fun(found)(*args), jax.tree.leaves(f(*args)), strict=True):
+    for got, wanted in zip(*in_one_program([jaxpr_as_fun(found), f], *args), strict=True):
         assert got.dtype == wanted.dtype
         if jax.dtypes.issubdtype(got.dtype, jax.dtypes.prng_key):
             got, wanted = map(jax.random.key_data, (got, wanted))
@@ -117,10 +119,10 @@ def test_expensive_values_are_computed_once(name):
     assert (set(after), count) == (left, results)
     assert rewrite(found) is found
     assert_same_values(f, found, xs, w)
-    wanted, got = (
-        jax.grad(lambda x, g=g: sum(jnp.sum(v) for v in g(x, w)))(xs)
-        for g in (f, jaxpr_as_fun(found))
-    )
+    slopes = [
+        jax.grad(lambda x, g=g: sum(jnp.sum(v) for v in g(x, w))) for g in (f, jaxpr_as_fun(found))
+    ]
+    (wanted,), (got,) = in_one_program(slopes, xs)
     np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
 
 
@@ -355,8 +357,9 @@ def carried(c, n, k):
     return at.tanh(c * k) + n, n + 1
 
 
-@pytest.mark.parametrize("truncated", [-1, 1, 3])
-@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    ("truncated", "backwards"), sample(itertools.product([-1, 1, 3], [False, True]), 3)
+)
 def test_gradients_of_other_loops(truncated, backwards):
     """Loops with taps, several results, integers, reversal and truncated gradients."""
     options = {"go_backwards": backwards, "truncate_gradient": truncated}

@@ -72,7 +72,7 @@ def test_derivatives_to_ten_digits(evaluate):
     assert_accurate(ours, np.concatenate([t[1] for t in tables]), args)
 
 
-def test_gradients_by_jax():
+def test_gradients_by_jax(evaluate):
     f = compiled(aem.hyp2f1, at.dscalar)
     args, slope = stored("hyp2f1_der_a")
     some = ~falls_short(*args) & (np.arange(len(slope)) % 5 == 0)
@@ -85,7 +85,7 @@ def test_gradients_by_jax():
         expected = [rows.get(q, g) for q, g in zip(zip(*args, strict=True), found[i], strict=True)]
         assert_close(found[i], np.array(expected), 1e-8, args)
     a, b, c, z = args
-    raised = compiled(aem.hyp2f1)(a + 1, b + 1, c + 1, z)
+    (raised, _), _ = evaluate([a + 1, b + 1, c + 1, z])
     assert_close(found[3], a * b / c * raised, 1e-8, args)
 
 
@@ -175,7 +175,7 @@ def test_shapes_broadcast():
     np.testing.assert_allclose(
         f(0.5, points), scipy.special.hyp2f1(0.5, 2, 1.5, points), rtol=1e-13
     )
-    assert f(0.5, np.empty((0, 3))).shape == (0, 3)
+    assert f.jaxpr(0.5, np.empty((0, 3))).out_avals[0].shape == (0, 3)
 
 
 def test_complex_numbers_are_unsupported():

@@ -12,7 +12,7 @@ from aesara.tensor.math import Convolve
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees, assert_same, equations, reference
-from profiles import examples
+from profiles import examples, sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -349,7 +349,7 @@ PAIRS = [
 def test_dtypes():
     """What comes out has the dtype of images, whatever it was computed in."""
     inputs, outputs, args = [], [], []
-    for left, right in PAIRS:
+    for left, right in sample(PAIRS, len(PAIRS) // 2):
         arrays = [numbers((1, 2, 3, 3), left), numbers((1, 2, 2, 2), right, 1)]
         x, w = map(tensor, arrays)
         inputs += [x, w]

@@ -86,6 +86,14 @@ def test_files_are_short():
     assert {module: lines for module, lines in lengths.items() if lines > 400} == {}
 
 
+@pytest.mark.parametrize("package", ["emit", "passes"])
+def test_a_package_lists_its_modules(package):
+    folder = ROOT / "jaxprgen" / package
+    listed = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert {name for name in modules if f"`{name}`" not in listed} == set()
+
+
 @pytest.mark.parametrize(
     ("module", "source"),
     [

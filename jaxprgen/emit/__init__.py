@@ -4,4 +4,21 @@ A function takes and returns `jaxprgen.emit.values.Value`, and appends the equat
 to the builder of the innermost ``with builder:`` (`jaxprgen.ir.current_builder`). Shapes broadcast
 as in NumPy. Dtypes do not promote: callers convert operands with `Value.astype`, because only they
 know the dtype to compute in.
+
+- `values`: `Value`, and the functions that make values and combine them (`full`, `broadcast_to`).
+- `primitives`: every primitive of `jax.lax` as a function of values.
+- `elementwise`, `division`, `complex_numbers`, `transcendental`: ufuncs, and `where`.
+- `create`, `shape`, `diagonal`: ranges and identities; `reshape`, `transpose`, `concatenate`,
+  `stack`; diagonals and triangles.
+- `reduce`, `sort`, `fixed_size`: sums, extrema and running sums; sorting and searching; `unique`
+  and `nonzero` of a given size.
+- `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
+- `linalg`, `matrix`, `decompositions`: products; equations, inverses and functions of matrices;
+  factorizations.
+- `fft`, `convolution`, `pooling`, `normalization`, `softmax`, `ctc`: signals and neural networks.
+- `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
+- `control`, `recurrence`: loops and branches.
+- `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
+- `callback`, `constraints`, `staged`: Python on the host, checks, and routines that JAX traces.
+- `custom_derivatives`, `formula`: functions with derivatives or precision of their own.
 """

@@ -81,7 +81,7 @@ def choose(p: Value, u: Value, count: int, dtype: Dtype, *, replace: bool) -> Va
     """
     rows, outcomes = p.shape
     if count > outcomes:
-        raise ShapeMismatchError(f"Cannot draw {count} of {outcomes} outcomes without replacement.")
+        raise ShapeMismatchError(f"Cannot draw {count} times from only {outcomes} outcomes.")
     draws = _by_draw(p, u, count)
     if p.dtype.kind in "biu":  # The running sum of booleans would be a boolean.
         p = p.astype(ew.canonical(np.float64))

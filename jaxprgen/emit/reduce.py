@@ -116,7 +116,10 @@ def _cumulative(number: Any, boolean: Any) -> Callable[[Value, int], Value]:
         return boolean(x.astype(INT8), axis).astype(BOOL)
 
     emit.__name__ = emit.__qualname__ = number.__name__
-    emit.__doc__ = f"Return `numpy.{number.__name__}` in the operand's dtype, which may wrap."
+    emit.__doc__ = (
+        f"Return `numpy.{number.__name__}` in the operand's dtype, which may wrap; of booleans, "
+        "it is the running maximum or minimum."
+    )
     return emit
 
 

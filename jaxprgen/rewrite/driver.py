@@ -34,9 +34,10 @@ _LONGEST = 32
 def apply(
     closed: ClosedJaxpr, rules: Sequence[Rule], statistics: Statistics | None = None
 ) -> ClosedJaxpr:
-    """Apply rules to a program, and to those inside its equations, until none fires.
+    """Apply rules to a program, and to those that its equations run, until none fires.
 
-    Repeated and unused equations are removed. Equations with effects stay as they are, in order.
+    Programs that only define derivatives, and unused equations, are not matched. If a rule fires,
+    repeated and unused equations are removed. Equations with effects stay as they are, in order.
     The equations that a rule makes have the source line of the equation that they replace, and the
     rule's name in their name stack.
 

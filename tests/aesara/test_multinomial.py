@@ -99,5 +99,5 @@ def test_too_few_uniform_numbers(op):
 
 def test_more_draws_than_outcomes():
     inputs, out = graph(ChoiceFromUniform("auto"), count=3)
-    with pytest.raises(ShapeMismatchError, match="Cannot draw 3 of 2 outcomes without replacement"):
+    with pytest.raises(ShapeMismatchError, match="Cannot draw 3 times from only 2 outcomes"):
         jaxprgen.compile(inputs, out)(np.ones((1, 2)), np.ones(3))

@@ -29,8 +29,7 @@ FAMILIES = {
     "Ops of graphs and functions": structure.BUILDERS,
     "Lists": structure.LISTS,
     "Loops and branches": structure.CONTROL,
-    "Random numbers": draws.EXAMPLES,
-    "Random numbers of the sandbox": draws.SANDBOX,
+    "Random numbers": [*draws.EXAMPLES, *draws.SANDBOX],
 }
 
 LATER = {

@@ -548,6 +548,7 @@ def test_under_jit_and_vmap():
 # --- Permutations and choices -------------------------------------------------------------
 
 
+@examples(1, quick=0.5)
 @given(st.data())
 def test_permuted_rows(data):
     batch = data.draw(st.lists(st.sampled_from([1, 2, 3]), max_size=2))

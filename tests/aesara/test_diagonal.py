@@ -149,7 +149,7 @@ def test_under_vmap():
 # --- The stripes of 3D convolution --------------------------------------------------------
 
 
-@examples(0.6)
+@examples(0.6, quick=0.3)
 @given(st.data())
 def test_stripes(data):
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=2, max_size=4))

@@ -11,7 +11,7 @@ from aesara.tensor.extra_ops import CumOp, RavelMultiIndex, Repeat, UnravelIndex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.experimental import checkify
-from laws import DTYPES, assert_agrees, assert_same, by_equation, equations, reference
+from laws import DTYPES, assert_agrees, assert_same, at_once, equations, reference
 from operands import values
 from profiles import examples
 
@@ -60,6 +60,7 @@ def axes_of(shape):
 # --- Running sums and products -----------------------------------------------------------
 
 
+@examples(1, quick=0.5)
 @given(dtypes, SHAPES, st.integers(0, 99))
 def test_cumulative(dtype, shape, seed):
     """As NumPy in the declared dtype, to which Aesara's C code keeps, and its Python does not."""
@@ -94,6 +95,7 @@ def test_cumulative_of_what_is_known():
 # --- Repetition --------------------------------------------------------------------------
 
 
+@examples(1, quick=0.5)
 @given(st.data())
 def test_repeat(data):
     dtype, shape = data.draw(dtypes), data.draw(SHAPES)
@@ -184,6 +186,7 @@ def test_unique_of_a_shape_and_of_nothing():
     assert jaxprgen.compile([], at.unique(np.zeros((0, 2))))().shape == (0,)
 
 
+@examples(1, quick=0.5)
 @given(st.data())
 def test_unique_of_arguments(data):
     dtype, shape = data.draw(dtypes), data.draw(SHAPES)
@@ -195,7 +198,7 @@ def test_unique_of_arguments(data):
     f = jaxprgen.compile([x], out)
     theirs = reference([x], out, [a])
     theirs[3] = theirs[3].reshape(-1)  # In NumPy 2 the inverse has x's shape.
-    for mine, yours in zip(by_equation(f, a), theirs, strict=True):
+    for mine, yours in zip(at_once(f, a), theirs, strict=True):
         assert_same(mine, yours, rtol=0)
 
 
@@ -233,6 +236,7 @@ def test_unique_of_tracers_is_an_error():
 # --- Search ------------------------------------------------------------------------------
 
 
+@examples(1, quick=0.5)
 @given(dtypes, dtypes, SIZES | st.integers(4, 20), SHAPES, st.integers(0, 99))
 def test_searchsorted(xs, vs, size, shape, seed):
     x, v, s = at.vector(dtype=xs), tensor(vs, shape), at.ivector()
@@ -288,7 +292,7 @@ DIMS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-@examples(0.6)
+@examples(0.6, quick=0.3)
 @given(DIMS, SHAPES, st.sampled_from(["int8", "int16", "int32", "int64"]))
 def test_unravel_and_ravel(dims, shape, dtype):
     p, d = tensor(dtype, shape, "p"), at.lvector("d")
@@ -306,7 +310,7 @@ def test_unravel_and_ravel(dims, shape, dtype):
 
 
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
-@examples(0.6)
+@examples(0.6, quick=0.3)
 @given(data=st.data())
 def test_ravel_of_indices_outside(mode, data):
     dims = data.draw(DIMS)

@@ -14,6 +14,7 @@ import jaxprgen
 from jaxprgen import inspect
 from jaxprgen._jax import ClosedJaxpr
 
+pytestmark = pytest.mark.deep
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -221,7 +222,6 @@ def test_a_check_lists_the_nodes_that_cannot_be_jitted(show):
     assert any(row.startswith("static Nonzero") for row in rows)
 
 
-@pytest.mark.deep
 def test_a_page_of_two_thousand_equations_works(show):
     page = show(inspect.html(chain(1600), ONES, ONES))
     assert page.locator(".program p[id^=e]").count() == 2000

@@ -162,9 +162,11 @@ KNOWN = sample([0, 1, 2, 3, -5, 4, np.inf, 7, complex(np.nan, 0), -1, 1 - 1j, 0.
 def test_complex_numbers_of_one_program(dtype):
     """What XLA makes of a whole program, of numbers that are known and of others.
 
-    It leaves out sums with products of zero, and with them the signs of zeros.
+    It leaves out sums with products of zero, and with them the signs of zeros. It rounds a product
+    and a sum at once, so that the parts of a power that overflows may differ.
     """
-    exponents = [*PLANE, 2, 3, 4, 5, 17, 31, 99, 100, -2, -3, -17, 0.3 + 0.1j, 1e-3 + 2j]
+    large = [99, 100] if dtype == "complex128" else []
+    exponents = [*PLANE, 2, 3, 4, 5, 17, 31, *large, -2, -3, -17, 0.3 + 0.1j, 1e-3 + 2j]
     args = [a.ravel().astype(dtype) for a in np.meshgrid([*PLANE, 0.5 - 0.75j], exponents)]
     x, y = at.vector("x", dtype=dtype), at.vector("y", dtype=dtype)
     values = {x: args[0], y: args[1]}

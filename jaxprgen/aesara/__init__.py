@@ -27,7 +27,7 @@ from jaxprgen.aesara.plan import plan_of
 from jaxprgen.lowering.registry import lowers_package
 
 lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")
-lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.sandbox")
+lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.fourier")
 lowers_package("aesara.sandbox.multinomial", "jaxprgen.aesara.multinomial")
 lowers_package("aesara.tensor.nnet", "jaxprgen.aesara.nnet")
 lowers_package("aesara.tensor.signal", "jaxprgen.aesara.pool")

@@ -7,10 +7,11 @@ know the dtype to compute in.
 
 - `values`: `Value`, and the functions that make values and combine them (`full`, `broadcast_to`).
 - `primitives`: every primitive of `jax.lax` as a function of values.
-- `elementwise`, `division`, `complex_numbers`, `transcendental`: ufuncs, and `where`.
+- `elementwise`, `division`, `complex_numbers`, `transcendental`: ufuncs, such as `exp`, `maximum`,
+  `where`, `remainder` and `power`.
 - `create`, `shape`, `diagonal`: ranges and identities; `reshape`, `transpose`, `concatenate`,
   `stack`; diagonals and triangles.
-- `reduce`, `sort`, `fixed_size`: sums, extrema and running sums; sorting and searching; `unique`
+- `reduce`, `sort`, `fixed_size`: `sum`, `max`, `argmax`, `cumsum`; sorting and searching; `unique`
   and `nonzero` of a given size.
 - `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
 - `linalg`, `matrix`, `decompositions`: products; equations, inverses and functions of matrices;

@@ -94,7 +94,7 @@ class _Reversal:
         constants, carries = _jax.scan_counts(eqn)
         first, params = _first_sequence(eqn), eqn.params
         b = Builder([x.aval for x in eqn.invars])
-        if eqn.effects or not b.plain:
+        if eqn.effects or not b.plain:  # Equations of explicit sharding are left alone.
             return None
         b.source_info = eqn.source_info
         arrays, stacked = eqn.invars[first:], eqn.outvars[carries:]

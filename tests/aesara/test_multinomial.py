@@ -7,6 +7,7 @@ from aesara.sandbox.multinomial import ChoiceFromUniform, MultinomialFromUniform
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import DTYPES, assert_agrees, assert_same, by_equation, reference
+from profiles import sample
 
 import jaxprgen
 from jaxprgen.errors import ShapeMismatchError
@@ -50,7 +51,7 @@ def test_every_dtype():
     ops = [MultinomialFromUniform("auto"), ChoiceFromUniform("auto", True)]
     ops += [MultinomialFromUniform(dtype) for dtype in DTYPES]
     ops += [ChoiceFromUniform(dtype, True) for dtype in ["int8", "int64", "float32", "complex64"]]
-    for dtype, other in zip(REAL, REAL[5:] + REAL[:5], strict=True):
+    for dtype, other in sample(zip(REAL, REAL[5:] + REAL[:5], strict=True), 4):
         args = [(16 * p if "int" in dtype else p).astype(dtype), (3 * u).astype(other)]
         args[1] = np.minimum(args[1], args[0].sum(1).min().astype(other))
         inputs = graph(ops[0], [dtype, other], 2)[0]

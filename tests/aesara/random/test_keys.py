@@ -12,6 +12,7 @@ from aesara.tensor.random.op import RandomVariable, default_rng
 from catalogue.draws import generator
 from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import (
@@ -100,6 +101,7 @@ def test_a_generator_made_of_a_seed_needs_no_key():
 SIZES = st.sampled_from([None, (), (2,), (1, 3), (0,)])
 
 
+@examples(1, quick=0.4)
 @given(st.sampled_from([(), (3,), (2, 1)]), st.sampled_from([(), (3,), (1,)]), st.booleans())
 def test_parameters_broadcast(left, right, wants_size):
     a, b = (at.tensor("float64", shape=(None,) * len(s)) for s in (left, right))

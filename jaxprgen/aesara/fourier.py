@@ -1,6 +1,6 @@
-"""Rules for `aesara.sandbox`, imported with the first graph that holds one of its Ops.
+"""The rule for `aesara.sandbox.fourier`, imported with the first graph that holds its Op.
 
-Importing `aesara.sandbox.fourier` warns of its deprecation.
+Importing that module of Aesara warns of its deprecation.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ VENV ?= .venv
 PINS ?=
 
 BIN = $(VENV)/bin
-PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 # Part of the deep tests, for make test-deep: one in N, always the same ones.
 SLICE ?= 0/1

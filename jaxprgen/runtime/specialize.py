@@ -187,7 +187,7 @@ class Specializer:
         plan = self._plan
         if not _jax.x64_enabled():
             self._announce_narrowing()
-        values = _Values(plan, arguments)
+        values = _GivenValues(plan, arguments)
         deciding = values.usable(needs.deciding, decides=True)
         decisions = Decisions(needs.nodes, deciding, [])
         # Views, because a constant of the program is known by the identity of its array, and
@@ -261,7 +261,7 @@ def _digest(x: Array) -> bytes:
     return x.tobytes() if x.size <= STATIC_LIMIT else hashlib.sha256(x.tobytes()).digest()
 
 
-class _Values(NamedTuple):
+class _GivenValues(NamedTuple):
     """The values that a plan's inputs and shared variables have in a call."""
 
     plan: Plan

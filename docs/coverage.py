@@ -47,7 +47,8 @@ HEAD = """\
 This page lists every Op class of Aesara and how jaxprgen handles it. `python docs/coverage.py`
 writes the page: it compiles at least one example of each Op, except those of the families without
 rules, reads from the report how the Op is handled, and compares the results with those of Aesara's
-Python linker. The tests do the same on every supported stack, and fail if this page is out of date.
+Python linker. The deep tests do the same, and fail if this page is out of date; quick runs try a
+few Ops of each family.
 
 | handled | meaning |
 | --- | --- |

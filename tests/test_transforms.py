@@ -53,7 +53,7 @@ def assert_alike(ours, theirs):
     jax.tree.map(lambda a, b: assert_same(a, b, rtol=1e-11), ours, theirs)
 
 
-def in_one_program(transforms, f, *options):
+def transformed_together(transforms, f, *options):
     """What the transformations make of a function, by name. XLA compiles one program for all."""
     return jax.jit(lambda: {name: each(f, *options) for name, each in transforms.items()})()
 
@@ -145,7 +145,7 @@ SINGLE = {
 
 @pytest.fixture(scope="module")
 def arrays_by_hand():
-    return in_one_program(SINGLE, rows_by_hand)
+    return transformed_together(SINGLE, rows_by_hand)
 
 
 @pytest.mark.parametrize("name", SINGLE)
@@ -173,7 +173,7 @@ SCALAR = {
 
 @pytest.fixture(scope="module")
 def numbers_by_hand():
-    return in_one_program(SCALAR, loss_by_hand)
+    return transformed_together(SCALAR, loss_by_hand)
 
 
 @pytest.mark.parametrize("name", SCALAR)
@@ -338,7 +338,7 @@ def check_vma(request):
 
 @pytest.fixture(scope="module")
 def mapped_by_hand(check_vma):
-    return in_one_program(MAPPED, rows_by_hand, check_vma)
+    return transformed_together(MAPPED, rows_by_hand, check_vma)
 
 
 @pytest.mark.parametrize("name", MAPPED)

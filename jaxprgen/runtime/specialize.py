@@ -139,9 +139,12 @@ class Specializer:
         return _jax.trace_context(), *types, *[(x.shape, x.dtype) for x in shared]
 
     def _find(self, kind: tuple[Hashable, ...], arguments: Sequence[Any]) -> Program | None:
-        needs = self._needs.get(kind) if self._needs else None
+        found = self._programs.get(kind)
+        if found is not None:
+            return found
+        needs = self._needs.get(kind)
         if needs is None:
-            return self._programs.get(kind)
+            return None
         decided = needs.decisions.get(needs.values(arguments)) if needs.deciding else ()
         if decided is None:
             return None

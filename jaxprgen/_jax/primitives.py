@@ -34,6 +34,11 @@ def primitive(name: str) -> Primitive:
     return _NOT_EXPORTED[name] if found is None else found
 
 
+def has_primitive(name: str) -> bool:
+    """Return whether `primitive` finds a primitive of this name."""
+    return hasattr(_primitives, f"{name}_p") or name in _NOT_EXPORTED
+
+
 def _options(name: str) -> Mapping[str, Any]:
     """Return the parameters of a function of `jax.lax`, by name."""
     return inspect.signature(getattr(jax.lax, name)).parameters

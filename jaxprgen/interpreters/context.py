@@ -74,7 +74,14 @@ class Domain:
 
     def stand_in(self, x: Any) -> Any:
         """Return what a function is traced with in place of an argument."""
-        return jax.ShapeDtypeStruct(x.shape, x.dtype) if self.is_value(x) else x
+        if not self.is_value(x):
+            return x
+        if not (hasattr(x, "shape") and hasattr(x, "dtype")):
+            raise InterpretationError(
+                f"A value of class {type(x).__name__} has no shape or no dtype.\n"
+                "Give the class both attributes: those of the array that the value stands for."
+            )
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class Context:
 
     @property
     def primitive(self) -> str:
-        """The name of the equation's primitive."""
+        """The name of the equation's primitive, a string such as ``"sin"``."""
         return self.eqn.primitive.name
 
     @property

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from jaxprgen import _jax
-from jaxprgen.errors import PassError
 from jaxprgen.ir.programs import count_equations
-from jaxprgen.passes.pipeline import Record
+from jaxprgen.passes.pipeline import Record, require_valid
 
 
 def every(*observers: Callable[[Record], None]) -> Callable[[Record], None]:
@@ -72,6 +71,8 @@ class Diff:
 class Verify:
     """Check every program with JAX's type checker, including the programs inside equations.
 
+    A pipeline checks those of your own passes in any case.
+
     Raises
     ------
     PassError
@@ -80,13 +81,7 @@ class Verify:
 
     def __call__(self, record: Record) -> None:
         """Check the program that one pass returned."""
-        try:
-            _jax.check_jaxpr(record.after.jaxpr)
-        except Exception as error:
-            raise PassError(
-                f"The pass {record.name} returned a program that JAX rejects.\n{error}\n"
-                "Correct the pass, or leave it out."
-            ) from error
+        require_valid(record.rewrite, record.after)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,8 @@
-"""Run passes in turn, check the type of what each returns, and report to an observer."""
+"""Run passes in turn, check what each returns, and report to an observer.
+
+The types of arguments and results are checked after every pass. The programs of passes from outside
+this package are verified as well, equation by equation.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.errors import ArgumentTypeError, PassError
+from jaxprgen.errors import ArgumentTypeError, EquationError, JaxprGenError, PassError
+from jaxprgen.ir.programs import verify
 
 Pass: TypeAlias = Callable[[ClosedJaxpr], ClosedJaxpr]
 
@@ -77,14 +83,16 @@ class Pipeline:
         Raises
         ------
         PassError
-            A pass returned something else than a program, or a program whose arguments or results
-            have other types.
+            A pass failed, or returned something else than a program, a program whose arguments or
+            results have other types, or an invalid one.
         """
         for rewrite in self.passes:
             start = time.perf_counter()
-            found = rewrite(closed)
+            found = _applied(rewrite, closed)
             seconds = time.perf_counter() - start
             _require_same_types(rewrite, closed, found)
+            if found is not closed and not _is_built_in(rewrite):
+                require_valid(rewrite, found)
             if self.observer is not None:
                 self.observer(Record(rewrite, closed, found, seconds))
             closed = found
@@ -93,6 +101,37 @@ class Pipeline:
 
 def _name(rewrite: Pass) -> str:
     return getattr(rewrite, "__name__", type(rewrite).__name__)
+
+
+def _is_built_in(rewrite: Pass) -> bool:
+    """Return whether a pass is one of this package, whose tests verify what it returns."""
+    return (getattr(rewrite, "__module__", None) or "").startswith("jaxprgen.")
+
+
+def _applied(rewrite: Pass, closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return what a pass returns; name the pass if it fails."""
+    try:
+        return rewrite(closed)
+    except JaxprGenError:
+        raise
+    except Exception as error:
+        raise PassError(
+            f"The pass {_name(rewrite)} failed: {type(error).__name__}: {error}\n"
+            "Correct the pass, or leave it out."
+        ) from error
+
+
+def require_valid(rewrite: Pass, found: ClosedJaxpr) -> None:
+    """Raise a PassError unless equations read bound variables, and JAX accepts their types."""
+    try:
+        verify(found)
+        _jax.check_jaxpr(found.jaxpr)
+    except Exception as error:
+        reason = "is ill-formed" if isinstance(error, EquationError) else "JAX rejects"
+        raise PassError(
+            f"The pass {_name(rewrite)} returned a program that {reason}.\n{error}\n"
+            "Correct the pass, or leave it out."
+        ) from error
 
 
 def _sequence_of_passes(passes: Any) -> tuple[Pass, ...]:

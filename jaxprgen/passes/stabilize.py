@@ -19,7 +19,7 @@ from jaxprgen.rewrite.terms import (
     Product,
     Term,
     abs_,
-    broadcast,
+    broadcast_in_dim,
     emitted,
     erf,
     erfc,
@@ -130,7 +130,7 @@ def _total(x: Term) -> Call:
 
 
 def _repeated(x: Term) -> Call:
-    return broadcast(x, shape=shape, broadcast_dimensions=kept)
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
 
 
 STABLE = table(

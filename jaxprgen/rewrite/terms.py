@@ -1,12 +1,14 @@
 """Terms, the algebra in which patterns and replacements are written.
 
 ``log(1 + exp(x))`` is a tree of calls, numbers and variables. A pattern is matched with the results
-of equations; a replacement is emitted from a match. Functions have the names of `jax.lax`.
+of equations; a replacement is emitted from a match. There is a function for each primitive, of the
+same name. An underscore may follow, which Python's keywords need: ``not_``, ``and_``, ``or_``.
 """
 
 from __future__ import annotations
 
 import functools
+import keyword
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -92,8 +94,20 @@ class Term:
     def __rtruediv__(self, other: float) -> Call:
         return div(other, self)
 
+    def __pow__(self, exponent: TermLike) -> Call:
+        """Return the power that JAX traces: ``integer_pow`` for an integer, else ``pow``."""
+        if isinstance(exponent, (int, np.integer)):
+            return integer_pow(self, y=int(exponent))
+        return pow(self, exponent)
+
+    def __rpow__(self, base: float) -> Call:
+        return pow(base, self)
+
     def __neg__(self) -> Call:
         return neg(self)
+
+    def __abs__(self) -> Call:
+        return abs(self)
 
     def emit(self, match: Match) -> Value:
         """Append the equations of a replacement for a match, and return its value."""
@@ -264,6 +278,13 @@ def emitted(emit: Emit) -> Function:
     return Function(f"<{emit.__name__}>", emit)
 
 
+_OF_ONE_SHAPE = {
+    *("select_n", "igamma", "igammac", "igamma_grad_a", "polygamma", "zeta"),
+    "regularized_incomplete_beta",
+}
+"""The names of the elementwise primitives whose operands do not broadcast by themselves."""
+
+
 def primitive(name: str) -> Function:
     """Return the function of a primitive's name; in a replacement, its operands broadcast."""
 
@@ -275,19 +296,25 @@ def primitive(name: str) -> Function:
 
         if name in lax.ELEMENTWISE:
             return elementwise(construct, *operands)
-        if name == "select_n":
+        if name in _OF_ONE_SHAPE:
             return full_rank(construct, *operands)
         return Value(construct(current_builder(), *[x.atom() for x in operands]))
 
     return Function(name, emit)
 
 
-# The functions that algebra needs; `primitive` makes all others. Names that Python uses end in "_".
-abs_, max_, min_, not_, and_, or_ = map(primitive, ("abs", "max", "min", "not", "and", "or"))
 add, sub, mul, div, neg = map(primitive, ("add", "sub", "mul", "div", "neg"))
-exp, expm1, log, log1p = map(primitive, ("exp", "expm1", "log", "log1p"))
-sqrt, square, integer_pow, pow_ = map(primitive, ("sqrt", "square", "integer_pow", "pow"))
-logistic, erf, erfc = map(primitive, ("logistic", "erf", "erfc"))
-select, conj, reduce_sum = map(primitive, ("select_n", "conj", "reduce_sum"))
-broadcast, transpose, rev = map(primitive, ("broadcast_in_dim", "transpose", "rev"))
-reshape = primitive("reshape")
+integer_pow, pow, abs = map(primitive, ("integer_pow", "pow", "abs"))
+
+
+def __getattr__(name: str) -> Function:
+    """Return the function of any other primitive, such as ``terms.tanh`` or ``terms.and_``."""
+    if not _jax.has_primitive(name.rstrip("_")):
+        raise AttributeError(f"There is no primitive {name.rstrip('_')!r}, so no such function.")
+    function = globals()[name] = primitive(name.rstrip("_"))
+    return function
+
+
+def __dir__() -> list[str]:
+    named = (f"{name}_" if keyword.iskeyword(name) else name for name in lax.ELEMENTWISE)
+    return sorted({*globals(), *named})

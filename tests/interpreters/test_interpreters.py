@@ -454,6 +454,24 @@ def test_undecided_branches_and_loops_are_joined(monkeypatch):
     ]
 
 
+def test_a_value_without_shape_is_an_error():
+    class Sets(Domain):
+        value_type = frozenset
+
+    sets = Interpreter("sets", Sets(), default=each)
+    assert lines(InterpretationError, sets(jnp.sin), frozenset([1])) == [
+        "A value of class frozenset has no shape or no dtype.",
+        "Give the class both attributes: those of the array that the value stands for.",
+    ]
+
+
+def test_a_rule_is_told_the_name_of_the_primitive():
+    seen = []
+    spy = Interpreter("spy", default=lambda context, *xs, **params: seen.append(context) or xs[0])
+    spy(jnp.sin)(x)
+    assert [context.primitive for context in seen] == ["sin"]
+
+
 def test_a_domain_without_join_is_an_error():
     class Unjoined(Either):
         join = Domain.join

@@ -114,18 +114,18 @@ def test_verify_reports_the_pass_that_returns_an_ill_typed_program():
 
 
 def applied_by_a_pipeline(*passes):
-    return Pipeline(passes)(closed)
+    return Pipeline(passes)(jax.make_jaxpr(lambda x: jnp.cos(jnp.sin(x)))(x))
 
 
 def applied_by_transform(*passes):
-    return jaxprgen.transform(jnp.sin, *passes)(x)
+    return jaxprgen.transform(lambda x: jnp.cos(jnp.sin(x)), *passes)(x)
 
 
 def applied_by_compile(*passes):
     import aesara.tensor as at
 
     v = at.dvector("v")
-    return jaxprgen.compile([v], at.sin(v), passes=passes)(x)
+    return jaxprgen.compile([v], at.cos(at.sin(v)), passes=passes)(x)
 
 
 applications = [applied_by_a_pipeline, applied_by_transform, applied_by_compile]
@@ -171,6 +171,54 @@ def test_a_pass_must_return_a_program_of_the_same_type(applied, rewrite, lines):
     with pytest.raises(PassError) as error:
         applied(EliminateDeadCode(), rewrite)
     assert str(error.value).splitlines() == lines
+
+
+def reads_unbound(closed):
+    return type(closed)(closed.jaxpr.replace(eqns=closed.jaxpr.eqns[1:]), closed.consts)
+
+
+def returns_unbound(closed):
+    return type(closed)(closed.jaxpr.replace(eqns=[]), closed.consts)
+
+
+def failing(closed):
+    return {}["c"]
+
+
+@pytest.mark.parametrize("applied", applications)
+@pytest.mark.parametrize(
+    ("rewrite", "first", "detail"),
+    [
+        (
+            reads_unbound,
+            "The pass reads_unbound returned a program that is ill-formed.",
+            "cos reads a variable that is not bound before it: ",
+        ),
+        (
+            returns_unbound,
+            "The pass returns_unbound returned a program that is ill-formed.",
+            "The program returns a variable that it does not bind.",
+        ),
+        (ill_typed, "The pass ill_typed returned a program that JAX rejects.", "is_finite"),
+        (failing, "The pass failing failed: KeyError: 'c'", ""),
+    ],
+)
+def test_a_pass_of_ones_own_is_verified(applied, rewrite, first, detail):
+    """Without an observer, and in a pipeline inside another one, too."""
+    with pytest.raises(PassError) as error:
+        applied(EliminateDeadCode(), Pipeline((untouched, rewrite)))
+    lines = str(error.value).splitlines()
+    assert lines[0] == first and lines[-1] == "Correct the pass, or leave it out."
+    assert detail in str(error.value)
+
+
+def test_passes_of_this_package_are_verified_by_its_tests(monkeypatch):
+    """They are many, and checking every type takes longer than emission."""
+    monkeypatch.setattr("jaxprgen.passes.pipeline.require_valid", lambda *_: failing(closed))
+    changed = EliminateCommonSubexpressions()
+    assert count_equations(Pipeline((changed, untouched, *DEFAULT))(closed)) == 5
+    with pytest.raises(KeyError):
+        Pipeline((lambda closed: changed(closed),))(closed)
 
 
 @pytest.mark.parametrize(

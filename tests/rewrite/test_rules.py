@@ -1,5 +1,7 @@
 """Rewrite rules: matching, replacement, and explanations of why a rule did not fire."""
 
+import keyword
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +14,12 @@ from profiles import examples
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import InvalidRuleError, RewriteCycleError
+from jaxprgen.ir import Builder
+from jaxprgen.ir.primitives.elementwise import ELEMENTWISE
 from jaxprgen.passes import Simplify, Stabilize
-from jaxprgen.rewrite import Constant, Rule, Statistics, apply, explain, rule, table
+from jaxprgen.rewrite import Constant, Rule, Statistics, apply, explain, rule, table, terms
 from jaxprgen.rewrite.terms import (
     Once,
     Param,
@@ -26,7 +31,7 @@ from jaxprgen.rewrite.terms import (
     log1p,
     logistic,
     neg,
-    pow_,
+    pow,
     primitive,
     reduce_sum,
     variables,
@@ -273,16 +278,77 @@ def test_a_check_may_have_arguments_with_defaults():
     assert rewritten_names([found], np.ones(4)) == ["sin"]
 
 
-def rewritten_names(rules, x):
-    return names(apply(jax.make_jaxpr(jnp.sin)(x), rules))
+def rewritten_names(rules, x, fun=jnp.sin):
+    return names(apply(jax.make_jaxpr(fun)(x), rules))
 
 
 def test_powers_are_in_the_vocabulary():
     a, b = variables("a b")
-    rules = table((log(pow_(a, b)), b * log(a)))
+    rules = table((log(pow(a, b)), b * log(a)))
     assert rewritten(rules, lambda x: jnp.log(lax.pow(x, x)), ones) == ["log", "mul"]
-    rules = table((exp(b * log(a)), pow_(a, b)))
+    rules = table((exp(b * log(a)), pow(a, b)))
     assert rewritten(rules, lambda x: jnp.exp(x * jnp.log(x)), ones) == ["pow"]
+
+
+def test_operators_of_terms_are_what_jax_traces():
+    for fun, term in (
+        (lambda x: x**3, x**3),
+        (lambda x: x**-1, x ** np.int64(-1)),
+        (lambda x: x**1.5, x**1.5),
+        (lambda x: 2.5**x, 2.5**x),
+        (lambda x: abs(x), abs(x)),
+    ):
+        assert rewritten_names([rule(term, sin(x))], ones, fun) == ["sin"]
+        assert rewritten_names([rule(sin(x), term)], ones) == names(jax.make_jaxpr(fun)(ones))
+
+
+OPTIONS = {
+    "convert_element_type": {"new_dtype": np.dtype("float32"), "weak_type": False},
+    "bitcast_convert_type": {"new_dtype": np.dtype("int64")},
+    "integer_pow": {"y": 3},
+    "round": {"rounding_method": lax.RoundingMethod.TO_NEAREST_EVEN},
+    "reduce_precision": {"exponent_bits": 5, "mantissa_bits": 3},
+    "conj": {"input_dtype": np.dtype("complex128")},
+}
+"""The parameters that a replacement must give, because they have no default."""
+
+DTYPES = {
+    **dict.fromkeys(("real", "imag", "conj"), np.complex128),
+    **dict.fromkeys(("not", "and", "or", "xor", "clz", "population_count"), np.int64),
+    **dict.fromkeys(("shift_left", "shift_right_logical", "shift_right_arithmetic"), np.int64),
+}
+"""The dtypes of operands, where they are not floats."""
+
+COUNTS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "rem", "max", "min", "pow", "atan2"), 2),
+    **dict.fromkeys(("nextafter", "complex", "and", "or", "xor", "eq", "ne"), 2),
+    **dict.fromkeys(("lt", "le", "gt", "ge", "shift_left"), 2),
+    **dict.fromkeys(("shift_right_logical", "shift_right_arithmetic"), 2),
+    **dict.fromkeys(("igamma", "igammac", "igamma_grad_a", "polygamma", "zeta"), 2),
+    "regularized_incomplete_beta": 3,
+}
+"""The numbers of operands, where there are several."""
+
+
+@pytest.mark.parametrize("name", sorted({*ELEMENTWISE, *COUNTS}))
+def test_every_elementwise_primitive_is_a_term(name):
+    """In a pattern and in a replacement, whose operands broadcast."""
+    attribute = f"{name}_" if keyword.iskeyword(name) else name
+    function = getattr(terms, attribute)
+    assert name not in ELEMENTWISE or attribute in dir(terms)
+    shapes = [(2, 3), (1, 3), (2, 1)][: COUNTS.get(name, 1)]
+    with Builder([jax.core.ShapedArray(s, DTYPES.get(name, np.float64)) for s in shapes]) as b:
+        found = function.emit(*map(Value, b.inputs), **OPTIONS.get(name, {}))
+        closed = b.build([found.atom()])
+    check_jaxpr(closed.jaxpr)
+    assert found.shape == (2, 3) and name in names(closed)
+    pattern = function(*variables("a b c")[: len(shapes)])
+    assert name not in names(apply(closed, [rule(pattern, 0)]))
+
+
+def test_other_names_are_no_terms():
+    with pytest.raises(AttributeError, match="There is no primitive 'nope'"):
+        getattr(terms, "nope_")  # noqa: B009
 
 
 # --- What is kept ---------------------------------------------------------------------------

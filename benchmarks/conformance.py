@@ -40,7 +40,6 @@ import scipy.linalg
 from aesara.compile.function.types import Function
 from aesara.compile.mode import Mode
 from aesara.link.vm import VMLinker
-from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
@@ -209,7 +208,7 @@ def _cause(error: BaseException) -> str:
 
 
 class ProgramLinker(JaxprLinker):
-    """The linker of mode "JAXPR", with Aesara's run-time checks and NumPy arrays as results.
+    """The linker of mode "JAXPR", with Aesara's run-time checks.
 
     It collects the errors that are `REFUSALS`. Ops that tests define themselves are called back;
     Aesara's own Ops are not.
@@ -230,13 +229,11 @@ class ProgramLinker(JaxprLinker):
         def recorded(operands: Sequence[Any]) -> list[Any]:
             with _recorded(self._refusals):
                 results = run(operands)
-            variables = self.fgraph.outputs
-            arrays = [_array(v, x) for v, x in zip(variables, results, strict=False)]
             for argument, result in overwritten:
-                memory, value = inputs[argument].storage[0], arrays[result]
+                memory, value = inputs[argument].storage[0], results[result]
                 if memory.shape == value.shape:
                     memory[...] = value
-            return arrays
+            return results
 
         program.run = recorded
         return program, inputs, outputs
@@ -249,13 +246,6 @@ def _lacks_no_rule(fgraph: Any) -> bool:
     scalars = [getattr(op, "scalar_op", op) for op in lacking]
     parts = [[n.op for n in s.fgraph.apply_nodes] if hasattr(s, "fgraph") else [s] for s in scalars]
     return not any(type(op).__module__.startswith("aesara.") for ops in parts for op in ops)
-
-
-def _array(variable: Any, x: Any) -> Any:
-    """Return a result as Aesara's Python linker does."""
-    if not isinstance(x, jax.Array):
-        return x
-    return np.array(x)[()] if isinstance(variable.type, ScalarType) else np.array(x)
 
 
 def _overwritten(fgraph: Any) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -14,11 +14,13 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Variable
 from aesara.link.basic import Container
 from aesara.link.jax.linker import JAXLinker
+from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.type import RandomType, random_state_type
 
 from jaxprgen import _jax
 from jaxprgen.aesara.library import is_array, is_none_or_slice, may_be_none_or_slice
 from jaxprgen.aesara.state import names_of
+from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime.arguments import types_of_arrays
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
@@ -36,6 +38,11 @@ class JaxprLinker(JAXLinker):
     ----------
     allow_gc : bool, optional
         As for Aesara's linkers; it has no effect.
+    results : {"numpy", "jax"}, optional
+        The arrays that functions return. NumPy arrays, as Aesara's modes return, are the caller's
+        to write into; of an ``Out(variable, borrow=True)`` they are views that cannot be written
+        into, without a copy where the device is the CPU. JAX arrays stay on the device, and a call
+        does not wait for them.
     checks, fallback, passes, compiler_options
         As for `jaxprgen.function`.
     """
@@ -44,6 +51,7 @@ class JaxprLinker(JAXLinker):
         self,
         *,
         allow_gc: bool | None = None,
+        results: Literal["numpy", "jax"] = "numpy",
         checks: bool = False,
         fallback: Literal["error", "callback"] = "error",
         passes: Sequence[Pass] = DEFAULT,
@@ -52,6 +60,9 @@ class JaxprLinker(JAXLinker):
         super().__init__(allow_gc=allow_gc)
         self._options = options_of("main", checks, passes, compiler_options)
         self._callbacks = calls_back(fallback)
+        if results not in ("numpy", "jax"):
+            raise ArgumentTypeError(f'results must be "numpy" or "jax", got {results!r}.')
+        self._results = results
 
     def make_thunk(
         self,
@@ -72,12 +83,28 @@ class JaxprLinker(JAXLinker):
                 storages.setdefault(variable, [None] if storage is None else storage)
         for variable in graph.variables:  # Aesara's linkers have storage for all of them.
             storages.setdefault(variable, [None])
-        inputs = [Container(v, storages[v]) for v in graph.inputs]
+        inputs = [DeviceContainer(v, storages[v]) for v in graph.inputs]
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
         name = graph.name if (graph.name or "").isidentifier() else "main"
         asked = self._options._replace(name=name)
-        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks)
+        program = LinkedProgram(
+            graph, inputs, storages, asked, self._callbacks, self._given_back(graph)
+        )
         return program, inputs, outputs
+
+    def _given_back(self, graph: Any) -> list[Callable[[Any], Any]]:
+        """Return for each output of the graph how the array that is returned is made of JAX's."""
+        if self._results == "jax":
+            return [lambda x: x] * len(graph.outputs)
+        owned = self.no_recycling  # The variables whose memory is the caller's.
+        return [
+            _scalar if isinstance(v.type, ScalarType) else np.array if v in owned else np.asarray
+            for v in graph.outputs
+        ]
+
+
+def _scalar(x: Any) -> Any:
+    return np.asarray(x)[()]
 
 
 class LinkedProgram:
@@ -103,6 +130,7 @@ class LinkedProgram:
         storage_map: Any,
         options: Options,
         callbacks: bool,
+        given_back: Sequence[Callable[[Any], Any]],
     ) -> None:
         self.storage_map = storage_map
         new = {i: graph.outputs[o] for o, i in graph.update_mapping.items()}
@@ -111,7 +139,9 @@ class LinkedProgram:
         others = [(v, c) for i, (v, c) in pairs if i not in {i for i, _, _ in kept}]
         self._arguments = [c for _, c in others]
         self.generators = [i for i, (v, _) in enumerate(others) if isinstance(v.type, RandomType)]
-        outputs = [v for o, v in enumerate(graph.outputs) if o not in graph.update_mapping]
+        returned = [o for o in range(len(graph.outputs)) if o not in graph.update_mapping]
+        outputs = [graph.outputs[o] for o in returned]
+        self._given_back = [given_back[o] for o in returned]
         self._states = {
             i: np.random.RandomState if v.type == random_state_type else np.random.default_rng
             for i, v in enumerate(outputs)
@@ -151,7 +181,10 @@ class LinkedProgram:
         for i, make in self._states.items():
             bits = np.asarray(jax.random.key_data(outputs[i]))
             outputs[i] = with_key(make(bits), outputs[i])
-        return outputs
+        return [
+            give(x) if isinstance(x, jax.Array) and not isinstance(x, _jax.Tracer) else x
+            for give, x in zip(self._given_back, outputs, strict=True)
+        ]
 
     def _program_with(self, fixed: dict[Variable, Any]) -> StatefulProgram:
         """Return the program for these values of arguments that are not arrays."""
@@ -166,13 +199,31 @@ class LinkedProgram:
 def _known(variable: Variable, container: Container) -> Container:
     """Return the container that other functions share, if its storage is the one used here."""
     own = variable.container if isinstance(variable, SharedVariable) else container
-    return own if own.storage is container.storage else container
+    if own.storage is not container.storage:
+        return container
+    if type(own) is Container:
+        own.__class__ = DeviceContainer
+    return own
+
+
+class DeviceContainer(Container):
+    """A container whose value, while it is on the device, is a NumPy array for who asks for it."""
+
+    def _get(self) -> Any:
+        return SharedStorage(self).on_host()
+
+    value = data = property(_get, Container.__set__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        self._get()
+        return super().__deepcopy__(memo)
 
 
 class JaxprFunction(Function):
-    """An Aesara function that runs as one JAX program and returns JAX arrays.
+    """An Aesara function that runs as one JAX program.
 
-    `pure`, `state` and `compiled` are those of `jaxprgen.function`.
+    It returns NumPy arrays, unless its linker's ``results`` are JAX's. `pure`, `state` and
+    `compiled` are those of `jaxprgen.function`, and give JAX arrays.
     """
 
     vm: Any  # A LinkedProgram.

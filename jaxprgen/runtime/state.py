@@ -279,6 +279,15 @@ class SharedStorage:
             _on_device[self._container] = value, array
         return array
 
+    def on_host(self) -> Any:
+        """Return the value as Aesara has it; an array on the device is copied, and stays there."""
+        storage = self._container.storage
+        value = storage[0]
+        if isinstance(value, jax.Array):
+            storage[0] = np.array(value)
+            _on_device[self._container] = storage[0], value
+        return storage[0]
+
     def write(self, value: Any) -> None:
         """Set the value, an array on the device or a key, for all functions of the variable."""
         storage = self._container.storage

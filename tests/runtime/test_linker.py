@@ -18,6 +18,7 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError, StateError, UnsupportedOpError
+from jaxprgen.runtime.linker import JaxprFunction
 from jaxprgen.runtime.state import key_of, with_key
 
 PYTHON = Mode("py", None)
@@ -80,14 +81,84 @@ def test_some_of_the_outputs():
     assert f(ONES, output_subset=[1]) == [1.0]
 
 
-def test_results_and_state_stay_on_the_device():
+# --- Arrays ------------------------------------------------------------------------------
+
+
+def test_results_are_arrays_that_the_caller_may_write_into():
+    outputs = [x, x * 2, x.sum(), at.scalar_from_tensor(s)]
+
+    def script(mode):
+        held = aesara.shared(ONES, name="held")
+        f = aesara.function([x, s], [*outputs, held], updates={held: held + x}, mode=mode)
+        results = f(ONES, 2.0)
+        for result in results[:3]:
+            result += 1
+        return [*results, *f(ONES, 2.0), held.get_value()]
+
+    theirs, ours = both(script, "JAXPR")
+    assert_all_same(ours, theirs)
+    assert list(map(type, ours)) == list(map(type, theirs))
+
+
+def test_borrowed_results_are_views():
+    held = aesara.shared(np.zeros(3))
+    f = aesara.function([x], Out(held + x, borrow=True), updates={held: held + x}, mode="JAXPR")
+    first = f(ONES)
+    assert not first.flags.owndata
+    assert not first.flags.writeable
+    assert_all_same([f(ONES), first, held.get_value()], [ONES * 2, ONES, ONES * 2])
+
+
+def test_results_that_are_arrays_of_jax():
+    mode = jaxprgen.JaxprMode(jaxprgen.JaxprLinker(results="jax"), None)
+    f = aesara.function([x], [x * 2, x.sum()], mode=mode)
+    assert all(isinstance(result, jax.Array) for result in f(ONES))
+    f = aesara.function([x], [x * 2], mode="JAXPR")
+    assert isinstance(f.pure({}, ONES)[0][0], jax.Array)
+    with pytest.raises(ArgumentTypeError, match=r"results must be .* got 'torch'"):
+        jaxprgen.JaxprLinker(results="torch")
+
+
+def test_state_stays_on_the_device():
     total = aesara.shared(np.zeros(3))
-    f = aesara.function([x], total + x, updates={total: total + x}, mode="JAXPR")
-    assert isinstance(f(ONES), jax.Array)
-    before = total.get_value(borrow=True)
-    f(jax.numpy.ones(3))
+    f = aesara.function([x], [], updates={total: total + x}, mode="JAXPR")
+    f(ONES)
+    before = total.container.storage[0]
+    f(ONES)
     assert before.is_deleted()  # Its memory holds the new value.
-    assert_same(total.get_value(), ONES * 2)
+
+
+def test_values_of_shared_variables_are_numpy_arrays():
+    def script(mode):
+        total = aesara.shared(np.zeros(3), name="total")
+        add = aesara.function([x], [], updates={total: total + x}, mode=mode)
+        other = aesara.function([], total * 2, mode=PYTHON)
+        found = []
+        add(ONES)
+        found += [total.get_value(), total.get_value(borrow=True), other()]
+        add(ONES)
+        found += [copy.deepcopy(total).get_value(), pickle.loads(pickle.dumps(total)).get_value()]
+        total.zero(borrow=True)
+        mine = total.get_value()
+        mine += 5
+        found += [mine, total.get_value()]
+        add.finder[total].value = ONES
+        add(ONES)
+        return [*found, add.finder[total].value, total.get_value()]
+
+    theirs, ours = both(script, "JAXPR")
+    assert_all_same(ours, theirs)
+    assert list(map(type, ours)) == list(map(type, theirs))
+
+
+def test_a_value_that_is_read_is_not_put_on_the_device_again():
+    total = aesara.shared(np.zeros(3))
+    f = aesara.function([x], [], updates={total: total + x}, mode="JAXPR")
+    f(ONES)
+    on_device = total.container.storage[0]
+    total.get_value()
+    f(ONES)
+    assert on_device.is_deleted()
 
 
 def test_nothing_is_rewritten_unless_asked_for():
@@ -235,7 +306,8 @@ def test_a_state_that_is_none():
 def test_as_the_default_mode():
     with aesara.config.change_flags(mode=get_mode("JAXPR")):
         f = aesara.function([x], x * 2)
-    assert isinstance(f(ONES), jax.Array)
+    assert isinstance(f, JaxprFunction)
+    assert_same(f(ONES), ONES * 2)
 
 
 def test_arguments_that_are_none():

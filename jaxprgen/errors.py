@@ -110,6 +110,10 @@ class UndefinedGradientError(JaxprGenError, TypeError):
     """Raised when JAX differentiates through a value that the graph declares non-differentiable."""
 
 
+class ReverseModeError(JaxprGenError, ValueError):
+    """Raised when JAX differentiates a loop in reverse whose steps only the program counts."""
+
+
 class LoweringError(JaxprGenError, RuntimeError):
     """Raised when a rule fails, or returns values that contradict the node's declared outputs."""
 

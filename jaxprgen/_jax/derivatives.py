@@ -11,7 +11,10 @@ import numpy as np
 from jax._src import ad_util as _ad_util
 from jax._src import custom_derivatives as _custom
 from jax._src import linear_util as _lu
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad as _ad
+from jax.interpreters import batching as _batching
+from jax.interpreters import mlir as _mlir
 
 from jaxprgen._jax.programs import open_jaxpr
 from jaxprgen._jax.types import ShapedArray
@@ -121,3 +124,23 @@ def custom_vjp_params(
         "out_trees": trees,
         "symbolic_zeros": False,
     }
+
+
+# --- A tangent that reverse mode refuses ---------------------------------------------------
+
+
+def _refuse(cotangent: Any, x: Any, *, refuse: Callable[[], Exception]) -> Any:
+    raise refuse()
+
+
+def _batched(xs: Any, axes: Any, **params: Any) -> Any:
+    return forward_only_p.bind(*xs, **params), axes[0]
+
+
+forward_only_p = Primitive("forward_only")
+"""Returns its operand, a tangent; its transpose raises the error that ``refuse`` returns."""
+forward_only_p.def_impl(lambda x, *, refuse: x)
+forward_only_p.def_abstract_eval(lambda x, *, refuse: x)
+_ad.deflinear2(forward_only_p, _refuse)
+_batching.primitive_batchers[forward_only_p] = _batched
+_mlir.register_lowering(forward_only_p, lambda ctx, x, *, refuse: [x])

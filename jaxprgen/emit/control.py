@@ -13,6 +13,7 @@ from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.custom_derivatives import forward_only
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
 from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
 from jaxprgen.errors import ShapeMismatchError
@@ -268,8 +269,11 @@ def until(
     arrays: Sequence[Value],
     limit: Value,
     bound: int | None,
+    irreversible: Callable[[], Exception],
 ) -> LoopResult:
     """Loop for at most ``limit`` steps, as `scan`; the loop ends after a step that says so.
+
+    JAX differentiates it in forward mode only.
 
     Parameters
     ----------
@@ -279,6 +283,8 @@ def until(
         An integer scalar.
     bound
         The largest possible number of steps, or None if it is not known.
+    irreversible
+        Returns the error for reverse mode.
     """
     b = current_builder()
     counter = ew.canonical(INT64)
@@ -310,7 +316,7 @@ def until(
     limits = [operands[first]] if limit.static is None else []
     condition = _condition(limit, [*limits, *hoisted.moving], may_end=stop is not None)
     out = lax.while_loop(condition, body, hoisted.before, limits, hoisted.operands)
-    steps, _, *ends = hoisted.ends(out)
+    steps, _, *ends = hoisted.ends([forward_only(x, irreversible) for x in out])
     parts = len(carries), len(carries) + len(results)
     return LoopResult(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
 

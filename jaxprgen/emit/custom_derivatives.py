@@ -76,6 +76,29 @@ def with_pullback(x: Value, pullback: Emit, name: str) -> Value:
     return Value(b.call(_jax.custom_vjp_call_p, program, [operand], params)[0])
 
 
+def forward_only(x: Value, refuse: Callable[[], Exception]) -> Value:
+    """Return ``x``, which JAX differentiates in forward mode; reverse mode raises ``refuse()``.
+
+    Numbers without tangents, such as integers, are returned as they are.
+    """
+    if x.dtype.kind not in "fc":
+        return x
+    operand = x.atom()
+    aval = operand.aval
+
+    def derivative(is_zero: bool) -> tuple[ClosedJaxpr, tuple[bool]]:
+        with Builder([aval] * (1 if is_zero else 2)) as inner:
+            same, *tangents = inner.inputs
+            moved = [
+                inner.bind(_jax.forward_only_p, [t], {"refuse": refuse}, aval) for t in tangents
+            ]
+            return inner.build([same, *moved], name="forward_only"), (is_zero,)
+
+    with current_builder().nested([aval]) as same:
+        program = same.build(same.inputs, name="forward_only")
+    return lax.custom_jvp_call(program, derivative, [operand])[0]
+
+
 def _build(b: Builder, outputs: Sequence[Value], shape: Shape) -> ClosedJaxpr:
     atoms = [broadcast_to(x, shape).atom() for x in outputs]
     return b.build(atoms, name="with_derivatives")

@@ -128,6 +128,8 @@ class Loop(NamedTuple):
         Whether a step can end the loop.
     refuse
         Returns the error for a graph that needs to know the number of steps.
+    irreversible
+        Returns the error for reverse-mode differentiation of a loop that counts its steps.
     """
 
     steps: Value
@@ -139,6 +141,7 @@ class Loop(NamedTuple):
     constants: Sequence[Value]
     ends: bool
     refuse: Callable[[], Exception]
+    irreversible: Callable[[], Exception]
 
     @property
     def number(self) -> int | None:
@@ -235,7 +238,13 @@ class _LoopEmitter:
         arrays = [x for x in given if _repeated_row(x) is None]
         if self.number is None or loop.ends:
             ended = control.until(
-                self._step, loop.constants, self.carries, arrays, loop.steps, self.number
+                self._step,
+                loop.constants,
+                self.carries,
+                arrays,
+                loop.steps,
+                self.number,
+                loop.irreversible,
             )
         else:
             ended = self._counted(arrays, self.number)

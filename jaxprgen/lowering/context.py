@@ -73,6 +73,14 @@ class RuleContext(NamedTuple):
         """Return the value of an input if it follows from constants and shapes, else None."""
         return self.lowering.statics.static_or_none(self.step, position)
 
+    def static_in_trace(self, position: int) -> Array | None:
+        """Return the value of an input if it is static; under a transformation, make it static.
+
+        A direct call then serves all values by one program. Under a JAX transformation, a program
+        is specialized on the value, unless it depends on an argument that is a tracer.
+        """
+        return self.lowering.statics.static_in_trace(self.step, position)
+
     def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], D]) -> D | None:
         """Return what ``decide`` makes of the values of inputs, or None where it is not to decide.
 

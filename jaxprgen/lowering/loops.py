@@ -13,10 +13,11 @@ from jaxprgen.emit.deferred import CountedRange, PartlyInitialized
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, RecurrentState, RowWindow, StackedOutput, StepValues
 from jaxprgen.emit.values import Dtype, Value
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import ReverseModeError, ShapeMismatchError, StaticShapeError
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.static import ValueNeededError
 
 
 class LoopLayout(NamedTuple):
@@ -75,7 +76,7 @@ class LoopLayout(NamedTuple):
 
 def lower_loop(ctx: RuleContext, layout: LoopLayout, xs: Sequence[Any]) -> list[Any]:
     """Emit a loop; return its windows, states, stacks, and the states of generators."""
-    limit = ctx.static_or_none(0)
+    limit = ctx.static_or_none(0) if layout.ends else ctx.static_in_trace(0)
     if limit is None and layout.windows:
         limit = ctx.static(0)
     is_known = limit is not None
@@ -96,6 +97,7 @@ def lower_loop(ctx: RuleContext, layout: LoopLayout, xs: Sequence[Any]) -> list[
         [leaf for x in given for leaf in nested.leaves(x)],
         layout.ends and taken is None,
         functools.partial(_refuse, ctx, layout),
+        functools.partial(ReverseModeError, _irreversible(ctx, layout)),
     )
     body = _Body(ctx, layout, given, streams)
     left = recurrence.run(loop, body)
@@ -115,6 +117,35 @@ def _refuse(ctx: RuleContext, layout: LoopLayout) -> Exception:
         "sums, means, extrema and elementwise functions of the whole are possible. Or give the "
         "loop a number of steps and no condition, and mask the rows after the end.",
     )
+
+
+def _irreversible(ctx: RuleContext, layout: LoopLayout) -> str:
+    """Return why JAX cannot differentiate a loop in reverse if it has no known number of steps.
+
+    It is text, because derivatives outlive the context.
+    """
+    text = (
+        "JAX cannot differentiate this loop in reverse, as jax.grad does: {}. Forward mode works, "
+        "as in jax.jvp and jax.jacfwd.\nFor reverse mode, {}."
+    )
+    if layout.ends:
+        found = text.format(
+            "a condition ends it",
+            "give the loop a number of steps and no condition, and let the steps after the end "
+            "return what they read",
+        )
+        return str(ctx.located(ReverseModeError(found)))
+    found = text.format(
+        "only the program that runs knows how many steps it takes",
+        "make n_steps a constant, or let concrete arguments decide it",
+    )
+    try:
+        ctx.static(0)
+    except StaticShapeError as error:  # It says why they do not, and where the loop is.
+        return f"{found}\n{error}"
+    except ValueNeededError:
+        pass
+    return str(ctx.located(ReverseModeError(found)))
 
 
 def _steps_taken(ctx: RuleContext, layout: LoopLayout) -> int | None:

@@ -9,6 +9,7 @@ it, and one program serves all arguments for which the node decides the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -116,6 +117,22 @@ class ValueNeededError(Exception):
         self.node = node
 
 
+@dataclass
+class Call:
+    """How a program is called.
+
+    Attributes
+    ----------
+    in_trace
+        Whether the call is under a JAX transformation.
+    asked
+        Whether a step asked for that.
+    """
+
+    in_trace: bool = False
+    asked: bool = False
+
+
 class Decisions(NamedTuple):
     """What nodes decide by values that the program itself takes as arguments.
 
@@ -128,11 +145,14 @@ class Decisions(NamedTuple):
         The values of arguments that they decide by, by position.
     found
         What they decided, in the order of lowering; None where arguments do not tell.
+    call
+        How the program is called.
     """
 
     nodes: frozenset[Any]
     values: Mapping[int, Any]
     found: list[Any]
+    call: Call
 
 
 Ask: TypeAlias = Callable[[int, Path, Mapping[int, Any]], Array]
@@ -174,7 +194,7 @@ class Statics:
         self._values = values
         self._hindrance = hindrance
         self._ask = ask
-        self.decisions = decisions or Decisions(frozenset(), {}, [])
+        self.decisions = decisions or Decisions(frozenset(), {}, [], Call())
         self.asked = False
 
     def static(self, step: Step, position: int) -> Array:
@@ -186,6 +206,17 @@ class Statics:
         try:
             return self._of(step, [position])[0]
         except (ValueNeededError, StaticShapeError):
+            return None
+
+    def static_in_trace(self, step: Step, position: int) -> Array | None:
+        """Return the value of a step's input or None; see `RuleContext.static_in_trace`."""
+        call = self.decisions.call
+        call.asked = True
+        if not call.in_trace:
+            return self.static_or_none(step, position)
+        try:
+            return self._of(step, [position])[0]
+        except StaticShapeError:
             return None
 
     def decided(

@@ -22,7 +22,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.rewriting import without_values
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
-from jaxprgen.lowering.static import Decisions, ValueNeededError
+from jaxprgen.lowering.static import Call, Decisions, ValueNeededError
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
 from jaxprgen.runtime.program import Options, Program, Store
 
@@ -93,6 +93,8 @@ class Specializer:
         # Warnings by their subjects, and the subjects that the user was warned of.
         self._warnings: dict[Any, tuple[str, type[Warning]]] = {}
         self._warned: set[Any] = set()
+        # Whether programs under a transformation differ from those that are called directly.
+        self._tells_traces = False
 
     def find(
         self, types: Sequence[Any], operands: Sequence[Any], shared: Sequence[Array]
@@ -117,7 +119,7 @@ class Specializer:
             A shape depends on the value of an argument that has none, such as a tracer.
         """
         types = tuple(map(_jax.type_of, operands))
-        kind, arguments = self._kind(types, shared), [*operands, *shared]
+        kind, arguments = self._kind(types, shared, operands), [*operands, *shared]
         found = self._find(kind, arguments)
         if found is not None:
             return found
@@ -135,8 +137,12 @@ class Specializer:
             self._programs.clear()
             self._needs.clear()
 
-    def _kind(self, types: Sequence[Any], shared: Sequence[Array]) -> tuple[Hashable, ...]:
-        return _jax.trace_context(), *types, *[(x.shape, x.dtype) for x in shared]
+    def _kind(
+        self, types: Sequence[Any], shared: Sequence[Array], operands: Sequence[Any] = ()
+    ) -> tuple[Hashable, ...]:
+        kind = _jax.trace_context(), *types, *[(x.shape, x.dtype) for x in shared]
+        in_trace = self._tells_traces and _any_tracer(operands)
+        return (*kind, "in a trace") if in_trace else kind
 
     def _find(self, kind: tuple[Hashable, ...], arguments: Sequence[Any]) -> Program | None:
         found = self._programs.get(kind)
@@ -157,17 +163,16 @@ class Specializer:
         arguments: Sequence[Any],
         shared: Sequence[Array],
     ) -> Program:
-        known = self._needs.get(kind)
-        needs = known or Needs((), (), frozenset(), Cache(MOST_VALUES))
+        needs = self._needs.get(kind) or Needs((), (), frozenset(), Cache(MOST_VALUES))
         while True:
             try:
                 program, decided = self._lower(types, needs, arguments, shared)
                 break
             except ValueNeededError as needed:
                 needs = needs.of(needed)
-        key = kind
+        key = kind = self._kind(types, shared, arguments)
         if needs.static or needs.deciding:
-            if needs is not known:  # Programs were found by fewer values until now.
+            if needs is not self._needs.get(kind):  # Programs were found by fewer values until now.
                 self._programs.discard(lambda key: key[0] == kind)
                 self._needs.put(kind, needs)
             needs.decisions.put(needs.values(arguments), decided)
@@ -192,7 +197,8 @@ class Specializer:
             self._announce_narrowing()
         values = _GivenValues(plan, arguments)
         deciding = values.usable(needs.deciding, decides=True)
-        decisions = Decisions(needs.nodes, deciding, [])
+        call = Call(_any_tracer(arguments))
+        decisions = Decisions(needs.nodes, deciding, [], call)
         # Views, because a constant of the program is known by the identity of its array, and
         # one array may be the value of two variables.
         shared = [array.view() for array in shared]
@@ -223,6 +229,7 @@ class Specializer:
         seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
         kept = lowering.values if self._observer else None
         decided = tuple(decisions.found)
+        self._tells_traces |= call.asked
         deciding.clear()  # Derivatives that are made later serve all values that decide alike.
         program = Program(closed, shared, self._options, self._store, kept, seconds)
         return program, decided
@@ -247,6 +254,10 @@ class Specializer:
         for about in [] if self._observer else news:
             message, category = self._warnings[about]
             warnings.warn(message, category, stacklevel=_levels_to_user())
+
+
+def _any_tracer(arguments: Sequence[Any]) -> bool:
+    return any(isinstance(x, Tracer) for x in arguments)
 
 
 def _values_key(positions: Sequence[int], arguments: Sequence[Any]) -> Hashable:

@@ -4,10 +4,11 @@ import functools
 
 import jax
 import numpy as np
+import pytest
 
 from jaxprgen._jax import ShapedArray, check_jaxpr, eval_jaxpr
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.custom_derivatives import with_derivatives
+from jaxprgen.emit.custom_derivatives import forward_only, with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.ir import Builder
 
@@ -61,3 +62,27 @@ def test_derivatives_are_those_given():
     np.testing.assert_allclose(second, x * y * table)
     rows = jax.vmap(jax.grad(lambda x: f(x, y)[0].sum()))(np.stack([x, 2 * x]))
     np.testing.assert_allclose(rows[1], 2 * x * y * table)
+
+
+def test_a_value_with_forward_mode_only():
+    """Reverse mode raises; nothing else changes, and integers are left alone."""
+    refusal = ValueError("No reverse mode.")
+    types = [ShapedArray((2,), np.dtype(name)) for name in ("float64", "int64")]
+    with Builder(types) as b:
+        real, whole = (forward_only(Value(v), lambda: refusal) for v in b.inputs)
+        closed = b.build([(ew.sin(real) * 2).atom(), whole.atom()])
+    check_jaxpr(closed.jaxpr)
+    assert [eqn.primitive.name for eqn in closed.jaxpr.eqns].count("custom_jvp_call") == 1
+    x, k = np.array([0.5, 1.0]), np.array([3, 4])
+
+    def f(x):
+        return _run(closed, x, k)[0]
+
+    np.testing.assert_allclose(jax.jit(f)(x), np.sin(x) * 2)
+    slope = np.diag(np.cos(x) * 2)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(f))(x), slope)
+    np.testing.assert_allclose(jax.jacfwd(jax.jacfwd(f))(x)[0, 0], [-np.sin(x[0]) * 2, 0])
+    np.testing.assert_allclose(jax.vmap(jax.linearize(f, x)[1])(np.eye(2)), slope)
+    for reverse in (jax.jacrev(f), jax.jit(jax.jacrev(f)), jax.grad(lambda x: f(x).sum())):
+        with pytest.raises(ValueError, match="No reverse mode"):
+            reverse(x)

@@ -59,7 +59,7 @@ def test_a_loop_that_ends_by_a_condition_cannot_overwrite_rows():
     b = Builder([jax.typeof(np.zeros(4))])
     window = recurrence.RowWindow(Value(b.inputs[0]), [0, 1], [1], 0)
     refuse = NotImplementedError
-    loop = recurrence.Loop(Value(np.asarray(3)), [], [window], [], [], [], [], True, refuse)
+    loop = recurrence.Loop(Value(np.asarray(3)), [], [window], [], [], [], [], True, refuse, refuse)
     with pytest.raises(errors.UnsupportedOpError) as caught:
         recurrence.run(loop, lambda *_: None)
     assert str(caught.value) == (
@@ -78,7 +78,8 @@ def repeated(x, limit):
 
     with Builder([jax.typeof(x), jax.typeof(limit)]) as b:
         start, most = map(Value, b.inputs)
-        ended = control.until(step, [most], [start], [], Value(np.asarray(9)), 9)
+        bound = Value(np.asarray(9))
+        ended = control.until(step, [most], [start], [], bound, 9, NotImplementedError)
         results = [*ended.carries, ended.steps, *ended.last, *ended.stacked]
         closed = b.build(atoms(results))
     check_jaxpr(closed.jaxpr)
@@ -98,6 +99,15 @@ def test_until():
         lambda k: repeated(x, k[0])[0], mesh=mesh, in_specs=split, out_specs=split
     )(np.array([20.0, 5.0]))
     np.testing.assert_array_equal(rows, [*8 * x, *2 * x])
+    slopes = jax.shard_map(
+        lambda k: jax.jvp(lambda y: repeated(y, k[0])[0], (x,), (x,))[1],
+        mesh=mesh,
+        in_specs=split,
+        out_specs=split,
+    )
+    np.testing.assert_array_equal(slopes(np.array([20.0, 5.0])), rows)
+    with pytest.raises(NotImplementedError):
+        jax.grad(lambda y: repeated(y, 20.0)[2])(x)
 
 
 def test_unused_carries_and_operands_are_removed_from_nested_loops():

@@ -11,6 +11,7 @@ from jaxprgen.api import compile, function, jaxpr_as_fun, transform
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.inspect import debug, pretty
 from jaxprgen.interpreters import Interpreter
+from jaxprgen.lowering.implementation import implements
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.linker import JaxprLinker, JaxprMode
@@ -29,6 +30,7 @@ __all__ = [
     "compile",
     "debug",
     "function",
+    "implements",
     "inspect",
     "jaxpr_as_fun",
     "lowers",

@@ -82,8 +82,9 @@ def test_all_unsupported_nodes_are_listed_with_their_lines():
         f"    {built('first = Opaque')}",
         "  Opaque{count=1}(result of Elemwise{mul,no_inplace})",
         f"    {built('second = Opaque')}",
-        "Register one with @jaxprgen.lowers(OpClass), or run its Python implementation on the "
-        'host: compile(..., fallback="callback").',
+        "Register a JAX function with @jaxprgen.implements(OpClass), a rule with "
+        "@jaxprgen.lowers(OpClass), or run its Python implementation on the host: "
+        'compile(..., fallback="callback").',
         "jaxprgen.check lists other remedies, and the part of the graph that compiles.",
     ]
 

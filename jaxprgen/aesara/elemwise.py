@@ -17,7 +17,7 @@ from jaxprgen.emit.elementwise import canonical
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import find_rule, import_rules, lowers
-from jaxprgen.lowering.static import FOLD_LIMIT
+from jaxprgen.lowering.static import FOLD_LIMIT, as_value
 
 
 def _shape_only(node: Apply) -> Sequence[int]:
@@ -44,7 +44,9 @@ def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
         return _lower_composite(scalar_op, xs)
     users_rule = find_rule(type(scalar_op))
     assert users_rule is not None  # `_supports` made sure.
-    return users_rule(ctx, *xs)
+    found = users_rule(ctx, *xs)
+    results = found if isinstance(found, (list, tuple)) else [found]
+    return [broadcast_to(as_value(y), common_shape(*xs)) for y in results]
 
 
 def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:

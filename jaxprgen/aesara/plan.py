@@ -331,7 +331,8 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
         raise UnsupportedOpError(
             f"{len(unsupported)} node(s) of this graph have no rule:\n"
             + "\n".join(rows)
-            + "\nRegister one with @jaxprgen.lowers(OpClass)"
+            + "\nRegister a JAX function with @jaxprgen.implements(OpClass), a rule with "
+            "@jaxprgen.lowers(OpClass)"
             + _samples_text(unsupported)
             + _callbacks_text(unsupported, callbacks)
             + "\njaxprgen.check lists other remedies, and the part of the graph that compiles."

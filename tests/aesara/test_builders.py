@@ -297,8 +297,9 @@ def test_functions_as_ops_are_called_back():
     lines = str(caught.value).splitlines()
     assert lines[1].startswith("  FromFunctionOp{tripled}(x)")
     assert lines[3] == (
-        "Register one with @jaxprgen.lowers(OpClass), or run its Python implementation on the "
-        'host: compile(..., fallback="callback").'
+        "Register a JAX function with @jaxprgen.implements(OpClass), a rule with "
+        "@jaxprgen.lowers(OpClass), or run its Python implementation on the host: "
+        'compile(..., fallback="callback").'
     )
     f = jaxprgen.compile([x], [tripled(x), doubled_rows(x)], fallback="callback")
     for mine, yours in zip(jax.jit(f)(A), (3 * A, np.stack([A, A], 1)), strict=True):

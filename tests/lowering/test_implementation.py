@@ -1,0 +1,275 @@
+"""A user's own Op, computed by a user's own JAX function."""
+
+from __future__ import annotations
+
+import aesara
+import aesara.tensor as at
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from aesara.graph.basic import Apply
+from aesara.graph.op import Op
+from aesara.scalar.basic import BinaryScalarOp, upgrade_to_float
+from aesara.tensor.elemwise import Elemwise
+from laws import assert_agrees, equations
+
+import jaxprgen
+from jaxprgen.errors import DuplicateRuleError, LoweringError, StaticShapeError
+from jaxprgen.lowering import registry
+
+x, y = at.dvectors("x", "y")
+n = at.lscalar("n")
+POINTS = np.array([-1.0, 0.5, 2.0])
+
+
+@pytest.fixture(autouse=True)
+def registered_for_one_test(monkeypatch):
+    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
+    monkeypatch.setattr(registry, "_unfolded", registry._unfolded.copy())
+
+
+class Softclip(Op):
+    """``limit * tanh(x / limit)``."""
+
+    __props__ = ("limit",)
+
+    def __init__(self, limit=1.0):
+        self.limit = limit
+
+    def make_node(self, x):
+        x = at.as_tensor(x)
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = self.limit * np.tanh(inputs[0] / self.limit)
+
+
+class Extremes(Op):
+    """The smallest element, and the position of the largest."""
+
+    __props__ = ()
+
+    def make_node(self, x):
+        return Apply(self, [x], [at.dscalar(), at.lscalar()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0], outputs[1][0] = inputs[0].min(), inputs[0].argmax()
+
+
+class Padded(Op):
+    """A vector, with zeros before and after it, as many as a pair of integers says."""
+
+    __props__ = ()
+
+    def make_node(self, counts, x):
+        return Apply(self, [at.as_tensor(counts), at.as_tensor(x)], [at.dvector()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.pad(inputs[1], tuple(inputs[0]))
+
+
+def softclip(x, *, limit):
+    return limit * jnp.tanh(x / limit)
+
+
+def test_a_function_gets_the_attributes_of_the_op():
+    assert jaxprgen.implements(Softclip)(softclip) is softclip
+    f = assert_agrees([x], [Softclip(2.0)(x), Softclip(3.0)(at.exp(x))], [POINTS])
+    assert equations(f, POINTS).count("tanh") == 2
+
+
+def test_a_function_of_jax_needs_no_wrapper():
+    class Sinc(Softclip):
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = np.sinc(inputs[0])
+
+    jaxprgen.implements(Sinc)(jnp.sinc)
+    assert_agrees([x], [Sinc()(x)], [POINTS])
+
+
+def test_derivatives_are_those_of_jax():
+    @jaxprgen.implements(Softclip)
+    @jax.custom_jvp
+    def sevenfold(x):
+        return 7 * x
+
+    sevenfold.defjvps(lambda t, _, x: 5 * t)
+    f = jaxprgen.compile([x], Softclip()(x).sum())
+    np.testing.assert_array_equal(jax.grad(f)(POINTS), np.full(3, 5.0))
+    jaxprgen.implements(Softclip, override=True)(softclip)
+    g = jaxprgen.compile([x], Softclip(2.0)(x).sum())
+    np.testing.assert_allclose(jax.grad(g)(POINTS), np.cosh(POINTS / 2) ** -2)
+    rows = np.stack([POINTS, 2 * POINTS])
+    np.testing.assert_allclose(jax.vmap(jax.jit(g))(rows), 2 * np.tanh(rows / 2).sum(1))
+
+
+def test_several_outputs_and_an_op_inside_a_loop():
+    @jaxprgen.implements(Extremes)
+    def extremes(x):
+        return jnp.min(x), jnp.argmax(x)
+
+    f = assert_agrees([x], Extremes()(x), [POINTS])
+    assert f.report(POINTS).nodes[0].how == "staged"
+    jaxprgen.implements(Softclip)(softclip)
+    states, _ = aesara.scan(lambda h: Softclip(2.0)(h), outputs_info=x, n_steps=3)
+    assert_agrees([x], [states], [POINTS])
+
+
+def test_jax_traces_once_for_each_op_and_types():
+    calls = []
+
+    @jaxprgen.implements(Softclip)
+    def counted(x, *, limit):
+        calls.append((x.shape, limit))
+        return softclip(x, limit=limit)
+
+    f = jaxprgen.compile([x, y], Softclip(2.0)(x).sum() + Softclip(2.0)(y).sum())
+    f.jaxpr(POINTS, POINTS)
+    f.cache_clear()
+    f.jaxpr(POINTS, POINTS)
+    assert calls == [((3,), 2.0)]
+    f.jaxpr(POINTS, POINTS[:2])
+    jaxprgen.compile([x], Softclip(4.0)(x)).jaxpr(POINTS)
+    assert calls[1:] == [((2,), 2.0), ((3,), 4.0)]
+
+
+def test_values_of_static_inputs_are_given_to_the_function():
+    seen = []
+
+    @jaxprgen.implements(Padded, static_argnums=(0,))
+    def pad(counts, x):
+        seen.append(counts)
+        return jnp.pad(x, counts)
+
+    assert_agrees([x], [Padded()([1, 2], x), Padded()([x.shape[0], 0], x)], [POINTS])
+    f = assert_agrees([n, x], [Padded()(at.stack([n, n]), x)], [np.int64(2), POINTS])
+    assert seen == [(1, 2), (3, 0), (2, 2)]
+    assert jaxprgen.check([n, x], Padded()(at.stack([n, n]), x)).static == ("n",)
+    with pytest.raises(StaticShapeError, match="input 'n', which is a tracer"):
+        jax.jit(f)(2, POINTS)
+
+
+def test_an_op_of_constants_needs_no_perform():
+    class Abstract(Softclip):
+        def perform(self, node, inputs, outputs):
+            raise NotImplementedError
+
+    jaxprgen.implements(Abstract)(softclip)
+    f = jaxprgen.compile([x], x + Abstract(2.0)(at.constant(POINTS)))
+    np.testing.assert_allclose(f(POINTS), POINTS + 2 * np.tanh(POINTS / 2))
+
+
+def test_a_scalar_op_is_computed_on_arrays():
+    class First(BinaryScalarOp):
+        def __init__(self, *args, factor, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.factor = factor
+
+        def impl(self, x, y):
+            return self.factor * x
+
+    @jaxprgen.implements(First)
+    def first(x, y, *, factor):
+        return factor * x
+
+    op = Elemwise(First(upgrade_to_float, name="first", factor=3.0))
+    column, row = at.dcol("column"), at.drow("row")
+    assert_agrees([column, row], [op(column, row)], [POINTS[:, None], POINTS[None]])
+
+
+def test_weak_types_become_strong():
+    @jaxprgen.implements(Extremes)
+    def constants(x):
+        return 1.5, 2
+
+    f = jaxprgen.compile([x], Extremes()(x))
+    assert [jax.typeof(y).weak_type for y in f(POINTS)] == [False, False]
+    assert [v.aval.weak_type for v in f.jaxpr(POINTS).jaxpr.outvars] == [False, False]
+
+
+def test_a_second_rule_is_an_error():
+    jaxprgen.implements(Softclip)(softclip)
+    with pytest.raises(DuplicateRuleError) as caught:
+        jaxprgen.implements(Softclip)(jnp.sinc)
+    assert str(caught.value) == (
+        "Softclip is already lowered by softclip; pass override=True to replace that rule."
+    )
+
+
+def missing(x, *, depth):
+    return x
+
+
+def failing(x):
+    raise ValueError("an even number is needed")
+
+
+def branching(x):
+    return x if x[0] > 0 else -x
+
+
+SAYS = "The JAX function {}, which implements {}, "
+
+
+@pytest.mark.parametrize(
+    ("op", "function", "lines"),
+    [
+        (
+            Softclip,
+            lambda x: x.astype("float32"),
+            [
+                "returned float32 of shape (3,), but the Op declares float64 of rank 1.",
+                "Convert the result with .astype and .reshape, or correct the type in the Op's "
+                "make_node.",
+            ],
+        ),
+        (
+            Extremes,
+            lambda x: (x.min(), x),
+            [
+                "returned float64 of shape (3,) for output 1, but the Op declares int64 of rank 0.",
+                "Convert the result with .astype and .reshape, or correct the type in the Op's "
+                "make_node.",
+            ],
+        ),
+        (Extremes, jnp.sin, ["returned 1 array(s) for 2 output(s)."]),
+        (
+            Softclip,
+            lambda x: None,
+            [
+                "returned None.",
+                "It must return an array, or a tuple of one array per output.",
+            ],
+        ),
+        (
+            Softclip,
+            missing,
+            [
+                "takes 'depth' by keyword only, but the Op has no such attribute.",
+                "Keyword-only arguments are attributes of the Op. Set the attribute, or give the "
+                "argument a default.",
+            ],
+        ),
+        (Softclip, failing, ["failed: ValueError: an even number is needed"]),
+    ],
+)
+def test_errors_name_the_function_and_the_op(op, function, lines):
+    jaxprgen.implements(op)(function)
+    with pytest.raises(LoweringError) as caught:
+        jaxprgen.compile([x], op()(x)).jaxpr(POINTS)
+    found = str(caught.value).splitlines()
+    first = SAYS.format(function.__name__, op.__name__) + lines[0]
+    assert found[: len(lines)] == [first, *lines[1:]]
+    assert found[len(lines)].startswith(f"  in {op.__name__}") and "built at" in found[-1]
+
+
+def test_a_function_that_needs_a_value_is_told_how_to_get_it():
+    jaxprgen.implements(Softclip)(branching)
+    with pytest.raises(LoweringError) as caught:
+        jaxprgen.compile([x], Softclip()(x)).jaxpr(POINTS)
+    assert "failed: TracerBoolConversionError: " in str(caught.value)
+    assert (
+        "If the function needs the value of an input, for example for a shape, declare its "
+        "position: @jaxprgen.implements(Softclip, static_argnums=…)."
+    ) in str(caught.value).splitlines()

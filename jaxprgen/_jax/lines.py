@@ -111,8 +111,8 @@ def _captured(frames: Iterable[Frame]) -> list[Any]:
 
 
 def within(outer: SourceInfo, inner: SourceInfo) -> SourceInfo:
-    """Return the name of ``inner`` inside that of ``outer``, with the line of ``outer``."""
-    return SourceInfo(outer.traceback, outer.name_stack + inner.name_stack)
+    """Return the name of ``inner`` inside that of ``outer``, with the innermost line."""
+    return SourceInfo(inner.traceback or outer.traceback, outer.name_stack + inner.name_stack)
 
 
 def marked(source_info: SourceInfo, name: str) -> SourceInfo:
@@ -125,10 +125,21 @@ def unnamed(source_info: SourceInfo) -> SourceInfo:
     return SourceInfo(source_info.traceback, NO_SOURCE.name_stack)
 
 
+def without_line(source_info: SourceInfo) -> SourceInfo:
+    """Return the names without the line."""
+    return SourceInfo(NO_SOURCE.traceback, source_info.name_stack)
+
+
 def scope_of(source_info: SourceInfo) -> str:
     """Return the innermost name of an equation, other than the names of transformations."""
     scopes = reversed(source_info.name_stack.stack)
     return next((s.name for s in scopes if isinstance(s, _source_info_util.Scope)), "")
+
+
+def is_transposed(source_info: SourceInfo) -> bool:
+    """Return whether reverse-mode differentiation made an equation from one of a derivative."""
+    stack = source_info.name_stack.stack
+    return any(isinstance(s, _source_info_util.Transform) and s.name == "transpose" for s in stack)
 
 
 def frame_of(source_info: SourceInfo) -> Frame | None:

@@ -17,6 +17,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit.values import Value, atoms, value_of
 from jaxprgen.ir import current_builder
+from jaxprgen.ir.rewriting import without_lines
 
 
 def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
@@ -44,4 +45,4 @@ class Sampler(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _trace(routine: Callable[..., Any], avals: Sequence[Any], _: Any) -> ClosedJaxpr:
-    return jax.make_jaxpr(routine)(*avals)
+    return without_lines(jax.make_jaxpr(routine)(*avals))

@@ -105,6 +105,18 @@ def with_equations(
     return assembled(closed, kept, outputs=outputs, constants=constants)
 
 
+def without_lines(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a traced program without the lines on which JAX was tracing it."""
+
+    def change(program: ClosedJaxpr) -> ClosedJaxpr:
+        equations = [
+            e.replace(source_info=_jax.without_line(e.source_info)) for e in program.jaxpr.eqns
+        ]
+        return with_equations(program, equations)
+
+    return each_program(closed, change)
+
+
 def without_values(
     closed: ClosedJaxpr, variables: Sequence[Any], changes: Sequence[Change]
 ) -> ClosedJaxpr:

@@ -18,6 +18,7 @@ from jaxprgen.errors import InvalidRuleError
 from jaxprgen.ir import current_builder
 from jaxprgen.ir.evaluate import Evaluator, Site
 from jaxprgen.ir.inner import holder_of
+from jaxprgen.ir.rewriting import without_lines
 from jaxprgen.rewrite.terms import Call, Function, Match, Number, Param, Rest, Term, Variable
 
 _EXAMPLE = jax.ShapeDtypeStruct((3,), np.float32)
@@ -155,5 +156,5 @@ class Traced(Term):
             return self.function(*itertools.chain.from_iterable(given), **params)
 
         closed = jax.make_jaxpr(function)(*[x.aval for x in operands])
-        (out,) = b.inline(closed, operands)
+        (out,) = b.inline(without_lines(closed), operands)
         return value_of(out)

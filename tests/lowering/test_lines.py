@@ -19,7 +19,7 @@ from laws import equations
 from profiles import examples
 
 import jaxprgen
-from jaxprgen._jax import Frame, frame_of, scope_of
+from jaxprgen._jax import Frame, frame_of, scope_of, sub_jaxprs
 from jaxprgen.errors import UndefinedGradientError
 from jaxprgen.lowering.origin import Origins
 
@@ -207,6 +207,31 @@ def test_traced_routines_are_on_the_users_line():
         ("beta", "clipped = aesara.gradient.grad_clip(beta, 0, 1)"),
     }
     assert "custom_vjp" in eqns[-1].primitive.name
+
+
+def test_equations_inside_traced_routines_do_not_have_the_line_that_called():
+    x = at.dvector("x")
+    draws = at.random.RandomStream(1).poisson(x)  # The model.
+    eqns = jaxprgen.compile([x], draws).jaxpr(jax.random.key(0), ONES).jaxpr.eqns
+    inner = [e for eqn in eqns for _, jaxpr in sub_jaxprs(eqn) for e in jaxpr.eqns]
+    frames = {frame_of(e.source_info) for e in inner}
+    assert None in frames
+    assert {f.text.partition("#")[2] for f in frames if f} == {" The model."}
+
+
+def test_equations_that_leave_a_loop_keep_the_line_of_the_step():
+    x, a = at.dvector("x"), at.dscalar("a")
+
+    def step(x_i, total, a):
+        scale = at.exp(a)  # Depends on no step.
+        term = at.tanh(x_i) * scale
+        return total + term
+
+    totals, _ = aesara.scan(step, x, [at.as_tensor(np.float64(0.0))], [a])
+    f = jaxprgen.compile([x, a], totals)
+    lines = dict(zip(equations(f, ONES, 1.0), origins_of(f, ONES, 1.0), strict=True))
+    assert lines["exp"][1] == "scale = at.exp(a)  # Depends on no step."
+    assert lines["tanh"][1] == "term = at.tanh(x_i) * scale"
 
 
 def test_names_and_lines_in_a_loop_are_those_of_the_loop_once():

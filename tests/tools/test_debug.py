@@ -226,7 +226,7 @@ def test_nan_in_arguments_shared_variables_and_constants_is_found_first():
         "  given as argument",
         "    m: float64[2, 2] = [[1.0, nan], [2.0, -1.0]]",
         built('m = at.dmatrix("m")  # Here.'),
-        "Pass an array without NaN.",
+        "Pass an array without NaN. If its NaN are meant, use allow='m'.",
         COLLECT,
     ]
     assert message(errors.NonFiniteValueError, debug(f), np.ones((2, 2)))[:3] == [

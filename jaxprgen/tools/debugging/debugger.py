@@ -22,6 +22,7 @@ def debug(
     *,
     stop: bool = True,
     find: str | Collection[str] = KINDS,
+    allow: str | Collection[str] = (),
     watch: Watch | None = None,
     breakpoints: str | Collection[str] = (),
 ) -> Debugger:
@@ -31,8 +32,13 @@ def debug(
     result does, and in that node the first such equation. Later nodes that only propagate the NaN
     are not reported, nor is a NaN that the node itself masks. The same holds for infinities,
     except that an infinite argument or constant is taken as intended. An argument, a shared
-    variable or a constant that contains a NaN is reported first. Without a graph, each equation
-    counts as a node. A node in a loop is reported for its first bad iteration.
+    variable or a constant that contains a NaN is reported first, unless ``allow`` has its name.
+    Without a graph, each equation counts as a node. A node in a loop is reported for its first bad
+    iteration.
+
+    If a result is NaN in the end, products of a zero and a NaN that was given or allowed are
+    reported, too. This is where the gradient of a model with masked data breaks: the gradient is
+    zero where the data are masked, and is multiplied there by a derivative that is NaN.
 
     Parameters
     ----------
@@ -44,6 +50,8 @@ def debug(
     find
         The kinds of findings to look for: "nan"; "inf"; "index", an index out of bounds; "check",
         a failed assertion or other check of a function compiled with ``checks=True``.
+    allow
+        Names of variables whose NaN and infinities are intended, such as data with missing values.
     watch
         Functions to call with a `ComputedValue` when the variable of that name is computed. Names
         are the user's, or those that `jaxprgen.pretty` shows.
@@ -63,7 +71,7 @@ def debug(
     ArgumentTypeError
         ``watch`` is not a mapping.
     """
-    find, breakpoints = _several(find), _several(breakpoints)
+    find, allow, breakpoints = map(_several, (find, allow, breakpoints))
     unknown = [kind for kind in find if kind not in KINDS]
     if unknown:
         raise UnknownNameError(
@@ -74,7 +82,7 @@ def debug(
         raise ArgumentTypeError(
             f"watch must map names of variables to functions, got {type(watch).__name__}."
         )
-    return Debugger(f, stop, find, watch or {}, breakpoints)
+    return Debugger(f, stop, find, allow, watch or {}, breakpoints)
 
 
 def _several(names: str | Collection[str]) -> Collection[str]:
@@ -91,9 +99,15 @@ class Debugger:
     """
 
     def __init__(
-        self, f: Any, stop: bool, find: Collection[str], watch: Watch, breakpoints: Collection[str]
+        self,
+        f: Any,
+        stop: bool,
+        find: Collection[str],
+        allow: Collection[str],
+        watch: Watch,
+        breakpoints: Collection[str],
     ) -> None:
-        self._f, self._stop, self._find = f, stop, find
+        self._f, self._stop, self._find, self._allow = f, stop, find, allow
         self._watch, self._breakpoints = watch, breakpoints
         self.findings: tuple[Finding, ...] = ()
 
@@ -105,7 +119,7 @@ class Debugger:
         NonFiniteValueError, IndexOutOfBoundsError, FailedAssertionError
             The first finding, unless ``stop`` is off.
         UnknownNameError
-            A watched variable or a breakpoint does not exist.
+            An allowed or watched variable or a breakpoint does not exist.
         ArgumentTypeError
             An argument is abstract.
         """
@@ -119,7 +133,8 @@ class Debugger:
     def steps(self, *args: Any) -> Generator[ComputedValue, None, Any]:
         """Do the same as a generator that yields every value once it is computed."""
         self.findings = ()
-        run = Run(_debuggee(self._f, args), self._find, {*self._watch, *self._breakpoints})
+        wanted = {*self._watch, *self._breakpoints}
+        run = Run(_debuggee(self._f, args), self._find, set(self._allow), wanted)
         events = run.events()
         while True:
             try:

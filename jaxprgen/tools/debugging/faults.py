@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
+from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn
 
 NUMERIC: Mapping[str, Callable[[Any], Any]] = {"nan": np.isnan, "inf": np.isinf}
@@ -23,6 +24,35 @@ def locate(kind: str, x: Any) -> tuple[tuple[int, ...], int]:
     """Return the position of the first "nan" or "inf" in an array, and how many there are."""
     positions = np.argwhere(NUMERIC[kind](np.asarray(x)))
     return tuple(map(int, positions[0])), len(positions)
+
+
+_PRODUCTS = {"mul", "div", "dot_general", "conv_general_dilated", "triangular_solve"}
+_NUMBERS = (-1e4, 0.3, 1e4)
+
+
+def loses_a_mask(eqn: JaxprEqn, operands: Sequence[Any], result: Any) -> bool:
+    """Return whether a product has a NaN that a zero should have masked: 0 × NaN is NaN.
+
+    An element of the product then is NaN, although it would be the same for any number in the place
+    of the operands' NaN. Gradients of masked data have such products: the gradient is zero where
+    the data are masked, but the derivative that it is multiplied by is NaN there.
+    """
+    if eqn.primitive.name not in _PRODUCTS:
+        return False
+    first, *others = (
+        np.asarray(_jax.eval_eqn(eqn, [_filled(x, number) for x in operands])[0])
+        for number in _NUMBERS
+    )
+    same = np.all([other == first for other in others], axis=0)
+    return bool((same & np.isnan(np.asarray(result))).any())
+
+
+def _filled(x: Any, number: float) -> Any:
+    """Replace the NaN of an array by a number."""
+    if not contains("nan", x):
+        return x
+    array = np.asarray(x)
+    return np.where(np.isnan(array), array.dtype.type(number), array)
 
 
 def _is_inexact(x: Any) -> bool:

@@ -33,7 +33,8 @@ class Location(NamedTuple):
     Attributes
     ----------
     op
-        The graph's Op; without a graph, the primitive; or "argument" or "constant".
+        The graph's Op; without a graph, the primitive, which may be "of the gradient"; or
+        "argument" or "constant".
     frame
         The user's source line, if it is known.
     equation
@@ -113,7 +114,10 @@ class Finding(NamedTuple):
 
     def error(self) -> JaxprGenError:
         """Return the error with which the debugger stops at this finding."""
-        remedy = _REMEDIES.get(self.op, _REMEDIES[self.kind])
+        cause = self.op if self.op in _GIVEN else self.kind
+        if cause == "nan" and any(contains("nan", operand.value) for operand in self.operands):
+            cause = "mask"
+        remedy = _REMEDIES[cause].format(name=self.variable)
         return _ERRORS[self.kind](
             f"{self}\n{remedy}\nTo collect all findings instead of stopping at the first, use "
             "jaxprgen.debug(f, stop=False); `find` selects their kinds."
@@ -177,6 +181,10 @@ _REMEDIES = {
     "inf": "Keep the operands where the result is finite.",
     "index": "Correct the index: JAX would silently clip it, or drop the element.",
     "check": "Pass arguments for which the check holds.",
-    "argument": "Pass an array without NaN.",
-    "constant": "Use an array without NaN in the graph.",
+    "mask": (
+        "0 × NaN is NaN: a mask that is applied later, or as a factor of zero, does not remove it."
+        "\nReplace the NaN before this operation, as in at.switch(at.isnan(y), 1.0, y)."
+    ),
+    "argument": "Pass an array without NaN. If its NaN are meant, use allow={name!r}.",
+    "constant": "Use an array without NaN in the graph. If its NaN are meant, use allow={name!r}.",
 }

@@ -18,7 +18,7 @@ from jaxprgen.errors import UnknownNameError
 from jaxprgen.ir.describe import equation_text, innermost_frame, iterations, variable_names
 from jaxprgen.ir.evaluate import Evaluated, Evaluator, Site, is_batched
 from jaxprgen.runtime.observe import Node, operand_of
-from jaxprgen.tools.debugging.faults import NUMERIC, contains, out_of_bounds
+from jaxprgen.tools.debugging.faults import NUMERIC, contains, loses_a_mask, out_of_bounds
 from jaxprgen.tools.debugging.findings import (
     Finding,
     Location,
@@ -91,6 +91,8 @@ class Run:
         The program.
     find
         The kinds of findings to look for.
+    allowed
+        Names of variables that may contain NaN and infinities.
     wanted
         Names of variables that are reported under this name even if the program's text uses
         another.
@@ -98,18 +100,25 @@ class Run:
     Raises
     ------
     UnknownNameError
-        A wanted variable does not exist.
+        An allowed or a wanted variable does not exist.
     """
 
-    def __init__(self, debuggee: Debuggee, find: Collection[str], wanted: Collection[str]) -> None:
-        self._debuggee, self._find, self._wanted = debuggee, find, wanted
+    def __init__(
+        self, debuggee: Debuggee, find: Collection[str], allowed: set[str], wanted: set[str]
+    ) -> None:
+        self._debuggee, self._find, self._allowed = debuggee, find, allowed
+        self._wanted = wanted | allowed
         self._names: Mapping[Any, str] = variable_names(debuggee.closed.jaxpr, debuggee.names)
         self._node_of = {id(eqn): node for node in debuggee.nodes for eqn in node.equations}
-        self._other_names = _other_names(debuggee, self._names, wanted)
+        self._other_names = _other_names(debuggee, self._names, self._wanted)
         self._values: dict[Any, Any] = {}
         self._named: dict[str, Any] = {}
         # The first finding of each kind in the node whose equations are being evaluated.
         self._suspects: dict[str, Finding] = {}
+        # The products that lost a mask, by `id`; they count if a result is NaN in the end.
+        self._lost_masks: dict[int, Finding] = {}
+        # Arrays with NaN that follow from a finding, by their `id`.
+        self._explained: dict[int, Any] = {}
         # Results of equations that only read literals: a node's own constants.
         self._own_constants = set[Any]()
         # What has been reported of which node or equation: a loop evaluates one many times.
@@ -125,12 +134,12 @@ class Run:
         for done in _DebugEvaluator().steps(debuggee.closed, operands):
             yield from self._equation(done)
         outvars: Sequence[Any] = debuggee.closed.jaxpr.outvars
-        return debuggee.restore(
-            [
-                self._values[x] if type(x) is Var else _on_device(x.val, x.aval.dtype)
-                for x in outvars
-            ]
-        )
+        outputs = [
+            self._values[x] if type(x) is Var else _on_device(x.val, x.aval.dtype) for x in outvars
+        ]
+        if any(contains("nan", x) for x in outputs):
+            yield from self._lost_masks.values()
+        return debuggee.restore(outputs)
 
     # --- Values known before the program runs ------------------------------------------------
 
@@ -180,14 +189,14 @@ class Run:
                 if value is None:  # Not an array.
                     continue
                 yield self._named_value(label, value, location)
-                for kind in self._numeric_faults(value):
+                for kind in self._numeric_faults(value) if label not in self._allowed else ():
                     if self._originates(kind, node):
                         inputs = [(debuggee.labels[p], self._value_at(p)) for p in node.inputs]
                         operands = [pair for pair in inputs if pair[1] is not None]
                         yield non_finite_number(kind, label, value, location, operands)
 
     def _given_nan(self, name: str, value: Any, location: Location) -> Iterator[Finding]:
-        if "nan" in self._numeric_faults(value):
+        if "nan" in self._numeric_faults(value) and name not in self._allowed:
             yield non_finite_number("nan", name, value, location, [(name, value)])
 
     # --- Equations ---------------------------------------------------------------------------
@@ -205,10 +214,13 @@ class Run:
             yield from self._settle(node, done.eqn)
 
     def _location(self, done: Evaluated, node: Node | None) -> Location:
-        eqn = done.eqn
+        eqn, op = done.eqn, done.eqn.primitive.name
+        around = (eqn, *(outer.eqn for outer in done.within))
+        if any(_jax.is_transposed(each.source_info) for each in around):
+            op += " of the gradient"
         return Location(
-            node.op if node else eqn.primitive.name,
-            node.frame if node else innermost_frame(eqn, done.within),
+            node.op if node else op,
+            innermost_frame(eqn, done.within) or (node.frame if node else None),
             equation_text(eqn, self._names),
             iterations(done.within),
         )
@@ -242,10 +254,17 @@ class Run:
         name = self._name_of(eqn, node)
         # A rule's own infinity may be at fault; without a graph, a literal may be the user's.
         before = done.operands if node is None else [value for _, value in pairs]
-        for value in done.results:
+        explained = any(id(x) in self._explained for x in done.operands)
+        for value in () if self._is_allowed(eqn, name) else done.results:
             for kind in self._numeric_faults(value):
+                finding = non_finite_number(kind, name, value, location, operands)
                 if not any(contains(kind, x) for x in before):
-                    yield non_finite_number(kind, name, value, location, operands)
+                    yield finding
+                elif kind == "nan" and not explained and loses_a_mask(eqn, done.operands, value):
+                    self._lost_masks.setdefault(id(eqn), finding)
+                elif not explained:
+                    continue
+                self._explained[id(value)] = value
         index = out_of_bounds(eqn, done.operands, emitted=node is not None)
         if "index" in self._find and index:
             yield index_out_of_bounds(index, name, location, operands)
@@ -253,6 +272,14 @@ class Run:
             message = _jax.failed_check(eqn, done.operands)
             if message:
                 yield check_that_fails(message, name, location)
+
+    def _is_allowed(self, eqn: JaxprEqn, name: str) -> bool:
+        """Whether an equation's results, which belong to the variable ``name``, may be NaN."""
+        names, outvars = {name}, list[Any](eqn.outvars)
+        for v in outvars:
+            if v in self._names:
+                names |= {self._names[v], *self._other_names.get(v, ())}
+        return not names.isdisjoint(self._allowed)
 
     def _name_of(self, eqn: JaxprEqn, node: Node | None) -> str:
         """The user's name of the node's result, or else the name of the equation's."""

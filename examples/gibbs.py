@@ -54,7 +54,7 @@ def transition(seed=None):
     sampler, starts = construct_sampler({Y: 1 - y}, RateStream(seed))
     steps = sampler.sample_steps
     after = [steps[tau], steps[lam], with_variance(steps[beta])]
-    return [X, y, starts[tau], starts[lam], starts[beta]], after
+    return [X, y, starts[tau], starts[lam], starts[beta]], tuple(after)
 
 
 def start(count):

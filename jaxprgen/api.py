@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import jax
+from aesara.graph.fg import FunctionGraph
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.aesara import plan_of
+from jaxprgen.aesara.interface import flattened
 from jaxprgen.aesara.state import Pairs, stateful_graph
 from jaxprgen.passes import DEFAULT, Pass, Pipeline
-from jaxprgen.runtime.compiled import CompiledFunction, wrong_count
+from jaxprgen.runtime.arguments import wrong_count
+from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, calls_back, options_of
 from jaxprgen.runtime.state import StatefulFunction
 
@@ -45,8 +48,9 @@ def compile(
     ----------
     graph : FunctionGraph or sequence of Variable
         The graph, or its inputs.
-    outputs : Variable or sequence of Variable
-        The outputs, if ``graph`` holds the inputs.
+    outputs : Variable or pytree of Variable
+        The outputs, if ``graph`` holds the inputs. A call returns their values in this structure:
+        one array for one variable, a list for a list, a dictionary for a dictionary.
     name : str
         The function's name in JAX's messages, profiles and the StableHLO.
     checks : bool
@@ -57,11 +61,12 @@ def compile(
         What to do about Ops without a rule. With "callback", their Python implementation runs on
         the host while the program runs on the device. It cannot be differentiated, and ``vmap``
         calls it once per element.
-    sizes : mapping from Variable to int
-        Sizes of results whose first axis is as long as values say: any result of ``nonzero``, the
-        first result of ``unique``, or ``x[mask]``. Unless these values are known while emitting,
-        the result has this size, padded or cut as `jax.numpy` does with ``size=``: ``nonzero`` and
-        ``x[mask]`` are padded with 0, ``unique`` with its smallest element, counts with 0.
+    sizes : mapping from Variable or str to int
+        Sizes of results, by variable or by name, whose first axis is as long as values say: any
+        result of ``nonzero``, the first result of ``unique``, or ``x[mask]``. Unless these values
+        are known while emitting, the result has this size, padded or cut as `jax.numpy` does with
+        ``size=``: ``nonzero`` and ``x[mask]`` are padded with 0, ``unique`` with its smallest
+        element, counts with 0.
     passes : sequence of Pass
         The passes that rewrite the emitted program, in order; see `jaxprgen.passes`. Without
         passes the program is what the graph says, equation by equation.
@@ -74,7 +79,7 @@ def compile(
     Returns
     -------
     CompiledFunction
-        A function of the inputs, in their order.
+        A function of the inputs, in their order or by name.
 
     Raises
     ------
@@ -98,7 +103,10 @@ def compile(
     Array([1., 1., 1.], dtype=float64)
     """
     callbacks = calls_back(fallback)
-    options = options_of(name, checks, passes, compiler_options)
+    results = None
+    if not isinstance(graph, FunctionGraph):
+        outputs, results = flattened(outputs)
+    options = options_of(name, checks, passes, compiler_options, results)
     start = time.perf_counter()
     plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
     return CompiledFunction(plan, options, time.perf_counter() - start)
@@ -154,21 +162,12 @@ def function(
         Ops have no rule. The message lists all of them, with the lines that made them.
     """
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-    flat, rebuild = _flattened(outputs)
+    # Without outputs a call returns the empty pytree None; Aesara returns a list for a tuple.
+    given = list(outputs) if isinstance(outputs, tuple) else outputs
+    flat, results = ([], jax.tree.structure(None)) if given is None else flattened(given)
     graph = stateful_graph(inputs, flat, updates, givens, no_default_updates)
     options = options_of(name, checks, passes, compiler_options)
-    return StatefulFunction(graph, rebuild, options, calls_back(fallback))
-
-
-def _flattened(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """Return the outputs in order, and a function that arranges their values as they were given."""
-    if outputs is None:
-        return [], lambda values: None
-    if isinstance(outputs, Mapping):
-        return list(outputs.values()), lambda values: dict(zip(outputs, values, strict=True))
-    if isinstance(outputs, (list, tuple)):
-        return list(outputs), lambda values: values
-    return [outputs], lambda values: values[0]
+    return StatefulFunction(graph, results.unflatten, options, calls_back(fallback))
 
 
 def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:

@@ -158,14 +158,13 @@ def by_equation(f: jaxprgen.CompiledFunction, *args: Any) -> list[Any]:
 
 
 def at_once(f: jaxprgen.CompiledFunction, *args: Any) -> Sequence[Any]:
-    """Return the outputs of a program, as its caller gets them."""
-    found = f(*args)
-    return found if isinstance(found, tuple) else (found,)
+    """Return the outputs of a program, one after the other."""
+    return jax.tree.leaves(f(*args))
 
 
 def assert_agrees(
     inputs: Sequence[Any],
-    outputs: Sequence[Any],
+    outputs: Any,
     args: Sequence[Any],
     *,
     rtol: float | None = None,
@@ -177,8 +176,9 @@ def assert_agrees(
     """
     f = jaxprgen.compile(inputs, outputs)
     check_jaxpr(f.jaxpr(*args).jaxpr)
-    theirs = reference(inputs, outputs, args)
-    for variable, mine, yours in zip(outputs, at_once(f, *args), theirs, strict=True):
+    variables = jax.tree.leaves(outputs)
+    theirs = reference(inputs, variables, args)
+    for variable, mine, yours in zip(variables, at_once(f, *args), theirs, strict=True):
         with np.errstate(all="ignore"):
             declared = np.asarray(yours).astype(variable.type.dtype)
         assert_same(mine, declared, rtol, where=str(variable.owner))

@@ -141,7 +141,7 @@ def test_invalid_graphs_are_refused(graph, text):
 
 def test_inputs_and_outputs_may_be_any_iterable():
     f = jaxprgen.compile((v for v in (x, y)), (v for v in [x * y]))
-    np.testing.assert_array_equal(f(ONES, 2 * ONES), 2 * ONES)
+    np.testing.assert_array_equal(f(ONES, 2 * ONES), [2 * ONES])
 
 
 # --- Shapes that do not agree -------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +12,13 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, Constant, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import ScalarType
-from aesara.tensor.basic import Nonzero
-from aesara.tensor.extra_ops import Unique
 from aesara.tensor.random.op import RandomVariable
-from aesara.tensor.random.type import RandomType, random_generator_type
-from aesara.tensor.subtensor import AdvancedSubtensor
+from aesara.tensor.random.type import RandomType
 
 from jaxprgen._jax import SourceInfo
-from jaxprgen.aesara.advanced_subtensor import lone_mask
 from jaxprgen.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.aesara.ifelse import gather, lower_if_else
+from jaxprgen.aesara.interface import ends_of, sizes_by_place, with_key
 from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, name_of, origin
 from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
@@ -39,7 +36,7 @@ def plan_of(
     outputs: Any = None,
     *,
     callbacks: bool = False,
-    sizes: Mapping[Variable, int] | None = None,
+    sizes: Mapping[Variable | str, int] | None = None,
     states: bool = False,
     fixed: Mapping[Variable, Any] | None = None,
 ) -> Plan:
@@ -68,102 +65,19 @@ def plan_of(
     """
     inputs, outputs = ends_of(graph, outputs)
     nodes = toposort(outputs, set(inputs))
-    inputs = inputs if states else _with_key(inputs, nodes)
+    inputs = inputs if states else with_key(inputs, nodes)
     plan = _planner(callbacks, fixed or {})(inputs, outputs, nodes)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_not_an_array(variable)}")
-    return replace(plan, sizes=_sizes_by_place(plan, sizes)) if sizes else plan
+    return replace(plan, sizes=sizes_by_place(plan, sizes)) if sizes else plan
 
 
 def plan_of_nodes(
     inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
 ) -> Plan:
     """Return the plan of a part of a graph: these sorted nodes, all of which have rules."""
-    return _planner(False, {})(_with_key(inputs, nodes), outputs, nodes)
-
-
-# --- Inputs, outputs and sizes ------------------------------------------------------------
-
-
-def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Variable, ...]]:
-    """Return the inputs and outputs of a graph, given as a `FunctionGraph` or as they are.
-
-    Raises
-    ------
-    InvalidGraphError
-        They are not variables, there are no outputs, or an input is a constant or given twice.
-    """
-    if isinstance(graph, FunctionGraph):
-        if outputs is not None:
-            raise InvalidGraphError("A FunctionGraph has outputs of its own; do not pass others.")
-        graph, outputs = graph.inputs, graph.outputs
-    inputs, outputs = _variables(graph, "inputs"), _variables(outputs, "outputs")
-    if not outputs:
-        raise InvalidGraphError("The graph has no outputs: there is nothing to compute.")
-    seen: set[Variable] = set()
-    for variable in inputs:
-        if variable in seen:
-            raise InvalidGraphError(f"{name_of(variable)} is given as an input twice.")
-        if isinstance(variable, Constant):
-            raise InvalidGraphError(f"{name_of(variable)} is a constant, not an input.")
-        seen.add(variable)
-    return inputs, outputs
-
-
-def _variables(given: Any, role: str) -> tuple[Variable, ...]:
-    if isinstance(given, Variable) or not isinstance(given, Iterable):
-        given = (given,)
-    variables: tuple[Any, ...] = tuple(given)
-    for variable in variables:
-        if not isinstance(variable, Variable):
-            raise InvalidGraphError(
-                "Pass a FunctionGraph, or Aesara variables as inputs and outputs; the "
-                f"{role} contain {variable!r}."
-            )
-    return variables
-
-
-def _with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Variable]:
-    """Return the inputs that are arrays, after a key if nodes draw random numbers.
-
-    The states of all generators follow from the key; none of them is an argument.
-    """
-    arrays = [v for v in inputs if not isinstance(v.type, RandomType)]
-    given = set(inputs)
-    draws = any(
-        isinstance(v.type, RandomType) and (v.owner is None or v in given)
-        for node in nodes
-        for v in node.inputs
-    )
-    return [random_generator_type("key"), *arrays] if draws else arrays
-
-
-def _sizes_by_place(plan: Plan, sizes: Mapping[Variable, int]) -> dict[int, int]:
-    places = {
-        plan.variables[place]: place
-        for step in (*plan.steps, *plan.folded)
-        for place in step.outputs
-        if _takes_size(step.node)
-    }
-    for variable, size in sizes.items():
-        if variable not in places:
-            raise InvalidGraphError(
-                f"sizes: {name_of(variable)} is not the result of nonzero, of unique or of "
-                "indexing with a single mask in this graph."
-            )
-        if not np.issubdtype(type(size), np.integer) or size < 0:
-            raise InvalidGraphError(
-                f"sizes: the size of {name_of(variable)} must be an integer >= 0, got {size!r}."
-            )
-    return {places[variable]: int(size) for variable, size in sizes.items()}
-
-
-def _takes_size(node: Apply) -> bool:
-    """Return whether the user may give a size to the first axis of a node's results."""
-    if isinstance(node.op, AdvancedSubtensor):
-        return lone_mask(node, 1) is not None
-    return isinstance(node.op, (Nonzero, Unique))
+    return _planner(False, {})(with_key(inputs, nodes), outputs, nodes)
 
 
 # --- Steps --------------------------------------------------------------------------------

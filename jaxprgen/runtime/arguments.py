@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,11 +18,61 @@ from jaxprgen._jax import (
     is_key,
     type_of,
 )
-from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
+from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
 from jaxprgen.lowering.graph import KEY, Input
 
 # In this order, because an instance check of jax.Array runs Python code.
 _ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
+
+
+def in_order(
+    function: str,
+    names: Sequence[str],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> Sequence[Any]:
+    """Return the arguments of a call in the order of the inputs.
+
+    Parameters
+    ----------
+    function
+        The function as error messages write it.
+    names
+        The names of its inputs.
+    args, named
+        The arguments by position and by name.
+    defaults
+        Values of inputs that the call need not give, by name.
+
+    Raises
+    ------
+    ArgumentCountError
+        An input has no value or two, or a name is not that of an input.
+    """
+    if len(args) > len(names) or not (named or defaults):
+        return args  # Their number is judged together with their types.
+    by_position = dict(zip(names, args, strict=False))
+    given = {**(defaults or {}), **by_position, **named}
+    for name in [*named, *names]:
+        if name not in names:
+            trouble = f"has no input named {name!r}"
+        elif name in named and name in by_position:
+            trouble = f"got two values for input {name!r}"
+        elif name not in given:
+            trouble = f"got no value for input {name!r}"
+        else:
+            continue
+        raise ArgumentCountError(f"{function} {trouble}.")
+    return [given[name] for name in names]
+
+
+def wrong_count(function: str, wanted: int, given: int, hint: str = "") -> ArgumentCountError:
+    """Return the error of a call with another number of arguments than are wanted."""
+    return ArgumentCountError(
+        f"{function} takes {wanted} argument{'' if wanted == 1 else 's'}, but {given} "
+        f"{'was' if given == 1 else 'were'} given.{hint}"
+    )
 
 
 def accept(x: Any, declared: Input) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,12 +12,12 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
+from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.lowering.graph import KEY, Input, Plan
-from jaxprgen.runtime.arguments import accept, types_of_arrays
+from jaxprgen.runtime.arguments import accept, in_order, types_of_arrays, wrong_count
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.observe import Observation, observe
-from jaxprgen.runtime.program import Options, Program, as_given, signature, to_device
+from jaxprgen.runtime.program import Options, Program, signature, to_device
 from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.specialize import Specializer
 
@@ -30,13 +30,15 @@ class CompiledFunction:
 
     Parameters
     ----------
-    *args : scalar, array or tracer
-        The arguments of a call. The methods also take `jax.ShapeDtypeStruct`.
+    *args, **named : scalar, array or tracer
+        The arguments of a call, by position or by name. The methods also take
+        `jax.ShapeDtypeStruct`.
 
     Returns
     -------
-    array or tuple of arrays
-        One array if the graph has one output, else a tuple.
+    array or pytree of arrays
+        The values of the outputs, arranged as the outputs were given. A `FunctionGraph` with one
+        output gives one array, with several a tuple.
 
     Raises
     ------
@@ -92,9 +94,9 @@ class CompiledFunction:
         """The name, dtype and declared shape of every input."""
         return self._plan.inputs
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
-        return self.run(args)
+        return self.run(self._in_order(args, named) if named else args)
 
     def run(self, args: Sequence[Any], donated: tuple[int, ...] = ()) -> Any:
         """Call the function; JAX may reuse the memory of ``donated`` arguments for results."""
@@ -113,36 +115,36 @@ class CompiledFunction:
             )
         program = self._specializer(operands, shared)
         if any(isinstance(x, _jax.Tracer) for x in operands):
-            return as_given(program.bind(operands, on_device))
+            return self._options.arranged(program.bind(operands, on_device))
         return program.run(operands, on_device, donated)
 
-    def jaxpr(self, *args: Any) -> ClosedJaxpr:
+    def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data."""
-        return self.program(args).closed_jaxpr
+        return self.program(args, named).closed_jaxpr
 
-    def lower(self, *args: Any) -> jax.stages.Lowered:
+    def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program as JAX lowers it: StableHLO, cost analysis, ``.compile()``.
 
         Calls with arguments of these types then find it compiled.
         """
-        operands, shared = self.accepted(args), self._read_shared()
+        operands, shared = self.accepted(args, named), self._read_shared()
         return self._specializer(operands, shared).lower(operands, shared)
 
-    def program(self, args: Sequence[Any]) -> Program:
+    def program(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Program:
         """Return the program for arguments, and how it runs."""
-        return self._specializer(self.accepted(args), self._read_shared())
+        return self._specializer(self.accepted(args, named), self._read_shared())
 
-    def observe(self, *args: Any) -> Observation:
+    def observe(self, *args: Any, **named: Any) -> Observation:
         """Emit the program for arguments of these types anew, and show it beside its graph."""
-        return observe(self._plan, self._options, self.accepted(args), self._read_shared())
+        return observe(self._plan, self._options, self.accepted(args, named), self._read_shared())
 
-    def report(self, *args: Any) -> Report:
+    def report(self, *args: Any, **named: Any) -> Report:
         """Report what became of every node, and what the program for these arguments costs.
 
         This emits the program anew. Unless an argument is a tracer or the program holds checks,
         it also compiles the program, to ask XLA for its costs.
         """
-        operands, shared = self.accepted(args), self._read_shared()
+        operands, shared = self.accepted(args, named), self._read_shared()
         observation = observe(self._plan, self._options, operands, shared)
         traced = any(isinstance(x, _jax.Tracer) for x in operands)
         # Only `jax.experimental.checkify` can lower checks.
@@ -158,13 +160,21 @@ class CompiledFunction:
         """Drop all programs; the next call emits anew."""
         self._specializer.cache_clear()
 
-    def accepted(self, args: Sequence[Any]) -> list[Any]:
+    def arranged(self, results: Sequence[Any]) -> Any:
+        """Return a program's results as a call gives them."""
+        return self._options.arranged(results)
+
+    def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
         """Return the arguments as programs take them, or raise how they do not fit the inputs."""
-        inputs = self._plan.inputs
+        inputs, args = self._plan.inputs, self._in_order(args, named or {})
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)
             raise wrong_count(f"{self.__name__}({names})", len(inputs), len(args), self._hint(args))
         return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
+
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        names = list(self.__signature__.parameters)
+        return in_order(f"{self.__name__}({', '.join(names)})", names, args, named)
 
     def _hint(self, args: Sequence[Any]) -> str:
         """Return what may be wrong with the number of arguments, if that is the key."""
@@ -198,14 +208,6 @@ class CompiledFunction:
                 held[i] = shared[i], array
             self._on_device = held
         return shared, [array for _, array in held]
-
-
-def wrong_count(function: str, wanted: int, given: int, hint: str = "") -> ArgumentCountError:
-    """Return the error of a call with another number of arguments than are wanted."""
-    return ArgumentCountError(
-        f"{function} takes {wanted} argument{'' if wanted == 1 else 's'}, but {given} "
-        f"{'was' if given == 1 else 'were'} given.{hint}"
-    )
 
 
 def _written(declared: Input) -> str:

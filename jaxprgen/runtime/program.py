@@ -45,17 +45,27 @@ class Options(NamedTuple):
     compiler_options
         Names and values of XLA options, sorted by name: equal options are equal keys of caches,
         the one that JAX keeps on disk among them.
+    results
+        The pytree structure of the results. None stands for one result alone, or several as a
+        tuple.
     """
 
     name: str
     checks: bool
     passes: Pipeline
     compiler_options: tuple[tuple[str, CompilerOption], ...]
+    results: Any = None
 
     def jit(self, function: Any, donated: Sequence[int] = ()) -> Any:
         """Return ``jax.jit`` of a function; the memory of ``donated`` arguments is reused."""
         options = dict(self.compiler_options) or None
         return jax.jit(function, donate_argnums=donated, compiler_options=options)
+
+    def arranged(self, results: Sequence[Any]) -> Any:
+        """Return the results of a program as a call gives them."""
+        if self.results is not None:
+            return jax.tree.unflatten(self.results, results)
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 def options_of(
@@ -63,6 +73,7 @@ def options_of(
     checks: bool,
     passes: Sequence[Pass],
     compiler_options: Mapping[Any, Any] | None,
+    results: Any = None,
 ) -> Options:
     """Return the options that a user gives.
 
@@ -79,7 +90,7 @@ def options_of(
                 "compiler_options maps names of XLA options to strings, numbers or booleans; got "
                 f"{option!r}: {value!r}."
             )
-    return Options(name, checks, Pipeline(passes), tuple(sorted(given.items())))
+    return Options(name, checks, Pipeline(passes), tuple(sorted(given.items())), results)
 
 
 def calls_back(fallback: str) -> bool:
@@ -144,7 +155,7 @@ class Program:
     def run(
         self, operands: Sequence[Any], shared: Sequence[Any], donated: tuple[int, ...] = ()
     ) -> Any:
-        """Run the program on arrays: one result alone, several as a tuple.
+        """Run the program on arrays, and return its results as a call gives them.
 
         Parameters
         ----------
@@ -192,10 +203,10 @@ class Program:
         found = self._jitted.get(donated)
         if found is not None:
             return found
-        call, name = self._call, self._options.name
+        call, name, arranged = self._call, self._options.name, self._options.arranged
 
         def program(*given: Any) -> Any:
-            return as_given(call.run(given))
+            return arranged(call.run(given))
 
         program.__name__ = program.__qualname__ = name
         program.__signature__ = call.signature  # type: ignore[attr-defined]
@@ -260,25 +271,25 @@ def _bind(params: dict[str, Any], operands: Sequence[Any]) -> list[Any]:
         return _jax.eval_jaxpr(params["jaxpr"], operands)
 
 
-def as_given(results: Sequence[Any]) -> Any:
-    """Return results as a call gives them: one alone, several as a tuple."""
-    return results[0] if len(results) == 1 else tuple(results)
-
-
 def as_listed(given: Any) -> list[Any]:
-    """Return what a call gives as a list."""
+    """Return in a list what a call gives: one result alone, or several as a tuple."""
     return list(given) if isinstance(given, tuple) else [given]
 
 
 def signature(names: Sequence[str]) -> inspect.Signature:
-    """Return the signature of positional arguments with these names, where Python allows them."""
+    """Return the signature of arguments with these names, where Python allows them.
+
+    An argument whose name is not usable, such as one of a variable without a name, is called
+    ``argument_i`` by its position.
+    """
     taken: dict[str, None] = {}  # In order.
-    for i, name in enumerate(names):
-        name = re.sub(r"\W", "_", name)
+    for i, given in enumerate(names):
+        name = re.sub(r"\W", "_", given)
         usable = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
+        usable = usable and not given.startswith("<")  # As `name_of` writes unnamed variables.
         taken[name if usable else f"argument_{i}"] = None
-    positional = inspect.Parameter.POSITIONAL_ONLY
-    return inspect.Signature([inspect.Parameter(name, positional) for name in taken])
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind) for name in taken])
 
 
 # --- Data ---------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from aesara.link.basic import Container
 from jaxprgen import _jax
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
-from jaxprgen.errors import ArgumentCountError, StateError, error_of_check
+from jaxprgen.errors import StateError, error_of_check
+from jaxprgen.runtime.arguments import in_order, wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed, signature, to_device
 
@@ -41,7 +42,8 @@ class StatefulFunction:
     Returns
     -------
     array, list, dict or None
-        The values of the outputs, arranged as the outputs were given.
+        The values of the outputs, arranged as the outputs were given; a tuple becomes a list, as
+        with `aesara.function`.
 
     Raises
     ------
@@ -57,14 +59,15 @@ class StatefulFunction:
         callbacks: bool,
     ) -> None:
         self.__name__ = self.__qualname__ = options.name
-        self._names, self._defaults = graph.names, graph.defaults
         self._rebuild = rebuild
         kept = {n: (v, SharedStorage(v.container)) for n, v in graph.shared.items()}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
             graph.inputs, graph.outputs, kept, updates, options, callbacks
         )
-        self.__signature__ = _signature(graph.names, self._defaults)
+        self.__signature__ = _signature(graph.names, graph.defaults)
+        self._names = list(self.__signature__.parameters)
+        self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
 
     def __repr__(self) -> str:
         kept = ", ".join(self._program.kept) or "nothing"
@@ -110,34 +113,19 @@ class StatefulFunction:
         """The JAX function behind this one, of the state in order and then of the arguments."""
         return self._program.compiled
 
-    def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
-        if not named and len(args) == len(self._names):
-            return list(args)
-        names = self._names
-        by_place = dict(zip(names, args, strict=False))
-        defaults = {names[i]: value for i, value in self._defaults.items()}
-        given = {**defaults, **by_place, **named}
-        wrong = {
-            "missing": [n for n in names if n not in given],
-            "unknown": [n for n in named if n not in names],
-            "given twice": [n for n in named if n in by_place],
-            "too many": [str(len(args))] if len(args) > len(names) else [],
-        }
-        for what, which in wrong.items():
-            if which:
-                raise ArgumentCountError(f"{self!r} was called: {what}: {', '.join(which)}.")
-        return [given[n] for n in names]
+    def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
+        operands = in_order(repr(self), self._names, args, named, self._defaults)
+        if len(operands) != len(self._names):
+            raise wrong_count(repr(self), len(self._names), len(operands))
+        return operands
 
 
 def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
     """Return the signature, where Python allows it: all arguments after a default have one."""
-    kind, first = inspect.Parameter.POSITIONAL_OR_KEYWORD, min(defaults, default=len(names))
+    first = min(defaults, default=len(names))
     parameters = signature(names).parameters.values()
     return inspect.Signature(
-        [
-            p.replace(kind=kind, default=defaults.get(i) if i >= first else p.default)
-            for i, p in enumerate(parameters)
-        ]
+        [p.replace(default=defaults.get(i)) if i >= first else p for i, p in enumerate(parameters)]
     )
 
 

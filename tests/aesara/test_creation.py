@@ -111,7 +111,7 @@ def test_ranges_of_fractions(start, stop, step):
 
 def test_ranges_by_arguments_make_one_program_each():
     n = at.lscalar("n")
-    f = assert_agrees([n], [at.arange(n) * 2], [3])
+    f = assert_agrees([n], at.arange(n) * 2, [3])
     assert f(5).shape == (5,)
     assert f.cache_info().currsize == 2
     with pytest.raises(StaticShapeError, match="'n'"):

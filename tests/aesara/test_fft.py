@@ -81,7 +81,7 @@ def test_results_have_the_dtype_of_the_operand(dtype):
     """Of integers, that cuts off fractions."""
     x = tensor(dtype, 2)
     a = np.array([[1, 5, 3, 7], [2, 2, 0, 1]], dtype)
-    f = assert_agrees([x], [RFFTOp()(x)] if dtype != "uint32" else [RFFTOp()(x)[:, :1]], [a])
+    f = assert_agrees([x], RFFTOp()(x) if dtype != "uint32" else RFFTOp()(x)[:, :1], [a])
     assert f(a).dtype == dtype
 
 

@@ -42,7 +42,7 @@ MARKS = {
 def test_gradients_see_marks_as_aesara_does(mark):
     # The marked value is computed from x, and x is used beside it too.
     cost = at.sum(mark(x**2) * 3.0 + at.sin(x))
-    f = assert_agrees([x], [cost], [VALUE])
+    f = assert_agrees([x], cost, [VALUE])
     by_aesara = jaxprgen.compile([x], aesara.grad(cost, x))(VALUE)
     assert_same(jax.grad(f)(VALUE), by_aesara)
     assert_same(jax.jit(jax.vmap(jax.grad(f)))(VALUE[None]), by_aesara[None])

@@ -210,7 +210,6 @@ def test_where_a_mask_is_true(name):
     used, outputs = [x, y, X, T, m, M], BY_INTEGERS[name]
     args = [A, A + 8, numbers(6, 3), numbers(6, 3, 4), MASK, mask_of(6, 3)]
     ours = jaxprgen.compile(used, outputs)(*args)
-    ours = ours if len(outputs) > 1 else [ours]
     for mine, yours in zip(ours, reference(used, outputs, args), strict=True):
         assert_same(mine, yours)
     assert jaxprgen.check(used, outputs).compiles
@@ -347,6 +346,21 @@ def test_what_takes_no_size():
     i = at.nonzero(x)[0]
     with pytest.raises(InvalidGraphError, match="must be an integer >= 0, got -1"):
         jaxprgen.compile([x], i, sizes={i: -1})
+
+
+def test_sizes_go_by_name_too():
+    i = at.nonzero(x)[0]
+    i.name = "where"
+    f = jaxprgen.compile([x], i, sizes={"where": 9})
+    assert_same(f(A), jaxprgen.compile([x], i, sizes={i: 9})(A))
+    other = at.nonzero(x + 1)[0]
+    other.name = "where"
+    for outputs, name, text in (
+        (i, "were", "'were' is not the result of nonzero"),
+        ([i, other], "where", "2 results that take a size are named 'where'"),
+    ):
+        with pytest.raises(InvalidGraphError, match=text):
+            jaxprgen.compile([x], outputs, sizes={name: 9})
 
 
 def test_unique_names_the_remedy():

@@ -39,7 +39,7 @@ def test_lists_hold_what_aesara_s_hold(name):
 
 
 def test_items_by_values_make_one_program_each():
-    f = assert_agrees([x, y, n], [both[n]], [A, B, 1])
+    f = assert_agrees([x, y, n], both[n], [A, B, 1])
     assert f(A, B, 0).shape == (2,)
     assert jaxprgen.check([x, y, n], both[n]).static == ("n",)
     with pytest.raises(StaticShapeError, match="'n'"):

@@ -368,7 +368,7 @@ def differences(graph: Graph, wanted: Sequence[Grown]) -> list[str]:
         closed = f.jaxpr(*graph.args)
         check_jaxpr(closed.jaxpr)
         ours = f(*graph.args)
-        found = _different(wanted, ours if isinstance(ours, tuple) else (ours,))
+        found = _different(wanted, ours)
         return found and _different(wanted, BY_EQUATION(closed)(*graph.args))
 
 

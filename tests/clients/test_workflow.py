@@ -105,8 +105,8 @@ def test_predictive_draws_have_the_chances_that_the_coefficients_tell(horseshoe)
 
 def test_far_out_the_log_density_is_finite(horseshoe):
     """As the README tells; by Aesara's rewrites as well."""
-    inputs, outputs = [horseshoe.X, *horseshoe.values], [horseshoe.log_joint]
-    stabilized = rewrite_graph(FunctionGraph(inputs, outputs), include=("stabilize",))
+    inputs, outputs = [horseshoe.X, *horseshoe.values], horseshoe.log_joint
+    stabilized = rewrite_graph(FunctionGraph(inputs, [outputs]), include=("stabilize",))
     args = POINTS, 1.0, np.ones(3), np.full(3, 1000.0), np.array([0, 1, 0, 1, 0])
     eta = POINTS @ args[3]
     expected = (

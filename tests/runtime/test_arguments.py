@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import aesara.tensor as at
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from aesara.graph.fg import FunctionGraph
 from aesara.tensor.type import TensorType
 from hypothesis import given
 from hypothesis import strategies as st
@@ -341,11 +343,75 @@ def test_an_output_that_is_an_input_or_a_constant_is_an_array():
         assert_same(ours, theirs)
 
 
-def test_one_output_is_an_array_and_several_are_a_tuple():
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda a, b: a,
+        lambda a, b: [a],
+        lambda a, b: (a, b),
+        lambda a, b: {"sum": b, "own": [a, (b, a)]},
+    ],
+    ids=["variable", "list", "tuple", "nested"],
+)
+def test_results_are_arranged_as_the_outputs_were_given(arrange):
+    x = at.dvector("x")
+    f = jaxprgen.compile([x], arrange(x, x.sum()))
+    value = jnp.arange(3.0)
+    wanted = arrange(value, value.sum())
+    for g in (f, jax.jit(f), jaxprgen.debug(f), lambda x: jax.vmap(f)(x[None])):
+        found = g(value)
+        assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for ours, theirs in zip(jax.tree.leaves(f(value)), jax.tree.leaves(wanted), strict=True):
+        assert_same(ours, theirs)
+
+
+def test_outputs_that_are_no_pytree_are_a_list():
     x = at.dscalar("x")
-    assert isinstance(jaxprgen.compile([x], x)(1.0), jax.Array)
-    assert isinstance(jaxprgen.compile([x], [x])(1.0), jax.Array)
-    assert type(jaxprgen.compile([x], [x, x])(1.0)) is tuple
+    assert type(jaxprgen.compile([x], (v for v in [x, x]))(1.0)) is list
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_graph_gives_one_array_or_a_tuple(count):
+    x = at.dscalar("x")
+    graph = FunctionGraph([x], [x + 1] * count, clone=False)
+    assert isinstance(jaxprgen.compile(graph)(1.0), jax.Array if count == 1 else tuple)
+
+
+def test_arguments_have_names():
+    X, b = at.dmatrix("X"), at.dscalar("b")
+    f = jaxprgen.compile([X, b], (X * b).sum())
+    matrix = jnp.ones((2, 3))
+    wanted = f(matrix, 2.0)
+    for g in (f, jax.jit(f), lambda *a, **k: f.lower(*a, **k).compile()(matrix, 2.0)):
+        assert_same(g(matrix, b=2.0), wanted)
+        assert_same(g(X=matrix, b=2.0), wanted)
+    assert_same(jax.grad(f)(matrix, b=2.0), jax.grad(f)(matrix, 2.0))
+    assert f(b=2.0, X=matrix) == wanted
+    assert str(f.jaxpr(b=2.0, X=matrix)) == str(f.jaxpr(matrix, 2.0))
+    assert f.report(matrix, b=2.0).equations == f.report(matrix, 2.0).equations
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "text"),
+    [
+        ((1.0, 2.0), {"z": 3.0}, "main(a, b) has no input named 'z'."),
+        ((1.0, 2.0), {"b": 3.0}, "main(a, b) got two values for input 'b'."),
+        ((), {"b": 3.0}, "main(a, b) got no value for input 'a'."),
+        ((1.0, 2.0, 3.0), {"b": 3.0}, "main(a, b) takes 2 arguments, but 3 were given."),
+    ],
+)
+def test_wrong_names_are_refused(args, named, text):
+    a, b = at.dscalars("a", "b")
+    with pytest.raises(ArgumentCountError) as caught:
+        jaxprgen.compile([a, b], a - b)(*args, **named)
+    assert str(caught.value) == text
+
+
+def test_inputs_without_usable_names_are_named_by_position():
+    x, y, z = at.dscalar(), at.dscalar("lambda"), at.dscalar("y[0]")
+    f = jaxprgen.compile([x, y, z], x + 2 * y + 3 * z)
+    assert list(inspect.signature(f).parameters) == ["argument_0", "argument_1", "y_0_"]
+    assert f(y_0_=3.0, argument_0=1.0, argument_1=2.0) == 14
 
 
 def test_inputs_that_nothing_reads_are_asked_for_nonetheless():

@@ -92,10 +92,10 @@ def test_arguments_by_name_and_by_default():
     f = jaxprgen.function([a, In(b, name="other", value=2.0)], a - b)
     assert f(3.0) == f(a=3.0) == f(3.0, 2.0) == f(other=2.0, a=3.0) == 1
     for call, text in (
-        (lambda: f(), "missing: a"),
-        (lambda: f(1.0, c=2.0), "unknown: c"),
-        (lambda: f(1.0, a=2.0), "given twice: a"),
-        (lambda: f(1.0, 2.0, 3.0), "too many: 3"),
+        (lambda: f(), "no value for input 'a'"),
+        (lambda: f(1.0, c=2.0), "no input named 'c'"),
+        (lambda: f(1.0, a=2.0), "two values for input 'a'"),
+        (lambda: f(1.0, 2.0, 3.0), "takes 2 arguments, but 3 were given"),
     ):
         with pytest.raises(ArgumentCountError, match=text):
             call()

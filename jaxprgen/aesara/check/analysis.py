@@ -21,8 +21,9 @@ from jaxprgen.aesara.check.findings import (
     Odd,
     Subset,
 )
+from jaxprgen.aesara.interface import ends_of
 from jaxprgen.aesara.library import frame_of, is_array, name_of
-from jaxprgen.aesara.plan import ends_of, plan_of_nodes
+from jaxprgen.aesara.plan import plan_of_nodes
 from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.lowering.registry import find_rule, is_supported, needed_inputs
 

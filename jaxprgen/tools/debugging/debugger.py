@@ -170,7 +170,7 @@ def _debuggee(f: Any, args: Sequence[Any]) -> Debuggee:
     if isinstance(f, CompiledFunction):
         seen = f.observe(*args)
         graph = (seen.names, seen.nodes, seen.labels, seen.frames, seen.values, seen.inputs)
-        return Debuggee(seen.closed_jaxpr, args, _one_or_tuple, *graph)
+        return Debuggee(seen.closed_jaxpr, args, f.arranged, *graph)
     if isinstance(f, ClosedJaxpr):
         if len(args) != len(f.in_avals):
             raise ArgumentCountError(
@@ -180,7 +180,3 @@ def _debuggee(f: Any, args: Sequence[Any]) -> Debuggee:
     closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
     structure = jax.tree.structure(shapes)
     return Debuggee(closed, flat, structure.unflatten)
-
-
-def _one_or_tuple(outputs: list[Any]) -> Any:
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)

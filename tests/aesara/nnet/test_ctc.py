@@ -170,7 +170,7 @@ def test_each_device_has_its_own_scores_of_labels_that_all_have():
         lambda x: f(x, labels, lengths),
         mesh=mesh,
         in_specs=split,
-        out_specs=(PartitionSpec("i"), split),
+        out_specs=[PartitionSpec("i"), split],
     )
     cost, slope = jax.jit(mapped)(x)
     for i in range(2):

@@ -129,10 +129,20 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def line_text(frame: Frame) -> str:
-    """Return file and line, relative to the working directory if the file lies below it."""
-    path, here = Path(frame.file), Path.cwd()
-    shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f"{shown}:{frame.line}"
+    """Return file and line as `place_text` does."""
+    return place_text(frame.place)
+
+
+def place_text(place: str) -> str:
+    """Return a file, which a line may follow, as a reader knows it.
+
+    The path starts below the directory of installed packages, or below the working directory.
+    """
+    path, here = Path(place), Path.cwd()
+    for i, part in enumerate(path.parts):
+        if part in ("site-packages", "dist-packages"):
+            return str(Path(*path.parts[i + 1 :]))
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def innermost_frame(eqn: JaxprEqn, within: Sequence[Inside]) -> Frame | None:

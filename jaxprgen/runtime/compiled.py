@@ -138,11 +138,18 @@ class CompiledFunction:
         """Emit the program for arguments of these types anew, and show it beside its graph."""
         return observe(self._plan, self._options, self.accepted(args, named), self._read_shared())
 
-    def report(self, *args: Any, **named: Any) -> Report:
+    def report(self, *args: Any, emitted: bool = False, **named: Any) -> Report:
         """Report what became of every node, and what the program for these arguments costs.
 
         This emits the program anew. Unless an argument is a tracer or the program holds checks,
         it also compiles the program, to ask XLA for its costs.
+
+        Parameters
+        ----------
+        args, named
+            The arguments, or their types, as for a call.
+        emitted
+            Leave out nodes that became no equations.
         """
         operands, shared = self.accepted(args, named), self._read_shared()
         observation = observe(self._plan, self._options, operands, shared)
@@ -150,7 +157,8 @@ class CompiledFunction:
         # Only `jax.experimental.checkify` can lower checks.
         bare = not any(e.primitive is _jax.check_p for e in observation.closed_jaxpr.jaxpr.eqns)
         lower = functools.partial(observation.program.lower, operands, shared)
-        return report_of(observation, lower if bare and not traced else None, self._plan_seconds)
+        lower = lower if bare and not traced else None
+        return report_of(observation, lower, self._plan_seconds, emitted=emitted)
 
     def cache_info(self) -> CacheInfo:
         """Return how often programs were found and emitted, and how many are kept."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
+from jaxprgen.ir.describe import place_text, shorten
 from jaxprgen.runtime.observe import Node, Observation, constant_bytes
 
 
@@ -31,7 +33,9 @@ class Report(NamedTuple):
     name
         The function's name.
     nodes
-        The graph's nodes, in the order of computing.
+        The graph's nodes, in the order of computing; or those that became equations.
+    hidden
+        How many nodes are left out because they became no equations, by what became of them.
     equations
         The number of equations in the program.
     constant_bytes
@@ -46,6 +50,7 @@ class Report(NamedTuple):
 
     name: str
     nodes: tuple[NodeReport, ...]
+    hidden: dict[str, int]
     equations: int
     constant_bytes: int
     flops: float | None
@@ -62,11 +67,10 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         head = ("", "equations", "bytes", "µs", "Op", "name", "line")
-        rows = [
-            (n.how, str(n.equations), str(n.nbytes), f"{n.seconds * 1e6:.0f}", n.op, n.name, n.line)
-            for n in self.nodes
-        ]
-        table = _align([head, *rows], right={1, 2, 3})
+        table = _table([head, *map(_row, self.nodes)])
+        if self.hidden:
+            hidden = ", ".join(f"{n} {how}" for how, n in self.hidden.items())
+            table += f"\nNot shown: {hidden}"
         stages = ", ".join(f"{stage} {s * 1e3:.1f} ms" for stage, s in self.stages.items())
         costs = {
             "FLOPs": self.flops,
@@ -90,8 +94,13 @@ def report_of(
     observation: Observation,
     lower: Callable[[], jax.stages.Lowered] | None,
     plan_seconds: float,
+    *,
+    emitted: bool,
 ) -> Report:
-    """Return the report on a program; without ``lower``, which lowers it, XLA is not asked."""
+    """Return the report on a program; without ``lower``, which lowers it, XLA is not asked.
+
+    With ``emitted``, nodes that became no equations are left out.
+    """
     stages = {"plan": plan_seconds, **observation.program.seconds}
     analysis: dict[str, Any] = {}
     temporary = None
@@ -103,9 +112,11 @@ def report_of(
         stages["compile"] = time.perf_counter() - start
         analysis = compiled.cost_analysis() or {}
         temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)
+    hidden = [n for n in observation.nodes if emitted and not n.equations]
     return Report(
         observation.name,
-        tuple(map(_node, observation.nodes)),
+        tuple(_node(n) for n in observation.nodes if n.equations or not emitted),
+        dict(Counter(n.how for n in hidden)),
         len(observation.closed_jaxpr.jaxpr.eqns),
         constant_bytes(observation.closed_jaxpr),
         _known(analysis.get("flops")),
@@ -127,13 +138,30 @@ def _node(node: Node) -> NodeReport:
     )
 
 
-def _align(rows: list[tuple[str, ...]], right: set[int]) -> str:
-    """Align rows in columns; those numbered in ``right`` to the right."""
+WIDTH = 120
+"""The number of columns that the text of a report takes at most."""
+_NUMBERS, _TEXTS = (1, 2, 3), (4, 5, 6)
+"""The columns that are aligned to the right, and those that are shortened."""
+
+
+def _row(n: NodeReport) -> tuple[str, ...]:
+    numbers = str(n.equations), str(n.nbytes), f"{n.seconds * 1e6:.0f}"
+    return n.how, *numbers, n.op, n.name, place_text(n.line) if n.line else ""
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Align rows in columns of at most `WIDTH` characters; the longest texts are shortened."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
+        widths[max(_TEXTS, key=widths.__getitem__)] -= 1
+    cells = ([_cell(i, row[i], width) for i, width in enumerate(widths)] for row in rows)
+    return "\n".join("  ".join(row).rstrip() for row in cells)
+
+
+def _cell(column: int, text: str, width: int) -> str:
+    if column in _NUMBERS:
+        return text.rjust(width)
+    if len(text) > width:  # The end of a path says most.
+        is_path = column == _TEXTS[-1]
+        text = f"…{text[len(text) - width + 1 :]}" if is_path else shorten(text, width)
+    return text.ljust(width)

@@ -2,6 +2,7 @@
 
 import json
 import linecache
+from pathlib import Path
 
 import aesara.tensor as at
 import jax
@@ -138,6 +139,34 @@ def test_as_text_and_as_plain_values():
     assert plain["name"] == "model"
     assert plain["equations"] == 2
     assert plain["nodes"][0] == report.nodes[0]._asdict()
+
+
+def test_nodes_without_equations_can_be_left_out():
+    f = jaxprgen.compile([x], at.exp(x).sum() * x.shape[0])
+    every, some = f.report(ONES), f.report(ONES, emitted=True)
+    assert {n.how for n in every.nodes} == {"emitted", "folded"}
+    assert [n.op for n in some.nodes] == [n.op for n in every.nodes if n.equations]
+    assert every.hidden == {} and some.equations == every.equations
+    assert sum(some.hidden.values()) == len(every.nodes) - len(some.nodes)
+    assert f"Not shown: {some.hidden['folded']} folded" in str(some)
+
+
+def test_the_text_fits_120_columns_and_its_paths_are_relative(tmp_path, monkeypatch):
+    path = tmp_path / "site-packages" / "library" / ("deep" * 20) / "densities.py"
+    path.parent.mkdir(parents=True)
+    path.write_text("def shift(v):\n    return v + 1.5\n")
+    scope = {}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    own = at.exp(x)
+    own.name = "name" * 40
+    monkeypatch.chdir(Path(__file__).parents[1])
+    lines = str(jaxprgen.compile([x], scope["shift"](own)).report(ONES)).splitlines()
+    assert max(map(len, lines)) == 120
+    (shifted,) = [line for line in lines if "Elemwise{add" in line]
+    assert shifted.endswith("eep/densities.py:2")
+    assert "site-packages" not in shifted
+    (exp,) = [line for line in lines if "Elemwise{exp" in line]
+    assert " runtime/test_report.py:" in exp
 
 
 @pytest.mark.parametrize("argument", [ONES, jax.ShapeDtypeStruct((3,), np.float64)])

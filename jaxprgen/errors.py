@@ -173,6 +173,14 @@ class PrecisionWarning(UserWarning):
     """Issued when a graph declares 64-bit numbers while JAX computes with 32 bits."""
 
 
+class SharedValueWarning(UserWarning):
+    """Issued when JAX traces a function, and its program keeps the values of shared variables."""
+
+
+class SpecializationWarning(UserWarning):
+    """Issued when programs are emitted for many values of one input."""
+
+
 def error_of_check(message: str) -> JaxprGenError:
     """Return the error of a failed check, whose message begins with the error's name."""
     name, _, text = message.partition(": ")

@@ -437,6 +437,7 @@ def in_mesh(call, context=None):
         return call()
 
 
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.SharedValueWarning")
 @pytest.mark.parametrize("call", FIRST.values(), ids=FIRST)
 def test_data_put_on_the_device_by_one_call_serves_all(call):
     """Neither a tracer nor a sharding of the first call stays behind."""

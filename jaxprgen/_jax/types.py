@@ -15,6 +15,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src.interpreters import partial_eval as _pe
 from jax._src.random import prng
 from jax.extend.core import Primitive
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -132,6 +133,31 @@ def is_readable(x: Any) -> bool:
     if isinstance(x, ArrayImpl):
         return x.is_fully_addressable and not x.is_deleted()
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+
+
+def default_platform() -> str:
+    """Return the platform of the device on which JAX puts arrays now."""
+    device: Any = _config.default_device.value
+    return getattr(device, "platform", device) or jax.default_backend()
+
+
+def shares_memory(x: Any, host: np.ndarray[Any, Any]) -> bool:
+    """Return whether an array on the device lies in the memory of a NumPy array."""
+    is_single = type(x.sharding) is SingleDeviceSharding
+    return is_single and x.unsafe_buffer_pointer() == host.ctypes.data
+
+
+def runs_now() -> bool:
+    """Return whether a jitted function runs when it is called now, as one compiled program."""
+    return trace_state_clean() and not _config.disable_jit.value
+
+
+def is_staged() -> bool:
+    """Return whether JAX makes a program of what is called now, as under ``jit`` or in ``scan``."""
+    trace: Any = _core.trace_ctx.trace
+    while trace is not None and not isinstance(trace, _pe.DynamicJaxprTrace):
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
 
 
 def is_key(x: Any) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
@@ -17,8 +16,9 @@ from jaxprgen.lowering.graph import KEY, Input, Plan
 from jaxprgen.runtime.arguments import accept, in_order, types_of_arrays, wrong_count
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.observe import Observation, observe
-from jaxprgen.runtime.program import Options, Program, signature, to_device
+from jaxprgen.runtime.program import Options, Program, signature
 from jaxprgen.runtime.report import Report, report_of
+from jaxprgen.runtime.shared import shared_array, warn_of_fixed_values
 from jaxprgen.runtime.specialize import Specializer
 
 
@@ -59,7 +59,8 @@ class CompiledFunction:
         self._specializer = Specializer(plan, options)
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature([i.name for i in plan.inputs])
-        self._on_device: list[tuple[Any, Any]] = [(None, None)] * len(plan.shared)
+        self._shared = [shared_array(plan.variables[s.place].container) for s in plan.shared]
+        self._warned_of_fixed_values = False
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {_written(i)}" for i in self._plan.inputs)
@@ -100,7 +101,22 @@ class CompiledFunction:
 
     def run(self, args: Sequence[Any], donated: tuple[int, ...] = ()) -> Any:
         """Call the function; JAX may reuse the memory of ``donated`` arguments for results."""
-        shared, on_device = self._shared_values() if self._plan.shared else ((), ())
+        if not self._shared:
+            return self._run(args, (), (), donated)
+        if not _jax.runs_now():
+            self._warn_of_fixed_values()
+            return self._run(args, self._read_shared(), [s.copy() for s in self._shared], donated)
+        values, on_device, is_same = zip(*[s.now() for s in self._shared], strict=True)
+        results = self._run(args, values, on_device, donated)
+        return jax.block_until_ready(results) if any(is_same) else results
+
+    def _run(
+        self,
+        args: Sequence[Any],
+        shared: Sequence[Any],
+        on_device: Sequence[Any],
+        donated: tuple[int, ...],
+    ) -> Any:
         types = types_of_arrays(args, self._dtypes)
         if types is not None:
             # Types of arrays in the cache were accepted when their program was emitted.
@@ -120,7 +136,7 @@ class CompiledFunction:
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data."""
-        return self.program(args, named).closed_jaxpr
+        return self.program(args, named).with_values(self._read_shared())
 
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program as JAX lowers it: StableHLO, cost analysis, ``.compile()``.
@@ -192,30 +208,21 @@ class CompiledFunction:
         return "\nIt draws no random numbers, and takes no key." if given else ""
 
     def _read_shared(self) -> list[Any]:
-        return [s.read() for s in self._plan.shared]
+        return [s.value for s in self._shared]
 
-    def _shared_values(self) -> tuple[list[Any], list[Any]]:
-        """Return the shared variables' values, and their copies on the device.
-
-        A value is copied when it is another array than at the last call. Writing into an array, as
-        ``get_value(borrow=True)`` allows and Aesara's in-place updates do, goes unnoticed.
-        """
-        shared = self._read_shared()
-        held = self._on_device
-        dtypes = [_jax.canonicalize_dtype(value.dtype) for value in shared]
-        stale = [
-            i
-            for i, (value, dtype) in enumerate(zip(shared, dtypes, strict=True))
-            if held[i][0] is not value or held[i][1].dtype != dtype
-        ]
-        if stale:
-            held = held.copy()
-            # Copies: JAX may share an aligned array's memory, and Aesara may write into it.
-            put = to_device([np.array(shared[i]) for i in stale])
-            for i, array in zip(stale, put, strict=True):
-                held[i] = shared[i], array
-            self._on_device = held
-        return shared, [array for _, array in held]
+    def _warn_of_fixed_values(self) -> None:
+        """Warn once if an outer program keeps the values of shared variables."""
+        if self._warned_of_fixed_values or not _jax.is_staged():
+            return
+        self._warned_of_fixed_values = True
+        names = [s.name for s in self._plan.shared]
+        listed = ", ".join([*names, *(["..."] if self._plan.inputs else [])])
+        warn_of_fixed_values(
+            self.__name__,
+            names,
+            f"To pass them as arguments, list them among the inputs, jaxprgen.compile([{listed}], "
+            "outputs), or use jaxprgen.function and its method pure(state, ...).",
+        )
 
 
 def _written(declared: Input) -> str:

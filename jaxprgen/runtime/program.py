@@ -136,7 +136,7 @@ class Program:
         self.seconds = seconds
         self._options = options
         self._store = store
-        position = {id(array): i for i, array in enumerate(shared)}
+        self._shared = position = {id(array): i for i, array in enumerate(shared)}
         # Shared variables last, so that equal programs look the same to JAX's caches.
         hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
         self._large = [c for c in constants if id(c) not in position and not _is_small(c)]
@@ -151,6 +151,16 @@ class Program:
             signature(hoisted.jaxpr.debug_info.arg_names[len(constants) :]),
         )
         self._jitted: dict[tuple[int, ...], Any] = {}
+
+    def with_values(self, shared: Sequence[Any]) -> ClosedJaxpr:
+        """Return the program with these values of shared variables among its constants."""
+        closed, position = self.closed_jaxpr, self._shared
+        if not position:
+            return closed
+        # Views, because one array may be the value of two variables.
+        values = [array.view() for array in shared]
+        constants = [values[position[id(c)]] if id(c) in position else c for c in closed.consts]
+        return ClosedJaxpr(closed.jaxpr, constants)
 
     def run(
         self, operands: Sequence[Any], shared: Sequence[Any], donated: tuple[int, ...] = ()

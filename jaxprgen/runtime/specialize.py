@@ -199,9 +199,9 @@ class Specializer:
         deciding = values.usable(needs.deciding, decides=True)
         call = Call(_any_tracer(arguments))
         decisions = Decisions(needs.nodes, deciding, [], call)
-        # Views, because a constant of the program is known by the identity of its array, and
-        # one array may be the value of two variables.
-        shared = [array.view() for array in shared]
+        # A constant of the program is known by the identity of its array, and one array may be the
+        # value of two variables. Programs are for all values, so they keep none.
+        shared = [array.view() if self._observer else _placeholder(array) for array in shared]
         outputs: list[Atom] = []
         with Builder(types) as builder:
             lowering = Lowering(
@@ -253,7 +253,12 @@ class Specializer:
         self._warned.update(news)
         for about in [] if self._observer else news:
             message, category = self._warnings[about]
-            warnings.warn(message, category, stacklevel=_levels_to_user())
+            warnings.warn(message, category, stacklevel=levels_to_user())
+
+
+def _placeholder(array: Array) -> Array:
+    """Return another array of the same shape and dtype, which takes no memory."""
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
 def _any_tracer(arguments: Sequence[Any]) -> bool:
@@ -351,7 +356,7 @@ def _first_wide(plan: Plan) -> str:
     return ""
 
 
-def _levels_to_user() -> int:
+def levels_to_user() -> int:
     """The ``stacklevel`` with which a warning of the caller shows the user's line."""
     level, frame = 0, inspect.currentframe()
     while frame and frame.f_globals.get("__name__", "").startswith(("jaxprgen.", "jax.")):

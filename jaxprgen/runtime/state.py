@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -23,7 +22,8 @@ from jaxprgen.aesara.state import StatefulGraph
 from jaxprgen.errors import StateError, error_of_check
 from jaxprgen.runtime.arguments import in_order, wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.program import Options, as_listed, signature, to_device
+from jaxprgen.runtime.program import Options, as_listed, signature
+from jaxprgen.runtime.shared import shared_array, warn_of_fixed_values
 
 
 class StatefulFunction:
@@ -181,6 +181,7 @@ class StatefulProgram:
         self.compiled = CompiledFunction(plan, options, seconds)
         self._donated = tuple(i for i, n in enumerate(read) if n in updates)
         self._lock = threading.Lock()
+        self._warned_of_fixed_values = False
 
     @property
     def kept(self) -> list[str]:
@@ -201,11 +202,31 @@ class StatefulProgram:
         if not self._storage:
             return self._results(operands)
         with self._lock:
-            state = [storage.read() for storage in self._read.values()]
+            state, is_same = self._state()
             results = self._results([*state, *operands])
+            if is_same:
+                jax.block_until_ready(results)
             for n, value in zip(self._updated, results[self._count :], strict=True):
                 self._storage[n].write(value)
         return results[: self._count]
+
+    def _state(self) -> tuple[list[Any], bool]:
+        """Return the values on the device, and whether one shares the memory of Aesara's array."""
+        if not _jax.runs_now():
+            self._warn_of_fixed_values()
+            return [storage.copy() for storage in self._read.values()], False
+        found = [
+            (storage.own(), False) if n in self._updated else storage.now()
+            for n, storage in self._read.items()
+        ]
+        return [value for value, _ in found], any(is_same for _, is_same in found)
+
+    def _warn_of_fixed_values(self) -> None:
+        """Warn once if an outer program keeps the values of shared variables."""
+        if self._read and not self._warned_of_fixed_values and _jax.is_staged():
+            self._warned_of_fixed_values = True
+            remedy = f"To pass them as arguments, call {self._name}.pure(state, ...)."
+            warn_of_fixed_values(self._name, list(self._read), remedy)
 
     def _results(self, operands: Sequence[Any]) -> list[Any]:
         """Run the program, which may reuse the state's memory, and raise what its checks find."""
@@ -235,13 +256,10 @@ class StatefulProgram:
     def state(self) -> dict[str, Any]:
         """Return copies of the current values, by name."""
         with self._lock:
-            return {n: jax.numpy.copy(storage.read()) for n, storage in self._storage.items()}
+            return {n: jax.numpy.copy(storage.own()) for n, storage in self._storage.items()}
 
 
 # --- Storage ------------------------------------------------------------------------------
-
-_on_device: WeakKeyDictionary[Container, tuple[Any, Any]] = WeakKeyDictionary()
-"""The NumPy array last seen in a container, and its copy on the device."""
 
 
 class SharedStorage:
@@ -249,41 +267,40 @@ class SharedStorage:
 
     def __init__(self, container: Container) -> None:
         self._container = container
+        self._array = shared_array(container)
 
-    def read(self) -> Any:
-        """Return the value for a program: an array on the device, or the key of a generator."""
-        value = self._container.storage[0]
-        if value is None or isinstance(value, jax.Array):
-            return value
-        if isinstance(value, (np.random.Generator, np.random.RandomState)):
-            key = key_of(value)
-            if not isinstance(value, _Keyed):
-                self._container.storage[0] = with_key(value, key)
-            return key
-        seen, array = _on_device.get(self._container, (None, None))
-        if seen is not value or array.is_deleted():
-            # A copy: JAX may share an aligned array's memory, and Aesara may write into it.
-            (array,) = to_device([np.array(value)])
-            _on_device[self._container] = value, array
-        return array
+    def now(self) -> tuple[Any, bool]:
+        """Return the value on the device, and whether it shares the memory of Aesara's array."""
+        if self._is_generator():
+            return self._key(), False
+        return self._array.now()[1:]  # type: ignore[return-value]
+
+    def copy(self) -> Any:
+        """Return the value in memory on the device that nobody writes into or donates."""
+        return self._key() if self._is_generator() else self._array.copy()
+
+    def own(self) -> Any:
+        """Return the value in memory on the device that a call may reuse, if it sets a new one."""
+        return self._key() if self._is_generator() else self._array.take()
 
     def on_host(self) -> Any:
         """Return the value as Aesara has it; an array on the device is copied, and stays there."""
-        storage = self._container.storage
-        value = storage[0]
-        if isinstance(value, jax.Array):
-            storage[0] = np.array(value)
-            _on_device[self._container] = storage[0], value
-        return storage[0]
+        return self._array.on_host()
 
     def write(self, value: Any) -> None:
         """Set the value, an array on the device or a key, for all functions of the variable."""
         storage = self._container.storage
-        if isinstance(storage[0], (np.random.Generator, np.random.RandomState)):
-            storage[0] = with_key(storage[0], value)
-        else:
-            storage[0] = value
-            _on_device.pop(self._container, None)
+        storage[0] = with_key(storage[0], value) if self._is_generator() else value
+
+    def _is_generator(self) -> bool:
+        return isinstance(self._container.storage[0], (np.random.Generator, np.random.RandomState))
+
+    def _key(self) -> Any:
+        storage = self._container.storage
+        key = key_of(storage[0])
+        if not isinstance(storage[0], _Keyed):
+            storage[0] = with_key(storage[0], key)
+        return key
 
 
 # --- Generators ---------------------------------------------------------------------------

@@ -53,6 +53,7 @@ ALONE = ["a call", "lower", "vmap", "vmap of vmap", "jvp"]
 """The ways by which it is no part of another program."""
 
 
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.SharedValueWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("options", [UNFUSED, {"xla_no_such_option": 1}], ids=["one", "none"])
 def test_it_is_as_with_a_function_of_jax_s(way, options):

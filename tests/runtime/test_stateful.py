@@ -103,6 +103,7 @@ def test_arguments_by_name_and_by_default():
     assert g(b=1.0) == g(2.0, 1.0) == 1
 
 
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.SharedValueWarning")
 def test_what_is_read_under_a_trace_outlives_it():
     total, u = counter(), at.random.RandomStream(7).uniform()
     f = jaxprgen.function([x], at.sum(x + total) + u, no_default_updates=True)

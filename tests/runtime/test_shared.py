@@ -1,0 +1,272 @@
+"""Shared arrays are read as they are now, whoever wrote into them, or a warning says otherwise."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from contextlib import nullcontext
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from aesara.compile.mode import Mode
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import assert_same
+
+import jaxprgen
+from jaxprgen.errors import SharedValueWarning
+from jaxprgen.runtime.shared import LARGE, shared_array
+
+x = at.dvector("x")
+BIG = LARGE // 8
+WAYS = {
+    "compile": jaxprgen.compile,
+    "function": jaxprgen.function,
+    "mode": lambda *graph: aesara.function(*graph, mode="JAXPR"),
+}
+EACH_WAY = pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
+
+
+def aligned(n, offset=0):
+    """Memory that JAX's CPU device can use, but for an offset that is not zero."""
+    memory = np.zeros(n + 16)
+    start = -memory.ctypes.data % 64 // 8 + offset
+    return memory[start : start + n]
+
+
+def owned(value):
+    """A shared variable, and its array as a user borrows it later."""
+    shared = aesara.shared(value)
+    return shared, lambda: shared.get_value(borrow=True)
+
+
+def borrowed(value):
+    """A shared variable, and the buffer that it was made of."""
+    return aesara.shared(value, borrow=True), lambda: value
+
+
+def seen_read_only(value):
+    view = value.view()
+    view.flags.writeable = False
+    return aesara.shared(view, borrow=True), lambda: value
+
+
+KINDS = {
+    "number": lambda: owned(np.array(0.0)),
+    "small": lambda: owned(np.zeros(3)),
+    "large": lambda: owned(np.zeros(BIG)),
+    "large, in Fortran's order": lambda: owned(np.zeros((BIG // 4, 4), order="F")),
+    "complex": lambda: owned(np.zeros(BIG, complex)),
+    "integers": lambda: owned(np.zeros(LARGE, "int8")),
+    "small buffer": lambda: borrowed(np.zeros(3)),
+    "buffer": lambda: borrowed(aligned(BIG, 1)),
+    "aligned buffer": lambda: borrowed(aligned(BIG)),
+    "buffer in Fortran's order": lambda: borrowed(aligned(BIG, 1).reshape(4, -1).T),
+    "part of a buffer": lambda: borrowed(np.zeros((BIG, 3))[::-1, 1]),
+    "buffer seen read-only": lambda: seen_read_only(np.zeros(3)),
+}
+EACH_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def first(results):
+    return results[0] if isinstance(results, (list, tuple)) else results
+
+
+@EACH_KIND
+@EACH_WAY
+def test_an_array_that_was_written_into_is_read_as_it_is_now(make, kind):
+    shared, array = kind()
+    f = make([], shared + 1)
+    for i in range(3):
+        array()[...] = i % 2
+        expected = array() + np.ones((), array().dtype)
+        assert_same(np.asarray(f()), expected)
+        assert_same(np.asarray(f()), expected)
+
+
+@EACH_KIND
+@EACH_WAY
+@pytest.mark.parametrize("jit", [True, False])
+def test_a_result_does_not_change_when_the_array_is_written_into(make, kind, jit):
+    """Nor if it is the shared array itself, or if JAX could still be computing it."""
+    shared, array = kind()
+    f = make([], [shared, shared + 1])
+    before = np.zeros_like(array())
+    with nullcontext() if jit else jax.disable_jit():
+        results = f()
+    array()[...] = 1
+    for result, expected in zip(results, [before, before + np.ones((), before.dtype)], strict=True):
+        assert_same(np.asarray(result), expected)
+
+
+@EACH_KIND
+def test_what_jax_records_does_not_change_when_the_array_is_written_into(kind):
+    shared, array = kind()
+    array()[...] = 1
+    s = at.dscalar("s")
+    f = jaxprgen.compile([s], s * at.sum(at.cast(at.real(shared), "float64")))
+    f(1.0)
+    size = np.float64(array().size)
+    value, pullback = jax.vjp(f, 1.0)
+    with pytest.warns(SharedValueWarning):
+        traced = jax.jit(lambda s: f(s)).lower(1.0).compile()
+    array()[...] = 0
+    assert_same(np.asarray(value), size)
+    assert_same(np.asarray(pullback(1.0)[0]), size)
+    assert_same(np.asarray(traced(1.0)), size)
+    assert f(1.0) == 0
+
+
+@pytest.mark.parametrize("new", [np.nan, -0.0])
+def test_bits_are_compared_and_not_numbers(new):
+    shared, array = owned(np.zeros(1))
+    f = jaxprgen.compile([], shared * 1.0)
+    f()
+    array()[...] = new
+    assert_same(np.asarray(f()), np.array([new]))
+
+
+@pytest.mark.parametrize("n", [3, BIG])
+@EACH_WAY
+def test_updates_in_place_by_aesara_are_seen(make, n):
+    shared = aesara.shared(np.zeros(n), name="total")
+    in_place = Mode(linker="py", optimizer="fast_run")
+    step = aesara.function(
+        [], None, updates={shared: at.inc_subtensor(shared[0], 1)}, mode=in_place
+    )
+    (node,) = step.maker.fgraph.toposort()
+    assert node.op.inplace
+    f = make([], shared[:2] * 2)
+    for i in range(3):
+        assert_same(np.asarray(f()), np.array([2.0 * i, 0]))
+        step()
+
+
+@given(
+    st.sampled_from([1, BIG]),
+    st.lists(st.sampled_from(["write", "set", "borrow", *WAYS, "update", "trace"]), max_size=12),
+)
+def test_any_order_of_writes_and_calls(n, actions):
+    shared = aesara.shared(np.zeros(n), name="w")
+    functions = {name: make([], shared[-1] * 2) for name, make in WAYS.items()}
+    update = jaxprgen.function([], None, updates={shared: shared + 1})
+    buffer, number = np.zeros(n), 0.0
+    for i, action in enumerate([*actions, *WAYS]):
+        if action == "set":
+            number = float(i)
+            shared.set_value(np.full(n, number))
+        elif action == "borrow":
+            number = buffer[-1]
+            shared.set_value(buffer, borrow=True)
+        elif action == "update":
+            number += 1
+            update()
+        elif action == "trace":
+            assert jax.vmap(lambda _: functions["compile"]())(np.zeros(2))[1] == 2 * number
+        elif action == "write":
+            array = shared.get_value(borrow=True)
+            if isinstance(array, np.ndarray):
+                number = array[-1] = float(i)
+        else:
+            assert functions[action]() == 2 * number, (action, actions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shares"),
+    [("small", False), ("large", True), ("aligned buffer", True), ("buffer", False)],
+)
+def test_large_arrays_are_not_copied_where_the_device_can_use_their_memory(kind, shares):
+    shared, array = KINDS[kind]()
+    f = jaxprgen.compile([], shared * 2)
+    jax.vmap(lambda _: f())(np.zeros(2))  # For a trace there is a copy.
+    f()
+    assert shared_array(shared.container).now()[2] is shares
+    assert array().flags.writeable
+
+
+def test_memory_that_cannot_be_written_into_is_copied_once():
+    value = np.zeros(3)
+    value.flags.writeable = False
+    frozen = aesara.shared(value, borrow=True)
+    assert shared_array(frozen.container).copy() is not None
+    assert shared_array(frozen.container)._copy.source is value  # There are no bytes to compare.
+
+
+@EACH_WAY
+def test_a_value_that_was_replaced_is_freed(make):
+    shared = aesara.shared(np.zeros(BIG))
+    f = make([], shared * 2)
+    f()
+    old = weakref.ref(shared.get_value(borrow=True))
+    shared.set_value(np.ones(3))
+    f()
+    gc.collect()
+    assert old() is None
+
+
+def test_a_program_shows_the_values_of_now():
+    shared = aesara.shared(np.zeros(3), name="w")
+    f = jaxprgen.compile([x], x * shared)
+    program = f.jaxpr(np.ones(3))
+    assert f.jaxpr(np.ones(3)).jaxpr.eqns is program.jaxpr.eqns
+    shared.set_value(np.ones(3))
+    for closed in (f.jaxpr(np.ones(3)), f.observe(np.ones(3)).closed_jaxpr):
+        assert_same(jaxprgen.jaxpr_as_fun(closed)(np.ones(3))[0], np.ones(3))
+
+
+# --- Values that an outer program keeps ---------------------------------------------------
+
+
+def scaled(make=jaxprgen.compile):
+    scale, shift = aesara.shared(2.0, name="scale"), aesara.shared(1.0, name="shift")
+    return make([x], scale * at.sum(x) + shift)
+
+
+STAGED = {
+    "jit": lambda f: jax.jit(f)(np.ones(3)),
+    "jit of a value": lambda f: jax.jit(lambda y: y + f(np.ones(3)))(0.0),
+    "jit of vmap of grad": lambda f: jax.jit(jax.vmap(jax.grad(f)))(np.ones((2, 3))),
+    "scan": lambda f: jax.lax.scan(lambda c, y: (c, f(y)), 0, np.ones((2, 3))),
+    "make_jaxpr": lambda f: jax.make_jaxpr(f)(np.ones(3)),
+}
+DIRECT = {
+    "call": lambda f: f(np.ones(3)),
+    "vmap": lambda f: jax.vmap(f)(np.ones((2, 3))),
+    "grad": lambda f: jax.grad(f)(np.ones(3)),
+    "hessian": lambda f: jax.hessian(f)(np.ones(3)),
+    "jvp": lambda f: jax.jvp(f, (np.ones(3),), (np.ones(3),)),
+}
+
+
+@EACH_WAY
+@pytest.mark.parametrize("way", STAGED.values(), ids=STAGED)
+def test_a_warning_names_the_values_that_an_outer_program_keeps(make, way):
+    f = scaled(make)
+    with pytest.warns(SharedValueWarning) as caught:
+        way(f)
+    way(lambda y: f(y))  # It warns once.
+    (warning,) = caught
+    assert warning.filename == __file__
+    first, second = str(warning.message).splitlines()
+    assert first == (
+        "JAX traces 'main', and the program that it makes, such as that of an outer jit, keeps the "
+        "present values of 'scale', 'shift'. It will not notice new values."
+    )
+    assert second.startswith("To pass them as arguments, ") and "pure(state, ...)" in second
+
+
+@EACH_WAY
+@pytest.mark.parametrize("way", DIRECT.values(), ids=DIRECT)
+def test_no_warning_where_values_are_read_at_each_call(make, way):
+    way(scaled(make))
+
+
+def test_shared_variables_can_be_arguments():
+    scale = aesara.shared(2.0, name="scale")
+    f = jax.jit(jaxprgen.compile([scale, x], scale * at.sum(x)))
+    assert f(scale.get_value(), np.ones(3)) == 6
+    scale.set_value(3.0)
+    assert f(scale.get_value(), np.ones(3)) == 9

@@ -16,7 +16,8 @@ know the dtype to compute in.
 - `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
 - `linalg`, `matrix`, `decompositions`: products; equations, inverses and functions of matrices;
   factorizations.
-- `fft`, `convolution`, `pooling`, `normalization`, `softmax`, `ctc`: signals and neural networks.
+- `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`, `ctc`: signals and neural
+  networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
 - `control`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.

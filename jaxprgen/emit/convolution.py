@@ -22,6 +22,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.gather import IndexArrays, gather, scatter
 from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.values import BOOL, INT32, Shape, Value, full
+from jaxprgen.emit.windows import conv_general_dilated, span
 from jaxprgen.errors import ShapeMismatchError
 
 
@@ -80,11 +81,6 @@ class ConvolutionGeometry(NamedTuple):
         return tuple(-(-room // s) for room, s in zip(rooms, self.strides, strict=True))
 
 
-def span(count: int, step: int) -> int:
-    """Return the extent of ``count`` elements at a distance of ``step``."""
-    return (count - 1) * step + 1
-
-
 def _fit(
     geometry: ConvolutionGeometry, images: Shape, filters: Shape, out: Shape | None = None
 ) -> Shape:
@@ -132,7 +128,7 @@ def correlate(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
     w = _reverse(w, geometry, geometry.flipped)
     if not geometry.shared:
         return _correlate_unshared(x, w, geometry)
-    return lax.conv_general_dilated(
+    return conv_general_dilated(
         x,
         w,
         strides=geometry.strides,
@@ -215,7 +211,7 @@ def _filter_gradient(
             strict=True,
         )
     ]
-    return lax.conv_general_dilated(
+    return conv_general_dilated(
         x,
         y,
         strides=geometry.dilation,
@@ -243,10 +239,8 @@ def _image_gradient(
     ):
         before = span(k, d) - 1 - low
         after = n - 1 + span(k, d) - span(m, s) - before
-        # For grouped filters of two elements over an image that is dilated by 2 and not padded,
-        # XLA can abort the process. One more element of padding avoids that, and is dropped.
-        padding.append((before, after + ((k, s, d, before, after) == (2, 2, 1, 0, 0))))
-    out = lax.conv_general_dilated(
+        padding.append((before, after))
+    return conv_general_dilated(
         y,
         _beside_each_other(w, geometry.groups),
         strides=(1,) * geometry.rank,
@@ -256,7 +250,6 @@ def _image_gradient(
         w_axes=(1, 0, *range(2, geometry.rank + 2)),
         feature_groups=geometry.groups,
     )
-    return ix.take(out, [slice(None), slice(None), *(slice(n) for n in sizes)])
 
 
 def _beside_each_other(w: Value, groups: int) -> Value:

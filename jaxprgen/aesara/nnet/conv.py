@@ -32,10 +32,11 @@ from aesara.tensor.nnet.neighbours import Images2Neibs
 from jaxprgen.emit import convolution, diagonal
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.convolution import ConvolutionGeometry, span
+from jaxprgen.emit.convolution import ConvolutionGeometry
 from jaxprgen.emit.pooling import SlidingWindow, unfold
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose
 from jaxprgen.emit.values import BOOL, Shape, Value, full
+from jaxprgen.emit.windows import span
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers

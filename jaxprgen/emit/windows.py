@@ -1,0 +1,131 @@
+"""Convolutions on which XLA does not abort, and does not abort on their derivatives either.
+
+Along an axis without padding, a filter of ``k`` elements that are not dilated, over an image that
+is dilated by ``k``, with stride ``k - 1``, is XLA's notation for ``k`` groups. XLA does not look at
+whether the image has ``k`` elements. If it has another number, and the filter is the larger
+operand, then XLA aborts the process (``SwapConvolutionOperandsIfBeneficial`` in XLA's
+``conv_operand_swapper.cc``). JAX can make such convolutions from others by transposition. Zeros at
+the end of the image, in place of padding, avoid them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.values import Value
+
+
+def span(count: int, step: int) -> int:
+    """Return the extent of ``count`` elements at a distance of ``step``."""
+    return (count - 1) * step + 1
+
+
+class Window(NamedTuple):
+    """A convolution along one axis.
+
+    Attributes
+    ----------
+    size, filter_size
+        The numbers of elements of the image and of the filter.
+    stride, x_dilation, w_dilation
+        The distances between windows, between elements of the image, and between those of filters.
+    low, high
+        The padding before and after the dilated image.
+    """
+
+    size: int
+    filter_size: int
+    stride: int
+    x_dilation: int
+    w_dilation: int
+    low: int
+    high: int
+
+    @property
+    def windows(self) -> int:
+        """Return the number of windows."""
+        padded = self.low + span(self.size, self.x_dilation) + self.high
+        return (padded - span(self.filter_size, self.w_dilation)) // self.stride + 1
+
+    def transposes(self) -> tuple[Window, Window]:
+        """Return the convolutions by which JAX differentiates in the image and in the filter."""
+        n, k, stride, x_dilation, w_dilation, low, _ = self
+        image, filter_ = span(n, x_dilation), span(k, w_dilation)
+        out = span(self.windows, stride)
+        before = filter_ - 1 - low
+        after = image + filter_ - 1 - out - before
+        return (
+            Window(self.windows, k, x_dilation, stride, w_dilation, before, after),
+            Window(n, self.windows, w_dilation, x_dilation, stride, low, out - image + before),
+        )
+
+    def derivatives(self) -> set[Window]:
+        """Return this convolution and those of its derivatives of all orders."""
+        found: set[Window] = set()
+        new: list[Window] = [self]
+        while new:
+            window = new.pop()
+            if window not in found:
+                found.add(window)
+                new += window.transposes()
+        return found
+
+    def is_taken_for_groups(self) -> bool:
+        """Return whether XLA takes this axis for groups and finds another size than theirs."""
+        k = self.filter_size
+        return k != self.size and self[2:] == (k - 1, k, 1, 0, 0)
+
+    def zeros_in_place_of_padding(self) -> int:
+        """Return how many zeros after the image are to replace padding so that XLA can compile."""
+        for zeros in itertools.count():
+            high = self.high - zeros * self.x_dilation
+            longer = self._replace(size=self.size + zeros, high=high)
+            if not any(window.is_taken_for_groups() for window in longer.derivatives()):
+                return zeros
+        raise AssertionError
+
+
+def conv_general_dilated(
+    x: Value,
+    w: Value,
+    *,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    x_dilation: Sequence[int] | None = None,
+    w_dilation: Sequence[int] | None = None,
+    **options: Any,
+) -> Value:
+    """Correlate images with filters, as `primitives.conv_general_dilated` does.
+
+    The axes along which filters slide are the last ones of ``x`` and ``w``.
+    """
+    rank = len(strides)
+    x_steps, w_steps = x_dilation or (1,) * rank, w_dilation or (1,) * rank
+    sizes = x.shape[-rank:], w.shape[-rank:]
+    zeros = [
+        Window(n, k, stride, dx, dw, *sides).zeros_in_place_of_padding()
+        for n, k, stride, dx, dw, sides in zip(
+            *sizes, strides, x_steps, w_steps, padding, strict=True
+        )
+    ]
+    if any(zeros):
+        config = [(0, 0, 0), (0, 0, 0), *((0, count, 0) for count in zeros)]
+        x = lax.pad(x, np.zeros((), x.dtype), config)
+        padding = [
+            (low, high - count * dx)
+            for (low, high), count, dx in zip(padding, zeros, x_steps, strict=True)
+        ]
+    return lax.conv_general_dilated(
+        x,
+        w,
+        strides=strides,
+        padding=padding,
+        x_dilation=x_dilation,
+        w_dilation=w_dilation,
+        **options,
+    )

@@ -84,6 +84,10 @@ class AesaraLibrary:
         rows.append(f"  {origin(node)}")
         return "\n".join(rows)
 
+    def rank(self, variable: Variable) -> int | None:
+        """Return the rank that a variable is declared with; None if it is not an array."""
+        return variable.type.ndim if is_array(variable) else None
+
     def name(self, variable: Variable) -> str:
         """Return the user's name of a variable; empty if there is none."""
         return variable.name or ""

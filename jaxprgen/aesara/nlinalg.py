@@ -130,13 +130,6 @@ def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
     return declared(ctx, *decompositions.svd(x, full_matrices=bool(ctx.op.full_matrices)))
 
 
-@lowers(Lstsq)
-def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
-    """Solve least squares; if the rank is deficient, residuals are NaN, and absent in Aesara."""
-    x, y = reals(ctx, x, y)
-    return declared(ctx, *matrix.lstsq(x, y, rcond))
-
-
 @lowers(TensorInv)
 def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
     """Return the inverse of a tensor as a map from its last to its first axes."""
@@ -144,7 +137,17 @@ def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
     return declared(ctx, matrix.tensorinv(a, ctx.op.ind))
 
 
-@lowers(TensorSolve)
+# Aesara declares their results as matrices; they return arrays of other ranks too.
+
+
+@lowers(Lstsq, ranked=False)
+def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
+    """Solve least squares; if the rank is deficient, residuals are NaN, and absent in Aesara."""
+    x, y = reals(ctx, x, y)
+    return declared(ctx, *matrix.lstsq(x, y, rcond))
+
+
+@lowers(TensorSolve, ranked=False)
 def lower_tensorsolve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """Solve a system of linear equations whose unknowns form a tensor."""
     a, y = inexact(a, y)

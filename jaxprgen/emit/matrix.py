@@ -105,13 +105,28 @@ def solve_positive(a: Value, y: Value, *, lower: bool) -> Value:
 
 
 def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
-    """Return `numpy.linalg.tensorsolve`; the ``axes`` of ``a`` are moved to the end."""
+    """Return `numpy.linalg.tensorsolve`; the ``axes`` of ``a`` are moved to the end.
+
+    Parameters
+    ----------
+    a : (*y.shape, *shape), before ``axes`` were moved
+    y : array
+
+    Returns
+    -------
+    (*shape,)
+    """
     rank = a.ndim
     last = [d % rank for d in axes or ()]
     a = transpose(a, [*(d for d in range(rank) if d not in last), *last])
     shape = a.shape[y.ndim :]
     size = math.prod(shape)
-    flat = solve(reshape(a, (-1 if size else 0, size)), reshape(y, (-1,)))
+    if a.size != size**2 or y.size != size:
+        raise LinearAlgebraError(
+            f"A tensor of shape {a.shape} does not map unknowns of shape {shape} to as many "
+            f"right-hand sides, got {y.shape}."
+        )
+    flat = solve(reshape(a, (size, size)), reshape(y, (size,)))
     return reshape(flat, shape)
 
 
@@ -125,17 +140,17 @@ def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]
     ----------
     a : (m, n)
         The matrix.
-    y : (m, k)
-        The right-hand sides.
+    y : (m, k) or (m,)
+        The right-hand sides, or the only one.
     rcond : scalar
         The smallest singular value to keep, relative to the largest. LAPACK's ``gelsd`` replaces it
         by the machine precision if it is not between 0 and 1.
 
     Returns
     -------
-    x : (n, k)
+    x : (n, k) or (n,)
         The solutions.
-    residuals : (k,), or (0,) where m <= n
+    residuals : (k,) or (1,), or (0,) where m <= n
         The squared distances.
     rank : scalar int32
         The rank of the matrix.
@@ -145,6 +160,14 @@ def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]
     if a.ndim != 2:
         raise LinearAlgebraError(f"Least squares need a matrix, got shape {a.shape}.")
     m, n = a.shape
+    if y.ndim not in (1, 2) or y.shape[0] != m:
+        raise LinearAlgebraError(
+            f"Least squares with a matrix of shape {a.shape} need right-hand sides of shape ({m},) "
+            f"or ({m}, k), got {y.shape}."
+        )
+    if y.ndim == 1:
+        x, residuals, rank, s = lstsq(a, expand_dims(y, [1]), rcond)
+        return squeeze(x, [1]), residuals, rank, s
     u, s, vh = svd(a, full_matrices=False)
     rcond = rcond.astype(s.dtype)
     sensible = (rcond > 0) & (rcond < 1)

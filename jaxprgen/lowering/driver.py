@@ -26,7 +26,7 @@ from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import KEY, OutputType, Plan, Step
-from jaxprgen.lowering.registry import Rule, find_rule
+from jaxprgen.lowering.registry import Rule, find_rule, is_ranked
 from jaxprgen.lowering.static import (
     Ask,
     Decisions,
@@ -173,7 +173,9 @@ class Lowering:
                 )
             for place, value, declared in zip(outputs, results, types):  # noqa: B905
                 value = as_value(value)
-                values[place] = value if declared is None else _checked(value, declared)
+                if declared is not None and not _is_as_declared(value, declared):
+                    self._require_other_ranks(value, declared, step, xs)
+                values[place] = value
                 self._has_lazy |= isinstance(value, Lazy)
         except ValueNeededError:
             raise
@@ -184,6 +186,20 @@ class Lowering:
             if not isinstance(error, JaxprGenError):
                 error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
             raise error.at(self.plan.library.describe(node, xs)) from cause
+
+    def _require_other_ranks(
+        self, value: Any, declared: OutputType, step: Step, xs: Sequence[Any]
+    ) -> None:
+        """Raise unless only the rank of a result is wrong, because a declared rank is wrong."""
+        ranks = [self.plan.library.rank(self.plan.variables[place]) for place in step.inputs]
+        is_meant = not is_ranked(step.rule) or any(
+            rank is not None and rank != len(x.shape) for rank, x in zip(ranks, xs, strict=True)
+        )
+        if value.dtype != declared.dtype or not is_meant:
+            raise LoweringError(
+                f"The rule returned {value.dtype} of rank {len(value.shape)}, but the node "
+                f"declares {declared.dtype} of rank {declared.rank}."
+            )
 
     def _rule_for(self, rule: Rule, node: Any, inputs: list[Any]) -> tuple[Rule, list[Any]]:
         """Return the rule of a node, and its inputs as that rule takes them."""
@@ -223,18 +239,13 @@ class Lowering:
         return inner
 
 
-def _checked(value: Any, declared: OutputType) -> Any:
-    """Return a rule's result if its dtype and rank are those that the node declares."""
-    if isinstance(value, (Value, Lazy)):
-        shape, dtype = value.shape, value.dtype
-    else:
+def _is_as_declared(value: Any, declared: OutputType) -> bool:
+    """Return whether a rule's result has the dtype and the rank that the node declares."""
+    if not isinstance(value, (Value, Lazy)):
         raise LoweringError(f"The rule returned {value!r}, which is not a value of a program.")
-    if (dtype is not declared.dtype and dtype != declared.dtype) or len(shape) != declared.rank:
-        raise LoweringError(
-            f"The rule returned {dtype} of rank {len(shape)}, but the node declares "
-            f"{declared.dtype} of rank {declared.rank}."
-        )
-    return value
+    dtype = value.dtype
+    is_dtype = dtype is declared.dtype or dtype == declared.dtype
+    return is_dtype and len(value.shape) == declared.rank
 
 
 def fold_constants(plan: Plan) -> Plan:

@@ -86,6 +86,10 @@ class Library(Protocol):
         """Return lines that name the node, its inputs' types and shapes, and the user's line."""
         ...
 
+    def rank(self, variable: Any) -> int | None:
+        """Return the rank that a variable is declared with; None if it is not an array."""
+        ...
+
     def name(self, variable: Any) -> str:
         """Return the user's name of a variable, or an empty string."""
         ...

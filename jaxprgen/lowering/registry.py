@@ -26,6 +26,7 @@ class Registration(NamedTuple):
 _rules: dict[tuple[type, type[Lazy] | None], Registration] = {}
 """Registrations by Op class, and by the kind of lazy values that the rule takes as they are."""
 _unfolded: set[Rule] = set()
+_unranked: set[Rule] = set()
 _modules: dict[str, str] = {}
 """The modules with rules that are not imported yet, by the package of their Ops."""
 _searched: set[type] = set()
@@ -36,6 +37,7 @@ def lowers(
     *op_types: type,
     override: bool = False,
     folds: bool = True,
+    ranked: bool = True,
     shape_only: Positions = (),
     needs: Callable[[Any, int], Sequence[int]] | None = None,
     lazy: type[Lazy] | None = None,
@@ -56,6 +58,9 @@ def lowers(
         Evaluate a node with the library's own implementation, instead of calling the rule, if its
         inputs are static and small. Turn this off for an Op that makes large arrays of small
         inputs, and let the rule use `RuleContext.fold`.
+    ranked : bool
+        Require that results have the ranks that nodes declare. Turn this off for an Op whose
+        declaration is wrong.
     shape_only : sequence of int, or function of a node
         Positions of the inputs of which at most the shape matters to the result.
     needs : function of a node and an output's position
@@ -88,6 +93,8 @@ def lowers(
             _rules[op_type, lazy] = Registration(rule, shape_only, needs)
         if not folds:
             _unfolded.add(rule)
+        if not ranked:
+            _unranked.add(rule)
         return rule
 
     return register
@@ -147,3 +154,8 @@ def _positions(declared: Positions, node: Any) -> Sequence[int]:
 def folds(rule: Rule) -> bool:
     """Whether nodes of this rule with known inputs are evaluated rather than lowered."""
     return rule not in _unfolded
+
+
+def is_ranked(rule: Rule) -> bool:
+    """Whether results of this rule have the ranks that nodes declare."""
+    return rule not in _unranked

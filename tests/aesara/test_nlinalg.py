@@ -2,6 +2,7 @@
 
 import aesara.tensor as at
 import jax
+import laws
 import numpy as np
 import pytest
 from aesara.tensor import nlinalg
@@ -28,7 +29,7 @@ from matrices import (
 )
 
 import jaxprgen
-from jaxprgen.errors import LinearAlgebraError, LoweringError, UnsupportedOpError
+from jaxprgen.errors import LinearAlgebraError, UnsupportedOpError
 
 MODES = ["reduced", "complete", "r", "raw"]
 shapes = st.tuples(sizes, sizes)
@@ -207,10 +208,62 @@ def test_tensors():
     assert_agrees_on(lambda a, b: nlinalg.tensorsolve(a, b, (0, 2)), moved, b)
 
 
-def test_a_tensor_that_aesara_declares_to_be_a_matrix_is_an_error():
-    a, b = regular(4).reshape(4, 4), noise(4)
-    with pytest.raises(LoweringError, match="rank 1, but the node declares float64 of rank 2"):
-        run(nlinalg.tensorsolve, a, b)
+@pytest.mark.parametrize("shape", [(5, 3), (3, 3), (3, 5), (0, 3), (3, 0)])
+def test_lstsq_of_one_right_hand_side(shape):
+    assert_agrees_on(
+        lambda x, y: list(nlinalg.lstsq(x, y, np.float64(-1))), regular(*shape), noise(shape[0])
+    )
+
+
+def test_a_vector_that_aesara_declares_to_be_a_matrix():
+    """Other nodes compute with it as with a vector, as those of Aesara do."""
+    x, y, b = regular(5, 3), noise(5), noise(3)
+    functions = [
+        lambda s: s + 1,
+        lambda s: s * s,
+        lambda s: at.exp(s).sum(),
+        lambda s: s.sum(axis=0),
+        lambda s: s[0],
+        lambda s: s.shape,
+        lambda s: s.flatten(),
+        lambda s: at.concatenate([s, s]),
+        lambda s: at.zeros_like(s),
+        lambda s: s.reshape((3, 1)),
+    ]
+    assert_agrees_on(
+        lambda x, y: [f(nlinalg.lstsq(x, y, np.float64(-1))[0]) for f in functions], x, y
+    )
+    residual = lambda x, y: y - at.dot(x, nlinalg.lstsq(x, y, np.float64(-1))[0])  # noqa: E731
+    assert_agrees_on(residual, x, y)
+    assert_agrees_on(lambda a, b: [f(nlinalg.tensorsolve(a, b)) for f in functions], regular(3), b)
+    assert_agrees_on(nlinalg.tensorsolve, regular(8).reshape(2, 4, 2, 2, 2), noise((2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("build", "shapes", "message"),
+    [
+        (
+            lambda a, b: nlinalg.lstsq(a, b, np.float64(-1))[0],
+            ((5, 3), (3,)),
+            "Least squares with a matrix of shape (5, 3) need right-hand sides of shape (5,) or "
+            "(5, k), got (3,).",
+        ),
+        (
+            nlinalg.tensorsolve,
+            ((6, 2, 2), (6,)),
+            "A tensor of shape (6, 2, 2) does not map unknowns of shape (2, 2) to as many "
+            "right-hand sides, got (6,).",
+        ),
+    ],
+)
+def test_shapes_that_do_not_fit(build, shapes, message):
+    args = [np.ones(shape) for shape in shapes]
+    inputs = [tensor(a) for a in args]
+    with pytest.raises(LinearAlgebraError) as caught:
+        jaxprgen.compile(inputs, build(*inputs))(*args)
+    assert str(caught.value).splitlines()[0] == message
+    with pytest.raises(np.linalg.LinAlgError):
+        laws.reference(inputs, [build(*inputs)], args)
 
 
 # --- Dtypes -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxprgen._jax import (
+    NARROW,
     ArrayImpl,
     PRNGKeyArray,
     ShapedArray,
@@ -17,12 +18,16 @@ from jaxprgen._jax import (
     default_prng_impl,
     is_key,
     type_of,
+    x64_enabled,
 )
 from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
 from jaxprgen.lowering.graph import KEY, Input
+from jaxprgen.runtime import refusals
 
 # In this order, because an instance check of jax.Array runs Python code.
 _ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
+# While x64 is off, JAX drops the upper half of these.
+_WRAPPED = frozenset(dtype for dtype in NARROW if dtype.kind in "iu")
 
 
 def in_order(
@@ -90,6 +95,8 @@ def accept(x: Any, declared: Input) -> Any:
         return _accept_key(x)
     if type(x) is not np.ndarray or x.dtype != declared.dtype:
         x = _as_array(x, declared)
+    if declared.dtype in _WRAPPED and not x64_enabled():
+        _require_range(x, declared)
     shape = x.shape
     if len(shape) != len(declared.shape):
         raise ArgumentShapeError(
@@ -110,10 +117,7 @@ def _as_array(x: Any, declared: Input) -> Any:
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         return _python_scalar(x, declared)
     if not isinstance(x, _ARRAYS):
-        raise ArgumentTypeError(
-            f"Input {declared.name!r} got {_a(type(x).__name__)}, not an array. "
-            "Convert it with numpy.asarray."
-        )
+        raise refusals.not_an_array(x, declared)
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentTypeError(
             f"Input {declared.name!r} got a masked array, whose mask would be lost. "
@@ -125,8 +129,8 @@ def _as_array(x: Any, declared: Input) -> Any:
 def types_of_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> list[ShapedArray] | None:
     """Return the avals of arguments that JAX can take as they are, or None if one may not be.
 
-    JAX can take its own arrays, and NumPy's of their inputs' dtypes. Whether they fit their inputs
-    is then a question of their avals alone.
+    JAX can take its own arrays, and NumPy's of their inputs' dtypes unless it would wrap integers.
+    Whether they fit their inputs is then a question of their avals alone.
     """
     if len(args) != len(dtypes):
         return None
@@ -136,6 +140,8 @@ def types_of_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> list[ShapedAr
         if kind is not ArrayImpl and kind is not PRNGKeyArray:
             is_array = kind is np.ndarray or isinstance(x, np.generic)
             if not is_array or x.dtype != dtype:
+                return None
+            if dtype in _WRAPPED and not x64_enabled():
                 return None
         types.append(type_of(x))
     return types
@@ -150,7 +156,7 @@ def _accept_key(x: Any) -> Any:
             return x
         if dtype == np.uint32 and shape == default_prng_impl().key_shape:
             return x
-    kind = f"{x.dtype}{list(x.shape)}" if isinstance(x, _ARRAYS) else _a(type(x).__name__)
+    kind = f"{x.dtype}{list(x.shape)}" if isinstance(x, _ARRAYS) else refusals.a(type(x).__name__)
     raise ArgumentTypeError(
         f"This function draws random numbers, and takes one PRNG key first; it got {kind}.\n"
         "Make a key with jax.random.key(seed); for several at once, jax.vmap over them."
@@ -167,12 +173,12 @@ def _converted(x: Any, declared: Input) -> Any:
             "are meant."
         )
     if not np.can_cast(x.dtype, dtype, "safe") and not _is_weak(x, dtype):
-        raise ArgumentTypeError(
-            f"Input {declared.name!r} has dtype {dtype}, which cannot hold all values of "
-            f"the argument's {x.dtype}. Convert it with .astype({str(dtype)!r}) if the loss is "
-            "meant."
-        )
-    return x if x.dtype.isnative else x.astype(dtype)
+        raise refusals.wrong_dtype(x, declared)
+    if not isinstance(x, (np.ndarray, np.generic)):
+        return x
+    # JAX takes native bytes only; while x64 is off, it wraps integers before they are converted.
+    wraps = not x64_enabled() and not _WRAPPED.isdisjoint((x.dtype, dtype))
+    return x.astype(dtype) if wraps or not x.dtype.isnative else x
 
 
 def _is_weak(x: Any, dtype: np.dtype[Any]) -> bool:
@@ -192,19 +198,32 @@ def _python_scalar(x: Any, declared: Input) -> Any:
         "c": True,
     }[dtype.kind]
     if fits and dtype.kind in "iu":
-        info = np.iinfo(canonicalize_dtype(dtype))
+        info = np.iinfo(dtype)
         fits = info.min <= x <= info.max
     try:
         if fits:
             return np.asarray(x, dtype)
     except OverflowError:  # An integer larger than all floats.
         pass
-    raise ArgumentTypeError(f"Input {declared.name!r} has dtype {dtype}, which cannot hold {x!r}.")
+    raise refusals.out_of_range(x, declared, dtype)
+
+
+def _require_range(x: Any, declared: Input) -> None:
+    """Refuse integers that JAX would wrap to 32 bits because x64 is off.
+
+    NumPy's arrays are judged by their values; all else, which is kept in the cache by its type
+    alone, is judged by its type.
+    """
+    narrow = canonicalize_dtype(declared.dtype)
+    if not isinstance(x, (np.ndarray, np.generic)):
+        if not np.can_cast(canonicalize_dtype(x.dtype), narrow, "safe"):
+            raise refusals.out_of_range(f"all values of {x.dtype}", declared, narrow)
+        return
+    info = np.iinfo(narrow)
+    for extreme in [x.min(), x.max()] if x.size else []:
+        if not info.min <= extreme <= info.max:
+            raise refusals.out_of_range(extreme, declared, narrow)
 
 
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
-
-
-def _a(noun: str) -> str:
-    return ("an " if noun[0] in "aeiouAEIOU" else "a ") + noun

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import re
+from decimal import Decimal
+from fractions import Fraction
 
+import aesara
 import aesara.tensor as at
 import jax
 import jax.numpy as jnp
@@ -173,15 +177,55 @@ def test_python_scalars_have_the_dtype_of_their_input(x, dtype):
     assert_same(identity(dtype)[0](x), np.asarray(x, dtype))
 
 
-def test_integers_are_checked_against_the_dtype_jax_computes_in():
+home = jax if hasattr(jax, "enable_x64") else jax.experimental
+
+
+def does_not_fit(x, dtype, narrow):
+    return (
+        f"jax_enable_x64 is off: input 'x', declared {dtype}, is computed as {narrow}, which "
+        f"cannot hold {x}.\nRun jax.config.update('jax_enable_x64', True) before anything else of "
+        "JAX."
+    )
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.PrecisionWarning")
+@pytest.mark.parametrize(("dtype", "narrow"), [("int64", "int32"), ("uint64", "uint32")])
+def test_integers_are_checked_against_the_dtype_jax_computes_in(dtype, narrow):
+    f, _ = identity(dtype)
+    limits = np.iinfo(narrow)
+    largest, larger = int(limits.max), int(limits.max) + 1
+    with home.enable_x64(False):
+        f(0)  # Calls after the first one go another way.
+        for kind in (int, np.dtype(dtype).type, lambda x: np.array(x, dtype)):
+            assert_same(f(kind(largest)), np.dtype(narrow).type(largest))
+            assert_same(f(kind(limits.min)), np.dtype(narrow).type(limits.min))
+            for takes in (f, f.jaxpr, f.lower):
+                with pytest.raises(ArgumentTypeError) as caught:
+                    takes(kind(larger))
+                assert str(caught.value) == does_not_fit(larger, dtype, narrow)
+        many, _ = identity(dtype, (None,))
+        assert many(np.zeros(0, dtype)).shape == (0,)
+        with pytest.raises(ArgumentTypeError, match=f"cannot hold {larger}"):
+            many(np.array([1, larger, 2], dtype))
+    assert_same(f(larger), np.dtype(dtype).type(larger))
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.PrecisionWarning")
+def test_types_that_fit_only_while_x64_is_on():
+    """Programs are kept by the types of arrays; NumPy's values can be looked at, JAX's cannot."""
     f, _ = identity("int64")
-    home = jax if hasattr(jax, "enable_x64") else jax.experimental
-    with (
-        home.enable_x64(False),
-        pytest.raises(ArgumentTypeError, match="cannot hold 1099511627776"),
-    ):
-        f(2**40)
-    assert f(2**40) == 2**40
+    g, _ = identity("float64")
+    with home.enable_x64(False):
+        assert_same(f(np.uint32(3)), np.int32(3))
+        with pytest.raises(ArgumentTypeError, match="cannot hold 2147483648"):
+            f(np.uint32(2**31))
+        for takes in (f, jax.jit(f)):
+            with pytest.raises(ArgumentTypeError) as caught:
+                takes(jnp.asarray(3, "uint32"))
+            assert str(caught.value) == does_not_fit("all values of uint32", "int64", "int32")
+        # JAX would wrap it before it is converted.
+        assert_same(g(np.array(2**40)), np.float32(2**40))
+    assert_same(f(jnp.asarray(2**31, "uint32")), np.int64(2**31))
 
 
 # --- Weak types: Python scalars that JAX has got hold of ----------------------------------
@@ -208,39 +252,152 @@ def test_a_weak_type_does_not_come_out():
 # --- What is refused ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("x", "dtype", "message"),
-    [
-        (
-            np.ones(()),
-            "float32",
-            "Input 'x' has dtype float32, which cannot hold all values of the argument's float64. "
-            "Convert it with .astype('float32') if the loss is meant.",
-        ),
-        (300, "int8", "Input 'x' has dtype int8, which cannot hold 300."),
-        (0.5, "int64", "Input 'x' has dtype int64, which cannot hold 0.5."),
-        (float("nan"), "int64", "Input 'x' has dtype int64, which cannot hold nan."),
-        (1, "bool", "Input 'x' has dtype bool, which cannot hold 1."),
-        (10**400, "float64", f"Input 'x' has dtype float64, which cannot hold {10**400}."),
-        (
-            [1.0, 2.0],
-            "float64",
-            "Input 'x' got a list, not an array. Convert it with numpy.asarray.",
-        ),
-        (None, "float64", "Input 'x' got a NoneType, not an array. Convert it with numpy.asarray."),
-        (
-            np.ma.array(1.0, mask=True),
-            "float64",
-            "Input 'x' got a masked array, whose mask would be lost. Fill it with .filled().",
-        ),
-        (
-            np.array(None),
-            "float64",
-            "Input 'x' has dtype float64, which cannot hold all values of the argument's object. "
-            "Convert it with .astype('float64') if the loss is meant.",
-        ),
-    ],
+def cannot_hold(x, dtype, remedy=""):
+    return f"Input 'x' has dtype {dtype}, which cannot hold {x}.{remedy}"
+
+
+def got(what, remedy):
+    return f"Input 'x' got {what}, not an array. {remedy}"
+
+
+def holds(what, dtype, remedy):
+    return f"Input 'x' has dtype float64; the argument holds {what} ({dtype}). {remedy}"
+
+
+CONVERT = "Convert it with numpy.asarray."
+NUMBERS = "convert those to numbers, and it with numpy.asarray."
+SPELLED = (
+    "Convert it with .astype('float64') if it spells numbers, or number its categories with "
+    "numpy.unique(..., return_inverse=True)."
 )
+Frame = type("Frame", (), {"__array__": lambda self: np.ones(2)})
+Sparse = type("Sparse", (), {"toarray": lambda self: np.ones(2)})
+
+REFUSED = [
+    (
+        np.ones(()),
+        "float32",
+        cannot_hold(
+            "all values of the argument's float64",
+            "float32",
+            " Convert it with .astype('float32') if the loss is meant.",
+        ),
+    ),
+    (
+        np.array(1j),
+        "int64",
+        cannot_hold(
+            "all values of the argument's complex128",
+            "int64",
+            " Convert it with .real.astype('int64') if the loss is meant.",
+        ),
+    ),
+    (300, "int8", cannot_hold(300, "int8")),
+    (0.5, "int64", cannot_hold(0.5, "int64")),
+    (float("nan"), "int64", cannot_hold("nan", "int64")),
+    (1, "bool", cannot_hold(1, "bool")),
+    (10**400, "float64", cannot_hold(10**400, "float64")),
+    (1j, "float64", cannot_hold(1j, "float64", " Pass its .real if the loss is meant.")),
+    (1j, "int64", cannot_hold(1j, "int64")),
+    # What holds numbers, and what may.
+    ([1.0, 2.0], "float64", got("a list", CONVERT)),
+    ((1.0, True), "float64", got("a tuple", CONVERT)),
+    (range(3), "float64", got("a range", CONVERT)),
+    (Frame(), "float64", got("a Frame", CONVERT)),
+    (
+        [[1.0], [1.0, 2.0]],
+        "float64",
+        got("a list", "Its rows have different lengths; pad them to one length."),
+    ),
+    (["a"], "float64", got("a list", f"It holds text; {NUMBERS}")),
+    ([None], "float64", got("a list", f"It holds Python objects; {NUMBERS}")),
+    (Sparse(), "float64", got("a Sparse", "Convert it with .toarray().")),
+    (iter([1.0]), "float64", got("a list_iterator", "Convert it with numpy.array(list(...)).")),
+    (
+        {1.0},
+        "float64",
+        got("a set", "It has no order; convert it with numpy.array(sorted(...))."),
+    ),
+    (
+        {"x": 1.0},
+        "float64",
+        got("a dict", "Unpack it, f(**values), to pass its values by name."),
+    ),
+    (Decimal(1), "float64", got("a Decimal", "Convert it with float().")),
+    (Fraction(1), "int64", got("a Fraction", "Convert it with int().")),
+    ("1", "float64", got("a str", "If it spells a number, convert it with float().")),
+    (b"1", "int64", got("a bytes", "If it spells a number, convert it with int().")),
+    ("True", "bool", got("a str", "Pass True or False.")),
+    (datetime.datetime(2000, 1, 1), "float64", got("a datetime", "Convert it with .timestamp().")),
+    (datetime.date(2000, 1, 1), "int64", got("a date", "Convert it with .toordinal().")),
+    (datetime.timedelta(1), "float64", got("a timedelta", "Convert it with .total_seconds().")),
+    # What holds none.
+    (
+        None,
+        "float64",
+        "Input 'x' got None. Pass a number or an array.",
+    ),
+    (object(), "float64", got("an object", "Pass a number or an array.")),
+    (
+        np.exp.reduce,
+        "float64",
+        got("a builtin_function_or_method", "Call it, and pass its result."),
+    ),
+    (
+        at.dscalar("y"),
+        "float64",
+        got("a TensorVariable", "Pass a value; to connect graphs, do so before compiling them."),
+    ),
+    (
+        aesara.shared(1.0),
+        "float64",
+        got("a ScalarSharedVariable", "Pass its value, .get_value()."),
+    ),
+    (
+        np.ma.array(1.0, mask=True),
+        "float64",
+        "Input 'x' got a masked array, whose mask would be lost. Fill it with .filled().",
+    ),
+    (
+        np.array(None),
+        "float64",
+        holds(
+            "Python objects",
+            "object",
+            "Convert them with .astype('float64') if all of them are numbers.",
+        ),
+    ),
+    (np.array("a"), "float64", holds("text", "<U1", SPELLED)),
+    (np.str_("a"), "float64", holds("text", "<U1", SPELLED)),
+    (np.array(b"a"), "float64", holds("text", "|S1", SPELLED)),
+    (
+        np.array("2000-01-01", "M8[D]"),
+        "float64",
+        holds(
+            "dates",
+            "datetime64[D]",
+            "Convert them to numbers, such as days: (x - x.min()) / numpy.timedelta64(1, 'D').",
+        ),
+    ),
+    (
+        np.array(3, "m8[s]"),
+        "float64",
+        holds(
+            "durations",
+            "timedelta64[s]",
+            "Convert them to numbers, such as days: x / numpy.timedelta64(1, 'D').",
+        ),
+    ),
+    (
+        np.zeros((), [("a", "f8"), ("b", "i4")]),
+        "float64",
+        "Input 'x' has dtype float64; the argument has fields a, b. Pass one of them, such as "
+        "x['a'].",
+    ),
+]
+
+
+@pytest.mark.parametrize(("x", "dtype", "message"), REFUSED)
 def test_what_would_be_lost_is_refused(x, dtype, message):
     assert refused(x, dtype) == message
 

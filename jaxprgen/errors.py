@@ -6,6 +6,9 @@ that ``except ValueError`` around a call keeps working.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 
 
@@ -89,8 +92,8 @@ class FailedAssertionError(JaxprGenError, AssertionError):
 class ParameterError(FailedAssertionError, ValueError):
     """Raised when a parameter, such as that of a distribution, is outside of its domain.
 
-    It replaces `FailedAssertionError` for assertions that raise a ValueError in Aesara, such as
-    aeppl's ``CheckParameterValue``.
+    An assertion that raises another ValueError in Aesara, such as aeppl's
+    ``ParameterValueError``, raises an error of both classes.
     """
 
 
@@ -166,7 +169,10 @@ class UsageError(JaxprGenError, ValueError):
 
 
 class RuntimeCheckWarning(UserWarning):
-    """Issued when the emitted program leaves out a check that Aesara makes at run time."""
+    """Issued when a program leaves out a check that Aesara makes at run time.
+
+    It does not mean that the check would fail.
+    """
 
 
 class PrecisionWarning(UserWarning):
@@ -181,10 +187,24 @@ class SpecializationWarning(UserWarning):
     """Issued when programs are emitted for many values of one input."""
 
 
-def error_of_check(message: str) -> JaxprGenError:
-    """Return the error of a failed check, whose message begins with the error's name."""
-    name, _, text = message.partition(": ")
-    kind = globals().get(name)
-    if isinstance(kind, type) and issubclass(kind, JaxprGenError):
-        return kind(text)
-    return FailedAssertionError(message)
+@functools.cache
+def assertion_error(kind: type[Exception]) -> type[FailedAssertionError]:
+    """Return the class of a failed assertion that derives from ``kind``, and has its name.
+
+    It also derives from `ParameterError` if ``kind`` is a ValueError. Errors of it can be pickled.
+    """
+    base = ParameterError if issubclass(kind, ValueError) else FailedAssertionError
+    if issubclass(base, kind):
+        return base
+    parts: dict[str, Any] = {
+        "__module__": kind.__module__,
+        "__doc__": f"Raised when an assertion fails that raises {kind.__name__} in Aesara.",
+        "__str__": Exception.__str__,
+        "__reduce__": lambda self: (_failed_assertion, (kind, str(self))),
+    }
+    made: Any = type(kind.__name__, (base, kind), parts)
+    return made
+
+
+def _failed_assertion(kind: type[Exception], message: str) -> FailedAssertionError:
+    return assertion_error(kind)(message)

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax._src import callback as _callback
-from jax._src import checkify as _checkify
 from jax._src import debugging as _debugging
 from jax._src import random as _random
 from jax._src.lax import lax as _lax
@@ -264,35 +262,3 @@ def scan_params_of_constants(eqn: JaxprEqn, jaxpr: Any, constants: int) -> dict[
         more = (False,) * (constants - before)
         params["linear"] = (*linear[:before], *more, *linear[before:])
     return params
-
-
-# --- Checks ------------------------------------------------------------------------------
-
-check_p = _checkify.check_p
-
-
-def check_params(message: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
-    """Return the second operand and the parameters of a ``check`` equation.
-
-    Its first operand is a boolean, true if the check fails. Together, the two operands are the
-    leaves of the pytree of one error, as `jax.experimental.checkify.check` builds it: whether it
-    occurred, and its number.
-
-    Parameters
-    ----------
-    message
-        The message of the error.
-
-    Returns
-    -------
-    tuple
-        The number of the error, and the parameters.
-    """
-    next_code = getattr(_checkify, "next_code", lambda: 0)  # JAX < 0.11.2 counts all errors.
-    code = np.asarray(next_code(), np.int32 if jax.__version_info__ >= (0, 12) else np.int64)
-    text = message.replace("{", "{{").replace("}", "}}")
-    error = _checkify.FailedCheckError(_checkify.get_traceback(), text)
-    payload, metadata = jax.tree.flatten(error)
-    effect = error.get_effect_type()
-    tree = _checkify.Error({effect: True}, {effect: code}, {int(code): metadata}, {effect: payload})  # type: ignore[arg-type]
-    return code, {"err_tree": jax.tree.structure(tree), "debug": False}

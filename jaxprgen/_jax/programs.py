@@ -241,9 +241,3 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
         constants, carry, _ = eqn.params["ft_in"].unpack()
         return len(list(constants)), len(list(carry))
     return eqn.params["num_consts"], eqn.params["num_carry"]
-
-
-def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> str:
-    """Return the message of a ``check`` equation that fails for these operands, or ``""``."""
-    error = jax.tree.unflatten(eqn.params["err_tree"], operands).get_exception()
-    return str(error).removesuffix(" (`check` failed)") if error else ""

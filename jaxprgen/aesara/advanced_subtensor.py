@@ -243,9 +243,12 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
     ctx.require(
         lambda: ew.equal(sel.count(mask), count),
         ShapeMismatchError,
-        f"{ctx.op} writes {count} values where {ctx.label(position)} is true, which has another "
-        "number of true elements. Aesara raises ValueError; the emitted program writes the values "
-        "in order, and repeats the last one if there are too few",
+        f"There are {count} values to write where {ctx.label(position)} is true, which has {{}} "
+        "true elements.",
+        f"whether {ctx.label(position)} has {count} true elements, as many as there are values to "
+        "write. If not, Aesara raises ValueError, and this program writes the values in order, and "
+        "repeats the last one if there are too few",
+        sel.count(mask),
     )
 
 
@@ -292,9 +295,11 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
     if ctx.op.mode == "raise" and which.static is None:
         count = len(choices)
         ctx.require(
-            lambda: ga.all_choices_exist(which, count),
+            lambda: ga.choices_exist(which, count),
             PositionOutOfBoundsError,
-            f"{ctx.op} chooses among {count} arrays by a number out of range. Aesara raises "
-            "ValueError; the emitted program uses the nearest number",
+            f"There are {count} arrays to choose from, and none has the number {{}}.",
+            f"whether all numbers are below {count}, as many arrays as there are to choose from. "
+            "If one is not, Aesara raises ValueError, and this program uses the nearest number",
+            which,
         )
     return ga.choose(which, choices, ctx.op.mode)

@@ -109,8 +109,10 @@ def lower_unravel_index(ctx: RuleContext, position: Value, dims: Value) -> list[
     ctx.require(
         lambda: ravel.within(position, ravel.size_of(sizes)),
         PositionOutOfBoundsError,
-        f"{ctx.op} gets a position out of bounds. Aesara raises ValueError; the emitted program "
-        "returns indices that are out of bounds too",
+        "Position {} is out of bounds.",
+        "whether positions are within bounds. If one is not, Aesara raises ValueError, and this "
+        "program returns indices that are out of bounds too",
+        position,
     )
     return ravel.unravel_index(position, sizes, ctx.op.order)
 
@@ -120,12 +122,15 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
     """Return the flat position of the indices of every axis."""
     *index, dims = operands
     sizes, op = ravel.sizes_of(dims), ctx.op
-    for i, size in zip(index, sizes, strict=True) if op.mode == "raise" else ():
+    pairs = zip(index, sizes, strict=True) if op.mode == "raise" else ()
+    for axis, (i, size) in enumerate(pairs):
         ctx.require(
             lambda i=i, size=size: ravel.within(i, size),
             PositionOutOfBoundsError,
-            f"{op} gets an index out of bounds. Aesara raises ValueError; the emitted program "
-            "returns the position of another element, or one out of bounds",
+            f"Index {{}} is out of bounds for axis {axis}.",
+            f"whether every index is within axis {axis}. If one is not, Aesara raises ValueError, "
+            "and this program returns the position of another element, or one out of bounds",
+            i,
         )
     return ravel.ravel_multi_index(index, sizes, op.mode, op.order)
 

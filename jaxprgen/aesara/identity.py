@@ -22,7 +22,7 @@ from aesara.raise_op import CheckAndRaise
 from aesara.tensor.basic import Default
 from aesara.tensor.extra_ops import CpuContiguous
 
-from jaxprgen.aesara.library import error_of, failed_check
+from jaxprgen.aesara.library import error_of, failed_check, message_of
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.callback import call_for_effect
@@ -110,7 +110,14 @@ def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     unknown = [t for t in truths if t.static is None]
     if unknown:
         holds = functools.reduce(operator.and_, unknown)
-        ctx.require(lambda: holds, error_of(ctx.op), f"{ctx.op}: {ctx.op.msg}")
+        op = ctx.op
+        ctx.require(
+            lambda: holds,
+            error_of(op),
+            message_of(op),
+            f"whether the condition of {op} is true. If not, Aesara raises "
+            f"{op.exc_type.__name__}, and this program goes on",
+        )
     return x
 
 

@@ -23,7 +23,7 @@ from aesara.ifelse import IfElse
 from aesara.raise_op import CheckAndRaise
 from aesara.scalar.basic import ScalarType
 from aesara.scan.op import Scan
-from aesara.tensor.basic import Default, Eye, Tri
+from aesara.tensor.basic import Default, Eye, ScalarFromTensor, TensorFromScalar, Tri
 from aesara.tensor.type import DenseTensorType, TensorType
 from aesara.tensor.type_other import SliceType
 
@@ -36,7 +36,7 @@ from jaxprgen.errors import (
     IndexOutOfBoundsError,
     JaxprGenError,
     LinearAlgebraError,
-    ParameterError,
+    assertion_error,
 )
 
 
@@ -179,14 +179,18 @@ def _compiled_copy(op: Scan) -> Scan:
 
 
 def error_of(op: CheckAndRaise) -> type[FailedAssertionError]:
-    """Return the class of a failed check's error: also a ValueError if the Op raises one."""
-    return ParameterError if issubclass(op.exc_type, ValueError) else FailedAssertionError
+    """Return the class of a failed check's error, which is also what the Op raises in Aesara."""
+    return assertion_error(op.exc_type)
+
+
+def message_of(op: CheckAndRaise) -> str:
+    """Return the message of a failed check."""
+    return f"{op.msg.removesuffix('.')}. The condition is false."
 
 
 def failed_check(op: CheckAndRaise) -> FailedAssertionError:
     """Return the error of an assertion whose condition is known to be false."""
-    text = op.msg.removesuffix(".")
-    return error_of(op)(f"{op.exc_type.__name__}: {text}. The condition is false.")
+    return error_of(op)(message_of(op))
 
 
 # --- Names and lines ----------------------------------------------------------------------
@@ -211,9 +215,12 @@ def name_of(variable: Variable) -> str:
         return variable.name
     if _is_small_constant(variable):
         return str(np.asarray(variable.data).tolist())
-    if variable.owner is not None:
-        return f"result of {variable.owner.op}"
-    return f"<{variable.type}>"
+    if variable.owner is None:
+        return f"<{variable.type}>"
+    op = variable.owner.op
+    if isinstance(op, (ScalarFromTensor, TensorFromScalar)):  # As in an index.
+        return name_of(variable.owner.inputs[0])
+    return f"result of {op}"
 
 
 def _is_small_constant(variable: Variable) -> TypeGuard[Constant]:

@@ -102,9 +102,11 @@ def _row(ctx: RuleContext, x: LoopRows, index: int | Value) -> Value | None:
         ctx.require(
             lambda: inside,
             IndexOutOfBoundsError,
-            f"{ctx.op} reads a row that a loop may not reach. Aesara raises IndexError; the "
-            "emitted program uses the nearest of the rows that the loop can reach",
-            announced=unstacked[0] is None,
+            "The loop ends before it reaches this row.",
+            "whether the loop reaches this row. If not, Aesara raises IndexError, and this program "
+            "uses the nearest of the rows that the loop can reach"
+            if unstacked[0] is None
+            else "",
         )
     return row
 

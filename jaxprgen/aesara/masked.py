@@ -149,6 +149,7 @@ def _require_some(ctx: RuleContext, x: Selected) -> None:
     ctx.require(
         lambda: reduce.bitwise_or(x.mask, range(x.mask.ndim)),
         ShapeMismatchError,
-        f"{ctx.op} takes the extremum of elements that a mask selects, and it selects none. Aesara "
-        "raises ValueError; the emitted program returns the neutral element",
+        "A mask selects no element, and none is an extremum.",
+        "whether a mask selects any element to take an extremum of. If not, Aesara raises "
+        "ValueError, and this program returns the neutral element",
     )

@@ -238,28 +238,18 @@ def _constrained(
     op, xs, wrong = ctx.op, list(parameters), list[Value]()
     for constraint in DOMAINS.get(_class_with_sampler(op), ()):
         failed = constraints.violated(constraint, parameters, is_integer)
-        i, value = constraint.position, failed.static
+        i, value, name = constraint.position, failed.static, constraint.text.split()[0]
         if value is None:
-            _require(ctx, failed, constraint, -1 if is_integer else "NaN")
+            message = f"{op.name}: {constraint.text} must hold, got {name} = {{}}."
+            ctx.require(lambda failed=failed: ~failed, ParameterError, message, shown=parameters[i])
             xs[i] = constraints.nan_where(failed, xs[i])
             last = range(failed.ndim)[failed.ndim - op.ndims_params[i] :]
             wrong.append(reduce.bitwise_or(failed, last) if last else failed)
         elif value.any():
-            name, given = constraint.text.split()[0], np.asarray(parameters[i].static)
+            given = np.asarray(parameters[i].static)
             bad = np.broadcast_to(given, value.shape)[value].flat[0]
             raise ParameterError(f"{op.name}: {constraint.text} must hold, got {name} = {bad}.")
     return xs, wrong
-
-
-def _require(ctx: RuleContext, failed: Value, constraint: Constraint, result: float | str) -> None:
-    axes = range(failed.ndim)
-    ctx.require(
-        lambda: ~reduce.bitwise_or(failed, axes),
-        ParameterError,
-        f"{ctx.op.name}: {constraint.text} must hold; elsewhere the emitted program returns "
-        f"{result}",
-        announced=False,
-    )
 
 
 def _minus_one_where(wrong: Sequence[Value], drawn: Value, support: int) -> Value:

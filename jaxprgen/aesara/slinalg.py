@@ -19,7 +19,7 @@ from aesara.tensor.slinalg import (
 )
 
 from jaxprgen.aesara.nlinalg import declared, lower_function, reals, require_regular
-from jaxprgen.emit import decompositions, matrix, reduce
+from jaxprgen.emit import decompositions, matrix
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import reshape, transpose
@@ -37,10 +37,11 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     factor = decompositions.cholesky(*inexact(x), lower=bool(ctx.op.lower))
     if ctx.op.on_error == "raise":
         ctx.require(
-            lambda: ~reduce.bitwise_or(ew.isnan(factor), (0, 1)),
+            lambda: ~ew.isnan(factor),
             LinearAlgebraError,
-            f"{ctx.op} of a matrix that is not positive definite. Aesara raises LinAlgError; the "
-            "emitted program returns NaN",
+            "The matrix is not positive definite.",
+            "whether the matrix is positive definite. If not, Aesara raises LinAlgError, and this "
+            "program returns NaN",
         )
     return declared(ctx, factor)
 

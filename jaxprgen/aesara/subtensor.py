@@ -18,9 +18,9 @@ from aesara.tensor.elemwise import DimShuffle, Elemwise
 from aesara.tensor.subtensor import IncSubtensor, Subtensor
 from aesara.tensor.type_other import MakeSlice
 
+from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit import reduce
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
@@ -167,26 +167,31 @@ def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.
 
 
 def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[int, Any]]) -> None:
-    """Check the indices of these axes that are known only at run time."""
+    """Check the indices of these axes that are known only at run time.
+
+    What reads and writes at the same indices, as a gradient does, is checked once.
+    """
     for axis, i in index:
         if isinstance(i, ix.DynamicSlice):
             ctx.require(
                 lambda i=i, n=shape[axis]: ix.dynamic_slice_fits(i, n),
                 IndexOutOfBoundsError,
-                f"{ctx.op} reads or writes {i.length} adjacent elements, some of them out of "
-                f"bounds for axis {axis} of size {shape[axis]}. Aesara takes fewer elements; the "
-                "emitted program takes the nearest adjacent ones",
+                f"Of {i.length} adjacent elements from {{}} on, some are out of bounds for axis "
+                f"{axis} of size {shape[axis]}.",
+                f"whether {i.length} adjacent elements are all within axis {axis} of size "
+                f"{shape[axis]}. If not, Aesara takes fewer elements, and this program takes the "
+                "nearest adjacent ones",
+                i.start,
             )
         elif isinstance(i, Value) and i.static is None:
+            key = "bounds", identity(i.source), shape[axis]
+            if ctx.builder.once(key, lambda: ctx.step) is not ctx.step:
+                continue
             ctx.require(
-                lambda i=i, n=shape[axis]: _all_in_bounds(i, n),
+                lambda i=i, n=shape[axis]: ix.in_bounds(i, n),
                 IndexOutOfBoundsError,
-                f"{ctx.op} reads or writes at an index that is out of bounds for axis {axis} of "
-                f"size {shape[axis]}. Aesara raises IndexError there; the emitted program uses "
-                "the nearest element",
+                f"Index {{}} is out of bounds for axis {axis} of size {shape[axis]}.",
+                f"whether every index is within axis {axis} of size {shape[axis]}. If one is not, "
+                "Aesara raises IndexError, and this program uses the nearest element",
+                i,
             )
-
-
-def _all_in_bounds(index: Value, size: int) -> Value:
-    inside = ix.in_bounds(index, size)
-    return reduce.bitwise_and(inside, range(inside.ndim))

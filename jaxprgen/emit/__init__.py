@@ -21,6 +21,7 @@ know the dtype to compute in.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
 - `control`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
-- `callback`, `constraints`, `staged`: Python on the host, checks, and routines that JAX traces.
+- `callback`, `checks`, `constraints`, `staged`: Python on the host, checks, and routines that JAX
+  traces.
 - `custom_derivatives`, `formula`: functions with derivatives or precision of their own.
 """

@@ -1,4 +1,4 @@
-"""Callbacks into Python, and checks for `jax.experimental.checkify`, in a running program."""
+"""Callbacks into Python from a running program."""
 
 from __future__ import annotations
 
@@ -49,14 +49,3 @@ def call_for_effect(function: Callable[..., Any], *operands: Value) -> None:
 
     params = _jax.debug_callback_params(on_arrays)
     b.bind_multiple(_jax.debug_callback_p, atoms(operands), params)
-
-
-def check(condition: Value, message: str) -> None:
-    """Raise a message at run time where a boolean scalar is false.
-
-    The program must then be run through `jax.experimental.checkify.checkify`.
-    """
-    b = current_builder()
-    code, params = _jax.check_params(message)
-    failed = (~condition).atom()
-    b.bind_multiple(_jax.check_p, (failed, b.literal(code)), params)

@@ -20,7 +20,6 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit.division import remainder
-from jaxprgen.emit.reduce import bitwise_and
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape
 from jaxprgen.emit.values import (
@@ -387,9 +386,8 @@ def choose(which: Value, cases: Sequence[Value], mode: str) -> Value:
     return lax.select_n(which.astype(INT32), *cases)
 
 
-def all_choices_exist(which: Value, count: int) -> Value:
-    """Return whether all numbers are in ``range(count)``, as a boolean scalar."""
+def choices_exist(which: Value, count: int) -> Value:
+    """Return where numbers are in ``range(count)``."""
     which = which.astype(ew.canonical(INT64))
     clipped = ew.clip(which, 0, count - 1)
-    same = ew.equal(which, clipped)
-    return bitwise_and(same, range(same.ndim))
+    return ew.equal(which, clipped)

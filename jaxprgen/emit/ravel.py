@@ -10,7 +10,6 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
 from jaxprgen.emit.division import remainder
 from jaxprgen.emit.values import INT64, Value, broadcast_to, common_shape, full
 
@@ -70,7 +69,6 @@ def _inside(index: Value, size: Value, mode: str) -> Value:
 
 
 def within(index: Value, size: Value) -> Value:
-    """Return whether all indices are in ``range(size)``, as a boolean scalar."""
+    """Return where indices are in ``range(size)``."""
     index = index.astype(ew.canonical(INT64))
-    inside = (index >= 0) & (index < size)
-    return reduce.bitwise_and(inside, range(inside.ndim))
+    return (index >= 0) & (index < size)

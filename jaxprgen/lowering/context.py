@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxprgen.emit.callback import check
+from jaxprgen.emit.checks import check
 from jaxprgen.emit.lazy import forced
 from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import JaxprGenError
@@ -151,29 +151,40 @@ class RuleContext(NamedTuple):
 
     def require(
         self,
-        condition: Callable[[], Value],
+        holds: Callable[[], Value],
         error: type[JaxprGenError],
-        message: str,
-        *,
-        announced: bool = True,
+        fails: str,
+        unchecked: str = "",
+        shown: Value | None = None,
     ) -> None:
         """Check at run time that a condition holds.
 
-        Without the option ``checks`` the check is left out, and one warning announces it.
+        Without the option ``checks`` the check is left out, and one warning says so.
 
         Parameters
         ----------
-        condition
-            Emits the condition, a boolean scalar.
+        holds
+            Emits the condition: booleans that are all to be true.
         error
             The class of the error that a failed check raises.
-        message
-            Its message.
-        announced
-            Whether a warning announces a check that is left out. Not if the result itself shows
-            what is wrong.
+        fails
+            Its message. The node and the user's line follow.
+        unchecked
+            For the warning: what is not checked, and what Aesara and this program do where it does
+            not hold. Without this text there is no warning, because the result shows what is wrong.
+        shown
+            Numbers that broadcast to the condition's shape. The first one for which it does not
+            hold takes the place of ``{}`` in the message.
         """
+        where = self.lowering.statics.describe
         if self.lowering.checks:
-            check(condition(), f"{error.__name__}: {message}")
-        elif announced:
-            self.lowering.announce(self.node, message)
+            check(holds(), error, fails, where(self.step), shown)
+        elif unchecked:
+            text = f"Not checked: {unchecked}.\n{_REMEDY}\n{where(self.step)}"
+            self.lowering.announce(self.node, text)
+
+
+_REMEDY = (
+    "Nothing has failed: this is said once, when the program is made. To have it checked in every "
+    "call, compile with checks=True."
+)

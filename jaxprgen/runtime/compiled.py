@@ -157,8 +157,8 @@ class CompiledFunction:
     def report(self, *args: Any, emitted: bool = False, **named: Any) -> Report:
         """Report what became of every node, and what the program for these arguments costs.
 
-        This emits the program anew. Unless an argument is a tracer or the program holds checks,
-        it also compiles the program, to ask XLA for its costs.
+        This emits the program anew. Unless an argument is a tracer, it also compiles the program,
+        to ask XLA for its costs.
 
         Parameters
         ----------
@@ -170,10 +170,8 @@ class CompiledFunction:
         operands, shared = self.accepted(args, named), self._read_shared()
         observation = observe(self._plan, self._options, operands, shared)
         traced = any(isinstance(x, _jax.Tracer) for x in operands)
-        # Only `jax.experimental.checkify` can lower checks.
-        bare = not any(e.primitive is _jax.check_p for e in observation.closed_jaxpr.jaxpr.eqns)
         lower = functools.partial(observation.program.lower, operands, shared)
-        lower = lower if bare and not traced else None
+        lower = None if traced else lower
         return report_of(observation, lower, self._plan_seconds, emitted=emitted)
 
     def cache_info(self) -> CacheInfo:

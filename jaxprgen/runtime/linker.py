@@ -43,7 +43,11 @@ class JaxprLinker(JAXLinker):
         to write into; of an ``Out(variable, borrow=True)`` they are views that cannot be written
         into, without a copy where the device is the CPU. JAX arrays stay on the device, and a call
         does not wait for them.
-    checks, fallback, passes, compiler_options
+    checks : bool
+        Raise what Aesara raises if an assertion fails, an index is out of bounds, or a matrix is
+        singular. Functions do so where they are called directly; inside JAX's transformations, and
+        in `JaxprFunction.pure`, nothing is checked.
+    fallback, passes, compiler_options
         As for `jaxprgen.function`.
     """
 
@@ -52,7 +56,7 @@ class JaxprLinker(JAXLinker):
         *,
         allow_gc: bool | None = None,
         results: Literal["numpy", "jax"] = "numpy",
-        checks: bool = False,
+        checks: bool = True,
         fallback: Literal["error", "callback"] = "error",
         passes: Sequence[Pass] = DEFAULT,
         compiler_options: Mapping[str, CompilerOption] | None = None,
@@ -157,7 +161,8 @@ class LinkedProgram:
 
         def program(fixed: dict[Variable, Any]) -> StatefulProgram:
             inputs = [v for v in arguments if v not in fixed]
-            return StatefulProgram(inputs, outputs, shared, updates, options, callbacks, fixed)
+            bare, called = options._replace(checks=False), options if options.checks else None
+            return StatefulProgram(inputs, outputs, shared, updates, bare, callbacks, fixed, called)
 
         self._program = program
         self.by_objects: Cache[Any, StatefulProgram] = Cache(MOST_PROGRAMS)
@@ -223,7 +228,7 @@ class JaxprFunction(Function):
     """An Aesara function that runs as one JAX program.
 
     It returns NumPy arrays, unless its linker's ``results`` are JAX's. `pure`, `state` and
-    `compiled` are those of `jaxprgen.function`, and give JAX arrays.
+    `compiled` are those of `jaxprgen.function`, without run-time checks, and give JAX arrays.
     """
 
     vm: Any  # A LinkedProgram.

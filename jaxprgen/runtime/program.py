@@ -12,12 +12,11 @@ from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
-from jax.experimental import checkify
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit.values import Array
-from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.passes import Pass, Pipeline
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes
@@ -150,6 +149,7 @@ class Program:
             len(shared),
             signature(hoisted.jaxpr.debug_info.arg_names[len(constants) :]),
         )
+        self._has_checks = _jax.has_checks(closed)
         self._jitted: dict[tuple[int, ...], Any] = {}
 
     def with_values(self, shared: Sequence[Any]) -> ClosedJaxpr:
@@ -167,6 +167,10 @@ class Program:
     ) -> Any:
         """Run the program on arrays, and return its results as a call gives them.
 
+        Raise the error of the first check that fails, if the program has checks. Arguments then
+        keep their memory, because the call may be repeated. Inside a function that JAX traces, the
+        checks are left to `jax.experimental.checkify`.
+
         Parameters
         ----------
         operands
@@ -176,7 +180,19 @@ class Program:
         donated
             The positions of arguments whose memory JAX may reuse for results.
         """
-        return self._jit(donated)(*self._constants, *shared, *operands)
+        given = (*self._constants, *shared, *operands)
+        if not self._has_checks:
+            return self._jit(donated)(*given)
+        if not _jax.trace_state_clean():
+            return self._options.arranged(self.bind(operands, shared))
+        try:
+            error, results = self._jit(())(*given)
+        except _jax.NonFiniteError:  # Look for the equation that made it, as `jax.jit` does.
+            return self._options.arranged(self._call.run(given))
+        found = error.get_exception()
+        if found is not None:
+            raise error_of_check(found)
+        return results
 
     def bind(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """Record the program as one ``jit`` equation in the trace of the operands' tracers."""
@@ -184,25 +200,15 @@ class Program:
         return _bind(params, [*self._call.hidden([*self._constants, *shared]), *operands])
 
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
-        """Return JAX's lowered form of `run`; operands may be `jax.ShapeDtypeStruct`."""
+        """Return JAX's lowered form of `run`; operands may be `jax.ShapeDtypeStruct`.
+
+        If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
+        """
         hidden = [
             jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype))
             for x in (*self._large, *shared)
         ]
         return self._jit(()).lower(*hidden, *operands)
-
-    @functools.cached_property
-    def checked(self) -> Any:
-        """The program under ``jax.jit`` that returns the error its checks find, and its results.
-
-        It takes the arguments alone, so it is for programs without shared variables.
-        """
-        call, constants = self._call, self._constants
-
-        def bound(*operands: Any) -> list[Any]:
-            return _bind(call.params, [*call.hidden(constants), *operands])
-
-        return self._options.jit(checkify.checkify(bound, errors=checkify.user_checks))
 
     @functools.cached_property
     def _constants(self) -> list[Any]:
@@ -221,7 +227,8 @@ class Program:
         program.__name__ = program.__qualname__ = name
         program.__signature__ = call.signature  # type: ignore[attr-defined]
         before = call.constants + call.shared
-        jitted = self._options.jit(program, [before + i for i in donated])
+        called = _jax.checked(program) if self._has_checks else program
+        jitted = self._options.jit(called, [before + i for i in donated])
         return self._jitted.setdefault(donated, jitted)
 
 
@@ -272,6 +279,13 @@ class _Call(NamedTuple):
         if _jax.trace_state_clean():
             return _jax.eval_jaxpr(self.params["jaxpr"], operands)
         return _bind(self.params, operands)
+
+
+def error_of_check(found: Exception) -> JaxprGenError:
+    """Return the error to raise for what `jax.experimental.checkify` finds."""
+    if isinstance(found, _jax.FailedCheck):
+        return found.kind(found.message).at(found.where)
+    return FailedAssertionError(str(found))  # Of a JAX function inside of a rule.
 
 
 def _bind(params: dict[str, Any], operands: Sequence[Any]) -> list[Any]:

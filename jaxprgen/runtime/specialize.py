@@ -235,7 +235,7 @@ class Specializer:
         return program, decided
 
     def _announce(self, node: Any, message: str) -> None:
-        self._warnings[node] = message, RuntimeCheckWarning
+        self._warnings.setdefault(node, (message, RuntimeCheckWarning))
 
     def _announce_narrowing(self) -> None:
         wide = _first_wide(self._plan)

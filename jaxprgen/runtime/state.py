@@ -19,7 +19,7 @@ from aesara.link.basic import Container
 from jaxprgen import _jax
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
-from jaxprgen.errors import StateError, error_of_check
+from jaxprgen.errors import StateError
 from jaxprgen.runtime.arguments import in_order, wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed, signature
@@ -144,13 +144,15 @@ class StatefulProgram:
         The options of the program, and whether Ops without a rule are called back.
     fixed
         Variables that have one value for all calls; shared variables among them are not read.
+    called
+        The options of calls outside of JAX's transformations, if they are others.
 
     Raises
     ------
     StateError
         A call updates something inside a function that JAX transforms.
     JaxprGenError
-        With ``checks``, a call fails a check; the class is that of the check. Nothing is updated.
+        A call fails a check; the class is that of the check. Nothing is updated.
     """
 
     def __init__(
@@ -162,9 +164,10 @@ class StatefulProgram:
         options: Options,
         callbacks: bool,
         fixed: Mapping[Variable, Any] | None = None,
+        called: Options | None = None,
     ) -> None:
         start = time.perf_counter()
-        self._name, self._options = options.name, options
+        self._name = options.name
         self._storage = {n: storage for n, (_, storage) in kept.items()}
         read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
         self._read = {n: self._storage[n] for n in read}
@@ -179,6 +182,7 @@ class StatefulProgram:
         )
         seconds = time.perf_counter() - start
         self.compiled = CompiledFunction(plan, options, seconds)
+        self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
         self._donated = tuple(i for i, n in enumerate(read) if n in updates)
         self._lock = threading.Lock()
         self._warned_of_fixed_values = False
@@ -190,20 +194,21 @@ class StatefulProgram:
 
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""
-        if self._updated and (
-            any(isinstance(x, _jax.Tracer) for x in operands) or not _jax.trace_state_clean()
-        ):
+        clean = _jax.trace_state_clean() and not any(isinstance(x, _jax.Tracer) for x in operands)
+        if self._updated and not clean:
             raise StateError(
                 f"{self._name} updates {', '.join(self._updated)}, which is not possible inside a "
                 "function that JAX transforms.\n"
                 f"Call outputs, state = {self._name}.pure(state, ...) there, and start with the "
                 f"state that {self._name}.state() returns."
             )
+        compiled = self._called if clean else self.compiled
         if not self._storage:
-            return self._results(operands)
+            return as_listed(compiled.run(operands))
         with self._lock:
             state, is_same = self._state()
-            results = self._results([*state, *operands])
+            # The program may reuse the memory of what it updates.
+            results = as_listed(compiled.run([*state, *operands], self._donated))
             if is_same:
                 jax.block_until_ready(results)
             for n, value in zip(self._updated, results[self._count :], strict=True):
@@ -227,17 +232,6 @@ class StatefulProgram:
             self._warned_of_fixed_values = True
             remedy = f"To pass them as arguments, call {self._name}.pure(state, ...)."
             warn_of_fixed_values(self._name, list(self._read), remedy)
-
-    def _results(self, operands: Sequence[Any]) -> list[Any]:
-        """Run the program, which may reuse the state's memory, and raise what its checks find."""
-        if not self._options.checks:
-            return as_listed(self.compiled.run(operands, self._donated))
-        program = self.compiled.program(operands)
-        error, results = program.checked(*self.compiled.accepted(operands))
-        found = error.get()
-        if found is not None:
-            raise error_of_check(found)
-        return results
 
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]

@@ -342,12 +342,8 @@ def test_positions_outside_are_announced_or_checked():
     p = at.lvector("p")
     row, _ = at.unravel_index(p, (2, 3))
     cases = [
-        (row, "UnravelIndex.*gets a position out of bounds", [6, -1]),
-        (
-            at.ravel_multi_index((p, p), (2, 3)),
-            "RavelMultiIndex.*gets an index out of bounds",
-            [2, -1],
-        ),
+        (row, "whether positions are within bounds", [6, -1]),
+        (at.ravel_multi_index((p, p), (2, 3)), "every index is within axis 0", [2, -1]),
     ]
     for output, message, outside in cases:
         with pytest.warns(RuntimeCheckWarning, match=message):

@@ -89,7 +89,7 @@ def test_an_assertion_is_checked_through_checkify():
 
 def test_an_assertion_known_to_fail_fails_while_emitting():
     f = jaxprgen.compile([x], positive(x), checks=True)
-    with pytest.raises(FailedAssertionError, match="AssertionError: must be positive"):
+    with pytest.raises(FailedAssertionError, match="must be positive"):
         f.jaxpr(np.ones(1))
     f.jaxpr(np.ones(2))
 
@@ -98,5 +98,5 @@ def test_a_known_condition_may_be_a_number():
     checked = CheckAndRaise(ValueError, "need more than three")(x, x.shape[0] - 3, at.constant(1))
     f = jaxprgen.compile([x], checked * 2)
     assert equations(f, np.ones(4)) == ["mul"]
-    with pytest.raises(FailedAssertionError, match="ValueError: need more than three"):
+    with pytest.raises(FailedAssertionError, match="need more than three"):
         f(np.ones(3))

@@ -101,7 +101,7 @@ SINGULAR = np.array([[1.0, 2, 0], [2, 4, 0], [0, 0, 0]])
 def test_that_a_matrix_is_singular_is_a_check(op):
     a, y = at.matrix("a"), at.vector("y")
     checked = checkify.checkify(jaxprgen.compile([a, y], op(a, y), checks=True))
-    with pytest.raises(checkify.JaxRuntimeError, match="of a singular matrix"):
+    with pytest.raises(checkify.JaxRuntimeError, match="The matrix is singular"):
         checked(SINGULAR, np.ones(3))[0].throw()
     checked(positive(3), np.ones(3))[0].throw()
     (solution,) = run(op, SINGULAR, np.ones(3))
@@ -167,7 +167,7 @@ def test_on_error_is_a_check():
     x = at.matrix("x")
     out = slinalg.Cholesky()(x)
     f = jaxprgen.compile([x], out)
-    with pytest.warns(RuntimeCheckWarning, match="not positive definite. Aesara raises LinAlg"):
+    with pytest.warns(RuntimeCheckWarning, match="is positive definite. If not, Aesara"):
         assert np.isnan(f(-np.eye(2))).all()
     checked = checkify.checkify(jaxprgen.compile([x], out, checks=True))
     error, _ = checked(-np.eye(2))

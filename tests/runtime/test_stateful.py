@@ -129,7 +129,7 @@ def test_givens():
     data = aesara.shared(np.arange(6.0))
     i = at.lscalar("i")
     batch = jaxprgen.function([i], at.sum(x), givens=[(x, data[i * 2 : i * 2 + 2])])
-    with pytest.warns(RuntimeCheckWarning, match="reads or writes 2 adjacent elements"):
+    with pytest.warns(RuntimeCheckWarning, match="whether 2 adjacent elements are"):
         assert [float(batch(k)) for k in range(3)] == [1, 5, 9]
     total = counter()
     f = jaxprgen.function([b], None, givens={a: b}, updates={total: total + a})

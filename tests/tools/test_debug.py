@@ -415,7 +415,7 @@ def test_checks_are_evaluated():
     np.testing.assert_array_equal(debug(f)(ONES), 2 * ONES)
     text = message(errors.FailedAssertionError, debug(f), -ONES, also=AssertionError)
     assert text[:2] == [
-        "Assert{msg=x must be positive}: x must be positive.",
+        "x must be positive. The condition is false.",
         "  in Assert{msg=x must be positive}",
     ]
     assert text[-3:] == [

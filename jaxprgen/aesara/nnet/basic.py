@@ -77,10 +77,13 @@ def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
     value = targets.static
     if value is None:
         ctx.require(
-            lambda: _all_are_classes(targets, count),
+            lambda: _are_classes(targets, count),
             IndexOutOfBoundsError,
-            f"{ctx.op} has a target out of range for {count} classes. Aesara raises an error; the "
-            "emitted program counts negative targets from the end, and uses the nearest class",
+            f"Target {{}} is out of range for {count} classes.",
+            f"whether every target is one of {count} classes. If one is not, Aesara raises an "
+            "error, and this program counts negative targets from the end, and uses the nearest "
+            "class",
+            targets,
         )
     elif value.size and not (value.min() >= 0 and value.max() < count):
         raise IndexOutOfBoundsError(f"Targets must be from 0 to {count - 1}, got {value.tolist()}.")
@@ -92,10 +95,8 @@ def _of_rows(targets: Value, count: int) -> Value:
     return slice_axis(targets, 0, 0, min(count, *targets.shape))
 
 
-def _all_are_classes(targets: Value, count: int) -> Value:
-    natural = targets >= np.zeros((), targets.dtype)
-    inside = natural & ix.in_bounds(targets, count)
-    return reduce.bitwise_and(inside, [0])
+def _are_classes(targets: Value, count: int) -> Value:
+    return (targets >= np.zeros((), targets.dtype)) & ix.in_bounds(targets, count)
 
 
 @lowers(CrossentropySoftmaxArgmax1HotWithBias)
@@ -238,8 +239,9 @@ def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list
     ctx.require(
         lambda: ctc.are_possible(x, labels, lengths),
         IndexOutOfBoundsError,
-        f"{ctx.op} has a label not below {classes}, or a length above {times}. Aesara's library "
-        "reads beyond its arrays; the emitted program uses the nearest label and length",
+        f"A label is not below {classes}, or a length is above {times}.",
+        f"whether labels are below {classes}, and lengths at most {times}. If not, Aesara's "
+        "library reads beyond its arrays, and this program uses the nearest label and length",
     )
     return list(ctc.ctc(x, labels, lengths)[: len(ctx.node.outputs)])
 

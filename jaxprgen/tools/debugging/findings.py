@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxprgen import _jax
 from jaxprgen._jax import Frame
 from jaxprgen.errors import (
     FailedAssertionError,
     IndexOutOfBoundsError,
     JaxprGenError,
     NonFiniteValueError,
-    error_of_check,
 )
 from jaxprgen.tools.debugging.faults import OutOfBounds, contains, locate
 
@@ -164,10 +164,11 @@ def index_out_of_bounds(
     return Finding("index", name, *location, shown, index.position, message)
 
 
-def check_that_fails(message: str, name: str, location: Location) -> Finding:
+def check_that_fails(failed: Exception, name: str, location: Location) -> Finding:
     """Return the finding of a failed check, without its equation, which adds nothing."""
     location = location._replace(equation="")
-    return Finding("check", name, *location, (), (), f"{error_of_check(message)}.")
+    message = failed.message if isinstance(failed, _jax.FailedCheck) else str(failed)
+    return Finding("check", name, *location, (), (), message)
 
 
 _ERRORS = {

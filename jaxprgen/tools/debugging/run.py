@@ -269,9 +269,9 @@ class Run:
         if "index" in self._find and index:
             yield index_out_of_bounds(index, name, location, operands)
         if "check" in self._find and eqn.primitive is _jax.check_p:
-            message = _jax.failed_check(eqn, done.operands)
-            if message:
-                yield check_that_fails(message, name, location)
+            failed = _jax.failed_check(eqn, done.operands)
+            if failed:
+                yield check_that_fails(failed, name, location)
 
     def _is_allowed(self, eqn: JaxprEqn, name: str) -> bool:
         """Whether an equation's results, which belong to the variable ``name``, may be NaN."""

@@ -170,22 +170,22 @@ def test_the_gradient_of_a_column_more():
 
 
 CLASSES = [
-    (nn.CrossentropySoftmax1HotWithBiasDx(), "out of range for 3 classes. Aesara raises an error"),
-    (nn.CrossentropyCategorical1HotGrad(), "out of bounds for axis 1 of size 3. Aesara raises"),
+    (nn.CrossentropySoftmax1HotWithBiasDx(), "is one of 3 classes", "out of range for 3 classes"),
+    (nn.CrossentropyCategorical1HotGrad(), "within axis 1 of", "out of bounds for axis 1 of size"),
 ]
 
 
-@pytest.mark.parametrize(("op", "message"), CLASSES)
-def test_targets_are_checked_on_request(op, message):
+@pytest.mark.parametrize(("op", "unchecked", "message"), CLASSES)
+def test_targets_are_checked_on_request(op, unchecked, message):
     y, p, t = at.dvector("y"), at.dmatrix("p"), at.lvector("t")
     args = np.ones(2), np.full((2, 3), 0.5)
-    with pytest.warns(RuntimeCheckWarning, match=message):
+    with pytest.warns(RuntimeCheckWarning, match=unchecked):
         jaxprgen.compile([y, p, t], op(y, p, t))(*args, np.array([0, 7]))
     f = checkify.checkify(jax.jit(jaxprgen.compile([y, p, t], op(y, p, t), checks=True)))
     assert f(*args, np.array([0, 2]))[0].get() is None
-    assert message.split(".")[0] in f(*args, np.array([0, 3]))[0].get()
+    assert message in f(*args, np.array([0, 3]))[0].get()
     wrong = -1 if op is CLASSES[0][0] else -4
-    assert message.split(".")[0] in f(*args, np.array([wrong, 0]))[0].get()
+    assert message in f(*args, np.array([wrong, 0]))[0].get()
 
 
 def test_shapes_and_known_targets_must_fit():

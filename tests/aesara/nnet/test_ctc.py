@@ -183,12 +183,12 @@ def test_each_device_has_its_own_scores_of_labels_that_all_have():
 def test_labels_and_lengths_are_checked():
     inputs, outputs = graph()
     x, labels, lengths = np.zeros((2, 1, 2), "float32"), np.int32([[1]]), np.int32([2])
-    with pytest.warns(RuntimeCheckWarning, match="a label not below 2, or a length above 2"):
+    with pytest.warns(RuntimeCheckWarning, match="labels are below 2, and lengths at most 2"):
         jaxprgen.compile(inputs, outputs)(x, labels, lengths)
     f = checkify.checkify(jax.jit(jaxprgen.compile(inputs, outputs, checks=True)))
     assert f(x, labels, lengths)[0].get() is None
     for args in [(labels + 1, lengths), (labels, lengths + 1)]:
-        assert "a label not below 2, or a length above 2" in f(x, *args)[0].get()
+        assert "A label is not below 2, or a length is above 2." in f(x, *args)[0].get()
     with pytest.raises(ShapeMismatchError) as caught:
         jaxprgen.compile(inputs, outputs)(x, labels, np.int32([2, 2]))
     assert str(caught.value).splitlines()[0] == (

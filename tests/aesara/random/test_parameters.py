@@ -65,14 +65,8 @@ def test_draws_are_checked_through_checkify():
     n = aer.multinomial(3, at.stack([scale, scale]), rng=generator())
     checked = checkify.checkify(jax.jit(jaxprgen.compile([scale], [y, n], checks=True)))
     assert checked(KEY, 0.5)[0].get() is None
-    assert (
-        "normal: scale >= 0 must hold; elsewhere the emitted program returns NaN"
-        in checked(KEY, -1.0)[0].get()
-    )
-    assert (
-        "multinomial: p <= 1 must hold; elsewhere the emitted program returns -1"
-        in checked(KEY, 2.0)[0].get()
-    )
+    assert "normal: scale >= 0 must hold, got scale = -1.0." in checked(KEY, -1.0)[0].get()
+    assert "multinomial: p <= 1 must hold, got p = 2.0." in checked(KEY, 2.0)[0].get()
 
 
 def test_draws_have_derivatives_by_their_parameters():
@@ -95,7 +89,7 @@ def test_a_log_density_of_a_known_parameter_fails_while_emitting():
         with pytest.raises(ParameterError) as caught:
             jaxprgen.compile([x], graph)(1.0)
         first, second, *_ = str(caught.value).splitlines()
-        assert first == "ParameterValueError: sigma > 0. The condition is false."
+        assert first == "sigma > 0. The condition is false."
         assert second.startswith("  in Check{sigma > 0}(")
         assert isinstance(caught.value, (ValueError, FailedAssertionError))
 
@@ -105,7 +99,7 @@ def test_a_known_condition_that_decides_a_shape():
     n = at.lscalar("n")
     size = CheckAndRaise(ValueError, "n is positive")(n, n > 0)
     f = jaxprgen.compile([n], at.arange(size))
-    with pytest.raises(ParameterError, match=r"ValueError: n is positive. The condition is false"):
+    with pytest.raises(ParameterError, match="n is positive"):
         f(-1)
     with pytest.warns(RuntimeCheckWarning, match="n is positive"):
         assert len(f(2)) == 2
@@ -113,7 +107,7 @@ def test_a_known_condition_that_decides_a_shape():
 
 def test_a_log_density_announces_its_check_once_and_composes():
     f = jaxprgen.compile([scale, x], log_density(scale))
-    with pytest.warns(RuntimeCheckWarning, match=r"Check\{sigma > 0\}: sigma > 0") as caught:
+    with pytest.warns(RuntimeCheckWarning, match=r"Not checked: .* Check\{sigma > 0\}") as caught:
         value = f(2.0, 0.5)
         slopes = jax.jit(jax.vmap(jax.grad(f), (0, None)))(np.array([2.0, 3.0]), 0.5)
     assert len(caught) == 1
@@ -127,7 +121,7 @@ def test_a_log_density_is_checked_through_checkify():
     for transformed in (f, jax.grad(f)):
         checked = checkify.checkify(jax.jit(transformed))
         assert checked(2.0, 0.5)[0].get() is None
-        assert "Check{sigma > 0}: sigma > 0" in checked(-1.0, 0.5)[0].get()
+        assert "ParameterValueError: sigma > 0." in checked(-1.0, 0.5)[0].get()
     several = checkify.checkify(jax.jit(jax.vmap(f, (0, None))))
     assert "sigma > 0" in several(np.array([1.0, -1.0]), 0.5)[0].get()
 

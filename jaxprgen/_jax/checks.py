@@ -1,0 +1,112 @@
+"""Checks in programs, as `jax.experimental.checkify` takes and finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import checkify as _checkify
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+check_p = _checkify.check_p
+
+
+class FailedCheck(_checkify.FailedCheckError):
+    """What `checkify` finds if a check of this package fails.
+
+    Parameters
+    ----------
+    traceback_info
+        Where JAX traced the check.
+    kind
+        The class of the error to raise.
+    message
+        Its message, in which the values take the places of ``{}``.
+    where
+        Lines that name the place in the graph.
+    *values
+        Numbers that the program computes.
+    """
+
+    def __init__(
+        self,
+        traceback_info: Any,
+        kind: Any,
+        message: str,
+        where: str,
+        *values: Any,
+    ) -> None:
+        super().__init__(traceback_info, message)
+        self.kind, self.where, self.values = kind, where, values
+
+    def tree_flatten(self) -> Any:
+        """Return what the program computes, and what is known beforehand."""
+        return self.values, (self.traceback_info, self.kind, self.fmt_string, self.where)
+
+    @classmethod
+    def tree_unflatten(cls, metadata: Any, payload: Any) -> FailedCheck:
+        """Return the failed check of these parts."""
+        return cls(*metadata, *payload)
+
+    def get_effect_type(self) -> Any:
+        """Return the effect under which JAX knows the check: that of a user's own checks."""
+        return _checkify.ErrorEffect(_checkify.FailedCheckError, tuple(self.values))
+
+    @property
+    def message(self) -> str:
+        """What is wrong, without the place in the graph."""
+        text = self.fmt_string
+        for value in self.values:
+            text = text.replace("{}", str(value), 1)
+        return text
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__}: {self.message}\n{self.where}"
+
+
+def check_params(
+    kind: type[Exception], message: str, where: str, types: Sequence[Any] = ()
+) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    """Return the second operand and the parameters of a ``check`` equation.
+
+    Its first operand is a boolean, true if the check fails. With the values that the message shows,
+    the two are the leaves of the pytree of one error, as `jax.experimental.checkify.check` builds
+    it: whether it occurred, and its number.
+
+    Parameters
+    ----------
+    kind, message, where
+        As for `FailedCheck`.
+    types
+        The types of the values, which are further operands.
+
+    Returns
+    -------
+    tuple
+        The number of the error, and the parameters.
+    """
+    next_code = getattr(_checkify, "next_code", lambda: 0)  # JAX < 0.11.2 counts all errors.
+    code = np.asarray(next_code(), np.int32 if jax.__version_info__ >= (0, 12) else np.int64)
+    values = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types]
+    error = FailedCheck(_checkify.get_traceback(), kind, message, where, *values)
+    payload, metadata = jax.tree.flatten(error)
+    effect = error.get_effect_type()
+    tree = _checkify.Error({effect: True}, {effect: code}, {int(code): metadata}, {effect: payload})  # type: ignore[arg-type]
+    return code, {"err_tree": jax.tree.structure(tree), "debug": False}
+
+
+def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> Exception | None:
+    """Return what is wrong if a ``check`` equation fails for these operands, else None."""
+    return jax.tree.unflatten(eqn.params["err_tree"], operands).get_exception()
+
+
+def has_checks(closed: ClosedJaxpr) -> bool:
+    """Return whether a program, or one inside its equations, has checks."""
+    return any(isinstance(effect, _checkify.ErrorEffect) for effect in closed.jaxpr.effects)
+
+
+def checked(function: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that also returns, first, the first error that its checks find."""
+    return _checkify.checkify(function, errors=_checkify.user_checks)

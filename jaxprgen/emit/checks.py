@@ -1,0 +1,65 @@
+"""Checks in a running program, for `jax.experimental.checkify`."""
+
+from __future__ import annotations
+
+from jaxprgen import _jax
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import reduce
+from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.values import INT64, Value, broadcast_to
+from jaxprgen.ir import current_builder
+
+
+def check(
+    holds: Value,
+    error: type[Exception],
+    message: str,
+    where: str,
+    shown: Value | None = None,
+) -> None:
+    """Emit a check that booleans are all true.
+
+    Whatever runs the program must find its failed checks by `jax.experimental.checkify`.
+
+    Parameters
+    ----------
+    holds
+        The booleans.
+    error
+        The class of the error that a failed check raises.
+    message
+        Its message.
+    where
+        Lines that name the place in the graph.
+    shown
+        Numbers that broadcast to the same shape. The first one for which the check fails takes the
+        place of ``{}`` in the message.
+    """
+    known = holds.static
+    if known is not None and known.all():
+        return
+    if shown is None:
+        failed, values = reduce.bitwise_or(~holds, range(holds.ndim)), []
+    else:
+        if shown.dtype.kind in "iub":  # JAX keeps errors apart by the types of their values.
+            shown = shown.astype(ew.canonical(INT64))
+        failed, first = _first(~holds, shown)
+        values = [first.atom()]
+    b = current_builder()
+    code, params = _jax.check_params(error, message, where, [x.aval for x in values])
+    b.bind_multiple(_jax.check_p, (failed.atom(), b.literal(code), *values), params)
+
+
+def _first(failed: Value, shown: Value) -> tuple[Value, Value]:
+    """Return whether a check fails anywhere, and the first of some numbers where it does.
+
+    One reduction finds both, because XLA compiles each on its own.
+    """
+    if not failed.ndim:
+        return failed, shown
+    flat, size = (failed.size,), failed.size
+    positions = lax.iota(ew.canonical(INT64), flat, 0)
+    first = reduce.min(ew.where(reshape(failed, flat), positions, size), (0,))
+    return first < size, ix.take(reshape(broadcast_to(shown, failed.shape), flat), [first])

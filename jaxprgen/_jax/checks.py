@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -109,4 +110,4 @@ def has_checks(closed: ClosedJaxpr) -> bool:
 
 def checked(function: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     """Return a function that also returns, first, the first error that its checks find."""
-    return _checkify.checkify(function, errors=_checkify.user_checks)
+    return functools.wraps(function)(_checkify.checkify(function, _checkify.user_checks))

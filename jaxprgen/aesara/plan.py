@@ -20,6 +20,7 @@ from jaxprgen.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.aesara.ifelse import gather, lower_if_else
 from jaxprgen.aesara.interface import ends_of, sizes_by_place, with_key
 from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, name_of, origin
+from jaxprgen.aesara.naming import Names
 from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.driver import fold_constants
@@ -85,12 +86,14 @@ def plan_of_nodes(
 
 def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
     """Return a function that plans a graph, and each graph inside of its Ops once."""
+    names = Names()
 
     def plan(
         inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
     ) -> Plan:
         rules = _rules_of(nodes, callbacks)
-        return fold_constants(_unfolded(inputs, outputs, nodes, rules, fixed, inner))
+        names.add(nodes)
+        return fold_constants(_unfolded(inputs, outputs, nodes, rules, fixed, names, inner))
 
     @functools.cache
     def inner(graph: FunctionGraph) -> Plan:
@@ -105,11 +108,12 @@ def _unfolded(
     nodes: Sequence[Apply],
     rules: Mapping[Apply, Rule],
     fixed: Mapping[Variable, Any],
+    names: Names,
     inner: Callable[[Any], Plan],
 ) -> Plan:
     """Return a plan in which nodes of constants are steps like all others."""
     arguments = tuple(_input(v) for v in inputs)
-    numbering = _Numbering(fixed)
+    numbering = _Numbering(fixed, names)
     for variable in inputs:
         numbering.add_leaf(variable)
     gathered = gather(nodes, outputs)
@@ -152,8 +156,8 @@ def _step(
 class _Numbering:
     """A place for every variable of a graph, in the order of computation."""
 
-    def __init__(self, fixed: Mapping[Variable, Any]) -> None:
-        self._fixed = fixed
+    def __init__(self, fixed: Mapping[Variable, Any], names: Names) -> None:
+        self._fixed, self._names = fixed, names
         self._places: dict[Variable, int] = {}
         self.variables: list[Variable] = []
         self.values: list[Any] = []
@@ -172,13 +176,13 @@ class _Numbering:
 
     def add_leaf(self, variable: Variable) -> int:
         """Add a variable that no node computes, and return its place."""
-        self.origins.add_leaf(variable.name, frame_of(variable))
+        self.origins.add_leaf(self._names.of(variable), frame_of(variable))
         return self._add(variable)
 
     def add_node(self, node: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Add the outputs of a node, and return the places of its inputs and of its outputs."""
         inputs = tuple([self.place_of(v, node) for v in node.inputs])
-        names = [v.name for v in node.outputs]
+        names = [self._names.of(v) for v in node.outputs]
         self.origins.add_node(inputs, names, frame_of(*node.outputs))
         return inputs, tuple([self._add(v) for v in node.outputs])
 

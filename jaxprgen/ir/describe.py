@@ -11,6 +11,7 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.ir.evaluate import Inside
+from jaxprgen.ir.inner import holder_of
 
 LONGEST = 120
 """The number of characters of a name or a parameter that are shown."""
@@ -30,15 +31,16 @@ def variable_names(jaxpr: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:
 
     A variable in ``names`` keeps its name. Any other is named after the innermost scope of its
     equation's name stack, or after its primitive, with a number: ``eta.1``, ``exp.1``. An input
-    of an inner program is named after its operand, and a result of a call after the equation
-    that computes it. Characters with a meaning in a program's text become ``_``.
+    of an inner program is named after its operand. A result of a call or of a loop is named after
+    the equation inside that computes it, and so is what a loop carries. Characters with a meaning
+    in a program's text become ``_``.
     """
     programs = _programs(jaxpr)
     naming = _Naming()
     for v in (v for program, _ in programs for v in bound_variables(program) if v in names):
         naming.add(v, names[v], numbered=False)
     for program, caller in programs:
-        operands = naming.operand_names(caller, len(program.invars)) if caller else ()
+        operands = naming.operand_names(caller, program) if caller else ()
         naming.add_program(program, operands)
     return naming.names
 
@@ -65,16 +67,25 @@ def _programs(jaxpr: Jaxpr) -> list[tuple[Jaxpr, JaxprEqn | None]]:
 
 
 def _scopes(eqn: JaxprEqn) -> list[str]:
-    """Return the innermost scope of each result; for a call, that of the equation inside."""
-    own = _jax.scope_of(eqn.source_info)
-    inner = _jax.sub_jaxprs(eqn)
-    if own or len(inner) != 1 or len(inner[0][1].outvars) != len(eqn.outvars):
-        return [own] * len(eqn.outvars)
-    (_, called), *_ = inner
+    """Return the innermost scope of each result; for a call or a loop, that of what it returns."""
+    scopes = [_jax.scope_of(eqn.source_info)] * len(eqn.outvars)
+    holder = holder_of(eqn)
+    if holder is None or (scopes and scopes[0] and holder.kind == "call"):
+        return scopes
+    for inner in holder.find(eqn):
+        made = _output_scopes(_jax.open_jaxpr(inner.program))
+        for i, scope in zip(inner.results, made, strict=True):
+            if i is not None and scope:
+                scopes[i] = scope
+    return scopes
+
+
+def _output_scopes(jaxpr: Jaxpr) -> list[str]:
+    """Return the innermost scope of the equation that computes each output."""
     scopes: dict[int, str] = {}
-    for made in called.eqns:
+    for made in jaxpr.eqns:
         scopes.update((id(v), name) for v, name in zip(made.outvars, _scopes(made), strict=True))
-    return [scopes.get(id(x), "") for x in called.outvars]
+    return [scopes.get(id(x), "") for x in jaxpr.outvars]
 
 
 class _Naming:
@@ -112,12 +123,19 @@ class _Naming:
             for v, scope in zip(eqn.outvars, _scopes(eqn), strict=True):
                 self.add(v, scope or eqn.primitive.name, numbered=True)
 
-    def operand_names(self, eqn: JaxprEqn, count: int) -> list[str]:
-        """Return names for the ``count`` inputs of a program inside an equation."""
+    def operand_names(self, eqn: JaxprEqn, program: Jaxpr) -> list[str]:
+        """Return names for the inputs of a program inside an equation."""
         scope = _jax.scope_of(eqn.source_info) or eqn.primitive.name
-        if len(eqn.invars) != count:
-            return [scope] * count
-        return [self._bases[x] if type(x) is Var else scope for x in eqn.invars]
+        holder = holder_of(eqn)
+        inner = holder.find(eqn) if holder else ()
+        found = next((x for x in inner if _jax.open_jaxpr(x.program) is program), None)
+        if holder is None or found is None:
+            return [scope] * len(program.invars)
+        names = [self._bases[x] if type(x) is Var else scope for x in eqn.invars]
+        scopes = _scopes(eqn)
+        for operand, result in holder.carries(eqn):
+            names[operand] = scopes[result] or names[operand]
+        return [names[i] for i in found.operands]
 
 
 # --- Short text --------------------------------------------------------------------------

@@ -110,7 +110,10 @@ class StaticShapeError(JaxprGenError, TypeError):
 
 
 class UndefinedGradientError(JaxprGenError, TypeError):
-    """Raised when JAX differentiates through a value that the graph declares non-differentiable."""
+    """Raised when JAX differentiates through a value that has no derivative.
+
+    The graph declares it non-differentiable, or an Op that runs in Python computes it.
+    """
 
 
 class ReverseModeError(JaxprGenError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Apply, Constant, Variable
-from aesara.graph.op import _NoPythonOp  # pyright: ignore[reportPrivateUsage]
+from aesara.graph.op import Op, _NoPythonOp  # pyright: ignore[reportPrivateUsage]
 from aesara.tensor.basic import as_tensor_variable
 from aesara.tensor.shape import Shape, Shape_i
 
@@ -16,7 +16,7 @@ from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.callback import call_back
 from jaxprgen.emit.values import Array, Dtype
-from jaxprgen.errors import CallbackError
+from jaxprgen.errors import CallbackError, JaxprGenError, UndefinedGradientError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.static import static_or_ones, static_value
 
@@ -33,6 +33,8 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
 
     Raises
     ------
+    UndefinedGradientError
+        JAX differentiates a result.
     CallbackError
         The shapes of inputs do not determine the shape of a result; or, when the program runs, a
         result has another shape than they promise.
@@ -53,7 +55,22 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
         results = _evaluate(node, inputs)
         return [_as_told(node, x, *kind) for x, kind in zip(results, types, strict=True)]
 
-    return call_back(perform, types, [xs[place] for place in places])
+    where = LIBRARY.describe(node, xs)
+    return call_back(
+        perform, types, [xs[place] for place in places], lambda: _no_derivative(node).at(where)
+    )
+
+
+def _no_derivative(node: Apply) -> JaxprGenError:
+    """Return the error of a gradient through a node that is called back."""
+    name = type(node.op).__name__
+    way = f"Register a rule with @jaxprgen.lowers({name})"
+    if type(node.op).L_op is not Op.L_op or type(node.op).grad is not Op.grad:
+        way += ", or take the gradient by aesara.grad, which knows that of this Op"
+    return UndefinedGradientError(
+        f"JAX cannot differentiate {node.op}, which runs in Python as a callback.\n{way}; "
+        "aesara.gradient.disconnected_grad stops gradients."
+    )
 
 
 def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:

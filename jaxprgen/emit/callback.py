@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, ShapedArray
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, atoms
-from jaxprgen.ir import current_builder
+from jaxprgen.ir import current_builder, primitives
 
 
 def call_back(
     function: Callable[..., Sequence[Array]],
     types: Sequence[tuple[Shape, Dtype]],
     operands: Sequence[Value],
+    refuse: Callable[[], Exception],
 ) -> list[Value]:
     """Call a pure Python function of arrays from the program, as `jax.pure_callback` does.
 
@@ -29,11 +31,27 @@ def call_back(
         The shapes and dtypes of the results as JAX computes them.
     operands
         The arguments.
+    refuse
+        Returns the error to raise if JAX differentiates a result.
     """
-    b = current_builder()
+    b, given = current_builder(), atoms(operands)
     avals = [b.array_type(shape, dtype) for shape, dtype in types]
     params = _jax.callback_params(function, len(operands), avals)
-    return [Value(v) for v in b.bind_multiple(_jax.pure_callback_p, atoms(operands), params)]
+    operand_types = [x.aval for x in given]
+
+    def program(*tangents: ShapedArray) -> ClosedJaxpr:
+        with b.nested([*operand_types, *tangents]) as inner:
+            arrays = inner.inputs[: len(given)]
+            results = inner.bind_multiple(_jax.pure_callback_p, arrays, params)
+            return inner.build(results, name="callback")
+
+    def derivative(*zeros: bool) -> tuple[ClosedJaxpr, list[bool]]:
+        moving = [t for t, zero in zip(operand_types, zeros, strict=True) if not zero]
+        if moving and any(aval.dtype.kind in "fc" for aval in avals):
+            raise refuse()
+        return program(*map(_jax.tangent_type, moving)), [True] * len(avals)
+
+    return [Value(v) for v in primitives.custom_jvp_call(b, program(), derivative, given)]
 
 
 def call_for_effect(function: Callable[..., Any], *operands: Value) -> None:

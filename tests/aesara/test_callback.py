@@ -1,5 +1,6 @@
 """Ops without a rule, called back on request."""
 
+import aesara
 import aesara.tensor as at
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -101,8 +102,9 @@ def test_the_equation_is_the_one_that_jax_makes():
     builder = Builder([theirs.invars[0].aval])
     with builder:
         given = [Value(v) for v in builder.inputs]
-        (out,) = call_back(function, [((3,), np.dtype("float64"))], given)
-    (ours,) = builder.build([out.source]).eqns
+        (out,) = call_back(function, [((3,), np.dtype("float64"))], given, RuntimeError)
+    (call,) = builder.build([out.source]).eqns
+    (ours,) = call.params["call_jaxpr"].eqns
     assert ours.primitive is theirs.primitive
     assert ours.params == theirs.params
     assert [v.aval for v in ours.outvars] == [v.aval for v in theirs.outvars]
@@ -145,6 +147,36 @@ def test_it_works_under_jit_and_vmap():
     expected = np.sort(2 * batch)[:, ::-1] + 1
     np.testing.assert_allclose(jax.jit(jax.vmap(f, in_axes=(0, None)))(batch, 1), expected)
     np.testing.assert_allclose(jax.vmap(f, in_axes=(0, None))(batch, 1), expected)
+
+
+def test_derivatives_are_refused():
+    class Known(Own):
+        def L_op(self, inputs, outputs, gradients):
+            return [at.cos(inputs[0]) * gradients[0]]
+
+    unknown, known = (op(np.sin, at.dvector) for op in (Own, Known))
+    ways = {
+        unknown: "Register a rule with @jaxprgen.lowers(Own); ",
+        known: "Register a rule with @jaxprgen.lowers(Known), or take the gradient by aesara.grad, "
+        "which knows that of this Op; ",
+    }
+    for op, way in ways.items():
+        f = called_back([x], op(2 * x).sum())  # Here.
+        for transform in (jax.grad(f), jax.jit(jax.grad(f)), lambda v, f=f: jax.jvp(f, [v], [v])):
+            with pytest.raises(errors.UndefinedGradientError) as caught:
+                transform(ONES)
+            first, second, *_, last = str(caught.value).splitlines()
+            assert first == f"JAX cannot differentiate {op}, which runs in Python as a callback."
+            assert second == way + "aesara.gradient.disconnected_grad stops gradients."
+            assert last.endswith("# Here.")
+    gradient = called_back([x], aesara.grad(known(2 * x).sum(), x))
+    np.testing.assert_allclose(gradient(ONES), 2 * np.cos(2 * ONES))
+
+
+def test_derivatives_that_are_zero():
+    sign = Own(lambda a: np.sign(a).astype(int), at.lvector)
+    f = called_back([x, n], (sign(x) * x + Own(np.float64, at.dscalar)(n)).sum())
+    np.testing.assert_array_equal(jax.grad(f)(-2 * ONES, 1), -ONES)
 
 
 def test_without_x64_it_computes_in_the_declared_dtypes_and_returns_32_bits():

@@ -275,20 +275,26 @@ def test_a_shape_that_depends_on_a_tracer():
         f"  {built('steps = at.arange')}",
     ]
     for _ in range(2):  # Before and after a call that succeeds.
-        for transform in (jax.jit, jax.vmap):
-            size = np.array(3) if transform is jax.jit else np.array([3])
-            ones = ONES if transform is jax.jit else ONES[None]
-            text = message(errors.StaticShapeError, transform(f), ones, size, also=TypeError)
-            first, remedy, *rest = text.splitlines()
-            tracer = first.removeprefix(
-                "A shape depends on the value of input 'n', which is a tracer ("
-            ).removesuffix(") under a JAX transformation.")
-            assert tracer.isidentifier()
-            assert remedy == (
-                "Pass 'n' as a concrete number: mark it with jax.jit(..., static_argnums=1), "
-                "close over it, or give the array a size that does not depend on it."
-            )
-            assert rest == where
+        text = message(errors.StaticShapeError, jax.jit(f), ONES, 3, also=TypeError)
+        first, remedy, *rest = text.splitlines()
+        tracer = first.removeprefix(
+            "A shape depends on the value of input 'n', which is a tracer ("
+        ).removesuffix(") under a JAX transformation.")
+        assert tracer.isidentifier()
+        assert remedy == (
+            "Pass 'n' as a concrete number: mark it with jax.jit(..., static_argnums=1), "
+            "close over it, or give the array a size that does not depend on it."
+        )
+        assert rest == where
+        for mapped in (jax.vmap(f), jax.jit(jax.vmap(f))):
+            text = message(errors.StaticShapeError, mapped, ONES[None], np.array([3]))
+            assert text.splitlines() == [
+                "A shape depends on the value of input 'n', which is batched by jax.vmap: its "
+                "values may differ, and the shapes with them.",
+                "Map over other arguments only, with None in in_axes for 'n' at position 1; call "
+                "this once for each value; or give the array a size that does not depend on it.",
+                *where,
+            ]
         text = message(errors.StaticShapeError, f.jaxpr, ONES, jax.ShapeDtypeStruct((), np.int64))
         assert text.splitlines() == [
             "A shape depends on the value of input 'n', which is a ShapeDtypeStruct, which has "
@@ -298,6 +304,7 @@ def test_a_shape_that_depends_on_a_tracer():
         ]
         np.testing.assert_array_equal(f(ONES, 2), 3 * np.arange(4))
     np.testing.assert_array_equal(jax.jit(f, static_argnums=1)(ONES, 2), 3 * np.arange(4))
+    np.testing.assert_array_equal(jax.vmap(f, (0, None))(ONES[None], 2), [3 * np.arange(4)])
     np.testing.assert_array_equal(jax.jit(lambda a: f(a, 2))(ONES), 3 * np.arange(4))
 
 

@@ -15,6 +15,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import partial_eval as _pe
 from jax._src.random import prng
 from jax.extend.core import Primitive
@@ -39,6 +40,7 @@ else:
     from jax.extend.core import Literal as Literal
     from jax.extend.core import Var as Var
 Tracer = _core.Tracer
+BatchTracer = _batching.BatchTracer
 ArrayImpl = _array.ArrayImpl
 check_jaxpr = _core.check_jaxpr
 no_effects: frozenset[Any] = _effects.no_effects  # type: ignore[assignment]

@@ -316,6 +316,13 @@ def _hindrance(x: Any, name: str, position: int, decides: bool) -> str:
             "a PRNG key.\nDraw in a function of its own, and pass what it returns; or use no more "
             "of what the loop leaves than single rows and reductions."
         )
+    if isinstance(x, _jax.BatchTracer):
+        return (
+            "batched by jax.vmap: its values may differ, and the shapes with them.\n"
+            f"Map over other arguments only, with None in in_axes for {name!r} at position "
+            f"{position}; call this once for each value; or give the array a size that does not "
+            "depend on it."
+        )
     if isinstance(x, Tracer):
         static = f"mark it with jax.jit(..., static_argnums={position})"
         way = "call this outside of the transformation" if np.ndim(x) else static

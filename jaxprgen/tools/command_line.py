@@ -231,7 +231,7 @@ def _arguments(f: CompiledFunction, texts: Sequence[str]) -> list[Any]:
     missing: list[str] = []
     for i, declared in enumerate(f.inputs):
         if args[i] is None and None in declared.shape:
-            sizes = ",".join("?" if n is None else str(n) for n in declared.shape)
+            sizes = _sizes(declared)
             unique = [other.name for other in f.inputs].count(declared.name) == 1
             name = declared.name if unique and declared.name.isidentifier() else str(i)
             missing.append(f"  --arg '{name}={declared.dtype}[{sizes}]'")
@@ -281,6 +281,7 @@ def _argument(text: str, value: str, declared: Input) -> Any:
     if array is None:
         raise UsageError(
             f"--arg {text} is neither a type such as f64[10,3] nor a value such as 5 or [1,2]."
+            + _with_sizes(value, declared)
         )
     with np.errstate(all="ignore"):
         cast = array.astype(declared.dtype)
@@ -288,6 +289,19 @@ def _argument(text: str, value: str, declared: Input) -> Any:
     if not boolean or not np.array_equal(cast.astype(array.dtype), array, equal_nan=True):
         raise UsageError(f"--arg {text}: a {declared.dtype} cannot hold this value.")
     return cast
+
+
+def _sizes(declared: Input) -> str:
+    """Write the sizes of an input, with ``?`` for those that are unknown."""
+    return ",".join("?" if n is None else str(n) for n in declared.shape)
+
+
+def _with_sizes(value: str, declared: Input) -> str:
+    """Return a suggestion for a type that lacks nothing but sizes, as ``f64`` does."""
+    if not _TYPE.fullmatch(f"{value}[]"):
+        return ""
+    numbers = " Give a number for each ?." if None in declared.shape else ""
+    return f" Did you mean {value}[{_sizes(declared)}]?{numbers}"
 
 
 def _array(text: str) -> np.ndarray[Any, Any] | None:

@@ -181,6 +181,12 @@ def test_a_graph_that_does_not_compile_has_a_page_with_its_check(run, tmp_path):
             "int64 cannot hold this value.",
         ),
         (["graphs:pair", "--arg", "x=f64[1 2]"], 2, "is neither a type such as f64[10,3] nor "),
+        (["graphs:pair", "--arg", "n=i64"], 2, "as 5 or [1,2]. Did you mean i64[]?"),
+        (
+            ["graphs:pair", "--arg", "x=f64"],
+            2,
+            "as 5 or [1,2]. Did you mean f64[?]? Give a number for each ?.",
+        ),
         (["graphs:pair", "--arg", "n=1", "--arg", "n=2"], 2, "input 'n' is given twice."),
         (["graphs:twins", "--arg", "x=f64[1]"], 2, "several inputs have this name; give a posi"),
         (["graphs:pairs"], 2, "graphs has no pairs. Did you mean pair"),

@@ -167,7 +167,8 @@ def function(
     flat, results = ([], jax.tree.structure(None)) if given is None else flattened(given)
     graph = stateful_graph(inputs, flat, updates, givens, no_default_updates)
     options = options_of(name, checks, passes, compiler_options)
-    return StatefulFunction(graph, results.unflatten, options, calls_back(fallback))
+    rebuild = functools.partial(jax.tree.unflatten, results)  # Which pickles.
+    return StatefulFunction(graph, rebuild, options, calls_back(fallback))
 
 
 def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:

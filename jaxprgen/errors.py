@@ -163,6 +163,10 @@ class StateError(JaxprGenError, RuntimeError):
     """Raised when a stateful function is called while JAX traces, or with an unsuitable state."""
 
 
+class UnpicklableError(JaxprGenError, TypeError):
+    """Raised when a part of a compiled function, such as an Op or a pass, does not pickle."""
+
+
 class DrawingError(JaxprGenError, RuntimeError):
     """Raised when Graphviz is missing, or cannot draw a program."""
 

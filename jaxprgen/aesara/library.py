@@ -255,17 +255,22 @@ def _frame_of(variable: Variable) -> Frame | None:
     return Frame(*(outside or lines)[-1][:3])
 
 
+def line_of(variable: Variable) -> Frame | None:
+    """Return the line that messages show of a variable: the user's, or else one of Aesara's."""
+    return _frame_of(variable) or _in_aesara(variable)
+
+
 def origin(node: Apply) -> str:
     """Return the file, line and text where the user built a node."""
-    frame = frame_of(*node.outputs) or _in_aesara(node)
+    frame = frame_of(*node.outputs) or _in_aesara(*node.outputs)
     if frame is None:
         return "built at a line that was not recorded (see Aesara's traceback__limit)"
     return frame.built
 
 
-def _in_aesara(node: Apply) -> Frame | None:
-    """Return the innermost line that Aesara recorded for a node, even in Aesara's own files."""
-    traces = (getattr(variable.tag, "trace", None) for variable in node.outputs)
+def _in_aesara(*variables: Variable) -> Frame | None:
+    """Return the innermost line recorded for one of these variables, even in Aesara's own files."""
+    traces = (getattr(variable.tag, "trace", None) for variable in variables)
     return next((Frame(*trace[0][-1][:3]) for trace in traces if trace and trace[0]), None)
 
 

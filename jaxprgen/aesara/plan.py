@@ -21,6 +21,7 @@ from jaxprgen.aesara.ifelse import gather, lower_if_else
 from jaxprgen.aesara.interface import ends_of, sizes_by_place, with_key
 from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, name_of, origin
 from jaxprgen.aesara.naming import Names
+from jaxprgen.aesara.tables import Tables, remade
 from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.driver import fold_constants
@@ -65,13 +66,24 @@ def plan_of(
         A node has no rule.
     """
     inputs, outputs = ends_of(graph, outputs)
+    ends, options = (inputs, outputs), (callbacks, sizes, states, fixed)
     nodes = toposort(outputs, set(inputs))
     inputs = inputs if states else with_key(inputs, nodes)
     plan = _planner(callbacks, fixed or {})(inputs, outputs, nodes)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_not_an_array(variable)}")
-    return replace(plan, sizes=sizes_by_place(plan, sizes)) if sizes else plan
+    return replace(
+        plan,
+        sizes=sizes_by_place(plan, sizes or {}),
+        reduced=lambda: (remade, (_plan_again, Tables((*ends, *options), ends[0]))),
+    )
+
+
+def _plan_again(
+    inputs: Any, outputs: Any, callbacks: bool, sizes: Any, states: bool, fixed: Any
+) -> Plan:
+    return plan_of(inputs, outputs, callbacks=callbacks, sizes=sizes, states=states, fixed=fixed)
 
 
 def plan_of_nodes(

@@ -29,7 +29,7 @@ from jaxprgen.errors import (
     UnsupportedOpError,
 )
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.registry import import_rules, lowers
+from jaxprgen.lowering.registry import ADOPTED, import_rules, lowers
 
 Draw = Callable[..., Value]
 """A function of a key, the dtype and the shape of the result, and the parameters."""
@@ -194,11 +194,12 @@ def samples(
 
         for op_type in op_types:
             import_rules(op_type)
-            if op_type in SAMPLERS and not override:
+            if op_type in SAMPLERS and not override and op_type not in ADOPTED:
                 raise DuplicateRuleError(
                     f"{op_type.__name__} already has a sampler; pass override=True to replace it."
                 )
             SAMPLERS[op_type] = sampler
+            ADOPTED.discard(op_type)
         return draw
 
     return register

@@ -10,6 +10,7 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Variable
 
 from jaxprgen.aesara.library import name_of
+from jaxprgen.aesara.tables import Tables, remade
 from jaxprgen.aesara.traversal import toposort
 from jaxprgen.errors import InvalidGraphError
 
@@ -39,6 +40,9 @@ class StatefulGraph(NamedTuple):
     outputs: tuple[Variable, ...]
     shared: dict[str, SharedVariable]
     updates: dict[SharedVariable, Variable]
+
+    def __reduce__(self) -> Any:
+        return remade, (StatefulGraph, Tables(tuple(self), self.inputs))
 
 
 def stateful_graph(

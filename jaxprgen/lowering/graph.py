@@ -128,6 +128,9 @@ class Plan:
     generators
         The places of random number generators that no node computes. If there are any, the first
         input is a key, from which theirs are made.
+    reduced
+        What pickles in place of a plan of a whole graph: a function, and arguments with which it
+        returns this plan.
     """
 
     library: Library
@@ -143,6 +146,10 @@ class Plan:
     sizes: Mapping[int, int] = field(default_factory=dict[int, int])
     inner: Callable[[Any], Plan] | None = None
     generators: tuple[int, ...] = ()
+    reduced: Callable[[], tuple[Any, ...]] | None = None
+
+    def __reduce__(self) -> Any:
+        return self.reduced() if self.reduced else super().__reduce__()
 
     @functools.cached_property
     def producers(self) -> Mapping[int, tuple[Step, int]]:

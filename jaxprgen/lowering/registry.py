@@ -27,6 +27,8 @@ _rules: dict[tuple[type, type[Lazy] | None], Registration] = {}
 """Registrations by Op class, and by the kind of lazy values that the rule takes as they are."""
 _unfolded: set[Rule] = set()
 _unranked: set[Rule] = set()
+ADOPTED: set[Any] = set()
+"""What was registered because another process had: to register it again is no error."""
 _modules: dict[str, str] = {}
 """The modules with rules that are not imported yet, by the package of their Ops."""
 _searched: set[type] = set()
@@ -85,12 +87,13 @@ def lowers(
         for op_type in op_types:
             import_rules(op_type)
             before = _rules.get((op_type, lazy))
-            if before is not None and not override:
+            if before is not None and not override and (op_type, lazy) not in ADOPTED:
                 raise DuplicateRuleError(
                     f"{op_type.__name__} is already lowered by {before.rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
             _rules[op_type, lazy] = Registration(rule, shape_only, needs)
+            ADOPTED.discard((op_type, lazy))
         if not folds:
             _unfolded.add(rule)
         if not ranked:
@@ -104,6 +107,33 @@ def lowers_package(package: str, module: str) -> None:
     """Import the rules of a module when an Op of the package is met, and not before."""
     _searched.clear()
     _modules[package] = module
+
+
+def rules_of(op_type: type) -> list[tuple[Rule, dict[str, Any]]]:
+    """Return the rules of exactly this class, each with the options of `lowers`."""
+    return [
+        (
+            found.rule,
+            {
+                "folds": found.rule not in _unfolded,
+                "ranked": found.rule not in _unranked,
+                "shape_only": found.shape_only,
+                "needs": found.needs,
+                "lazy": lazy,
+            },
+        )
+        for (owner, lazy), found in _rules.items()
+        if owner is op_type
+    ]
+
+
+def adopt_rule(op_type: type, rule: Rule, options: dict[str, Any]) -> None:
+    """Register the rule of another process, unless the class has such a rule here."""
+    import_rules(op_type)
+    key = op_type, options["lazy"]
+    if key not in _rules:
+        lowers(op_type, **options)(rule)
+        ADOPTED.add(key)
 
 
 def import_rules(op_type: type) -> None:

@@ -62,6 +62,9 @@ class CompiledFunction:
         self._shared = [shared_array(plan.variables[s.place].container) for s in plan.shared]
         self._warned_of_fixed_values = False
 
+    def __reduce__(self) -> Any:
+        return CompiledFunction, (self._plan, self._options)
+
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {_written(i)}" for i in self._plan.inputs)
         outputs = ", ".join(label for label, _ in self._outputs())

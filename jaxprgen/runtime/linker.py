@@ -19,7 +19,9 @@ from aesara.tensor.random.type import RandomType, random_state_type
 
 from jaxprgen import _jax
 from jaxprgen.aesara.library import is_array, is_none_or_slice, may_be_none_or_slice
+from jaxprgen.aesara.pickling import adopt_rules, portable_rules
 from jaxprgen.aesara.state import names_of
+from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime.arguments import types_of_arrays
@@ -295,7 +297,28 @@ class JaxprMode(Mode):
     function_maker = JaxprFunctionMaker
 
 
-copyreg.pickle(JaxprFunction, copyreg.dispatch_table[Function])
+def _reduced(function: JaxprFunction) -> Any:
+    """Return how Aesara pickles a function, after its nodes, each of which follows its inputs.
+
+    Pickling and copying then do not recurse through the graph.
+    """
+    maker, graph = function.maker, function.maker.fgraph
+    kept = [i.variable for i in maker.inputs if isinstance(i.variable, SharedVariable)]
+    updates = [v.default_update for v in kept if v.default_update is not None]
+    given = [i.update for i in maker.inputs if i.update is not None]
+    nodes = toposort(
+        [*updates, *given, *(o.variable for o in maker.outputs), *graph.outputs], set()
+    )
+    rules = portable_rules([node.op for node, _ in inner_nodes(nodes)])
+    return _restored, (rules, nodes, *copyreg.dispatch_table[Function](function))
+
+
+def _restored(rules: Any, nodes: Any, make: Any, arguments: Any) -> Any:
+    adopt_rules(rules)
+    return make(*arguments)
+
+
+copyreg.pickle(JaxprFunction, _reduced)  # pyright: ignore[reportArgumentType]
 if "JAXPR" not in predefined_modes:
     register_linker("jaxpr", JaxprLinker())
     register_mode("JAXPR", JaxprMode("jaxpr", "None"))

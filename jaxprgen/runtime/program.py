@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.aesara.pickling import portable
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.passes import Pass, Pipeline
@@ -54,6 +55,13 @@ class Options(NamedTuple):
     passes: Pipeline
     compiler_options: tuple[tuple[str, CompilerOption], ...]
     results: Any = None
+
+    def __reduce__(self) -> Any:
+        passes = portable(self.passes, f"One of {self.passes}")
+        return Options._make, ([passes if x is self.passes else x for x in self],)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Options:
+        return self
 
     def jit(self, function: Any, donated: Sequence[int] = ()) -> Any:
         """Return ``jax.jit`` of a function; the memory of ``donated`` arguments is reused."""

@@ -60,6 +60,7 @@ class StatefulFunction:
     ) -> None:
         self.__name__ = self.__qualname__ = options.name
         self._rebuild = rebuild
+        self._made_of = graph, rebuild, options, callbacks
         kept = {n: (v, SharedStorage(v.container)) for n, v in graph.shared.items()}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
@@ -68,6 +69,9 @@ class StatefulFunction:
         self.__signature__ = _signature(graph.names, graph.defaults)
         self._names = list(self.__signature__.parameters)
         self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
+
+    def __reduce__(self) -> Any:
+        return StatefulFunction, self._made_of
 
     def __repr__(self) -> str:
         kept = ", ".join(self._program.kept) or "nothing"

@@ -27,9 +27,11 @@ from jaxprgen.aesara import (
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.lowering.registry import lowers_package
 
+lowers_package("aeppl", "jaxprgen.aesara.aeppl")
 lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")
 lowers_package("aesara.sandbox.fourier", "jaxprgen.aesara.fourier")
 lowers_package("aesara.sandbox.multinomial", "jaxprgen.aesara.multinomial")
+lowers_package("aesara.sparse", "jaxprgen.aesara.sparse")
 lowers_package("aesara.tensor.nnet", "jaxprgen.aesara.nnet")
 lowers_package("aesara.tensor.signal", "jaxprgen.aesara.pool")
 lowers_package("aesara.typed_list", "jaxprgen.aesara.typed_list")

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from aesara.compile.sharedvalue import shared_constructor
+from aesara.compile import sharedvalue
 from aesara.tensor import _as_tensor_variable  # pyright: ignore[reportPrivateUsage]
 from aesara.tensor.basic import constant
 from aesara.tensor.sharedvar import tensor_constructor
@@ -14,6 +14,8 @@ from aesara.tensor.var import TensorConstant
 
 from jaxprgen._jax import Tracer
 from jaxprgen.errors import InvalidGraphError
+
+shared_constructor: Any = sharedvalue.shared_constructor  # Aesara's annotation is too narrow.
 
 
 @_as_tensor_variable.register(jax.Array)
@@ -28,7 +30,7 @@ def _shared(value: Any, borrow: bool = False, **options: Any) -> Any:
 
 @_as_tensor_variable.register(Tracer)
 @shared_constructor.register(Tracer)
-def _refused(x: Any, *_: Any, **__: Any) -> None:
+def _refused(x: Any, *_: Any, **__: Any) -> Any:
     raise InvalidGraphError(
         f"JAX traces this value, so an Aesara graph cannot hold it: {x.aval.str_short()}.\n"
         "Make it an input of the graph, and pass it to the compiled function."

@@ -15,8 +15,8 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import SharedValueWarning
+from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.program import to_device
-from jaxprgen.runtime.specialize import levels_to_user
 
 LARGE = 1 << 18
 """Bytes from which JAX's CPU device uses the memory of an array instead of a copy.

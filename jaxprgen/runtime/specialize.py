@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import threading
 import time
-import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,12 +15,12 @@ from jaxprgen import _jax
 from jaxprgen._jax import Tracer, is_key
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
-from jaxprgen.errors import PrecisionWarning, RuntimeCheckWarning
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.rewriting import without_values
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.static import Call, Decisions, ValueNeededError
+from jaxprgen.runtime.announcements import Announcements
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
 from jaxprgen.runtime.program import Options, Program, Store
 
@@ -90,9 +88,7 @@ class Specializer:
         self._needs: Cache[Hashable, Needs] = Cache(MOST_PROGRAMS)
         self._store = Store()
         self._emitting = threading.RLock()
-        # Warnings by their subjects, and the subjects that the user was warned of.
-        self._warnings: dict[Any, tuple[str, type[Warning]]] = {}
-        self._warned: set[Any] = set()
+        self._announcements = Announcements(plan, options.name)
         # Whether programs under a transformation differ from those that are called directly.
         self._tells_traces = False
 
@@ -180,7 +176,11 @@ class Specializer:
         found = self._programs.get(key)  # Emitted before for other values that decide the same.
         if found is None:
             self._programs.put(key, program)
-        self._warn()
+            for i in {*needs.static, *needs.deciding}:
+                (value,) = _values_key([i], arguments)
+                self._announcements.value(i, value, i in needs.static)
+        if not self._observer:
+            self._announcements.issue()
         return found or program
 
     def _lower(
@@ -194,7 +194,7 @@ class Specializer:
         start = time.perf_counter()
         plan = self._plan
         if not _jax.x64_enabled():
-            self._announce_narrowing()
+            self._announcements.narrowing()
         values = _GivenValues(plan, arguments)
         deciding = values.usable(needs.deciding, decides=True)
         call = Call(_any_tracer(arguments))
@@ -210,7 +210,7 @@ class Specializer:
                 shared,
                 values.usable(needs.static, decides=False),
                 self._options.checks,
-                self._announce,
+                self._announcements.check,
                 hindrance=values.hindrance,
                 decisions=decisions,
                 observer=self._observer,
@@ -234,27 +234,6 @@ class Specializer:
         program = Program(closed, shared, self._options, self._store, kept, seconds)
         return program, decided
 
-    def _announce(self, node: Any, message: str) -> None:
-        self._warnings.setdefault(node, (message, RuntimeCheckWarning))
-
-    def _announce_narrowing(self) -> None:
-        wide = _first_wide(self._plan)
-        if wide:
-            text = (
-                "jax_enable_x64 is off: what this graph declares with 64 bits, first of all "
-                f"{wide}, is computed with 32.\nRun jax.config.update('jax_enable_x64', True) "
-                "before anything else of JAX to compute as declared."
-            )
-            self._warnings[PrecisionWarning] = text, PrecisionWarning
-
-    def _warn(self) -> None:
-        """Warn of each subject once; only here, where a warning cannot disturb a rule."""
-        news = [about for about in self._warnings if about not in self._warned]
-        self._warned.update(news)
-        for about in [] if self._observer else news:
-            message, category = self._warnings[about]
-            warnings.warn(message, category, stacklevel=levels_to_user())
-
 
 def _placeholder(array: Array) -> Array:
     """Return another array of the same shape and dtype, which takes no memory."""
@@ -265,7 +244,7 @@ def _any_tracer(arguments: Sequence[Any]) -> bool:
     return any(isinstance(x, Tracer) for x in arguments)
 
 
-def _values_key(positions: Sequence[int], arguments: Sequence[Any]) -> Hashable:
+def _values_key(positions: Sequence[int], arguments: Sequence[Any]) -> tuple[Hashable, ...]:
     """Return a key of the values of these arguments; those without a value have None."""
     return tuple(
         None
@@ -344,28 +323,3 @@ def _hindrance(x: Any, name: str, position: int, decides: bool) -> str:
             f"decides a shape; {STATIC_LIMIT} elements are the most that is done for."
         )
     return ""
-
-
-def _first_wide(plan: Plan) -> str:
-    """The first 64-bit input, floating-point result or output that a graph declares, if any.
-
-    Integers between are left out: every graph that asks for a shape has them.
-    """
-    for declared in plan.inputs:
-        if declared.dtype in _jax.NARROW:
-            return f"{declared.name!r} ({declared.dtype})"
-    for step in plan.steps:
-        for declared, place in zip(step.types, step.outputs, strict=True):
-            if declared is None or declared.dtype not in _jax.NARROW:
-                continue
-            if declared.dtype.kind in "fc" or place in plan.output_places:
-                return f"the result of {step.node.op} ({declared.dtype})"
-    return ""
-
-
-def levels_to_user() -> int:
-    """The ``stacklevel`` with which a warning of the caller shows the user's line."""
-    level, frame = 0, inspect.currentframe()
-    while frame and frame.f_globals.get("__name__", "").startswith(("jaxprgen.", "jax.")):
-        level, frame = level + 1, frame.f_back
-    return level

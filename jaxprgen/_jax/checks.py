@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,7 +69,7 @@ class FailedCheck(_checkify.FailedCheckError):
 
 
 def check_params(
-    kind: type[Exception], message: str, where: str, types: Sequence[Any] = ()
+    kind: type[Exception], message: str, where: str, types: Sequence[Any], position: int
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """Return the second operand and the parameters of a ``check`` equation.
 
@@ -82,14 +83,19 @@ def check_params(
         As for `FailedCheck`.
     types
         The types of the values, which are further operands.
+    position
+        A number that no other check of the program has.
 
     Returns
     -------
     tuple
         The number of the error, and the parameters.
     """
-    next_code = getattr(_checkify, "next_code", lambda: 0)  # JAX < 0.11.2 counts all errors.
-    code = np.asarray(next_code(), np.int32 if jax.__version_info__ >= (0, 12) else np.int64)
+    number = 0  # From JAX 0.11.2 on, JAX numbers the errors of a program.
+    if hasattr(_checkify, "next_code"):  # A count would make equal graphs different programs.
+        node = where.rpartition("\n")[0]  # Without the user's line.
+        number = zlib.crc32(f"{position} {kind.__name__} {message} {node}".encode()) >> 1
+    code = np.asarray(number, np.int32 if jax.__version_info__ >= (0, 12) else np.int64)
     values = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types]
     error = FailedCheck(_checkify.get_traceback(), kind, message, where, *values)
     payload, metadata = jax.tree.flatten(error)

@@ -8,7 +8,7 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import reshape
-from jaxprgen.emit.values import INT64, Value, broadcast_to
+from jaxprgen.emit.values import INT64, Value, broadcast_to, full
 from jaxprgen.ir import current_builder
 
 
@@ -40,16 +40,15 @@ def check(
     known = holds.static
     if known is not None and known.all():
         return
+    b, integer = current_builder(), ew.canonical(INT64)
+    # JAX keeps errors apart by the types of their values, and knows no order between them.
     if shown is None:
-        failed, values = reduce.bitwise_or(~holds, range(holds.ndim)), []
+        failed, value = reduce.bitwise_or(~holds, range(holds.ndim)), full((), 0, integer)
     else:
-        if shown.dtype.kind in "iub":  # JAX keeps errors apart by the types of their values.
-            shown = shown.astype(ew.canonical(INT64))
-        failed, first = _first(~holds, shown)
-        values = [first.atom()]
-    b = current_builder()
-    code, params = _jax.check_params(error, message, where, [x.aval for x in values])
-    b.bind_multiple(_jax.check_p, (failed.atom(), b.literal(code), *values), params)
+        failed, value = _first(~holds, shown if shown.dtype.kind in "fc" else shown.astype(integer))
+    shown_atom = value.atom()
+    code, params = _jax.check_params(error, message, where, [shown_atom.aval], len(b))
+    b.bind_multiple(_jax.check_p, (failed.atom(), b.literal(code), shown_atom), params)
 
 
 def _first(failed: Value, shown: Value) -> tuple[Value, Value]:

@@ -222,6 +222,17 @@ def test_a_checked_program_is_lowered_as_it_is_called():
         assert f(ONES, 1) == 1
 
 
+def test_the_text_of_a_program_depends_on_its_graph_alone():
+    def text():
+        shown = CheckAndRaise(OutsideError, "s > 0")(x[n] + x[n + 1], s > 0)
+        f = jaxprgen.compile([x, n, s], shown, checks=True)
+        return f.lower(ONES, 1, 1.0).as_text()
+
+    before = text()
+    jaxprgen.compile([x, n], x[n], checks=True)(ONES, 0)
+    assert text() == before
+
+
 def test_shared_variables_and_large_constants():
     table, rows = aesara.shared(np.arange(3.0), name="table"), at.constant(np.arange(4000.0))
     f = jaxprgen.compile([n], table[n] + rows[n], checks=True)

@@ -54,9 +54,10 @@ def compile(
     name : str
         The function's name in JAX's messages, profiles and the StableHLO.
     checks : bool
-        Make Aesara's run-time checks (``Assert``, indices within bounds) part of the program. Run
-        it through `jax.experimental.checkify.checkify` then. Without ``checks``, one
-        `RuntimeCheckWarning` announces each check that is left out.
+        Check what Aesara checks at run time: ``Assert``, indices within bounds, regular matrices. A
+        direct call raises what Aesara raises. Transform the function by
+        `jax.experimental.checkify.checkify` before JAX compiles it as part of another one. Without
+        ``checks``, a `RuntimeCheckWarning` says once of each check that it is left out.
     fallback : {"error", "callback"}
         What to do about Ops without a rule. With "callback", their Python implementation runs on
         the host while the program runs on the device. It cannot be differentiated, and ``vmap``
@@ -143,8 +144,8 @@ def function(
     no_default_updates : bool or sequence of shared variables
         Leave out all default updates, or those of these variables.
     checks : bool
-        Run Aesara's run-time checks. A call raises the error of a check that fails, and updates
-        nothing. For `StatefulFunction.pure`, checks work as in `jaxprgen.compile`.
+        Check what Aesara checks at run time, as in `jaxprgen.compile`. A call that fails a check
+        updates nothing.
     fallback, passes, compiler_options
         As for `jaxprgen.compile`.
 

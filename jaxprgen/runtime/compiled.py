@@ -48,6 +48,8 @@ class CompiledFunction:
         A shape depends on the value of an argument that is a tracer.
     ShapeMismatchError, IndexOutOfBoundsError
         The shapes that a node combines do not agree, or a known index is out of bounds.
+    IndexOutOfBoundsError, FailedAssertionError, LinearAlgebraError
+        With ``checks``: an index is out of bounds, an assertion fails, or a matrix is singular.
     """
 
     def __init__(self, plan: Plan, options: Options, seconds: float = 0.0) -> None:

@@ -44,7 +44,7 @@ class JaxprLinker(JAXLinker):
         The arrays that functions return. NumPy arrays, as Aesara's modes return, are the caller's
         to write into; of an ``Out(variable, borrow=True)`` they are views that cannot be written
         into, without a copy where the device is the CPU. JAX arrays stay on the device, and a call
-        does not wait for them.
+        waits for them only if it is checked.
     checks : bool
         Raise what Aesara raises if an assertion fails, an index is out of bounds, or a matrix is
         singular. Functions do so where they are called directly; inside JAX's transformations, and

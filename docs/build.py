@@ -2,7 +2,8 @@
 
 Run this from the root of the repository: ``python docs/build.py``. A block of text that follows a
 block of code holds the output of that code. A block that still matches the output is kept; ``...``
-in it matches anything, for output that differs from run to run.
+in it matches anything, for output that differs from run to run. In a table with the heading
+``| code | answer |``, each answer is what the code in its row does.
 """
 
 import contextlib
@@ -12,11 +13,16 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 NAMES = ("semantics", "models", "reading", "cost", "ops", "rewriting", "interpreters")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
-BLOCKS = re.compile(r"^```(python|sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCKS = re.compile(
+    r"^```(python|sh|text)\n(.*?)^```|^\| code \| answer \|\n\|---\|---\|\n(?P<rows>(?:\|.*\n)+)",
+    re.DOTALL | re.MULTILINE,
+)
+ROW = re.compile(r"^\| `(.*?)` \|.*$", re.MULTILINE)
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SETS_UP = re.compile(r"^make ", re.MULTILINE)
 """Marks a block of commands that only a reader runs."""
@@ -29,7 +35,10 @@ def build(page: str) -> str:
 
     def fresh(match: re.Match[str]) -> str:
         nonlocal printed
-        language, text = match.groups()
+        language, text, rows = match.groups()
+        if rows:
+            answered = ROW.sub(lambda row: answer(row, page, namespace), rows)
+            return match[0].removesuffix(rows) + answered
         if language != "text":
             printed = ""
         if language == "python":
@@ -48,6 +57,26 @@ def run_python(text: str, page: str, line: int, namespace: dict[str, object]) ->
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile("\n" * line + text, page, "exec"), namespace)
     return out.getvalue()
+
+
+def answer(row: re.Match[str], page: str, namespace: dict[str, object]) -> str:
+    """Return a row of a table with what its code shows, warns of or raises."""
+    shown = io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(shown):
+        warnings.simplefilter("always")
+        try:
+            exec(compile(row[1], page, "single"), namespace)
+        except Exception as error:
+            print(message(error))
+    texts = [*(message(warning.message) for warning in caught), shown.getvalue().strip()]
+    answers = ", ".join(f"`{' '.join(text.split())}`" for text in texts if text)
+    return f"| `{row[1]}` | {answers} |"
+
+
+def message(error: BaseException) -> str:
+    """Return the class and the text of an error, with an ellipsis for indented lines."""
+    text = re.sub(r"(\n  .*)+", " …", str(error)).replace("\n", " ")
+    return f"{type(error).__name__}: {text}"
 
 
 def run_shell(text: str) -> str:

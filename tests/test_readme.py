@@ -30,6 +30,25 @@ def test_building_a_page_replaces_outdated_output(tmp_path, monkeypatch):
         assert DOCS["build"]("page.md") == page.format(shown if right else "0 0\n1 1\n2 2")
 
 
+def test_building_a_page_answers_the_code_in_its_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (
+        "```python\nimport warnings\nx = [1, 2]\n```\n\n| code | answer |\n|---|---|\n{}\nText.\n"
+    )
+    rows = {
+        "x": "`[1, 2]`",
+        "x[0] = 3; x": "`[3, 2]`",
+        "x.append(0)": "",
+        "x[5]": "`IndexError: list index out of range`",
+        "raise ValueError('One.\\n  Two.\\n    Three.\\nFour.')": "`ValueError: One. … Four.`",
+        "warnings.warn('Mind.'); x": "`UserWarning: Mind.`, `[3, 2, 0]`",
+    }
+    before = "".join(f"| `{code}` | `old` |\n" for code in rows)
+    after = "".join(f"| `{code}` | {answer} |\n" for code, answer in rows.items())
+    Path("page.md").write_text(page.format(before))
+    assert DOCS["build"]("page.md") == page.format(after)
+
+
 def test_the_examples_run():
     # In another process, because they set JAX's configuration.
     code = "import runpy, sys; [runpy.run_path(x, run_name='__main__') for x in sys.argv[1:]]"

@@ -204,7 +204,10 @@ class CompiledFunction:
         return in_order(f"{self.__name__}({', '.join(names)})", names, args, named)
 
     def _hint(self, args: Sequence[Any]) -> str:
-        """Return what may be wrong with the number of arguments, if that is the key."""
+        """Return what may be wrong with the number of arguments: the key, or all are in one."""
+        if len(args) == 1 and isinstance(args[0], (Mapping, list, tuple)):
+            stars = "**" if isinstance(args[0], Mapping) else "*"
+            return f"\nPass them one by one: {self.__name__}({stars}arguments)."
         given = any(_jax.is_key(x) for x in args)
         if self._plan.generators and not given:
             return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."

@@ -476,6 +476,10 @@ def test_as_many_arguments_as_inputs():
             with pytest.raises(ArgumentCountError) as caught:
                 takes(*args)
             assert str(caught.value) == f"plus(x, y) takes 2 arguments, but {given_} given."
+    for all_in_one, stars in (([1.0, 2.0], "*"), ((1.0, 2.0), "*"), ({"x": 1.0, "y": 2.0}, "**")):
+        with pytest.raises(ArgumentCountError) as caught:
+            f(all_in_one)
+        assert str(caught.value).splitlines()[1] == f"Pass them one by one: plus({stars}arguments)."
 
 
 def test_errors_are_those_python_users_expect():

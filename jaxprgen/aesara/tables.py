@@ -12,6 +12,7 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Apply, NominalVariable, Variable
 from aesara.graph.fg import FunctionGraph
 from aesara.graph.utils import Scratchpad
+from aesara.link.basic import Container
 from aesara.scan.op import Scan
 from aesara.tensor.random.type import RandomType
 
@@ -140,12 +141,17 @@ def _on_line(variable: Variable, line: Frame | None) -> Variable:
 def _with_own_value(variable: Variable, memo: dict[int, Any]) -> Variable:
     if not isinstance(variable, SharedVariable):
         return variable
-    twin, old = copy.copy(variable), variable.container
-    if id(old) not in memo:  # Aesara's own copies refuse JAX arrays.
-        memo[id(old)] = copy.copy(old)
-        memo[id(old)].storage = copy.deepcopy(old.storage, memo)
-    twin.container = memo[id(old)]
+    twin = copy.copy(variable)
+    twin.container = container_copy(variable.container, memo)
     return twin
+
+
+def container_copy(container: Container, memo: dict[int, Any]) -> Container:
+    """Return a deep copy of a container, which may hold a JAX array: Aesara's copies refuse it."""
+    if id(container) not in memo:
+        memo[id(container)] = twin = copy.copy(container)
+        twin.storage = copy.deepcopy(container.storage, memo)
+    return memo[id(container)]
 
 
 def _portable_leaf(variable: Variable) -> Any:

@@ -28,7 +28,7 @@ from jaxprgen.runtime.arguments import types_of_arrays
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
-from jaxprgen.runtime.state import SharedStorage, StatefulProgram, key_of, with_key
+from jaxprgen.runtime.state import SharedStorage, StateContainer, StatefulProgram, key_of, with_key
 
 
 class JaxprLinker(JAXLinker):
@@ -208,22 +208,18 @@ def _known(variable: Variable, container: Container) -> Container:
     own = variable.container if isinstance(variable, SharedVariable) else container
     if own.storage is not container.storage:
         return container
-    if type(own) is Container:
+    if type(own) in (Container, StateContainer):
         own.__class__ = DeviceContainer
     return own
 
 
-class DeviceContainer(Container):
+class DeviceContainer(StateContainer):
     """A container whose value, while it is on the device, is a NumPy array for who asks for it."""
 
     def _get(self) -> Any:
         return SharedStorage(self).on_host()
 
     value = data = property(_get, Container.__set__)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        self._get()
-        return super().__deepcopy__(memo)
 
 
 class JaxprFunction(Function):

@@ -19,6 +19,7 @@ from aesara.link.basic import Container
 from jaxprgen import _jax
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
+from jaxprgen.aesara.tables import container_copy
 from jaxprgen.errors import StateError
 from jaxprgen.runtime.arguments import in_order, wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
@@ -260,10 +261,19 @@ class StatefulProgram:
 # --- Storage ------------------------------------------------------------------------------
 
 
+class StateContainer(Container):
+    """A container whose value may be a JAX array."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Container:
+        return container_copy(self, memo)
+
+
 class SharedStorage:
     """The value of a shared variable as JAX takes it, in the container that Aesara keeps it in."""
 
     def __init__(self, container: Container) -> None:
+        if type(container) is Container:
+            container.__class__ = StateContainer
         self._container = container
         self._array = shared_array(container)
 

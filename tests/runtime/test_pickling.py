@@ -171,11 +171,12 @@ def test_what_is_copied_together_shares_values(make, way):
     total = aesara.shared(np.zeros(3), name="total")
     add = make([x], None, updates={total: total + x})
     add(ONES)
-    other, read, mine = way((add, make([], total), total))
-    other(ONES)
-    assert_same(np.asarray(read()), ONES * 2)
-    assert_same(np.asarray(mine.get_value()), ONES * 2)
-    assert_same(np.asarray(total.get_value()), ONES)
+    read = make([], total)
+    for other, reading, mine in (way((add, read, total)), way((total, read, add))[::-1]):
+        other(ONES)
+        assert_same(np.asarray(reading()), ONES * 2)
+        assert_same(np.asarray(mine.get_value()), ONES * 2)
+        assert_same(np.asarray(total.get_value()), ONES)
 
 
 @every_maker

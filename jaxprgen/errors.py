@@ -194,6 +194,10 @@ class SpecializationWarning(UserWarning):
     """Issued when programs are emitted for many values of one input."""
 
 
+class ProfileWarning(UserWarning):
+    """Issued when a function of mode "JAXPR" is profiled, which has no steps to be timed."""
+
+
 @functools.cache
 def assertion_error(kind: type[Exception]) -> type[FailedAssertionError]:
     """Return the class of a failed assertion that derives from ``kind``, and has its name.

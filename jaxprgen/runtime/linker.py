@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,8 +23,9 @@ from jaxprgen.aesara.library import is_array, is_none_or_slice, may_be_none_or_s
 from jaxprgen.aesara.pickling import adopt_rules, portable_rules
 from jaxprgen.aesara.state import names_of
 from jaxprgen.aesara.traversal import inner_nodes, toposort
-from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.passes import DEFAULT, Pass
+from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.arguments import types_of_arrays
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.compiled import CompiledFunction
@@ -79,6 +81,14 @@ class JaxprLinker(JAXLinker):
     ) -> Any:
         """Return a `LinkedProgram`, the containers of its inputs, and those of its outputs."""
         graph: Any = self.fgraph
+        if graph.profile:
+            warnings.warn(
+                "Mode JAXPR runs a graph as one program: a profile of it has no times of nodes.\n"
+                "f.compiled.report(...) lists the cost of every node, jax.profiler.trace times the "
+                "program's operations.",
+                ProfileWarning,
+                stacklevel=levels_to_user(),
+            )
         storages = dict(storage_map or {})
         given = [
             (graph.inputs, input_storage or [None] * len(graph.inputs)),

@@ -17,7 +17,13 @@ from aesara.tensor.type_other import slicetype
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError, StateError, UnsupportedOpError
+from jaxprgen.errors import (
+    ArgumentShapeError,
+    ArgumentTypeError,
+    ProfileWarning,
+    StateError,
+    UnsupportedOpError,
+)
 from jaxprgen.runtime.linker import JaxprFunction
 from jaxprgen.runtime.state import key_of, with_key
 
@@ -338,6 +344,16 @@ def test_arguments_that_are_slices():
     for part in (slice(1, 3), slice(None, None, -1), slice(1, 3), slice(np.int64(3), None)):
         assert_same(ours(part), theirs(part))
     assert len(ours.vm.by_objects) == 3
+
+
+def test_profiles_have_no_times_of_nodes():
+    with pytest.warns(
+        ProfileWarning, match=r"has no times of nodes\.\nf\.compiled\.report"
+    ) as caught:
+        f = aesara.function([x], at.exp(x) + 1, mode="JAXPR", profile=True)
+    assert caught[0].filename == __file__
+    assert_same(f(np.zeros(3)), ONES * 2)
+    assert f.profile.fct_callcount == 1
 
 
 def test_storage_of_all_variables():

@@ -162,7 +162,7 @@ def test_derivatives_of_what_arguments_select():
     g = jaxprgen.compile([x], x[x > 0])
     assert_same(g(A), A[A > 0])
     for transform in (jax.vmap, lambda g: jax.grad(lambda a: g(a).sum())):
-        with pytest.raises(StaticShapeError, match="value of input 'x', which is a tracer"):
+        with pytest.raises(StaticShapeError, match="value of input 'x', which is"):
             transform(g)(A if transform is not jax.vmap else rows)
 
 

@@ -105,6 +105,10 @@ class UnknownNameError(JaxprGenError, LookupError):
     """Raised when a name or a kind is not among those that exist."""
 
 
+class IntegerRangeError(JaxprGenError, OverflowError):
+    """Raised when JAX would wrap an integer of a graph to 32 bits, because x64 is off."""
+
+
 class StaticShapeError(JaxprGenError, TypeError):
     """Raised when a shape depends on a value that is not known at compile time."""
 

@@ -92,6 +92,15 @@ def canonicalize_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if _config.enable_x64.value else NARROW.get(dtype, dtype)
 
 
+def wrapped(array: np.ndarray[Any, Any] | np.generic, dtype: np.dtype[Any]) -> int | None:
+    """Return an integer of an array that an integer dtype does not hold, or None."""
+    if dtype == array.dtype or dtype.kind not in "iu" or not array.size:
+        return None
+    info = np.iinfo(dtype)
+    extremes = int(array.min()), int(array.max())
+    return next((x for x in extremes if not info.min <= x <= info.max), None)
+
+
 @functools.lru_cache(maxsize=8192)
 def array_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
     """Return the aval of an unsharded, strongly typed array."""

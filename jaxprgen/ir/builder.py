@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Primitive, ShapedArray, Var, identity
-from jaxprgen.errors import EquationError
+from jaxprgen.errors import EquationError, IntegerRangeError
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.programs import verify
 
@@ -44,6 +44,24 @@ def current_builder() -> Builder:
             "a `with builder:` block."
         )
     return _at_hand.builders[-1]
+
+
+def canonical_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
+    """Return the dtype in which JAX computes with an array.
+
+    Raises
+    ------
+    IntegerRangeError
+        x64 is off, and the array holds an integer that JAX would wrap.
+    """
+    dtype = _jax.canonicalize_dtype(array.dtype)
+    lost = _jax.wrapped(array, dtype)
+    if lost is not None:
+        raise IntegerRangeError(
+            f"jax_enable_x64 is off: {array.dtype} is computed as {dtype}, which cannot hold "
+            f"{lost}.\nRun jax.config.update('jax_enable_x64', True) before anything else of JAX."
+        )
+    return dtype
 
 
 class Builder:
@@ -124,7 +142,7 @@ class Builder:
 
     def literal(self, value: np.ndarray[Any, Any]) -> Literal:
         """Return a scalar as a literal in the program, in JAX's canonical dtype."""
-        dtype = _jax.canonicalize_dtype(value.dtype)
+        dtype = canonical_dtype(value)
         if dtype != value.dtype:
             value = value.astype(dtype)
         return Literal(value[()], self.array_type((), dtype))
@@ -143,8 +161,7 @@ class Builder:
         key = (value.shape, value.dtype, value.tobytes()) if equal else identity(value)
         known = self._constants.get(key)
         if known is None:
-            dtype = _jax.canonicalize_dtype(value.dtype)
-            known = Var(self.array_type(value.shape, dtype)), value
+            known = Var(self.array_type(value.shape, canonical_dtype(value))), value
             self._constants[key] = known
         return known[0]
 

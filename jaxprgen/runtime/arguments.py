@@ -18,6 +18,7 @@ from jaxprgen._jax import (
     default_prng_impl,
     is_key,
     type_of,
+    wrapped,
     x64_enabled,
 )
 from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
@@ -219,10 +220,9 @@ def _require_range(x: Any, declared: Input) -> None:
         if not np.can_cast(canonicalize_dtype(x.dtype), narrow, "safe"):
             raise refusals.out_of_range(f"all values of {x.dtype}", declared, narrow)
         return
-    info = np.iinfo(narrow)
-    for extreme in [x.min(), x.max()] if x.size else []:
-        if not info.min <= extreme <= info.max:
-            raise refusals.out_of_range(extreme, declared, narrow)
+    lost = wrapped(x, narrow)
+    if lost is not None:
+        raise refusals.out_of_range(lost, declared, narrow)
 
 
 def _count(n: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.aesara.pickling import portable
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
+from jaxprgen.ir import canonical_dtype
 from jaxprgen.passes import Pass, Pipeline
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes
@@ -355,6 +356,8 @@ def to_device(arrays: Sequence[Array]) -> list[Any]:
     """Put arrays on the device: outside of any trace that is going on, and by one equation."""
     if not arrays:
         return []
+    for array in arrays:
+        canonical_dtype(array)  # It refuses integers that would be wrapped.
     with _jax.eval_context():
         return jax.device_put(list(arrays))
 
@@ -365,4 +368,4 @@ def _is_small(array: Any) -> bool:
 
 def _narrow(array: Array) -> Array:
     """Return the array in the dtype that JAX's settings give it."""
-    return np.asarray(array, _jax.canonicalize_dtype(array.dtype))
+    return np.asarray(array, canonical_dtype(array))

@@ -23,7 +23,12 @@ from laws import DTYPES, assert_same
 from profiles import examples, is_deep
 
 import jaxprgen
-from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
+from jaxprgen.errors import (
+    ArgumentCountError,
+    ArgumentShapeError,
+    ArgumentTypeError,
+    IntegerRangeError,
+)
 
 
 def identity(dtype, shape=()):
@@ -226,6 +231,31 @@ def test_types_that_fit_only_while_x64_is_on():
         # JAX would wrap it before it is converted.
         assert_same(g(np.array(2**40)), np.float32(2**40))
     assert_same(f(jnp.asarray(2**31, "uint32")), np.int64(2**31))
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.PrecisionWarning")
+def test_integers_of_a_graph_are_checked_as_well():
+    x = at.lscalar("x")
+    held = aesara.shared(2**31 - 1, name="held")
+    graphs = [x + 2**31, x + at.constant([1, -(2**31) - 1]), x * at.constant(2**31)]
+    shared = jaxprgen.compile([x], x + held)
+    with home.enable_x64(False):
+        for graph, lost in zip(graphs, (2**31, -(2**31) - 1, 2**31), strict=True):
+            with pytest.raises(IntegerRangeError) as caught:
+                jaxprgen.compile([x], graph)(1)
+            first, second, where, *_ = str(caught.value).splitlines()
+            assert first == (
+                f"jax_enable_x64 is off: int64 is computed as int32, which cannot hold {lost}."
+            )
+            assert second.startswith("Run jax.config.update('jax_enable_x64', True) ")
+            assert where.startswith("  in Elemwise{")
+        assert_same(shared(0), np.int32(2**31 - 1))
+        held.set_value(2**31)
+        with pytest.raises(IntegerRangeError, match="cannot hold 2147483648"):
+            shared(0)
+        # What is known is computed in 64 bits, and only the result must fit.
+        assert_same(jaxprgen.compile([x], x + at.constant(2**40) // 2**38)(1), np.int32(5))
+    assert_same(shared(0), np.int64(2**31))
 
 
 # --- Weak types: Python scalars that JAX has got hold of ----------------------------------

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jaxprgen import _jax
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.shape import reshape, squeeze
 from jaxprgen.emit.values import INT64, Value, broadcast_to, full
 from jaxprgen.ir import current_builder
+
+
+class Check(NamedTuple):
+    """A check that fails where booleans are true.
+
+    Attributes
+    ----------
+    failed, shown
+        A boolean and a number, or one of each for every step of a loop.
+    error, message, where
+        As for `check`.
+    """
+
+    failed: Value
+    shown: Value
+    error: type[Exception]
+    message: str
+    where: str
+
+    def emit(self) -> None:
+        """Emit the check, or leave it to the loop around the step that is being emitted."""
+        failed, shown = _first(self.failed, self.shown)
+        b = current_builder()
+        if b.postponed is not None:
+            b.postponed.append(self._replace(failed=failed, shown=shown))
+            return
+        # JAX keeps errors apart by the types of their values, and knows no order between them.
+        atom = shown.atom()
+        code, params = _jax.check_params(
+            self.error, self.message, self.where, [atom.aval], position=len(b)
+        )
+        b.bind_multiple(_jax.check_p, (failed.atom(), b.literal(code), atom), params)
 
 
 def check(
@@ -40,15 +73,12 @@ def check(
     known = holds.static
     if known is not None and known.all():
         return
-    b, integer = current_builder(), ew.canonical(INT64)
-    # JAX keeps errors apart by the types of their values, and knows no order between them.
+    integer = ew.canonical(INT64)
     if shown is None:
-        failed, value = reduce.bitwise_or(~holds, range(holds.ndim)), full((), 0, integer)
+        failed, shown = reduce.bitwise_or(~holds, range(holds.ndim)), full((), 0, integer)
     else:
-        failed, value = _first(~holds, shown if shown.dtype.kind in "fc" else shown.astype(integer))
-    shown_atom = value.atom()
-    code, params = _jax.check_params(error, message, where, [shown_atom.aval], len(b))
-    b.bind_multiple(_jax.check_p, (failed.atom(), b.literal(code), shown_atom), params)
+        failed, shown = ~holds, shown if shown.dtype.kind in "fc" else shown.astype(integer)
+    Check(failed, shown, error, message, where).emit()
 
 
 def _first(failed: Value, shown: Value) -> tuple[Value, Value]:
@@ -61,4 +91,5 @@ def _first(failed: Value, shown: Value) -> tuple[Value, Value]:
     flat, size = (failed.size,), failed.size
     positions = lax.iota(ew.canonical(INT64), flat, 0)
     first = reduce.min(ew.where(reshape(failed, flat), positions, size), (0,))
-    return first < size, ix.take(reshape(broadcast_to(shown, failed.shape), flat), [first])
+    shown = reshape(broadcast_to(shown, failed.shape), flat)
+    return first < size, squeeze(lax.dynamic_slice(shown, [first], (1,)), [0])

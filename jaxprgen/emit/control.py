@@ -13,6 +13,7 @@ from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.checks import Check
 from jaxprgen.emit.custom_derivatives import forward_only
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
 from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
@@ -169,7 +170,8 @@ def scan(
 ) -> LoopResult:
     """Loop over the rows of arrays for a known number of steps, as `jax.lax.scan`.
 
-    Loop-invariant work is computed once, before the loop. Unused results are eliminated in the end.
+    Loop-invariant work is computed once, before the loop, and what its steps check is checked after
+    it. Unused results are eliminated in the end.
 
     Parameters
     ----------
@@ -189,17 +191,20 @@ def scan(
     count, first = len(constants), len(constants) + len(carries)
     types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
     inner = BodyBuilder(b, types)
+    checks = inner.postponed = list[Check]()
     with inner:
         given = inner.inputs
         after, results, _ = step(*_values(inner))
-        outs = _varying([*after, *results], given)
+        checked = [x for c in checks for x in (c.failed, c.shown)]
+        outs = _varying([*after, *results, *checked], given)
+    outs, checked = outs[: len(outs) - len(checked)], outs[len(outs) - len(checked) :]
     results = outs[len(carries) :]
     blank = _blanks(results, operands)
     carried = dict(zip(given[count:first], operands[count:first], strict=True))
     carried.update((inner.add_input(x.aval), x) for x in blank)
     fixed = dict(zip(given[:count], operands, strict=False))
     rows = dict(zip(given[first:], operands[first:], strict=True))
-    hoisted = _hoist(inner, fixed, carried, rows, [*outs, *results])
+    hoisted = _hoist(inner, fixed, carried, rows, [*outs, *results, *checked])
     inputs = [*hoisted.constants, *hoisted.moving, *given[first:]]
     moving = set(hoisted.moving)
     entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
@@ -208,6 +213,8 @@ def scan(
     out = lax.scan(body, hoisted.operands, hoisted.before, operands[first:], length)
     ends, rest = hoisted.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]
+    for c in checks:  # Passes rearrange loops without effects only.
+        c._replace(failed=next(rest), shown=next(rest)).emit()
     before: dict[int, Value] = dict(zip(entering, rest, strict=True))
     return LoopResult(
         Value(np.asarray(length)), ends[: len(carries)], ends[len(carries) :], stacked, before

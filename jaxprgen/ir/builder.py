@@ -85,6 +85,8 @@ class Builder:
         The name stack and the user's source line of the next equations.
     inlined : int
         The number of programs that were inlined.
+    postponed : list or None
+        Checks that the program around makes, if it does, so that the program has no effects.
     """
 
     __slots__ = (
@@ -95,6 +97,7 @@ class Builder:
         "_memo",
         "inlined",
         "plain",
+        "postponed",
         "source_info",
     )
 
@@ -105,6 +108,7 @@ class Builder:
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
         self.inlined = 0
+        self.postponed: list[Any] | None = None
         self.source_info = _jax.NO_SOURCE
         self.plain = _jax.ambient_mesh_is_empty() and all(
             _jax.is_plain(v.aval) or v.aval.sharding.mesh.empty for v in self._inputs

@@ -243,6 +243,31 @@ def test_shared_variables_and_large_constants():
     assert f(3) == 6
 
 
+def test_steps_of_a_loop_are_checked_after_it():
+    """So passes rearrange the loop as if nothing was checked; here they remove it."""
+    rows, _ = aesara.scan(lambda k, v: at.exp(v[k]), sequences=[i], non_sequences=[x])
+    inner, _ = aesara.scan(
+        lambda k, v: aesara.scan(lambda j, w: w[j], sequences=[k], non_sequences=[v])[0],
+        sequences=[at.stack([i, i + 1])],
+        non_sequences=[x],
+    )
+    for output in (rows, inner):
+        f = jaxprgen.compile([x, i], output, checks=True)
+        names = [e.primitive.name for e in f.jaxpr(ONES, np.array([0, 1])).jaxpr.eqns]
+        assert "scan" not in names
+        assert names.count("check") == 1
+        with pytest.raises(errors.IndexOutOfBoundsError, match="Index 3 is out of bounds"):
+            f(ONES, np.array([0, 1, 3, 5]))
+        good = ONES, np.array([0, 1])
+        assert_same(f(*good), reference([x, i], [output], good)[0])
+
+
+def test_a_loop_without_steps_checks_nothing():
+    rows, _ = aesara.scan(lambda k, v: v[k], sequences=[i], non_sequences=[x])
+    f = jaxprgen.compile([x, i], rows, checks=True)
+    assert f(ONES, np.zeros(0, int)).shape == (0,)
+
+
 def test_arguments_that_decide_a_shape():
     f = jaxprgen.compile([x, n, i], x[:n][i], checks=True)
     assert_same(f(ONES, 2, np.array([1])), np.ones(1))

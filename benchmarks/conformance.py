@@ -1,8 +1,13 @@
-"""Run Aesara's own tests with programs of jaxprgen in place of Aesara's compiled functions.
+"""Run tests of Aesara, or of a package that uses it, with programs of jaxprgen.
 
 Run as ``python benchmarks/conformance.py AESARA [FILE ...] [pytest's options]``, where
 ``AESARA`` is the source of the release of Aesara that is installed, and files are relative to it.
 Three of the tests of loops need pytest-benchmark.
+
+Run as ``python benchmarks/conformance.py --default-mode PACKAGE ...`` for the source of a package,
+such as aeppl. Its tests run with mode "JAXPR" as Aesara's default mode; the first run has Aesara's
+rewrites and the Python linker as default mode. Nothing else is replaced, and every test that passes
+the first run is counted.
 
 Every file runs twice, each time in a process of its own. The first run uses Aesara's Python linker
 without rewriting; it excludes tests about rewriting, and tests that newer versions of NumPy or
@@ -33,18 +38,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jaxprgen  # noqa: F401  # First: it makes Aesara importable.
+import aesara
 import jax
 import numpy as np
 import pytest
 import scipy.linalg
 from aesara.compile.function.types import Function
-from aesara.compile.mode import Mode
+from aesara.compile.mode import Mode, get_mode
 from aesara.link.vm import VMLinker
 from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
 from jaxprgen.aesara.traversal import inner_nodes
 from jaxprgen.lowering.registry import is_supported
+from jaxprgen.runtime.linker import JaxprFunction
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
     inplace complex keepdims"""
@@ -56,6 +63,8 @@ FILES = (
 LINKERS = ("python", "jaxprgen", "redrawn")
 # Aesara's tests set some of these themselves, but only after Aesara is imported.
 FLAGS = "cxx=,blas__ldflags=,warn__ignore_bug_before=all,on_opt_error=raise,on_shape_error=raise"
+# Those of packages do, too.
+DEFAULT_MODE_FLAGS = f"{FLAGS},cast_policy=numpy+floatX"
 
 REFUSALS = (
     errors.ArgumentTypeError,
@@ -93,14 +102,19 @@ class TimeLimitExceeded(BaseException):
 class Recorder:
     """A pytest plugin that replaces the linker and records outcomes."""
 
-    def __init__(self, linker: str, limit: float, root: Path) -> None:
+    def __init__(self, linker: str, limit: float, root: Path, default_mode: bool) -> None:
         self.outcomes: dict[str, Outcome] = {}
         self._limit = limit
         self._called = self._looked = self._drew = False
         self._refusals: list[BaseException] = []
         _restore_names()
-        self._replace_linker(linker)
         kind = ProgramLinker if linker == "jaxprgen" else VMLinker
+        if default_mode:
+            kind = JaxprLinker if linker == "jaxprgen" else VMLinker
+            python = Mode(VMLinker(use_cloop=False), "fast_run")
+            aesara.config.mode = get_mode("JAXPR") if linker == "jaxprgen" else python
+        else:
+            self._replace_linker(linker)
         self._watch_functions(kind, str(root / "tests") + os.sep)
         self._watch_draws(linker == "redrawn")
 
@@ -122,17 +136,19 @@ class Recorder:
             vars(module)["orig_function"] = orig_function
 
     def _watch_functions(self, linker: type, tests: str) -> None:
-        call = Function.__call__
+        def watch(call: Any) -> Any:
+            def watched(function: Any, *args: Any, **kwargs: Any) -> Any:
+                self._called |= type(function.__dict__["maker"].linker) is linker
+                return call(function, *args, **kwargs)
 
-        def watched(function: Any, *args: Any, **kwargs: Any) -> Any:
-            self._called |= type(function.__dict__["maker"].linker) is linker
-            return call(function, *args, **kwargs)
+            return watched
 
         def maker(function: Any) -> Any:
             self._looked |= sys._getframe(1).f_code.co_filename.startswith(tests)
             return function.__dict__["maker"]
 
-        Function.__call__ = watched
+        Function.__call__ = watch(Function.__call__)
+        JaxprFunction.__call__ = watch(JaxprFunction.__call__)
         Function.maker = property(maker, lambda f, value: f.__dict__.update(maker=value))
 
     def _watch_draws(self, differently: bool) -> None:
@@ -270,11 +286,15 @@ def _recorded(refusals: list[BaseException]) -> Generator[None, None, None]:
         raise
 
 
-def run_tests(linker: str, limit: float, results: str, args: Sequence[str]) -> None:
-    """Run tests with a linker, in the directory of Aesara's source."""
+def run_tests(
+    linker: str, limit: float, results: str, default_mode: bool, args: Sequence[str]
+) -> None:
+    """Run tests with a linker, in the directory of the source."""
     jax.config.update("jax_enable_x64", True)
-    recorder = Recorder(linker, limit, Path.cwd())
+    recorder = Recorder(linker, limit, Path.cwd(), default_mode)
     options = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="]
+    if default_mode:  # The packages are tested with C code, which does not warn of 1 / 0.
+        options += ["-W", "ignore::RuntimeWarning"]
     pytest.main([*options, *args], plugins=[recorder])
     Path(results).write_text(json.dumps(recorder.outcomes))
 
@@ -283,14 +303,22 @@ def run_tests(linker: str, limit: float, results: str, args: Sequence[str]) -> N
 
 
 def outcomes_of(
-    source: Path, file: str, linker: str, limit: float, folder: Path, options: Sequence[str]
+    source: Path,
+    file: str,
+    linker: str,
+    limit: float,
+    folder: Path,
+    default_mode: bool,
+    options: Sequence[str],
 ) -> dict[str, Outcome]:
     """Return the outcome of every test of a file; from the folder if it is there."""
     results = folder / f"{Path(file).parent.name}.{Path(file).stem}.{linker}.json"
     if not results.exists():
-        flags = {"AESARA_FLAGS": f"{FLAGS},{os.environ.get('AESARA_FLAGS', '')}"}
+        flags = DEFAULT_MODE_FLAGS if default_mode else FLAGS
+        flags = {"AESARA_FLAGS": f"{flags},{os.environ.get('AESARA_FLAGS', '')}"}
         flags |= {"PYTHONDONTWRITEBYTECODE": "1", "NUMBA_BOUNDSCHECK": "1"}
         command = [sys.executable, __file__, "--linker", linker, "--limit", str(limit)]
+        command += ["--default-mode"] * default_mode
         command += ["--results", str(results), str(source), file, *options]
         with results.with_suffix(".log").open("w") as log:
             subprocess.run(
@@ -299,7 +327,9 @@ def outcomes_of(
     return {test: Outcome(*row) for test, row in json.loads(results.read_text()).items()}
 
 
-def classify(reference: Outcome, outcome: Outcome | None, redrawn: Outcome | None) -> str:
+def classify(
+    reference: Outcome, outcome: Outcome | None, redrawn: Outcome | None, default_mode: bool
+) -> str:
     """Classify a test by its outcomes with the Python linker, programs, and other draws."""
     if reference.result == "skipped":
         return "skipped"
@@ -307,7 +337,8 @@ def classify(reference: Outcome, outcome: Outcome | None, redrawn: Outcome | Non
         return "graph" if reference.looked else "broken"
     if outcome is None:
         return "failed"
-    if not reference.called or (outcome.result == "passed" and not outcome.called):
+    called = reference.called and (outcome.result != "passed" or outcome.called)
+    if not (called or default_mode):
         return "no call"
     if outcome.result == "passed":
         return "passed"
@@ -332,7 +363,7 @@ COLUMNS = {
 Outcomes = dict[str, Outcome]
 
 
-def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]]) -> int:
+def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]], default_mode: bool) -> int:
     """Print one line per file, then causes and failed tests; return the number of failures."""
     causes: dict[str, list[str]] = collections.defaultdict(list)
     total: collections.Counter[str] = collections.Counter()
@@ -342,7 +373,7 @@ def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]]) -> int:
     for file, reference, ours, redrawn in rows:
         counts: collections.Counter[str] = collections.Counter()
         for test, outcome in reference.items():
-            kind = classify(outcome, ours.get(test), redrawn.get(test))
+            kind = classify(outcome, ours.get(test), redrawn.get(test), default_mode)
             counts[kind] += 1
             if kind == "failed":
                 causes[ours[test].cause if test in ours else "did not run"].append(test)
@@ -361,30 +392,36 @@ def report(rows: Iterable[tuple[str, Outcomes, Outcomes, Outcomes]]) -> int:
 def main() -> int:
     """Run the tests of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("source", type=Path, help="a checkout of Aesara's source")
+    parser.add_argument("source", type=Path, help="a checkout of the source of Aesara or a package")
+    parser.add_argument(
+        "--default-mode", action="store_true", help="replace Aesara's default mode, not its linker"
+    )
     parser.add_argument("--results", help="folder of outcomes; existing ones are reused")
     parser.add_argument("--limit", type=float, default=120, help="seconds a test may take")
     parser.add_argument("--linker", choices=LINKERS, help=argparse.SUPPRESS)
     given, rest = parser.parse_known_args()
     if given.linker:
-        run_tests(given.linker, given.limit, given.results, rest)
+        run_tests(given.linker, given.limit, given.results, given.default_mode, rest)
         return 0
-    files = [x for x in rest if x.startswith("tests/")] or FILES
+    source = given.source.resolve()
+    every = sorted(str(x.relative_to(source)) for x in source.glob("tests/test_*.py"))
+    files = [x for x in rest if x.startswith("tests/")] or (every if given.default_mode else FILES)
     options = [x for x in rest if not x.startswith("tests/")]
     folder = Path(given.results or tempfile.mkdtemp()).resolve()
     folder.mkdir(parents=True, exist_ok=True)
 
     def row(file: str) -> tuple[str, Outcomes, Outcomes, Outcomes]:
         def run(linker: str) -> Outcomes:
-            return outcomes_of(source, file, linker, given.limit, folder, options)
+            return outcomes_of(
+                source, file, linker, given.limit, folder, given.default_mode, options
+            )
 
         reference, ours = run("python"), run("jaxprgen")
         drew = (ours[t] for t, o in reference.items() if o.drew and t in ours)
         redrawn = run("redrawn") if any(o.result == "failed" for o in drew) else {}
         return file.removeprefix("tests/"), reference, ours, redrawn
 
-    source = given.source.resolve()
-    failed = report(map(row, files))
+    failed = report(map(row, files), given.default_mode)
     print(f"\nOutcomes and logs are in {folder}")
     return int(failed > 0)
 

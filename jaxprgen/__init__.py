@@ -5,6 +5,7 @@ Importing this package first also makes ``import aesara`` work on NumPy 2 and Py
 
 from jaxprgen import _aesara as _aesara  # isort: split  # Before anything imports aesara.
 from jaxprgen import inspect as inspect
+from jaxprgen import numpy as numpy
 from jaxprgen.aesara.check import check
 from jaxprgen.aesara.random import samples
 from jaxprgen.api import compile, function, jaxpr_as_fun, transform

@@ -14,6 +14,7 @@ LAYERS = [
     ["ir"],
     ["emit", "interpreters"],
     ["special"],
+    ["numpy"],
     ["rewrite"],
     ["lowering", "passes"],
     ["aesara"],

@@ -2,10 +2,12 @@
 
 A function takes and returns `jaxprgen.emit.values.Value`, and appends the equations that it needs
 to the builder of the innermost ``with builder:`` (`jaxprgen.ir.current_builder`). Shapes broadcast
-as in NumPy. Dtypes do not promote: callers convert operands with `Value.astype`, because only they
-know the dtype to compute in.
+as in NumPy. Operators of values promote dtypes; most functions do not: callers convert operands
+with `Value.astype`, because only they know the dtype to compute in. `jaxprgen.numpy` has the same
+vocabulary with the arguments and the dtypes of NumPy.
 
-- `values`: `Value`, and the functions that make values and combine them (`full`, `broadcast_to`).
+- `values`, `operators`, `promotion`: `Value` with its operators, the functions that make values and
+  combine them (`full`, `broadcast_to`), and the common dtypes and shapes of operands.
 - `primitives`: every primitive of `jax.lax` as a function of values.
 - `elementwise`, `division`, `complex_numbers`, `transcendental`: ufuncs, such as `exp`, `maximum`,
   `where`, `remainder` and `power`.

@@ -87,7 +87,7 @@ def violated(constraint: Constraint, parameters: Sequence[Value], strict: bool) 
     # Parameters are compared in NumPy's common dtype, a number in the dtype of the parameter.
     dtype = ew.canonical(np.result_type(x.dtype, *(p.dtype for p in others)))
     terms = [p.astype(dtype) for p in (x, *others)]
-    limit = functools.reduce(operator.add, terms[1:]) if others else constraint.limit
+    limit = functools.reduce(operator.add, terms[1:]) if others else terms[0].like(constraint.limit)
     wrong = _EMITTED[constraint.opposite](terms[0], limit)
     return wrong | ew.isnan(x) if strict and dtype.kind == "f" else wrong
 

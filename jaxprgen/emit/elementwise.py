@@ -19,21 +19,20 @@ from jaxprgen.emit.values import (
     Emit,
     Value,
     ValueLike,
+    alike,
     broadcast_to,
     common_shape,
     equal,
     full,
     full_rank,
     imag,
-    isinf,
-    lift,
     real,
     truth,
     where,
 )
 from jaxprgen.ir import primitives as ir
 
-__all__ = ["equal", "imag", "isinf", "real", "truth", "where"]
+__all__ = ["equal", "imag", "real", "truth", "where"]
 
 exp: Emit = lax.exp
 expm1: Emit = lax.expm1
@@ -102,13 +101,13 @@ def sign(x: Value) -> Value:
 
 def maximum(x: ValueLike, y: ValueLike) -> Value:
     """Return the larger operand, or NaN where either is NaN; complex as in comparisons."""
-    x, y = lift(x, y)
+    x, y = alike(x, y)
     return lax.max(x, y) if x.dtype.kind != "c" else where((x >= y) | isnan(x), x, y)
 
 
 def minimum(x: ValueLike, y: ValueLike) -> Value:
     """Return the smaller operand, or NaN where either is NaN; complex as in comparisons."""
-    x, y = lift(x, y)
+    x, y = alike(x, y)
     return lax.min(x, y) if x.dtype.kind != "c" else where((x <= y) | isnan(x), x, y)
 
 
@@ -117,13 +116,23 @@ def isnan(x: Value) -> Value:
     return lax.ne(x, x) if x.dtype.kind in "fc" else full(x.shape, False, BOOL)
 
 
+def isinf(x: Value) -> Value:
+    """Return where a value, or a part of a complex one, is infinite; False for integers."""
+    kind = x.dtype.kind
+    if kind == "c":
+        return isinf(real(x)) | isinf(imag(x))
+    if kind != "f":
+        return full(x.shape, False, BOOL)
+    return equal(lax.abs(x), np.inf)
+
+
 def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
     """Return ``low`` where ``x < low``, else ``high`` where ``x > high``, else ``x``.
 
     NaN in ``x`` stays, and a bound that is NaN does not bound. Two known scalar bounds in ascending
     order become one ``clamp``.
     """
-    x, low, high = lift(x, low, high)
+    x, low, high = alike(x, low, high)
     lo, hi = low.fill_value, high.fill_value
     if lo is not None and hi is not None and lo <= hi and x.dtype != BOOL:
         clamped = lax.clamp(Value(np.asarray(lo)), x, Value(np.asarray(hi)))
@@ -160,6 +169,15 @@ def trunc(x: Value) -> Value:
 
 
 # --- Complex numbers and dtypes -----------------------------------------------------------
+
+
+def modulus(x: Value) -> Value:
+    """Return the absolute value; infinity where a part of a complex number is infinite."""
+    kind = x.dtype.kind
+    if kind in "bu":
+        return x
+    size = lax.abs(x)
+    return where(isinf(x), np.inf, size) if kind == "c" else size
 
 
 def conjugate(x: Value) -> Value:

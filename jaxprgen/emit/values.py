@@ -2,7 +2,8 @@
 
 A `Value` is a variable of the program or a known NumPy array, repeated to a shape. Its operators
 append equations to the current builder (`jaxprgen.ir.current_builder`) and mean what NumPy's mean:
-operands broadcast, and a number takes the dtype of the value that it meets.
+operands broadcast, and dtypes promote. A number takes the dtype of the value that it meets, unless
+the number's kind is higher: an integer and 0.5 make a float. A known array counts as a number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var, identity
+from jaxprgen.emit.operators import Operators
+from jaxprgen.emit.promotion import broadcast_shapes as broadcast_shapes
+from jaxprgen.emit.promotion import promoted_dtype
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, current_builder
 from jaxprgen.ir import primitives as lax
@@ -30,7 +34,7 @@ INT64 = np.dtype(np.int64)
 
 
 @final
-class Value:
+class Value(Operators):
     """An array of the program: a variable or a known array, repeated to a shape.
 
     Elementwise primitives broadcast scalars and axes of size one by themselves, so most of the ones
@@ -155,10 +159,10 @@ class Value:
         return _multiply(other, self)
 
     def __truediv__(self, other: ValueLike) -> Value:
-        return _binary(lax.div, self, other)
+        return _divide(self, other)
 
     def __rtruediv__(self, other: ValueLike) -> Value:
-        return _binary(lax.div, other, self)
+        return _divide(other, self)
 
     def __and__(self, other: ValueLike) -> Value:
         return _binary(lax.bitwise_and, self, other)
@@ -169,12 +173,6 @@ class Value:
     def __xor__(self, other: ValueLike) -> Value:
         return _binary(lax.bitwise_xor, self, other)
 
-    def __pow__(self, exponent: int) -> Value:
-        """Return an integer power; `jaxprgen.emit.division.power` takes any exponent."""
-        if not isinstance(exponent, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return NotImplemented
-        return elementwise(lambda b, x: lax.integer_pow(b, x, exponent), self)
-
     def __neg__(self) -> Value:
         if self.fill_value is not None:
             return Value(np.negative(np.asarray(self.fill_value)), self.shape)
@@ -182,14 +180,6 @@ class Value:
 
     def __invert__(self) -> Value:
         return elementwise(lax.bitwise_not, self)
-
-    def __abs__(self) -> Value:
-        """Return the absolute value; for a complex infinity, infinity."""
-        kind = self.dtype.kind
-        if kind in "bu":
-            return self
-        modulus = elementwise(lax.abs, self)
-        return where(isinf(self), np.inf, modulus) if kind == "c" else modulus
 
     def __lt__(self, other: ValueLike) -> Value:
         return _compare(lax.lt, lax.lt, self, other)
@@ -253,21 +243,20 @@ def lift(*operands: ValueLike) -> Sequence[Value]:
     return [x if type(x) is Value else model.like(x) for x in operands]
 
 
+def alike(*operands: ValueLike) -> Sequence[Value]:
+    """Return the operands as values of one dtype, to which NumPy promotes them."""
+    values = [x for x in operands if type(x) is Value]
+    dtypes = {x.dtype for x in values}
+    if len(dtypes) == 1 and len(values) == len(operands):
+        return values
+    if not dtypes:
+        return lift(*operands)
+    numbers = [np.asarray(x) for x in operands if type(x) is not Value]
+    dtype = _jax.canonicalize_dtype(promoted_dtype(dtypes, {x.dtype.kind for x in numbers}))
+    return [x.astype(dtype) if type(x) is Value else Value(np.asarray(x, dtype)) for x in operands]
+
+
 # --- Broadcasting -------------------------------------------------------------------------
-
-
-def broadcast_shapes(*shapes: Shape) -> Shape:
-    """Return the common shape, as `numpy.broadcast_shapes`, or raise a ShapeMismatchError."""
-    rank = max(map(len, shapes))
-    result = [1] * rank
-    for shape in shapes:
-        for axis, n in enumerate(shape, rank - len(shape)):
-            if n != 1 and result[axis] != n:
-                if result[axis] != 1:
-                    text = " and ".join(map(str, dict.fromkeys(shapes)))
-                    raise ShapeMismatchError(f"Shapes {text} do not broadcast together.")
-                result[axis] = n
-    return tuple(result)
 
 
 def common_shape(*xs: Value) -> Shape:
@@ -331,22 +320,31 @@ def full_rank(construct: Construct, *operands: Value) -> Value:
 def _binary(
     number: Construct, x: ValueLike, y: ValueLike, boolean: Construct | None = None
 ) -> Value:
-    x, y = lift(x, y)
+    x, y = alike(x, y)
     return elementwise(boolean if boolean and x.dtype == BOOL else number, x, y)
 
 
 def _multiply(x: ValueLike, y: ValueLike) -> Value:
     """Multiply. A known factor of 1 emits nothing; a factor of 0 does, for NaN and signs."""
-    x, y = lift(x, y)
+    x, y = alike(x, y)
     for factor, other in ((x, y), (y, x)):
         if factor.fill_value is not None and factor.fill_value == 1:
             return broadcast_to(other, common_shape(x, y))
     return elementwise(lax.bitwise_and if x.dtype == BOOL else lax.mul, x, y)
 
 
+def _divide(x: ValueLike, y: ValueLike) -> Value:
+    """Divide; integers as float64."""
+    x, y = alike(x, y)
+    if x.dtype.kind in "biu":
+        dtype = _jax.canonicalize_dtype(np.dtype(np.float64))
+        x, y = x.astype(dtype), y.astype(dtype)
+    return elementwise(lax.div, x, y)
+
+
 def _compare(construct: Construct, strict: Construct, x: ValueLike, y: ValueLike) -> Value:
     """Compare; complex numbers by real part, then imaginary part, and never where NaN."""
-    x, y = lift(x, y)
+    x, y = alike(x, y)
     if x.dtype.kind != "c":
         return elementwise(construct, x, y)
     xr, yr, xi, yi = real(x), real(y), imag(x), imag(y)
@@ -369,16 +367,6 @@ def imag(x: Value) -> Value:
     return elementwise(lax.imag, x) if x.dtype.kind == "c" else full(x.shape, 0, x.dtype)
 
 
-def isinf(x: Value) -> Value:
-    """Return where a value, or a part of a complex one, is infinite; False for integers."""
-    kind = x.dtype.kind
-    if kind == "c":
-        return isinf(real(x)) | isinf(imag(x))
-    if kind != "f":
-        return full(x.shape, False, BOOL)
-    return equal(elementwise(lax.abs, x), np.inf)
-
-
 def truth(x: Value) -> Value:
     """Return where a value differs from zero (NaN does), known for a known value."""
     if x.dtype == BOOL:
@@ -390,7 +378,7 @@ def truth(x: Value) -> Value:
 
 def where(condition: Value, x: ValueLike, y: ValueLike) -> Value:
     """Return ``x`` where the boolean condition holds and ``y`` elsewhere, of one dtype."""
-    x, y = lift(x, y)
+    x, y = alike(x, y)
     if condition.fill_value is not None:
         return broadcast_to(x if condition.fill_value else y, common_shape(condition, x, y))
     return full_rank(lambda b, c, x, y: lax.select_n(b, c, y, x), condition, x, y)

@@ -1,4 +1,4 @@
-"""Take docs/page.png, a picture of the page of the example's log-posterior and gradient.
+"""Take docs/page.png and docs/lines.png, pictures of the page of the example's gradient.
 
 This needs Playwright and Chromium. Run it from the root of the repository:
 ``PYTHONPATH=examples python docs/screenshot.py``.
@@ -25,10 +25,10 @@ def page() -> str:
     return inspect.html(f, np.full(31, 0.1), *data, 1.0, check=jaxprgen.check(*graph))
 
 
-def take(path: Path) -> None:
-    """Save a screenshot with the pointer on ``eta``."""
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        file = Path(folder, "page.html")
+def take(folder: Path) -> None:
+    """Save a screenshot with the pointer on ``eta``, and one of the view by line."""
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        file = Path(scratch, "page.html")
         file.write_text(page())
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
@@ -38,10 +38,12 @@ def take(path: Path) -> None:
         eta = shown.locator(".program b").get_by_role("link", name="eta", exact=True)
         eta.click()
         eta.hover()
-        shown.screenshot(path=path)
+        shown.screenshot(path=folder / "page.png")
+        shown.get_by_label("Lines").check()
+        shown.screenshot(path=folder / "lines.png")
         browser.close()
 
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    take(Path(__file__).with_name("page.png"))
+    take(Path(__file__).parent)

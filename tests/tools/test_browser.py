@@ -193,12 +193,11 @@ def test_the_policy_blocks_injected_scripts(show):
     show.noise.clear()
 
 
-def test_changes_and_checks_are_tabs(show):
-    graph = model()
-    observation = jaxprgen.compile(*graph).observe(np.ones((4, 3)), ONES)
+def test_changes_are_a_tab(show):
+    observation = jaxprgen.compile(*model()).observe(np.ones((4, 3)), ONES)
     jaxpr = observation.closed_jaxpr.jaxpr
     before = ClosedJaxpr(jaxpr.replace(eqns=jaxpr.eqns[:-1]), ())
-    page = show(inspect.html(observation, before=before, check=jaxprgen.check(*graph)))
+    page = show(inspect.html(observation, before=before))
     program, changes = page.locator(".program"), page.locator("#changes pre")
     assert program.is_visible() and not changes.is_visible()
     page.get_by_label("Changes").check()
@@ -208,8 +207,6 @@ def test_changes_and_checks_are_tabs(show):
         "+++",
     ]
     assert changes.locator("ins").count() == 2
-    page.get_by_label("Check").check()
-    assert page.locator("#check pre").is_visible() and not changes.is_visible()
 
 
 def test_a_check_lists_the_nodes_that_cannot_be_jitted(show):
@@ -228,3 +225,89 @@ def test_a_page_of_two_thousand_equations_works(show):
     binder(page, "y").hover()
     _, names = lit(page, "program")
     assert len(names) == 401
+
+
+# --- Search, filters and folding ------------------------------------------------------------
+
+
+def visible(page, rows):
+    """The texts of the visible ones among some rows."""
+    found = [row for row in page.locator(rows).all() if row.is_visible()]
+    return [" ".join(row.inner_text().split()) for row in found]
+
+
+def test_a_search_shows_the_rows_that_contain_it(show):
+    page = show(page_of_model())
+    every = len(visible(page, ".program p[id]"))
+    page.keyboard.press("/")
+    page.keyboard.type("LOG1P")
+    (row,) = visible(page, ".program p[id]")
+    assert "log1p" in row
+    assert page.locator("#found").inner_text().startswith("1 of ")
+    page.keyboard.press("Escape")
+    assert len(visible(page, ".program p[id]")) == every
+    page.locator("#search").fill("eta = at.dot(x, beta)")  # The text of a line.
+    assert any("dot_general" in row for row in visible(page, ".program p[id]"))
+    assert not any("log1p" in row for row in visible(page, ".program p[id]"))
+
+
+def test_the_legend_filters_the_nodes(show):
+    page = show(inspect.html(chain(8), ONES, ONES))
+    emitted = visible(page, ".graph p.emitted")
+    assert emitted and not visible(page, ".graph p.folded")
+    folded = page.locator("[data-how=folded]")
+    assert folded.get_attribute("aria-pressed") == "false"
+    folded.click()
+    assert folded.get_attribute("aria-pressed") == "true"
+    assert len(visible(page, ".graph p.folded")) == page.locator(".graph p.folded").count() > 0
+    page.locator("[data-how=emitted]").click()
+    assert not visible(page, ".graph p.emitted")
+    assert visible(page, ".graph p.folded")
+
+
+def test_rows_of_a_line_can_be_grouped(show):
+    page = show(page_of_model())
+    before = visible(page, ".program p[id]")
+    page.get_by_text("Group by line").click()
+    summaries = visible(page, ".program details.line > summary")
+    assert any(re.search(r"^\d+ rows · .*pages\.py:\d+ return \[X, beta\]", s) for s in summaries)
+    assert len(visible(page, ".program p[id]")) < len(before)
+    page.locator("#search").fill("log1p")  # Unfolds its group.
+    assert len(visible(page, ".program p[id]")) == 1
+    page.keyboard.press("Escape")
+    page.get_by_text("Group by line").click()
+    assert visible(page, ".program p[id]") == before
+
+
+def test_loops_fold_at_once_and_a_search_unfolds_them(show):
+    f, *args = power()
+    page = show(inspect.html(f, *args))
+    inner = page.locator(".program details p[id]")
+    page.get_by_text("Fold loops").click()
+    assert not any(row.is_visible() for row in inner.all())
+    page.locator("#search").fill("mul")
+    assert any(row.is_visible() for row in inner.all())
+
+
+def test_lines_are_listed_by_cost_and_lead_to_their_equations(show):
+    page = show(page_of_model())
+    page.get_by_label("Lines").check()
+    counts = [int(row.split()[0]) for row in visible(page, ".lines p[data-equations]")]
+    assert counts == sorted(counts, reverse=True)
+    page.get_by_role("button", name="bytes", exact=True).click()
+    sizes = [int(p.get_attribute("data-bytes")) for p in page.locator(".lines p[data-bytes]").all()]
+    assert sizes == sorted(sizes, reverse=True)
+    page.locator(".lines button[data-line]", has_text="eta = at.dot").click()
+    rows = visible(page, ".program p[id]")
+    assert rows and all("eta" in row for row in rows) and len(rows) < 9
+
+
+def test_boxes_of_the_picture_lead_to_equations(show):
+    page = show(page_of_model())
+    page.get_by_label("Lines").check()
+    assert page.locator(".picture g.input").count() == 2
+    box = page.locator(".picture g[data-line]", has_text="eta = at.dot")
+    box.focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".program").is_visible()
+    assert "pages.py:" in page.locator("#search").input_value()

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given
+from jax import lax
 from pages import HOSTILE, ONES, chain, model, page_of_model, power
 from profiles import amount, examples
 
@@ -20,7 +21,7 @@ import jaxprgen
 from jaxprgen import inspect
 from jaxprgen._jax import Frame
 from jaxprgen.inspect import dot
-from jaxprgen.tools.page.listings import metric, tag
+from jaxprgen.tools.page.elements import metric, tag
 
 KEY = jax.random.key(0)
 
@@ -168,12 +169,38 @@ def test_costs_are_shown():
     assert '<rect width="100%">' in page
 
 
+def test_known_and_unknown_costs_are_told_apart():
+    def f(x):
+        return lax.sort(x * 2) + 1
+
+    assert "at least 6 FLOPs and 1 equation of unknown cost" in inspect.html(f, ONES)
+    assert "about 6 FLOPs" in inspect.html(lambda x: x * 2 + 1, ONES)
+
+
+def test_nodes_without_equations_are_hidden_at_first():
+    page = inspect.html(chain(8), ONES, ONES)
+    assert elements(page, "article", **{"class": "graph no-folded no-free"}) == 1
+    for how, pressed in (("emitted", "true"), ("folded", "false")):
+        assert elements(page, "button", **{"data-how": how, "aria-pressed": pressed}) == 1
+
+
+def test_a_check_without_trouble_is_a_word_in_the_head():
+    graph = model()
+    f = jaxprgen.compile(*graph)
+    page = inspect.html(f, np.ones((4, 3)), ONES, check=jaxprgen.check(*graph))
+    assert "all nodes run under jax.jit" in page
+    assert '<section id="check">' not in page
+    n = at.lscalar("n")
+    page = inspect.html(f, np.ones((4, 3)), ONES, check=jaxprgen.check([n], at.arange(n)))
+    assert '<section id="check">' in page
+
+
 def test_a_function_without_a_graph_has_a_page():
     f = jaxprgen.compile(*model())
     page = inspect.html(jax.grad(lambda *args: f(*args)[0]), np.ones((4, 3)), ONES)
-    assert 'class="graph"' not in page
+    assert '<article class="graph' not in page
     assert "eta" in page
-    assert 'class="graph"' not in inspect.html(f.jaxpr(np.ones((4, 3)), ONES))
+    assert '<article class="graph' not in inspect.html(f.jaxpr(np.ones((4, 3)), ONES))
 
 
 def test_an_observation_gives_the_same_page():

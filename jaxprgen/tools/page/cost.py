@@ -32,9 +32,14 @@ def flops(eqn: JaxprEqn) -> int | None:
 
 def program_flops(jaxpr: Jaxpr) -> int | None:
     """Estimate the number of operations of a program; None if any equation's is unknown."""
+    known, unknown = known_flops(jaxpr)
+    return None if unknown else known
+
+
+def known_flops(jaxpr: Jaxpr) -> tuple[int, int]:
+    """Return the operations of a program's equations that are known, and how many are not."""
     costs = [flops(eqn) for eqn in jaxpr.eqns]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    return sum(filter(None, costs)), costs.count(None)
 
 
 def _inner_flops(eqn: JaxprEqn, kind: Kind) -> int | None:

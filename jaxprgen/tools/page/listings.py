@@ -16,60 +16,10 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Value
-from jaxprgen.ir.describe import atom_text, line_text, parameters_text, shorten, type_text
+from jaxprgen.ir.describe import atom_text, parameters_text, shorten, type_text
 from jaxprgen.runtime.observe import Node, Observation, operand_of
 from jaxprgen.tools.page.cost import flops, result_bytes
-
-
-def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an HTML element; children are HTML already, and values of attributes are escaped."""
-    pairs = "".join(
-        f' {key.strip("_").replace("_", "-")}="{escape(str(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return f"<{name}{pairs}>{''.join(children)}</{name}>"
-
-
-def user_text(content: str) -> str:
-    """Return text that a user wrote as HTML: shortened and escaped."""
-    return escape(shorten(content))
-
-
-def metric(n: int | None, unit: str = "") -> str:
-    """Return a number with at most three digits and a prefix: ``34.1k``, ``34.1 kB``.
-
-    An unknown number is ``?``.
-    """
-    if n is None:
-        return "?"
-    size, prefixes = float(n), iter("kMGTPE")
-    prefix = ""
-    while size >= 999.5:
-        size, prefix = size / 1000, next(prefixes)
-    digits = f"{size:.1f}" if prefix and size < 99.95 else f"{size:.0f}"
-    return f"{digits} {prefix}{unit}" if unit else f"{digits}{prefix}"
-
-
-class SourceLines:
-    """The distinct source lines of the user's that a page shows.
-
-    Attributes
-    ----------
-    texts
-        File, number and, if the file can be read now, text of each line.
-    """
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._indices: dict[Frame, int] = {}
-
-    def index(self, frame: Frame | None) -> int | None:
-        """Return the index of a line in `texts`, where it is added if it is new."""
-        if frame is not None and frame not in self._indices:
-            self._indices[frame] = len(self.texts)
-            self.texts.append(f"{line_text(frame)}  {shorten(frame.text)}")
-        return None if frame is None else self._indices[frame]
+from jaxprgen.tools.page.elements import SourceLines, metric, tag, user_text
 
 
 class ProgramListing:
@@ -96,25 +46,26 @@ class ProgramListing:
         )
         heads = (tag("small", escape(head)) for head in ("FLOP", "bytes"))
         yield tag("p", tag("span"), tag("span"), *heads, class_="head")
-        yield from self._program(jaxpr, None)
+        yield from self._program(jaxpr, None, None)
 
-    def _program(self, jaxpr: Jaxpr, node: int | None) -> Iterator[str]:
+    def _program(self, jaxpr: Jaxpr, node: int | None, around: Frame | None) -> Iterator[str]:
         for title, variables in (("constants", jaxpr.constvars), ("inputs", jaxpr.invars)):
             if variables:
                 yield self._row(title, tag("b", *map(self._binder, variables)))
         for eqn in jaxpr.eqns:
             own_node = self._node_of.get(id(eqn), node)
-            yield self._equation(eqn, own_node)
+            frame = _jax.frame_of(eqn.source_info) or around
+            yield self._equation(eqn, own_node, frame)
             for name, inner in _jax.sub_jaxprs(eqn):
                 yield f"<details open>{tag('summary', user_text(name))}"
-                yield from self._program(inner, own_node)
+                yield from self._program(inner, own_node, frame)
                 yield "</details>"
         yield self._row("outputs", " ".join(map(self._operand, jaxpr.outvars)))
 
     def _row(self, title: str, content: str) -> str:
         return tag("p", tag("em", escape(title)), tag("span", content))
 
-    def _equation(self, eqn: JaxprEqn, node: int | None) -> str:
+    def _equation(self, eqn: JaxprEqn, node: int | None, frame: Frame | None) -> str:
         key = f"e{self._number}"
         number = tag("a", str(self._number), href=f"#{key}")
         self._number += 1
@@ -130,7 +81,7 @@ class ProgramListing:
             *self._costs(flops(eqn), result_bytes(eqn)),
             id=key,
             data_n=node,
-            data_s=self._sources.index(_jax.frame_of(eqn.source_info)),
+            data_s=self._sources.index(frame),
         )
 
     def _costs(self, operations: int | None, size: int) -> list[str]:

@@ -79,16 +79,119 @@ function pin(key, origin) {
       .filter(([element, name]) => name === "lit" && side.contains(element))
       .map(([element]) => element);
     const first = lit.find((element) => element.matches("p, b a")) ?? lit[0];
-    first?.scrollIntoView({ block: side.contains(origin) ? "nearest" : "center" });
+    if (!first) continue;
+    unfold(first);
+    first.scrollIntoView({ block: side.contains(origin) ? "nearest" : "center" });
   }
+}
+
+function unfold(element) {
+  for (let at = element.closest("details"); at; at = at.parentElement.closest("details")) {
+    at.open = true;
+  }
+}
+
+// --- Search: a row stays if its text, or that of its source line, contains the query -------------
+
+const $ = (id) => document.getElementById(id);
+const rows = [...document.querySelectorAll(".program p:not(.head), .graph p")];
+const texts = rows.map((row) => `${row.textContent} ${sources[row.dataset.s] ?? ""}`.toLowerCase());
+
+function search() {
+  const query = $("search").value.toLowerCase();
+  const found = rows.filter((row, i) => {
+    const matches = texts[i].includes(query);
+    if (matches === row.classList.contains("out")) row.classList.toggle("out", !matches);
+    return matches;
+  });
+  $("found").textContent = query ? `${found.length} of ${rows.length}` : "";
+  if (query && document.querySelector("details:not([open])")) found.forEach(unfold);
+}
+
+function searchLine(line) {
+  $("search").value = `${sources[line].split("  ")[0]} `;
+  search();
+  document.querySelector('input[value="program"]').click();
+}
+
+// --- Folding: runs of rows of one source line, and programs inside equations ---------------------
+
+function group(on) {
+  for (const line of document.querySelectorAll("details.line")) {
+    line.replaceWith(...[...line.children].slice(1));
+  }
+  if (!on) return;
+  for (const place of document.querySelectorAll(".program, .graph, .program details")) {
+    let run = [];
+    for (const element of [...place.children, null]) {
+      if (element?.matches("details")) run.pop(); // The equation that holds this program stays.
+      if (run.length && element?.dataset.s === run[0].dataset.s) {
+        run.push(element);
+        continue;
+      }
+      if (run.length > 1) wrap(run);
+      run = element?.matches("p[data-s]") ? [element] : [];
+    }
+  }
+}
+
+function wrap(run) {
+  const details = document.createElement("details");
+  const summary = document.createElement("summary");
+  details.className = "line";
+  summary.textContent = `${run.length} rows · ${sources[run[0].dataset.s]}`;
+  run[0].before(details);
+  details.append(summary, ...run);
+}
+
+function fold(on) {
+  for (const inner of document.querySelectorAll(".program details:not(.line)")) inner.open = !on;
+}
+
+function sort(button) {
+  const key = button.dataset.sort;
+  const list = button.closest("article");
+  for (const other of list.querySelectorAll("[data-sort]")) {
+    other.setAttribute("aria-pressed", other === button);
+  }
+  const lines = [...list.querySelectorAll("p[data-equations]")];
+  list.append(...lines.sort((a, b) => b.dataset[key] - a.dataset[key]));
+}
+
+// Return whether a button is pressed now.
+function toggle(button) {
+  const on = button.getAttribute("aria-pressed") !== "true";
+  button.setAttribute("aria-pressed", on);
+  return on;
+}
+
+if ($("program")) {
+  $("tools").hidden = false;
+  $("fold").hidden = !document.querySelector(".program details");
+  $("search").addEventListener("input", search);
+  $("group").addEventListener("click", () => group(toggle($("group"))));
+  $("fold").addEventListener("click", () => fold(toggle($("fold"))));
 }
 
 document.addEventListener("pointerover", (event) => point(event.target));
 document.addEventListener("focusin", (event) => point(event.target));
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") show("pinned", null), show("over", null);
+  const { key, target } = event;
+  if (key === "/" && target !== $("search")) event.preventDefault(), $("search").focus();
+  if (key === "Enter" && target.matches("g[data-line]")) searchLine(target.dataset.line);
+  if (key !== "Escape") return;
+  show("pinned", null), show("over", null);
+  $("search").value = "", search();
 });
 document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-how], [data-line], [data-sort]");
+  if (button?.dataset.how) {
+    button.closest("article").classList.toggle(`no-${button.dataset.how}`, !toggle(button));
+  } else if (button?.dataset.line) {
+    return searchLine(button.dataset.line);
+  } else if (button) {
+    return sort(button);
+  }
   const key = keyAt(event.target);
   if (!key || getSelection().type === "Range") return;
   if (event.target.closest("a")) event.preventDefault();

@@ -19,15 +19,10 @@ from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.describe import variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observation, constant_bytes
-from jaxprgen.tools.page.cost import program_flops
-from jaxprgen.tools.page.listings import (
-    GraphListing,
-    ProgramListing,
-    SourceLines,
-    metric,
-    tag,
-    user_text,
-)
+from jaxprgen.tools.page.cost import known_flops
+from jaxprgen.tools.page.elements import SourceLines, metric, tag, user_text
+from jaxprgen.tools.page.listings import GraphListing, ProgramListing
+from jaxprgen.tools.page.overview import overview
 from jaxprgen.tools.text import diff, program_of
 
 _PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
@@ -72,12 +67,17 @@ def html(
     if observation is not None:
         closed, own = program_of(observation, *args)
         graph = observation if isinstance(observation, Observation) else None
-        views["program"] = _program(closed, own, graph, sources)
+        names = variable_names(closed.jaxpr, own)
+        views["program"] = _program(closed, names, graph, sources)
+        views["lines"] = "\n".join(overview(closed.jaxpr, names, sources))
         if before is not None:
             views["changes"] = _changes(before, closed, own)
         summary = f"{_costs(closed)} · {summary}"
-    if check is not None:
+    if check is not None and (check.deciding or any(n.verdict != "jit" for n in check.nodes)):
         views["check"] = _check(check)
+    elif check is not None:
+        summary = f"all nodes run under jax.jit · {summary}"
+        views = views or {"check": _check(check)}
     name = getattr(observation, "name", getattr(f, "__name__", "graph"))
     page = Template(_asset("page.html")).substitute(
         policy=_policy(),
@@ -96,11 +96,10 @@ def html(
 
 def _program(
     closed: ClosedJaxpr,
-    own: Mapping[Var, str],
+    names: Mapping[Var, str],
     observation: Observation | None,
     sources: SourceLines,
 ) -> str:
-    names = variable_names(closed.jaxpr, own)
     nodes = observation.nodes if observation else ()
     node_of = {id(eqn): i for i, node in enumerate(nodes) for eqn in node.equations}
     ids = {v: i for i, v in enumerate(names)}
@@ -108,13 +107,23 @@ def _program(
     columns = [_column("program", "Program", "", rows)]
     if observation:
         outcomes = Counter(node.how for node in nodes)
-        legend = (
-            tag("span", tag("mark", escape(how)), f" {n} ", class_=how.replace(" ", "-"))
-            for how, n in outcomes.items()
-        )
+        legend = (_filter(how, n) for how, n in outcomes.items())
         rows = GraphListing(observation, names, ids, sources).rows()
-        columns.append(_column("graph", "Graph", "".join(legend), rows))
+        hidden = "".join(f" no-{how}" for how in _HIDDEN)
+        columns.append(_column(f"graph{hidden}", "Graph", "".join(legend), rows))
     return "\n".join(columns)
+
+
+_HIDDEN = ("folded", "free")
+"""What becomes of the nodes that are hidden at first: they became no equations."""
+
+
+def _filter(how: str, count: int) -> str:
+    """An entry of the legend, which shows or hides these nodes."""
+    kind = how.replace(" ", "-")
+    pressed = str(how not in _HIDDEN).lower()
+    mark = tag("mark", escape(how))
+    return tag("button", mark, f" {count}", class_=kind, data_how=kind, aria_pressed=pressed)
 
 
 def _column(kind: str, title: str, legend: str, rows: Iterable[str]) -> str:
@@ -179,8 +188,10 @@ def _versions() -> str:
 def _costs(closed: ClosedJaxpr) -> str:
     jaxpr = closed.jaxpr
     constants = constant_bytes(closed)
-    operations = program_flops(jaxpr)
-    costs = "FLOPs unknown" if operations is None else f"about {metric(operations)} FLOPs"
+    known, unknown = known_flops(jaxpr)
+    costs = f"{'at least' if unknown else 'about'} {metric(known)} FLOPs"
+    if unknown:
+        costs += f" and {unknown} equation{'s' * (unknown > 1)} of unknown cost"
     return f"{len(jaxpr.eqns)} equations · {metric(constants, 'B')} of constants · {costs}"
 
 

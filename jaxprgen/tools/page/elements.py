@@ -1,0 +1,59 @@
+"""Elements of pages, and the texts in them."""
+
+from __future__ import annotations
+
+from html import escape
+
+from jaxprgen._jax import Frame
+from jaxprgen.ir.describe import line_text, shorten
+
+
+def tag(name: str, *children: str, **attributes: object) -> str:
+    """Return an HTML element; children are HTML already, and values of attributes are escaped."""
+    pairs = "".join(
+        f' {key.strip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{pairs}>{''.join(children)}</{name}>"
+
+
+def user_text(content: str) -> str:
+    """Return text that a user wrote as HTML: shortened and escaped."""
+    return escape(shorten(content))
+
+
+def metric(n: int | None, unit: str = "") -> str:
+    """Return a number with at most three digits and a prefix: ``34.1k``, ``34.1 kB``.
+
+    An unknown number is ``?``.
+    """
+    if n is None:
+        return "?"
+    size, prefixes = float(n), iter("kMGTPE")
+    prefix = ""
+    while size >= 999.5:
+        size, prefix = size / 1000, next(prefixes)
+    digits = f"{size:.1f}" if prefix and size < 99.95 else f"{size:.0f}"
+    return f"{digits} {prefix}{unit}" if unit else f"{digits}{prefix}"
+
+
+class SourceLines:
+    """The distinct source lines of the user's that a page shows.
+
+    Attributes
+    ----------
+    texts
+        File, number and, if the file can be read now, text of each line.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._indices: dict[Frame, int] = {}
+
+    def index(self, frame: Frame | None) -> int | None:
+        """Return the index of a line in `texts`, where it is added if it is new."""
+        if frame is not None and frame not in self._indices:
+            self._indices[frame] = len(self.texts)
+            self.texts.append(f"{line_text(frame)}  {shorten(frame.text)}")
+        return None if frame is None else self._indices[frame]

@@ -1,0 +1,98 @@
+"""What each source line costs, and which lines read the results of which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
+from jaxprgen.ir.inner import inner_programs
+from jaxprgen.tools.page.cost import flops, result_bytes
+
+
+class LineCost(NamedTuple):
+    """What the equations of one line cost, with those inside loops and calls, each counted once.
+
+    Attributes
+    ----------
+    frame
+        The line; None for equations of unknown lines.
+    equations, nbytes, operations
+        The number of equations, the size of their results, and the operations that are known.
+    primitives
+        How many equations there are of each primitive.
+    """
+
+    frame: Frame | None
+    equations: int
+    nbytes: int
+    operations: int
+    primitives: Counter[str]
+
+
+class Lines:
+    """The lines of a program, in the order of computing.
+
+    Attributes
+    ----------
+    costs
+        What each line costs.
+    flow
+        How many operands each line reads from another, by the positions of both in `costs`. The
+        program's inputs count as lines after those.
+    reads
+        For each output of the program, the position of the line that computes it, or None.
+    """
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self._positions: dict[Frame | None, int] = {}
+        self._equations: list[list[JaxprEqn]] = []
+        self._flow: Counter[tuple[Any, int]] = Counter()
+        made: dict[Any, Any] = {v: v for v in jaxpr.invars}
+        self._add(jaxpr, made, None)
+        first = len(self._equations)
+        inputs: dict[Any, int] = {v: first + i for i, v in enumerate(jaxpr.invars)}
+        self.costs = [_cost(frame, self._equations[i]) for frame, i in self._positions.items()]
+        self.flow: dict[tuple[int, int], int] = {
+            (a if type(a) is int else inputs[a], b): n for (a, b), n in self._flow.items()
+        }
+        self.reads = [made.get(x) if type(made.get(x)) is int else None for x in _vars(jaxpr)]
+
+    def _add(self, jaxpr: Jaxpr, made: dict[Any, Any], around: Frame | None) -> None:
+        """Add equations, given what makes each variable: a line's position or an input."""
+        for eqn in jaxpr.eqns:
+            frame = _jax.frame_of(eqn.source_info) or around
+            line = self._positions.setdefault(frame, len(self._positions))
+            if line == len(self._equations):
+                self._equations.append([])
+            self._equations[line].append(eqn)
+            made.update((v, line) for v in eqn.outvars)
+            inner = inner_programs(eqn)
+            for each in inner:
+                program = _jax.open_jaxpr(each.program)
+                operands = [eqn.invars[i] for i in each.operands]
+                pairs = zip(program.invars, operands, strict=True)
+                made.update((v, made[x]) for v, x in pairs if type(x) is Var and x in made)
+                self._add(program, made, frame)
+                for i, x in zip(each.results, program.outvars, strict=True):
+                    if i is not None and type(x) is Var and x in made:
+                        made[eqn.outvars[i]] = made[x]
+            if not inner:
+                origins = (made.get(x) for x in eqn.invars if type(x) is Var)
+                self._flow.update((a, line) for a in origins if a is not None and a != line)
+
+
+def _vars(jaxpr: Jaxpr) -> Sequence[Any]:
+    return [x if type(x) is Var else None for x in jaxpr.outvars]
+
+
+def _cost(frame: Frame | None, eqns: Sequence[JaxprEqn]) -> LineCost:
+    return LineCost(
+        frame,
+        len(eqns),
+        sum(map(result_bytes, eqns)),
+        sum(flops(eqn) or 0 for eqn in eqns if not inner_programs(eqn)),
+        Counter(eqn.primitive.name for eqn in eqns),
+    )

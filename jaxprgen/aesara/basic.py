@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,11 @@ from aesara.tensor.basic import (
     TensorFromScalar,
 )
 
+from jaxprgen.aesara.changing_sizes import sizes_of
 from jaxprgen.emit import create
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.deferred import Uninitialized, progression
+from jaxprgen.emit.deferred import CountedRange, Uninitialized, progression
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Array, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
@@ -49,9 +53,12 @@ def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
 
 
 @lowers(Alloc, folds=False)
-def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value:
-    """Return the operand, repeated to a static shape."""
-    return broadcast_to(x, _sizes(ctx, 1, len(sizes)))
+def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value | Selected:
+    """Return the operand, repeated to a shape."""
+    found = sizes_of(ctx, range(1, len(sizes) + 1), sizes)
+    if any(n < 0 for n in found.shape):
+        raise ShapeMismatchError(f"Sizes must be >= 0, got {found.shape}.")
+    return found.of(broadcast_to(x, found.shape))
 
 
 @lowers(AllocEmpty, folds=False)
@@ -76,8 +83,7 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
         by = ctx.static_or_none(2)
         if by is None or by == 0 or np.dtype(ctx.dtype).kind not in "iu":
             raise
-        located = ctx.located(error)
-        return progression(start, stop, by, ctx.dtype, lambda: located)
+        return _counted_range(ctx, start, stop, by, error)
     if by == 0:
         raise ShapeMismatchError("The step of arange must not be zero.")
     length = create.arange_length(first, last, by)
@@ -89,6 +95,29 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
     origin = np.asarray(first, ctx.dtype)
     increment = np.asarray(np.asarray(first + by, ctx.dtype) - origin, ctx.dtype)
     return create.arange(Value(origin), Value(increment), length, ctx.dtype)
+
+
+def _counted_range(
+    ctx: RuleContext, start: Value, stop: Value, by: Any, error: StaticShapeError
+) -> Value | CountedRange:
+    """Return a range whose length is not known; ``error`` says why.
+
+    If it is known in every step of the loop around, the range has a largest length.
+    """
+
+    def largest(steps: Sequence[Any]) -> tuple[int, bool]:
+        lengths = {create.arange_length(int(m), int(n), int(by)) for m, n in steps}
+        return max(lengths, default=0), len(lengths) > 1
+
+    found = ctx.decided([0, 1], largest, over_steps=True)
+    if found is None:
+        refuse = functools.partial(ctx.undecided, [0, 1], over_steps=True)
+        return progression(start, stop, by, ctx.dtype, refuse)
+    most, changes = found
+    if not changes:
+        return create.arange(start.astype(ctx.dtype), full((), by, ctx.dtype), most, ctx.dtype)
+    located = ctx.located(error)
+    return progression(start, stop, by, ctx.dtype, lambda: located, most)
 
 
 def _dtypes(ctx: RuleContext) -> list[Dtype]:

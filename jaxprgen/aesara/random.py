@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from aesara.tensor.random.op import (
     RandomVariable,
 )
 
+from jaxprgen.aesara.changing_sizes import sizes_of
 from jaxprgen.emit import constraints, distributions, random, reduce, rejection
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.constraints import Constraint, parse_constraints
 from jaxprgen.emit.random import Stream
+from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import Dtype, Shape, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import (
@@ -217,12 +221,37 @@ def _class_with_sampler(op: RandomVariable) -> type:
 @lowers(RandomVariable, folds=False)
 def lower_random_variable(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
-) -> tuple[Any, Value]:
+) -> tuple[Any, Value | Selected]:
     """Draw with the next key of the stream; return the advanced stream and the draw."""
+    sizes = sizes_of(ctx, [1], [size])
+    stream, drawn = _draw(ctx, rng, sizes.shape, parameters)
+    return stream, sizes.of(drawn)
+
+
+@lowers(RandomVariable, lazy=Selected)
+def lower_random_variable_of_selected(
+    ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value | Selected
+) -> tuple[Any, Selected]:
+    """Draw for parameters that a mask selects, with as many draws as there are parameters."""
+    sizes = sizes_of(ctx, [1], [size])
+    rank = max(len(sizes.shape), *(p.ndim for p in parameters))
+    arrays, first = sel.aligned([sel.of_rank(p, rank) for p in parameters])
+    if any(ctx.op.ndims_params) or ctx.op.ndim_supp:
+        raise first.refuse()
+    stream, drawn = _draw(ctx, rng, sizes.shape, arrays)
+    selected = replace(first, values=drawn)
+    if sizes.shape:
+        sel.aligned([selected, sizes.of(drawn)])  # Both select as many.
+    return stream, selected
+
+
+def _draw(
+    ctx: RuleContext, rng: Any, size: Shape, parameters: Sequence[Value]
+) -> tuple[Any, Value]:
     stream, key = random.take_key(rng)
     declared = ctx.step.types[1]
     assert declared is not None
-    shape = _shape_of_draws(ctx, parameters)
+    shape = _shape_of_draws(ctx, size, parameters)
     is_integer = declared.dtype.kind != "f"
     xs, wrong = _constrained(ctx, parameters, is_integer=is_integer)
     drawn = SAMPLERS[_class_with_sampler(ctx.op)](key, declared.dtype, shape, *xs)
@@ -300,14 +329,13 @@ def lower_generator_of_seed(ctx: RuleContext, seed: Value | None) -> Any:
     return Stream(random.key_of_seed(sh.reshape(seed, ())))
 
 
-def _shape_of_draws(ctx: RuleContext, parameters: Sequence[Value]) -> Shape:
+def _shape_of_draws(ctx: RuleContext, size: Shape, parameters: Sequence[Value]) -> Shape:
     """Return the shape of the draws: ``size`` or the broadcast parameters', and that of a draw."""
     op = ctx.op
     shapes = [p.shape for p in parameters]
     ranks = op.ndims_params
     batches = [shape[: len(shape) - n] for shape, n in zip(shapes, ranks, strict=True)]
     batch = broadcast_shapes((), *batches)
-    size = tuple(map(int, ctx.static(1)))
     ends = zip(reversed(batch), reversed(size), strict=False)
     if size and (len(batch) > len(size) or any(n not in (1, m) for n, m in ends)):
         raise ShapeMismatchError(

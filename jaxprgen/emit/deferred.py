@@ -15,9 +15,10 @@ from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.create import arange
 from jaxprgen.emit.division import floor_divide
 from jaxprgen.emit.lazy import Lazy
-from jaxprgen.emit.selection import select
+from jaxprgen.emit.selection import nonnegative, select, select_first
 from jaxprgen.emit.shape import concatenate, slice_axis
 from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
@@ -111,13 +112,16 @@ class CountedRange(Deferred):
     count
         The length, an integer scalar >= 0.
     refuse
-        Returns the error for a graph that needs the whole array.
+        Returns the error for a graph that needs the whole array, and its length.
+    bound
+        The largest possible length, if it is known.
     """
 
     first: Value
     by: Value
     count: Value
     refuse: Callable[[], Exception]
+    bound: int | None = None
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -157,13 +161,27 @@ class CountedRange(Deferred):
         """Raise the error of `refuse`: the length is not known."""
         raise self.refuse()
 
-    def make(self) -> Value:
-        """Raise the error of `refuse`: the length is not known."""
-        raise self.refuse()
+    def make(self) -> Lazy:
+        """Emit as many integers as there can be, of which a mask selects those that there are.
+
+        Raises
+        ------
+        Exception
+            The error of `refuse`: no bound is known.
+        """
+        if self.bound is None:
+            raise self.refuse()
+        numbers = arange(self.first, self.by, self.bound, self.dtype)
+        return select_first(numbers, self.count, 0, self.refuse)
 
 
 def progression(
-    start: Value, stop: Value, by: Array, dtype: Dtype, refuse: Callable[[], Exception]
+    start: Value,
+    stop: Value,
+    by: Array,
+    dtype: Dtype,
+    refuse: Callable[[], Exception],
+    bound: int | None = None,
 ) -> CountedRange:
     """Return ``numpy.arange(start, stop, by)`` of integers.
 
@@ -177,14 +195,19 @@ def progression(
         The dtype of the result.
     refuse
         Returns the error for a graph that needs the whole array.
+    bound
+        The largest possible length, if it is known.
     """
     long = ew.canonical(INT64)
-    length = stop.astype(long) - start.astype(long)
+    length = stop.astype(long)
+    if start.static is None or start.static != 0:
+        length = length - start.astype(long)
     if abs(by) != 1:
         length = length + (by - np.sign(by))
     if by != 1:
         length = floor_divide(length, length.like(by))
-    return CountedRange(start.astype(dtype), full((), by, dtype), ew.maximum(length, 0), refuse)
+    count = nonnegative(length)
+    return CountedRange(start.astype(dtype), full((), by, dtype), count, refuse, bound)
 
 
 @dataclass(frozen=True, eq=False)

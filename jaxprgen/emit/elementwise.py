@@ -215,7 +215,8 @@ def _compare_signs(relation: Emit, x: Value, y: Value) -> Value:
 
 def stop_gradient(x: Value) -> Value:
     """Return ``x`` as a constant for differentiation, as `jax.lax.stop_gradient`."""
-    return lax.stop_gradient(x) if x.static is None else x
+    moves = x.static is None and x.dtype.kind in "fc"
+    return lax.stop_gradient(x) if moves else x
 
 
 def strengthen(x: Value) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,9 +96,36 @@ def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) ->
     rows = reshape(x, (*shape[:axis], mask.size, *shape[axis + count :]))
     first = reduce.argmax(reshape(mask, (-1,)), [0])
     one = ix.take(rows, [*[slice(None)] * axis, first])  # type: ignore[list-item]
-    one = expand_dims(ew.stop_gradient(one), range(axis, axis + count))  # type: ignore[arg-type]
-    where = _spread(mask, axis, len(shape))
-    return Selected(ew.where(where, x, broadcast_to(one, shape)), mask, axis, refuse)
+    return _filled_by(one, x, mask, axis, refuse)
+
+
+def nonnegative(number: Value) -> Value:
+    """Return a number, or 0 if it is negative: one value for equal numbers."""
+    key = "nonnegative", identity(number.source), number.shape
+    return current_builder().once(key, lambda: (ew.maximum(number, 0), number))[0]
+
+
+def select_first(x: Value, number: Value, axis: int, refuse: Callable[[], Exception]) -> Selected:
+    """Return the first ``number`` elements of ``x`` along an axis, as `select` does."""
+    size = x.shape[axis]
+
+    def mask() -> tuple[Value, Value]:
+        return lax.iota(number.dtype, (size,), 0) < number, number
+
+    key = "first", identity(number.source), size
+    first = current_builder().once(key, mask)[0]  # One mask for equal numbers.
+    if not size or x.fill_value is not None:
+        return Selected(x, first, axis, refuse)
+    one = ix.take(x, [*[slice(None)] * axis, 0])
+    return _filled_by(one, x, first, axis, refuse)
+
+
+def _filled_by(
+    one: Value, x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]
+) -> Selected:
+    one = expand_dims(ew.stop_gradient(one), range(axis, axis + mask.ndim))
+    where = _spread(mask, axis, x.ndim)
+    return Selected(ew.where(where, x, broadcast_to(one, x.shape)), mask, axis, refuse)
 
 
 def nonzero(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
@@ -176,6 +203,14 @@ def filled(x: Selected, value: Array) -> Value:
     """Return all elements, with ``value`` in place of those that are not selected."""
     where = _spread(x.mask, x.axis, x.values.ndim)
     return ew.where(where, x.values, value)
+
+
+def of_rank(x: Value | Selected, rank: int) -> Value | Selected:
+    """Return an array or a selection with axes of size one in front, up to this rank."""
+    new = range(rank - x.ndim)
+    if isinstance(x, Selected):
+        return replace(x, values=expand_dims(x.values, new), axis=x.axis + len(new))
+    return expand_dims(x, new)
 
 
 def aligned(xs: Sequence[Value | Selected]) -> tuple[list[Value], Selected]:

@@ -81,22 +81,33 @@ class RuleContext(NamedTuple):
         """
         return self.lowering.statics.static_in_trace(self.step, position)
 
-    def decided(self, positions: Sequence[int], decide: Callable[[list[Any]], D]) -> D | None:
+    def decided(
+        self,
+        positions: Sequence[int],
+        decide: Callable[[list[Any]], D],
+        *,
+        over_steps: bool = False,
+    ) -> D | None:
         """Return what ``decide`` makes of the values of inputs, or None where it is not to decide.
 
         Call `undecided` then. The inputs stay arguments of the program, which serves all values of
         which the same is decided.
-        """
-        return self.lowering.statics.decided(self.step, positions, decide)
 
-    def undecided(self, positions: Sequence[int], text: str) -> JaxprGenError:
+        With ``over_steps``, ``decide`` takes a list of such lists: one for each step of the loop
+        around, if sequences of the loop decide the values.
+        """
+        return self.lowering.statics.decided(self.step, positions, decide, over_steps)
+
+    def undecided(
+        self, positions: Sequence[int], text: str = "", *, over_steps: bool = False
+    ) -> JaxprGenError:
         """Return the error of a program that depends on what the values of inputs decide.
 
         If arguments have these values it does not return: the graph is lowered anew, and this node
         then finds something `decided`. ``text`` says what depends on the values, and what else to
         do.
         """
-        return self.lowering.statics.undecided(self.step, positions, text)
+        return self.lowering.statics.undecided(self.step, positions, text, over_steps)
 
     def producer(self, position: int) -> tuple[Any, list[Any], int] | None:
         """Return the node that computes an input, the values of its inputs, and the output's index.

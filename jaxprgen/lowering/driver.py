@@ -27,6 +27,7 @@ from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import KEY, OutputType, Plan, Step
 from jaxprgen.lowering.registry import Rule, find_rule, is_ranked
+from jaxprgen.lowering.rows import Row
 from jaxprgen.lowering.static import (
     Ask,
     Decisions,
@@ -217,7 +218,7 @@ class Lowering:
         plan: Plan,
         builder: Builder,
         inputs: Sequence[Any],
-        positions: Sequence[int | None] | None = None,
+        positions: Sequence[int | Row | None] | None = None,
     ) -> Lowering:
         """Return the lowering of a plan inside of a step, for values of the step's inputs.
 

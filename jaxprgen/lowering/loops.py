@@ -17,6 +17,7 @@ from jaxprgen.errors import ReverseModeError, ShapeMismatchError, StaticShapeErr
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.rows import Row
 from jaxprgen.lowering.static import ValueNeededError
 
 
@@ -67,11 +68,11 @@ class LoopLayout(NamedTuple):
         return [0, *self.sequences, *states, *self.carried, *self.constants]
 
     @property
-    def positions(self) -> list[int | None]:
-        """The node's input that each input of the graph is; None where steps change it."""
-        changing = len(self.sequences) + len(self.carried)
+    def positions(self) -> list[int | Row | None]:
+        """The node's input that each input of the graph is or is a row of; None if steps set it."""
+        changing = len(self.carried)
         changing += sum(len(w[1]) for w in self.windows) + sum(len(s[1]) for s in self.states)
-        return [*[None] * changing, *self.constants]
+        return [*map(Row, self.sequences), *[None] * changing, *self.constants]
 
 
 def lower_loop(ctx: RuleContext, layout: LoopLayout, xs: Sequence[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.rows import Row
 from jaxprgen.lowering.static import FOLD_LIMIT
 
 
@@ -83,7 +84,7 @@ def lower(
     graph: Any,
     builder: Builder,
     inputs: Sequence[Any],
-    positions: Sequence[int | None] | None = None,
+    positions: Sequence[int | Row | None] | None = None,
 ) -> tuple[list[Any], bool]:
     """Emit a graph into a builder.
 
@@ -96,8 +97,8 @@ def lower(
     graph, builder, inputs
         The graph, the builder to emit into, and the values of the graph's inputs.
     positions
-        The input of the node that each input of the graph is, or None where it is none of them; by
-        default they are the same.
+        The input of the node that each input of the graph is, or is a row of, or None where it is
+        none of them; by default they are the same.
 
     Returns
     -------

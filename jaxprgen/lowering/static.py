@@ -8,6 +8,7 @@ it, and one program serves all arguments for which the node decides the same.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.lowering.registry import needed_inputs
+from jaxprgen.lowering.rows import EachStep, Row, by_step, changes, compute
 
 D = TypeVar("D", bound=Hashable)
 
@@ -155,8 +157,10 @@ class Decisions(NamedTuple):
     call: Call
 
 
-Ask: TypeAlias = Callable[[int, Path, Mapping[int, Any]], Array]
-"""Gives the value of an input of a plan inside of another one, from what is around it."""
+Ask: TypeAlias = Callable[[int, Path, Mapping[int, Any], bool], Any]
+"""Gives the value of an input of a plan inside of another one, from what is around it.
+
+If the last argument is true, it may be the values in `EachStep` of a loop."""
 
 
 class Statics:
@@ -220,13 +224,18 @@ class Statics:
             return None
 
     def decided(
-        self, step: Step, positions: Sequence[int], decide: Callable[[list[Any]], D]
+        self,
+        step: Step,
+        positions: Sequence[int],
+        decide: Callable[[list[Any]], D],
+        over_steps: bool = False,
     ) -> D | None:
         """Return what a step decides; see `RuleContext.decided`."""
         if step.node not in self.decisions.nodes:
             return None
         try:
-            found = decide(self._of(step, positions, (), self.decisions.values))
+            values = self._of(step, positions, (), self.decisions.values, over_steps)
+            found = decide(by_step(values) if over_steps else values)
         except StaticShapeError:
             found = None
         except ValueNeededError as needed:
@@ -236,40 +245,42 @@ class Statics:
         self.decisions.found.append(found)
         return found
 
-    def undecided(self, step: Step, positions: Sequence[int], text: str) -> JaxprGenError:
+    def undecided(
+        self, step: Step, positions: Sequence[int], text: str, over_steps: bool = False
+    ) -> JaxprGenError:
         """Return the error of what is not decided, or ask; see `RuleContext.undecided`."""
         needed: Sequence[int] = ()
         path: Path = (Asking(self, step, tuple(positions)),)
         try:
-            self._of(step, positions, (), self.decisions.values)
+            self._of(step, positions, (), self.decisions.values, over_steps)
         except ValueNeededError as error:
             if error.node is not None:  # Another node is to decide first.
                 raise
             needed, path = error.inputs, error.path
         except StaticShapeError as error:
-            found = StaticShapeError(f"{text}\n{error}")
+            found = StaticShapeError(f"{text}\n{error}" if text else str(error))
             found.located = True
             return found
         if not needed and step.node in self.decisions.nodes:
             raise LoweringError("The rule asks for a decision, and does not take it.")
         raise ValueNeededError(needed, path, step.node)
 
-    def asking(self, step: Step, positions: Sequence[int | None] | None) -> Ask:
+    def asking(self, step: Step, positions: Sequence[int | Row | None] | None) -> Ask:
         """Return what a plan inside of a step asks for the values of its inputs.
 
         ``positions`` says which input of the step is which of the inner plan's; by default they
         are the same.
         """
 
-        def ask(position: int, path: Path, given: Mapping[int, Any]) -> Array:
+        def ask(position: int, path: Path, given: Mapping[int, Any], over_steps: bool) -> Any:
             outer = position if positions is None else positions[position]
-            if outer is None:
-                raise StaticShapeError(
-                    "A shape depends on a value that changes from one step of a loop to the next, "
-                    "and is not known while the program is emitted.\nMake all that the loop gives "
-                    "of one shape: compute with as much as there can be, and mask the rest."
-                ).at(where(path))
-            return self._of(step, [outer], path, given)[0]
+            if isinstance(outer, int):
+                return self._of(step, [outer], path, given, over_steps)[0]
+            if isinstance(outer, Row) and over_steps:
+                (rows,) = self._of(step, [outer.position], path, given, over_steps)
+                if type(rows) is not EachStep:
+                    return EachStep(step.node, list(rows))
+            raise changes().at(where(path))
 
         return ask
 
@@ -284,21 +295,23 @@ class Statics:
         positions: Sequence[int],
         path: Path = (),
         given: Mapping[int, Any] = _NONE,
+        over_steps: bool = False,
     ) -> list[Any]:
         """Return the values of a step's inputs; those of arguments may be ``given``.
 
-        ``path`` are the steps inside of this one that ask for them.
+        ``path`` are the steps inside of this one that ask for them. With ``over_steps``, values
+        that change from step to step of the loop around may be those in `EachStep`.
         """
         places = [step.inputs[i] for i in positions]
         found: dict[int, Any] = {place: static_value(self._values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
             path = (*path, Asking(self, step, tuple(positions)))
-            found |= self._evaluated(targets, path, given)
+            found |= self._evaluated(targets, path, given, over_steps)
         return [found[place] for place in places]
 
     def _evaluated(
-        self, targets: Sequence[int], path: Path, given: Mapping[int, Any]
+        self, targets: Sequence[int], path: Path, given: Mapping[int, Any], over_steps: bool
     ) -> dict[int, Any]:
         """Return the values of variables that are emitted, evaluated from static ones.
 
@@ -322,7 +335,15 @@ class Statics:
                 pending.extend(step.inputs[i] for i in needed)
             elif place in plan.leaves:  # Else it is a constant that is no array, such as a slice.
                 missing.append(place)
-        found = self._arguments(sorted(missing), path, given) if missing else {}
+        found = self._arguments(sorted(missing), path, given, over_steps) if missing else {}
+        try:
+            return compute(functools.partial(self._computed, steps, seen), found, targets)
+        except StaticShapeError as error:
+            raise error if error.located else error.at(where(path)) from None
+
+    def _computed(self, steps: set[int], seen: set[int], found: dict[int, Any]) -> dict[int, Any]:
+        """Add the results of these steps that were ``seen`` to values of arguments."""
+        plan, values = self._plan, self._values
         for step in plan.steps:
             if id(step) in steps:
                 inputs = [
@@ -334,7 +355,7 @@ class Statics:
         return found
 
     def _arguments(
-        self, places: Sequence[int], path: Path, given: Mapping[int, Any]
+        self, places: Sequence[int], path: Path, given: Mapping[int, Any], over_steps: bool
     ) -> dict[int, Any]:
         """Return the values of the plan's inputs, or raise what asks for them."""
         leaves = [*self._plan.input_places, *(s.place for s in self._plan.shared)]
@@ -346,7 +367,7 @@ class Statics:
         positions = {place: leaves.index(place) for place in places}
         if self._ask is not None:
             self.asked = True
-            return {place: self._ask(i, path, given) for place, i in positions.items()}
+            return {p: self._ask(i, path, given, over_steps) for p, i in positions.items()}
         decides = given is self.decisions.values
         for text in filter(None, (self._hindrance(i, decides) for i in positions.values())):
             raise StaticShapeError(text).at(where(path))

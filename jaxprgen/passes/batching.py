@@ -302,7 +302,7 @@ def lookup(env: dict[Any, MaybeBatched], x: Atom) -> MaybeBatched:
 
 _REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
 _BATCHING_RULES: dict[str, BatchingRule] = {
-    **dict.fromkeys(["select_n", "clamp", "add_any"], _same_shape),
+    **dict.fromkeys(["select_n", "clamp", "add_any", "stop_gradient"], _same_shape),
     **dict.fromkeys(["squeeze", "rev"], _along("dimensions")),
     **dict.fromkeys(["concatenate", "sort"], _along("dimension")),
     **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"], _along("axis")),

@@ -1,7 +1,8 @@
 """Measure what run-time checks cost: ``python benchmarks/checks.py``.
 
 Functions of mode "JAXPR" are made with and without checks in turn. The time to the first number is
-the median of several functions, and that of a call the median of many calls, results included.
+that on the processor, and the median of several functions. The time of a call is the median of many
+calls, results included.
 """
 
 import statistics  # noqa: I001
@@ -73,13 +74,13 @@ def many() -> Graph:
 
 
 def first(make: Callable[[], Graph], checks: bool) -> tuple[float, Any, Any]:
-    """Return the seconds to the first number, the function, and its arguments."""
+    """Return the processor's seconds to the first number, the function, and its arguments."""
     (inputs, outputs), args = make()
     mode = jaxprgen.JaxprMode(jaxprgen.JaxprLinker(checks=checks), None)
-    start = time.perf_counter()
+    start = time.process_time()
     f = aesara.function(inputs, outputs, mode=mode)
     jax.block_until_ready(f(*args))
-    return time.perf_counter() - start, f, [jax.numpy.asarray(x) for x in args]
+    return time.process_time() - start, f, [jax.numpy.asarray(x) for x in args]
 
 
 def call(f: Any, args: Any) -> float:

@@ -7,7 +7,7 @@ first needed, because these functions compute with values themselves.
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -52,6 +52,9 @@ class Operators:
 
         x: Any = self
         return modulus(x)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("A Value of a program has no numbers that NumPy could read.")
 
     def __getitem__(self, index: Entry | tuple[Entry, ...]) -> Value:
         """Return `numpy.ndarray.__getitem__`; a mask must be known.

@@ -43,6 +43,12 @@ Observer: TypeAlias = Callable[[Step, list[JaxprEqn], bool, float], None]
 JAX traced some of them, and the seconds that the step took."""
 
 
+_VOCABULARY = (
+    "\nRules compute with operators of values and functions of jaxprgen.numpy. To compute an Op by "
+    "a JAX function, register that with @jaxprgen.implements."
+)
+
+
 class Lowering:
     """One run of a plan into a builder.
 
@@ -185,7 +191,9 @@ class Lowering:
                 raise
             cause = error.__cause__ if isinstance(error, JaxprGenError) else error
             if not isinstance(error, JaxprGenError):
-                error = LoweringError(f"Lowering failed: {type(error).__name__}: {error}")
+                text = f"Lowering failed: {type(error).__name__}: {error}"
+                takes_no_value = isinstance(error, TypeError) and Value.__name__ in text
+                error = LoweringError(text + _VOCABULARY if takes_no_value else text)
             raise error.at(self.plan.library.describe(node, xs)) from cause
 
     def _require_other_ranks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aesara.tensor as at
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.graph.basic import Apply
@@ -18,7 +19,7 @@ from laws import assert_agrees, equations
 import jaxprgen
 from jaxprgen.emit import reduce
 from jaxprgen.emit.values import broadcast_to
-from jaxprgen.errors import RuntimeCheckWarning, StaticShapeError, UnsupportedOpError
+from jaxprgen.errors import LoweringError, RuntimeCheckWarning, StaticShapeError, UnsupportedOpError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering import registry
 from jaxprgen.lowering.static import FOLD_LIMIT
@@ -167,6 +168,22 @@ def test_a_rule_can_be_replaced():
 
     assert equations(jaxprgen.compile([x, y], dot), ONES, ONES) == ["mul", "reduce_sum"]
     assert equations(before, ONES, ONES) == ["dot_general"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [jnp.sin, jnp.sum, np.sin, np.sum, np.asarray, lambda x: x << 1],
+    ids=["jnp.sin", "jnp.sum", "np.sin", "np.sum", "np.asarray", "shift"],
+)
+def test_a_rule_is_told_which_functions_take_values(function):
+    jaxprgen.lowers(Doubled)(lambda ctx, x: function(x))
+    with pytest.raises(LoweringError) as caught:
+        jaxprgen.compile([x], Doubled()(x)).jaxpr(ONES)
+    assert str(caught.value).startswith("Lowering failed: TypeError: ")
+    assert (
+        "\nRules compute with operators of values and functions of jaxprgen.numpy. To compute an "
+        "Op by a JAX function, register that with @jaxprgen.implements.\n  in Doubled"
+    ) in str(caught.value)
 
 
 # --- The context --------------------------------------------------------------------------

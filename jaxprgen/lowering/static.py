@@ -252,7 +252,9 @@ class Statics:
         needed: Sequence[int] = ()
         path: Path = (Asking(self, step, tuple(positions)),)
         try:
-            self._of(step, positions, (), self.decisions.values, over_steps)
+            # Outside of loops and other nodes, what is not static is not decided over steps either.
+            given = _NONE if over_steps and self._ask is None else self.decisions.values
+            self._of(step, positions, (), given, over_steps)
         except ValueNeededError as error:
             if error.node is not None:  # Another node is to decide first.
                 raise

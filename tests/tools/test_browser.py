@@ -225,6 +225,11 @@ def test_a_page_of_two_thousand_equations_works(show):
     binder(page, "y").hover()
     _, names = lit(page, "program")
     assert len(names) == 401
+    page.locator("#search").fill("no such text")
+    rows = page.locator(".program p:not(.head), .graph p").count()
+    assert page.locator("p.out").count() == rows > 4000
+    page.keyboard.press("Escape")  # Shows the rows a few hundred at a time.
+    page.locator("p.out").first.wait_for(state="detached")
 
 
 # --- Search, filters and folding ------------------------------------------------------------

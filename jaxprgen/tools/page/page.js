@@ -94,18 +94,29 @@ function unfold(element) {
 // --- Search: a row stays if its text, or that of its source line, contains the query -------------
 
 const $ = (id) => document.getElementById(id);
-const rows = [...document.querySelectorAll(".program p:not(.head), .graph p")];
+const sides = [".program p:not(.head)", ".graph p"].map((side) => document.querySelectorAll(side));
+const rows = []; // From the top, of both sides in turn.
+for (let i = 0; sides.some((side) => i < side.length); i++) {
+  for (const side of sides) if (side[i]) rows.push(side[i]);
+}
 const texts = rows.map((row) => `${row.textContent} ${sources[row.dataset.s] ?? ""}`.toLowerCase());
 
 function search() {
   const query = $("search").value.toLowerCase();
-  const found = rows.filter((row, i) => {
-    const matches = texts[i].includes(query);
-    if (matches === row.classList.contains("out")) row.classList.toggle("out", !matches);
-    return matches;
-  });
+  const matches = texts.map((text) => text.includes(query));
+  const found = rows.filter((row, i) => matches[i]);
+  rows.forEach((row, i) => matches[i] || row.classList.add("out"));
   $("found").textContent = query ? `${found.length} of ${rows.length}` : "";
   if (query && document.querySelector("details:not([open])")) found.forEach(unfold);
+  reveal(found.filter((row) => row.classList.contains("out")));
+}
+
+// Show the topmost rows at once, and the others in later frames: thousands take a while to lay out.
+let searches = 0;
+function reveal(hidden, own = ++searches) {
+  if (own !== searches) return; // A later search has begun.
+  for (const row of hidden.splice(0, 500)) row.classList.remove("out");
+  if (hidden.length) requestAnimationFrame(() => setTimeout(reveal, 0, hidden, own));
 }
 
 function searchLine(line) {

@@ -32,6 +32,8 @@ class Check(NamedTuple):
 
     def emit(self) -> None:
         """Emit the check, or leave it to the loop around the step that is being emitted."""
+        if 0 in self.failed.shape:  # No draw, or a loop of no step.
+            return
         failed, shown = _first(self.failed, self.shown)
         b = current_builder()
         if b.postponed is not None:

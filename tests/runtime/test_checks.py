@@ -356,3 +356,10 @@ def test_a_failed_check_in_aesaras_mode_updates_nothing():
     assert_same(total.get_value(), ONES)
     f(0)
     assert_same(total.get_value(), 2 * ONES)
+
+
+def test_nothing_is_checked_of_empty_arrays():
+    none = np.zeros(0)
+    steps, _ = aesara.scan(lambda v: at.log(Assert("positive")(v, v > 0)), sequences=[x])
+    for outputs in (at.random.poisson(x), at.random.normal(0.0, x), steps, x[at.arange(x.size)]):
+        assert_same(aesara.function([x], outputs.sum(), mode="JAXPR")(none) * 1.0, np.array(0.0))

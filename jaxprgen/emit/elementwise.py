@@ -19,13 +19,13 @@ from jaxprgen.emit.values import (
     Emit,
     Value,
     ValueLike,
-    alike,
     broadcast_to,
     common_shape,
     equal,
     full,
     full_rank,
     imag,
+    lift,
     real,
     truth,
     where,
@@ -101,13 +101,13 @@ def sign(x: Value) -> Value:
 
 def maximum(x: ValueLike, y: ValueLike) -> Value:
     """Return the larger operand, or NaN where either is NaN; complex as in comparisons."""
-    x, y = alike(x, y)
+    x, y = lift(x, y)
     return lax.max(x, y) if x.dtype.kind != "c" else where((x >= y) | isnan(x), x, y)
 
 
 def minimum(x: ValueLike, y: ValueLike) -> Value:
     """Return the smaller operand, or NaN where either is NaN; complex as in comparisons."""
-    x, y = alike(x, y)
+    x, y = lift(x, y)
     return lax.min(x, y) if x.dtype.kind != "c" else where((x <= y) | isnan(x), x, y)
 
 
@@ -132,7 +132,7 @@ def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
     NaN in ``x`` stays, and a bound that is NaN does not bound. Two known scalar bounds in ascending
     order become one ``clamp``.
     """
-    x, low, high = alike(x, low, high)
+    x, low, high = lift(x, low, high)
     lo, hi = low.fill_value, high.fill_value
     if lo is not None and hi is not None and lo <= hi and x.dtype != BOOL:
         clamped = lax.clamp(Value(np.asarray(lo)), x, Value(np.asarray(hi)))

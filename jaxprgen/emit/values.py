@@ -378,7 +378,7 @@ def truth(x: Value) -> Value:
 
 def where(condition: Value, x: ValueLike, y: ValueLike) -> Value:
     """Return ``x`` where the boolean condition holds and ``y`` elsewhere, of one dtype."""
-    x, y = alike(x, y)
+    x, y = lift(x, y)
     if condition.fill_value is not None:
         return broadcast_to(x if condition.fill_value else y, common_shape(condition, x, y))
     return full_rank(lambda b, c, x, y: lax.select_n(b, c, y, x), condition, x, y)

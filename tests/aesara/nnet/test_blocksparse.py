@@ -106,7 +106,7 @@ def test_indices_are_checked_on_request_and_shapes_always():
     z = SparseBlockGemv()(y, w, x, rows, columns)
     inputs = [y, w, x, rows, columns]
     args = operands("float64", "int64", 2, 2, 2, 2, 3)
-    with pytest.warns(RuntimeCheckWarning, match="within axis 1 of size 3"):
+    with pytest.warns(RuntimeCheckWarning, match="within axis 0 of size 2"):
         jaxprgen.compile(inputs, z)(*args)
     f = checkify.checkify(jax.jit(jaxprgen.compile(inputs, z, checks=True)))
     assert f(*args)[0].get() is None

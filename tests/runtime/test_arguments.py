@@ -573,7 +573,9 @@ def test_arguments_have_names():
     f = jaxprgen.compile([X, b], (X * b).sum())
     matrix = jnp.ones((2, 3))
     wanted = f(matrix, 2.0)
-    for g in (f, jax.jit(f), lambda *a, **k: f.lower(*a, **k).compile()(matrix, 2.0)):
+    compiled = lambda *a, **k: f.lower(*a, **k).compile()(matrix, 2.0)  # noqa: E731
+    debugged = [jaxprgen.debug(f), jaxprgen.debug(lambda X, b: f(X, b))]
+    for g in (f, jax.jit(f), compiled, *debugged):
         assert_same(g(matrix, b=2.0), wanted)
         assert_same(g(X=matrix, b=2.0), wanted)
     assert_same(jax.grad(f)(matrix, b=2.0), jax.grad(f)(matrix, 2.0))

@@ -111,7 +111,7 @@ class Debugger:
         self._watch, self._breakpoints = watch, breakpoints
         self.findings: tuple[Finding, ...] = ()
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Return what the function returns for these arguments.
 
         Raises
@@ -123,18 +123,18 @@ class Debugger:
         ArgumentTypeError
             An argument is abstract.
         """
-        steps = self.steps(*args)
+        steps = self.steps(*args, **named)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
                 return end.value
 
-    def steps(self, *args: Any) -> Generator[ComputedValue, None, Any]:
+    def steps(self, *args: Any, **named: Any) -> Generator[ComputedValue, None, Any]:
         """Do the same as a generator that yields every value once it is computed."""
         self.findings = ()
         wanted = {*self._watch, *self._breakpoints}
-        run = Run(_debuggee(self._f, args), self._find, set(self._allow), wanted)
+        run = Run(_debuggee(self._f, args, named), self._find, set(self._allow), wanted)
         events = run.events()
         while True:
             try:
@@ -158,8 +158,8 @@ def _break(name: str, value: Any, values: Mapping[str, Any], frame: Frame | None
     breakpoint()
 
 
-def _debuggee(f: Any, args: Sequence[Any]) -> Debuggee:
-    flat = jax.tree.leaves(args)
+def _debuggee(f: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Debuggee:
+    flat = jax.tree.leaves((args, named))
     for x in flat:
         if isinstance(x, (_jax.Tracer, jax.ShapeDtypeStruct)):
             raise ArgumentTypeError(
@@ -168,15 +168,15 @@ def _debuggee(f: Any, args: Sequence[Any]) -> Debuggee:
                 "first: jaxprgen.debug(jax.grad(f))(x)."
             )
     if isinstance(f, CompiledFunction):
-        seen = f.observe(*args)
+        seen = f.observe(*args, **named)
         graph = (seen.names, seen.nodes, seen.labels, seen.frames, seen.values, seen.inputs)
-        return Debuggee(seen.closed_jaxpr, args, f.arranged, *graph)
+        return Debuggee(seen.closed_jaxpr, f.accepted(args, named), f.arranged, *graph)
     if isinstance(f, ClosedJaxpr):
-        if len(args) != len(f.in_avals):
+        if named or len(args) != len(f.in_avals):
             raise ArgumentCountError(
                 f"The jaxpr takes {len(f.in_avals)} argument(s), but {len(args)} were given."
             )
         return Debuggee(f, args, list)
-    closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
+    closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args, **named)
     structure = jax.tree.structure(shapes)
     return Debuggee(closed, flat, structure.unflatten)

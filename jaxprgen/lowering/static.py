@@ -120,7 +120,7 @@ class ValueNeededError(Exception):
 
 
 @dataclass
-class Call:
+class CallMode:
     """How a program is called.
 
     Attributes
@@ -154,7 +154,7 @@ class Decisions(NamedTuple):
     nodes: frozenset[Any]
     values: Mapping[int, Any]
     found: list[Any]
-    call: Call
+    call: CallMode
 
 
 Ask: TypeAlias = Callable[[int, Path, Mapping[int, Any], bool], Any]
@@ -198,7 +198,7 @@ class Statics:
         self._values = values
         self._hindrance = hindrance
         self._ask = ask
-        self.decisions = decisions or Decisions(frozenset(), {}, [], Call())
+        self.decisions = decisions or Decisions(frozenset(), {}, [], CallMode())
         self.asked = False
 
     def static(self, step: Step, position: int) -> Array:

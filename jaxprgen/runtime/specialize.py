@@ -19,7 +19,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.rewriting import without_values
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
-from jaxprgen.lowering.static import Call, Decisions, ValueNeededError
+from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
 from jaxprgen.runtime.announcements import Announcements
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
 from jaxprgen.runtime.program import Options, Program, Store
@@ -197,7 +197,7 @@ class Specializer:
             self._announcements.narrowing()
         values = _GivenValues(plan, arguments)
         deciding = values.usable(needs.deciding, decides=True)
-        call = Call(_any_tracer(arguments))
+        call = CallMode(_any_tracer(arguments))
         decisions = Decisions(needs.nodes, deciding, [], call)
         # A constant of the program is known by the identity of its array, and one array may be the
         # value of two variables. Programs are for all values, so they keep none.

@@ -26,7 +26,7 @@ from jaxprgen.errors import (
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.driver import Lowering
 from jaxprgen.lowering.graph import KEY, Plan, Step
-from jaxprgen.lowering.static import Call, Decisions, ValueNeededError
+from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
 
 SIZE = 6
 """The size that stands for undeclared ones, and the number that stands for those that are asked."""
@@ -158,7 +158,7 @@ class _Attempt:
             checks=False,
             announce=lambda *_: None,
             decisions=Decisions(
-                frozenset(self._deciding), {i: self._value(i) for i in self._asked}, [], Call()
+                frozenset(self._deciding), {i: self._value(i) for i in self._asked}, [], CallMode()
             ),
         )
         values = lowering.values

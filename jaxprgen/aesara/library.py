@@ -256,7 +256,7 @@ def _frame_of(variable: Variable) -> Frame | None:
 
 
 def line_of(variable: Variable) -> Frame | None:
-    """Return the line that messages show of a variable: the user's, or else one of Aesara's."""
+    """Return the line that made a variable: the user's if it was recorded, else Aesara's."""
     return _frame_of(variable) or _in_aesara(variable)
 
 

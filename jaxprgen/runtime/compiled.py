@@ -18,7 +18,7 @@ from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program, signature
 from jaxprgen.runtime.report import Report, report_of
-from jaxprgen.runtime.shared import shared_array, warn_of_fixed_values
+from jaxprgen.runtime.shared import FixedValues, shared_array
 from jaxprgen.runtime.specialize import Specializer
 
 
@@ -62,7 +62,14 @@ class CompiledFunction:
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature([i.name for i in plan.inputs])
         self._shared = [shared_array(plan.variables[s.place].container) for s in plan.shared]
-        self._warned_of_fixed_values = False
+        names = [s.name for s in plan.shared]
+        listed = ", ".join([*names, *(["..."] if plan.inputs else [])])
+        self._fixed = FixedValues(
+            options.name,
+            names,
+            f"To pass them as arguments, list them among the inputs, jaxprgen.compile([{listed}], "
+            "outputs), or use jaxprgen.function and its method pure(state, ...).",
+        )
 
     def __reduce__(self) -> Any:
         return CompiledFunction, (self._plan, self._options)
@@ -109,7 +116,7 @@ class CompiledFunction:
         if not self._shared:
             return self._run(args, (), (), donated)
         if not _jax.runs_now():
-            self._warn_of_fixed_values()
+            self._fixed.warn()
             return self._run(args, self._read_shared(), [s.copy() for s in self._shared], donated)
         values, on_device, is_same = zip(*[s.now() for s in self._shared], strict=True)
         results = self._run(args, values, on_device, donated)
@@ -215,20 +222,6 @@ class CompiledFunction:
 
     def _read_shared(self) -> list[Any]:
         return [s.value for s in self._shared]
-
-    def _warn_of_fixed_values(self) -> None:
-        """Warn once if an outer program keeps the values of shared variables."""
-        if self._warned_of_fixed_values or not _jax.is_staged():
-            return
-        self._warned_of_fixed_values = True
-        names = [s.name for s in self._plan.shared]
-        listed = ", ".join([*names, *(["..."] if self._plan.inputs else [])])
-        warn_of_fixed_values(
-            self.__name__,
-            names,
-            f"To pass them as arguments, list them among the inputs, jaxprgen.compile([{listed}], "
-            "outputs), or use jaxprgen.function and its method pure(state, ...).",
-        )
 
 
 def _written(declared: Input) -> str:

@@ -109,7 +109,7 @@ class JaxprLinker(JAXLinker):
         return program, inputs, outputs
 
     def _given_back(self, graph: Any) -> list[Callable[[Any], Any]]:
-        """Return for each output of the graph how the array that is returned is made of JAX's."""
+        """Return for each output of the graph the function that converts its JAX array."""
         if self._results == "jax":
             return [lambda x: x] * len(graph.outputs)
         owned = self.no_recycling  # The variables whose memory is the caller's.

@@ -93,7 +93,7 @@ _KINDS = {
     "m": ("durations", "Convert them to numbers, such as days: x / numpy.timedelta64(1, 'D')."),
     "O": ("Python objects", "Convert them with .astype({dtype!r}) if all of them are numbers."),
 }
-"""What arrays hold that are not of numbers, by the kind of their dtype, and what to do."""
+"""Contents other than numbers, by the kind of an array's dtype, and how to convert them."""
 
 
 def wrong_dtype(x: Any, declared: Input) -> ArgumentTypeError:

@@ -176,16 +176,33 @@ def _copied(value: Any) -> Any:
     return to_device([np.array(value)])[0]
 
 
-def warn_of_fixed_values(function: str, names: Sequence[str], remedy: str) -> None:
-    """Warn that JAX records a function with the present values of shared variables."""
-    several = len(names) > 1
-    warnings.warn(
-        f"JAX traces {function!r}, and the program that it makes, such as that of an outer jit, "
-        f"keeps the present value{'s' if several else ''} of {', '.join(map(repr, names))}. It "
-        f"will not notice new values.\n{remedy}",
-        SharedValueWarning,
-        stacklevel=levels_to_user(),
-    )
+class FixedValues:
+    """Warns once if an outer program keeps the present values of shared variables.
+
+    Parameters
+    ----------
+    function : str
+        The name of the function that reads them.
+    names : sequence of str
+        The names of the variables.
+    remedy : str
+        How to pass the values as arguments.
+    """
+
+    def __init__(self, function: str, names: Sequence[str], remedy: str) -> None:
+        several = "s" if len(names) > 1 else ""
+        self._message = (
+            f"JAX traces {function!r}, and the program that it makes, such as that of an outer "
+            f"jit, keeps the present value{several} of {', '.join(map(repr, names))}. It will not "
+            f"notice new values.\n{remedy}"
+        )
+        self._is_news = bool(names)
+
+    def warn(self) -> None:
+        """Issue the warning if JAX is making a program, unless it was issued before."""
+        if self._is_news and _jax.is_staged():
+            self._is_news = False
+            warnings.warn(self._message, SharedValueWarning, stacklevel=levels_to_user())
 
 
 def _is_frozen(value: Any) -> bool:

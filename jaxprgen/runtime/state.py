@@ -24,7 +24,7 @@ from jaxprgen.errors import StateError
 from jaxprgen.runtime.arguments import in_order, wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed, signature
-from jaxprgen.runtime.shared import shared_array, warn_of_fixed_values
+from jaxprgen.runtime.shared import FixedValues, shared_array
 
 
 class StatefulFunction:
@@ -150,7 +150,7 @@ class StatefulProgram:
     fixed
         Variables that have one value for all calls; shared variables among them are not read.
     called
-        The options of calls outside of JAX's transformations, if they are others.
+        Other options for calls outside of JAX's transformations, if any.
 
     Raises
     ------
@@ -190,7 +190,8 @@ class StatefulProgram:
         self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
         self._donated = tuple(i for i, n in enumerate(read) if n in updates)
         self._lock = threading.Lock()
-        self._warned_of_fixed_values = False
+        remedy = f"To pass them as arguments, call {options.name}.pure(state, ...)."
+        self._fixed = FixedValues(options.name, list(read), remedy)
 
     @property
     def kept(self) -> list[str]:
@@ -221,22 +222,15 @@ class StatefulProgram:
         return results[: self._count]
 
     def _state(self) -> tuple[list[Any], bool]:
-        """Return the values on the device, and whether one shares the memory of Aesara's array."""
+        """Return the values on the device, and whether one of them is in Aesara's own memory."""
         if not _jax.runs_now():
-            self._warn_of_fixed_values()
+            self._fixed.warn()
             return [storage.copy() for storage in self._read.values()], False
         found = [
             (storage.own(), False) if n in self._updated else storage.now()
             for n, storage in self._read.items()
         ]
         return [value for value, _ in found], any(is_same for _, is_same in found)
-
-    def _warn_of_fixed_values(self) -> None:
-        """Warn once if an outer program keeps the values of shared variables."""
-        if self._read and not self._warned_of_fixed_values and _jax.is_staged():
-            self._warned_of_fixed_values = True
-            remedy = f"To pass them as arguments, call {self._name}.pure(state, ...)."
-            warn_of_fixed_values(self._name, list(self._read), remedy)
 
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]
@@ -278,7 +272,7 @@ class SharedStorage:
         self._array = shared_array(container)
 
     def now(self) -> tuple[Any, bool]:
-        """Return the value on the device, and whether it shares the memory of Aesara's array."""
+        """Return the value on the device, and whether it is in Aesara's own memory."""
         if self._is_generator():
             return self._key(), False
         return self._array.now()[1:]  # type: ignore[return-value]

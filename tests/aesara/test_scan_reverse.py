@@ -57,7 +57,7 @@ def slope(g, start, *args):
 
 @pytest.mark.parametrize("name", LAST)
 def test_gradients_of_the_last_step(name):
-    """They are those of Aesara's Python mode, and differences; and every number has a program."""
+    """Gradients agree with Aesara's and with finite differences; each number has a program."""
     f = jaxprgen.compile([v0, a, n], LAST[name](n))
     gradient = jax.grad(f, (0, 1))
     counts = set()

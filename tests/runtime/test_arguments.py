@@ -253,7 +253,7 @@ def test_integers_of_a_graph_are_checked_as_well():
         held.set_value(2**31)
         with pytest.raises(IntegerRangeError, match="cannot hold 2147483648"):
             shared(0)
-        # What is known is computed in 64 bits, and only the result must fit.
+        # Known values are computed with 64 bits; only the result must fit into 32.
         assert_same(jaxprgen.compile([x], x + at.constant(2**40) // 2**38)(1), np.int32(5))
     assert_same(shared(0), np.int64(2**31))
 

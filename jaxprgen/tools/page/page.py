@@ -115,7 +115,7 @@ def _program(
 
 
 _HIDDEN = ("folded", "free")
-"""What becomes of the nodes that are hidden at first: they became no equations."""
+"""The kinds of nodes that are hidden at first: they became no equations."""
 
 
 def _filter(how: str, count: int) -> str:

@@ -15,8 +15,8 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.aesara import plan_of
 from jaxprgen.aesara.interface import flattened
 from jaxprgen.aesara.state import Pairs, stateful_graph
+from jaxprgen.arguments.accept import wrong_count
 from jaxprgen.passes import DEFAULT, Pass, Pipeline
-from jaxprgen.runtime.arguments import wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, calls_back, options_of
 from jaxprgen.runtime.state import StatefulFunction

@@ -11,7 +11,7 @@ FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
 # From the bottom up. A module imports from the layers below it, and within its own folder.
 LAYERS = [
     ["_aesara", "_jax", "errors"],
-    ["ir"],
+    ["ir", "arguments"],
     ["emit", "interpreters"],
     ["special"],
     ["numpy"],

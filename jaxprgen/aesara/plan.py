@@ -23,9 +23,10 @@ from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, na
 from jaxprgen.aesara.naming import Names
 from jaxprgen.aesara.tables import Tables, remade
 from jaxprgen.aesara.traversal import inner_nodes, toposort
+from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.driver import fold_constants
-from jaxprgen.lowering.graph import KEY, Input, OutputType, Plan, Shared, Step
+from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
 from jaxprgen.lowering.origin import Origins
 from jaxprgen.lowering.registry import Rule, find_rule, folds, is_supported
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn
+from jaxprgen.arguments.inputs import KEY
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
 from jaxprgen.emit.deferred import Deferred
@@ -25,7 +26,7 @@ from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.graph import KEY, OutputType, Plan, Step
+from jaxprgen.lowering.graph import OutputType, Plan, Step
 from jaxprgen.lowering.registry import Rule, find_rule, is_ranked
 from jaxprgen.lowering.rows import Row
 from jaxprgen.lowering.static import (

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import numpy as np
 
 from jaxprgen._jax import NARROW, SourceInfo
+from jaxprgen.arguments.inputs import Input
 from jaxprgen.lowering.registry import Rule
 
 
@@ -47,18 +47,6 @@ class Step(NamedTuple):
     outputs: tuple[int, ...]
     types: tuple[OutputType | None, ...]
     source_info: SourceInfo
-
-
-KEY: Any = jax.dtypes.prng_key
-"""The dtype of the input from which a program draws random numbers."""
-
-
-class Input(NamedTuple):
-    """The name and the declared type of an input; open sizes are None."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int | None, ...]
 
 
 class Shared(NamedTuple):

@@ -11,9 +11,10 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
+from jaxprgen.arguments.inputs import Input
 from jaxprgen.errors import ArgumentTypeError
-from jaxprgen.lowering.graph import KEY, Input, Plan
-from jaxprgen.runtime.arguments import accept, in_order, types_of_arrays, wrong_count
+from jaxprgen.lowering.graph import Plan
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program, signature
@@ -75,13 +76,13 @@ class CompiledFunction:
         return CompiledFunction, (self._plan, self._options)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{i.name}: {_written(i)}" for i in self._plan.inputs)
+        inputs = ", ".join(f"{i.name}: {i.type_text()}" for i in self._plan.inputs)
         outputs = ", ".join(label for label, _ in self._outputs())
         return f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>"
 
     def _repr_html_(self) -> str:
         """Return the signature as a table, for notebooks."""
-        inputs = [("input", i.name, _written(i)) for i in self._plan.inputs]
+        inputs = [("input", i.name, i.type_text()) for i in self._plan.inputs]
         shared = [("shared variable", s.name, str(s.dtype)) for s in self._plan.shared]
         outputs = [("output", label, kind) for label, kind in self._outputs()]
         rows = "".join(
@@ -222,11 +223,3 @@ class CompiledFunction:
 
     def _read_shared(self) -> list[Any]:
         return [s.value for s in self._shared]
-
-
-def _written(declared: Input) -> str:
-    """Write a declared type, as in ``float64[3, ?]``."""
-    if declared.dtype is KEY:
-        return "PRNG key"
-    sizes = ", ".join("?" if n is None else str(n) for n in declared.shape)
-    return f"{declared.dtype}[{sizes}]"

@@ -23,10 +23,10 @@ from jaxprgen.aesara.library import is_array, is_none_or_slice, may_be_none_or_s
 from jaxprgen.aesara.pickling import adopt_rules, portable_rules
 from jaxprgen.aesara.state import names_of
 from jaxprgen.aesara.traversal import inner_nodes, toposort
+from jaxprgen.arguments.accept import types_of_arrays
 from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime.announcements import levels_to_user
-from jaxprgen.runtime.arguments import types_of_arrays
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of

@@ -20,8 +20,8 @@ from jaxprgen import _jax
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
 from jaxprgen.aesara.tables import container_copy
+from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.errors import StateError
-from jaxprgen.runtime.arguments import in_order, wrong_count
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed, signature
 from jaxprgen.runtime.shared import FixedValues, shared_array

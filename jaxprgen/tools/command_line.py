@@ -22,6 +22,7 @@ from aesara.graph.fg import FunctionGraph
 
 from jaxprgen.aesara.check import check
 from jaxprgen.api import compile
+from jaxprgen.arguments.inputs import Input
 from jaxprgen.errors import (
     ArgumentShapeError,
     ArgumentTypeError,
@@ -30,7 +31,6 @@ from jaxprgen.errors import (
     StaticShapeError,
     UsageError,
 )
-from jaxprgen.lowering.graph import Input
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.tools.dot import dot, draw
 from jaxprgen.tools.page import html

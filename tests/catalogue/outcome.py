@@ -14,8 +14,8 @@ from laws import assert_same, by_equation, reference, tolerance
 import jaxprgen
 from catalogue.example import Example, outputs_of
 from jaxprgen._jax import eval_jaxpr
+from jaxprgen.arguments.inputs import KEY
 from jaxprgen.errors import JaxprGenError
-from jaxprgen.lowering.graph import KEY
 
 HOW = ("emitted", "staged", "called back", "free", "folded", "refused", "not built")
 """What can become of an Op; of several nodes the first of these counts."""

@@ -13,6 +13,7 @@ from aesara.graph.basic import Apply, Variable
 
 from jaxprgen import _jax
 from jaxprgen.aesara.library import is_array
+from jaxprgen.arguments.inputs import KEY
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.values import Array, Shape, Value
 from jaxprgen.errors import (
@@ -25,7 +26,7 @@ from jaxprgen.errors import (
 )
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.driver import Lowering
-from jaxprgen.lowering.graph import KEY, Plan, Step
+from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
 
 SIZE = 6

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
-from aesara.compile.sharedvalue import SharedVariable
-from aesara.graph.basic import Variable
 
+from jaxprgen.arguments.inputs import Input
 from jaxprgen.errors import ArgumentTypeError
-from jaxprgen.lowering.graph import Input
 
 Remedy = str | Callable[[Any, Input], str]
 
@@ -52,13 +50,13 @@ _REMEDIES: list[tuple[type | tuple[type, ...], Remedy]] = [
     (datetime.timedelta, "Convert it with .total_seconds()."),
     (Mapping, "Unpack it, f(**values), to pass its values by name."),
     (Set, "It has no order; convert it with numpy.array(sorted(...))."),
-    (SharedVariable, "Pass its value, .get_value()."),
-    (Variable, "Pass a value; to connect graphs, do so before compiling them."),
     (Iterator, "Convert it with numpy.array(list(...))."),
     ((list, tuple), _of_rows),
 ]
 """What to do with an argument of a type, of which the first counts."""
 _DUCKS: dict[str, Remedy] = {
+    "get_value": "Pass its value, .get_value().",  # A shared variable.
+    "owner": "Pass a value; to connect graphs, do so before compiling them.",  # A variable.
     "toarray": "Convert it with .toarray().",
     "__array__": "Convert it with numpy.asarray.",
     "__len__": "Convert it with numpy.asarray.",

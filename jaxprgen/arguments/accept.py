@@ -21,9 +21,9 @@ from jaxprgen._jax import (
     wrapped,
     x64_enabled,
 )
+from jaxprgen.arguments import refusals
+from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentTypeError
-from jaxprgen.lowering.graph import KEY, Input
-from jaxprgen.runtime import refusals
 
 # In this order, because an instance check of jax.Array runs Python code.
 _ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)

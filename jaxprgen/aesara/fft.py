@@ -29,7 +29,8 @@ def _precision(x: Value) -> Dtype:
 @lowers(RFFTOp)
 def lower_rfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     """Return the half of the spectrum that determines the other half."""
-    spectrum = fft.rfftn(x.astype(_precision(x)), ctx.static(1).tolist())
+    lengths = ctx.static(1).tolist()
+    spectrum = fft.rfftn(x.astype(_precision(x)), lengths, fft.last_axes(x, lengths))
     last = spectrum.ndim
     parts = [sh.expand_dims(part, [last]) for part in (ew.real(spectrum), ew.imag(spectrum))]
     return sh.concatenate(parts, last).astype(ctx.dtype)
@@ -45,11 +46,12 @@ def lower_irfft(ctx: RuleContext, x: Value, _: Value) -> Value:
     real, imaginary = (sh.squeeze(sh.slice_axis(pair, last, i, i + 1), [last]) for i in (0, 1))
     # NumPy computes this sum even if the parts are complex themselves.
     spectrum = real + 1j * imaginary if parts_are_complex else ew.complex_(real, imaginary)
-    return (fft.irfftn(spectrum, lengths) * math.prod(lengths)).astype(ctx.dtype)
+    signal = fft.irfftn(spectrum, lengths, fft.last_axes(spectrum, lengths))
+    return (signal * math.prod(lengths)).astype(ctx.dtype)
 
 
 @lowers(Fourier)
 def lower_fourier(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return the transform along an axis that is cut or padded to a length."""
     axis = sh.axis_of(ctx.static_int(2), x.ndim)
-    return fft.fft(x.astype(ctx.dtype), ctx.static_int(1), axis)
+    return fft.fftn(x.astype(ctx.dtype), [ctx.static_int(1)], [axis])

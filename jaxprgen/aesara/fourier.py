@@ -24,8 +24,8 @@ def lower_fft(ctx: RuleContext, x: Value, *_: Value) -> list[Any]:
     Aesara's Python mode fails for the half, because it slices with a float.
     """
     length, axis = ctx.static_int(1), axis_of(ctx.static_int(2), 2)
-    transform = fft.ifft if ctx.op.inverse else fft.fft
-    spectrum = transform(x.astype(ctx.dtype), length, axis)
+    transform = fft.ifftn if ctx.op.inverse else fft.fftn
+    spectrum = transform(x.astype(ctx.dtype), [length], [axis])
     if not ctx.op.half:
         return [spectrum, None]
     if length % 2:

@@ -23,7 +23,7 @@ from aesara.tensor.nlinalg import (
     TensorSolve,
 )
 
-from jaxprgen.emit import decompositions, matrix
+from jaxprgen.emit import decompositions, matrix, systems
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import LinearAlgebraError, UnsupportedOpError
@@ -138,11 +138,11 @@ def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
 def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
     """Solve least squares; if the rank is deficient, residuals are NaN, and absent in Aesara."""
     x, y = reals(ctx, x, y)
-    return declared(ctx, *matrix.lstsq(x, y, rcond))
+    return declared(ctx, *systems.lstsq(x, y, rcond))
 
 
 @lowers(TensorSolve, ranked=False)
 def lower_tensorsolve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """Solve a system of linear equations whose unknowns form a tensor."""
     a, y = inexact(a, y)
-    return declared(ctx, matrix.tensorsolve(a, y, ctx.op.axes))
+    return declared(ctx, systems.tensorsolve(a, y, ctx.op.axes))

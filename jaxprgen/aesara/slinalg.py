@@ -19,7 +19,7 @@ from aesara.tensor.slinalg import (
 )
 
 from jaxprgen.aesara.nlinalg import declared, lower_function, reals, require_regular
-from jaxprgen.emit import decompositions, matrix
+from jaxprgen.emit import decompositions, matrix, systems
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import reshape, transpose
@@ -49,7 +49,7 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
 @lowers(CholeskySolve)
 def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Value]:
     """Solve a system of linear equations, given a Cholesky factor of its matrix."""
-    return declared(ctx, matrix.solve_cholesky(*inexact(factor, y), lower=bool(ctx.op.lower)))
+    return declared(ctx, systems.solve_cholesky(*inexact(factor, y), lower=bool(ctx.op.lower)))
 
 
 @lowers(SolveTriangular)
@@ -59,7 +59,7 @@ def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     a, y = inexact(a, y)
     if not op.unit_diagonal:
         require_regular(ctx, lambda: matrix.is_regular_triangle(a))
-    x = matrix.solve_triangular(
+    x = systems.solve_triangular(
         a,
         y,
         lower=bool(op.lower),
@@ -71,10 +71,10 @@ def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
 
 
 _SOLVERS = {
-    "gen": lambda a, y, lower: matrix.solve(a, y),
-    "sym": matrix.solve_symmetric,
-    "her": matrix.solve_hermitian,
-    "pos": matrix.solve_positive,
+    "gen": lambda a, y, lower: systems.solve(a, y),
+    "sym": systems.solve_symmetric,
+    "her": systems.solve_hermitian,
+    "pos": systems.solve_positive,
 }
 _WHOLE = {
     "gen": lambda a, lower: a,

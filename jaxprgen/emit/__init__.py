@@ -16,8 +16,8 @@ vocabulary with the arguments and the dtypes of NumPy.
 - `reduce`, `sort`, `fixed_size`: `sum`, `max`, `argmax`, `cumsum`; sorting and searching; `unique`
   and `nonzero` of a given size.
 - `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
-- `linalg`, `matrix`, `decompositions`: products; equations, inverses and functions of matrices;
-  factorizations.
+- `linalg`, `systems`, `matrix`, `decompositions`: products; linear equations; inverses and
+  functions of matrices; factorizations.
 - `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`, `ctc`: signals and neural
   networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.

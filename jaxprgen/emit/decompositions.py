@@ -1,7 +1,8 @@
 """Factorizations of matrices, with their meaning in NumPy and SciPy.
 
-Operands are float32, float64, complex64 or complex128; `inexact` converts to these. Only one
-triangle of a matrix that is declared Hermitian is read, so results depend on that triangle alone.
+Matrices are the last two axes of operands, which may have leading axes. Operands are float32,
+float64, complex64 or complex128; `inexact` converts to these. Only one triangle of a matrix that is
+declared Hermitian is read, so results depend on that triangle alone.
 """
 
 from __future__ import annotations
@@ -28,9 +29,15 @@ def inexact(*xs: Value) -> list[Value]:
     return [x.astype(ew.canonical(dtype)) for x in xs]
 
 
+def _positions(x: Value) -> tuple[Value, Value]:
+    """Return the row and the column of every element of a matrix."""
+    rank = x.ndim
+    return lax.iota(INT32, x.shape, rank - 2), lax.iota(INT32, x.shape, rank - 1)
+
+
 def triangle_mask(x: Value, *, lower: bool, strict: bool = False) -> Value:
     """Return where an element of a matrix is in a triangle, without the diagonal if ``strict``."""
-    rows, columns = (lax.iota(INT32, x.shape, d) for d in (0, 1))
+    rows, columns = _positions(x)
     inner, outer = (columns, rows) if lower else (rows, columns)
     return inner < outer if strict else inner <= outer
 
@@ -42,18 +49,23 @@ def triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:
 
 def diagonal(x: Value) -> Value:
     """Return the diagonal of a square matrix."""
-    rows, columns = (lax.iota(INT32, x.shape, d) for d in (0, 1))
-    return reduce.sum(ew.where(ew.equal(rows, columns), x, 0), (1,))
+    return reduce.sum(ew.where(ew.equal(*_positions(x)), x, 0), (x.ndim - 1,))
+
+
+def transposed(x: Value) -> Value:
+    """Exchange the rows and the columns of a matrix."""
+    rank = x.ndim
+    return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def adjoint(x: Value) -> Value:
     """Return the conjugate transpose of a matrix."""
-    return ew.conjugate(transpose(x, (1, 0)))
+    return ew.conjugate(transposed(x))
 
 
 def symmetric(x: Value, *, lower: bool) -> Value:
     """Return the symmetric matrix of which ``x`` holds one triangle."""
-    return ew.where(triangle_mask(x, lower=lower), x, transpose(x, (1, 0)))
+    return ew.where(triangle_mask(x, lower=lower), x, transposed(x))
 
 
 def hermitian(x: Value, *, lower: bool) -> Value:
@@ -67,7 +79,7 @@ def hermitian(x: Value, *, lower: bool) -> Value:
 
 def onto_triangle(x: Value, *, lower: bool) -> Value:
     """Add one triangle, mirrored, to the other: the adjoint of `symmetric`."""
-    rest = transpose(triangle(x, lower=not lower, strict=True), (1, 0))
+    rest = transposed(triangle(x, lower=not lower, strict=True))
     return triangle(x, lower=lower) + rest
 
 
@@ -116,7 +128,7 @@ def qr(x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
 def qr_raw(x: Value) -> tuple[Value, Value]:
     """Return the transposed reflectors and their factors, as `numpy.linalg.qr` in mode "raw"."""
     reflectors, factors = lax.geqrf(x)
-    return transpose(reflectors, (1, 0)), factors
+    return transposed(reflectors), factors
 
 
 def svd(x: Value, *, full_matrices: bool) -> tuple[Value, Value, Value]:

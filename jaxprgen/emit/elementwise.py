@@ -51,6 +51,7 @@ arccosh: Emit = lax.acosh
 arctanh: Emit = lax.atanh
 arctan2: Emit = lax.atan2
 not_equal: Emit = lax.ne
+left_shift: Emit = lax.shift_left
 
 
 def exp2(x: Value) -> Value:
@@ -86,6 +87,12 @@ def _half_exponentials(x: Value) -> tuple[Value, Value]:
     roots = (exp(x * factor) for factor in (0.5, -0.5))
     up, down = (root * 0.5 * root for root in roots)
     return up, down
+
+
+def right_shift(x: Value, count: Value) -> Value:
+    """Shift the bits of integers to the right; negative integers stay negative."""
+    is_signed = x.dtype.kind == "i"
+    return (lax.shift_right_arithmetic if is_signed else lax.shift_right_logical)(x, count)
 
 
 def square(x: Value) -> Value:

@@ -18,33 +18,32 @@ _AXES = 3
 """The largest number of axes that XLA transforms at once."""
 
 
-def rfftn(x: Value, lengths: Sequence[int]) -> Value:
-    """Return `numpy.fft.rfftn` of floats over the last axes, one per length."""
-    axes = _last_axes(x, lengths)
+def fftn(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return `numpy.fft.fftn` of complex numbers."""
+    return _transformed(_resized(x, lengths, axes), axes, "FFT")
+
+
+def ifftn(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return `numpy.fft.ifftn` of complex numbers."""
+    return _transformed(_resized(x, lengths, axes), axes, "IFFT")
+
+
+def rfftn(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return `numpy.fft.rfftn` of floats."""
     x = _resized(x, lengths, axes)
-    spectrum = _by_rows(x, "RFFT", tuple(lengths[-_AXES:]))
+    spectrum = _along(x, axes[-_AXES:], "RFFT", lengths[-_AXES:])
     return _transformed(spectrum, axes[:-_AXES], "FFT")
 
 
-def irfftn(x: Value, lengths: Sequence[int]) -> Value:
-    """Return `numpy.fft.irfftn` over the last axes, one per length of the result."""
-    axes = _last_axes(x, lengths)
+def irfftn(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return `numpy.fft.irfftn` of complex numbers, given the lengths of the result."""
     halved = [*lengths[:-1], lengths[-1] // 2 + 1]
     x = _transformed(_resized(x, halved, axes), axes[:-_AXES], "IFFT")
-    return _by_rows(x, "IRFFT", tuple(lengths[-_AXES:]))
+    return _along(x, axes[-_AXES:], "IRFFT", lengths[-_AXES:])
 
 
-def fft(x: Value, length: int, axis: int) -> Value:
-    """Return `numpy.fft.fft` of complex numbers."""
-    return _transformed(_resized(x, [length], [axis]), [axis], "FFT")
-
-
-def ifft(x: Value, length: int, axis: int) -> Value:
-    """Return `numpy.fft.ifft` of complex numbers."""
-    return _transformed(_resized(x, [length], [axis]), [axis], "IFFT")
-
-
-def _last_axes(x: Value, lengths: Sequence[int]) -> range:
+def last_axes(x: Value, lengths: Sequence[int]) -> range:
+    """Return the last axes, one per length."""
     rank = x.ndim
     if not 0 < len(lengths) <= rank:
         raise ShapeMismatchError(f"Cannot transform {rank} axes to lengths {list(lengths)}.")
@@ -66,14 +65,18 @@ def _resized(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
 
 
 def _transformed(x: Value, axes: Sequence[int], kind: str) -> Value:
-    """Transform any axes; they are moved to the end, a few at a time."""
+    """Transform any number of axes, a few at a time."""
     for first in range(0, len(axes), _AXES):
-        group = list(axes[first : first + _AXES])
-        order = [d for d in range(x.ndim) if d not in group] + group
-        lengths = tuple(x.shape[d] for d in group)
-        x = _by_rows(transpose(x, order), kind, lengths)
-        x = transpose(x, [order.index(d) for d in range(len(order))])
+        group = axes[first : first + _AXES]
+        x = _along(x, group, kind, [x.shape[d] for d in group])
     return x
+
+
+def _along(x: Value, axes: Sequence[int], kind: str, lengths: Sequence[int]) -> Value:
+    """Transform axes, which are last meanwhile."""
+    order = [d for d in range(x.ndim) if d not in axes] + [*axes]
+    x = _by_rows(transpose(x, order), kind, tuple(lengths))
+    return transpose(x, [order.index(d) for d in range(len(order))])
 
 
 def _by_rows(x: Value, kind: str, lengths: tuple[int, ...]) -> Value:

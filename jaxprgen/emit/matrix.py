@@ -1,14 +1,15 @@
-"""Equations, inverses and functions of matrices, with their meaning in NumPy and SciPy.
+"""Inverses, determinants and functions of matrices, with their meaning in NumPy and SciPy.
 
-Operands are float32, float64, complex64 or complex128, as for `jaxprgen.emit.decompositions`.
-Where NumPy and SciPy raise because a matrix is singular, the result is infinite or NaN. NaN in an
+Those that `jaxprgen.numpy.linalg` offers take matrices along the last two of any number of axes.
+Operands are float32, float64, complex64 or complex128, as for `jaxprgen.emit.decompositions`. Where
+NumPy and SciPy raise because a matrix is singular, the result is infinite or NaN. NaN in an
 operand, which SciPy rejects, propagates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,183 +18,12 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.create import eye
-from jaxprgen.emit.decompositions import (
-    adjoint,
-    cholesky,
-    diagonal,
-    eigh,
-    hermitian,
-    svd,
-    symmetric,
-)
-from jaxprgen.emit.linalg import contract, dot
-from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, squeeze, transpose
+from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, svd, transposed
+from jaxprgen.emit.linalg import contract, dot, matmul
+from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
+from jaxprgen.emit.systems import above, reciprocal, solve
 from jaxprgen.emit.values import BOOL, INT32, Value, full
-from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
-
-# --- Systems of equations -----------------------------------------------------------------
-
-
-def _side_by_side(a: Value, y: Value, solve: Callable[[Value, Value], Value]) -> Value:
-    """Solve for a vector, or for all columns of a matrix, after checking the shapes."""
-    (m, n), right = a.shape, y.shape
-    if m != n or m != right[0]:
-        raise ShapeMismatchError(
-            f"Cannot solve a system of shape {(m, n)} for a right-hand side of shape {right}."
-        )
-    if not math.prod(right):
-        return full(right, 0, y.dtype)
-    if len(right) == 2:
-        return solve(a, y)
-    return squeeze(solve(a, expand_dims(y, [1])), [1])
-
-
-def solve(a: Value, y: Value) -> Value:
-    """Return ``x`` with ``a x = y``, by an LU decomposition with partial pivoting."""
-
-    def by_lu(a: Value, y: Value) -> Value:
-        factors, _, permutation = lax.lu(a)
-        order = expand_dims(permutation, [1])
-        rows = lax.gather(y, order, [0], [0], in_bounds=True, unique=True)
-        rows = lax.triangular_solve(factors, rows, lower=True, unit_diagonal=True)
-        return lax.triangular_solve(factors, rows, lower=False)
-
-    return _side_by_side(a, y, by_lu)
-
-
-def solve_triangular(
-    a: Value,
-    y: Value,
-    *,
-    lower: bool,
-    transpose: bool = False,
-    conjugate: bool = False,
-    unit_diagonal: bool = False,
-) -> Value:
-    """Return ``x`` with ``op(a) x = y`` for one triangle of ``a``, or its transpose."""
-
-    def by_substitution(a: Value, y: Value) -> Value:
-        return lax.triangular_solve(
-            a, y, lower=lower, transpose=transpose, conjugate=conjugate, unit_diagonal=unit_diagonal
-        )
-
-    return _side_by_side(a, y, by_substitution)
-
-
-def solve_cholesky(factor: Value, y: Value, *, lower: bool) -> Value:
-    """Return ``x`` with ``a x = y``, given the `cholesky` factor of ``a``."""
-    first, second = (
-        {"lower": lower, "transpose": transposed, "conjugate": transposed}
-        for transposed in (not lower, lower)
-    )
-    return solve_triangular(factor, solve_triangular(factor, y, **first), **second)
-
-
-def solve_hermitian(a: Value, y: Value, *, lower: bool) -> Value:
-    """Return `solve` for a Hermitian matrix, given one triangle."""
-    return solve(hermitian(a, lower=lower), y)
-
-
-def solve_symmetric(a: Value, y: Value, *, lower: bool) -> Value:
-    """Return `solve` for a symmetric matrix, given one triangle."""
-    return solve(symmetric(a, lower=lower), y)
-
-
-def solve_positive(a: Value, y: Value, *, lower: bool) -> Value:
-    """Return `solve` for a positive definite matrix, given one triangle; NaN if it is not."""
-    return solve_cholesky(cholesky(a, lower=lower), y, lower=lower)
-
-
-def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
-    """Return `numpy.linalg.tensorsolve`; the ``axes`` of ``a`` are moved to the end.
-
-    Parameters
-    ----------
-    a : (*y.shape, *shape), before ``axes`` were moved
-    y : array
-
-    Returns
-    -------
-    (*shape,)
-    """
-    rank = a.ndim
-    last = [d % rank for d in axes or ()]
-    a = transpose(a, [*(d for d in range(rank) if d not in last), *last])
-    shape = a.shape[y.ndim :]
-    size = math.prod(shape)
-    if a.size != size**2 or y.size != size:
-        raise LinearAlgebraError(
-            f"A tensor of shape {a.shape} does not map unknowns of shape {shape} to as many "
-            f"right-hand sides, got {y.shape}."
-        )
-    flat = solve(reshape(a, (size, size)), reshape(y, (size,)))
-    return reshape(flat, shape)
-
-
-def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]:
-    """Return `numpy.linalg.lstsq` of matrices.
-
-    NumPy returns no residuals where the rank is deficient. The shapes of a program cannot depend on
-    values, so the residuals are NaN there.
-
-    Parameters
-    ----------
-    a : (m, n)
-        The matrix.
-    y : (m, k) or (m,)
-        The right-hand sides, or the only one.
-    rcond : scalar
-        The smallest singular value to keep, relative to the largest. LAPACK's ``gelsd`` replaces it
-        by the machine precision if it is not between 0 and 1.
-
-    Returns
-    -------
-    x : (n, k) or (n,)
-        The solutions.
-    residuals : (k,) or (1,), or (0,) where m <= n
-        The squared distances.
-    rank : scalar int32
-        The rank of the matrix.
-    s : (min(m, n),)
-        The singular values.
-    """
-    if a.ndim != 2:
-        raise LinearAlgebraError(f"Least squares need a matrix, got shape {a.shape}.")
-    m, n = a.shape
-    if y.ndim not in (1, 2) or y.shape[0] != m:
-        raise LinearAlgebraError(
-            f"Least squares with a matrix of shape {a.shape} need right-hand sides of shape ({m},) "
-            f"or ({m}, k), got {y.shape}."
-        )
-    if y.ndim == 1:
-        x, residuals, rank, s = lstsq(a, expand_dims(y, [1]), rcond)
-        return squeeze(x, [1]), residuals, rank, s
-    u, s, vh = svd(a, full_matrices=False)
-    rcond = rcond.astype(s.dtype)
-    sensible = (rcond > 0) & (rcond < 1)
-    kept = _above(s, ew.where(sensible, rcond, np.finfo(s.dtype).eps / 2))
-    rank = reduce.sum(kept.astype(INT32), (0,))
-    scaled = expand_dims(_reciprocal(s, kept), [1]) * dot(adjoint(u), y)
-    x = dot(adjoint(vh), scaled)
-    if m <= n:
-        return x, full((0,), 0, s.dtype), rank, s
-    distance = ew.square(abs(y - dot(a, x)))
-    residuals = ew.where(ew.equal(rank, n), reduce.sum(distance, (0,)), np.nan)
-    return x, residuals, rank, s
-
-
-def _above(s: Value, relative: Value) -> Value:
-    """Return where values exceed ``relative`` times the largest."""
-    if not s.shape[0]:
-        return s > s
-    return s > relative * reduce.max(s, (0,))
-
-
-def _reciprocal(s: Value, kept: Value) -> Value:
-    """Return ``1 / s`` where kept, else 0; the derivative does not divide by 0 either."""
-    divisor = ew.where(kept, s, 1)
-    return ew.where(kept, 1 / divisor, 0)
-
+from jaxprgen.errors import LinearAlgebraError
 
 # --- Inverses and determinants ------------------------------------------------------------
 
@@ -245,37 +75,55 @@ def pseudoinverse(a: Value, *, is_hermitian: bool) -> Value:
 
     Its derivative by JAX is NaN where singular values coincide.
     """
-    if not math.prod(a.shape):
-        return full(a.shape[::-1], 0, a.dtype)
+    if not a.size:
+        return full(transposed(a).shape, 0, a.dtype)
     if is_hermitian:
         s, right = eigh(a, lower=True)
         left = adjoint(right)
     else:
         u, s, vh = svd(a, full_matrices=False)
         left, right = adjoint(u), adjoint(vh)
-    factors = _reciprocal(s, _above(abs(s), s.like(1e-15))).astype(a.dtype)
-    return dot(right * expand_dims(factors, [0]), left)
+    factors = reciprocal(s, above(abs(s), s.like(1e-15))).astype(a.dtype)
+    return matmul(right * expand_dims(factors, [s.ndim - 1]), left)
+
+
+def _pivots(a: Value) -> tuple[Value, Value]:
+    """Return the pivots of elimination, and whether it exchanges an odd number of rows."""
+    shape = a.shape
+    if len(shape) < 2 or shape[-2] != shape[-1]:
+        raise LinearAlgebraError(f"Only square matrices have determinants, got shape {shape}.")
+    if not a.size:
+        return full(shape[:-1], 1, a.dtype), full(shape[:-2], False, BOOL)
+    factors, swaps, _ = lax.lu(a)
+    last = swaps.ndim - 1
+    moved = ew.not_equal(swaps, lax.iota(INT32, swaps.shape, last))
+    return diagonal(factors), reduce.bitwise_xor(moved, (last,))
 
 
 def det(a: Value) -> Value:
     """Return the determinant of a matrix."""
-    shape = a.shape
-    if len(set(shape)) != 1:
-        raise LinearAlgebraError(f"Only square matrices have determinants, got shape {shape}.")
-    if not shape[0]:
-        return a.like(1)
-    factors, pivots, _ = lax.lu(a)
-    magnitude = reduce.prod(diagonal(factors), (0,))
-    swapped = ew.not_equal(pivots, lax.iota(INT32, (shape[0],), 0))
-    is_odd = reduce.bitwise_xor(swapped, (0,))
-    return ew.where(is_odd, -magnitude, magnitude)
+    pivots, is_odd = _pivots(a)
+    product = reduce.prod(pivots, (pivots.ndim - 1,))
+    return ew.where(is_odd, -product, product)
+
+
+def slogdet(a: Value) -> tuple[Value, Value]:
+    """Return the sign of the determinant, and the logarithm of its absolute value."""
+    pivots, is_odd = _pivots(a)
+    last = pivots.ndim - 1
+    size = abs(pivots)
+    sign = ew.sign(pivots)
+    if a.dtype.kind == "c":  # JAX takes the derivative of ``sign`` for zero.
+        sign = pivots * reciprocal(size, ew.truth(size)).astype(a.dtype)
+    product = reduce.prod(sign, (last,))
+    return ew.where(is_odd, -product, product), reduce.sum(ew.log(size), (last,))
 
 
 # --- Functions of matrices ----------------------------------------------------------------
 
 
 def _identity(a: Value) -> Value:
-    rows, columns = a.shape
+    *_, rows, columns = a.shape
     return eye(rows, columns, full((), 0, INT32), a.dtype)
 
 
@@ -297,20 +145,22 @@ def expm(a: Value) -> Value:
     """
     if not math.prod(a.shape):
         return a
-    norm = reduce.max(reduce.sum(abs(a), (0,)), (0,))
+    rank = a.ndim
+    norm = reduce.max(reduce.sum(abs(a), (rank - 2,)), (rank - 2,))
+    norm = expand_dims(norm, [rank - 2, rank - 1])
     ratio = norm * (1 / _PADE_RADIUS)
     count = ew.maximum(ew.ceil(special.log2(ratio)), 0)
     scale = ew.exp2(-count)
     x = _pade(a * scale.astype(a.dtype))
     for i in range(_SQUARINGS):
-        x = ew.where(count > i, dot(x, x), x)
+        x = ew.where(count > i, matmul(x, x), x)
     return ew.where(count > _SQUARINGS, np.nan, x)
 
 
 def _pade(a: Value) -> Value:
-    square = dot(a, a)
-    fourth = dot(square, square)
-    powers = [_identity(a), square, fourth, dot(square, fourth)]
+    square = matmul(a, a)
+    fourth = matmul(square, square)
+    powers = [_identity(a), square, fourth, matmul(square, fourth)]
 
     def combined(coefficients: Sequence[float], terms: Sequence[Value]) -> Value:
         total, *rest = (t * c for c, t in zip(coefficients, terms, strict=True))
@@ -320,10 +170,10 @@ def _pade(a: Value) -> Value:
 
     def polynomial(coefficients: Sequence[float]) -> Value:
         """Evaluate a polynomial of the square, of degree 6, with the highest powers together."""
-        high = dot(powers[3], combined(coefficients[4:], powers[1:]))
+        high = matmul(powers[3], combined(coefficients[4:], powers[1:]))
         return high + combined(coefficients[:4], powers)
 
-    odd, even = dot(a, polynomial(_PADE[1::2])), polynomial(_PADE[::2])
+    odd, even = matmul(a, polynomial(_PADE[1::2])), polynomial(_PADE[::2])
     return solve(even - odd, even + odd)
 
 

@@ -19,7 +19,7 @@ Entry: TypeAlias = "int | slice | Value | np.ndarray[Any, Any] | EllipsisType | 
 
 
 class Operators:
-    """Powers, division with remainder, products, absolute values and indexing, as in NumPy."""
+    """Powers, remainders, products, shifts of bits, absolute values and indexing, as in NumPy."""
 
     __slots__ = ()
 
@@ -46,6 +46,18 @@ class Operators:
 
     def __rmatmul__(self, other: ValueLike) -> Value:
         return _matmul(other, self)
+
+    def __lshift__(self, count: ValueLike) -> Value:
+        return _shifted("left_shift", self, count)
+
+    def __rlshift__(self, other: ValueLike) -> Value:
+        return _shifted("left_shift", other, self)
+
+    def __rshift__(self, count: ValueLike) -> Value:
+        return _shifted("right_shift", self, count)
+
+    def __rrshift__(self, other: ValueLike) -> Value:
+        return _shifted("right_shift", other, self)
 
     def __abs__(self) -> Value:
         from jaxprgen.emit.elementwise import modulus
@@ -81,6 +93,15 @@ def _divided(name: str, x: Any, y: Any) -> Value:
     from jaxprgen.emit import division, values
 
     return getattr(division, name)(*values.alike(x, y))
+
+
+def _shifted(name: str, x: Any, count: Any) -> Value:
+    from jaxprgen.emit import elementwise, values
+
+    x, count = values.alike(x, count)
+    if x.dtype == values.BOOL:
+        x, count = x.astype(values.INT8), count.astype(values.INT8)
+    return getattr(elementwise, name)(x, count)
 
 
 def _matmul(x: Any, y: Any) -> Value:

@@ -1,13 +1,17 @@
-"""Functions of `numpy.linalg` and `scipy.linalg`, for single matrices."""
+"""Functions of `numpy.linalg` and `scipy.linalg`.
+
+Matrices are the last two axes of operands; leading axes broadcast. `lstsq` takes one matrix.
+"""
 
 from __future__ import annotations
 
-from jaxprgen.emit import decompositions, matrix, reduce
+import numpy as np
+
+from jaxprgen.emit import decompositions, matrix, reduce, systems
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import expand_dims
-from jaxprgen.emit.values import INT32, Value, ValueLike
+from jaxprgen.emit.values import Value, ValueLike
 from jaxprgen.numpy.reductions import Axis, axes_of
 from jaxprgen.numpy.ufuncs import value_of
 
@@ -18,6 +22,7 @@ __all__ = [
     "eigvalsh",
     "expm",
     "inv",
+    "lstsq",
     "norm",
     "pinv",
     "qr",
@@ -44,15 +49,7 @@ def det(a: ValueLike) -> Value:
 
 def slogdet(a: ValueLike) -> tuple[Value, Value]:
     """Return the sign of the determinant, and the logarithm of its absolute value."""
-    (a,) = _inexact(a)
-    factors, pivots, _ = lax.lu(a)
-    diagonal = decompositions.diagonal(factors)
-    size = abs(diagonal)
-    swapped = ew.not_equal(pivots, lax.iota(INT32, pivots.shape, 0))
-    is_odd = reduce.bitwise_xor(swapped, (0,))
-    sign = ew.sign(diagonal) if a.dtype.kind == "f" else diagonal / size.astype(a.dtype)
-    product = reduce.prod(sign, (0,))
-    return ew.where(is_odd, -product, product), reduce.sum(ew.log(size), (0,))
+    return matrix.slogdet(*_inexact(a))
 
 
 def eigh(a: ValueLike) -> tuple[Value, Value]:
@@ -71,8 +68,20 @@ def expm(a: ValueLike) -> Value:
 
 
 def inv(a: ValueLike) -> Value:
-    """Return the inverse of a matrix, or of each along leading axes."""
+    """Return the inverse of a matrix."""
     return matrix.inverse(*_inexact(a))
+
+
+def lstsq(
+    a: ValueLike, b: ValueLike, rcond: float | None = None
+) -> tuple[Value, Value, Value, Value]:
+    """Return the solution of least squares, residuals, the rank, and singular values.
+
+    Where the rank is deficient, NumPy returns no residuals, and this returns NaN.
+    """
+    a, b = _inexact(a, b)
+    rcond = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
+    return systems.lstsq(a, b, Value(np.asarray(rcond)))
 
 
 def norm(x: ValueLike, axis: Axis = None, keepdims: bool = False) -> Value:
@@ -97,13 +106,13 @@ def qr(a: ValueLike) -> tuple[Value, Value]:
 
 
 def solve(a: ValueLike, b: ValueLike) -> Value:
-    """Return ``x`` with ``a x = b``, for a matrix or a vector ``b``."""
-    return matrix.solve(*_inexact(a, b))
+    """Return ``x`` with ``a x = b``; one-dimensional ``b`` is a vector, as in NumPy 2."""
+    return systems.solve(*_inexact(a, b))
 
 
 def solve_triangular(a: ValueLike, b: ValueLike, lower: bool = False) -> Value:
     """Return ``x`` with ``a x = b`` for a triangular matrix."""
-    return matrix.solve_triangular(*_inexact(a, b), lower=lower)
+    return systems.solve_triangular(*_inexact(a, b), lower=lower)
 
 
 def svd(a: ValueLike, full_matrices: bool = True) -> tuple[Value, Value, Value]:

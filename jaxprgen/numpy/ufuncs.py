@@ -56,6 +56,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "left_shift",
     "less",
     "less_equal",
     "log",
@@ -80,6 +81,7 @@ __all__ = [
     "real",
     "reciprocal",
     "remainder",
+    "right_shift",
     "rint",
     "round",
     "sign",
@@ -208,6 +210,7 @@ divide = _ufunc("divide", division.divide)
 floor_divide = _ufunc("floor_divide", division.floor_divide)
 fmax = _ufunc("fmax", lambda x, y: ew.where(ew.isnan(y) | (x >= y), x, y))
 fmin = _ufunc("fmin", lambda x, y: ew.where(ew.isnan(y) | (x <= y), x, y))
+left_shift = _ufunc("left_shift", ew.left_shift)
 logaddexp = _ufunc("logaddexp", stable.logaddexp)
 logical_and = _ufunc("logical_and", lambda x, y: ew.truth(x) & ew.truth(y))
 logical_or = _ufunc("logical_or", lambda x, y: ew.truth(x) | ew.truth(y))
@@ -217,6 +220,7 @@ minimum = _ufunc("minimum", ew.minimum)
 multiply = _ufunc("multiply", operator.mul)
 power = _ufunc("power", division.power)
 remainder = _ufunc("remainder", division.remainder)
+right_shift = _ufunc("right_shift", ew.right_shift)
 subtract = _ufunc("subtract", operator.sub)
 
 equal = _comparison("equal", ew.equal)

@@ -18,9 +18,14 @@ from laws import difference, in_one_program
 from jaxprgen import numpy as jp
 from jaxprgen._jax import check_jaxpr, eval_jaxpr
 from jaxprgen.emit.values import Value
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import (
+    LinearAlgebraError,
+    ParameterError,
+    ShapeMismatchError,
+    UnknownNameError,
+)
 from jaxprgen.ir import Builder
-from jaxprgen.numpy import arrays, linalg, products, reductions, special, ufuncs
+from jaxprgen.numpy import arrays, fft, linalg, products, quantiles, reductions, special, ufuncs
 
 
 class Case(NamedTuple):
@@ -69,7 +74,12 @@ def assert_alike(cases, rtol=None):
 
 
 def case(name, *args, namespace: ModuleType = np, **options):
-    module = {"numpy.linalg": linalg, "scipy.linalg": linalg, "scipy.special": special}
+    module = {
+        "numpy.fft": fft,
+        "numpy.linalg": linalg,
+        "scipy.linalg": linalg,
+        "scipy.special": special,
+    }
     ours = getattr(module.get(namespace.__name__, jp), name)
     return Case(ours, getattr(namespace, name), args, options)
 
@@ -130,6 +140,19 @@ def elementwise(name):
             yield case(name, *operands)
 
 
+COUNTS = np.array([[0], [3], [8], [64], [-1]], "int8")
+SHIFTS = [
+    case(name, sample(dtype), counts)
+    for name in ("left_shift", "right_shift")
+    for dtypes, counts in (
+        (("bool", "int8", "int64"), COUNTS),
+        (("uint8", "uint64"), COUNTS[:-1].astype("uint8")),
+    )
+    for dtype in dtypes
+]
+"""By more bits than there are, and by negative counts."""
+
+
 UFUNCS = [name for name in ufuncs.__all__ if isinstance(getattr(np, name), np.ufunc)]
 
 
@@ -139,6 +162,10 @@ def test_elementwise_functions(part):
     binary = [name for name in UFUNCS if name not in unary]
     names = [*unary, *binary][part::4]
     assert_alike([each for name in names for each in elementwise(name)])
+
+
+def test_shifts_of_bits():
+    assert_alike(SHIFTS)
 
 
 # --- Other functions ---------------------------------------------------------------------------
@@ -158,6 +185,20 @@ WITH_NAN = np.array([1.0, np.nan, -2.0, 1.0, np.inf], "float32")
 UNIT = np.linspace(0.1, 0.9, 5)
 SINGLE = MATRIX.astype("float32")
 HALF = MATRIX.astype("float16")
+HYPERCUBE = generator.normal(size=(3, 2, 4, 2, 2))
+
+
+def stacked(function):
+    """A function of matrices, for each along the leading axes."""
+
+    def over_leading_axes(*xs, **options):
+        xs = [x if x.ndim > 1 else x[:, None] for x in xs]
+        batch = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+        xs = [np.broadcast_to(x, (*batch, *x.shape[-2:])).copy() for x in xs]
+        found = [function(*(x[i] for x in xs), **options) for i in np.ndindex(*batch)]
+        return np.stack(found).reshape(*batch, *found[0].shape)
+
+    return over_leading_axes
 
 
 def along(name, *xs, axes=(None, 0, (0, 1)), **options):
@@ -305,6 +346,108 @@ PRODUCTS = [
     ),
 ]
 
+SQUARES = np.stack([SQUARE, -SQUARE, SQUARE.T, SQUARE[::-1], 2 * SQUARE, SQUARE**2]).reshape(
+    2, 3, 3, 3
+)
+DEFINITE = SQUARES @ SQUARES.swapaxes(-1, -2)
+SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
+NOTHING = np.ones((2, 0, 0))
+
+STACKS = [
+    *(
+        case(name, x, namespace=np.linalg)
+        for name in ("det", "inv", "slogdet")
+        for x in (SQUARES, SQUARES[0] + 1j * SQUARES[1], NOTHING)
+    ),
+    *(case("slogdet", x, namespace=np.linalg) for x in (SINGULAR, SINGULAR.astype(complex))),
+    *(case(name, DEFINITE, namespace=np.linalg) for name in ("cholesky", "eigvalsh")),
+    case("pinv", CUBE, namespace=np.linalg),
+    case("pinv", CUBE[:, :0], namespace=np.linalg),
+    *(
+        Case(linalg.solve, stacked(np.linalg.solve), (x, y), {})
+        for x, y in (
+            (SQUARES, SQUARES[0] @ MATRIX),
+            (SQUARE, SQUARES @ MATRIX),
+            (SQUARES[:, :1], SQUARES @ MATRIX),
+            (SQUARES, SQUARES[..., :0]),
+        )
+    ),
+    Case(
+        linalg.solve, lambda a, y: stacked(np.linalg.solve)(a, y)[..., 0], (SQUARES, UNIT[:3]), {}
+    ),
+    *(
+        Case(
+            linalg.solve_triangular,
+            stacked(scipy.linalg.solve_triangular),
+            (a, y),
+            {"lower": lower},
+        )
+        for a, y in ((SQUARES, MATRIX), (SQUARE, SQUARES))
+        for lower in (True, False)
+    ),
+    Case(linalg.expm, stacked(scipy.linalg.expm), (SQUARES / 4,), {}),
+    *(
+        case("lstsq", x, y, rcond=rcond, namespace=np.linalg)
+        for x, y, rcond in (
+            (MATRIX.T, VECTOR, None),
+            (MATRIX.T, MATRIX.T, None),
+            (MATRIX, VECTOR[:3], -1),
+            (COMPLEX[:, :2], COMPLEX, 0.1),
+            (SINGULAR, SINGULAR, None),
+            (WHOLE, WHOLE, None),
+        )
+    ),
+]
+
+TRANSFORMS = [
+    *(
+        case(name, x, *args, norm=norm, namespace=np.fft)
+        for name in ("fft", "ifft", "hfft", "irfft")
+        for x in (CUBE, SINGLE, BYTES, COMPLEX, COMPLEX.astype("complex64"))
+        for args, norm in (((), None), ((5, 0), "ortho"), ((2,), "forward"), ((3,), "backward"))
+    ),
+    *(
+        case(name, x, *args, norm=norm, namespace=np.fft)
+        for name in ("rfft", "ihfft")
+        for x in (CUBE, SINGLE, BYTES)
+        for args, norm in (((), None), ((5, 0), "ortho"), ((2,), "forward"))
+    ),
+    *(
+        case(name, x, namespace=np.fft)
+        for name in ("fft2", "ifft2", "irfft2", "rfft2", "fftn", "ifftn", "irfftn", "rfftn")
+        for x in (CUBE, HYPERCUBE)
+    ),
+    *(
+        case(name, HYPERCUBE, (3, 2, 4), (1, 3, 0), norm="ortho", namespace=np.fft)
+        for name in ("fftn", "ifftn", "irfftn", "rfftn")
+    ),
+    *(case(name, n, 0.5, namespace=np.fft) for name in ("fftfreq", "rfftfreq") for n in (4, 5)),
+    *(
+        case(name, x, axes=axes, namespace=np.fft)
+        for name in ("fftshift", "ifftshift")
+        for x, axes in ((CUBE, None), (CUBE, 1), (VECTOR, 0), (CUBE, (0, -1)))
+    ),
+]
+
+METHODS = (
+    *("linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull"),
+    *("interpolated_inverted_cdf", "median_unbiased", "normal_unbiased"),
+)
+QUANTILES = [
+    *(
+        case("quantile", x, q, method=method)
+        for method in METHODS
+        for x in (MATRIX, SINGLE, BYTES)
+        for q in (0.4, UNIT)
+    ),
+    *(case("quantile", MATRIX[0, :3], q) for q in (0.0, 0.5, 1.0, np.float32([[0.25], [1.0]]))),
+    *along("quantile", CUBE, q=0.3, keepdims=True, axes=(-1, (0, 2), None)),
+    case("quantile", CUBE, UNIT, axis=(2, 0), keepdims=True),
+    case("quantile", np.stack([WITH_NAN, WITH_NAN[::-1], UNIT.astype("float32")]), UNIT, axis=1),
+    *(case("percentile", x, q) for x in (MATRIX, SINGLE, BYTES) for q in (30, 62.5, 100 * UNIT)),
+    *along("median", CUBE, SINGLE, BYTES, FLAGS, keepdims=True, axes=(-1, (0, 1), None)),
+]
+
 LINEAR_ALGEBRA = [
     case("cholesky", POSITIVE_DEFINITE, namespace=np.linalg),
     *(case("det", x, namespace=np.linalg) for x in (SQUARE, COMPLEX)),
@@ -351,8 +494,20 @@ def test_functions_of_arrays(cases):
     assert_alike(cases)
 
 
+def test_quantiles():
+    assert_alike(QUANTILES, 1e-6)  # NumPy subtracts in single precision.
+
+
 def test_linear_algebra():
     assert_alike(LINEAR_ALGEBRA, 1e-9)
+
+
+def test_stacks_of_matrices_and_least_squares():
+    assert_alike(STACKS, 1e-9)
+
+
+def test_fourier_transforms():
+    assert_alike(TRANSFORMS)
 
 
 def test_special_functions():
@@ -362,19 +517,23 @@ def test_special_functions():
 def test_factorizations():
     def products(a):
         if isinstance(a, np.ndarray):
-            return a, a, a @ a.conj().T
+            return a, a, a @ a.conj().swapaxes(-1, -2)
         (q, r), (u, s, vh) = linalg.qr(a), linalg.svd(a, full_matrices=False)
-        w, v = linalg.eigh(a @ jp.transpose(jp.conj(a)))
-        return q @ r, (u * s) @ vh, (v * w) @ jp.transpose(jp.conj(v))
+        w, v = linalg.eigh(a @ jp.swapaxes(jp.conj(a), -1, -2))
+        scaled = (x * jp.expand_dims(y, -2) for x, y in ((u, s), (v, w)))
+        right = vh, jp.swapaxes(jp.conj(v), -1, -2)
+        return q @ r, *(x @ y for x, y in zip(scaled, right, strict=True))
 
-    assert_alike([Case(products, products, (a,), {}) for a in (SQUARE, COMPLEX)], 1e-9)
+    matrices = (SQUARE, COMPLEX, CUBE, SQUARES)
+    assert_alike([Case(products, products, (a,), {}) for a in matrices], 1e-9)
 
 
 def test_every_function_is_compared():
-    cases = [*REDUCTIONS, *ARRAYS, *PRODUCTS, *LINEAR_ALGEBRA, *SPECIAL]
+    cases = [*REDUCTIONS, *QUANTILES, *ARRAYS, *PRODUCTS]
+    cases += [*LINEAR_ALGEBRA, *STACKS, *TRANSFORMS, *SPECIAL]
     compared = {c.ours for c in cases} | {getattr(jp, name) for name in UFUNCS}
     compared |= {linalg.qr, linalg.svd, linalg.eigh}
-    modules = (ufuncs, reductions, arrays, products, linalg, special)
+    modules = (ufuncs, reductions, quantiles, arrays, products, linalg, fft, special)
     public = {getattr(m, name): name for m in modules for name in m.__all__}
     assert {name for f, name in public.items() if f not in compared} == set()
 
@@ -382,14 +541,15 @@ def test_every_function_is_compared():
 def test_every_function_is_documented():
     """By a docstring, and in the table of docs/ops.md."""
     names = [
-        *(name for m in (ufuncs, reductions, arrays, products) for name in m.__all__),
+        *(name for m in (ufuncs, reductions, quantiles, arrays, products) for name in m.__all__),
         *(f"linalg.{name}" for name in linalg.__all__),
+        *(f"fft.{name}" for name in fft.__all__),
         *(f"special.{name}" for name in special.__all__),
     ]
     page = (Path(__file__).parents[2] / "docs" / "ops.md").read_text("utf-8")
     (table,) = re.findall(r"^\| \| \|\n\|---\|---\|\n(?:\|.*\n)+", page, re.MULTILINE)
     assert re.findall(r"`([\w.]+)`", table) == names
-    for module in (ufuncs, arrays, reductions, products, linalg, special):
+    for module in (ufuncs, arrays, reductions, quantiles, products, linalg, fft, special):
         for name in module.__all__:
             doc = inspect.getdoc(getattr(module, name))
             assert doc and doc.splitlines()[0].endswith(".")
@@ -443,6 +603,8 @@ OPERATORS = [
     lambda x, y: x / y,
     lambda x, y: 1 / y,
     lambda x, y: y + (x > 1),
+    lambda x, y: (x > 1) << (y > 1),
+    lambda x, y: (x > 1) >> (y > 1),
     lambda x, y: abs(-x),
     lambda x, y: x[0],
     lambda x, y: x[-1, 1:],
@@ -488,6 +650,13 @@ def test_functions_of_known_values_and_without_x64():
         (lambda x: jp.sum(x, axis=1), ShapeMismatchError, "Axis 1 is out of bounds"),
         (lambda x: x + x[:2], ShapeMismatchError, "Shapes (3,) and (2,) do not broadcast"),
         (lambda x: jp.reshape(x, (2, -1)), ShapeMismatchError, "Cannot reshape (3,)"),
+        (lambda x: jp.quantile(x, 1.5), ParameterError, "q must be in [0, 1], got 1.5."),
+        (lambda x: jp.quantile(x, 0.5, method="x"), UnknownNameError, "must be one of linear, mid"),
+        (lambda x: jp.fft.fft(x, norm="x"), UnknownNameError, "must be one of backward, ortho,"),
+        (lambda x: jp.fft.fftn(x, axes=(0, -1)), ShapeMismatchError, "needs different axes"),
+        (lambda x: jp.linalg.solve(jp.eye(3), x[:2]), ShapeMismatchError, "of shape (2,)."),
+        (lambda x: jp.linalg.det(x), LinearAlgebraError, "Only square matrices"),
+        (lambda x: jp.linalg.lstsq(jp.eye(2), x), LinearAlgebraError, "of shape (2,)"),
     ],
 )
 def test_mistakes_are_named(function, error, text):

@@ -31,7 +31,6 @@ from jaxprgen.ir.primitives.typing_rules import (
 ELEMENTWISE = {
     *("complex", "conj", "integer_pow", "round", "convert_element_type", "bitcast_convert_type"),
     *("copy", "reduce_precision", "nextafter", "population_count", "clz"),
-    *("shift_left", "shift_right_arithmetic"),
 }
 """The names of the primitives whose operands broadcast: these, and those made by `_elementwise`."""
 
@@ -150,6 +149,8 @@ atan2 = _elementwise("atan2", INEXACT)
 bitwise_and = _elementwise("and", DISCRETE)
 bitwise_or = _elementwise("or", DISCRETE)
 bitwise_xor = _elementwise("xor", DISCRETE)
+shift_left = _elementwise("shift_left", "iu")
+shift_right_arithmetic = _elementwise("shift_right_arithmetic", "iu")
 shift_right_logical = _elementwise("shift_right_logical", "iu")
 
 eq = _predicate("eq")

@@ -1,41 +1,86 @@
 """Aesara graphs as JAX programs, without tracing.
 
-Importing this package first also makes ``import aesara`` work on NumPy 2 and Python 3.12.
+Importing this package first also makes ``import aesara`` work on NumPy 2 and Python 3.12. The
+package imports Aesara and JAX when a name that needs them is first used.
 """
 
-from jaxprgen import _aesara as _aesara  # isort: split  # Before anything imports aesara.
-from jaxprgen import inspect as inspect
-from jaxprgen import numpy as numpy
-from jaxprgen.aesara.check import check
-from jaxprgen.aesara.random import samples
-from jaxprgen.api import compile, function, jaxpr_as_fun, transform
-from jaxprgen.errors import JaxprGenError
-from jaxprgen.inspect import debug, pretty
-from jaxprgen.interpreters import Interpreter
-from jaxprgen.lowering.implementation import implements
-from jaxprgen.lowering.registry import lowers
-from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.linker import JaxprLinker, JaxprMode
-from jaxprgen.runtime.state import StatefulFunction
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jaxprgen import _aesara
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CompiledFunction",
-    "Interpreter",
-    "JaxprGenError",
-    "JaxprLinker",
-    "JaxprMode",
-    "StatefulFunction",
-    "check",
-    "compile",
-    "debug",
-    "function",
-    "implements",
-    "inspect",
-    "jaxpr_as_fun",
-    "lowers",
-    "pretty",
-    "samples",
-    "transform",
-]
+_HOMES = {
+    "CompiledFunction": "runtime.compiled",
+    "Interpreter": "interpreters",
+    "JaxprGenError": "errors",
+    "JaxprLinker": "runtime.linker",
+    "JaxprMode": "runtime.linker",
+    "StatefulFunction": "runtime.state",
+    "check": "aesara.check",
+    "compile": "api",
+    "debug": "inspect",
+    "function": "api",
+    "implements": "lowering.implementation",
+    "jaxpr_as_fun": "api",
+    "lowers": "lowering.registry",
+    "pretty": "inspect",
+    "samples": "aesara.random",
+    "transform": "api",
+}
+"""The module that each name is imported from when it is first used."""
+_MODULES = ["emit", "errors", "inspect", "interpreters", "numpy", "passes", "rewrite"]
+
+__all__ = [*_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+if TYPE_CHECKING:  # The same names, for type checkers and editors.
+    from jaxprgen import emit as emit
+    from jaxprgen import errors as errors
+    from jaxprgen import inspect as inspect
+    from jaxprgen import interpreters as interpreters
+    from jaxprgen import numpy as numpy
+    from jaxprgen import passes as passes
+    from jaxprgen import rewrite as rewrite
+    from jaxprgen.aesara.check import check as check
+    from jaxprgen.aesara.random import samples as samples
+    from jaxprgen.api import compile as compile
+    from jaxprgen.api import function as function
+    from jaxprgen.api import jaxpr_as_fun as jaxpr_as_fun
+    from jaxprgen.api import transform as transform
+    from jaxprgen.errors import JaxprGenError as JaxprGenError
+    from jaxprgen.inspect import debug as debug
+    from jaxprgen.inspect import pretty as pretty
+    from jaxprgen.interpreters import Interpreter as Interpreter
+    from jaxprgen.lowering.implementation import implements as implements
+    from jaxprgen.lowering.registry import lowers as lowers
+    from jaxprgen.runtime.compiled import CompiledFunction as CompiledFunction
+    from jaxprgen.runtime.linker import JaxprLinker as JaxprLinker
+    from jaxprgen.runtime.linker import JaxprMode as JaxprMode
+    from jaxprgen.runtime.state import StatefulFunction as StatefulFunction
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "aesara":
+            raise
+        from jaxprgen.errors import MissingAesaraError
+
+        raise MissingAesaraError(
+            f"jaxprgen.{name} needs Aesara, which is not installed. Install it: pip install aesara"
+        ) from error
+    return globals().setdefault(name, value)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+# Aesara's mode "JAXPR" is known from when Aesara is imported, before or after this package.
+_aesara.prepare(lambda: importlib.import_module("jaxprgen.runtime.linker"))

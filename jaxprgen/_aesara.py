@@ -1,11 +1,11 @@
 """Import Aesara 2.9 on NumPy >= 2, Python >= 3.12 or setuptools >= 74, where it fails by itself.
 
-Once this module is imported, ``import aesara`` works. On the versions that Aesara was written for,
-the module changes nothing.
+`prepare` makes every later ``import aesara`` work, and does not import it. On the versions that
+Aesara was written for, Aesara and NumPy stay as they are.
 
-The changes to NumPy apply to the whole process: NumPy gets back the few names that Aesara uses. No
-existing name is replaced, and each restored function does what it did in NumPy 1.26, so a library
-that asks ``hasattr(np, "cast")`` is not misled.
+The changes to NumPy are made when Aesara is imported, and apply to the whole process: NumPy gets
+back the few names that Aesara uses. No existing name is replaced, and each restored function does
+what it did in NumPy 1.26, so a library that asks ``hasattr(np, "cast")`` is not misled.
 """
 
 import configparser
@@ -17,6 +17,9 @@ import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -112,7 +115,9 @@ def _empty(flags: list[str]) -> Generator[None, None, None]:
             os.environ["AESARA_FLAGS"] = before
 
 
-def _import_aesara() -> None:
+@contextmanager
+def _as_aesara_needs() -> Generator[None, None, None]:
+    """Import Aesara within this context."""
     if any(name.startswith("aesara.") for name in sys.modules):
         raise ImportError(
             "An earlier `import aesara` failed in this process and left Aesara half imported.\n"
@@ -124,7 +129,7 @@ def _import_aesara() -> None:
         logging.getLogger("aesara.tensor.blas").addFilter(_is_not_about_blas_flags)
     with _empty(flags), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="aesara")
-        importlib.import_module("aesara")
+        yield
 
 
 def _is_not_about_blas_flags(record: logging.LogRecord) -> bool:
@@ -162,9 +167,59 @@ def _mend_aesara() -> None:
     scalar.Reciprocal.impl = lambda _, x: np.float64(1) / x
 
 
-if _NUMPY_2:
-    _restore_numpy_names()
-if "aesara" not in sys.modules:
-    _import_aesara()
-if _NUMPY_2:
-    _mend_aesara()
+def _mended(after: Callable[[], object]) -> None:
+    """Finish an import of Aesara."""
+    if _NUMPY_2:
+        _restore_numpy_names()  # Once more, if Aesara was imported without this module.
+        _mend_aesara()
+    after()
+
+
+class _Loader(Loader):
+    """Aesara's own loader, with what must happen before and after."""
+
+    def __init__(self, own: Any, after: Callable[[], object]) -> None:
+        self._own = own
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__loader__ = module.__spec__.loader = self._own
+        if _NUMPY_2:
+            _restore_numpy_names()
+        with _as_aesara_needs():
+            self._own.exec_module(module)
+        _mended(self._after)
+
+
+class _Finder(MetaPathFinder):
+    """Finds Aesara as the other finders do, and gives it a `_Loader`."""
+
+    def __init__(self, after: Callable[[], object]) -> None:
+        self._after = after
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "aesara" or target is not None:  # A target is reloaded, and was mended.
+            return None
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (finder.find_spec(fullname, path) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._after)
+        return spec
+
+
+def prepare(after: Callable[[], object]) -> None:
+    """Mend Aesara when it is imported, or now if it already is, and then call ``after``."""
+    if sys.modules.get("aesara") is not None:
+        _mended(after)
+    else:
+        sys.meta_path.insert(0, _Finder(after))

@@ -33,6 +33,10 @@ class JaxprGenError(Exception):
         return error
 
 
+class MissingAesaraError(JaxprGenError, ImportError):
+    """Raised when a part of this package that needs Aesara is used and Aesara is not installed."""
+
+
 class UnsupportedOpError(JaxprGenError, NotImplementedError):
     """Raised when a graph contains Ops without a rule; the message lists all of them."""
 

@@ -1,7 +1,9 @@
 """Aesara imports, and means what it says, with every NumPy and Python that jaxprgen supports."""
 
+import ast
 import copy
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -17,10 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, sample
 
+import jaxprgen
 from jaxprgen import _aesara
 
 NUMPY_2 = int(np.__version__.split(".")[0]) >= 2
-PREPARE = f"import runpy; runpy.run_path({_aesara.__file__!r})\n"
+PREPARE = f"import runpy; runpy.run_path({_aesara.__file__!r})['prepare'](lambda: None); "
 # Where Aesara needs no help, it looks for a BLAS, and warns when there is none.
 HELPED = bool(_aesara._flags_to_empty())
 NO_C = "cxx=" if HELPED else "cxx=,blas__ldflags=-lblas"
@@ -63,10 +66,10 @@ import numpy as np
 np.MAXDIMS = "mine"
 before = dict(vars(np))
 {PREPARE}
-print(all(vars(np)[name] is value for name, value in before.items()))
-print(sorted(vars(np).keys() - before.keys()))
 {PREPARE}
 import os, aesara, aesara.tensor as at
+print(all(vars(np)[name] is value for name, value in before.items()))
+print(sorted(vars(np).keys() - before.keys()))
 print(os.environ["AESARA_FLAGS"], aesara.config.floatX)
 print(at.constant(0.1).dtype, at.constant(0.5).dtype)
 print(repr(aesara.config.blas__ldflags))
@@ -124,8 +127,9 @@ def test_a_failed_import_of_aesara_is_explained():
     code = f"""
 import sys, types
 sys.modules["aesara.version"] = types.ModuleType("aesara.version")
+{PREPARE}
 try:
-    {PREPARE}
+    import aesara
 except ImportError as error:
     print(error)
 """
@@ -134,6 +138,89 @@ except ImportError as error:
         "With these versions of NumPy and Python, Aesara cannot be imported by itself.",
         "Start a new process (restart a notebook's kernel) and `import jaxprgen` before aesara.",
     ]
+
+
+# What is imported when
+
+
+MODE = "import aesara.compile.mode as m; print(type(m.predefined_modes['JAXPR']).__name__)"
+
+
+def test_importing_the_package_imports_neither_aesara_nor_jax():
+    code = """
+import importlib.util, sys, jaxprgen
+importlib.util.find_spec("aesara").loader.get_code("aesara")
+print([name for name in ("aesara", "jax") if name in sys.modules])
+jaxprgen.passes, jaxprgen.interpreters, jaxprgen.pretty, jaxprgen.CompiledFunction
+import jaxprgen.tools.command_line
+print([name for name in ("aesara", "jax") if name in sys.modules])
+"""
+    assert run(code).splitlines() == ["[]", "['jax']"]
+
+
+# Modules that functions are unpickled from may be the first that a process imports.
+@pytest.mark.parametrize(
+    "first",
+    sample(
+        [
+            *("import jaxprgen", "import jaxprgen, aeppl", "from jaxprgen.api import compile"),
+            *("import jaxprgen.runtime.state", "import jaxprgen.runtime.linker"),
+            *("import jaxprgen.aesara.tables", "from jaxprgen import JaxprMode"),
+        ],
+        2,
+    ),
+)
+def test_the_mode_is_known_whatever_is_imported_first(first):
+    assert run(f"{first}\n{MODE}") == "JaxprMode"
+
+
+@pytest.mark.skipif(HELPED, reason="Aesara does not import by itself")
+def test_the_mode_is_known_if_aesara_is_imported_first():
+    assert run(f"import aesara, jaxprgen\n{MODE}", AESARA_FLAGS=NO_C) == "JaxprMode"
+
+
+def test_every_public_name_is_there():
+    assert set(jaxprgen.__all__) <= set(dir(jaxprgen))
+    for name in jaxprgen.__all__:
+        value = getattr(jaxprgen, name)
+        assert value.__name__.rpartition(".")[2] == name
+        assert getattr(jaxprgen, name) is value
+    with pytest.raises(AttributeError, match="module 'jaxprgen' has no attribute 'compyle'"):
+        jaxprgen.compyle  # noqa: B018
+
+
+def test_type_checkers_see_the_names_that_there_are():
+    tree = ast.parse(Path(jaxprgen.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.asname: node.module.removeprefix("jaxprgen").removeprefix(".")
+        for node in block.body
+        for alias in node.names
+    }
+    assert seen == {**jaxprgen._HOMES, **dict.fromkeys(jaxprgen._MODULES, "")}
+
+
+def test_a_reload_of_aesara_leaves_it_as_it_is():
+    before = aesara.scalar.basic.NumpyAutocaster.__call__
+    assert importlib.reload(aesara) is aesara
+    assert aesara.scalar.basic.NumpyAutocaster.__call__ is before
+
+
+def test_without_aesara_the_error_says_what_to_install():
+    code = """
+import sys, jaxprgen
+from importlib.machinery import PathFinder
+real = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *args: None if name == "aesara" else real(name, *args)
+try:
+    jaxprgen.compile
+except jaxprgen.JaxprGenError as error:
+    print(type(error).__name__, isinstance(error, ImportError), error)
+"""
+    message = (
+        "jaxprgen.compile needs Aesara, which is not installed. Install it: pip install aesara"
+    )
+    assert run(code) == f"MissingAesaraError True {message}"
 
 
 # NumPy's names: on NumPy 1 this tests NumPy itself, which shows that the tests are right.

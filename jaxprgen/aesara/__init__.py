@@ -1,5 +1,7 @@
 """Aesara as a graph library: plans of its graphs, and the rules for its Ops."""
 
+import aesara as aesara  # First: the end of its import imports modules of this package.
+
 from jaxprgen.aesara import (
     advanced_subtensor,
     basic,

@@ -18,8 +18,9 @@ from aesara.tensor.random.type import RandomType
 
 from jaxprgen._jax import Frame
 from jaxprgen.aesara.library import describe_op, is_array, line_of, name_of, origin
-from jaxprgen.aesara.pickling import adopt_rules, portable, portable_rules
+from jaxprgen.aesara.pickling import adopt_rules, portable_rules
 from jaxprgen.aesara.traversal import toposort
+from jaxprgen.lowering.portable import portable
 
 
 class _Place(NamedTuple):

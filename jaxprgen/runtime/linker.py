@@ -26,11 +26,11 @@ from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.arguments.accept import types_of_arrays
 from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.passes import DEFAULT, Pass
+from jaxprgen.runtime import state  # Its import of Aesara may be what imports this module.
 from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
-from jaxprgen.runtime.state import SharedStorage, StateContainer, StatefulProgram, key_of, with_key
 
 
 class JaxprLinker(JAXLinker):
@@ -99,7 +99,7 @@ class JaxprLinker(JAXLinker):
                 storages.setdefault(variable, [None] if storage is None else storage)
         for variable in graph.variables:  # Aesara's linkers have storage for all of them.
             storages.setdefault(variable, [None])
-        inputs = [DeviceContainer(v, storages[v]) for v in graph.inputs]
+        inputs = [state.DeviceContainer(v, storages[v]) for v in graph.inputs]
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
         name = graph.name if (graph.name or "").isidentifier() else "main"
         asked = self._options._replace(name=name)
@@ -167,17 +167,20 @@ class LinkedProgram:
         names = names_of([v for _, v, _ in kept])
         arguments = [v for v, _ in others]
         shared = {
-            n: (v, SharedStorage(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)
+            n: (v, state.SharedStorage(_known(v, c)))
+            for n, (_, v, c) in zip(names, kept, strict=True)
         }
         updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
 
-        def program(fixed: dict[Variable, Any]) -> StatefulProgram:
+        def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
             inputs = [v for v in arguments if v not in fixed]
             bare, called = options._replace(checks=False), options if options.checks else None
-            return StatefulProgram(inputs, outputs, shared, updates, bare, callbacks, fixed, called)
+            return state.StatefulProgram(
+                inputs, outputs, shared, updates, bare, callbacks, fixed, called
+            )
 
         self._program = program
-        self.by_objects: Cache[Any, StatefulProgram] = Cache(MOST_PROGRAMS)
+        self.by_objects: Cache[Any, state.StatefulProgram] = Cache(MOST_PROGRAMS)
         self._optional = [(v, c) for _, (v, c) in pairs if may_be_none_or_slice(graph, v)]
         strange = any(not is_array(v) for v, _ in self._optional)
         self.program: Any = graph.outputs and not strange and program({})
@@ -193,17 +196,19 @@ class LinkedProgram:
         if not program:
             return []
         if self.generators:
-            operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
+            operands = [
+                state.key_of(x) if i in self.generators else x for i, x in enumerate(operands)
+            ]
         outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
         for i, make in self._states.items():
             bits = np.asarray(jax.random.key_data(outputs[i]))
-            outputs[i] = with_key(make(bits), outputs[i])
+            outputs[i] = state.with_key(make(bits), outputs[i])
         return [
             give(x) if isinstance(x, jax.Array) and not isinstance(x, _jax.Tracer) else x
             for give, x in zip(self._given_back, outputs, strict=True)
         ]
 
-    def _program_with(self, fixed: dict[Variable, Any]) -> StatefulProgram:
+    def _program_with(self, fixed: dict[Variable, Any]) -> state.StatefulProgram:
         """Return the program for these values of arguments that are not arrays."""
         key = tuple((v, repr(x)) for v, x in fixed.items())
         found = self.by_objects.get(key)
@@ -218,18 +223,9 @@ def _known(variable: Variable, container: Container) -> Container:
     own = variable.container if isinstance(variable, SharedVariable) else container
     if own.storage is not container.storage:
         return container
-    if type(own) in (Container, StateContainer):
-        own.__class__ = DeviceContainer
+    if type(own) in (Container, state.StateContainer):
+        own.__class__ = state.DeviceContainer
     return own
-
-
-class DeviceContainer(StateContainer):
-    """A container whose value, while it is on the device, is a NumPy array for who asks for it."""
-
-    def _get(self) -> Any:
-        return SharedStorage(self).on_host()
-
-    value = data = property(_get, Container.__set__)
 
 
 class JaxprFunction(Function):

@@ -15,10 +15,10 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.aesara.pickling import portable
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.ir import canonical_dtype
+from jaxprgen.lowering.portable import portable
 from jaxprgen.passes import Pass, Pipeline
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes

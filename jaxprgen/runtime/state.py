@@ -262,6 +262,15 @@ class StateContainer(Container):
         return container_copy(self, memo)
 
 
+class DeviceContainer(StateContainer):
+    """A container whose value, while it is on the device, is a NumPy array for who asks for it."""
+
+    def _get(self) -> Any:
+        return SharedStorage(self).on_host()
+
+    value = data = property(_get, Container.__set__)
+
+
 class SharedStorage:
     """The value of a shared variable as JAX takes it, in the container that Aesara keeps it in."""
 

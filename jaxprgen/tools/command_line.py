@@ -18,10 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from aesara.graph.fg import FunctionGraph
 
-from jaxprgen.aesara.check import check
-from jaxprgen.api import compile
 from jaxprgen.arguments.inputs import Input
 from jaxprgen.errors import (
     ArgumentShapeError,
@@ -115,6 +112,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from jaxprgen.aesara.check import check  # Here, as `main` itself needs no Aesara.
+    from jaxprgen.api import compile
+
     graph = _load(options.graph)
     checked = check(*graph) if options.check else None
     if checked is not None:
@@ -156,6 +156,8 @@ def _write(path: str, text: str) -> None:
 
 def _load(target: str) -> tuple[Any, ...]:
     """Import the graph that ``MODULE:GRAPH`` names, as arguments of `jaxprgen.compile`."""
+    from aesara.graph.fg import FunctionGraph
+
     module_name, _, path = target.rpartition(":")
     if not module_name or not path:
         raise UsageError(f"{target!r} is not of the form MODULE:GRAPH.")

@@ -28,7 +28,7 @@ from laws import assert_same
 from profiles import amount, is_deep, sample
 
 import jaxprgen
-from jaxprgen.aesara import pickling, random
+from jaxprgen.aesara import random
 from jaxprgen.errors import (
     DuplicateRuleError,
     JaxprGenError,
@@ -36,7 +36,7 @@ from jaxprgen.errors import (
     UnpicklableError,
     UnsupportedOpError,
 )
-from jaxprgen.lowering import registry
+from jaxprgen.lowering import portable, registry
 from jaxprgen.passes import DEFAULT
 
 x, y = at.dvectors("x", "y")
@@ -275,7 +275,7 @@ def test_ops_with_functions_pickle_where_cloudpickle_is(wrap):
 
 @pytest.mark.parametrize("wrap", [lambda f: f(y), nested], ids=["alone", "inside"])
 def test_what_does_not_pickle_is_named(wrap, monkeypatch):
-    monkeypatch.setattr(pickling, "_CLOUDPICKLES", ())
+    monkeypatch.setattr(portable, "_CLOUDPICKLES", ())
     f = jaxprgen.compile([y], wrap(local_op()))
     with pytest.raises(UnpicklableError) as found:
         pickle.dumps(f)
@@ -312,13 +312,13 @@ def test_rules_come_along(rules):
 def test_passes(monkeypatch):
     f = jaxprgen.compile([x], x * 2, passes=[lambda program: program])
     assert len(WAYS["pickle"](f)._options.passes.passes) == 1
-    monkeypatch.setattr(pickling, "_CLOUDPICKLES", ())
+    monkeypatch.setattr(portable, "_CLOUDPICKLES", ())
     with pytest.raises(UnpicklableError, match=r"One of Pipeline.*<lambda>"):
         pickle.dumps(f)
 
 
 def test_what_is_nested_too_deeply(monkeypatch):
-    monkeypatch.setattr(pickling, "_CLOUDPICKLES", ())
+    monkeypatch.setattr(portable, "_CLOUDPICKLES", ())
     op = Plain()
     op.held = functools.reduce(lambda inner, _: [inner], range(10_000), [])
     f = jaxprgen.compile([y], op(y), fallback="callback")

@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxprgen._jax import ClosedJaxpr, Var
-from jaxprgen.aesara.check import GraphCheck
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.describe import variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
@@ -24,6 +23,9 @@ from jaxprgen.tools.page.elements import SourceLines, metric, tag, user_text
 from jaxprgen.tools.page.listings import GraphListing, ProgramListing
 from jaxprgen.tools.page.overview import overview
 from jaxprgen.tools.text import diff, program_of
+
+if TYPE_CHECKING:  # Pages of programs that were loaded need no Aesara.
+    from jaxprgen.aesara.check import GraphCheck
 
 _PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
 

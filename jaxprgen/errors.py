@@ -117,6 +117,10 @@ class StaticShapeError(JaxprGenError, TypeError):
     """Raised when a shape depends on a value that is not known at compile time."""
 
 
+class SymbolicSizeError(StaticShapeError):
+    """Raised when a program would differ from one symbolic size of `jax.export` to another."""
+
+
 class UndefinedGradientError(JaxprGenError, TypeError):
     """Raised when JAX differentiates through a value that has no derivative.
 

@@ -15,4 +15,5 @@ from jaxprgen._jax.derivatives import *  # noqa: F403
 from jaxprgen._jax.lines import *  # noqa: F403
 from jaxprgen._jax.primitives import *  # noqa: F403
 from jaxprgen._jax.programs import *  # noqa: F403
+from jaxprgen._jax.sizes import *  # noqa: F403
 from jaxprgen._jax.types import *  # noqa: F403

@@ -28,6 +28,7 @@ from aesara.tensor.type import DenseTensorType, TensorType
 from aesara.tensor.type_other import SliceType
 
 from jaxprgen._jax import Frame
+from jaxprgen.aesara import sizes
 from jaxprgen.aesara.ifelse import Branches
 from jaxprgen.aesara.traversal import toposort
 from jaxprgen.emit.values import Value
@@ -50,6 +51,7 @@ class AesaraLibrary:
 
         If the Op holds a graph, the nodes inside are evaluated instead, because ``perform`` would
         compile the graph first; of such a node, outputs that are not ``wanted`` are None.
+        Inputs may hold symbolic sizes, as for `jaxprgen.aesara.sizes.evaluate`.
         """
         if isinstance(node.op, OpFromGraph):
             return self._evaluate_inside(node.op.fgraph, inputs, wanted)[: len(node.outputs)]
@@ -63,6 +65,8 @@ class AesaraLibrary:
         if isinstance(node.op, Scan):
             with _RUNNING:
                 return _perform(node, _compiled_copy(node.op), inputs)
+        if any(map(sizes.is_symbolic_value, inputs)):
+            return sizes.evaluate(node, inputs)
         return _perform(node, node.op, inputs)
 
     def _evaluate_inside(

@@ -8,7 +8,8 @@ from aesara.tensor.extra_ops import BroadcastTo
 from aesara.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape, Unbroadcast
 
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.values import Array, Value, broadcast_to
+from jaxprgen.emit.sizes import is_known, with_size
+from jaxprgen.emit.values import Array, Value, broadcast_to, full
 from jaxprgen.errors import FailedAssertionError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -25,24 +26,31 @@ def lower_dimshuffle(ctx: RuleContext, x: Value) -> Value:
 
 
 @lowers(Shape, folds=False, shape_only=(0,))
-def lower_shape(ctx: RuleContext, x: Value) -> Array:
-    """Return the shape, which is static."""
-    return np.asarray(x.shape, np.int64)
+def lower_shape(ctx: RuleContext, x: Value) -> Array | Value:
+    """Return the shape, which is static unless sizes are symbolic."""
+    if is_known(x.shape):
+        return np.asarray(x.shape, np.int64)
+    return sh.stack([full((), n, ctx.dtype) for n in x.shape])
 
 
 @lowers(Shape_i, folds=False, shape_only=(0,))
-def lower_shape_i(ctx: RuleContext, x: Value) -> Array:
-    """Return one size, which is static."""
-    return np.asarray(x.shape[ctx.op.i], np.int64)
+def lower_shape_i(ctx: RuleContext, x: Value) -> Value:
+    """Return one size, which is static unless it is symbolic."""
+    return full((), x.shape[ctx.op.i], ctx.dtype)
 
 
 @lowers(SpecifyShape)
 def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
     """Return the operand, if it has the asserted shape."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
-    if any(n is not None and n != m for n, m in zip(expected, x.shape, strict=True)):
+    shape = x.shape
+
+    def fails() -> FailedAssertionError:
         wanted = str(tuple(expected)).replace("None", "any")
-        raise FailedAssertionError(f"SpecifyShape: Got shape {x.shape}, expected {wanted}.")
+        return FailedAssertionError(f"SpecifyShape: Got shape {shape}, expected {wanted}.")
+
+    for axis, n in enumerate(expected):
+        x = x if n is None else with_size(x, axis, n, fails)
     return x
 
 

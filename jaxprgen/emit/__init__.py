@@ -6,8 +6,9 @@ as in NumPy. Operators of values promote dtypes; most functions do not: callers 
 with `Value.astype`, because only they know the dtype to compute in. `jaxprgen.numpy` has the same
 vocabulary with the arguments and the dtypes of NumPy.
 
-- `values`, `operators`, `promotion`: `Value` with its operators, the functions that make values and
-  combine them (`full`, `broadcast_to`), and the common dtypes and shapes of operands.
+- `values`, `operators`, `promotion`, `sizes`: `Value` with its operators, the functions that make
+  values and combine them (`full`, `broadcast_to`), the common dtypes and shapes of operands, and
+  sizes that may be symbolic.
 - `primitives`: every primitive of `jax.lax` as a function of values.
 - `elementwise`, `division`, `complex_numbers`, `transcendental`: ufuncs, such as `exp`, `maximum`,
   `where`, `remainder` and `power`.

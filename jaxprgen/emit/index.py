@@ -12,10 +12,22 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from jaxprgen import _jax
+from jaxprgen._jax import Size, is_symbolic
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.shape import expand_dims, reshape, squeeze
-from jaxprgen.emit.values import BOOL, INT32, INT64, Dtype, Shape, Value, broadcast_to, full
+from jaxprgen.emit.shape import expand_dims, reshape, slice_axis, squeeze
+from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least
+from jaxprgen.emit.values import (
+    BOOL,
+    INT32,
+    INT64,
+    Dtype,
+    Shape,
+    Value,
+    broadcast_to,
+    full,
+)
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
 
 
@@ -32,32 +44,35 @@ BasicEntry: TypeAlias = int | slice | Value | DynamicSlice
 class _Span(NamedTuple):
     """The elements low, low + stride, … (``length`` of them) of one axis, in either order."""
 
-    low: int
-    length: int
+    low: Size
+    length: Size
     stride: int
     backwards: bool
 
     @property
-    def limit(self) -> int:
+    def limit(self) -> Size:
         """Return one past the last element."""
         return self.low + (self.length - 1) * self.stride + 1 if self.length else self.low
 
 
-def _span(index: BasicEntry, size: int, axis: int) -> _Span:
+def _span(index: BasicEntry, size: Size, axis: int) -> _Span:
     if isinstance(index, slice):
-        start, _, step = index.indices(size)
-        length = len(range(*index.indices(size)))
-        if not length:
+        start, step, length = _bounds(index, size)
+        if length == 0:
             return _Span(0, 0, 1, False)
         low = start if step > 0 else start + (length - 1) * step
         return _Span(low, length, abs(step), step < 0)
-    if not isinstance(index, int):
+    if isinstance(index, (Value, DynamicSlice)):
         return _Span(0, size, 1, False)
-    if not -size <= index < size:
-        raise IndexOutOfBoundsError(
+
+    def fails() -> IndexOutOfBoundsError:
+        return IndexOutOfBoundsError(
             f"Index {index} is out of bounds for axis {axis} of size {size}."
         )
-    return _Span(index % size, 1, 1, False)
+
+    from_back = index < 0
+    require_at_least(size, -index if from_back else index + 1, fails)
+    return _Span(index + size if from_back else index, 1, 1, False)
 
 
 def _spans(shape: Shape, index: Sequence[BasicEntry]) -> list[_Span]:
@@ -101,11 +116,42 @@ def _read(x: Value, spans: Sequence[_Span]) -> Value:
     taken = tuple(s.length for s in spans)
     if x.is_uniform:
         return Value(x.source, taken)
-    backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
+    backwards = [d for d, s in enumerate(spans) if s.backwards and s.length != 1]
     if taken != shape:
-        low, limit = [s.low for s in spans], [s.limit for s in spans]
-        x = lax.slice(x, low, limit, [s.stride for s in spans])
+        x = _slice(x, spans)
     return lax.rev(x, backwards) if backwards else x
+
+
+def _slice(x: Value, spans: Sequence[_Span]) -> Value:
+    """Return the elements of spans, in ascending order."""
+    shape = x.shape
+    if _are_known(shape, spans):
+        low, limit = [s.low for s in spans], [s.limit for s in spans]
+        return lax.slice(x, low, limit, [s.stride for s in spans])
+    # Negative padding, unlike a slice, needs no proof that it stays inside of the array.
+    edges = [
+        (-s.low, s.low + s.length * s.stride - n, 0) for s, n in zip(spans, shape, strict=True)
+    ]
+    x = lax.pad(x, x.like(0), edges)
+    for d, s in enumerate(spans):
+        if s.stride != 1:
+            apart = reshape(x, (*x.shape[:d], s.length, s.stride, *x.shape[d + 1 :]))
+            x = squeeze(slice_axis(apart, d + 1, 0, 1), [d + 1])
+    return x
+
+
+def _bounds(index: slice, size: Size) -> tuple[Size, int, Size]:
+    """Return the first index, the step and the length of a slice of an axis."""
+    if is_known(n for n in (size, index.start, index.stop) if n is not None):
+        bounds = range(*index.indices(size))
+        return bounds.start, bounds.step, len(bounds)
+    return _jax.canonicalize_slice(index, size)
+
+
+def _are_known(shape: Shape, spans: Sequence[_Span]) -> bool:
+    return is_known(
+        n for s, size in zip(spans, shape, strict=True) for n in (s.low, s.length, size)
+    )
 
 
 def _block(x: Value, dynamic: dict[int, DynamicSlice]) -> Value:
@@ -115,10 +161,13 @@ def _block(x: Value, dynamic: dict[int, DynamicSlice]) -> Value:
     for d, entry in dynamic.items():
         if shape[d] == 0:
             raise IndexOutOfBoundsError(f"Cannot take an element of an array of shape {shape}.")
-        if shape[d] < entry.length:
-            raise IndexOutOfBoundsError(
+
+        def fails(d: int = d, entry: DynamicSlice = entry) -> IndexOutOfBoundsError:
+            return IndexOutOfBoundsError(
                 f"Cannot take {entry.length} adjacent elements on axis {d} of shape {shape}."
             )
+
+        require_at_least(shape[d], entry.length, fails)
     return lax.dynamic_slice(x, _starts(shape, dynamic), sizes)
 
 
@@ -130,13 +179,14 @@ def _starts(shape: Shape, dynamic: dict[int, DynamicSlice]) -> list[Value]:
     ]
 
 
-def index_dtype(sizes: Sequence[int], indices: Iterable[Value] = ()) -> Dtype:
+def index_dtype(sizes: Sequence[Size], indices: Iterable[Value] = ()) -> Dtype:
     """Return the dtype for counting along axes of these sizes, by these indices."""
     wide = any(i.dtype.itemsize == INT64.itemsize for i in indices)
-    return ew.canonical(INT64 if wide or max(sizes, default=0) > np.iinfo(np.int32).max else INT32)
+    small = all(is_at_most([n], np.iinfo(np.int32).max) for n in sizes)
+    return ew.canonical(INT32 if small and not wide else INT64)
 
 
-def wrap(index: Value, size: int, dtype: Dtype) -> Value:
+def wrap(index: Value, size: Size, dtype: Dtype) -> Value:
     """Return run-time indices counted from the front; negative ones count from the back."""
     index = index.astype(dtype) if index.dtype.kind == "i" else index
     if index.dtype.kind == "u":
@@ -144,7 +194,7 @@ def wrap(index: Value, size: int, dtype: Dtype) -> Value:
     return ew.where(index < 0, index + size, index)
 
 
-def in_bounds(index: Value, size: int) -> Value:
+def in_bounds(index: Value, size: Size) -> Value:
     """Return where run-time indices are in bounds of an axis."""
     if index.dtype.kind == "u":
         return index.astype(ew.canonical(np.uint64)) < size
@@ -152,7 +202,7 @@ def in_bounds(index: Value, size: int) -> Value:
     return (index >= -size) & (index < size)
 
 
-def dynamic_slice_fits(entry: DynamicSlice, size: int) -> Value:
+def dynamic_slice_fits(entry: DynamicSlice, size: Size) -> Value:
     """Return whether a dynamic slice is in bounds, from the front or from the back."""
     start = entry.start.astype(ew.canonical(INT64))
     from_front = (start >= 0) & (start <= size - entry.length)
@@ -180,7 +230,7 @@ def fit(y: Value, shape: Shape) -> Value:
     own = y.shape
     extra = len(own) - len(shape)
     if extra > 0:
-        if any(n != 1 for n in own[:extra]):
+        if any(n != 1 for n in own[:extra] if not is_symbolic(n)):
             raise ShapeMismatchError(
                 f"Cannot write a value of shape {own} to elements of shape {shape}."
             )
@@ -190,7 +240,7 @@ def fit(y: Value, shape: Shape) -> Value:
 
 def _write(x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
     shape, block_shape = x.shape, y.shape
-    backwards = [d for d, s in enumerate(spans) if s.backwards and s.length > 1]
+    backwards = [d for d, s in enumerate(spans) if s.backwards and s.length != 1]
     if backwards:
         y = lax.rev(y, backwards)
     if 0 in block_shape:
@@ -200,17 +250,27 @@ def _write(x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
     filled = x.fill_value
     if filled is not None:
         y = y if not add or not filled else y + filled
-        return lax.pad(y, Value(np.asarray(filled)), _padding(shape, spans))
-    if all(s.stride == 1 or s.length == 1 for s in spans):
+        return _spread(y, Value(np.asarray(filled)), shape, spans)
+    if _are_known(shape, spans) and all(s.stride == 1 or s.length == 1 for s in spans):
         low, limit = [s.low for s in spans], [s.limit for s in spans]
         if add:
             y = lax.slice(x, low, limit, [1] * len(shape)) + y
         starts = [full((), s.low, INT32) for s in spans]
         return lax.dynamic_update_slice(x, y, starts)
-    spread = lax.pad(y, x.like(0), _padding(shape, spans))
-    mask = lax.pad(full(block_shape, True, BOOL), full((), False, BOOL), _padding(shape, spans))
+    spread = _spread(y, x.like(0), shape, spans)
+    mask = _spread(full(block_shape, True, BOOL), full((), False, BOOL), shape, spans)
     return ew.where(mask, x + spread if add else spread, x)
 
 
-def _padding(shape: Shape, spans: Sequence[_Span]) -> list[tuple[int, int, int]]:
-    return [(s.low, n - s.limit, s.stride - 1) for n, s in zip(shape, spans, strict=True)]
+def _spread(y: Value, fill: Value, shape: Shape, spans: Sequence[_Span]) -> Value:
+    """Return an array of a shape with these elements at spans, and elsewhere a scalar."""
+    if _are_known(shape, spans):
+        gaps = [(s.low, n - s.limit, s.stride - 1) for n, s in zip(shape, spans, strict=True)]
+        return lax.pad(y, fill, gaps)
+    for d, s in enumerate(spans):
+        if s.stride != 1:
+            gap = [(0, 0, 0)] * (d + 1) + [(0, s.stride - 1, 0)] + [(0, 0, 0)] * (y.ndim - d - 1)
+            y = lax.pad(expand_dims(y, [d + 1]), fill, gap)
+            y = reshape(y, (*y.shape[:d], s.length * s.stride, *y.shape[d + 2 :]))
+    edges = [(s.low, n - s.low - s.length * s.stride, 0) for n, s in zip(shape, spans, strict=True)]
+    return lax.pad(y, fill, edges)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxprgen._jax import Size
+from jaxprgen.emit.sizes import require_equal
 from jaxprgen.errors import ShapeMismatchError
 
 _LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -34,15 +36,23 @@ def promoted_dtype(dtypes: Collection[np.dtype[Any]], kinds: Collection[str]) ->
     return np.dtype(_DEFAULTS[highest])
 
 
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape, as `numpy.broadcast_shapes`, or raise a ShapeMismatchError."""
+def broadcast_shapes(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Return the common shape, as `numpy.broadcast_shapes`, or raise a ShapeMismatchError.
+
+    Symbolic sizes are none that broadcast: they equal those that they meet.
+    """
+
+    def fails() -> ShapeMismatchError:
+        text = " and ".join(map(str, dict.fromkeys(shapes)))
+        return ShapeMismatchError(f"Shapes {text} do not broadcast together.")
+
     rank = max(map(len, shapes))
-    result = [1] * rank
+    result: list[Size] = [1] * rank
     for shape in shapes:
         for axis, n in enumerate(shape, rank - len(shape)):
             if n != 1 and result[axis] != n:
                 if result[axis] != 1:
-                    text = " and ".join(map(str, dict.fromkeys(shapes)))
-                    raise ShapeMismatchError(f"Shapes {text} do not broadcast together.")
-                result[axis] = n
+                    require_equal(result[axis], n, fails)
+                if type(result[axis]) is not int or result[axis] == 1:
+                    result[axis] = n
     return tuple(result)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.sizes import Fails, as_size, is_known, require_at_least, require_equal, with_size
 from jaxprgen.emit.values import Array, Shape, Value, broadcast_to
 from jaxprgen.errors import AxisOutOfBoundsError, ShapeMismatchError
 
@@ -33,24 +35,36 @@ def _array(x: Value) -> Array | None:
 def reshape(x: Value, shape: Sequence[int]) -> Value:
     """Return the same elements, in row-major order, in another shape; one size may be -1."""
     own = x.shape
-    target = _complete(own, tuple(int(n) for n in shape))
+    target = _complete(own, tuple(map(as_size, shape)))
     if target == own:
         return x
     if x.is_uniform:
         return Value(x.source, target)
     array = _array(x)
-    return lax.reshape(x, target) if array is None else Value(array.reshape(target))
+    if array is not None and is_known(target):
+        return Value(array.reshape(target))
+    size = math.prod(target)
+    if size != math.prod(own):  # It is, in all calls for which the sizes make sense.
+        x = with_size(reshape(x, (math.prod(own),)), 0, size)
+    return lax.reshape(x, target)
 
 
 def _complete(own: Shape, shape: Shape) -> Shape:
-    size = math.prod(own)
+    """Return the target of a reshape, where -1 is replaced by the size that is left."""
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(f"Cannot reshape {own} ({size} elements) to {shape}.")
+
+    size, target = math.prod(own), shape
     if shape.count(-1) == 1:
         rest = -math.prod(shape)
-        if rest > 0 and size % rest == 0:
-            shape = tuple(size // rest if n == -1 else n for n in shape)
-    if any(n < 0 for n in shape) or math.prod(shape) != size:
-        raise ShapeMismatchError(f"Cannot reshape {own} ({size} elements) to {shape}.")
-    return shape
+        if not rest:
+            raise fails()
+        target = tuple(size // rest if n == -1 else n for n in shape)
+    if any(n < 0 for n in target):
+        raise fails()
+    require_equal(math.prod(target), size, fails)
+    return target
 
 
 def transpose(x: Value, axes: Sequence[int]) -> Value:
@@ -69,8 +83,14 @@ def squeeze(x: Value, axes: Sequence[int]) -> Value:
     if not axes:
         return x
     shape = x.shape
-    if any(shape[d] != 1 for d in axes):
-        raise ShapeMismatchError(f"Cannot drop axes {tuple(axes)} of shape {shape}: not all are 1.")
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
+            f"Cannot drop axes {tuple(axes)} of shape {shape}: not all are 1."
+        )
+
+    for d in axes:
+        x = with_size(x, d, 1, fails)
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
     if x.is_uniform or _array(x) is not None:
         return reshape(x, kept)
@@ -93,9 +113,13 @@ def expand_dims(x: Value, axes: Sequence[int]) -> Value:
 def concatenate(xs: Sequence[Value], axis: int) -> Value:
     """Join arrays along an axis, as `numpy.concatenate`."""
     shapes = [x.shape for x in xs]
-    others = {s[:axis] + s[axis + 1 :] for s in shapes}
-    if len(others) != 1:
-        raise ShapeMismatchError(f"Cannot join shapes {shapes} along axis {axis}.")
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(f"Cannot join shapes {shapes} along axis {axis}.")
+
+    if len({len(s) for s in shapes}) != 1:
+        raise fails()
+    xs = alike_but(xs, axis, fails)
     xs = [x for x in xs if x.shape[axis]] or xs[:1]
     if len(xs) == 1:
         return xs[0]
@@ -103,6 +127,17 @@ def concatenate(xs: Sequence[Value], axis: int) -> Value:
     if len(arrays) == len(xs):
         return Value(np.concatenate(arrays, axis))
     return lax.concatenate(xs, axis)
+
+
+def alike_but(xs: Sequence[Value], axis: int, fails: Fails) -> list[Value]:
+    """Return arrays of one rank, of the first one's sizes along all axes but one."""
+    first = xs[0].shape
+    found: list[Value] = []
+    for x in xs:
+        for d, n in enumerate(first):
+            x = x if d == axis else with_size(x, d, n, fails)
+        found.append(x)
+    return found
 
 
 def stack(xs: Sequence[Value]) -> Value:
@@ -115,10 +150,15 @@ def stack(xs: Sequence[Value]) -> Value:
 def split(x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     """Split along an axis into pieces of these sizes, which add up to the size of the axis."""
     shape = x.shape
-    if sum(sizes) != shape[axis] or any(n < 0 for n in sizes):
-        raise ShapeMismatchError(
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Cannot split axis {axis} of shape {shape} into pieces of sizes {list(sizes)}."
         )
+
+    for n in sizes:
+        require_at_least(n, 0, fails)
+    x = with_size(x, axis, sum(sizes), fails)
     pieces: list[Value] = []
     start = 0
     for n in sizes:
@@ -127,7 +167,7 @@ def split(x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     return pieces
 
 
-def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
+def slice_axis(x: Value, axis: int, start: Size, stop: Size) -> Value:
     """Return ``x[start:stop]`` along one axis, with both bounds inside the axis."""
     shape = x.shape
     if (start, stop) == (0, shape[axis]):
@@ -137,6 +177,9 @@ def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
     array = _array(x)
     if array is not None:
         return Value(array[(slice(None),) * axis + (slice(start, stop),)])
+    if not is_known((start, stop, shape[axis])):
+        edges = [(-start, stop - n, 0) if d == axis else (0, 0, 0) for d, n in enumerate(shape)]
+        return lax.pad(x, x.like(0), edges)
     starts = [start if d == axis else 0 for d in range(len(shape))]
     stops = [stop if d == axis else n for d, n in enumerate(shape)]
     return lax.slice(x, starts, stops, [1] * len(shape))

@@ -15,17 +15,18 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Var, identity
+from jaxprgen._jax import Size, Var, identity
 from jaxprgen.emit.operators import Operators
 from jaxprgen.emit.promotion import broadcast_shapes as broadcast_shapes
 from jaxprgen.emit.promotion import promoted_dtype
+from jaxprgen.emit.sizes import conform, is_known, is_symbolic, shape_of, size_atom
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, current_builder
 from jaxprgen.ir import primitives as lax
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Dtype: TypeAlias = np.dtype[Any]
-Shape: TypeAlias = tuple[int, ...]
+Shape: TypeAlias = tuple[Size, ...]
 
 BOOL = np.dtype(bool)
 INT8 = np.dtype(np.int8)
@@ -57,7 +58,7 @@ class Value(Operators):
 
     def __init__(self, source: Var | Array, shape: Shape | None = None) -> None:
         self.source = source
-        self.shape = _shape(source) if shape is None else shape
+        self.shape = shape_of(source) if shape is None else shape
 
     def __repr__(self) -> str:
         return f"Value({self.dtype.name}{list(self.shape)}, {self.source!r})"
@@ -86,17 +87,19 @@ class Value(Operators):
         source = self.source
         if type(source) is Var:
             return None
-        return source if source.shape == self.shape else np.broadcast_to(source, self.shape)
+        if source.shape == self.shape:
+            return source
+        return np.broadcast_to(source, self.shape) if is_known(self.shape) else None
 
     @property
     def is_uniform(self) -> bool:
         """Return whether the value is one scalar, known or not, filled to a shape."""
-        return not _shape(self.source)
+        return not shape_of(self.source)
 
     @property
     def is_repeated(self) -> bool:
         """Return whether the source has fewer elements, or fewer axes, than the value."""
-        return _shape(self.source) != self.shape
+        return shape_of(self.source) != self.shape
 
     @property
     def fill_value(self) -> Any:
@@ -123,8 +126,8 @@ class Value(Operators):
         return lax.broadcast_in_dim(b, x.atom(), self.shape, range(x.ndim)), self.source
 
     def like(self, number: Any) -> Value:
-        """Return a known number, or array of numbers, in this value's dtype."""
-        return Value(np.asarray(number, self.dtype))
+        """Return a known number, an array of numbers, or a symbolic size in this value's dtype."""
+        return _number(number, self.dtype)
 
     def astype(self, dtype: Dtype) -> Value:
         """Convert to another dtype; a complex value loses its imaginary part."""
@@ -202,10 +205,6 @@ Construct: TypeAlias = Callable[..., Var]
 """A function of `jaxprgen.ir.primitives`, which takes a builder and atoms."""
 
 
-def _shape(source: Var | Array) -> Shape:
-    return source.aval.shape if type(source) is Var else source.shape  # type: ignore[union-attr]
-
-
 def _converted(x: Var, dtype: Dtype) -> Var:
     if x.aval.dtype.kind == "c" and dtype.kind == "b":
         return truth(Value(x)).source  # type: ignore[return-value]
@@ -218,8 +217,15 @@ def _converted(x: Var, dtype: Dtype) -> Var:
 
 
 def full(shape: Shape, fill_value: Any, dtype: Dtype) -> Value:
-    """Fill a shape with a known scalar."""
-    return Value(np.asarray(fill_value, dtype), shape)
+    """Fill a shape with a known scalar, or with a symbolic size."""
+    return Value(_number(fill_value, dtype).source, shape)
+
+
+def _number(x: Any, dtype: Dtype) -> Value:
+    """Return a known number, an array of numbers, or a symbolic size in a dtype."""
+    if is_symbolic(x):
+        return Value(size_atom(current_builder(), x)).astype(dtype)
+    return Value(np.asarray(x, dtype))
 
 
 def value_of(x: Atom) -> Value:
@@ -251,9 +257,10 @@ def alike(*operands: ValueLike) -> Sequence[Value]:
         return values
     if not dtypes:
         return lift(*operands)
-    numbers = [np.asarray(x) for x in operands if type(x) is not Value]
-    dtype = _jax.canonicalize_dtype(promoted_dtype(dtypes, {x.dtype.kind for x in numbers}))
-    return [x.astype(dtype) if type(x) is Value else Value(np.asarray(x, dtype)) for x in operands]
+    numbers = (x for x in operands if type(x) is not Value)
+    kinds = {"i" if is_symbolic(x) else np.asarray(x).dtype.kind for x in numbers}
+    dtype = _jax.canonicalize_dtype(promoted_dtype(dtypes, kinds))
+    return [x.astype(dtype) if type(x) is Value else _number(x, dtype) for x in operands]
 
 
 # --- Broadcasting -------------------------------------------------------------------------
@@ -268,6 +275,7 @@ def broadcast_to(x: Value, shape: Shape) -> Value:
     """Repeat ``x`` to a shape that it broadcasts to; without an equation where that can wait."""
     if x.shape == shape:
         return x
+    x = conform(x, shape)
     if broadcast_shapes(x.shape, shape) != shape:
         raise ShapeMismatchError(f"Shape {x.shape} does not broadcast to {shape}.")
     return Value(expand_rank(x, len(shape)).source, shape)
@@ -281,7 +289,7 @@ def expand_rank(x: Value, rank: int) -> Value:
     source, shape = x.source, (1,) * missing + x.shape
     if x.is_uniform:
         return Value(source, shape)
-    inner = (1,) * missing + _shape(source)
+    inner = (1,) * missing + shape_of(source)
     if type(source) is Var:
         b = current_builder()
         return Value(lax.broadcast_in_dim(b, source, inner, range(missing, rank)), shape)
@@ -293,6 +301,7 @@ def elementwise(construct: Construct, *operands: Value) -> Value:
     shape = operands[0].shape
     if len(operands) > 1 and any(x.shape != shape for x in operands):
         shape = common_shape(*operands)
+        operands = tuple(conform(x, shape) for x in operands)
     atoms = [_operand(x, len(shape)) for x in operands]
     return Value(construct(current_builder(), *atoms), shape)
 
@@ -302,7 +311,7 @@ def _operand(x: Value, rank: int) -> Atom:
     source = x.source
     if type(source) is not Var and source.size == 1:  # One number is a literal of any rank.
         return current_builder().literal(source.reshape(()))
-    if len(_shape(source)) not in (0, rank):
+    if len(shape_of(source)) not in (0, rank):
         source = expand_rank(x, rank).source
     return source if type(source) is Var else Value(source).atom()
 

@@ -46,6 +46,12 @@ def current_builder() -> Builder:
     return _at_hand.builders[-1]
 
 
+def outermost_builder() -> Builder:
+    """Return the builder of the whole program around the caller, in this thread."""
+    current_builder()
+    return _at_hand.builders[0]
+
+
 def canonical_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
     """Return the dtype in which JAX computes with an array.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxprgen._jax import Size
 from jaxprgen.emit.checks import check
 from jaxprgen.emit.lazy import forced
+from jaxprgen.emit.sizes import as_size, is_at_most
 from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Builder
@@ -56,7 +57,8 @@ class RuleContext(NamedTuple):
         """Return the value of an input that decides a shape.
 
         It follows from constants or shapes, or from arguments: the program is then specialized on
-        their values.
+        their values. Where sizes are symbolic, it is an array of objects: integers and JAX's
+        symbolic dimensions.
 
         Raises
         ------
@@ -65,9 +67,9 @@ class RuleContext(NamedTuple):
         """
         return self.lowering.statics.static(self.step, position)
 
-    def static_int(self, position: int) -> int:
+    def static_int(self, position: int) -> Size:
         """Return `static` of an integer scalar."""
-        return int(self.static(position))
+        return as_size(self.static(position))
 
     def static_or_none(self, position: int) -> Array | None:
         """Return the value of an input if it follows from constants and shapes, else None."""
@@ -155,7 +157,7 @@ class RuleContext(NamedTuple):
 
         They are computed if all inputs are static and a result of this shape is small.
         """
-        if math.prod(shape) > FOLD_LIMIT:
+        if not is_at_most(shape, FOLD_LIMIT):
             return None
         arrays = [x.static for x in inputs]
         return None if any(a is None for a in arrays) else self.evaluate(*arrays)

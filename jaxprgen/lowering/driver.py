@@ -22,6 +22,7 @@ from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
+from jaxprgen.emit.sizes import undecided_size
 from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
@@ -191,6 +192,8 @@ class Lowering:
             if isinstance(error, JaxprGenError) and error.located:
                 raise
             cause = error.__cause__ if isinstance(error, JaxprGenError) else error
+            if isinstance(error, _jax.InconclusiveSizeError):
+                error = undecided_size(error)
             if not isinstance(error, JaxprGenError):
                 text = f"Lowering failed: {type(error).__name__}: {error}"
                 takes_no_value = isinstance(error, TypeError) and Value.__name__ in text

@@ -19,7 +19,8 @@ import numpy as np
 from jaxprgen._jax import Var
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.random import Stream
-from jaxprgen.emit.values import Array, Value
+from jaxprgen.emit.sizes import is_known
+from jaxprgen.emit.values import Array, Value, full
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.lowering.registry import needed_inputs
@@ -71,9 +72,14 @@ def small_static_values(xs: Sequence[Any]) -> list[Any] | None:
 
 
 def static_or_ones(x: Any) -> Any:
-    """Return a static value, or ones of its type if only its shape matters."""
+    """Return a static value, or ones of its type if only its shape matters.
+
+    A value of symbolic shape is returned as it is.
+    """
     if isinstance(x, Lazy):
-        return np.broadcast_to(np.ones((), x.dtype), x.static_shape())
+        x = full(x.static_shape(), 1, x.dtype)
+    if isinstance(x, Value) and not is_known(x.shape):
+        return x
     if isinstance(x, Value) and x.static is None:
         return np.broadcast_to(np.ones((), x.dtype), x.shape)
     return static_value(x)

@@ -178,6 +178,30 @@ def iota(b: Builder, dtype: Dtype, shape: Shape, dimension: int) -> Var:
     return b.bind(_jax.primitive("iota"), (), params, _jax.array_type(shape, dtype))
 
 
+# --- Symbolic sizes ---------------------------------------------------------------------
+
+
+def dim_as_value(b: Builder, size: _jax.Size) -> Var:
+    """Return a symbolic size as an integer."""
+    return b.bind(_jax.dim_as_value_p, (), {"dim": size})
+
+
+def shape_assertion(b: Builder, holds: Atom, shown: Sequence[Atom], message: str) -> None:
+    """Let a call of the exported program fail unless a condition on its sizes holds.
+
+    Parameters
+    ----------
+    b : Builder
+    holds : boolean atom
+        The condition. It follows from sizes alone.
+    shown : sequence of integer atoms
+        The numbers that replace ``{0}``, ``{1}``, … in the message.
+    message : str
+        What the call fails with.
+    """
+    b.bind_multiple(_jax.shape_assertion_p, (holds, *shown), {"error_message": message})
+
+
 # --- Gather and scatter -----------------------------------------------------------------
 
 

@@ -15,11 +15,12 @@ from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_c
 from jaxprgen.arguments.inputs import Input
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.lowering.graph import Plan
+from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program, signature
 from jaxprgen.runtime.report import Report, report_of
-from jaxprgen.runtime.shared import FixedValues, shared_array
+from jaxprgen.runtime.shared import shared_array
 from jaxprgen.runtime.specialize import Specializer
 
 

@@ -157,16 +157,6 @@ def test_values_of_shared_variables_are_numpy_arrays():
     assert list(map(type, ours)) == list(map(type, theirs))
 
 
-def test_a_value_that_is_read_is_not_put_on_the_device_again():
-    total = aesara.shared(np.zeros(3))
-    f = aesara.function([x], [], updates={total: total + x}, mode="JAXPR")
-    f(ONES)
-    on_device = total.container.storage[0]
-    total.get_value()
-    f(ONES)
-    assert on_device.is_deleted()
-
-
 def test_nothing_is_rewritten_unless_asked_for():
     nodes = {
         name: len(aesara.function([x], at.log(at.exp(x)) * 1.0, mode=mode).maker.fgraph.apply_nodes)

@@ -104,7 +104,7 @@ class SharedArray:
         if not self._copy.is_of(value):
             if isinstance(value, np.ndarray) and not _is_frozen(value):
                 value = np.array(value, order="C")  # Another thread may write into the value.
-                source = bytearray(memoryview(value))
+                source = bytearray(value.data)
             self._copy = _Copy(_put(value), source)
         return self._copy.array
 

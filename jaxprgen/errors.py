@@ -132,6 +132,10 @@ class ReverseModeError(JaxprGenError, ValueError):
     """Raised when JAX differentiates a loop in reverse whose steps only the program counts."""
 
 
+class UncollectedCheckError(JaxprGenError, ValueError):
+    """Raised when JAX transforms a function with run-time checks, but not by `checkify`."""
+
+
 class LoweringError(JaxprGenError, RuntimeError):
     """Raised when a rule fails, or returns values that contradict the node's declared outputs."""
 

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import checkify as _checkify
-from jax.extend.core import ClosedJaxpr, JaxprEqn
-
-check_p = _checkify.check_p
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
+from jax.interpreters import ad as _ad
+from jax.interpreters import batching as _batching
+from jax.interpreters import mlir as _mlir
 
 
 class FailedCheck(_checkify.FailedCheckError):
@@ -68,8 +69,49 @@ class FailedCheck(_checkify.FailedCheckError):
         return f"{self.kind.__name__}: {self.message}\n{self.where}"
 
 
+def _batched(operands: Sequence[Any], axes: Sequence[int | None], **params: Any) -> Any:
+    """Check all elements of a batch, and show the first one that fails."""
+    size = next(x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None)
+    rows = [_batching.bdim_at_front(x, d, size) for x, d in zip(operands, axes, strict=True)]
+    whole = jax.tree.unflatten(params["err_tree"], rows)
+    error = _checkify._reduce_any_error(whole)  # pyright: ignore[reportPrivateUsage]
+    operands, params["err_tree"] = jax.tree.flatten(error)
+    return check_p.bind(*operands, **params), []
+
+
+def _derivative(operands: Sequence[Any], _: Any, **params: Any) -> Any:
+    return check_p.bind(*operands, **params), []
+
+
+def _refused(ctx: Any, *operands: Any, err_tree: Any, refuse: Callable[[str], Exception]) -> Any:
+    error = jax.tree.unflatten(err_tree, operands)
+    (tree,) = error._metadata.values()
+    raise refuse(jax.tree.unflatten(tree, [None] * tree.num_leaves).where)
+
+
+def _rule(function: Any) -> Any:
+    """Return a rule of JAX's own checks as one of ours."""
+    return lambda *operands, refuse, **params: function(*operands, debug=False, **params)
+
+
+check_p = Primitive("check")
+"""JAX's ``check``, except that compiling it raises ``refuse(where)``, which says more."""
+check_p.multiple_results = True
+check_p.def_impl(_rule(_checkify.check_impl))
+check_p.def_effectful_abstract_eval(_rule(_checkify.check_abstract_eval))
+_ad.primitive_jvps[check_p] = _derivative
+_batching.primitive_batchers[check_p] = _batched
+_checkify.error_checks[check_p] = _rule(_checkify.check_discharge_rule)
+_mlir.register_lowering(check_p, _refused)
+
+
 def check_params(
-    kind: type[Exception], message: str, where: str, types: Sequence[Any], position: int
+    kind: type[Exception],
+    message: str,
+    where: str,
+    types: Sequence[Any],
+    position: int,
+    refuse: Callable[[str], Exception],
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """Return the second operand and the parameters of a ``check`` equation.
 
@@ -85,6 +127,8 @@ def check_params(
         The types of the values, which are further operands.
     position
         A number that no other check of the program has.
+    refuse
+        Returns the error to raise, given ``where``, if JAX compiles the check.
 
     Returns
     -------
@@ -101,7 +145,12 @@ def check_params(
     payload, metadata = jax.tree.flatten(error)
     effect = error.get_effect_type()
     tree = _checkify.Error({effect: True}, {effect: code}, {int(code): metadata}, {effect: payload})  # type: ignore[arg-type]
-    return code, {"err_tree": jax.tree.structure(tree), "debug": False}
+    return code, {"err_tree": jax.tree.structure(tree), "refuse": refuse}
+
+
+def is_check(eqn: JaxprEqn) -> bool:
+    """Return whether an equation is a check, of this package or of a user's JAX function."""
+    return eqn.primitive in (check_p, _checkify.check_p)
 
 
 def failed_check(eqn: JaxprEqn, operands: Sequence[Any]) -> Exception | None:

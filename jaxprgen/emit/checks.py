@@ -10,6 +10,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import reshape, squeeze
 from jaxprgen.emit.values import INT64, Value, broadcast_to, full
+from jaxprgen.errors import UncollectedCheckError
 from jaxprgen.ir import current_builder
 
 
@@ -42,9 +43,18 @@ class Check(NamedTuple):
         # JAX keeps errors apart by the types of their values, and knows no order between them.
         atom = shown.atom()
         code, params = _jax.check_params(
-            self.error, self.message, self.where, [atom.aval], position=len(b)
+            self.error, self.message, self.where, [atom.aval], len(b), _uncollected
         )
         b.bind_multiple(_jax.check_p, (failed.atom(), b.literal(code), atom), params)
+
+
+def _uncollected(where: str) -> Exception:
+    return UncollectedCheckError(
+        "This function has run-time checks (checks=True), which cannot raise inside jax.jit, "
+        "jax.grad, jax.vmap or another transformation.\n"
+        "Collect what they find: error, result = checkify.checkify(jax.grad(f))(...), then "
+        "error.throw(), with jax.experimental.checkify; or compile without checks=True."
+    ).at(where)
 
 
 def check(

@@ -14,9 +14,11 @@ import numpy as np
 
 from jaxprgen.emit import distributions, random, reduce
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import BOOL, Dtype, Shape, Value, broadcast_to, full
 
@@ -87,9 +89,13 @@ def vonmises(key: Value, shape: Shape, mu: Value, kappa: Value) -> Value:
     D. J. Best and N. I. Fisher, *Efficient simulation of the von Mises distribution*, Applied
     Statistics 28 (1979), written in terms of the sine of half the angle. Nothing cancels for large
     ``kappa``, so no normal approximation is needed.
+
+    The derivative by ``kappa`` is implicit, like that of `jax.random.gamma`: M. Figurnov, S.
+    Mohamed, A. Mnih, *Implicit reparameterization gradients*, NeurIPS 2018.
     """
     dtype = kappa.dtype
     kappa = ew.minimum(kappa, np.finfo(dtype).max / 4)  # Infinity would give NaN.
+    concentration, kappa = kappa, ew.stop_gradient(kappa)
     key_angle, key_sign = random.split(key)
 
     def propose(key: Value, kappa: Value) -> tuple[Value, Value]:
@@ -108,9 +114,36 @@ def vonmises(key: Value, shape: Shape, mu: Value, kappa: Value) -> Value:
     w = until_accepted(key_angle, shape, dtype, propose, (kappa,))
     angle = 2 * ew.arcsin(ew.sqrt(w / 2))
     is_positive = random.uniform(key_sign, shape, dtype) < 0.5
-    angle = mu + ew.where(is_positive, angle, -angle)
+    angle = mu + _concentrated(ew.where(is_positive, angle, -angle), concentration)
     turn = 2 * math.pi
     return angle - turn * ew.round_half_to_even(angle / turn)
+
+
+def _vonmises_slope(angle: Value, kappa: Value) -> Value:
+    """Return the derivative of a draw by ``kappa``, by Gauss-Legendre quadrature.
+
+    It is minus the derivative of the distribution function, over the density; both are zero or
+    symmetric at the angle 0, where the integral of ``(cos t - A) exp(kappa (cos t - cos angle))``
+    starts. ``A`` is the mean of ``cos t``.
+    """
+    angle = _concentrated(angle, kappa)
+    scaled = lax.bessel_i0e(kappa)
+    rest = (scaled - lax.bessel_i1e(kappa)) / scaled  # 1 - A
+    last = [angle.ndim]
+    end, kappa, rest = (sh.expand_dims(x, last) for x in (angle, kappa, rest))
+    nodes, weights = (end.like(x) for x in np.polynomial.legendre.leggauss(_NODES))
+    t = end * (nodes + 1) / 2
+    difference = 2 * ew.sin((end + t) / 2) * ew.sin((end - t) / 2)  # cos t - cos angle
+    values = (2 * ew.square(ew.sin(t / 2)) - rest) * ew.exp(kappa * difference)
+    return angle / 2 * reduce.sum(weights * values, last)
+
+
+_NODES = 48
+_concentrated = with_derivatives(
+    lambda angle, kappa: angle,
+    lambda angle, kappa: full(angle.shape, 1, angle.dtype),
+    _vonmises_slope,
+)
 
 
 # --- Whole numbers, as floats unless a docstring says otherwise ---------------------------

@@ -284,6 +284,25 @@ def test_a_call_inside_a_function_that_jax_traces_is_for_checkify():
         assert "Index 7 is out of bounds" in error.get()
 
 
+def test_a_transformation_without_checkify_is_refused():
+    f = jaxprgen.compile([x, n], x[n], checks=True)
+    for transformed in (
+        jax.grad(f),
+        jax.jit(f),
+        jax.jit(jax.grad(f)),
+        lambda v, at: jax.jvp(lambda v: f(v, at), (v,), (v,)),
+        lambda v, at: jax.vmap(f, (0, None))(v[None], at),
+        lambda v, at: jax.lax.map(lambda row: f(row, at), v[None]),
+    ):
+        with pytest.raises(errors.UncollectedCheckError) as caught:
+            transformed(ONES, 1)
+        problem, remedy, node, *_, line = str(caught.value).splitlines()
+        assert "cannot raise inside jax.jit, jax.grad, jax.vmap or another" in problem
+        assert "checkify.checkify(jax.grad(f))(...), then error.throw()" in remedy
+        assert node.startswith("  in Subtensor{int64}(x, n)")
+        assert line.endswith("f = jaxprgen.compile([x, n], x[n], checks=True)")
+
+
 def test_finding_nans_goes_on():
     f = jaxprgen.compile([x, n], at.log(x[n]), checks=True)
     with jax.debug_nans(True), pytest.raises(FloatingPointError):

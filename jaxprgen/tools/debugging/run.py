@@ -74,7 +74,7 @@ class _DebugEvaluator(Evaluator):
     """Evaluates on arrays; a ``check`` never raises, because its failure is a finding."""
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
-        return [] if site.eqn.primitive is _jax.check_p else super().apply(site, operands)
+        return [] if _jax.is_check(site.eqn) else super().apply(site, operands)
 
     def enters(self, eqn: JaxprEqn) -> bool:
         # A loop with a condition per lane would be entered by equations that the program lacks.
@@ -268,7 +268,7 @@ class Run:
         index = out_of_bounds(eqn, done.operands, emitted=node is not None)
         if "index" in self._find and index:
             yield index_out_of_bounds(index, name, location, operands)
-        if "check" in self._find and eqn.primitive is _jax.check_p:
+        if "check" in self._find and _jax.is_check(eqn):
             failed = _jax.failed_check(eqn, done.operands)
             if failed:
                 yield check_that_fails(failed, name, location)

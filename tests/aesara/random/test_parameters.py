@@ -13,6 +13,8 @@ from aesara.tensor.random import basic as aer
 from catalogue.draws import generator
 from catalogue.parameters import TABLE, rows
 from jax.experimental import checkify
+from numpy.testing import assert_allclose
+from scipy import stats
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -71,7 +73,23 @@ def test_draws_are_checked_through_checkify():
 
 def test_draws_have_derivatives_by_their_parameters():
     f = jaxprgen.compile([scale], aer.normal(0.0, scale, rng=generator()))
-    np.testing.assert_allclose(jax.grad(f, 1)(KEY, 2.0), f(KEY, 1.0))
+    assert_allclose(jax.grad(f, 1)(KEY, 2.0), f(KEY, 1.0))
+
+
+@pytest.mark.parametrize("kappa", [0.01, 0.5, 3.0, 80.0])
+def test_draws_by_rejection_move_along_their_quantiles(kappa):
+    concentration = at.dscalar("concentration")
+    f = jaxprgen.compile([concentration], aer.vonmises(1.0, concentration, (20,), rng=generator()))
+    draws, slopes = f(KEY, kappa), jax.jacrev(f, 1)(KEY, kappa)
+    assert_allclose(jax.jacfwd(f, 1)(KEY, kappa), slopes)
+    angles = np.angle(np.exp(1j * (np.asarray(draws) - 1)))
+
+    def quantiles(step):
+        return stats.vonmises(kappa + step).ppf(stats.vonmises(kappa).cdf(angles))
+
+    steps = np.array([0, 1, 2]) * 1e-3
+    expected = np.polyfit(steps, [quantiles(step) for step in steps], 2)[1]
+    assert_allclose(slopes, expected, rtol=1e-4, atol=1e-6)
 
 
 # --- Log-densities ------------------------------------------------------------------------
@@ -111,8 +129,8 @@ def test_a_log_density_announces_its_check_once_and_composes():
         value = f(2.0, 0.5)
         slopes = jax.jit(jax.vmap(jax.grad(f), (0, None)))(np.array([2.0, 3.0]), 0.5)
     assert len(caught) == 1
-    np.testing.assert_allclose(value, -0.5 * 0.25**2 - np.log(2) - np.log(2 * np.pi) / 2)
-    np.testing.assert_allclose(slopes, [0.25 / 8 - 0.5, 0.25 / 27 - 1 / 3])
+    assert_allclose(value, -0.5 * 0.25**2 - np.log(2) - np.log(2 * np.pi) / 2)
+    assert_allclose(slopes, [0.25 / 8 - 0.5, 0.25 / 27 - 1 / 3])
     assert np.isnan(f(-1.0, 0.5))
 
 

@@ -17,6 +17,7 @@ _HOMES = {
     "JaxprGenError": "errors",
     "JaxprLinker": "runtime.linker",
     "JaxprMode": "runtime.linker",
+    "LoadedFunction": "export.loaded",
     "StatefulFunction": "runtime.state",
     "check": "aesara.check",
     "compile": "api",
@@ -24,9 +25,11 @@ _HOMES = {
     "function": "api",
     "implements": "lowering.implementation",
     "jaxpr_as_fun": "api",
+    "load": "export.loading",
     "lowers": "lowering.registry",
     "pretty": "inspect",
     "samples": "aesara.random",
+    "save": "export.saving",
     "transform": "api",
 }
 """The module that each name is imported from when it is first used."""
@@ -49,6 +52,9 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen.api import jaxpr_as_fun as jaxpr_as_fun
     from jaxprgen.api import transform as transform
     from jaxprgen.errors import JaxprGenError as JaxprGenError
+    from jaxprgen.export.loaded import LoadedFunction as LoadedFunction
+    from jaxprgen.export.loading import load as load
+    from jaxprgen.export.saving import save as save
     from jaxprgen.inspect import debug as debug
     from jaxprgen.inspect import pretty as pretty
     from jaxprgen.interpreters import Interpreter as Interpreter

@@ -117,8 +117,25 @@ class StaticShapeError(JaxprGenError, TypeError):
     """Raised when a shape depends on a value that is not known at compile time."""
 
 
-class SymbolicSizeError(StaticShapeError):
-    """Raised when a program would differ from one symbolic size of `jax.export` to another."""
+class SymbolicSizeError(StaticShapeError, ValueError):
+    """Raised when a program would differ from one symbolic size of `jax.export` to another.
+
+    Attributes
+    ----------
+    constraint : str or None
+        The constraint under which there is one program, as `jax.export.symbolic_shape` takes it.
+    assumed : bool
+        Whether the graph itself says that the constraint holds.
+    """
+
+    constraint: str | None = None
+    assumed: bool = False
+
+    def at(self, where: str) -> JaxprGenError:
+        """Return the same error with the description of a place after its message."""
+        error = super().at(where)
+        error.__dict__.update(constraint=self.constraint, assumed=self.assumed)
+        return error
 
 
 class UndefinedGradientError(JaxprGenError, TypeError):
@@ -181,6 +198,14 @@ class StateError(JaxprGenError, RuntimeError):
 
 class UnpicklableError(JaxprGenError, TypeError):
     """Raised when a part of a compiled function, such as an Op or a pass, does not pickle."""
+
+
+class ExportError(JaxprGenError, ValueError):
+    """Raised when a program cannot leave this process, such as one that calls back into Python."""
+
+
+class SavedFileError(JaxprGenError, ValueError):
+    """Raised when a file is not one that `jaxprgen.save` wrote, or not one for these versions."""
 
 
 class DrawingError(JaxprGenError, RuntimeError):

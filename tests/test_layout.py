@@ -12,6 +12,7 @@ FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
 LAYERS = [
     ["_aesara", "_jax", "errors"],
     ["ir", "arguments"],
+    ["export"],
     ["emit", "interpreters"],
     ["special"],
     ["numpy"],

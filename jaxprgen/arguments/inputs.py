@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import keyword
+import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,3 +28,19 @@ class Input(NamedTuple):
             return "PRNG key"
         sizes = ", ".join("?" if n is None else str(n) for n in self.shape)
         return f"{self.dtype}[{sizes}]"
+
+
+def signature(names: Sequence[str]) -> inspect.Signature:
+    """Return the signature of arguments with these names, where Python allows them.
+
+    An argument whose name is not usable, such as one of a variable without a name, is called
+    ``argument_i`` by its position.
+    """
+    taken: dict[str, None] = {}  # In order.
+    for i, given in enumerate(names):
+        name = re.sub(r"\W", "_", given)
+        usable = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
+        usable = usable and not given.startswith("<")  # As `name_of` writes unnamed variables.
+        taken[name if usable else f"argument_{i}"] = None
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind) for name in taken])

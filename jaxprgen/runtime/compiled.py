@@ -12,13 +12,15 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
-from jaxprgen.arguments.inputs import Input
+from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
+from jaxprgen.runtime.exportable import exportable
 from jaxprgen.runtime.observe import Observation, observe
-from jaxprgen.runtime.program import Options, Program, signature
+from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.shared import shared_array
 from jaxprgen.runtime.specialize import Specializer
@@ -160,6 +162,64 @@ class CompiledFunction:
         operands, shared = self.accepted(args, named), self._read_shared()
         return self._specializer(operands, shared).lower(operands, shared)
 
+    def export(
+        self,
+        *specs: Any,
+        platforms: Sequence[str] | None = None,
+        vjp_order: int = 0,
+        constraints: Sequence[str] = (),
+        **named: Any,
+    ) -> ExportedProgram:
+        """Export the program for arguments of these types, as `jax.export` does.
+
+        One program serves all sizes if sizes have names instead of numbers. An argument whose
+        value decides a shape must be given; its value is part of the program, which no longer
+        takes the argument. Large constants and shared variables are arguments of the program, not
+        part of it: `ExportedProgram.data` holds their present values.
+
+        Parameters
+        ----------
+        *specs, **named : array, jax.ShapeDtypeStruct or str
+            The type of each argument, by position or by name. A string such as ``"f64[n,3]"``
+            gives a dtype and sizes, ``"key[]"`` is a typed PRNG key. Equal names in several strings
+            stand for equal sizes.
+        platforms : sequence of str
+            The platforms to export for, such as ``("cpu", "cuda", "tpu")``; by default the one
+            that JAX uses now.
+        vjp_order : int
+            The order of derivatives to export now. JAX derives others when it needs them, until
+            the program is serialized.
+        constraints : sequence of str
+            What holds between symbolic sizes, such as ``"n >= 2"``.
+
+        Returns
+        -------
+        ExportedProgram
+            A `jax.export.Exported`, with its data.
+
+        Raises
+        ------
+        ExportError
+            The program calls back into Python, or has run-time checks.
+        SymbolicSizeError
+            One program cannot serve all sizes that have a name.
+        """
+        given = self.exportable(specs, named, constraints)
+        return export(given, platforms, vjp_order)
+
+    def exportable(
+        self, specs: Sequence[Any], named: Mapping[str, Any], constraints: Sequence[str]
+    ) -> Exportable:
+        """Return what there is to export of this function; the arguments are those of `export`."""
+        return exportable(
+            self._plan,
+            self._options,
+            self._specializer,
+            self._counted(specs, named),
+            constraints,
+            self._read_shared(),
+        )
+
     def program(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Program:
         """Return the program for arguments, and how it runs."""
         return self._specializer(self.accepted(args, named), self._read_shared())
@@ -202,11 +262,16 @@ class CompiledFunction:
 
     def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
         """Return the arguments as programs take them, or raise how they do not fit the inputs."""
-        inputs, args = self._plan.inputs, self._in_order(args, named or {})
+        args = self._counted(args, named or {})
+        return [accept(x, declared) for x, declared in zip(args, self._plan.inputs, strict=True)]
+
+    def _counted(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the arguments in the order of the inputs, or raise that their number is wrong."""
+        inputs, args = self._plan.inputs, self._in_order(args, named)
         if len(args) != len(inputs):
             names = ", ".join(i.name for i in inputs)
             raise wrong_count(f"{self.__name__}({names})", len(inputs), len(args), self._hint(args))
-        return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
+        return args
 
     def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         names = list(self.__signature__.parameters)

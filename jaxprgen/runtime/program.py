@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import keyword
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -15,6 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.arguments.inputs import signature
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.ir import canonical_dtype
@@ -74,6 +73,10 @@ class Options(NamedTuple):
         if self.results is not None:
             return jax.tree.unflatten(self.results, results)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def results_tree(self, count: int) -> Any:
+        """Return the pytree structure of this many results as a call gives them."""
+        return jax.tree.structure(self.arranged(list(range(count))))
 
 
 def options_of(
@@ -147,11 +150,11 @@ class Program:
         self._shared = position = {id(array): i for i, array in enumerate(shared)}
         # Shared variables last, so that equal programs look the same to JAX's caches.
         hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
-        self._large = [c for c in constants if id(c) not in position and not _is_small(c)]
+        self._large = [c for c in constants if id(c) not in position and not is_small(c)]
         self._call = _Call(
             _jax.jit_params(hoisted, options.name),
             tuple(
-                position[id(c)] if id(c) in position else _narrow(c) if _is_small(c) else None
+                position[id(c)] if id(c) in position else _narrow(c) if is_small(c) else None
                 for c in constants
             ),
             len(self._large),
@@ -218,6 +221,19 @@ class Program:
             for x in (*self._large, *shared)
         ]
         return self._jit(()).lower(*hidden, *operands)
+
+    def flat(self) -> tuple[list[Array], Callable[..., list[Any]]]:
+        """Return the large constants, and the program as a function without hidden arguments.
+
+        It takes the arguments of a call, then the large constants and the values of the shared
+        variables, and returns its results in a list.
+        """
+        call, count = self._call, len(self._call.arguments.parameters)
+
+        def function(*given: Any) -> list[Any]:
+            return call.run([*given[count:], *given[:count]])
+
+        return [_narrow(array) for array in self._large], function
 
     @functools.cached_property
     def _constants(self) -> list[Any]:
@@ -309,22 +325,6 @@ def as_listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, tuple) else [given]
 
 
-def signature(names: Sequence[str]) -> inspect.Signature:
-    """Return the signature of arguments with these names, where Python allows them.
-
-    An argument whose name is not usable, such as one of a variable without a name, is called
-    ``argument_i`` by its position.
-    """
-    taken: dict[str, None] = {}  # In order.
-    for i, given in enumerate(names):
-        name = re.sub(r"\W", "_", given)
-        usable = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
-        usable = usable and not given.startswith("<")  # As `name_of` writes unnamed variables.
-        taken[name if usable else f"argument_{i}"] = None
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Signature([inspect.Parameter(name, kind) for name in taken])
-
-
 # --- Data ---------------------------------------------------------------------------------
 
 
@@ -362,7 +362,8 @@ def to_device(arrays: Sequence[Array]) -> list[Any]:
         return jax.device_put(list(arrays))
 
 
-def _is_small(array: Any) -> bool:
+def is_small(array: Any) -> bool:
+    """Return whether an array is one that may be a constant of the StableHLO."""
     return isinstance(array, np.ndarray) and array.nbytes <= _SMALL
 
 

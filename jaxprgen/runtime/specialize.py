@@ -123,6 +123,15 @@ class Specializer:
             # Another thread may have emitted it by now.
             return self._find(kind, arguments) or self._emit(kind, types, arguments, shared)
 
+    def fixed(self, operands: Sequence[Any], shared: Sequence[Array]) -> tuple[int, ...]:
+        """Return the positions of arguments whose values the program for them depends on.
+
+        Shared variables count after all arguments.
+        """
+        kind = self._kind(tuple(map(_jax.type_of, operands)), shared, operands)
+        needs = self._needs.get(kind)
+        return () if needs is None else (*needs.static, *needs.deciding)
+
     def cache_info(self) -> CacheInfo:
         """Return statistics of the programs."""
         return self._programs.info()

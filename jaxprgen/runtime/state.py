@@ -21,10 +21,11 @@ from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
 from jaxprgen.aesara.tables import container_copy
 from jaxprgen.arguments.accept import in_order, wrong_count
+from jaxprgen.arguments.inputs import signature
 from jaxprgen.errors import StateError
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.program import Options, as_listed, signature
+from jaxprgen.runtime.program import Options, as_listed
 from jaxprgen.runtime.shared import shared_array
 
 

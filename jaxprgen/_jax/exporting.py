@@ -1,0 +1,114 @@
+"""Exported programs: rebuilt from their parts, and the scopes of their symbolic sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.export import Exported
+
+from jaxprgen._jax.types import ShapedArray, prng
+
+_SHARDINGS = {
+    "in_avals": ("in_shardings_hlo", "_in_named_shardings"),
+    "out_avals": ("out_shardings_hlo", "_out_named_shardings"),
+}
+"""The fields that hold a sharding for each argument or result. JAX 0.7 lacks the latter."""
+_FIELDS = [field.name for field in dataclasses.fields(Exported)]
+
+
+def exported_of(
+    parts: Mapping[str, Any], vjp: Callable[[Exported], Exported] | None = None
+) -> Exported:
+    """Return the exported program of these parts, for one device and without effects.
+
+    Parameters
+    ----------
+    parts
+        The other fields of `jax.export.Exported`.
+    vjp
+        Returns the exported derivative.
+    """
+    values: dict[str, Any] = {
+        **parts,
+        **{name: (None,) * len(parts[of]) for of, names in _SHARDINGS.items() for name in names},
+        "_has_named_shardings": True,
+        "nr_devices": 1,
+        "ordered_effects": (),
+        "unordered_effects": (),
+        "disabled_safety_checks": (),
+        "_get_vjp": vjp,
+    }
+    return Exported(**{name: values[name] for name in _FIELDS})
+
+
+def is_portable(exported: Exported) -> bool:
+    """Return whether an exported program is for one device and has no effects."""
+    shardings = [
+        sharding
+        for names in _SHARDINGS.values()
+        for name in names
+        for sharding in getattr(exported, name, None) or ()
+    ]
+    effects = [*exported.ordered_effects, *exported.unordered_effects]
+    return exported.nr_devices == 1 and not effects and not any(shardings)
+
+
+def symbolic_scope(shapes: Sequence[Sequence[Any]]) -> Any:
+    """Return the scope of the symbolic sizes in these shapes, or None."""
+    sizes = (n for shape in shapes for n in shape if jax.export.is_symbolic_dim(n))
+    return next((n.scope for n in sizes), None)
+
+
+def constraints_of(scope: Any) -> list[str]:
+    """Return the constraints of a scope of symbolic sizes, as they were written."""
+    return [] if scope is None else [c.debug_str for c in scope._explicit_constraints]
+
+
+def symbols_of(size: Any) -> list[str]:
+    """Return the names of the symbols in a size, sorted."""
+    variables: Any = getattr(size, "_get_vars", None)
+    return sorted(variables()) if jax.export.is_symbolic_dim(size) else []
+
+
+def size_at(size: Any, sizes: Mapping[str, int]) -> int:
+    """Return the value of a symbolic size if all its symbols have these values."""
+    return int(size._evaluate(dict(sizes)))
+
+
+def violated(scope: Any, sizes: Mapping[str, int]) -> str | None:
+    """Return the first constraint of a scope that does not hold for these sizes, as written.
+
+    Constraints on other symbols are left out.
+    """
+    for constraint in scope._explicit_constraints:
+        difference = constraint.diff
+        if not set(symbols_of(difference)) <= set(sizes):
+            continue
+        value = size_at(difference, sizes) if symbols_of(difference) else int(difference)
+        if value < 0 or (value and constraint.cmp.name == "EQ"):
+            return constraint.debug_str
+    return None
+
+
+def key_dtype(implementation: str) -> Any:
+    """Return the dtype of the typed PRNG keys of an implementation.
+
+    Raises
+    ------
+    KeyError
+        JAX has no implementation of that name.
+    """
+    return prng.KeyTy(prng.prngs[implementation])
+
+
+def key_implementation(dtype: Any) -> str:
+    """Return the name of the implementation of typed PRNG keys."""
+    return dtype._impl.name
+
+
+def array_aval(shape: Sequence[Any], dtype: Any, *, weak_type: bool) -> ShapedArray:
+    """Return the aval of an unsharded array, whose sizes may be symbolic."""
+    return ShapedArray(tuple(shape), dtype, weak_type=weak_type)

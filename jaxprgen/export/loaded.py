@@ -1,0 +1,207 @@
+"""Loaded functions: called by position or name, checked, compiled once per kind of arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
+from jaxprgen.arguments.inputs import Input, signature
+from jaxprgen.arguments.sizes import require_sizes
+from jaxprgen.arguments.specs import sizes_text
+from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
+from jaxprgen.export.calls import Flat, Level, function_of
+
+
+class Parts(NamedTuple):
+    """What a file holds.
+
+    Attributes
+    ----------
+    path
+        The file.
+    inputs
+        The inputs, as the graph declares them.
+    fixed
+        The values of inputs that are part of the program, as text by name.
+    data
+        The arrays that the program is called with beside its arguments.
+    results
+        The pytree structure of the results.
+    constraints
+        What holds between symbolic sizes.
+    levels
+        The program and its derivatives.
+    flat
+        The layout of their flat arguments.
+    """
+
+    path: str
+    inputs: tuple[Input, ...]
+    fixed: Mapping[str, str]
+    data: Mapping[str, Any]
+    results: Any
+    constraints: tuple[str, ...]
+    levels: tuple[Level, ...]
+    flat: Flat
+
+
+class LoadedFunction:
+    """A function from a file, as a JAX function of its inputs; `jaxprgen.load` makes it.
+
+    It works under ``jit`` and ``vmap``, and under ``grad`` as often as `save` was asked for.
+
+    Parameters
+    ----------
+    *args, **named : scalar, array or tracer
+        The arguments of a call, by position or by name.
+
+    Returns
+    -------
+    array or pytree of arrays
+        The results, arranged as those of the function that was saved.
+
+    Raises
+    ------
+    ArgumentCountError, ArgumentTypeError, ArgumentShapeError
+        The arguments do not fit the inputs' types, or the sizes that the program is for.
+    ReverseModeError
+        The file lacks the derivative that is asked for.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.__name__ = self.__qualname__ = parts.flat.name
+        self.__signature__ = signature([declared.name for declared in parts.inputs])
+        self._avals = parts.levels[0].one.in_avals[: len(parts.inputs)]
+        self._dtypes = [x.dtype for x in self._avals]
+        self._known: set[tuple[Any, ...]] = set()
+        flat = function_of(parts.levels, parts.flat)
+
+        def program(*given: Any) -> Any:
+            return jax.tree.unflatten(parts.results, flat(*given))
+
+        program.__name__ = program.__qualname__ = self.__name__
+        self._jitted = jax.jit(program)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(
+            f"{declared.name}: {_type_text(aval)}"
+            for declared, aval in zip(self._parts.inputs, self._avals, strict=True)
+        )
+        results = jax.tree.unflatten(
+            self._parts.results, [_Bare(_type_text(x)) for x in self._parts.levels[0].one.out_avals]
+        )
+        where = f" where {', '.join(self.constraints)}" if self.constraints else ""
+        return f"<loaded function {self.__name__}({inputs}) -> {results}{where}>"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The name, dtype and declared shape of every input."""
+        return self._parts.inputs
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The arrays that the program is called with beside its arguments, by name, read-only."""
+        return self._parts.data
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """What holds between symbolic sizes, such as ``n >= 2``."""
+        return self._parts.constraints
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms that the program is for."""
+        return tuple(self._parts.levels[0].one.platforms)
+
+    @property
+    def exported(self) -> jax.export.Exported:
+        """The program, of its arguments and then its data."""
+        return self._parts.levels[0].one
+
+    def as_text(self) -> str:
+        """Return the program's StableHLO."""
+        return str(self.exported.mlir_module())
+
+    def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
+        """Return the program for arguments of these types as JAX lowers it."""
+        operands = self._accepted(self._counted(args, named))
+        return self._jitted.lower(*operands, *self._parts.data.values())
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run on arguments, or record the program in a trace if one of them is a tracer."""
+        if named:
+            args = tuple(self._counted(args, named))
+        types = types_of_arrays(args, self._dtypes)
+        if types is None or tuple(types) not in self._known:
+            args = tuple(self._accepted(self._counted(args, {})))
+            self._known.add(tuple(map(_jax.type_of, args)))
+        return self._jitted(*args, *self._on_device)
+
+    @functools.cached_property
+    def _on_device(self) -> list[Any]:
+        with _jax.eval_context():
+            return jax.device_put(list(self._parts.data.values()))
+
+    def _counted(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the arguments in the order of the inputs, or raise that their number is wrong."""
+        names = list(self.__signature__.parameters)
+        written = f"{self.__name__}({', '.join(names)})"
+        for name in named:
+            if name in self._parts.fixed:
+                raise ArgumentCountError(
+                    f"{written} takes no {name!r}: its value decides a shape, and was fixed to "
+                    f"{self._parts.fixed[name]} when the function was saved."
+                )
+        args = in_order(written, names, args, named)
+        if len(args) != len(names):
+            raise wrong_count(written, len(names), len(args))
+        return args
+
+    def _accepted(self, args: Sequence[Any]) -> list[Any]:
+        """Return the arguments as the program takes them, or raise how they do not fit."""
+        self._require_wide()
+        inputs = self._parts.inputs
+        accepted = [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
+        require_sizes([i.name for i in inputs], self._avals, accepted)
+        return [_converted(x, aval) for x, aval in zip(accepted, self._avals, strict=True)]
+
+    def _require_wide(self) -> None:
+        if _jax.x64_enabled():
+            return
+        one = self._parts.levels[0].one
+        wide = [x.dtype for x in (*one.in_avals, *one.out_avals) if x.dtype in _jax.NARROW]
+        if wide:
+            raise ArgumentTypeError(
+                f"{self.__name__} was saved to compute with {wide[0]}, but jax_enable_x64 is off.\n"
+                "Run jax.config.update('jax_enable_x64', True) before anything else of JAX."
+            )
+
+
+class _Bare(str):
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _type_text(aval: Any) -> str:
+    name = "key" if _jax.is_key(aval) else aval.dtype.name
+    return f"{name}[{sizes_text(aval.shape)}]"
+
+
+def _converted(x: Any, aval: Any) -> Any:
+    """Return an argument that fits its input in the type that the program takes."""
+    if _jax.is_key(aval) and not _jax.is_key(x):
+        return jax.random.wrap_key_data(x, impl=_jax.key_implementation(aval.dtype))
+    if _jax.is_key(x) and not _jax.is_key(aval):
+        return jax.random.key_data(x)
+    if x.dtype == aval.dtype or isinstance(x, jax.ShapeDtypeStruct):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.asarray(x, aval.dtype)
+    return jax.lax.convert_element_type(x, aval.dtype)

@@ -1,0 +1,177 @@
+"""What there is to export of a compiled function, for given types of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import Jaxpr, JaxprEqn
+from jaxprgen.arguments.accept import accept
+from jaxprgen.arguments.inputs import Input
+from jaxprgen.arguments.specs import in_scope, parse_type, scope_with
+from jaxprgen.errors import ExportError, SymbolicSizeError
+from jaxprgen.export.exporting import Exportable
+from jaxprgen.ir.describe import line_text
+from jaxprgen.lowering.graph import Plan
+from jaxprgen.runtime.program import Options, is_small
+from jaxprgen.runtime.specialize import Specializer
+
+CALLBACKS = {"pure_callback", "io_callback", "debug_callback", "debug_print"}
+
+
+def exportable(
+    plan: Plan,
+    options: Options,
+    specializer: Specializer,
+    given: Sequence[Any],
+    constraints: Sequence[str],
+    shared: Sequence[Any],
+) -> Exportable:
+    """Return what there is to export of a compiled function.
+
+    An argument whose value decides a shape is part of the program, and no argument of it.
+
+    Parameters
+    ----------
+    plan, options, specializer
+        The parts of the function.
+    given
+        What to export it for, by input: arrays, `jax.ShapeDtypeStruct` or types as text.
+    constraints
+        Constraints between symbolic sizes.
+    shared
+        The values of the shared variables.
+    """
+    specs = specs_of(plan.inputs, given, constraints)
+    program, specs = with_assumptions(specs, lambda specs: specializer(specs, shared))
+    refuse_callbacks(options.name, program.closed_jaxpr.jaxpr)
+    constants, function = program.flat()
+    fixed = set(specializer.fixed(specs, shared))
+    count = len(specs)
+    open_places = [i for i in range(count) if i not in fixed]
+    # All that the function takes, by place: arguments, then constants, then shared variables.
+    values = [*specs, *constants, *shared]
+    names = [i.name for i in plan.inputs]
+    names += [*(f"constant_{i}" for i in range(len(constants))), *(s.name for s in plan.shared)]
+    is_fixed = {i if i < count else i + len(constants) for i in fixed}
+    hidden = [i for i in range(len(values)) if i in is_fixed or i >= count]
+    small = {i: values[i] for i in hidden if i in is_fixed and is_small(values[i])}
+    places = [i for i in hidden if i not in small]
+    data = sorted(zip(named_apart([names[i] for i in places]), places, strict=True))
+
+    def flat(*passed: Any) -> list[Any]:
+        found = dict(zip([*open_places, *(i for _, i in data)], passed, strict=True)) | small
+        return function(*(found[i] for i in range(len(values))))
+
+    return Exportable(
+        options.name,
+        tuple(plan.inputs[i] for i in open_places),
+        tuple(_type_of(specs[i]) for i in open_places),
+        {name: _as_data(values[i]) for name, i in data},
+        flat,
+        options.results_tree(len(plan.output_places)),
+        {plan.inputs[i].name: specs[i] for i in sorted(fixed) if i < count},
+    )
+
+
+def _type_of(x: Any) -> jax.ShapeDtypeStruct:
+    """Return the type of an argument, in the dtype that JAX's settings give it."""
+    dtype = x.dtype if _jax.is_key(x) else _jax.canonicalize_dtype(x.dtype)
+    return jax.ShapeDtypeStruct(x.shape, dtype)
+
+
+def _as_data(x: Any) -> np.ndarray[Any, Any]:
+    x = np.asarray(x)
+    return np.asarray(x, _jax.canonicalize_dtype(x.dtype))
+
+
+def specs_of(
+    inputs: Sequence[Input], given: Sequence[Any], constraints: Sequence[str]
+) -> list[Any]:
+    """Return the types and values to export a function for, in the order of its inputs.
+
+    Parameters
+    ----------
+    inputs
+        The inputs.
+    given
+        For each input an array, a `jax.ShapeDtypeStruct` or a type as text.
+    constraints
+        Constraints between symbolic sizes.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentShapeError
+        A type does not fit its input.
+    """
+    scope = _jax.symbolic_scope([x.shape for x in given if isinstance(x, jax.ShapeDtypeStruct)])
+    if scope is None or constraints:
+        listed = [*_jax.constraints_of(scope), *constraints]
+        given = in_scope(given, listed)
+        scope = _jax.symbolic_scope([x.shape for x in given if isinstance(x, jax.ShapeDtypeStruct)])
+        scope = scope_with(listed) if scope is None else scope
+    parsed = [parse_type(x, scope) if isinstance(x, str) else x for x in given]
+    return [accept(x, declared) for x, declared in zip(parsed, inputs, strict=True)]
+
+
+def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Any]) -> Any:
+    """Return what a program is emitted as, and the specs with the constraints that it assumes.
+
+    The graph may say that two sizes are equal, by adding arrays of these sizes. Then the program
+    is emitted anew with that constraint, which JAX checks when the program is called.
+    """
+    specs = list(specs)
+    while True:
+        try:
+            return emit(specs), specs
+        except SymbolicSizeError as error:
+            constraint = error.constraint if error.assumed else None
+            shapes = [x.shape for x in specs if isinstance(x, jax.ShapeDtypeStruct)]
+            known = _jax.constraints_of(_jax.symbolic_scope(shapes))
+            if constraint is None or constraint in known:
+                raise
+            specs = in_scope(specs, [*known, constraint])
+
+
+def refuse_callbacks(name: str, jaxpr: Jaxpr) -> None:
+    """Raise an `ExportError` if a program calls back into Python, or has run-time checks."""
+    for eqn in _all_equations(jaxpr):
+        frame = _jax.frame_of(eqn.source_info)
+        where = f"\n{line_text(frame)}" if frame else ""
+        scope = str(eqn.source_info.name_stack)
+        if eqn.primitive.name in CALLBACKS:
+            raise ExportError(
+                f"{name} cannot be exported: {scope.split('/')[-1] or eqn.primitive.name} runs in "
+                f"Python while the program runs, and a program elsewhere has no Python.{where}\n"
+                "Give the Op a rule (jaxprgen.lowers), or compile the graph without it."
+            )
+        if eqn.primitive is _jax.check_p:
+            raise ExportError(
+                f"{name} cannot be exported: it was compiled with checks=True, and a program "
+                f"elsewhere cannot raise errors.{where}\nCompile it without checks."
+            )
+
+
+def _all_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
+    found: list[JaxprEqn] = []
+    left = [jaxpr]
+    while left:
+        for eqn in left.pop().eqns:
+            found.append(eqn)
+            left.extend(inner for _, inner in _jax.sub_jaxprs(eqn))
+    return found
+
+
+def named_apart(names: Sequence[str]) -> list[str]:
+    """Return names that all differ, by numbers after those that are taken."""
+    taken: dict[str, None] = {}
+    for name in names:
+        free, i = name, 1
+        while free in taken:
+            free, i = f"{name}_{i}", i + 1
+        taken[free] = None
+    return list(taken)

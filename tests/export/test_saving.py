@@ -1,0 +1,206 @@
+"""A function that is saved and loaded is the function that was saved."""
+
+import aesara
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+
+import jaxprgen
+from jaxprgen.errors import (
+    ArgumentCountError,
+    ArgumentShapeError,
+    ArgumentTypeError,
+    ExportError,
+    ReverseModeError,
+    UnknownNameError,
+)
+
+X, b = at.dmatrix("X"), at.dvector("b")
+LARGE = np.arange(3000.0).reshape(3, 1000)  # More than a constant of StableHLO may have.
+SHARED = aesara.shared(np.array([1.0, 2.0, 3.0]), name="weights")
+OUTPUTS = {
+    "mean": at.exp(X) @ (b * SHARED),
+    "parts": [(b @ at.as_tensor(LARGE)).sum(), (X > 0.5).sum()],
+}
+f = jaxprgen.compile([X, b], OUTPUTS, name="model")
+x, v = np.linspace(0, 1, 6).reshape(2, 3), np.array([0.5, -1.0, 2.0])
+xs, vs = np.stack([x, x + 1, x * 2]), np.stack([v, v - 1, 3 * v])
+
+
+@pytest.fixture(scope="module")
+def g(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "model.jxg"
+    jaxprgen.save(path, f, "f64[n,3]", b="f64[3]", vjp_order=2, batched=["X", "b"])
+    return jaxprgen.load(path)
+
+
+def assert_close(a, b):
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def loss(h):
+    return lambda x, v: h(x, v)["mean"].sum() ** 2
+
+
+TRANSFORMED = {
+    "called": (lambda h: h, (x, v)),
+    "another size": (lambda h: h, (xs.reshape(6, 3), v)),
+    "by name": (lambda h: lambda x, v: h(b=v, X=x), (x, v)),
+    "jit": (jax.jit, (x, v)),
+    "vmap": (jax.vmap, (xs, vs)),
+    "vmap over one": (lambda h: jax.vmap(h, (0, None)), (xs, v)),
+    "vmap twice": (lambda h: jax.vmap(jax.vmap(h)), (xs[None], vs[None])),
+    "vmap of axis 1": (lambda h: jax.vmap(h, (1, 0)), (xs.swapaxes(0, 1), vs)),
+    "grad": (lambda h: jax.grad(loss(h), (0, 1)), (x, v)),
+    "jit of grad": (lambda h: jax.jit(jax.grad(loss(h), 1)), (x, v)),
+    "vmap of grad": (lambda h: jax.vmap(jax.grad(loss(h), (0, 1))), (xs, vs)),
+    "vmap of grad over one": (lambda h: jax.vmap(jax.grad(loss(h), (0, 1)), (0, None)), (xs, v)),
+    "grad of vmap": (
+        lambda h: jax.grad(lambda x, v: jax.vmap(h, (0, None))(x, v)["mean"].sum() ** 2, (0, 1)),
+        (xs, v),
+    ),
+    "second derivative": (lambda h: jax.jacrev(jax.jacrev(loss(h), 1), 1), (x, v)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.SharedValueWarning")  # Of the original.
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_loaded_is_saved(g, name):
+    transform, args = TRANSFORMED[name]
+    assert_close(transform(g)(*args), transform(f)(*args))
+
+
+def test_it_describes_itself(g):
+    assert repr(g) == (
+        "<loaded function model(X: float64[n,3], b: float64[3]) -> "
+        "{'mean': float64[n], 'parts': [float64[], int64[]]}>"
+    )
+    assert str(g.__signature__) == "(X, b)"
+    assert [i.name for i in g.inputs] == ["X", "b"]
+    assert sorted(g.data) == ["constant_0", "weights"]
+    np.testing.assert_array_equal(g.data["constant_0"], LARGE)
+    assert not g.data["constant_0"].flags.writeable
+    text = g.as_text()
+    assert "stablehlo.exponential" in text and "3000" not in text
+    assert "tensor<?x3xf64>" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "error", "message"),
+    [
+        ((x,), {}, ArgumentCountError, "takes 2 arguments, but 1 was"),
+        ((x, v, v), {}, ArgumentCountError, "takes 2 arguments, but 3 were"),
+        ((x, v), {"c": 1}, ArgumentCountError, "no input named 'c'"),
+        ((x,), {"X": x}, ArgumentCountError, "two values for input 'X'"),
+        ((x, v * 1j), {}, ArgumentTypeError, "'b' has dtype float64"),
+        ((v, v), {}, ArgumentShapeError, "'X' has 2 dimensions"),
+        ((x, v[:2]), {}, ArgumentShapeError, "'b' must have size 3 along axis 0"),
+        ((x[:0], v), {}, ArgumentShapeError, "n is 0, from input 'X' along axis 0"),
+    ],
+)
+def test_wrong_arguments_are_refused_as_before(g, args, named, error, message):
+    with pytest.raises(error, match=message):
+        g(*args, **named)
+    with pytest.raises(error, match=message):
+        jax.jit(g)(*args, **named)
+
+
+def test_sizes_that_belong_together_are_compared(tmp_path):
+    h = jaxprgen.compile([X, b], X @ b)
+    path = tmp_path / "h.jxg"
+    jaxprgen.save(path, h, "f64[n,k]", "f64[k]", constraints=["n >= k"])
+    h = jaxprgen.load(path)
+    assert h.constraints == ("n >= k",)
+    assert_close(h(np.ones((5, 4)), np.ones(4)), np.full(5, 4.0))
+    with pytest.raises(ArgumentShapeError, match=r"'b' must have size 4 \(k\).*\nk is 4, from"):
+        h(np.ones((5, 4)), np.ones(5))
+    with pytest.raises(ArgumentShapeError, match="for n >= k, which does not hold: n is 3"):
+        h(np.ones((3, 4)), np.ones(4))
+
+
+def test_arguments_are_converted_as_before(tmp_path):
+    h = jaxprgen.compile([X, b], X @ b)
+    jaxprgen.save(tmp_path / "h.jxg", h, "f64[n,k]", "f64[k]")
+    h = jaxprgen.load(tmp_path / "h.jxg")
+    for ones in (np.ones(4, "float32"), jax.numpy.ones(4, "int32")):
+        assert_close(h(np.ones((5, 4)), ones), np.full(5, 4.0))
+
+
+@pytest.mark.parametrize("key", [jax.random.key(3), jax.random.PRNGKey(3)], ids=["typed", "legacy"])
+@pytest.mark.parametrize("spec", ["key[]", "u32[2]"])
+def test_draws_are_the_same(tmp_path, spec, key):
+    draws = at.random.RandomStream(1).normal(size=(3,)) + b
+    h = jaxprgen.compile([b], draws)
+    jaxprgen.save(tmp_path / "h.jxg", h, spec, "f64[3]", batched=["key", "b"], vjp_order=1)
+    loaded = jaxprgen.load(tmp_path / "h.jxg")
+    assert_close(loaded(key, v), h(key, v))
+    keys = jax.random.split(key, 3)
+    assert_close(jax.vmap(loaded)(keys, vs), jax.vmap(h)(keys, vs))
+    assert_close(jax.grad(lambda v: loaded(key, v)[0] ** 2)(v)[1:], np.zeros(2))
+
+
+def test_a_value_that_decides_a_shape_is_fixed(tmp_path):
+    n = at.lscalar("n")
+    h = jaxprgen.compile([n, b], at.arange(n) * b.sum())
+    jaxprgen.save(tmp_path / "h.jxg", h, 4, "f64[k]")
+    loaded = jaxprgen.load(tmp_path / "h.jxg")
+    assert_close(loaded(v), h(4, v))
+    with pytest.raises(ArgumentCountError, match="takes no 'n': its value decides a shape"):
+        loaded(v, n=4)
+
+
+def test_a_mask_that_decides_a_size_is_fixed(tmp_path):
+    mask = at.vector("mask", dtype="bool")
+    h = jaxprgen.compile([b, mask], b[mask])
+    jaxprgen.save(tmp_path / "h.jxg", h, "f64[3]", np.array([True, False, True]))
+    loaded = jaxprgen.load(tmp_path / "h.jxg")
+    assert_close(loaded(v), v[[0, 2]])
+
+
+@pytest.mark.parametrize("outputs", [b, [b], (b, b), {"a": {"b": (b, [b])}}], ids=str)
+def test_outputs_keep_their_arrangement(tmp_path, outputs):
+    h = jaxprgen.compile([b], outputs)
+    jaxprgen.save(tmp_path / "h.jxg", h, "f64[n]")
+    assert_close(jaxprgen.load(tmp_path / "h.jxg")(v), h(v))
+
+
+def test_without_a_derivative_the_error_says_how_to_save_it(tmp_path):
+    h = jaxprgen.compile([b], b.sum())
+    jaxprgen.save(tmp_path / "h.jxg", h, "f64[n]")
+    with pytest.raises(ReverseModeError, match="larger vjp_order"):
+        jax.grad(jaxprgen.load(tmp_path / "h.jxg"))(v)
+
+
+@pytest.mark.parametrize(
+    ("graph", "specs", "options", "error", "message"),
+    [
+        (([b], b), ["f64[n]"], {"batched": ["c"]}, UnknownNameError, "no input 'c'; there are b"),
+        (([b], b), ["f64[n]"], {"vjp_order": -1}, ExportError, "must be an integer >= 0"),
+        (([b], b > 0), ["f64[n]"], {"vjp_order": 1}, ExportError, "has no derivative"),
+        (([b], b), ["f64[n"], {}, ArgumentTypeError, "is not a type such as"),
+        (([b], b), ["f65[n]"], {}, ArgumentTypeError, "f65 is not a dtype"),
+        (([b], b), ["f64[n!]"], {}, ArgumentTypeError, "are no sizes"),
+        (([b], b), ["f64[n,k]"], {}, ArgumentShapeError, "'b' has 1 dimension"),
+        (([b], b), ["f64[n]"], {"constraints": ["n > 2"]}, ArgumentTypeError, "'n > 2'"),
+        (([b], b), [], {}, ArgumentCountError, "takes 1 argument, but 0 were"),
+    ],
+)
+def test_what_cannot_be_saved_is_said(tmp_path, graph, specs, options, error, message):
+    with pytest.raises(error, match=message):
+        jaxprgen.save(tmp_path / "h.jxg", jaxprgen.compile(*graph), *specs, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_compiled_functions_can_be_saved(tmp_path):
+    with pytest.raises(ArgumentTypeError, match="takes a compiled function, got function"):
+        jaxprgen.save(tmp_path / "h.jxg", lambda x: x, "f64[n]")
+
+
+def test_equal_functions_give_equal_files(tmp_path):
+    for name in "ab":
+        jaxprgen.save(tmp_path / name, jaxprgen.compile([X, b], OUTPUTS), "f64[n,3]", "f64[3]")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

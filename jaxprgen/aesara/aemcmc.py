@@ -11,6 +11,5 @@ from jaxprgen.emit.polya_gamma import polya_gamma
 define(
     importlib.import_module("aemcmc.dists").PolyaGammaRV,
     polya_gamma,
-    # aemcmc draws for smaller `h` too, for which no exact sampler is known.
-    parse_constraints("h z", "h >= 1"),
+    parse_constraints("h z", "h > 0"),
 )

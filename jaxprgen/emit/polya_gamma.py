@@ -1,4 +1,4 @@
-"""Draws from Pólya-Gamma distributions PG(h, z), for all real ``h >= 1``.
+"""Draws from Pólya-Gamma distributions PG(h, z), for all real ``h > 0``.
 
 Sources: N. G. Polson, J. G. Scott and J. Windle, *Bayesian inference for logistic models using
 Pólya-Gamma latent variables*, JASA 108 (2013), for ``h = 1`` after L. Devroye, *On exact simulation
@@ -6,7 +6,7 @@ algorithms for some distributions related to Jacobi theta functions* (2009); for
 Polson and Scott, *Sampling Pólya-Gamma random variates: alternate and approximate techniques*
 (2014).
 
-For ``h < 2``, draws are exact: quarters of draws from J(b, z/2) with ``b = h``. Its density is
+For ``1 <= h < 2``, draws are exact: quarters of draws from J(b, z/2) with ``b = h``. Its density is
 proportional to ``exp(-z² x / 2) f(x)``, where ``f(x)`` is ``a(x) = 2**b b / sqrt(2 pi x³)
 exp(-b² / (2 x))`` times an alternating series (see `_series`). Two bounds of ``f`` give proposals:
 
@@ -17,13 +17,14 @@ exp(-b² / (2 x))`` times an alternating series (see `_series`). Two bounds of `
   times ``exp(c r)``, and the mean of ``exp(c r)`` is ``(4/pi)**b``. The tangent of ``x**(b-1)``, as
   an exponential, bounds it, so that the proposal is exponential.
 
-For ``h >= 2``, `_sum_of_gammas` adds up the largest of the infinitely many gamma draws of which a
+For other ``h``, `_sum_of_gammas` adds up the largest of the infinitely many gamma draws of which a
 Pólya-Gamma draw consists. Its time does not grow with ``h``.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -35,19 +36,17 @@ from jaxprgen.emit.formula import iterate, polynomial
 from jaxprgen.emit.values import Shape, Value, broadcast_to, full, where
 
 _RATE = math.pi**2 / 8
-TERMS = 8
-"""The number of gamma draws in a sum."""
 FAR = 16.0
 """The largest ``z`` of sums of gamma draws."""
 
 
-def _coefficients(power: int) -> list[float]:
-    """Return the sum of ``(k² + y)**-power`` over ``k = 8.5, 9.5, …``, as a polynomial in ``y``.
+def _coefficients(power: int, count: int) -> list[float]:
+    """Return the sum of ``(k² + y)**-power`` over ``k = count + 0.5, count + 1.5, …``.
 
-    Its error is below 1e-13 of the sum where ``sqrt(y) <= FAR / (2 pi)``.
+    It is a polynomial in ``y``, with an error below 1e-13 of the sum where ``y <= (FAR / 2 pi)²``.
     """
     last = 10_000  # The rest of each sum is an integral.
-    k = np.arange(TERMS, last) + 0.5
+    k = np.arange(count, last) + 0.5
     found, binomial = [], 1.0
     for j in range(20):
         exponent = 2 * (power + j)
@@ -56,35 +55,43 @@ def _coefficients(power: int) -> list[float]:
     return found
 
 
-TAILS = [_coefficients(power) for power in (1, 2, 3)]
-"""Polynomials of the sums that give mean, variance and third cumulant of the terms left out."""
+TAILS = {count: [_coefficients(power, count) for power in (1, 2, 3)] for count in (8, 64)}
+"""Polynomials of the sums that give mean, variance and third cumulant of the terms left out.
+
+They are by the number of terms in the sum. There are more if an ``h`` is less than 1.
+"""
 
 
 def polya_gamma(key: Value, shape: Shape, h: Value, z: Value) -> Value:
     """Draw with mean ``h tanh(z/2) / (2 z)``."""
-    key_few, key_many = random.split(key)
+    key_one, key_sum = random.split(key)
     z = ew.minimum(abs(z), np.sqrt(np.finfo(h.dtype).max) / 5)  # Its square is finite.
-    is_few, known = h < 2, h.static
-    if known is not None and np.all(known >= 2):
-        return _sum_of_gammas(key_many, shape, h, z)
-    one = ew.where(is_few, h, np.nan)  # The loop does not wait for NaN.
+    is_one, known = _is_one(h), h.static
+    if known is not None and not np.any(_is_one(known)):
+        return _sum_of_gammas(key_sum, shape, h, z)
 
     def propose(key: Value, h: Value, tilt: Value) -> tuple[Value, Value]:
         return _propose(key, shape, h, tilt)
 
-    few = rejection.until_accepted(key_few, shape, h.dtype, propose, (one, z * 0.5)) * 0.25
-    if known is not None and np.all(known < 2):
-        return few
-    return ew.where(is_few, few, _sum_of_gammas(key_many, shape, h, z))
+    parameters = where(is_one, h, h.like(np.nan)), z * 0.5  # The loop does not wait for NaN.
+    one = rejection.until_accepted(key_one, shape, h.dtype, propose, parameters) * 0.25
+    if known is not None and np.all(_is_one(known)):
+        return one
+    return where(is_one, one, _sum_of_gammas(key_sum, shape, h, z))
+
+
+def _is_one(h: Any) -> Any:
+    return (h >= 1) & (h < 2)
 
 
 def _sum_of_gammas(key: Value, shape: Shape, h: Value, z: Value) -> Value:
-    """Draw where ``h >= 2``: the distribution function is right to within 1e-6.
+    """Draw where ``0 < h < 1`` or ``h >= 2``.
 
     A draw is ``sum(g[k] / (k² + y)) / (2 pi²)`` over ``k = 0.5, 1.5, …``, with gamma draws ``g`` of
     shape ``h`` and ``y = (z / (2 pi))²``. An inverse Gaussian draw, shifted, stands for the terms
     left out; it has their mean, variance and third cumulant. The distribution tends to an inverse
-    Gaussian one with growing ``z``, and at `FAR` it differs by less than 1e-6.
+    Gaussian one with growing ``z``. The distribution function is right to within 1e-6; where
+    ``h < 0.06``, for draws above 1e-4.
     """
     near = ew.minimum(z, FAR)
     y = ew.square(near / (2 * math.pi))
@@ -98,13 +105,15 @@ def _sum_of_gammas(key: Value, shape: Shape, h: Value, z: Value) -> Value:
         return [left - 1, key, total, h, y]
 
     key, subkey = random.split(key)
-    # Without such elements, the loop takes no step.
-    is_needed = reduce.bitwise_or(h >= 2, range(h.ndim))
-    left = ew.where(is_needed, h.dtype.type(TERMS), h.dtype.type(0))
-    h = ew.maximum(h, 2)
-    start = [left, key, full(shape, 0, h.dtype), broadcast_to(h, shape), broadcast_to(y, shape)]
+    axes = range(h.ndim)
+    is_long = reduce.bitwise_or((h > 0) & (h < 1), axes)
+    left, many = (h.like(n) for n in TAILS)
+    left = where(is_long, many, where(reduce.bitwise_or(h >= 2, axes), left, h.like(0)))
+    shapes = broadcast_to(where(h > 0, h, h.like(1)), shape)
+    start = [left, key, full(shape, 0, h.dtype), shapes, broadcast_to(y, shape)]
     total = while_loop(goes_on, step, start)[2]
-    first, second, third = (polynomial(y, tail) for tail in TAILS)
+    tails = zip(*TAILS.values(), strict=True)
+    first, second, third = (where(is_long, polynomial(y, b), polynomial(y, a)) for a, b in tails)
     ratio = 1.5 * ew.square(second) / third  # Of the inverse Gaussian draw's mean to `h`.
     total = total + h * (first - ratio)
     is_far, unit = z > FAR, 2 * math.pi**2

@@ -6,6 +6,7 @@ other comparison that does not hold, or fail, for all sizes raises `Inconclusive
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 from jax._src import core as _core
@@ -18,5 +19,12 @@ is_symbolic = _core.is_symbolic_dim
 min_size = _core.min_dim
 max_size = _core.max_dim
 canonicalize_slice = _core.canonicalize_slice
+
+
+def bound(n: Size) -> float:
+    """Return the largest value of a size: infinity, if it is symbolic."""
+    return math.inf if is_symbolic(n) else n
+
+
 dim_as_value_p = _shape_poly.dim_as_value_p
 shape_assertion_p = _shape_poly.shape_assertion_p

@@ -21,6 +21,8 @@ from jax._src.random import prng
 from jax.extend.core import Primitive
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from jaxprgen._jax.sizes import bound
+
 PRNGKeyArray: Any = prng.PRNGKeyArray
 
 ShapedArray = _core.ShapedArray
@@ -65,10 +67,13 @@ def slice_type(aval: ShapedArray) -> ShapedArray:
     return _core.mapped_aval(aval.shape[0], 0, aval)  # type: ignore[return-value]
 
 
-def nbytes(aval: Any) -> int:
-    """Return the size of a value of this type, in bytes, or 0 if the type has no dtype."""
+def nbytes(aval: Any) -> float:
+    """Return the size of a value of this type, in bytes: at most, so infinity for symbolic sizes.
+
+    A type without a dtype has 0 bytes.
+    """
     dtype = getattr(aval, "dtype", None)
-    return math.prod(aval.shape) * dtype.itemsize if dtype is not None else 0
+    return math.prod(map(bound, aval.shape)) * dtype.itemsize if dtype is not None else 0
 
 
 NARROW = {

@@ -24,7 +24,8 @@ from jaxprgen.emit import create
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.deferred import CountedRange, Uninitialized, progression
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import Array, Dtype, Value, broadcast_to, full
+from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least
+from jaxprgen.emit.values import Array, Dtype, Shape, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -44,20 +45,23 @@ def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
     return sh.stack([x.astype(ctx.dtype) for x in xs])
 
 
-def _sizes(ctx: RuleContext, first: int, count: int) -> tuple[int, ...]:
+def _sizes(ctx: RuleContext, first: int, count: int) -> Shape:
     """Return the values of the inputs that are sizes, from the ``first`` on."""
     sizes = tuple(ctx.static_int(first + i) for i in range(count))
-    if any(n < 0 for n in sizes):
-        raise ShapeMismatchError(f"Sizes must be >= 0, got {sizes}.")
+    _require_sizes(sizes)
     return sizes
+
+
+def _require_sizes(sizes: Shape) -> None:
+    for n in sizes:
+        require_at_least(n, 0, lambda: ShapeMismatchError(f"Sizes must be >= 0, got {sizes}."))
 
 
 @lowers(Alloc, folds=False)
 def lower_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Value | Selected:
     """Return the operand, repeated to a shape."""
     found = sizes_of(ctx, range(1, len(sizes) + 1), sizes)
-    if any(n < 0 for n in found.shape):
-        raise ShapeMismatchError(f"Sizes must be >= 0, got {found.shape}.")
+    _require_sizes(found.shape)
     return found.of(broadcast_to(x, found.shape))
 
 
@@ -68,7 +72,7 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
     if all(n is not None for n in found):
         _sizes(ctx, 0, len(sizes))  # Negative sizes are an error.
     return Uninitialized(
-        tuple(None if n is None else int(n) for n in found),
+        tuple(None if n is None else as_size(n) for n in found),
         ctx.dtype,
         lambda: full(_sizes(ctx, 0, len(sizes)), 0, ctx.dtype),
     )
@@ -78,7 +82,7 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
 def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> Any:
     """Return a range of static length; or a range of integers whose length the program counts."""
     try:
-        first, last, by = (ctx.static(i).item() for i in range(3))
+        first, last, by = (ctx.static(i).item() for i in range(3))  # Integers may be symbols.
     except StaticShapeError as error:
         by = ctx.static_or_none(2)
         if by is None or by == 0 or np.dtype(ctx.dtype).kind not in "iu":
@@ -92,6 +96,8 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
     if folded is not None:
         return list(folded)
     # NumPy rounds the first two elements to the dtype, and extrapolates from them.
+    if is_symbolic(first):
+        return create.arange(full((), first, ctx.dtype), full((), by, ctx.dtype), length, ctx.dtype)
     origin = np.asarray(first, ctx.dtype)
     increment = np.asarray(np.asarray(first + by, ctx.dtype) - origin, ctx.dtype)
     return create.arange(Value(origin), Value(increment), length, ctx.dtype)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen._jax import ClosedJaxpr, Size, Var
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
@@ -166,7 +166,7 @@ def scan(
     constants: Sequence[Value],
     carries: Sequence[Value],
     arrays: Sequence[Value],
-    length: int,
+    length: Size,
 ) -> LoopResult:
     """Loop over the rows of arrays for a known number of steps, as `jax.lax.scan`.
 
@@ -216,9 +216,8 @@ def scan(
     for c in checks:  # Passes rearrange loops without effects only.
         c._replace(failed=next(rest), shown=next(rest)).emit()
     before: dict[int, Value] = dict(zip(entering, rest, strict=True))
-    return LoopResult(
-        Value(np.asarray(length)), ends[: len(carries)], ends[len(carries) :], stacked, before
-    )
+    steps = full((), length, INT64)
+    return LoopResult(steps, ends[: len(carries)], ends[len(carries) :], stacked, before)
 
 
 def unrolled(
@@ -255,7 +254,7 @@ def _stacked(rows: Sequence[Value]) -> Value:
     return stack(rows)
 
 
-def _blanks(results: Sequence[Atom], operands: Sequence[Atom], *rows: int) -> list[Atom]:
+def _blanks(results: Sequence[Atom], operands: Sequence[Atom], *rows: Size) -> list[Atom]:
     """Return zeros of the types of the results, or that many rows of them."""
     b = current_builder()
     zeros = [full((*rows, *r.aval.shape), 0, r.aval.dtype) for r in results]
@@ -275,7 +274,7 @@ def until(
     carries: Sequence[Value],
     arrays: Sequence[Value],
     limit: Value,
-    bound: int | None,
+    bound: Size | None,
     irreversible: Callable[[], Exception],
 ) -> LoopResult:
     """Loop for at most ``limit`` steps, as `scan`; the loop ends after a step that says so.

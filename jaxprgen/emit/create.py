@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.values import INT8, INT32, INT64, Dtype, Value, full
 
 
-def arange_length(start: Any, stop: Any, step: Any) -> int:
+def arange_length(start: Any, stop: Any, step: Any) -> Size:
     """Return the length of ``numpy.arange(start, stop, step)``."""
+    if not is_known((start, stop, step)):
+        return max_size(0, -((start - stop) // step))
     return max(0, math.ceil((stop - start) / step))
 
 
-def arange(start: Value, step: Value, length: int, dtype: Dtype) -> Value:
+def arange(start: Value, step: Value, length: Size, dtype: Dtype) -> Value:
     """Return ``start + step * i`` for ``i`` below a known length, for scalars start and step."""
     if dtype.kind == "b":
         return arange(start, step, length, INT8).astype(dtype)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from jaxprgen._jax import identity
+from jaxprgen._jax import Size, identity, is_symbolic, max_size, min_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
@@ -21,7 +21,6 @@ from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.selection import nonnegative, select, select_first
 from jaxprgen.emit.shape import concatenate, slice_axis
 from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, full
-from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.ir import current_builder
 
 
@@ -51,12 +50,12 @@ class Uninitialized(Deferred):
         Returns an array to stand for the memory.
     """
 
-    sizes: tuple[int | None, ...]
+    sizes: tuple[Size | None, ...]
     kind: Dtype
     fill: Callable[[], Value]
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Size | None, ...]:
         """Return the sizes, with None for one that is not known."""
         return self.sizes
 
@@ -82,7 +81,7 @@ class PartlyInitialized(Deferred):
     rest: Uninitialized
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Size | None, ...]:
         """Return the sizes, with None for one that is not known."""
         return (self.rest.sizes[0], *self.rows.shape[1:])
 
@@ -124,7 +123,7 @@ class CountedRange(Deferred):
     bound: int | None = None
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Size | None, ...]:
         """Return the shape, whose one size is not known."""
         return (None,)
 
@@ -256,14 +255,14 @@ class LoopRows(Deferred):
         return self.kind
 
     @property
-    def length(self) -> int | None:
+    def length(self) -> Size | None:
         """Return the number of rows, or None if it is not known."""
         if self.pieces is None or self.count is not None:
             return None
-        return max(sum(x.shape[0] for x in self.pieces) - self.start + self.stop, 0)
+        return max_size(sum(x.shape[0] for x in self.pieces) - self.start + self.stop, 0)
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Size | None, ...]:
         """Return the sizes, with None for a number of rows that is not known."""
         return (self.length, *self.row)
 
@@ -288,7 +287,7 @@ class LoopRows(Deferred):
         if self.count is None and self.length is None:
             raise self.refuse()
         if self.count is None:
-            return Value(np.asarray(self.length, np.int64))
+            return full((), self.length, INT64)
         more = self.extra + self.stop - self.start
         return self.count + more if more else self.count
 
@@ -304,14 +303,15 @@ class LoopRows(Deferred):
         """Return ``self[where]``, or None if its rows are not known or not adjacent."""
         length = self.length
         if length is not None:
-            first, end, step = where.indices(length)
-            rows = range(first, end, step)
-            low, high = (rows[0], rows[-1]) if rows else (0, -1)
-            front, behind = min(low, high), max(low, high) + 1 - length
+            first, step, count = ix.bounds(where, length)
+            if count == 0 or abs(step) != 1:
+                return None
+            front = first if step > 0 else first - count + 1
+            behind = front + count - length
         else:
             front, behind, step = where.start or 0, where.stop or 0, where.step or 1
-        if front < 0 or behind > 0 or abs(step) != 1 or (length is None and step < 0):
-            return None
+            if front < 0 or behind > 0 or step != 1:
+                return None
         if self.backwards:
             front, behind = -behind, -front
         backwards = self.backwards != (step < 0)
@@ -321,10 +321,7 @@ class LoopRows(Deferred):
         """Return ``self[index]``, or None if it is not known which row that is."""
         length = self.length
         if length is not None:
-            if not -length <= index < length:
-                raise IndexOutOfBoundsError(
-                    f"Index {index} is out of bounds for axis 0 of size {length}."
-                )
+            ix.require_index(index, length, 0)
             index = index - length if index >= 0 else index
             index = -1 - length - index if self.backwards else index
         if index < 0 and self.stop + index in self.ends:
@@ -332,12 +329,15 @@ class LoopRows(Deferred):
         if length is None:
             return None
         place = self.start + length + index
-        for piece in self.pieces or ():
+        if is_symbolic(place):
+            return None
+        *front, last = self.pieces or ()
+        for piece in front:
             size = piece.shape[0]
             if place < size:
                 return ix.take(piece, [place])
             place -= size
-        raise AssertionError
+        return ix.take(last, [place])
 
     def take_counted(self, index: int | Value) -> tuple[Value, Value | None] | None:
         """Return ``self[index]`` and whether that row exists, where the program counts the rows.
@@ -368,8 +368,8 @@ class LoopRows(Deferred):
         offset = 0
         for piece in self.pieces:
             size = piece.shape[0]
-            low, high = (min(max(n - offset, 0), size) for n in (self.start, end))
-            parts.append(slice_axis(piece, 0, low, max(low, high)))
+            low, high = (min_size(max_size(n - offset, 0), size) for n in (self.start, end))
+            parts.append(slice_axis(piece, 0, low, max_size(low, high)))
             offset += size
         whole = concatenate(parts, 0)
         if self.count is None:

@@ -57,7 +57,7 @@ class _Span(NamedTuple):
 
 def _span(index: BasicEntry, size: Size, axis: int) -> _Span:
     if isinstance(index, slice):
-        start, step, length = _bounds(index, size)
+        start, step, length = bounds(index, size)
         if length == 0:
             return _Span(0, 0, 1, False)
         low = start if step > 0 else start + (length - 1) * step
@@ -65,14 +65,14 @@ def _span(index: BasicEntry, size: Size, axis: int) -> _Span:
     if isinstance(index, (Value, DynamicSlice)):
         return _Span(0, size, 1, False)
 
-    def fails() -> IndexOutOfBoundsError:
-        return IndexOutOfBoundsError(
-            f"Index {index} is out of bounds for axis {axis} of size {size}."
-        )
+    require_index(index, size, axis)
+    return _Span(index if index >= 0 else index + size, 1, 1, False)
 
-    from_back = index < 0
-    require_at_least(size, -index if from_back else index + 1, fails)
-    return _Span(index + size if from_back else index, 1, 1, False)
+
+def require_index(index: int, size: Size, axis: int) -> None:
+    """Raise if a known index is out of bounds."""
+    text = f"Index {index} is out of bounds for axis {axis} of size {size}."
+    require_at_least(size, index + 1 if index >= 0 else -index, lambda: IndexOutOfBoundsError(text))
 
 
 def _spans(shape: Shape, index: Sequence[BasicEntry]) -> list[_Span]:
@@ -140,7 +140,7 @@ def _slice(x: Value, spans: Sequence[_Span]) -> Value:
     return x
 
 
-def _bounds(index: slice, size: Size) -> tuple[Size, int, Size]:
+def bounds(index: slice, size: Size) -> tuple[Size, int, Size]:
     """Return the first index, the step and the length of a slice of an axis."""
     if is_known(n for n in (size, index.start, index.stop) if n is not None):
         bounds = range(*index.indices(size))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jaxprgen._jax import Size
 from jaxprgen.emit.values import Dtype, Shape, Value
 
 
@@ -31,7 +32,7 @@ class Lazy:
         raise NotImplementedError
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Size | None, ...]:
         """Return the sizes, with None for a size that only the running program knows."""
         raise NotImplementedError
 

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import control
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.shape import expand_dims, slice_axis
+from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least
 from jaxprgen.emit.values import Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpError
 
@@ -57,7 +59,7 @@ class RowWindow(NamedTuple):
         """Return the number of rows in the window."""
         return max([*self.reads, *self.writes]) - self.low + 1
 
-    def end(self, number: int) -> int:
+    def end(self, number: Size) -> Size:
         """Return one past the last row of the last window, for this number of steps."""
         return self.start + number + self.width - 1
 
@@ -77,7 +79,7 @@ class RecurrentState(NamedTuple):
 
     rows: Value
     taps: Sequence[int]
-    kept: int | None
+    kept: Size | None
 
 
 class StackedOutput(NamedTuple):
@@ -93,7 +95,7 @@ class StackedOutput(NamedTuple):
         The rank of the stacked rows.
     """
 
-    kept: int | None
+    kept: Size | None
     dtype: Dtype
     rank: int
 
@@ -114,8 +116,9 @@ class Loop(NamedTuple):
 
     Attributes
     ----------
-    steps
-        The number of steps, or the largest number if a step can end the loop.
+    steps, number
+        The number of steps, or the largest number if a step can end the loop: as a scalar, and as
+        a size, which is None if only the running program knows it.
     sequences
         Arrays of which step ``i`` reads row ``i``.
     windows, states, stacks
@@ -133,6 +136,7 @@ class Loop(NamedTuple):
     """
 
     steps: Value
+    number: Size | None
     sequences: Sequence[Value | CountedRange]
     windows: Sequence[RowWindow]
     states: Sequence[RecurrentState]
@@ -142,12 +146,6 @@ class Loop(NamedTuple):
     ends: bool
     refuse: Callable[[], Exception]
     irreversible: Callable[[], Exception]
-
-    @property
-    def number(self) -> int | None:
-        """Return the number of steps, or the largest number, if it is known."""
-        found = self.steps.static
-        return None if found is None else int(found)
 
 
 class RecurrenceResult(NamedTuple):
@@ -175,8 +173,9 @@ def run(loop: Loop, body: Body) -> RecurrenceResult:
         A loop that overwrites rows of an array ends by a condition.
     """
     number = loop.number
-    if number is not None and number < 0:
-        raise ShapeMismatchError(f"A loop cannot have {number} steps: the number must be >= 0.")
+    if number is not None:
+        text = f"A loop cannot have {number} steps: the number must be >= 0."
+        require_at_least(number, 0, lambda: ShapeMismatchError(text))
     if loop.ends and loop.windows:
         raise UnsupportedOpError(
             "A loop that overwrites rows of an array, as the loop of a gradient does, cannot end "
@@ -211,24 +210,25 @@ class _LoopEmitter:
         """Check that a sequence has one row per step, and drop the other rows."""
         if isinstance(x, CountedRange):
             return x
-        rows = x.shape[0]
         if self.number is None:
             return x
-        if rows < self.number:
-            raise ShapeMismatchError(
-                f"Sequence {position} has {rows} rows, but the loop has {self.number} steps."
-            )
+        text = f"Sequence {position} has {x.shape[0]} rows, but the loop has {self.number} steps."
+        require_at_least(x.shape[0], self.number, lambda: ShapeMismatchError(text))
         return slice_axis(x, 0, 0, self.number)
 
     def _entering(self, position: int, window: RowWindow) -> Value:
         """Return the rows that enter the window, one per step."""
         assert self.number is not None
         rows, end = window.rows.shape[0], window.end(self.number)
-        if window.start < 0 or end > rows:
-            raise ShapeMismatchError(
+
+        def fails() -> ShapeMismatchError:
+            return ShapeMismatchError(
                 f"Array {position} has {rows} rows, but {self.number} steps of the loop read and "
                 f"write its rows from {window.start} up to {end}."
             )
+
+        require_at_least(window.start, 0, fails)
+        require_at_least(rows, end, fails)
         return slice_axis(window.rows, 0, window.start + window.width - 1, end)
 
     def result(self) -> RecurrenceResult:
@@ -265,13 +265,14 @@ class _LoopEmitter:
         stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]
         return RecurrenceResult(windows, states, stacks, _next(carries, len(loop.carried)))
 
-    def _counted(self, arrays: list[Value], number: int) -> control.LoopResult:
+    def _counted(self, arrays: list[Value], number: Size) -> control.LoopResult:
         """Emit a known number of steps: as a loop, or unrolled if rows decide shapes."""
         args = self._step, self.loop.constants, self.carries, arrays, number
         try:
             return control.scan(*args)
         except StaticShapeError:
-            if number > MOST_UNROLLED or all(x.static is None for x in arrays):
+            is_short = is_at_most([number], MOST_UNROLLED)
+            if not is_short or all(x.static is None for x in arrays):
                 raise
         return control.unrolled(*args)
 
@@ -327,7 +328,7 @@ class _LoopEmitter:
     def _trace(
         self,
         head: Value | None,
-        kept: int | None,
+        kept: Size | None,
         last: list[Value],
         ended: control.LoopResult,
         stacked: Iterator[Value | None],
@@ -374,7 +375,10 @@ def _repeated_row(x: Value) -> Value | None:
 def _fitted(x: Value, before: Value) -> Value:
     """Return a row that a step writes in the shape and dtype of the row it replaces."""
     own, shape = x.shape, before.shape
-    if len(own) != len(shape) or any(k not in (1, n) for k, n in zip(own, shape, strict=True)):
+    is_wrong = len(own) != len(shape) or any(
+        k not in (1, n) and is_known((k, n)) for k, n in zip(own, shape, strict=True)
+    )
+    if is_wrong:
         raise ShapeMismatchError(
             f"A step of the loop returns a row of shape {own} to replace a row of shape {shape}: a "
             "value that goes from step to step must keep its shape."

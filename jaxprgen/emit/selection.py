@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen._jax import identity
+from jaxprgen._jax import Size, identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
@@ -58,7 +58,7 @@ class Selected(Lazy):
         return self.values.dtype
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Size | None, ...]:
         """Return the sizes, with None for the number of selected elements."""
         first, end = self.values.shape[: self.axis], self.axis + self.mask.ndim
         return (*first, None, *self.values.shape[end:])

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import random, recurrence
 from jaxprgen.emit.deferred import CountedRange, PartlyInitialized
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, RecurrentState, RowWindow, StackedOutput, StepValues
-from jaxprgen.emit.values import Dtype, Value
+from jaxprgen.emit.sizes import as_size, require_at_least
+from jaxprgen.emit.values import INT64, Dtype, Value, full
 from jaxprgen.errors import ReverseModeError, ShapeMismatchError, StaticShapeError
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
@@ -82,11 +84,14 @@ def lower_loop(ctx: RuleContext, layout: LoopLayout, xs: Sequence[Any]) -> list[
         limit = ctx.static(0)
     is_known = limit is not None
     taken = _steps_taken(ctx, layout) if layout.ends else None
-    number = limit if taken is None else np.asarray(taken)
+    number = taken
+    if taken is None and limit is not None:
+        number = as_size(limit)
     streams = [xs[i] for i in layout.carried]
     given = [xs[i] if type(xs[i]) is Stream else ctx.made(xs[i]) for i in layout.constants]
     loop = Loop(
-        ctx.made(xs[0]) if number is None else Value(np.asarray(number)),
+        ctx.made(xs[0]) if number is None else full((), number, INT64),
+        number,
         [x if type(x) is CountedRange else ctx.made(x) for x in (xs[i] for i in layout.sequences)],
         [RowWindow(ctx.made(xs[i]), r, w, first) for i, r, w, first in layout.windows],
         [_state(ctx, xs[i], taps, is_known, taken) for i, taps in layout.states],
@@ -169,7 +174,7 @@ def _steps_taken(ctx: RuleContext, layout: LoopLayout) -> int | None:
     return ctx.decided(layout.read, count)
 
 
-def _at_most(kept: int | None, rows: int | None) -> int | None:
+def _at_most(kept: Size | None, rows: int | None) -> Size | None:
     """Return how many rows are kept, or None for all, if there are at most ``rows``."""
     return None if kept is None or (rows is not None and kept > rows) else kept
 
@@ -184,19 +189,23 @@ def _state(
         rows = ctx.made(x)
         kept = rows.shape[0]
     depth = -min(taps)
-    if rows.shape[0] < depth or (kept is not None and kept < depth):
-        raise ShapeMismatchError(
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"A loop reads {depth} rows before its own, but there are {rows.shape[0]} to start "
             "with."
         )
+
+    for n in (rows.shape[0], *([] if kept is None else [kept])):
+        require_at_least(n, depth, fails)
     return RecurrentState(rows, taps, _at_most(kept, None if taken is None else depth + taken))
 
 
-def _kept(ctx: RuleContext, position: int, is_known: bool) -> int | None:
+def _kept(ctx: RuleContext, position: int, is_known: bool) -> Size | None:
     found = ctx.static_or_none(position)
     if found is None and is_known:
         found = ctx.static(position)
-    return None if found is None else int(found)
+    return None if found is None else as_size(found)
 
 
 class _Body(NamedTuple):

@@ -92,7 +92,7 @@ def find_affine_recurrence(
     needed, _ = live_equations(equations, [carry_outs[v] for v in best])
     is_matrix = any(e.primitive.name == "dot_general" for e in needed)
     alike = {(v.aval.shape, v.aval.dtype) for v in best}
-    if len(alike) > 1 or (is_matrix and best[0].aval.shape[0] * len(best) > size):
+    if len(alike) > 1 or (is_matrix and _jax.bound(best[0].aval.shape[0]) * len(best) > size):
         return None
     return AffineRecurrence(best, needed, is_matrix)
 
@@ -143,7 +143,12 @@ def _is_square(eqn: JaxprEqn, dependent: Sequence[bool], size: int) -> bool:
     matrix, vector = (aval.shape for aval in operands)
     (contracted, _), (batch, _) = eqn.params["dimension_numbers"]
     is_product = len(contracted) == 1 and not batch and len(_dtypes(eqn)) == 1
-    return is_product and len(matrix) == 2 and len(vector) == 1 and max(matrix) <= size
+    return (
+        is_product
+        and len(matrix) == 2
+        and len(vector) == 1
+        and max(map(_jax.bound, matrix)) <= size
+    )
 
 
 def _dtypes(eqn: JaxprEqn) -> set[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -77,7 +78,7 @@ class AssociativeScan:
         return rewritten(closed, ("scan",), self._replacement)
 
     def _replacement(self, eqn: JaxprEqn) -> list[JaxprEqn] | None:
-        if eqn.effects or eqn.params["length"] < 2:
+        if eqn.effects or not 2 <= _jax.bound(eqn.params["length"]) < math.inf:
             return None
         if _jax.close(eqn.params["jaxpr"]).consts:
             return None

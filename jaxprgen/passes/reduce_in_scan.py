@@ -81,7 +81,7 @@ class ReduceInScan:
     ) -> list[JaxprEqn] | None:
         """Return the equations with one loop fused, or None if none can be."""
         for i, e in enumerate(equations):
-            if e.primitive.name != "scan" or e.effects or e.params["length"] < 2:
+            if e.primitive.name != "scan" or e.effects or _jax.bound(e.params["length"]) < 2:
                 continue
             types: list[Any] = [x.aval for x in e.invars]
             if not Builder(types).plain or _jax.close(e.params["jaxpr"]).consts:

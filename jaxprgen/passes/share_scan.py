@@ -158,7 +158,10 @@ class _JointBody:
             [e for e in self.equations if kept.isdisjoint(e.outvars)], self.results
         )
         missing = [v for v in expensive if v in live]
-        if sum(_jax.nbytes(v.aval) for v in missing) * self.first.params["length"] > memory:
+        if (
+            sum(_jax.nbytes(v.aval) for v in missing) * _jax.bound(self.first.params["length"])
+            > memory
+        ):
             return None
         return self._rebuild(left, live, missing)
 

@@ -21,6 +21,11 @@ max_size = _core.max_dim
 canonicalize_slice = _core.canonicalize_slice
 
 
+def is_about_sizes(error: Exception) -> bool:
+    """Return whether an error comes from a symbolic size where there has to be a number."""
+    return isinstance(error, InconclusiveSizeError) or "_DimExpr" in str(error)
+
+
 def bound(n: Size) -> float:
     """Return the largest value of a size: infinity, if it is symbolic."""
     return math.inf if is_symbolic(n) else n

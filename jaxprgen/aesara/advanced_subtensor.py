@@ -22,14 +22,17 @@ from aesara.tensor.subtensor import (
 )
 from aesara.tensor.type_other import SliceType
 
+from jaxprgen._jax import Size
 from jaxprgen.aesara.subtensor import check_bounds
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import fixed_size
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import selection as sel
+from jaxprgen.emit.create import count_along
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.sizes import is_at_most
 from jaxprgen.emit.values import BOOL, INT64, Array, Value, broadcast_to, common_shape, full
 from jaxprgen.errors import (
     JaxprGenError,
@@ -174,9 +177,14 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
     ]
     shape, bounds = x.shape, _upper_bounds(ctx, entries, first)
     by_axis = ga.entries_by_axis(shape, entries)
-    unsure = [(axis, e) for axis, e in by_axis if bounds.get(id(e), np.inf) > shape[axis]]
+    unsure = [(d, e) for d, e in by_axis if not _is_below(bounds.get(id(e)), shape[d])]
     check_bounds(ctx, shape, unsure)
     return entries
+
+
+def _is_below(bound: Size | None, size: Size) -> bool:
+    """Return whether positions below a bound, if there is one, are known to be in an axis."""
+    return bound is not None and is_at_most([bound - size], 0)
 
 
 def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.ArrayEntry], first: int) -> dict[int, int]:
@@ -273,7 +281,7 @@ def lower_nonzero(ctx: RuleContext, x: Value) -> Sequence[Value | Selected]:
 def lower_permute_row_elements(ctx: RuleContext, x: Value, y: Value, inverse: Value) -> Value:
     """Permute each row of ``x`` by a row of ``y``, or by the inverse permutation."""
     shape = common_shape(x, y)
-    rows: list[Any] = list(np.ogrid[tuple(map(slice, shape))][:-1])
+    rows: list[Any] = [count_along(shape, d) for d in range(len(shape) - 1)]
     if all(n == 1 for n in y.shape[:-1]):  # One permutation for all rows.
         rows, y = [slice(None)] * len(rows), reshape(y, y.shape[-1:])
     index = [*rows, y]
@@ -291,7 +299,7 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
     The arrays are a list, or the slices of an array along its first axis.
     """
     if not isinstance(choices, list):
-        choices = [ix.take(choices, [i]) for i in range(choices.shape[0])]
+        choices = [ix.take(choices, [i]) for i in range(int(choices.shape[0]))]
     if ctx.op.mode == "raise" and which.static is None:
         count = len(choices)
         ctx.require(

@@ -23,7 +23,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import BOOL, Value
+from jaxprgen.emit.values import BOOL, INT64, Value, full
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -71,7 +71,7 @@ def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """Return one size, which may be the mask's number of true elements."""
     if ctx.op.i == x.axis:
         return sel.count(x.mask)
-    return Value(np.asarray(x.values.shape[x.full_axes([ctx.op.i])[0]], np.int64))
+    return full((), x.values.shape[x.full_axes([ctx.op.i])[0]], INT64)
 
 
 # --- Reductions ---------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def lower_argmax_of_selected(ctx: RuleContext, x: Selected, *_: Value) -> Value:
 
 
 def _require_some(ctx: RuleContext, x: Selected) -> None:
-    if not np.prod(x.mask.shape):
+    if not math.prod(x.mask.shape):
         raise ShapeMismatchError(
             f"{ctx.op} needs at least one element: the mask has shape {x.mask.shape}."
         )

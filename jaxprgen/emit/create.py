@@ -11,7 +11,7 @@ from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.sizes import is_known
-from jaxprgen.emit.values import INT8, INT32, INT64, Dtype, Value, full
+from jaxprgen.emit.values import INT8, INT32, INT64, Dtype, Shape, Value, full
 
 
 def arange_length(start: Any, stop: Any, step: Any) -> Size:
@@ -28,6 +28,14 @@ def arange(start: Value, step: Value, length: Size, dtype: Dtype) -> Value:
     index = lax.iota(dtype, (length,), 0)
     scaled = index * step if not _is(step, 1) else index
     return scaled + start if not _is(start, 0) else scaled
+
+
+def count_along(shape: Shape, axis: int) -> Value:
+    """Return 0, 1, 2, … along one axis of a shape, with size one along the others."""
+    own = tuple(n if d == axis else 1 for d, n in enumerate(shape))
+    if is_known(own):
+        return Value(np.arange(shape[axis]).reshape(own))
+    return lax.iota(ew.canonical(INT64), own, axis)
 
 
 def _is(x: Value, value: int) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
@@ -22,6 +23,7 @@ from jaxprgen.emit import selection as sel
 from jaxprgen.emit.division import remainder
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape
+from jaxprgen.emit.sizes import is_symbolic, require_equal
 from jaxprgen.emit.values import (
     BOOL,
     INT32,
@@ -122,10 +124,17 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[ArrayEntry]:
 
 def check_mask(shape: Shape, axis: int, own: Shape) -> None:
     """Raise an IndexOutOfBoundsError unless a mask has the sizes of the axes from ``axis`` on."""
-    if own != shape[axis : axis + len(own)]:
-        raise IndexOutOfBoundsError(
+
+    def fails() -> IndexOutOfBoundsError:
+        return IndexOutOfBoundsError(
             f"A mask of shape {own} does not fit an array of shape {shape} from axis {axis} on."
         )
+
+    covered = shape[axis : axis + len(own)]
+    if len(covered) != len(own):
+        raise fails()
+    for n, size in zip(own, covered, strict=True):
+        require_equal(n, size, fails)
 
 
 def _parse(shape: Shape, index: Sequence[ArrayEntry]) -> _ParsedIndex:
@@ -147,9 +156,7 @@ def _parse(shape: Shape, index: Sequence[ArrayEntry]) -> _ParsedIndex:
     together = not at or at[-1] - at[0] == len(at) - 1
     first = at[0] if at and together else 0
     kept = [(axis, entry) for i, (axis, entry) in enumerate(entries) if i not in at]
-    sizes = [
-        -1 if axis is None else len(range(*slices[axis].indices(shape[axis]))) for axis, _ in kept
-    ]
+    sizes = [-1 if d is None else ix.bounds(slices[d], shape[d])[2] for d, _ in kept]
     sizes[first:first] = common
     news = [d for d, n in enumerate(sizes) if n == -1]
     start = first - sum(d < first for d in news)
@@ -157,7 +164,7 @@ def _parse(shape: Shape, index: Sequence[ArrayEntry]) -> _ParsedIndex:
     return _ParsedIndex(slices, indices, tuple(n for n in sizes if n != -1), news)
 
 
-def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
+def _checked(entry: int | Value | Array, axis: int, size: Size) -> Value:
     """Return the integers of an entry as an array; known ones count from the front."""
     index = entry if isinstance(entry, Value) else Value(np.asarray(entry))
     value = index.static
@@ -165,6 +172,8 @@ def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
         if size == 0 and 0 not in index.shape:
             raise IndexOutOfBoundsError(f"Cannot take an element along axis {axis}: its size is 0.")
         return index
+    if is_symbolic(size):
+        return _checked_against_symbol(value, axis, size)
     if value.dtype == INT64 and value.size and value.min() >= 0 and value.max() < size:
         return index  # The usual case: no index is negative.
     wide = value.astype(object) if value.dtype == np.uint64 else value.astype(np.int64)
@@ -174,6 +183,14 @@ def _checked(entry: int | Value | Array, axis: int, size: int) -> Value:
             f"Index {wrong[0]} is out of bounds for axis {axis} of size {size}."
         )
     return Value(np.asarray(np.where(wide < 0, wide + size, wide), np.int64))
+
+
+def _checked_against_symbol(index: Array, axis: int, size: Size) -> Value:
+    """Return known integers that count from the front of an axis of symbolic size."""
+    index = index.astype(np.int64)
+    for i in (index.min(), index.max()) if index.size else ():
+        ix.require_index(int(i), size, axis)
+    return Value(index) if (index >= 0).all() else ix.wrap(Value(index), size, INT64)
 
 
 # --- Reading -----------------------------------------------------------------------------
@@ -264,7 +281,7 @@ def put(x: Value, y: Value, index: Sequence[ArrayEntry], *, add: bool) -> Value:
 def _scatter_into(x: Value, y: Value, indices: IndexArrays, add: bool) -> Value:
     unique = False
     if not add and all(i.static is not None for i in indices.arrays):
-        y, indices = _last_of_each(x.shape, y, indices)
+        y, indices = _last_of_each(y, indices)
         unique = True
     return scatter(x, y, indices, add=add, unique=unique)
 
@@ -280,10 +297,10 @@ def scatter(x: Value, y: Value, indices: IndexArrays, *, add: bool, unique: bool
     return emit(x, starts, y, *axes, in_bounds=in_bounds, unique=unique)
 
 
-def _last_of_each(shape: Shape, y: Value, indices: IndexArrays) -> tuple[Value, IndexArrays]:
+def _last_of_each(y: Value, indices: IndexArrays) -> tuple[Value, IndexArrays]:
     """Drop known indices that occur again later, and the values written there."""
     table = _table(indices).reshape(-1, len(indices.axes))
-    flat = np.ravel_multi_index(tuple(table.T), tuple(shape[d] for d in indices.axes))
+    flat = np.ravel_multi_index(tuple(table.T), tuple(table.max(0) + 1))
     kept = np.sort(flat.size - 1 - np.unique(flat[::-1], return_index=True)[1])
     if kept.size == flat.size:
         return y, indices

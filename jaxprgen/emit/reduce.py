@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -97,7 +98,7 @@ def argmax(x: Value, axes: Sequence[int]) -> Value:
         )
     kept = [d for d in range(len(shape)) if d not in axes]
     rows = transpose(x, (*kept, *axes))
-    flat = reshape(rows, (*(shape[d] for d in kept), int(np.prod([shape[d] for d in axes]))))
+    flat = reshape(rows, (*(shape[d] for d in kept), math.prod(shape[d] for d in axes)))
     if flat.dtype.kind == "c":  # Find the first element that equals the largest, or is NaN.
         largest = expand_dims(max(flat, (len(kept),)), [len(kept)])
         flat = ew.equal(flat, largest) | ew.isnan(flat)

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from jaxprgen._jax import Size, identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
+from jaxprgen.emit.create import count_along
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.reduce import cumsum
@@ -131,9 +130,9 @@ def _filled_by(
 def nonzero(mask: Value, refuse: Callable[[], Exception]) -> list[Selected]:
     """Return `numpy.nonzero` of a mask: one vector of indices for each of its axes."""
     shape = mask.shape
-    every = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
+    every = [count_along(shape, d) for d in range(len(shape))]
     dtype = ew.canonical(INT64)
-    positions = (broadcast_to(Value(i.astype(dtype)), shape) for i in every)
+    positions = (broadcast_to(i.astype(dtype), shape) for i in every)
     return [select(x, mask, 0, refuse) for x in positions]
 
 

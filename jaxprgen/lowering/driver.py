@@ -192,7 +192,7 @@ class Lowering:
             if isinstance(error, JaxprGenError) and error.located:
                 raise
             cause = error.__cause__ if isinstance(error, JaxprGenError) else error
-            if isinstance(error, _jax.InconclusiveSizeError):
+            if _jax.is_about_sizes(error):
                 error = undecided_size(error)
             if not isinstance(error, JaxprGenError):
                 text = f"Lowering failed: {type(error).__name__}: {error}"

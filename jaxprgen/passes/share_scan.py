@@ -158,10 +158,8 @@ class _JointBody:
             [e for e in self.equations if kept.isdisjoint(e.outvars)], self.results
         )
         missing = [v for v in expensive if v in live]
-        if (
-            sum(_jax.nbytes(v.aval) for v in missing) * _jax.bound(self.first.params["length"])
-            > memory
-        ):
+        steps = _jax.bound(self.first.params["length"])
+        if sum(_jax.nbytes(v.aval) for v in missing) * steps > memory:
             return None
         return self._rebuild(left, live, missing)
 

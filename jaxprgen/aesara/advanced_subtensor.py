@@ -29,6 +29,7 @@ from jaxprgen.emit import fixed_size
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import selection as sel
+from jaxprgen.emit.choose import choices_exist, choose
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
@@ -303,11 +304,11 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
     if ctx.op.mode == "raise" and which.static is None:
         count = len(choices)
         ctx.require(
-            lambda: ga.choices_exist(which, count),
+            lambda: choices_exist(which, count),
             PositionOutOfBoundsError,
             f"There are {count} arrays to choose from, and none has the number {{}}.",
             f"whether all numbers are below {count}, as many arrays as there are to choose from. "
             "If one is not, Aesara raises ValueError, and this program uses the nearest number",
             which,
         )
-    return ga.choose(which, choices, ctx.op.mode)
+    return choose(which, choices, ctx.op.mode)

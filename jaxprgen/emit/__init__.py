@@ -16,7 +16,7 @@ vocabulary with the arguments and the dtypes of NumPy.
   `stack`; diagonals and triangles.
 - `reduce`, `sort`, `fixed_size`: `sum`, `max`, `argmax`, `cumsum`; sorting and searching; `unique`
   and `nonzero` of a given size.
-- `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
+- `index`, `gather`, `ravel`, `choose`: basic and advanced indexing, for reading and writing.
 - `linalg`, `systems`, `matrix`, `decompositions`: products; linear equations; inverses and
   functions of matrices; factorizations.
 - `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`, `ctc`: signals and neural

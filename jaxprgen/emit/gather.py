@@ -20,7 +20,6 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import selection as sel
-from jaxprgen.emit.division import remainder
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape
 from jaxprgen.emit.sizes import is_symbolic, require_equal
@@ -37,7 +36,7 @@ from jaxprgen.emit.values import (
     full,
     lift,
 )
-from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
+from jaxprgen.errors import IndexOutOfBoundsError, UnsupportedOpError
 from jaxprgen.ir import Atom, current_builder
 
 
@@ -371,40 +370,3 @@ def put_where(x: Value, y: Value | Selected, index: Sequence[slice | Value], *, 
     where = expand_dims(mask, [d for d in range(wide) if not axis <= d < axis + rank])
     updated = ew.where(where, block + y if add else y, block)
     return updated if block is x else ix.put(x, updated, slices, add=False)
-
-
-# --- Choosing ----------------------------------------------------------------------------
-
-
-def choose(which: Value, cases: Sequence[Value], mode: str) -> Value:
-    """Return `numpy.choose`: ``cases[which]``, elementwise; all operands broadcast.
-
-    Numbers out of bounds are clamped, or wrap around in mode "wrap".
-
-    Raises
-    ------
-    IndexOutOfBoundsError
-        A known number is out of bounds, in mode "raise".
-    ShapeMismatchError
-        There are no cases.
-    """
-    if not cases:
-        raise ShapeMismatchError("choose: needs at least one array of choices.")
-    value, count = which.static, len(cases)
-    if mode == "raise" and value is not None:
-        wrong = value[(value < 0) | (value >= count)]
-        if wrong.size:
-            raise IndexOutOfBoundsError(f"Choice {wrong[0]} is out of bounds for {count} choices.")
-    which = which.astype(ew.canonical(INT64))
-    wraps = mode == "wrap"
-    which = remainder(which, which.like(count)) if wraps else ew.clip(which, 0, count - 1)
-    if count == 1:
-        return broadcast_to(cases[0], common_shape(which, cases[0]))
-    return lax.select_n(which.astype(INT32), *cases)
-
-
-def choices_exist(which: Value, count: int) -> Value:
-    """Return where numbers are in ``range(count)``."""
-    which = which.astype(ew.canonical(INT64))
-    clipped = ew.clip(which, 0, count - 1)
-    return ew.equal(which, clipped)

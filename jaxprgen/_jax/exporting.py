@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax._src.export.shape_poly import shape_assertion_effect as _checks_sizes
 from jax.export import Exported
 
 from jaxprgen._jax.types import ShapedArray, prng
@@ -45,14 +46,17 @@ def exported_of(
 
 
 def is_portable(exported: Exported) -> bool:
-    """Return whether an exported program is for one device and has no effects."""
+    """Return whether an exported program is for one device and has no effects but to check sizes.
+
+    JAX decides such a check when a call gives the sizes their values, and without its effect, too.
+    """
     shardings = [
         sharding
         for names in _SHARDINGS.values()
         for name in names
         for sharding in getattr(exported, name, None) or ()
     ]
-    effects = [*exported.ordered_effects, *exported.unordered_effects]
+    effects = {*exported.ordered_effects, *exported.unordered_effects} - {_checks_sizes}
     return exported.nr_devices == 1 and not effects and not any(shardings)
 
 

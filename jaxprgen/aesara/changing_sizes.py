@@ -14,6 +14,7 @@ from aesara.tensor.basic import MakeVector
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.selection import Selected, nonnegative, select_first
+from jaxprgen.emit.sizes import as_size
 from jaxprgen.emit.values import INT64, Shape, Value
 from jaxprgen.errors import ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
@@ -84,7 +85,7 @@ def _element(ctx: RuleContext, position: int, x: Value, index: int) -> Value:
 
 
 def _integers(values: Sequence[Any]) -> Shape:
-    return tuple(int(n) for x in values for n in np.atleast_1d(x))
+    return tuple(as_size(n) for x in values for n in np.atleast_1d(x))
 
 
 def _largest(steps: Sequence[Sequence[Any]]) -> tuple[tuple[int, bool], ...]:

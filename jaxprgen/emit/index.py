@@ -145,7 +145,16 @@ def bounds(index: slice, size: Size) -> tuple[Size, int, Size]:
     if is_known(n for n in (size, index.start, index.stop) if n is not None):
         bounds = range(*index.indices(size))
         return bounds.start, bounds.step, len(bounds)
-    return _jax.canonicalize_slice(index, size)
+    start, stop = (i if i is None else _from_front(i, size) for i in (index.start, index.stop))
+    return _jax.canonicalize_slice(slice(start, stop, index.step), size)
+
+
+def _from_front(i: Size, size: Size) -> Size:
+    """Return a bound of a slice, counted from the front if its sign is not known."""
+    if not is_symbolic(i) or is_at_most([i + 1], 0) or is_at_most([-i], 0):
+        return i
+    # Within these limits, negative bounds count from the back.
+    return i % size if is_at_most([-size - i], 0) and is_at_most([i - size + 1], 0) else i
 
 
 def _are_known(shape: Shape, spans: Sequence[_Span]) -> bool:

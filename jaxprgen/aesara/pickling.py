@@ -9,7 +9,7 @@ from typing import Any
 from jaxprgen.aesara.random import SAMPLERS
 from jaxprgen.errors import UnpicklableError
 from jaxprgen.lowering.portable import portable
-from jaxprgen.lowering.registry import ADOPTED, adopt_rule, rules_of
+from jaxprgen.lowering.registry import ADOPTED, adopt, registered
 
 _LIBRARIES = ("aesara", "jaxprgen")
 """The packages of Ops that have their rules in every process."""
@@ -23,7 +23,7 @@ def portable_rules(ops: Sequence[Any]) -> list[Any]:
     """
     found: list[Any] = []
     for base in dict.fromkeys(base for op in ops for base in type(op).__mro__):
-        entry = base, rules_of(base), SAMPLERS.get(base)
+        entry = base, registered(base), SAMPLERS.get(base)
         if any(entry[1:]) and base.__module__.partition(".")[0] not in _LIBRARIES:
             with contextlib.suppress(UnpicklableError):
                 found.append(portable(entry, "The rule"))
@@ -33,8 +33,7 @@ def portable_rules(ops: Sequence[Any]) -> list[Any]:
 def adopt_rules(found: Sequence[Any]) -> None:
     """Register rules and samplers of Ops that have none in this process."""
     for base, rules, sampler in found:
-        for rule, options in rules:
-            adopt_rule(base, rule, options)
+        adopt(base, rules)
         if sampler is not None and base not in SAMPLERS:
             SAMPLERS[base] = sampler
             ADOPTED.add(base)

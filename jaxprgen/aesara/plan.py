@@ -28,7 +28,7 @@ from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
 from jaxprgen.lowering.origin import Origins
-from jaxprgen.lowering.registry import Rule, find_rule, folds, is_supported
+from jaxprgen.lowering.registry import Registration, find_registration, is_supported
 
 Planned = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Apply]], Plan]
 """A function that plans the graph of these inputs, outputs and sorted nodes."""
@@ -119,7 +119,7 @@ def _unfolded(
     inputs: Sequence[Variable],
     outputs: Sequence[Variable],
     nodes: Sequence[Apply],
-    rules: Mapping[Apply, Rule],
+    rules: Mapping[Apply, Registration],
     fixed: Mapping[Variable, Any],
     names: Names,
     inner: Callable[[Any], Plan],
@@ -136,7 +136,7 @@ def _unfolded(
         raise InvalidGraphError(_missing_text(numbering.missing))
     source_infos = numbering.origins.source_infos()
     steps = [
-        _step(node, rules.get(node, lower_if_else), *ends, source_infos)
+        _step(node, rules.get(node, Registration(lower_if_else)), *ends, source_infos)
         for node, ends in zip(gathered, places, strict=True)
     ]
     return Plan(
@@ -156,14 +156,14 @@ def _unfolded(
 
 def _step(
     node: Apply,
-    rule: Rule,
+    registration: Registration,
     inputs: tuple[int, ...],
     outputs: tuple[int, ...],
     source_infos: Sequence[SourceInfo],
 ) -> Step:
     types = tuple(_output_type(v) for v in node.outputs)
     place = next((p for p, v in zip(outputs, node.outputs, strict=True) if v.name), outputs[0])
-    return Step(node, rule, folds(rule), inputs, outputs, types, source_infos[place])
+    return Step(node, registration, inputs, outputs, types, source_infos[place])
 
 
 class _Numbering:
@@ -237,7 +237,7 @@ def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
 # --- Rules --------------------------------------------------------------------------------
 
 
-def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
+def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registration]:
     """Return the rule of each node.
 
     Raises
@@ -245,13 +245,13 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Rule]:
     UnsupportedOpError
         A node, or one inside of its Op to any depth, has no rule.
     """
-    rules: dict[Apply, Rule] = {}
+    rules: dict[Apply, Registration] = {}
     unsupported: list[Apply] = []
     rows: list[str] = []
     for node, holder in inner_nodes(nodes):
-        rule = find_rule(type(node.op)) if is_supported(node.op) else None
+        rule = find_registration(type(node.op)) if is_supported(node.op) else None
         if rule is None:
-            rule = lower_by_callback
+            rule = Registration(lower_by_callback)
             if not (callbacks and can_be_called_back(node)):
                 unsupported.append(node)
                 rows.append(f"  {describe_op(node)}\n    {origin(node)}")

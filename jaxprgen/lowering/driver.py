@@ -28,7 +28,7 @@ from jaxprgen.errors import JaxprGenError, LoweringError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import OutputType, Plan, Step
-from jaxprgen.lowering.registry import Rule, find_rule, is_ranked
+from jaxprgen.lowering.registry import Rule, find_rule
 from jaxprgen.lowering.rows import Row
 from jaxprgen.lowering.static import (
     Ask,
@@ -164,7 +164,7 @@ class Lowering:
             observer(step, builder.equations_from(count), builder.inlined > staged, seconds)
 
     def _lower_step(self, step: Step) -> None:
-        node, rule, folds, inputs, outputs, types, self.builder.source_info = step
+        node, (rule, folds, *_), inputs, outputs, types, self.builder.source_info = step
         values = self.values
         xs = [values[place] for place in inputs]
         try:
@@ -205,7 +205,7 @@ class Lowering:
     ) -> None:
         """Raise unless only the rank of a result is wrong, because a declared rank is wrong."""
         ranks = [self.plan.library.rank(self.plan.variables[place]) for place in step.inputs]
-        is_meant = not is_ranked(step.rule) or any(
+        is_meant = not step.registration.ranked or any(
             rank is not None and rank != len(x.shape) for rank, x in zip(ranks, xs, strict=True)
         )
         if value.dtype != declared.dtype or not is_meant:

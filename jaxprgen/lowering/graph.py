@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxprgen._jax import NARROW, SourceInfo
 from jaxprgen.arguments.inputs import Input
-from jaxprgen.lowering.registry import Rule
+from jaxprgen.lowering.registry import Registration
 
 
 class OutputType(NamedTuple):
@@ -28,10 +28,8 @@ class Step(NamedTuple):
     ----------
     node
         The graph library's node.
-    rule
-        The rule that lowers it.
-    folds
-        Whether it is evaluated instead if its inputs are static and small.
+    registration
+        The rule that lowers it, and what that rule declares.
     inputs, outputs
         The places of its inputs and outputs in the list of values.
     types
@@ -41,8 +39,7 @@ class Step(NamedTuple):
     """
 
     node: Any
-    rule: Rule
-    folds: bool
+    registration: Registration
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     types: tuple[OutputType | None, ...]

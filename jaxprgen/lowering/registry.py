@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from jaxprgen.emit.lazy import Lazy
@@ -16,17 +16,17 @@ Positions: TypeAlias = Sequence[int] | Callable[[Any], Sequence[int]]
 
 
 class Registration(NamedTuple):
-    """A rule and what it declares of the inputs of its nodes; see `lowers`."""
+    """A rule and what it declares; see `lowers`."""
 
     rule: Rule
-    shape_only: Positions
-    needs: Callable[[Any, int], Sequence[int]] | None
+    folds: bool = True
+    ranked: bool = True
+    shape_only: Positions = ()
+    needs: Callable[[Any, int], Sequence[int]] | None = None
 
 
 _rules: dict[tuple[type, type[Lazy] | None], Registration] = {}
 """Registrations by Op class, and by the kind of lazy values that the rule takes as they are."""
-_unfolded: set[Rule] = set()
-_unranked: set[Rule] = set()
 ADOPTED: set[Any] = set()
 """What was registered because another process had: to register it again is no error."""
 _modules: dict[str, str] = {}
@@ -92,12 +92,8 @@ def lowers(
                     f"{op_type.__name__} is already lowered by {before.rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
-            _rules[op_type, lazy] = Registration(rule, shape_only, needs)
+            _rules[op_type, lazy] = Registration(rule, folds, ranked, shape_only, needs)
             ADOPTED.discard((op_type, lazy))
-        if not folds:
-            _unfolded.add(rule)
-        if not ranked:
-            _unranked.add(rule)
         return rule
 
     return register
@@ -109,31 +105,18 @@ def lowers_package(package: str, module: str) -> None:
     _modules[package] = module
 
 
-def rules_of(op_type: type) -> list[tuple[Rule, dict[str, Any]]]:
-    """Return the rules of exactly this class, each with the options of `lowers`."""
-    return [
-        (
-            found.rule,
-            {
-                "folds": found.rule not in _unfolded,
-                "ranked": found.rule not in _unranked,
-                "shape_only": found.shape_only,
-                "needs": found.needs,
-                "lazy": lazy,
-            },
-        )
-        for (owner, lazy), found in _rules.items()
-        if owner is op_type
-    ]
+def registered(op_type: type) -> dict[type[Lazy] | None, Registration]:
+    """Return what is registered for exactly this class, by the kind of lazy values."""
+    return {lazy: found for (owner, lazy), found in _rules.items() if owner is op_type}
 
 
-def adopt_rule(op_type: type, rule: Rule, options: dict[str, Any]) -> None:
-    """Register the rule of another process, unless the class has such a rule here."""
+def adopt(op_type: type, found: Mapping[type[Lazy] | None, Registration]) -> None:
+    """Register what another process had registered for a class, where nothing is here."""
     import_rules(op_type)
-    key = op_type, options["lazy"]
-    if key not in _rules:
-        lowers(op_type, **options)(rule)
-        ADOPTED.add(key)
+    for lazy, registration in found.items():
+        if (op_type, lazy) not in _rules:
+            _rules[op_type, lazy] = registration
+            ADOPTED.add((op_type, lazy))
 
 
 def import_rules(op_type: type) -> None:
@@ -146,12 +129,19 @@ def import_rules(op_type: type) -> None:
         importlib.import_module(_modules.pop(package))
 
 
-def find_rule(op_type: type, lazy: type[Lazy] | None = None) -> Rule | None:
-    """Return the rule of the class, or of its nearest base class that has one.
+def find_registration(op_type: type, lazy: type[Lazy] | None = None) -> Registration | None:
+    """Return the registration of the class, or of its nearest base class that has one.
 
-    With ``lazy``, it is the rule for nodes that have such values among their inputs.
+    With ``lazy``, it is that of nodes that have such values among their inputs.
     """
-    found = _find(op_type, lazy)
+    import_rules(op_type)
+    keys = ((base, lazy) for base in op_type.__mro__)
+    return next((_rules[key] for key in keys if key in _rules), None)
+
+
+def find_rule(op_type: type, lazy: type[Lazy] | None = None) -> Rule | None:
+    """Return the rule of that registration."""
+    found = find_registration(op_type, lazy)
     return found and found.rule
 
 
@@ -164,28 +154,12 @@ def is_supported(op: Any) -> bool:
 
 def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:
     """The inputs of the node whose values matter to one of its outputs, as the rule declares."""
-    found = _find(op_type)
+    found = find_registration(op_type)
     if found and found.needs:
         return found.needs(node, output)
     idle = _positions(found.shape_only, node) if found else ()
     return [i for i in range(len(node.inputs)) if i not in idle]
 
 
-def _find(op_type: type, lazy: type[Lazy] | None = None) -> Registration | None:
-    import_rules(op_type)
-    keys = ((base, lazy) for base in op_type.__mro__)
-    return next((_rules[key] for key in keys if key in _rules), None)
-
-
 def _positions(declared: Positions, node: Any) -> Sequence[int]:
     return declared(node) if callable(declared) else declared
-
-
-def folds(rule: Rule) -> bool:
-    """Whether nodes of this rule with known inputs are evaluated rather than lowered."""
-    return rule not in _unfolded
-
-
-def is_ranked(rule: Rule) -> bool:
-    """Whether results of this rule have the ranks that nodes declare."""
-    return rule not in _unranked

@@ -26,7 +26,6 @@ POINTS = np.array([-1.0, 0.5, 2.0])
 @pytest.fixture(autouse=True)
 def registered_for_one_test(monkeypatch):
     monkeypatch.setattr(registry, "_rules", registry._rules.copy())
-    monkeypatch.setattr(registry, "_unfolded", registry._unfolded.copy())
 
 
 class Softclip(Op):

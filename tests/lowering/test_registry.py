@@ -32,7 +32,6 @@ ONES = np.ones(3)
 @pytest.fixture(autouse=True)
 def registered_for_one_test(monkeypatch):
     monkeypatch.setattr(registry, "_rules", registry._rules.copy())
-    monkeypatch.setattr(registry, "_unfolded", registry._unfolded.copy())
 
 
 class Doubled(Op):
@@ -151,6 +150,13 @@ def test_one_rule_for_several_ops():
 
     jaxprgen.lowers(Doubled, Other)(double)
     assert {registry.find_rule(op) for op in (Doubled, Other)} == {double}
+
+
+def test_what_is_declared_of_a_rule_is_declared_for_a_class():
+    jaxprgen.lowers(Doubled, folds=False)(double)
+    jaxprgen.lowers(DoubledAgain, ranked=False)(double)
+    found = [registry.find_registration(op) for op in (Doubled, DoubledAgain)]
+    assert [(f.folds, f.ranked) for f in found] == [(False, True), (True, False)]
 
 
 def test_the_decorator_returns_the_rule():

@@ -3,12 +3,13 @@
 import re
 import shutil
 
+import aesara
 import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
 from pages import HOSTILE, ONES, chain, model, page_of_model, power
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 import jaxprgen
 from jaxprgen import inspect
@@ -275,13 +276,47 @@ def test_rows_of_a_line_can_be_grouped(show):
     before = visible(page, ".program p[id]")
     page.get_by_text("Group by line").click()
     summaries = visible(page, ".program details.line > summary")
-    assert any(re.search(r"^\d+ rows · .*pages\.py:\d+ return \[X, beta\]", s) for s in summaries)
+    assert any(re.search(r"^\d+ rows from .*pages\.py:\d+ return \[X", s) for s in summaries)
     assert len(visible(page, ".program p[id]")) < len(before)
     page.locator("#search").fill("log1p")  # Unfolds its group.
     assert len(visible(page, ".program p[id]")) == 1
     page.keyboard.press("Escape")
     page.get_by_text("Group by line").click()
     assert visible(page, ".program p[id]") == before
+
+
+def scattered():
+    """A program with a loop between the equations of one line."""
+    x = at.dvector("x")
+
+    def bend(v):
+        return at.tanh(v) * v
+
+    total = at.sum(bend(x))
+    steps, _ = aesara.scan(lambda h: at.sin(h) * total, outputs_info=[total], n_steps=3)
+    return inspect.html(jaxprgen.compile([x], bend(steps)), ONES)
+
+
+def test_a_group_gathers_all_rows_of_its_line_in_order(show):
+    page = show(scattered())
+    rows = ".program > p[id], .program > details.line > p[id]"
+    before = visible(page, rows)
+    page.get_by_text("Group by line").click()
+    groups = page.locator(".program > details.line")
+    sources = groups.locator("> summary").all_inner_texts()
+    assert len({source.partition(" · ")[2] for source in sources}) == len(sources)
+    first = groups.first
+    number = [int(row.get_attribute("id")[1:]) for row in first.locator("> p").all()]
+    assert number == sorted(number) and number[-1] - number[0] > len(number) - 1
+    title = f"{len(number)} rows from {number[0]} to {number[-1]} · "
+    assert first.locator("> summary").inner_text().startswith(title)
+    loop = page.locator(".program strong", has_text=re.compile("^scan$")).locator("xpath=../..")
+    assert loop.evaluate("row => row.nextElementSibling.matches('details:not(.line)')")
+    page.locator("#search").fill("reduce_sum")
+    assert groups.count() > len(visible(page, ".program > details.line > summary"))
+    page.keyboard.press("Escape")
+    page.get_by_text("Group by line").click()
+    assert visible(page, rows) == before
 
 
 def test_loops_fold_at_once_and_a_search_unfolds_them(show):
@@ -316,3 +351,32 @@ def test_boxes_of_the_picture_lead_to_equations(show):
     page.keyboard.press("Enter")
     assert page.locator(".program").is_visible()
     assert "pages.py:" in page.locator("#search").input_value()
+
+
+def test_the_picture_can_be_zoomed_and_moved(show):
+    page = show(page_of_model())
+    page.get_by_label("Lines").check()
+    box = page.locator(".picture g[data-line]", has_text="eta = at.dot")
+
+    def middle():
+        place = box.locator("rect").bounding_box()
+        return place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, place["width"]
+
+    x, y, width = middle()
+    page.mouse.move(x, y)
+    svg = page.locator(".picture svg")
+    whole = svg.get_attribute("viewBox")
+    page.mouse.wheel(0, -300)
+    expect(svg).not_to_have_attribute("viewBox", whole)
+    assert middle() == pytest.approx((x, y, width * 1.002**300), abs=1)  # Around the pointer.
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 30, steps=3)
+    page.mouse.up()
+    assert middle()[:2] == pytest.approx((x + 60, y + 30), abs=1)
+    assert page.locator(".picture").is_visible()  # Moving is not a click on the box.
+    place = svg.bounding_box()
+    page.mouse.dblclick(place["x"] + 3, place["y"] + place["height"] - 3)
+    assert middle() == pytest.approx((x, y, width), abs=1)
+    box.click()
+    assert page.locator(".program").is_visible()
+    assert visible(page, ".program p[id]")

@@ -13,8 +13,8 @@ from jaxprgen.ir.describe import atom_text, line_text, shorten
 from jaxprgen.tools.page.elements import SourceLines, metric, tag
 from jaxprgen.tools.page.lines import LineCost, Lines
 
-MOST = 60
-"""The number of lines in the table and in the picture."""
+MOST = 500
+"""The largest number of lines in the table and in the picture."""
 _ENDS = 12
 """The number of inputs, and of outputs, that have a box each."""
 _WIDTH, _HEIGHT, _GAP, _DROP = 238, 42, 18, 46
@@ -112,8 +112,9 @@ def _picture(lines: Lines, jaxpr: Jaxpr, names: Mapping[Var, str], sources: Sour
         *(_edge(places[a], places[b], n) for (a, b), n in shown.items()),
         *(_draw(box, *places[i]) for i, box in boxes.items()),
     ]
-    svg = tag("svg", *drawn, viewBox=f"0 0 {width:.0f} {height:.0f}", width=f"{width:.0f}")
-    return tag("article", tag("h2", "Which lines read which"), svg, class_="picture")
+    svg = tag("svg", *drawn, viewBox=f"0 0 {width:.0f} {height:.0f}")
+    hint = tag("i", " Scroll to zoom, drag to move, double-click for all, click for the rows.")
+    return tag("article", tag("h2", "Which lines read which", hint), svg, class_="picture")
 
 
 def _end(ends: Collection[Any], i: int, first: int) -> int:

@@ -108,6 +108,10 @@ function search() {
   rows.forEach((row, i) => matches[i] || row.classList.add("out"));
   $("found").textContent = query ? `${found.length} of ${rows.length}` : "";
   if (query && document.querySelector("details:not([open])")) found.forEach(unfold);
+  const places = new Set(found.map((row) => row.parentElement));
+  for (const line of document.querySelectorAll("details.line")) {
+    line.classList.toggle("out", !places.has(line));
+  }
   reveal(found.filter((row) => row.classList.contains("out")));
 }
 
@@ -115,7 +119,7 @@ function search() {
 let searches = 0;
 function reveal(hidden, own = ++searches) {
   if (own !== searches) return; // A later search has begun.
-  for (const row of hidden.splice(0, 500)) row.classList.remove("out");
+  for (const row of hidden.splice(0, 200)) row.classList.remove("out");
   if (hidden.length) requestAnimationFrame(() => setTimeout(reveal, 0, hidden, own));
 }
 
@@ -125,38 +129,112 @@ function searchLine(line) {
   document.querySelector('input[value="program"]').click();
 }
 
-// --- Folding: runs of rows of one source line, and programs inside equations ---------------------
+// --- Folding: the rows of a source line, and programs inside equations ---------------------------
 
+let ungrouped = []; // The columns and the inner programs, with their rows in the order of computing.
+
+// Gather the rows of each line at the place of the first. An inner program stays with its equation,
+// and rows without a line, such as those of inputs, stay alone.
 function group(on) {
-  for (const line of document.querySelectorAll("details.line")) {
-    line.replaceWith(...[...line.children].slice(1));
-  }
-  if (!on) return;
-  for (const place of document.querySelectorAll(".program, .graph, .program details")) {
-    let run = [];
-    for (const element of [...place.children, null]) {
-      if (element?.matches("details")) run.pop(); // The equation that holds this program stays.
-      if (run.length && element?.dataset.s === run[0].dataset.s) {
-        run.push(element);
-        continue;
-      }
-      if (run.length > 1) wrap(run);
-      run = element?.matches("p[data-s]") ? [element] : [];
+  if (!on) rows.forEach((row) => row.classList.add("out")); // The search below shows them in turn.
+  for (const [place, children] of ungrouped.splice(0)) place.replaceChildren(...children);
+  const places = document.querySelectorAll(".program, .graph, .program details");
+  for (const place of on ? places : []) {
+    const children = [...place.children];
+    ungrouped.push([place, children]);
+    place.replaceChildren(); // Rows are faster to move while they are not in the page.
+    const lines = new Map();
+    let key;
+    for (const child of children) {
+      if (!child.matches("details")) key = child.dataset.s ?? child;
+      if (!lines.has(key)) lines.set(key, []);
+      lines.get(key).push(child);
     }
+    place.replaceChildren(...[...lines.values()].flatMap(folded));
   }
+  search();
 }
 
-function wrap(run) {
+function folded(elements) {
+  const own = elements.filter((element) => element.matches("p"));
+  if (own.length < 2) return elements;
   const details = document.createElement("details");
   const summary = document.createElement("summary");
-  details.className = "line";
-  summary.textContent = `${run.length} rows · ${sources[run[0].dataset.s]}`;
-  run[0].before(details);
-  details.append(summary, ...run);
+  const [first, last] = [own[0], own.at(-1)].map((row) => row.id.match(/^e(\d+)$/)?.[1]);
+  const numbers = first ? ` from ${first} to ${last}` : "";
+  const kinds = new Set(own.map((row) => row.classList[0]));
+  details.className = `line ${kinds.size > 1 ? "" : own[0].classList[0] ?? ""}`;
+  summary.textContent = `${own.length} rows${numbers} · ${sources[own[0].dataset.s]}`;
+  details.append(summary, ...elements);
+  return details;
 }
 
 function fold(on) {
   for (const inner of document.querySelectorAll(".program details:not(.line)")) inner.open = !on;
+}
+
+// --- The picture: the wheel zooms, dragging moves it, and a double click shows all of it ---------
+
+const picture = document.querySelector(".picture svg");
+const whole = picture?.getAttribute("viewBox").split(" ").map(Number);
+let grip = null; // Where the pointer was, if it holds the picture.
+
+function view(...box) {
+  picture.setAttribute("viewBox", box.join(" "));
+}
+
+// Show the picture from the top, not magnified, and as much of it as this scale allows.
+function viewAll(smallest = 0) {
+  const [, , width, height] = whole;
+  const size = (all, own) => Math.max(own, Math.min(all, own / smallest));
+  const w = size(width, picture.clientWidth);
+  view((width - w) / 2, 0, w, size(height, picture.clientHeight));
+}
+
+function move(right, down) {
+  const { x, y, width, height } = picture.viewBox.baseVal;
+  const scale = picture.getScreenCTM().a;
+  view(x - right / scale, y - down / scale, width, height);
+}
+
+function zoom(event) {
+  event.preventDefault();
+  const pointer = new DOMPoint(event.clientX, event.clientY);
+  const at = pointer.matrixTransform(picture.getScreenCTM().inverse());
+  const { x, y, width, height } = picture.viewBox.baseVal;
+  const factor = 1.002 ** event.deltaY;
+  view(at.x - (at.x - x) * factor, at.y - (at.y - y) * factor, width * factor, height * factor);
+}
+
+function drag(event) {
+  if (!grip || !(event.buttons & 1)) return;
+  const [right, down] = [event.clientX - grip.x, event.clientY - grip.y];
+  if (Math.hypot(right, down) < 4 && !picture.hasPointerCapture(event.pointerId)) return;
+  picture.setPointerCapture(event.pointerId); // The click that ends this is not one on a box.
+  grip = { x: event.clientX, y: event.clientY };
+  move(right, down);
+}
+
+// Move a box that has the focus into view.
+function center(box) {
+  const [outer, inner] = [picture, box].map((element) => element.getBoundingClientRect());
+  const isInside = inner.left >= outer.left && inner.right <= outer.right
+    && inner.top >= outer.top && inner.bottom <= outer.bottom;
+  if (isInside) return;
+  move(outer.left - inner.left + outer.width / 2, outer.top - inner.top + outer.height / 2);
+}
+
+if (picture) {
+  new ResizeObserver((_, observer) => {
+    if (picture.clientWidth) viewAll(0.7), observer.disconnect();
+  }).observe(picture);
+  picture.addEventListener("wheel", zoom, { passive: false });
+  picture.addEventListener("pointerdown", ({ clientX: x, clientY: y }) => { grip = { x, y }; });
+  picture.addEventListener("pointermove", drag);
+  picture.addEventListener("dblclick", () => viewAll());
+  picture.addEventListener("focusin", (event) => {
+    if (event.target.matches(":focus-visible")) center(event.target);
+  });
 }
 
 function sort(button) {

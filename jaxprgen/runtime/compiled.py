@@ -22,7 +22,7 @@ from jaxprgen.runtime.exportable import exportable
 from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.report import Report, report_of
-from jaxprgen.runtime.shared import shared_array
+from jaxprgen.runtime.shared import shared_value
 from jaxprgen.runtime.specialize import Specializer
 
 
@@ -65,7 +65,7 @@ class CompiledFunction:
         self._specializer = Specializer(plan, options)
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature([i.name for i in plan.inputs])
-        self._shared = [shared_array(plan.variables[s.place].container) for s in plan.shared]
+        self._shared = [shared_value(plan.variables[s.place].container) for s in plan.shared]
         names = [s.name for s in plan.shared]
         listed = ", ".join([*names, *(["..."] if plan.inputs else [])])
         self._fixed = FixedValues(
@@ -122,9 +122,9 @@ class CompiledFunction:
         if not _jax.runs_now():
             self._fixed.warn()
             return self._run(args, self._read_shared(), [s.copy() for s in self._shared], donated)
-        values, on_device, is_same = zip(*[s.now() for s in self._shared], strict=True)
+        values, on_device, on_host = zip(*[s.now() for s in self._shared], strict=True)
         results = self._run(args, values, on_device, donated)
-        return jax.block_until_ready(results) if any(is_same) else results
+        return jax.block_until_ready(results) if any(on_host) else results
 
     def _run(
         self,

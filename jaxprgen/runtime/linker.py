@@ -30,6 +30,7 @@ from jaxprgen.runtime import state  # Its import of Aesara may be what imports t
 from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.runtime.generators import key_of, with_key
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
 
 
@@ -167,8 +168,7 @@ class LinkedProgram:
         names = names_of([v for _, v, _ in kept])
         arguments = [v for v, _ in others]
         shared = {
-            n: (v, state.SharedStorage(_known(v, c)))
-            for n, (_, v, c) in zip(names, kept, strict=True)
+            n: (v, state.state_in(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)
         }
         updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
 
@@ -196,13 +196,11 @@ class LinkedProgram:
         if not program:
             return []
         if self.generators:
-            operands = [
-                state.key_of(x) if i in self.generators else x for i, x in enumerate(operands)
-            ]
+            operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
         outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
         for i, make in self._states.items():
             bits = np.asarray(jax.random.key_data(outputs[i]))
-            outputs[i] = state.with_key(make(bits), outputs[i])
+            outputs[i] = with_key(make(bits), outputs[i])
         return [
             give(x) if isinstance(x, jax.Array) and not isinstance(x, _jax.Tracer) else x
             for give, x in zip(self._given_back, outputs, strict=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.emit.values import Array
+from jaxprgen.runtime.generators import Keyed, is_generator, key_of, with_key
 from jaxprgen.runtime.program import to_device
 
 LARGE = 1 << 18
@@ -50,8 +51,8 @@ class _Copy(NamedTuple):
         return is_same and array.dtype == _jax.canonicalize_dtype(value.dtype)
 
 
-class SharedArray:
-    """The array in a container, as JAX takes it.
+class SharedValue:
+    """The value in a container, as JAX takes it: an array, or the PRNG key of a generator.
 
     Anyone can write into an array that ``get_value(borrow=True)`` returned or that was shared with
     ``borrow=True``, and Aesara's updates do. Therefore each call compares the array with the bytes
@@ -61,7 +62,7 @@ class SharedArray:
     Parameters
     ----------
     storage : list
-        It holds the array. A large array that nothing else refers to is moved to memory that the
+        It holds the value. A large array that nothing else refers to is moved to memory that the
         CPU device can use.
     """
 
@@ -101,6 +102,8 @@ class SharedArray:
     def copy(self) -> Any:
         """Return the value in memory on the device that nobody writes into or donates."""
         value = source = self._storage[0]
+        if is_generator(value):
+            return self._key(value)
         if not self._copy.is_of(value):
             if isinstance(value, np.ndarray) and not _is_frozen(value):
                 value = np.array(value, order="C")  # Another thread may write into the value.
@@ -111,27 +114,35 @@ class SharedArray:
     def take(self) -> Any:
         """Return the value in memory that the caller may donate."""
         value = self._storage[0]
+        if is_generator(value):
+            return self._key(value)
         return value if _is_on_device(value) else np.array(value)
 
-    def on_host(self) -> Any:
-        """Return the value as a NumPy array; if it was on the device, it moves to the host."""
-        if isinstance(self._storage[0], jax.Array):
-            self._storage[0] = np.array(self._storage[0])
-        return self._storage[0]
+    def write(self, value: Any) -> None:
+        """Set the value, an array on the device or a key, for all functions of the variable."""
+        old = self._storage[0]
+        self._storage[0] = with_key(old, value) if is_generator(old) else value
+
+    def _key(self, generator: Any) -> Any:
+        """Return the key that the generator stands for from now on."""
+        key = key_of(generator)
+        if not isinstance(generator, Keyed):
+            self._storage[0] = with_key(generator, key)
+        return key
 
 
 _PROBE = [np.zeros(1)]
 _ALONE = sys.getrefcount(_PROBE[0])
 """The count of references to an array that only one list refers to."""
 
-_arrays: WeakKeyDictionary[Any, SharedArray] = WeakKeyDictionary()
+_values: WeakKeyDictionary[Any, SharedValue] = WeakKeyDictionary()
 """By the container whose list each of them reads."""
 
 
-def shared_array(container: Any) -> SharedArray:
-    """Return the array in a container of Aesara, the same object for all functions."""
-    found = _arrays.get(container)
-    return found or _arrays.setdefault(container, SharedArray(container.storage))
+def shared_value(container: Any) -> SharedValue:
+    """Return the value in a container of Aesara, the same object for all functions."""
+    found = _values.get(container)
+    return found or _values.setdefault(container, SharedValue(container.storage))
 
 
 def _is_on_device(value: Any) -> bool:

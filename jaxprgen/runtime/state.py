@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
 import inspect
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +23,7 @@ from jaxprgen.errors import StateError
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed
-from jaxprgen.runtime.shared import shared_array
+from jaxprgen.runtime.shared import SharedValue, shared_value
 
 
 class StatefulFunction:
@@ -64,7 +61,7 @@ class StatefulFunction:
         self.__name__ = self.__qualname__ = options.name
         self._rebuild = rebuild
         self._made_of = graph, rebuild, options, callbacks
-        kept = {n: (v, SharedStorage(v.container)) for n, v in graph.shared.items()}
+        kept = {n: (v, state_in(v.container)) for n, v in graph.shared.items()}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
             graph.inputs, graph.outputs, kept, updates, options, callbacks
@@ -144,7 +141,7 @@ class StatefulProgram:
     inputs, outputs
         The variables of arguments and results.
     kept
-        The shared variables and their storage, by name.
+        The shared variables and their values, by name.
     updates
         The new values of some of them, by name.
     options, callbacks
@@ -166,7 +163,7 @@ class StatefulProgram:
         self,
         inputs: Sequence[Variable],
         outputs: Sequence[Variable],
-        kept: Mapping[str, tuple[Variable, SharedStorage]],
+        kept: Mapping[str, tuple[Variable, SharedValue]],
         updates: Mapping[str, Variable],
         options: Options,
         callbacks: bool,
@@ -175,9 +172,9 @@ class StatefulProgram:
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
-        self._storage = {n: storage for n, (_, storage) in kept.items()}
+        self._shared = {n: shared for n, (_, shared) in kept.items()}
         read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
-        self._read = {n: self._storage[n] for n in read}
+        self._read = {n: self._shared[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
         plan = plan_of(
@@ -198,7 +195,7 @@ class StatefulProgram:
     @property
     def kept(self) -> list[str]:
         """The names of the shared variables."""
-        return list(self._storage)
+        return list(self._shared)
 
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""
@@ -211,28 +208,28 @@ class StatefulProgram:
                 f"state that {self._name}.state() returns."
             )
         compiled = self._called if clean else self.compiled
-        if not self._storage:
+        if not self._shared:
             return as_listed(compiled.run(operands))
         with self._lock:
-            state, is_same = self._state()
+            state, waits = self._state()
             # The program may reuse the memory of what it updates.
             results = as_listed(compiled.run([*state, *operands], self._donated))
-            if is_same:
+            if waits:
                 jax.block_until_ready(results)
             for n, value in zip(self._updated, results[self._count :], strict=True):
-                self._storage[n].write(value)
+                self._shared[n].write(value)
         return results[: self._count]
 
     def _state(self) -> tuple[list[Any], bool]:
-        """Return the values on the device, and whether one of them is in Aesara's own memory."""
+        """Return the values on the device, and whether one of them uses memory of the host."""
         if not _jax.runs_now():
             self._fixed.warn()
-            return [storage.copy() for storage in self._read.values()], False
+            return [shared.copy() for shared in self._read.values()], False
         found = [
-            (storage.own(), False) if n in self._updated else storage.now()
-            for n, storage in self._read.items()
+            (shared.take(), False) if n in self._updated else shared.now()[1:]
+            for n, shared in self._read.items()
         ]
-        return [value for value, _ in found], any(is_same for _, is_same in found)
+        return [value for value, _ in found], any(on_host for _, on_host in found)
 
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]
@@ -251,10 +248,10 @@ class StatefulProgram:
     def state(self) -> dict[str, Any]:
         """Return copies of the current values, by name."""
         with self._lock:
-            return {n: jax.numpy.copy(storage.own()) for n, storage in self._storage.items()}
+            return {n: jax.numpy.copy(shared.take()) for n, shared in self._shared.items()}
 
 
-# --- Storage ------------------------------------------------------------------------------
+# --- Containers ---------------------------------------------------------------------------
 
 
 class StateContainer(Container):
@@ -268,124 +265,16 @@ class DeviceContainer(StateContainer):
     """A container whose value, while it is on the device, is a NumPy array for who asks for it."""
 
     def _get(self) -> Any:
-        return SharedStorage(self).on_host()
+        storage = self.storage
+        if isinstance(storage[0], jax.Array):
+            storage[0] = np.array(storage[0])
+        return storage[0]
 
     value = data = property(_get, Container.__set__)
 
 
-class SharedStorage:
-    """The value of a shared variable as JAX takes it, in the container that Aesara keeps it in."""
-
-    def __init__(self, container: Container) -> None:
-        if type(container) is Container:
-            container.__class__ = StateContainer
-        self._container = container
-        self._array = shared_array(container)
-
-    def now(self) -> tuple[Any, bool]:
-        """Return the value on the device, and whether it is in Aesara's own memory."""
-        if self._is_generator():
-            return self._key(), False
-        return self._array.now()[1:]  # type: ignore[return-value]
-
-    def copy(self) -> Any:
-        """Return the value in memory on the device that nobody writes into or donates."""
-        return self._key() if self._is_generator() else self._array.copy()
-
-    def own(self) -> Any:
-        """Return the value in memory on the device that a call may reuse, if it sets a new one."""
-        return self._key() if self._is_generator() else self._array.take()
-
-    def on_host(self) -> Any:
-        """Return the value as Aesara has it; an array on the device is copied, and stays there."""
-        return self._array.on_host()
-
-    def write(self, value: Any) -> None:
-        """Set the value, an array on the device or a key, for all functions of the variable."""
-        storage = self._container.storage
-        storage[0] = with_key(storage[0], value) if self._is_generator() else value
-
-    def _is_generator(self) -> bool:
-        return isinstance(self._container.storage[0], (np.random.Generator, np.random.RandomState))
-
-    def _key(self) -> Any:
-        storage = self._container.storage
-        key = key_of(storage[0])
-        if not isinstance(storage[0], _Keyed):
-            storage[0] = with_key(storage[0], key)
-        return key
-
-
-# --- Generators ---------------------------------------------------------------------------
-
-
-class _Keyed:
-    """A NumPy generator that stands for a PRNG key in JAX programs.
-
-    NumPy's own draws go on from where the generator stood when it got its key: each library
-    advances its own state. A deep copy keeps the key, so that draws can be repeated from there. A
-    shallow copy, by which Aesara's Ops make the next state, has none.
-    """
-
-    key: Any
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # A copy of the key: a function that updates the generator reuses the key's memory.
-        return with_key(copy.copy(self), jax.numpy.copy(self.key))
-
-    def __copy__(self) -> Any:
-        kind: Any = type(self).__base__
-        return _like(self, kind, copy.deepcopy(_bits_of(self)))
-
-    def __reduce__(self) -> Any:
-        data = np.asarray(jax.random.key_data(self.key))
-        return _restored, (copy.copy(self), data, jax.random.key_impl(self.key))
-
-
-class KeyedGenerator(_Keyed, np.random.Generator):
-    """A `numpy.random.Generator` that stands for a PRNG key in JAX programs."""
-
-
-class KeyedRandomState(_Keyed, np.random.RandomState):
-    """A `numpy.random.RandomState` that stands for a PRNG key in JAX programs."""
-
-
-def key_of(generator: Any) -> Any:
-    """Return the key that a generator stands for, or else one that its state determines."""
-    if isinstance(generator, _Keyed):
-        return generator.key
-    with _jax.eval_context():  # A key that a trace makes would not outlive it.
-        return jax.random.key(seed_of(generator))
-
-
-def with_key(generator: Any, key: Any) -> Any:
-    """Return a generator or random state with the bits of this one that stands for a key."""
-    old = isinstance(generator, np.random.RandomState)
-    kind = KeyedRandomState if old else KeyedGenerator
-    keyed = _like(generator, kind, _bits_of(generator))
-    keyed.key = key
-    return keyed
-
-
-def _restored(generator: Any, data: Any, implementation: Any) -> Any:
-    return with_key(generator, jax.random.wrap_key_data(data, impl=implementation))
-
-
-def _like(generator: Any, kind: Any, bits: Any) -> Any:
-    """Return a generator of that kind with these bits."""
-    made = kind(bits)
-    if isinstance(generator, np.random.RandomState):  # It may hold a second normal variate.
-        made.set_state(generator.get_state(legacy=False))
-    return made
-
-
-def _bits_of(generator: Any) -> Any:
-    return generator._bit_generator  # Both kinds have this name.
-
-
-def seed_of(generator: Any) -> int:
-    """Return a number below 2**63 that the state of a NumPy generator determines."""
-    old = isinstance(generator, np.random.RandomState)
-    state = generator.get_state(legacy=False) if old else generator.bit_generator.state
-    text = json.dumps(state, default=lambda x: np.asarray(x).tolist(), sort_keys=True)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+def state_in(container: Container) -> SharedValue:
+    """Return the value in a container, which may be a JAX array from now on."""
+    if type(container) is Container:
+        container.__class__ = StateContainer
+    return shared_value(container)

@@ -24,8 +24,8 @@ from jaxprgen.errors import (
     StateError,
     UnsupportedOpError,
 )
+from jaxprgen.runtime.generators import key_of, with_key
 from jaxprgen.runtime.linker import JaxprFunction
-from jaxprgen.runtime.state import key_of, with_key
 
 PYTHON = Mode("py", None)
 MODES = {

@@ -18,7 +18,7 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen.errors import SharedValueWarning
-from jaxprgen.runtime.shared import LARGE, shared_array
+from jaxprgen.runtime.shared import LARGE, shared_value
 
 x = at.dvector("x")
 BIG = LARGE // 8
@@ -209,9 +209,9 @@ def test_buffers_are_not_written_into(make):
 def test_a_running_call_keeps_its_array_when_another_is_set():
     first, second = aligned(BIG, 1), aligned(BIG, 1) + 1
     shared = aesara.shared(first, borrow=True)
-    _, running, _ = shared_array(shared.container).now()
+    _, running, _ = shared_value(shared.container).now()
     shared.set_value(second, borrow=True)
-    shared_array(shared.container).now()
+    shared_value(shared.container).now()
     assert_same(np.asarray(running), first)
 
 
@@ -219,8 +219,8 @@ def test_memory_that_cannot_be_written_into_is_copied_once():
     value = np.zeros(3)
     value.flags.writeable = False
     frozen = aesara.shared(value, borrow=True)
-    assert shared_array(frozen.container).copy() is not None
-    assert shared_array(frozen.container)._copy.source is value  # There are no bytes to compare.
+    assert shared_value(frozen.container).copy() is not None
+    assert shared_value(frozen.container)._copy.source is value  # There are no bytes to compare.
 
 
 @EACH_WAY

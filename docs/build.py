@@ -16,10 +16,11 @@ import sys
 import warnings
 from pathlib import Path
 
-NAMES = ("semantics", "models", "reading", "cost", "ops", "rewriting", "interpreters")
+NAMES = ("semantics", "models", "deploy", "reading", "cost", "ops", "rewriting", "interpreters")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCKS = re.compile(
-    r"^```(python|sh|text)\n(.*?)^```|^\| code \| answer \|\n\|---\|---\|\n(?P<rows>(?:\|.*\n)+)",
+    r"^```(python|sh|text)\n(.*?)^```"
+    r"|^\| code \| answer \|\n\|---\|---\|\n(?P<rows>(?:\|[^\n]*\n)+)",
     re.DOTALL | re.MULTILINE,
 )
 ROW = re.compile(r"^\| `(.*?)` \|.*$", re.MULTILINE)

@@ -34,6 +34,7 @@ def test_building_a_page_answers_the_code_in_its_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (
         "```python\nimport warnings\nx = [1, 2]\n```\n\n| code | answer |\n|---|---|\n{}\nText.\n"
+        "```python\nprint(x)\n```\n\n```text\n[3, 2, 0]\n```\n\n| other |\n|---|\n| `x` |\n"
     )
     rows = {
         "x": "`[1, 2]`",
@@ -47,6 +48,8 @@ def test_building_a_page_answers_the_code_in_its_tables(tmp_path, monkeypatch):
     after = "".join(f"| `{code}` | {answer} |\n" for code, answer in rows.items())
     Path("page.md").write_text(page.format(before))
     assert DOCS["build"]("page.md") == page.format(after)
+    Path("page.md").write_text(page.format(before).replace("[3, 2, 0]", "[]"))
+    assert DOCS["build"]("page.md") == page.format(after)  # Code after a table runs.
 
 
 def test_the_examples_run():

@@ -27,7 +27,7 @@ def test_it_is_checked_in_calls(name, order, tmp_path):
     for args in fitting:
         np.testing.assert_array_equal(g(*args), f(*args))
     for call in (g, jax.jit(g)):
-        with pytest.raises(ValueError):  # noqa: PT011  # Ours, or that of JAX.
+        with pytest.raises(ValueError):  # Ours, or that of JAX.
             call(*wrong)
     if order:
         (args, *_) = fitting

@@ -227,7 +227,7 @@ def test_everything_emitted_is_well_typed_and_right():
 PROCESS = """
 import runpy, sys, warnings
 from importlib.util import find_spec
-runpy.run_path({shims!r})
+runpy.run_path({shims!r})["prepare"](lambda: None)
 import aesara, aesara.tensor as at, jax, numpy as np
 
 def state():

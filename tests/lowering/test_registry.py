@@ -178,8 +178,8 @@ def test_a_rule_can_be_replaced():
 
 @pytest.mark.parametrize(
     "function",
-    [jnp.sin, jnp.sum, np.sin, np.sum, np.asarray, lambda x: x << 1],
-    ids=["jnp.sin", "jnp.sum", "np.sin", "np.sum", "np.asarray", "shift"],
+    [jnp.sin, jnp.sum, np.sin, np.sum, np.asarray, lambda x: divmod(x, 2)],
+    ids=["jnp.sin", "jnp.sum", "np.sin", "np.sum", "np.asarray", "divmod"],
 )
 def test_a_rule_is_told_which_functions_take_values(function):
     jaxprgen.lowers(Doubled)(lambda ctx, x: function(x))

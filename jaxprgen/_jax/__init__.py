@@ -12,6 +12,7 @@ from jax.extend.core import Primitive as Primitive
 # Used as a namespace: ``from jaxprgen import _jax``.
 from jaxprgen._jax.checks import *  # noqa: F403
 from jaxprgen._jax.derivatives import *  # noqa: F403
+from jaxprgen._jax.executables import *  # noqa: F403
 from jaxprgen._jax.exporting import *  # noqa: F403
 from jaxprgen._jax.lines import *  # noqa: F403
 from jaxprgen._jax.primitives import *  # noqa: F403

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax._src import core as _core
+from jax._src.export import _export
 from jax._src.export.shape_poly import shape_assertion_effect as _checks_sizes
 from jax.export import Exported
 
@@ -116,3 +118,16 @@ def key_implementation(dtype: Any) -> str:
 def array_aval(shape: Sequence[Any], dtype: Any, *, weak_type: bool) -> ShapedArray:
     """Return the aval of an unsharded array, whose sizes may be symbolic."""
     return ShapedArray(tuple(shape), dtype, weak_type=weak_type)
+
+
+def physical(aval: ShapedArray) -> ShapedArray:
+    """Return the type of the numbers that an array, perhaps of typed keys, is made of."""
+    return _core.physical_aval(aval)
+
+
+STABLE_CUSTOM_CALLS: frozenset[str] = frozenset(_export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE) - {
+    "tf.call_tf_function",
+    "tpu_custom_call",
+    "mosaic_gpu_v2",
+}
+"""The routines that exported programs may call, without those that take code as an argument."""

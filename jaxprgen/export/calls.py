@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 from jax.custom_batching import custom_vmap
 
+from jaxprgen import _jax
 from jaxprgen.errors import ReverseModeError
 from jaxprgen.export.exporting import differentiable
 
@@ -79,16 +81,18 @@ def function_of(levels: Sequence[Level], flat: Flat) -> Callable[..., list[Any]]
 def _mappable(level: Level, flat: Flat) -> Callable[..., list[Any]]:
     """Return a program as a function that `jax.vmap` takes."""
 
+    call_one = _callable(level.one)
+    call_many = None if level.many is None else _callable(level.many)
+
     @custom_vmap
     def one(*given: Any) -> list[Any]:
-        return list(level.one.call(*given))
+        return list(call_one(*given))
 
     @one.def_vmap
     def _(size: int, is_mapped: Sequence[bool], *given: Any) -> tuple[list[Any], list[bool]]:
-        several = level.many
         mapped = flat.mapped(len(given))
         start = len(flat.batched) + flat.data
-        if several is not None and list(is_mapped[:start]) == mapped[:start]:
+        if call_many is not None and list(is_mapped[:start]) == mapped[:start]:
             whole = [
                 x if not wanted or found else jax.numpy.broadcast_to(x, (size, *x.shape))
                 for x, wanted, found in zip(given, mapped, is_mapped, strict=True)
@@ -100,8 +104,8 @@ def _mappable(level: Level, flat: Flat) -> Callable[..., list[Any]]:
 
     @custom_vmap
     def many(*given: Any) -> list[Any]:
-        assert level.many is not None
-        return list(level.many.call(*given))
+        assert call_many is not None
+        return list(call_many(*given))
 
     @many.def_vmap
     def _(size: int, is_mapped: Sequence[bool], *given: Any) -> tuple[list[Any], list[bool]]:
@@ -109,6 +113,30 @@ def _mappable(level: Level, flat: Flat) -> Callable[..., list[Any]]:
         return results, [True] * len(results)
 
     return one
+
+
+def _callable(exported: jax.export.Exported) -> Callable[..., Sequence[Any]]:
+    """Return a program as JAX calls it.
+
+    JAX imports SciPy for LAPACK, which takes longer than many programs take to compile, whenever
+    it calls a program that was exported for "cpu". If the program does not call LAPACK, it is
+    called under another name of the platform.
+    """
+    if b"lapack" in exported.mlir_module_serialized:
+
+        def call(*given: Any) -> Sequence[Any]:
+            _jax.initialize_lapack()
+            return exported.call(*given)
+
+        return call
+    first, *others = exported.platforms
+    if first != "cpu":
+        return exported.call
+    return replace(
+        exported,
+        platforms=("cpu without LAPACK", *others),
+        disabled_safety_checks=(jax.export.DisabledSafetyCheck.platform(),),
+    ).call
 
 
 def _one_by_one(

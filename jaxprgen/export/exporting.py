@@ -106,7 +106,8 @@ def export_jitted(
     """
     if isinstance(platforms, str):
         platforms = [platforms]
-    given = None if platforms is None else tuple(platforms)
+    # The first platform is the one that others are taken for.
+    given = None if platforms is None else sorted(platforms, key=lambda name: name != "cpu")
     return jax.export.export(jax.jit(function), platforms=given)(*specs, **(named or {}))
 
 

@@ -16,6 +16,7 @@ from jaxprgen.arguments.sizes import require_sizes
 from jaxprgen.arguments.specs import sizes_text
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.export.calls import Flat, Level, function_of
+from jaxprgen.export.executables import Executable, callables
 
 
 class Parts(NamedTuple):
@@ -39,6 +40,8 @@ class Parts(NamedTuple):
         The program and its derivatives.
     flat
         The layout of their flat arguments.
+    executables
+        The program as XLA compiled it.
     """
 
     path: str
@@ -49,6 +52,7 @@ class Parts(NamedTuple):
     constraints: tuple[str, ...]
     levels: tuple[Level, ...]
     flat: Flat
+    executables: Sequence[Executable] = ()
 
 
 class LoadedFunction:
@@ -88,6 +92,7 @@ class LoadedFunction:
 
         program.__name__ = program.__qualname__ = self.__name__
         self._jitted = jax.jit(program)
+        self._executables = callables(parts.levels[0].one, parts.executables)
 
     def __repr__(self) -> str:
         inputs = ", ".join(
@@ -142,6 +147,11 @@ class LoadedFunction:
         if types is None or tuple(types) not in self._known:
             args = tuple(self._accepted(self._counted(args, {})))
             self._known.add(tuple(map(_jax.type_of, args)))
+        if self._executables and _jax.runs_now():
+            operands = [*args, *self._on_device]
+            run = self._executables.get(tuple(x.shape for x in operands))
+            if run is not None:
+                return jax.tree.unflatten(self._parts.results, run(operands))
         return self._jitted(*args, *self._on_device)
 
     @functools.cached_property
@@ -166,11 +176,21 @@ class LoadedFunction:
 
     def _accepted(self, args: Sequence[Any]) -> list[Any]:
         """Return the arguments as the program takes them, or raise how they do not fit."""
+        self._require_platform()
         self._require_wide()
         inputs = self._parts.inputs
         accepted = [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
         require_sizes([i.name for i in inputs], self._avals, accepted)
         return [_converted(x, aval) for x, aval in zip(accepted, self._avals, strict=True)]
+
+    def _require_platform(self) -> None:
+        platform = _jax.default_platform()
+        names = {"gpu": ("cuda", "rocm")}.get(platform, (platform,))
+        if not set(names) & set(self.platforms):
+            raise ArgumentTypeError(
+                f"{self.__name__} was saved for {', '.join(self.platforms)}, but JAX runs on "
+                f"{platform}.\nSave it with platforms=({names[0]!r}, ...)."
+            )
 
     def _require_wide(self) -> None:
         if _jax.x64_enabled():

@@ -23,11 +23,13 @@ from jaxprgen.export.description import (
     program_of,
     tree_of,
 )
+from jaxprgen.export.executables import executables_in
 from jaxprgen.export.exporting import differentiable
 from jaxprgen.export.loaded import LoadedFunction, Parts
+from jaxprgen.export.stablehlo import what_is_wrong
 
 
-def load(path: str | os.PathLike[str]) -> LoadedFunction:
+def load(path: str | os.PathLike[str], *, trust_executable: bool = False) -> LoadedFunction:
     """Load a function that `jaxprgen.save` wrote to a file.
 
     This needs neither Aesara nor the code that made the graph. Arrays stay in the file, mapped into
@@ -38,6 +40,11 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
     ----------
     path
         The file.
+    trust_executable
+        Use the executables in the file where they fit this machine and these versions. They are
+        machine code, which can do anything: set this for files from a trusted source only. Without
+        executables that fit, XLA compiles the program as otherwise, and the log of "jaxprgen" says
+        why.
 
     Returns
     -------
@@ -51,12 +58,12 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
     """
     archive = Archive(path)
     try:
-        return LoadedFunction(_parts(archive))
+        return LoadedFunction(_parts(archive, trust_executable))
     except DescriptionError as error:
         archive.fail(str(error))
 
 
-def _parts(archive: Archive) -> Parts:
+def _parts(archive: Archive, trusted: bool) -> Parts:
     manifest = archive.manifest
     try:
         scope = scope_with(_texts(manifest, "constraints"))
@@ -85,8 +92,13 @@ def _parts(archive: Archive) -> Parts:
         constraints=tuple(_texts(manifest, "constraints")),
         levels=_levels(programs, flat),
         flat=flat,
+        executables=executables_in(archive) if trusted else [],
     )
     _require_agreement(parts)
+    for program in () if trusted else programs:
+        wrong = what_is_wrong(program.exported)
+        if wrong:
+            raise DescriptionError(wrong)
     return parts
 
 

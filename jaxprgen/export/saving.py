@@ -14,6 +14,7 @@ from jaxprgen.arguments.specs import parse_sizes
 from jaxprgen.errors import ArgumentTypeError, ExportError, UnknownNameError
 from jaxprgen.export.archive import write
 from jaxprgen.export.description import Described, input_json, program_json, tree_json
+from jaxprgen.export.executables import Sizes, compiled
 from jaxprgen.export.exporting import (
     Exportable,
     backward,
@@ -41,6 +42,7 @@ def save(
     vjp_order: int = 0,
     batched: Sequence[str] = (),
     constraints: Sequence[str] = (),
+    executable: bool | Sizes | Sequence[Sizes] = False,
     **named: Any,
 ) -> None:
     """Save a compiled function to a file that `jaxprgen.load` reads without Aesara.
@@ -66,6 +68,10 @@ def save(
         ``vmap`` of the loaded function calls it for one value after another.
     constraints : sequence of str
         What holds between symbolic sizes, such as ``"n >= 2"``.
+    executable : bool, mapping or sequence of mapping
+        Add the program as XLA compiles it for this machine, so that it need not be compiled when it
+        is loaded by ``jaxprgen.load(path, trust_executable=True)``: True if all sizes are numbers,
+        otherwise the size of each symbol, such as ``{"n": 100}``.
 
     Raises
     ------
@@ -87,6 +93,7 @@ def save(
             raise UnknownNameError(f"batched: there is no input {name!r}; there are {listed}.")
     is_batched = [name in batched for name in names]
     programs = [*_programs(given, platforms, require_order(vjp_order), is_batched)]
+    kept = [*compiled(programs[0].exported, executable)]
     scope = _jax.symbolic_scope([x.shape for x in given.specs])
     data = {f"data_{i}.npy": array for i, array in enumerate(given.data.values())}
     manifest = {
@@ -101,8 +108,13 @@ def save(
         "results": tree_json(given.results),
         "constraints": _jax.constraints_of(scope),
         "programs": [program_json(program) for program in programs],
+        "executables": [
+            {"member": f"executable_{i}.xla", "sizes": x.sizes, "machine": _jax.machine()}
+            for i, x in enumerate(kept)
+        ],
     }
     contents = {p.member: bytes(p.exported.mlir_module_serialized) for p in programs}
+    contents |= {f"executable_{i}.xla": x.content for i, x in enumerate(kept)}
     write(path, manifest, {**contents, **data})
 
 

@@ -1,0 +1,64 @@
+"""Check the StableHLO of a file before JAX compiles it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from jaxprgen import _jax
+
+_CALL = re.compile(r"custom_call(?:\"|\s)\s*(@\"?([^\"(\s]+)\"?\(|)")
+_MAIN = re.compile(r"^ *func\.func public @main\((.*)\) -> (.*) \{$", re.MULTILINE)
+_TENSOR = re.compile(r"tensor<((?:[^<>]|complex<\w+>)*)>")
+_KINDS = {"f": "f", "i": "i", "u": "ui"}
+
+
+def what_is_wrong(exported: jax.export.Exported) -> str | None:
+    """Return why a program is not to be run, or None.
+
+    It may call no code of the process other than the routines that JAX keeps stable in exported
+    programs, such as those of LAPACK, and it must have the types that are said of it.
+    """
+    try:
+        text = str(exported.mlir_module())
+    except Exception as error:  # JAX raises a ValueError, or one of MLIR's own.
+        return f"JAX {jax.__version__} cannot read its StableHLO ({_first_line(error)})"
+    for call, target in _CALL.findall(text):
+        if not call or target not in _jax.STABLE_CUSTOM_CALLS:
+            return f"its program calls {target or 'what has no name'!r}, which is not allowed"
+    found = _MAIN.search(text)
+    if found is None:
+        return "its StableHLO has no function main"
+    given, returned = _TENSOR.findall(found[1]), _TENSOR.findall(found[2])
+    kept = [exported.in_avals[i] for i in exported.module_kept_var_idx]
+    takes = given[1:] if len(exported.platforms) > 1 else given
+    if takes != _tensors(kept) or returned != _tensors(exported.out_avals):
+        return "its StableHLO has other types than its description"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _tensors(avals: Sequence[Any]) -> list[str]:
+    return [_tensor(_jax.physical(aval)) for aval in avals]
+
+
+def _tensor(aval: Any) -> str:
+    kind = aval.dtype.kind
+    bits = aval.dtype.itemsize * 8
+    element = (
+        "i1"
+        if kind == "b"
+        else f"complex<f{bits // 2}>"
+        if kind == "c"
+        else f"{_KINDS[kind]}{bits}"
+        if kind in _KINDS
+        else {"bfloat16": "bf16"}.get(aval.dtype.name, aval.dtype.name)
+    )
+    sizes = [str(n) if type(n) is int else "?" for n in aval.shape]
+    return "x".join([*sizes, element])

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+from jax._src import config as _config
 from jaxlib import lapack as _lapack
+from jaxlib import version as _version
 from jaxlib import xla_client as _xla_client
 
 from jaxprgen._jax.types import default_platform, is_key
 
+_NEVER = 1e9
+"""More seconds than any program takes to compile."""
+
 
 def initialize_lapack() -> None:
     """Load LAPACK, from SciPy. A program that calls it fails without this."""
-    _lapack._lapack.initialize()
+    library: Any = _lapack
+    library._lapack.initialize()
 
 
 def _device() -> Any:
-    device: Any = jax.config.jax_default_device
+    device: Any = _config.default_device.value
     return device if hasattr(device, "client") else jax.devices(default_platform())[0]
 
 
@@ -30,7 +37,7 @@ def machine() -> dict[str, str]:
     device = _device()
     return {
         "jax": jax.__version__,
-        "jaxlib": jax.lib.__version__,
+        "jaxlib": _version.__version__,
         "platform": device.platform,
         "platform_version": device.client.platform_version,
         "device": device.device_kind,
@@ -48,9 +55,20 @@ def _processor_features() -> str:
     return hashlib.sha256(flags.encode()).hexdigest()[:16]
 
 
-def executable_bytes(compiled: jax.stages.Compiled) -> bytes:
-    """Return an executable as XLA serializes it."""
-    executable: Any = compiled.runtime_executable()
+def executable_bytes(function: Callable[..., Any], specs: Sequence[Any]) -> bytes:
+    """Compile a function for arguments of these types, and return what XLA serializes.
+
+    XLA serializes an executable only if it has compiled it itself: one that JAX found in its
+    persistent cache would lack its code. A name that is used once is not in the cache.
+    """
+
+    def program(*given: Any) -> Any:
+        return function(*given)
+
+    program.__name__ = f"{function.__name__}_{secrets.token_hex(8)}"
+    lowered = jax.jit(program, keep_unused=True).lower(*specs)
+    with _config.persistent_cache_min_compile_time_secs(_NEVER):
+        executable: Any = lowered.compile().runtime_executable()
     return executable.client.serialize_executable(executable)
 
 

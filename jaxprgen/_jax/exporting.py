@@ -125,7 +125,8 @@ def physical(aval: ShapedArray) -> ShapedArray:
     return _core.physical_aval(aval)
 
 
-STABLE_CUSTOM_CALLS: frozenset[str] = frozenset(_export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE) - {
+_of_jax: Any = _export
+STABLE_CUSTOM_CALLS: frozenset[str] = frozenset(_of_jax._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE) - {
     "tf.call_tf_function",
     "tpu_custom_call",
     "mosaic_gpu_v2",

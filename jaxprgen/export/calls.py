@@ -115,7 +115,7 @@ def _mappable(level: Level, flat: Flat) -> Callable[..., list[Any]]:
     return one
 
 
-def _callable(exported: jax.export.Exported) -> Callable[..., Sequence[Any]]:
+def _callable(exported: jax.export.Exported) -> Callable[..., Any]:
     """Return a program as JAX calls it.
 
     JAX imports SciPy for LAPACK, which takes longer than many programs take to compile, whenever
@@ -124,7 +124,7 @@ def _callable(exported: jax.export.Exported) -> Callable[..., Sequence[Any]]:
     """
     if b"lapack" in exported.mlir_module_serialized:
 
-        def call(*given: Any) -> Sequence[Any]:
+        def call(*given: Any) -> Any:
             _jax.initialize_lapack()
             return exported.call(*given)
 

@@ -45,9 +45,13 @@ def compiled(
     listed = [wanted] if isinstance(wanted, Mapping) else [{}] if wanted is True else wanted or []
     for sizes in listed:
         specs = [_concrete(aval, sizes) for aval in exported.in_avals]
-        jitted = jax.jit(lambda *given: exported.call(*given), keep_unused=True)
+
+        def program(*given: Any) -> Any:
+            return exported.call(*given)
+
+        program.__name__ = exported.fun_name
         try:
-            content = _jax.executable_bytes(jitted.lower(*specs).compile())
+            content = _jax.executable_bytes(program, specs)
         except RuntimeError as error:
             raise ExportError(f"XLA cannot save the executable: {error}") from error
         yield Executable(dict(sizes), content)

@@ -49,16 +49,16 @@ def _tensors(avals: Sequence[Any]) -> list[str]:
 
 
 def _tensor(aval: Any) -> str:
-    kind = aval.dtype.kind
-    bits = aval.dtype.itemsize * 8
-    element = (
-        "i1"
-        if kind == "b"
-        else f"complex<f{bits // 2}>"
-        if kind == "c"
-        else f"{_KINDS[kind]}{bits}"
-        if kind in _KINDS
-        else {"bfloat16": "bf16"}.get(aval.dtype.name, aval.dtype.name)
-    )
     sizes = [str(n) if type(n) is int else "?" for n in aval.shape]
-    return "x".join([*sizes, element])
+    return "x".join([*sizes, _element(aval.dtype)])
+
+
+def _element(dtype: Any) -> str:
+    bits = dtype.itemsize * 8
+    if dtype.kind == "b":
+        return "i1"
+    if dtype.kind == "c":
+        return f"complex<f{bits // 2}>"
+    if dtype.kind in _KINDS:
+        return f"{_KINDS[dtype.kind]}{bits}"
+    return "bf16" if dtype.name == "bfloat16" else str(dtype.name)

@@ -12,9 +12,8 @@ from jaxprgen.errors import ExportError
 
 X = at.dmatrix("X")
 DATA = np.eye(60)  # More than a constant of StableHLO may have.
-f = jaxprgen.compile(
-    [X], [Cholesky(on_error="nan")(X.T @ X + at.as_tensor(DATA)[:2, :2]), at.exp(X)]
-)
+square = X.T @ X + at.as_tensor(DATA)[:2, :2]
+f = jaxprgen.compile([X], [Cholesky(on_error="nan")(square), at.exp(X)])
 x = np.arange(6.0).reshape(3, 2)
 
 
@@ -59,7 +58,7 @@ def test_an_executable_is_not_touched_unless_it_is_trusted(path, monkeypatch):
 
 
 def test_an_executable_needs_sizes(tmp_path):
-    with pytest.raises(ExportError, match="as in executable={'n': 100}"):
+    with pytest.raises(ExportError, match=r"as in executable=\{'n': 100\}"):
         jaxprgen.save(tmp_path / "f.jxg", f, "f64[n,2]", executable=True)
     jaxprgen.save(tmp_path / "f.jxg", f, "f64[3,2]", executable=True)
     assert_right(jaxprgen.load(tmp_path / "f.jxg", trust_executable=True), x)

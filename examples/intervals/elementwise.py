@@ -62,7 +62,8 @@ def wave(f, top):
 
 
 def away_from_zero(x):
-    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1, x), 0)
 
 
 UNIT, POSITIVE = (-1, 1), (0, INF)

@@ -37,7 +37,7 @@ def pretty(
         that JAX can trace. The equations of ``jax.grad(f)`` still carry the names they came from.
     args
         The arguments to specialize the program for, as for `CompiledFunction.jaxpr`. A program
-        and an observation take none.
+        and an observation take none: to pass arguments by name, give ``f.observe(x=1.0)``.
     names
         Write the graph's names instead of JAX's letters.
     source

@@ -133,6 +133,13 @@ def test_results_lie_within_bounds(dtype):
     check()
 
 
+@pytest.mark.parametrize("x", [2.5, -0.5, np.nextafter(0.5, 0), 2.0**52 + 1, 1 - 2.0**53, -np.inf])
+def test_rounding_away_from_zero_is_exact(x):
+    x = np.array(x)
+    (found,) = bounds(jax.make_jaxpr(lax.round)(x))(between(x, x))
+    assert found.low == found.high == jax.jit(lax.round)(x)
+
+
 @pytest.mark.parametrize("n", [-2, -3])
 def test_a_power_may_underflow_before_its_reciprocal_is_taken(n):
     x = np.array([-1e-19, 1e-19], np.float32)

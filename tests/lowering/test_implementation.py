@@ -12,6 +12,7 @@ from aesara.graph.basic import Apply
 from aesara.graph.op import Op
 from aesara.scalar.basic import BinaryScalarOp, upgrade_to_float
 from aesara.tensor.elemwise import Elemwise
+from jax import lax
 from laws import assert_agrees, equations
 
 import jaxprgen
@@ -101,6 +102,59 @@ def test_derivatives_are_those_of_jax():
     np.testing.assert_allclose(jax.grad(g)(POINTS), np.cosh(POINTS / 2) ** -2)
     rows = np.stack([POINTS, 2 * POINTS])
     np.testing.assert_allclose(jax.vmap(jax.jit(g))(rows), 2 * np.tanh(rows / 2).sum(1))
+
+
+class Decayed(Softclip):
+    """A running sum of a vector, which decays by another, of three elements."""
+
+    def make_node(self, x, rates):
+        return Apply(self, [x, rates], [x.type()])
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["a replicated operand", "split operands"])
+def test_on_several_devices(whole):
+    """Under `shard_map`, with and without devices that share an operand; also derivatives."""
+
+    @jaxprgen.implements(Decayed)
+    def decayed(x, rates):
+        def step(total, row):
+            total = jnp.where(row > 0, total * jnp.exp(-rates[:1].sum()) + row, total)
+            return total, total
+
+        return lax.scan(step, 0 * (x[0] + rates[0]), x)[1]
+
+    @jaxprgen.implements(Softclip)
+    @jax.custom_jvp
+    def custom(x):
+        return softclip(x, limit=1.0)
+
+    custom.defjvps(lambda t, _, x: 5 * t)
+    f = jaxprgen.compile([x, y], Decayed()(Softclip()(x), y) * 2)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("i",))
+    split, replicated = jax.sharding.PartitionSpec("i"), jax.sharding.PartitionSpec()
+    rates = np.array([0.5, 0.1, 0.2, 0.3])
+    specs = split, replicated if whole else split
+    mapped = jax.shard_map(f, mesh=mesh, in_specs=specs, out_specs=split)
+
+    def apart(rows, rates):
+        parts = [rates] * 2 if whole else jnp.split(rates, 2)
+        return jnp.concatenate([f(*each) for each in zip(jnp.split(rows, 2), parts, strict=True)])
+
+    rows = np.array([0.5, -1.0, 2.0, 0.1])
+    np.testing.assert_allclose(jax.jit(mapped)(rows, rates), apart(rows, rates))
+    for i in (0, 1):
+        ours, theirs = (jax.jacobian(g, i)(rows, rates) for g in (mapped, apart))
+        np.testing.assert_allclose(ours, theirs)
+        assert np.any(theirs)
+
+
+def test_a_function_may_combine_devices():
+    jaxprgen.implements(Softclip)(lambda x: x - lax.pmean(x, "i"))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("i",))
+    split = jax.sharding.PartitionSpec("i")
+    f = jaxprgen.compile([x], Softclip()(x))
+    mapped = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=split, out_specs=split))
+    np.testing.assert_array_equal(mapped(np.array([1.0, 2.0, 3.0, 6.0])), [-1, -2, 1, 2])
 
 
 def test_several_outputs_and_an_op_inside_a_loop():

@@ -149,7 +149,7 @@ def refuse_callbacks(name: str, jaxpr: Jaxpr) -> None:
                 f"Python while the program runs, and a program elsewhere has no Python.{where}\n"
                 "Give the Op a rule (jaxprgen.lowers), or compile the graph without it."
             )
-        if eqn.primitive is _jax.check_p:
+        if _jax.is_check(eqn):
             raise ExportError(
                 f"{name} cannot be exported: it was compiled with checks=True, and a program "
                 f"elsewhere cannot raise errors.{where}\nCompile it without checks."

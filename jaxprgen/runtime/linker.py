@@ -104,20 +104,20 @@ class JaxprLinker(JAXLinker):
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
         name = graph.name if (graph.name or "").isidentifier() else "main"
         asked = self._options._replace(name=name)
-        program = LinkedProgram(
-            graph, inputs, storages, asked, self._callbacks, self._given_back(graph)
-        )
+        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks, self._given_back)
         return program, inputs, outputs
 
-    def _given_back(self, graph: Any) -> list[Callable[[Any], Any]]:
-        """Return for each output of the graph the function that converts its JAX array."""
+    def _given_back(self, variable: Any) -> Callable[[Any], Any]:
+        """Return the function that converts the JAX array of an output."""
+        if isinstance(variable.type, RandomType):
+            is_old = variable.type == random_state_type
+            make: Any = np.random.RandomState if is_old else np.random.default_rng
+            return lambda key: with_key(make(np.asarray(jax.random.key_data(key))), key)
         if self._results == "jax":
-            return [lambda x: x] * len(graph.outputs)
-        owned = self.no_recycling  # The variables whose memory is the caller's.
-        return [
-            _scalar if isinstance(v.type, ScalarType) else np.array if v in owned else np.asarray
-            for v in graph.outputs
-        ]
+            return lambda x: x
+        if isinstance(variable.type, ScalarType):
+            return _scalar
+        return np.array if variable in self.no_recycling else np.asarray  # The caller's memory.
 
 
 def _scalar(x: Any) -> Any:
@@ -147,60 +147,49 @@ class LinkedProgram:
         storage_map: Any,
         options: Options,
         callbacks: bool,
-        given_back: Sequence[Callable[[Any], Any]],
+        given_back: Callable[[Variable], Callable[[Any], Any]],
     ) -> None:
         self.storage_map = storage_map
-        new = {i: graph.outputs[o] for o, i in graph.update_mapping.items()}
-        pairs = list(enumerate(zip(graph.inputs, containers, strict=True)))
-        kept = [(i, v, c) for i, (v, c) in pairs if i in new or isinstance(v, SharedVariable)]
-        others = [(v, c) for i, (v, c) in pairs if i not in {i for i, _, _ in kept}]
-        self._arguments = [c for _, c in others]
-        self.generators = [i for i, (v, _) in enumerate(others) if isinstance(v.type, RandomType)]
-        returned = [o for o in range(len(graph.outputs)) if o not in graph.update_mapping]
-        outputs = [graph.outputs[o] for o in returned]
-        self._given_back = [given_back[o] for o in returned]
-        self._states = {
-            i: np.random.RandomState if v.type == random_state_type else np.random.default_rng
-            for i, v in enumerate(outputs)
-            if isinstance(v.type, RandomType)
-        }
+        container_of = dict(zip(graph.inputs, containers, strict=True))
+        new = {graph.inputs[i]: graph.outputs[o] for o, i in graph.update_mapping.items()}
+        kept = [v for v in graph.inputs if v in new or isinstance(v, SharedVariable)]
+        names = dict(zip(kept, names_of(kept), strict=True))
+        self._arguments = {v: c for v, c in container_of.items() if v not in names}
+        self.generators = [
+            i for i, v in enumerate(self._arguments) if isinstance(v.type, RandomType)
+        ]
+        outputs = [v for o, v in enumerate(graph.outputs) if o not in graph.update_mapping]
+        self._given_back = [given_back(v) for v in outputs]
         self._written = [None] * len(new)
-        names = names_of([v for _, v, _ in kept])
-        arguments = [v for v, _ in others]
-        shared = {
-            n: (v, state.state_in(_known(v, c))) for n, (_, v, c) in zip(names, kept, strict=True)
-        }
-        updates = {n: new[i] for n, (i, _, _) in zip(names, kept, strict=True) if i in new}
+        shared = {n: (v, state.state_in(_known(v, container_of[v]))) for v, n in names.items()}
+        updates = {names[v]: value for v, value in new.items()}
+        bare, called = options._replace(checks=False), options if options.checks else None
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
-            inputs = [v for v in arguments if v not in fixed]
-            bare, called = options._replace(checks=False), options if options.checks else None
+            inputs = [v for v in self._arguments if v not in fixed]
             return state.StatefulProgram(
                 inputs, outputs, shared, updates, bare, callbacks, fixed, called
             )
 
         self._program = program
         self.by_objects: Cache[Any, state.StatefulProgram] = Cache(MOST_PROGRAMS)
-        self._optional = [(v, c) for _, (v, c) in pairs if may_be_none_or_slice(graph, v)]
-        strange = any(not is_array(v) for v, _ in self._optional)
-        self.program: Any = graph.outputs and not strange and program({})
+        self._optional = {v: c for v, c in container_of.items() if may_be_none_or_slice(graph, v)}
+        self.program: Any = graph.outputs and all(map(is_array, self._optional)) and program({})
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
         """Run on the values in storage; return the outputs, and None for each update."""
-        return [*self.run([c.storage[0] for c in self._arguments]), *self._written]
+        return [*self.run([c.storage[0] for c in self._arguments.values()]), *self._written]
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for these arguments, and write the updates."""
-        fixed = {v: c.storage[0] for v, c in self._optional if is_none_or_slice(c.storage[0])}
+        optional = {v: c.storage[0] for v, c in self._optional.items()}
+        fixed = {v: x for v, x in optional.items() if is_none_or_slice(x)}
         program = self._program_with(fixed) if fixed else self.program
         if not program:
             return []
         if self.generators:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
         outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
-        for i, make in self._states.items():
-            bits = np.asarray(jax.random.key_data(outputs[i]))
-            outputs[i] = with_key(make(bits), outputs[i])
         return [
             give(x) if isinstance(x, jax.Array) and not isinstance(x, _jax.Tracer) else x
             for give, x in zip(self._given_back, outputs, strict=True)

@@ -58,7 +58,7 @@ class Options(NamedTuple):
 
     def __reduce__(self) -> Any:
         passes = portable(self.passes, f"One of {self.passes}")
-        return Options._make, ([passes if x is self.passes else x for x in self],)
+        return Options, tuple(self._replace(passes=passes))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Options:
         return self

@@ -1,4 +1,4 @@
-"""The command line: ``python -m jaxprgen show MODULE:GRAPH``."""
+"""The command line: ``python -m jaxprgen show MODULE:GRAPH``, and `export`, `run`, `info`."""
 
 import sys
 

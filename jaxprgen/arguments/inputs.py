@@ -22,6 +22,11 @@ class Input(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
 
+    @property
+    def is_key(self) -> bool:
+        """Whether it is the key from which a program draws random numbers."""
+        return self.dtype is KEY
+
     def type_text(self) -> str:
         """Return the declared type, as in ``float64[3, ?]``."""
         if self.dtype is KEY:

@@ -67,9 +67,11 @@ def parse_sizes(text: str, scope: Any = None) -> tuple[Any, ...]:
         raise ArgumentTypeError(f"[{text}]: give each size a number or a name.")
     try:
         return tuple(jax.export.symbolic_shape(text, scope=scope))
-    except (ValueError, SyntaxError, tokenize.TokenError) as error:
-        reason = str(error).splitlines()[0]
-        raise ArgumentTypeError(f"[{text}] are no sizes: {reason}") from None
+    except (ValueError, SyntaxError, tokenize.TokenError):
+        raise ArgumentTypeError(
+            f"[{text}] are no sizes: write numbers, names and expressions such as 2*n, with commas "
+            "between them."
+        ) from None
 
 
 def scope_with(constraints: Sequence[str]) -> Any:

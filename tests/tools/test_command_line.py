@@ -180,7 +180,7 @@ def test_a_graph_that_does_not_compile_has_a_page_with_its_check(run, tmp_path):
             2,
             "int64 cannot hold this value.",
         ),
-        (["graphs:pair", "--arg", "x=f64[1 2]"], 2, "is neither a type such as f64[10,3] nor "),
+        (["graphs:pair", "--arg", "x=f64[1 2]"], 2, "[1 2] are no sizes: write numbers, names and"),
         (["graphs:pair", "--arg", "n=i64"], 2, "as 5 or [1,2]. Did you mean i64[]?"),
         (
             ["graphs:pair", "--arg", "x=f64"],

@@ -1,0 +1,173 @@
+"""The commands about graphs: show what one is compiled to, and export its program."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from aesara.graph.fg import FunctionGraph
+
+from jaxprgen.aesara.check import check
+from jaxprgen.api import compile
+from jaxprgen.arguments.specs import parse_type, scope_with
+from jaxprgen.errors import UsageError
+from jaxprgen.export.saving import save
+from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.tools.dot import dot, draw
+from jaxprgen.tools.page import html
+from jaxprgen.tools.text import pretty
+from jaxprgen.tools.values import argument, by_place, sizes_of, suggestion
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show what a graph is compiled to, and return the exit status."""
+    from jaxprgen.api import compile
+
+    graph = _load(options.graph)
+    checked = check(*graph) if options.check else None
+    if checked is not None:
+        print(checked)
+        if not checked.compiles:
+            if options.html:
+                _write(options.html, html(None, check=checked))
+            return 1
+    texts = options.report or options.hlo
+    files = options.html or options.dot
+    if checked is not None and not (texts or files or options.source or options.arg):
+        return 0
+    f = compile(*graph)
+    args = _types(f, options.arg)
+    if options.source or not (texts or files):
+        print(pretty(f, *args, source=options.source))
+    if options.report:
+        print(f.report(*args))
+    if options.hlo:
+        print(f.lower(*args).compile().as_text())
+    if options.html:
+        _write(options.html, html(f, *args, check=checked))
+    if options.dot and Path(options.dot).suffix in (".dot", ".gv"):
+        _write(options.dot, dot(f, *args))
+    elif options.dot:
+        draw(f, *args, path=options.dot)
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Save the program of a graph, and return the exit status."""
+    f = compile(*_load(options.graph))
+    save(
+        options.output,
+        f,
+        *_types(f, options.arg, options.constraint),
+        platforms=options.platform or None,
+        vjp_order=options.vjp_order,
+        batched=options.batched,
+        executable=[_executable(text) for text in options.executable],
+    )
+    size = Path(options.output).stat().st_size
+    print(f"{options.output}: {size} bytes")
+    return 0
+
+
+def _executable(text: str) -> dict[str, int]:
+    """Return the sizes of symbols from a text such as ``n=100,k=3``."""
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    if not all(size.strip().isdecimal() for _, _, size in pairs):
+        raise UsageError(f"--executable {text} is not of the form n=100,k=3.")
+    return {name.strip(): int(size) for name, _, size in pairs}
+
+
+def _types(f: CompiledFunction, texts: Sequence[str], constraints: Sequence[str] = ()) -> list[Any]:
+    """Return the types and values of inputs. Those of known shape, as scalars, need no text."""
+    scope = scope_with(constraints)
+    found = by_place(texts, f.inputs)
+    args: list[Any] = []
+    missing: list[str] = []
+    for i, declared in enumerate(f.inputs):
+        if i in found:
+            args.append(argument(*found[i], declared, scope))
+        elif None in declared.shape:
+            unique = [other.name for other in f.inputs].count(declared.name) == 1
+            name = declared.name if unique and declared.name.isidentifier() else str(i)
+            missing.append(f"  --arg '{name}={declared.dtype}[{sizes_of(declared)}]'")
+        elif declared.is_key:
+            args.append(parse_type("key[]"))
+        else:
+            args.append(jax.ShapeDtypeStruct(declared.shape, declared.dtype))
+    if missing:
+        raise UsageError(
+            "The shapes of these inputs are unknown; give a number for each ?:\n"
+            + "\n".join(missing)
+        )
+    return args
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+# --- The graph ----------------------------------------------------------------------------
+
+
+def _load(target: str) -> tuple[Any, ...]:
+    """Import the graph that ``MODULE:GRAPH`` names, as arguments of `jaxprgen.compile`."""
+
+    module_name, _, path = target.rpartition(":")
+    if not module_name or not path:
+        raise UsageError(f"{target!r} is not of the form MODULE:GRAPH.")
+    graph: Any = _module(module_name)
+    for name in path.split("."):
+        if not hasattr(graph, name):
+            raise UsageError(f"{module_name} has no {path}.{suggestion(name, dir(graph))}")
+        graph = getattr(graph, name)
+    if callable(graph):
+        graph = _run(graph, f"{path}()")
+    if isinstance(graph, FunctionGraph):
+        return (graph,)
+    if isinstance(graph, (tuple, list)) and len(graph) == 2:
+        return tuple(graph)
+    kind = type(graph).__name__
+    article = "an" if kind[0].lower() in "aeiou" else "a"
+    raise UsageError(
+        f"{target} is {article} {kind}, not a FunctionGraph, a pair "
+        "(inputs, outputs), or a function that returns one of these."
+    )
+
+
+def _module(name: str) -> Any:
+    if not name.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        return _run(lambda: importlib.import_module(name), f"import {name}")
+    path = Path(name)
+    if not path.exists():
+        raise UsageError(f"There is no file {name}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = module
+    _run(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
+    return module
+
+
+def _run(code: Callable[[], Any], what: str) -> Any:
+    """Run a user's code, and report an exception in two lines instead of a traceback."""
+    try:
+        return code()
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f"  at {f.filename}:{f.lineno}" for f in frames if not f.filename.startswith("<")]
+        # The first frame is the call above.
+        where = lines[-1] if len(lines) > 1 else f"  looked for in {Path.cwd()}"
+        raise UsageError(f"{what} failed: {type(error).__name__}: {error}\n{where}") from error

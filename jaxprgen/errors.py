@@ -118,24 +118,7 @@ class StaticShapeError(JaxprGenError, TypeError):
 
 
 class SymbolicSizeError(StaticShapeError, ValueError):
-    """Raised when a program would differ from one symbolic size of `jax.export` to another.
-
-    Attributes
-    ----------
-    constraint : str or None
-        The constraint under which there is one program, as `jax.export.symbolic_shape` takes it.
-    assumed : bool
-        Whether the graph itself says that the constraint holds.
-    """
-
-    constraint: str | None = None
-    assumed: bool = False
-
-    def at(self, where: str) -> JaxprGenError:
-        """Return the same error with the description of a place after its message."""
-        error = super().at(where)
-        error.__dict__.update(constraint=self.constraint, assumed=self.assumed)
-        return error
+    """Raised when a program would differ from one symbolic size of `jax.export` to another."""
 
 
 class UndefinedGradientError(JaxprGenError, TypeError):

@@ -78,8 +78,7 @@ def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails:
         text = f"{fails()}{f' It is {line.built}' if line else ''}".replace("{", "(").replace(
             "}", ")"
         )
-        message = f"The sizes do not fit the exported program, which needs {condition}, but {m} "
-        message += f"is {{0}} and {n} is {{1}}. {text}"
+        message = f"{_NEEDS}{condition}, but {m} is {{0}} and {n} is {{1}}. {text}"
         zero = b.literal(np.zeros((), lax.dim_as_value(b, m - n).aval.dtype))
         holds = compare(b, lax.dim_as_value(b, m - n), zero)
         lax.shape_assertion(b, holds, [size_atom(b, m), size_atom(b, n)], message)
@@ -88,6 +87,14 @@ def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails:
     b.once(("sizes", condition), append)
 
 
+def asserted(message: str) -> str | None:
+    """Return the condition that an assertion with this message is about, such as ``n >= 3``."""
+    found = _ASSERTED.match(message)
+    return found and found[1]
+
+
+_NEEDS = "The sizes do not fit the exported program, which needs "
+_ASSERTED = re.compile(f"{_NEEDS}(.*?), but ")
 _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
 
 

@@ -13,11 +13,12 @@ from jaxprgen._jax import Jaxpr, JaxprEqn
 from jaxprgen.arguments.accept import accept
 from jaxprgen.arguments.inputs import Input
 from jaxprgen.arguments.specs import in_scope, parse_type, scope_with
-from jaxprgen.errors import ExportError, SymbolicSizeError
+from jaxprgen.emit.sizes import asserted
+from jaxprgen.errors import ArgumentTypeError, ExportError
 from jaxprgen.export.exporting import Exportable
 from jaxprgen.ir.describe import line_text
 from jaxprgen.lowering.graph import Plan
-from jaxprgen.runtime.program import Options, is_small
+from jaxprgen.runtime.program import Options, Program, is_small
 from jaxprgen.runtime.specialize import Specializer
 
 CALLBACKS = {"pure_callback", "io_callback", "debug_callback", "debug_print"}
@@ -118,23 +119,31 @@ def specs_of(
     return [accept(x, declared) for x, declared in zip(parsed, inputs, strict=True)]
 
 
-def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Any]) -> Any:
+def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Program]) -> Any:
     """Return what a program is emitted as, and the specs with the constraints that it assumes.
 
-    The graph may say that two sizes are equal, by adding arrays of these sizes. Then the program
-    is emitted anew with that constraint, which JAX checks when the program is called.
+    A program asserts what the graph demands of sizes, as a sum demands that two are equal. As a
+    constraint, it is part of the types of arguments, and calls check it before they compute. An
+    assertion that JAX does not take for a constraint stays one.
     """
-    specs = list(specs)
+    specs, refused = list(specs), set[str]()
     while True:
+        program = emit(specs)
+        shapes = [x.shape for x in specs if isinstance(x, jax.ShapeDtypeStruct)]
+        known = _jax.constraints_of(_jax.symbolic_scope(shapes))
+        found = [
+            condition
+            for eqn in _all_equations(program.closed_jaxpr.jaxpr)
+            if eqn.primitive is _jax.shape_assertion_p
+            and (condition := asserted(eqn.params["error_message"]))
+            and condition not in {*known, *refused}
+        ]
+        if not found:
+            return program, specs
         try:
-            return emit(specs), specs
-        except SymbolicSizeError as error:
-            constraint = error.constraint if error.assumed else None
-            shapes = [x.shape for x in specs if isinstance(x, jax.ShapeDtypeStruct)]
-            known = _jax.constraints_of(_jax.symbolic_scope(shapes))
-            if constraint is None or constraint in known:
-                raise
-            specs = in_scope(specs, [*known, constraint])
+            specs = in_scope(specs, [*known, found[0]])
+        except ArgumentTypeError:
+            refused.add(found[0])
 
 
 def refuse_callbacks(name: str, jaxpr: Jaxpr) -> None:

@@ -17,6 +17,7 @@ from jaxprgen.arguments.specs import sizes_text
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.export.calls import Flat, Level, function_of
 from jaxprgen.export.executables import Executable, callables
+from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 
 
 class Parts(NamedTuple):
@@ -85,7 +86,7 @@ class LoadedFunction:
         self._avals = parts.levels[0].one.in_avals[: len(parts.inputs)]
         self._dtypes = [x.dtype for x in self._avals]
         self._known: set[tuple[Any, ...]] = set()
-        flat = function_of(parts.levels, parts.flat)
+        self._flat = flat = function_of(parts.levels, parts.flat)
 
         def program(*given: Any) -> Any:
             return jax.tree.unflatten(parts.results, flat(*given))
@@ -125,14 +126,19 @@ class LoadedFunction:
         """The platforms that the program is for."""
         return tuple(self._parts.levels[0].one.platforms)
 
-    @property
-    def exported(self) -> jax.export.Exported:
-        """The program, of its arguments and then its data."""
-        return self._parts.levels[0].one
+    @functools.cached_property
+    def exported(self) -> ExportedProgram:
+        """The function as `jax.export` has it, with its data."""
+        specs = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self._avals)
+        given = Exportable(
+            *(self.__name__, self.inputs, specs, self.data),
+            *(self._flat, self._parts.results, self._parts.fixed),
+        )
+        return export(given, self.platforms)
 
     def as_text(self) -> str:
         """Return the program's StableHLO."""
-        return str(self.exported.mlir_module())
+        return str(self._parts.levels[0].one.mlir_module())
 
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program for arguments of these types as JAX lowers it."""

@@ -49,7 +49,7 @@ def exportable(
     """
     specs = specs_of(plan.inputs, given, constraints)
     program, specs = with_assumptions(specs, lambda specs: specializer(specs, shared))
-    refuse_callbacks(options.name, program.closed_jaxpr.jaxpr)
+    refuse_callbacks(plan, options.name, program.closed_jaxpr.jaxpr)
     constants, function = program.flat()
     fixed = set(specializer.fixed(specs, shared))
     count = len(specs)
@@ -146,16 +146,19 @@ def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Progr
             refused.add(found[0])
 
 
-def refuse_callbacks(name: str, jaxpr: Jaxpr) -> None:
+def refuse_callbacks(plan: Plan, name: str, jaxpr: Jaxpr) -> None:
     """Raise an `ExportError` if a program calls back into Python, or has run-time checks."""
+    ops: dict[int, dict[str, None]] = {}  # By the line that made them.
+    for step in plan.steps:
+        ops.setdefault(id(step.source_info.traceback), {})[str(step.node.op)] = None
     for eqn in _all_equations(jaxpr):
         frame = _jax.frame_of(eqn.source_info)
         where = f"\n{line_text(frame)}" if frame else ""
-        scope = str(eqn.source_info.name_stack)
         if eqn.primitive.name in CALLBACKS:
+            found = ops.get(id(eqn.source_info.traceback), {"an Op of an inner graph": None})
             raise ExportError(
-                f"{name} cannot be exported: {scope.split('/')[-1] or eqn.primitive.name} runs in "
-                f"Python while the program runs, and a program elsewhere has no Python.{where}\n"
+                f"{name} cannot be exported: {' or '.join(found)} runs in Python while the program "
+                f"runs, and a program elsewhere has no Python.{where}\n"
                 "Give the Op a rule (jaxprgen.lowers), or compile the graph without it."
             )
         if _jax.is_check(eqn):

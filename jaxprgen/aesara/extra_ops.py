@@ -17,13 +17,15 @@ from aesara.tensor.extra_ops import (
     UnravelIndex,
 )
 
+from jaxprgen._jax import max_size
 from jaxprgen.aesara.advanced_subtensor import SIZED
 from jaxprgen.emit import create, fixed_size, ravel, reduce
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
+from jaxprgen.emit.sizes import as_size, is_known, require_at_least, with_size
 from jaxprgen.emit.values import Array, Value
-from jaxprgen.errors import PositionOutOfBoundsError
+from jaxprgen.errors import PositionOutOfBoundsError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -61,10 +63,25 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
         if counts.shape == (length,) != (1,):
             return fixed_size.repeat(rows, counts, axis, total)
         times = np.asarray([total // max(length, 1)])
+    if not is_known((length, *times.flat)):
+        return _repeat_symbolic(rows, times, axis)
     each = sh.repeat_counts(times, length)
     size = math.prod(shape[:axis] + shape[axis + 1 :]) * int(each.sum())
     folded = ctx.fold((x, counts), (size,))
     return list(folded) if folded else sh.repeat(rows, each, axis)
+
+
+def _repeat_symbolic(x: Value, counts: Array, axis: int) -> Value:
+    """Repeat slices where their number or the count of all of them is symbolic."""
+    length = x.shape[axis]
+    text = f"Cannot repeat {length} slices {counts.tolist()} times: give one count >= 0, or one "
+    error = ShapeMismatchError(f"{text}for each slice.")
+    if counts.size != 1:
+        x = with_size(x, axis, counts.size, lambda: error)
+        return sh.repeat(x, sh.repeat_counts(counts, counts.size), axis)
+    count = as_size(counts)
+    require_at_least(count, 0, lambda: error)
+    return sh.repeat_evenly(x, count, axis)
 
 
 @lowers(Unique, folds=False)
@@ -139,5 +156,5 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
 def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
     """Return the Bartlett window of a static length."""
     size = ctx.static_int(0)
-    folded = ctx.fold((length,), (max(size, 0),))
+    folded = ctx.fold((length,), (max_size(size, 0),))
     return list(folded) if folded else create.bartlett(size)

@@ -22,8 +22,10 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.constraints import Constraint, parse_constraints
+from jaxprgen.emit.create import positions
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
+from jaxprgen.emit.sizes import as_size, require_equal
 from jaxprgen.emit.staged import Sampler, staged
 from jaxprgen.emit.values import Dtype, Shape, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import (
@@ -303,7 +305,7 @@ def lower_choice(
     stream, key = random.take_key(rng)
     if p is not None:
         p = p.astype(_working([p]))
-    shape = tuple(map(int, ctx.static(1)))
+    shape = tuple(map(as_size, ctx.static(1)))
     drawn = distributions.choice(key, shape, a, p, replace=bool(ctx.static(5)))
     return stream, drawn
 
@@ -314,7 +316,7 @@ def lower_permutation(
 ) -> tuple[Any, Value]:
     """Return the rows of an array, or the integers below a number, in random order."""
     stream, key = random.take_key(rng)
-    rows = x if x.shape else Value(np.arange(ctx.static_int(3), dtype=x.dtype))
+    rows = x if x.shape else positions(ctx.static_int(3)).astype(x.dtype)
     return stream, random.permutation(key, rows)
 
 
@@ -337,12 +339,14 @@ def _shape_of_draws(ctx: RuleContext, size: Shape, parameters: Sequence[Value]) 
     batches = [shape[: len(shape) - n] for shape, n in zip(shapes, ranks, strict=True)]
     batch = broadcast_shapes((), *batches)
     ends = zip(reversed(batch), reversed(size), strict=False)
-    if size and (len(batch) > len(size) or any(n not in (1, m) for n, m in ends)):
-        raise ShapeMismatchError(
-            f"{op.name}: size {size} does not fit parameters of shapes "
-            f"{', '.join(map(str, shapes))}, which broadcast to {batch}."
-        )
+    text = f"{op.name}: size {size} does not fit parameters of shapes "
+    error = ShapeMismatchError(f"{text}{', '.join(map(str, shapes))}, which broadcast to {batch}.")
+    if size and len(batch) > len(size):
+        raise error
+    for n, m in ends:
+        if n != 1:
+            require_equal(n, m, lambda: error)
     if not op.ndim_supp:
         return size or batch
     support = op._supp_shape_from_params(ctx.node.inputs[3:], param_shapes=shapes)
-    return (*(size or batch), *map(int, support))
+    return (*(size or batch), *map(as_size, support))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.sizes import is_known
+from jaxprgen.emit.sizes import is_at_most, is_known
 from jaxprgen.emit.values import INT8, INT32, INT64, Dtype, Shape, Value, full
 
 
@@ -42,7 +42,14 @@ def _is(x: Value, value: int) -> bool:
     return x.fill_value is not None and bool(x.fill_value == value)
 
 
-def eye(rows: int, columns: int, diagonal: Value, dtype: Dtype) -> Value:
+def positions(length: Size) -> Value:
+    """Return ``numpy.arange(length)`` as int64 (int32 where x64 is off), known if the length is."""
+    if is_known([length]):
+        return Value(np.arange(length))
+    return lax.iota(ew.canonical(INT64), (length,), 0)
+
+
+def eye(rows: Size, columns: Size, diagonal: Value, dtype: Dtype) -> Value:
     """Return a matrix with ones on one diagonal and zeros elsewhere, as `numpy.eye`.
 
     Parameters
@@ -56,17 +63,19 @@ def eye(rows: int, columns: int, diagonal: Value, dtype: Dtype) -> Value:
     """
     if rows == 0 or columns == 0:
         return full((rows, columns), 0, dtype)
-    index_dtype = INT64 if max(rows, columns) > np.iinfo(np.int32).max else INT32
+    is_small = all(is_at_most([n], np.iinfo(np.int32).max) for n in (rows, columns))
+    index_dtype = INT32 if is_small else INT64
     row, column = (lax.iota(index_dtype, (rows, columns), d) for d in (0, 1))
     offset = diagonal.astype(index_dtype)
     shifted = row if _is(offset, 0) else row + offset
     return ew.equal(shifted, column).astype(dtype)
 
 
-def bartlett(length: int) -> Value:
+def bartlett(length: Size) -> Value:
     """Return `numpy.bartlett`, a triangle from zero to one and back, in float64."""
     dtype = ew.canonical(np.float64)
-    if length <= 1:
-        return full((max(length, 0),), 1, dtype)
+    length = max_size(length, 0)
+    if is_at_most([length], 1):
+        return full((length,), 1, dtype)
     distance = abs(arange(full((), 1 - length, dtype), full((), 2, dtype), length, dtype))
-    return 1 - distance / (length - 1)
+    return 1 - distance / max_size(length - 1, 1)

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxprgen._jax import min_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.shape import transpose
+from jaxprgen.emit.linalg import matmul
+from jaxprgen.emit.shape import slice_axis, transpose
+from jaxprgen.emit.sizes import is_known, with_size
 from jaxprgen.emit.values import INT32, Value
+from jaxprgen.errors import LinearAlgebraError
 
 
 def inexact(*xs: Value) -> list[Value]:
@@ -27,6 +31,21 @@ def inexact(*xs: Value) -> list[Value]:
     elif dtype.itemsize == 2:
         dtype = np.dtype(np.float32)
     return [x.astype(ew.canonical(dtype)) for x in xs]
+
+
+def square(x: Value, result: str) -> Value:
+    """Return square matrices, of which a result with this name, a plural, exists.
+
+    Raises
+    ------
+    LinearAlgebraError
+        The matrices are not square.
+    """
+    shape = x.shape
+    error = LinearAlgebraError(f"Only square matrices have {result}, got shape {shape}.")
+    if len(shape) < 2:
+        raise error
+    return with_size(x, len(shape) - 1, shape[-2], lambda: error)
 
 
 def _positions(x: Value) -> tuple[Value, Value]:
@@ -85,7 +104,7 @@ def onto_triangle(x: Value, *, lower: bool) -> Value:
 
 def cholesky(x: Value, *, lower: bool) -> Value:
     """Return the triangular factor of a Hermitian positive definite matrix, else NaN."""
-    factor = lax.cholesky(hermitian(x, lower=lower))
+    factor = lax.cholesky(hermitian(square(x, "Cholesky factors"), lower=lower))
     kept = triangle_mask(factor, lower=True) | ew.isnan(factor)
     factor = ew.where(kept, factor, 0)
     return factor if lower else adjoint(factor)
@@ -95,7 +114,7 @@ def eigh(x: Value, *, lower: bool) -> tuple[Value, Value]:
     """Return the eigenvalues, ascending, and the eigenvectors of a Hermitian matrix."""
     # Both triangles are filled. LAPACK always reads the lower one, so that eigenvectors do not
     # depend on ``lower`` by rounding.
-    v, w = lax.eigh(hermitian(x, lower=lower), lower=True)
+    v, w = lax.eigh(hermitian(square(x, "eigenvalues"), lower=lower), lower=True)
     return w, v
 
 
@@ -115,14 +134,20 @@ def generalized_eigh(x: Value, m: Value, *, lower: bool) -> tuple[Value, Value]:
 
 def eig(x: Value) -> tuple[Value, Value]:
     """Return complex eigenvalues and right eigenvectors; on CPUs only in most versions of JAX."""
-    w, v = lax.eig(x)
+    w, v = lax.eig(square(x, "eigenvalues"))
     return w, v
 
 
 def qr(x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
     """Return a matrix of orthonormal columns and an upper triangular one."""
-    q, r = lax.qr(x, full_matrices=full_matrices)
-    return q, r
+    *_, rows, columns = x.shape
+    first = min_size(rows, columns)
+    if is_known((rows, columns)) or first == columns:
+        q, r = lax.qr(x, full_matrices=full_matrices)
+        return q, r
+    # JAX asks whether there are more columns than rows. As many columns as rows determine `q`.
+    q, _ = lax.qr(slice_axis(x, x.ndim - 1, 0, first), full_matrices=full_matrices)
+    return q, triangle(matmul(adjoint(q), x), lower=False)
 
 
 def qr_raw(x: Value) -> tuple[Value, Value]:

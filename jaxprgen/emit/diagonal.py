@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
+from jaxprgen._jax import Size, max_size, min_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.create import eye
+from jaxprgen.emit.create import eye, positions
 from jaxprgen.emit.gather import IndexArrays, gather, scatter
 from jaxprgen.emit.index import index_dtype
 from jaxprgen.emit.shape import concatenate, expand_dims, transpose
-from jaxprgen.emit.values import BOOL, Dtype, Shape, Value, broadcast_to, full
+from jaxprgen.emit.sizes import is_known, require_at_least, with_size
+from jaxprgen.emit.values import BOOL, Dtype, Shape, Value, broadcast_to, full, lift
 from jaxprgen.errors import ShapeMismatchError
 
 
-def _line(length: int, offset: int) -> list[Value]:
+def _line(length: Size, offset: int) -> list[Value]:
     """Return the rows and the columns of a diagonal."""
-    return [Value(np.arange(length) + max(0, first)) for first in (-offset, offset)]
+    line = positions(length)
+    known, firsts = line.static, (max(0, -offset), max(0, offset))
+    if known is not None:
+        return [Value(known + first) for first in firsts]
+    return [line + first if first else line for first in firsts]
 
 
 def diagonal(x: Value, offset: int, axis1: int, axis2: int) -> Value:
@@ -28,7 +36,7 @@ def diagonal(x: Value, offset: int, axis1: int, axis2: int) -> Value:
             f"The two axes of a diagonal must differ, got axis {axes[0]} twice."
         )
     rows, columns = (shape[d] for d in axes)
-    length = max(0, min(rows - max(0, -offset), columns - max(0, offset)))
+    length = max_size(0, min_size(rows - max(0, -offset), columns - max(0, offset)))
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
     if 0 in (*kept, length):
         return full((*kept, length), 0, x.dtype)
@@ -64,16 +72,19 @@ def _diagonal_matrices(x: Value, offset: int) -> Value:
 
 def fill_diagonal(x: Value, value: Value) -> Value:
     """Write a scalar to the main diagonal; with more than two axes, all sizes are equal."""
-    shape = x.shape
-    if len(shape) > 2 and len(set(shape)) > 1:
-        raise ShapeMismatchError(
+    shape, rank = x.shape, x.ndim
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Cannot fill the main diagonal of shape {shape}: the sizes must be equal."
         )
-    length = min(shape)
+
+    for axis in range(1, rank if rank > 2 else 0):
+        x = with_size(x, axis, shape[0], fails)
+    length = functools.reduce(min_size, x.shape)
     if not length:
         return x
-    line = Value(np.arange(length))
-    indices = IndexArrays([line] * len(shape), list(range(len(shape))), (length,), [0])
+    indices = IndexArrays([positions(length)] * rank, list(range(rank)), (length,), [0])
     return scatter(x, broadcast_to(value, (length,)), indices, add=False, unique=True)
 
 
@@ -83,7 +94,7 @@ def fill_offset_diagonal(x: Value, value: Value, offset: Value) -> Value:
     return ew.where(eye(rows, columns, offset, BOOL), value, x)
 
 
-def tri(rows: int, columns: int, offset: Value, dtype: Dtype) -> Value:
+def tri(rows: Size, columns: Size, offset: Value, dtype: Dtype) -> Value:
     """Return `numpy.tri`: ones on and below a diagonal, whose offset may be a run-time value."""
     if 0 in (rows, columns):
         return full((rows, columns), 0, dtype)
@@ -98,14 +109,17 @@ def tri(rows: int, columns: int, offset: Value, dtype: Dtype) -> Value:
 def _stripe(shape: Shape, axis1: int, axis2: int) -> IndexArrays:
     """Return the indices ``[last + i - j, j]`` of two axes; ``last`` is that of axis 2."""
     m, n = shape[axis1], shape[axis2]
-    if m < n:
-        raise ShapeMismatchError(f"Axis {axis1} of shape {shape} is shorter than axis {axis2}.")
-    i, j = np.ix_(range(len(range(m)[n - 1 :])), range(n))
-    arrays = [n - 1 + i - j, np.broadcast_to(j, (i.size, n))]
+    text = f"Axis {axis1} of shape {shape} is shorter than axis {axis2}."
+    require_at_least(m, n, lambda: ShapeMismatchError(text))
+    if is_known((m, n)):
+        i, j = np.ix_(range(len(range(m)[n - 1 :])), range(n))
+        arrays = lift(n - 1 + i - j, np.broadcast_to(j, (i.size, n)))
+    else:
+        i, j = expand_dims(positions(m - n + 1), [1]), expand_dims(positions(n), [0])
+        arrays = [i - j + (n - 1), broadcast_to(j, (m - n + 1, n))]
     if axis1 > axis2:
-        arrays = [a.T for a in arrays]
-    arrays = [Value(a) for a in arrays]
-    return IndexArrays(arrays, [axis1, axis2], arrays[0].shape, sorted((axis1, axis2)))
+        arrays = [transpose(a, (1, 0)) for a in arrays]
+    return IndexArrays([*arrays], [axis1, axis2], arrays[0].shape, sorted((axis1, axis2)))
 
 
 def stripe(x: Value, axis1: int, axis2: int) -> Value:

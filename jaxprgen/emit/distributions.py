@@ -19,8 +19,9 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.decompositions import svd
 from jaxprgen.emit.reduce import cumsum
+from jaxprgen.emit.sizes import require_at_least
 from jaxprgen.emit.softmax import softmax
-from jaxprgen.emit.sort import searchsorted
+from jaxprgen.emit.sort import first_largest, searchsorted
 from jaxprgen.emit.values import Shape, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError
 
@@ -228,10 +229,9 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
         More rows are asked for than there are, without replacement.
     """
     population, count = a.shape[0], math.prod(shape)
-    if not replace and count > population:
-        raise ShapeMismatchError(
-            f"Cannot draw {count} of {population} rows without replacement: size is {shape}."
-        )
+    if not replace:
+        text = f"Cannot draw {count} of {population} rows without replacement: size is {shape}."
+        require_at_least(population, count, lambda: ShapeMismatchError(text))
     if p is None and not replace:
         return sh.reshape(sh.slice_axis(random.permutation(key, a), 0, 0, count), shape)
     if p is None:
@@ -244,7 +244,7 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
         rows = searchsorted(total, last * (1 - u), right=False)
     else:
         logits = random.gumbel(key, p.shape, p.dtype) + ew.log(p)
-        rows = sh.reshape(lax.top_k(logits, count)[1], shape)
+        rows = sh.reshape(first_largest(logits, count)[1], shape)
     return gather.take(a, [rows])
 
 

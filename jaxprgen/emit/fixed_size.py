@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
@@ -17,6 +18,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.reduce import cumsum
 from jaxprgen.emit.shape import axis_of, concatenate, expand_dims, reshape, slice_axis, transpose
+from jaxprgen.emit.sizes import is_at_most
 from jaxprgen.emit.sort import keys_of
 from jaxprgen.emit.values import BOOL, INT32, INT64, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError
@@ -33,7 +35,7 @@ def _true(mask: Value, size: int) -> tuple[Value, Value]:
         Where a position is not padding.
     """
     count = mask.size
-    dtype = _dtype_of_positions(max(count, size))
+    dtype = _dtype_of_positions(count, size)
     if not count or not size:
         return full((size,), 0, dtype), full((size,), False, BOOL)
     ends = cumsum(mask.astype(dtype), 0)
@@ -52,9 +54,10 @@ def _true(mask: Value, size: int) -> tuple[Value, Value]:
     return slice_axis(found, 0, 0, size), inside
 
 
-def _dtype_of_positions(size: int) -> Dtype:
-    """Return int32 if it holds ``size``, because it is faster, else int64."""
-    return INT32 if size <= np.iinfo(INT32).max else ew.canonical(INT64)
+def _dtype_of_positions(*sizes: Size) -> Dtype:
+    """Return int32 if it holds all sizes, because it is faster, else int64."""
+    fits = all(is_at_most([n], np.iinfo(INT32).max) for n in sizes)
+    return INT32 if fits else ew.canonical(INT64)
 
 
 def nonzero(x: Value, size: int) -> list[Value]:
@@ -144,7 +147,7 @@ def unique(x: Value, axis: int | None, size: int) -> UniqueResult:
     if not count and size:
         raise ShapeMismatchError(f"unique: an empty array cannot be padded to size {size}.")
     rows = transpose(x, [axis, *(d for d in range(rank) if d != axis)])
-    flat = reshape(rows, (count, x.size // max(count, 1)))
+    flat = reshape(rows, (count, x.size // max_size(count, 1)))
     order = _order(flat)
     ordered = ga.take(flat, [order])
     first = _first_of_equal(ordered, collapse=collapse)

@@ -10,6 +10,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
+from jaxprgen.emit.sizes import with_size
 from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import ShapeMismatchError
 
@@ -32,11 +33,16 @@ def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value
         The sizes of these axes differ.
     """
     sx, sy = x.shape, y.shape
-    if sx[axes[0]] != sy[axes[1]] or sx[:batch] != sy[:batch]:
-        raise ShapeMismatchError(
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Cannot multiply shapes {sx} and {sy}: axis {axes[0]} of the first has size "
             f"{sx[axes[0]]}, axis {axes[1]} of the second {sy[axes[1]]}."
         )
+
+    y = with_size(y, axes[1], sx[axes[0]], fails)
+    for axis in range(batch):
+        y = with_size(y, axis, sx[axis], fails)
     if x.dtype == BOOL:
         count = contract(x.astype(INT32), y.astype(INT32), axes, batch)
         return ew.truth(count)

@@ -18,22 +18,19 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.create import eye
-from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, svd, transposed
+from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, square, svd, transposed
 from jaxprgen.emit.linalg import contract, dot, matmul
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.systems import above, reciprocal, solve
 from jaxprgen.emit.values import BOOL, INT32, Value, full
-from jaxprgen.errors import LinearAlgebraError
 
 # --- Inverses and determinants ------------------------------------------------------------
 
 
 def inverse(a: Value) -> Value:
     """Return the inverse of a matrix, or of each along leading axes."""
-    shape = a.shape
-    rank, count = len(shape), shape[-1]
-    if rank < 2 or shape[-2] != count:
-        raise LinearAlgebraError(f"Only square matrices have inverses, got shape {shape}.")
+    a = square(a, "inverses")
+    shape, rank = a.shape, a.ndim
     if not math.prod(shape):
         return a
     factors, _, permutation = lax.lu(a)
@@ -89,9 +86,8 @@ def pseudoinverse(a: Value, *, is_hermitian: bool) -> Value:
 
 def _pivots(a: Value) -> tuple[Value, Value]:
     """Return the pivots of elimination, and whether it exchanges an odd number of rows."""
+    a = square(a, "determinants")
     shape = a.shape
-    if len(shape) < 2 or shape[-2] != shape[-1]:
-        raise LinearAlgebraError(f"Only square matrices have determinants, got shape {shape}.")
     if not a.size:
         return full(shape[:-1], 1, a.dtype), full(shape[:-2], False, BOOL)
     factors, swaps, _ = lax.lu(a)

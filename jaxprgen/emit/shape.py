@@ -201,7 +201,12 @@ def repeat(x: Value, counts: Array, axis: int) -> Value:
     if len(set(counts.tolist())) > 1:
         positions = np.repeat(np.arange(shape[axis], dtype=np.int32), counts)[:, None]
         return lax.gather(x, positions, [axis], [axis], in_bounds=True)
-    count = int(counts[0]) if counts.size else 1
+    return repeat_evenly(x, int(counts[0]) if counts.size else 1, axis)
+
+
+def repeat_evenly(x: Value, count: Size, axis: int) -> Value:
+    """Return `numpy.repeat` along an axis, by one count for all slices."""
+    shape = x.shape
     apart = expand_dims(x, [axis + 1])
     filled = broadcast_to(apart, (*shape[: axis + 1], count, *shape[axis + 1 :]))
     return reshape(filled, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))

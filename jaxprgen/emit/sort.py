@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxprgen._jax import Size, is_symbolic
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
-from jaxprgen.emit.shape import expand_dims, slice_axis, transpose
-from jaxprgen.emit.values import INT8, INT64, Value, full
+from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis, transpose
+from jaxprgen.emit.sizes import is_known, require_at_least, with_size
+from jaxprgen.emit.values import INT8, INT64, Dtype, Value, full
 from jaxprgen.errors import ShapeMismatchError
 
 
@@ -48,7 +50,7 @@ def argsort(x: Value, axis: int) -> Value:
 # --- The largest elements ----------------------------------------------------------------
 
 
-def top_k(x: Value, k: int, axis: int) -> tuple[Value, Value]:
+def top_k(x: Value, k: Size, axis: int) -> tuple[Value, Value]:
     """Return the ``k`` largest elements along an axis, in descending order, and their positions.
 
     A negative ``k`` gives the smallest elements, in ascending order. NaN counts as largest; but if
@@ -65,26 +67,50 @@ def top_k(x: Value, k: int, axis: int) -> tuple[Value, Value]:
     ShapeMismatchError
         ``abs(k)`` is not between 1 and the size of the axis.
     """
-    shape = x.shape
-    if not 0 < abs(k) <= shape[axis]:
-        raise ShapeMismatchError(
+    shape, count = x.shape, -k if k < 0 else k
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Cannot take the {k} largest elements on axis {axis} of shape {shape}: k must be "
             f"from 1 to {shape[axis]}, or from -1 to -{shape[axis]} for the smallest."
         )
-    if abs(k) == shape[axis]:
+
+    require_at_least(count, 1, fails)
+    require_at_least(shape[axis], count, fails)
+    if count == shape[axis]:
         return x, lax.iota(ew.canonical(INT64), shape, axis)
+    values, positions = _top_k(x, k, count, axis)
+    if not is_known((k, shape[axis])):
+        is_every = ew.equal(full((), shape[axis], ew.canonical(INT64)), count)
+        values = ew.where(is_every, slice_axis(x, axis, 0, count), values)
+        every = lax.iota(positions.dtype, positions.shape, axis)
+        positions = ew.where(is_every, every, positions)
+    return values, positions
+
+
+def _top_k(x: Value, k: Size, count: Size, axis: int) -> tuple[Value, Value]:
     if x.dtype.kind == "c":
         return _top_k_complex(x, k, axis)
-    order = [d for d in range(len(shape)) if d != axis] + [axis]
-    back = [order.index(d) for d in range(len(shape))]
+    rank = x.ndim
+    order = [d for d in range(rank) if d != axis] + [axis]
+    back = [order.index(d) for d in range(rank)]
     rows = transpose(x, order)
     if k < -1:  # Reversing makes NaN negative, the smallest.
         numbers = _reversed(_with_largest_nan(rows))
     else:
         numbers = _with_largest_nan(_reversed(rows) if k < 0 else rows)
-    values, positions = lax.top_k(numbers, abs(k))
+    values, positions = first_largest(numbers, count)
     values = _reversed(values) if k < 0 else values
     return transpose(values, back), transpose(positions, back)
+
+
+def first_largest(x: Value, k: Size) -> tuple[Value, Value]:
+    """Return the ``k`` largest elements along the last axis, at most its size, and positions."""
+    axis, size = x.ndim - 1, x.shape[-1]
+    if not is_known((k, size)) and size != k:  # JAX asks whether there are as many.
+        x = concatenate([x, full((*x.shape[:-1], k), reduce.lowest(x.dtype), x.dtype)], axis)
+    values, positions = lax.top_k(x, k)
+    return values, positions
 
 
 def _with_largest_nan(x: Value) -> Value:
@@ -133,6 +159,14 @@ def _without_nan(x: Value) -> Value:
     return ew.complex_(*(ew.where(ew.isnan(p), 0, p) for p in (real, imag)))
 
 
+def _largest_power(n: Size, dtype: Dtype) -> Value:
+    """Return the largest power of two that is not above ``n``, or 0 for 0."""
+    if not is_symbolic(n):
+        return full((), 1 << (n.bit_length() - 1), dtype)
+    highest = full((), np.iinfo(dtype).min, dtype)
+    return lax.shift_right_logical(highest, lax.clz(full((), n, dtype)))
+
+
 def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None) -> Value:
     """Return `numpy.searchsorted` of ``v`` in a vector ``x`` of the same dtype.
 
@@ -140,10 +174,9 @@ def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None
     stride takes one pass over ``v``. The result is int64 (int32 where x64 is off).
     """
     size, dtype = x.shape[0], ew.canonical(INT64)
-    if sorter is not None and sorter.shape != (size,):
-        raise ShapeMismatchError(
-            f"A sorter of {sorter.shape[0]} positions does not fit {size} elements."
-        )
+    if sorter is not None:
+        text = f"A sorter of {sorter.shape[0]} positions does not fit {size} elements."
+        sorter = with_size(sorter, 0, size, lambda: ShapeMismatchError(text))
     if not size or 0 in v.shape:
         return full(v.shape, 0, dtype)
     if sorter is not None:
@@ -163,5 +196,5 @@ def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None
         return [ew.where(moves, further, found), half, x, v]
 
     start = full(v.shape, 0, dtype)
-    stride = full((), 1 << (size.bit_length() - 1), dtype)
+    stride = _largest_power(size, dtype)
     return while_loop(goes_on, step, [start, stride, x, v])[0]

@@ -19,17 +19,19 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.decompositions import adjoint, cholesky, hermitian, svd, symmetric
 from jaxprgen.emit.linalg import dot
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, squeeze, transpose
+from jaxprgen.emit.sizes import require_equal, with_size
 from jaxprgen.emit.values import INT32, Value, broadcast_shapes, broadcast_to, full
 from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
 
 
 def _for_columns(a: Value, y: Value, solve: Callable[[Value, Value], Value]) -> Value:
     """Solve for a vector, or for all columns of matrices, after checking the shapes."""
-    rows = y.shape[-2:][:1]
-    if a.ndim < 2 or (*rows, *rows) != a.shape[-2:]:
-        raise ShapeMismatchError(
-            f"Cannot solve a system of shape {a.shape} for a right-hand side of shape {y.shape}."
-        )
+    text = f"Cannot solve a system of shape {a.shape} for a right-hand side of shape {y.shape}."
+    error = ShapeMismatchError(text)
+    if a.ndim < 2 or not y.ndim:
+        raise error
+    a = with_size(a, a.ndim - 1, a.shape[-2], lambda: error)
+    y = with_size(y, max(y.ndim - 2, 0), a.shape[-2], lambda: error)
     if y.ndim == 1:
         x = _for_columns(a, expand_dims(y, [1]), solve)
         return squeeze(x, [x.ndim - 1])
@@ -124,11 +126,10 @@ def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
     a = transpose(a, [*(d for d in range(rank) if d not in last), *last])
     shape = a.shape[y.ndim :]
     size = math.prod(shape)
-    if a.size != size**2 or y.size != size:
-        raise LinearAlgebraError(
-            f"A tensor of shape {a.shape} does not map unknowns of shape {shape} to as many "
-            f"right-hand sides, got {y.shape}."
-        )
+    text = f"A tensor of shape {a.shape} does not map unknowns of shape {shape} to as many "
+    error = LinearAlgebraError(f"{text}right-hand sides, got {y.shape}.")
+    for given, needed in ((a.size, size**2), (y.size, size)):
+        require_equal(given, needed, lambda: error)
     flat = solve(reshape(a, (size, size)), reshape(y, (size,)))
     return reshape(flat, shape)
 
@@ -163,11 +164,11 @@ def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]
     if a.ndim != 2:
         raise LinearAlgebraError(f"Least squares need a matrix, got shape {a.shape}.")
     m, n = a.shape
-    if y.ndim not in (1, 2) or y.shape[0] != m:
-        raise LinearAlgebraError(
-            f"Least squares with a matrix of shape {a.shape} need right-hand sides of shape ({m},) "
-            f"or ({m}, k), got {y.shape}."
-        )
+    text = f"Least squares with a matrix of shape {a.shape} need right-hand sides of shape ({m},) "
+    error = LinearAlgebraError(f"{text}or ({m}, k), got {y.shape}.")
+    if y.ndim not in (1, 2):
+        raise error
+    y = with_size(y, 0, m, lambda: error)
     if y.ndim == 1:
         x, residuals, rank, s = lstsq(a, expand_dims(y, [1]), rcond)
         return squeeze(x, [1]), residuals, rank, s

@@ -13,7 +13,7 @@ from jax import lax
 
 _UNARY = """neg sign floor ceil exp exp2 expm1 log log1p sqrt rsqrt cbrt logistic square sin cos
     tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erf_inv lgamma digamma
-    bessel_i0e bessel_i1e bitwise_not is_finite abs real imag"""
+    bessel_i0e bessel_i1e bitwise_not clz is_finite abs real imag"""
 _BINARY = """add sub mul div rem max min atan2 bitwise_and bitwise_or bitwise_xor
     shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge"""
 UNARY, BINARY = _UNARY.split(), _BINARY.split()

@@ -30,7 +30,7 @@ from jaxprgen.ir.primitives.typing_rules import (
 
 ELEMENTWISE = {
     *("complex", "conj", "integer_pow", "round", "convert_element_type", "bitcast_convert_type"),
-    *("copy", "reduce_precision", "nextafter", "population_count", "clz"),
+    *("copy", "reduce_precision", "nextafter", "population_count"),
 }
 """The names of the primitives whose operands broadcast: these, and those made by `_elementwise`."""
 
@@ -136,6 +136,7 @@ digamma = _elementwise("digamma", FLOAT)
 bessel_i0e = _elementwise("bessel_i0e", FLOAT)
 bessel_i1e = _elementwise("bessel_i1e", FLOAT)
 bitwise_not = _elementwise("not", DISCRETE)
+clz = _elementwise("clz", "iu")
 
 add = _elementwise("add", NUMBER)
 sub = _elementwise("sub", NUMBER)

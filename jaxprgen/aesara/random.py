@@ -22,7 +22,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.constraints import Constraint, parse_constraints
-from jaxprgen.emit.create import positions
+from jaxprgen.emit.create import count_along
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size, require_equal
@@ -316,7 +316,7 @@ def lower_permutation(
 ) -> tuple[Any, Value]:
     """Return the rows of an array, or the integers below a number, in random order."""
     stream, key = random.take_key(rng)
-    rows = x if x.shape else positions(ctx.static_int(3)).astype(x.dtype)
+    rows = x if x.shape else count_along((ctx.static_int(3),), 0).astype(x.dtype)
     return stream, random.permutation(key, rows)
 
 

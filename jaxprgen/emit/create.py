@@ -42,13 +42,6 @@ def _is(x: Value, value: int) -> bool:
     return x.fill_value is not None and bool(x.fill_value == value)
 
 
-def positions(length: Size) -> Value:
-    """Return ``numpy.arange(length)`` as int64 (int32 where x64 is off), known if the length is."""
-    if is_known([length]):
-        return Value(np.arange(length))
-    return lax.iota(ew.canonical(INT64), (length,), 0)
-
-
 def eye(rows: Size, columns: Size, diagonal: Value, dtype: Dtype) -> Value:
     """Return a matrix with ones on one diagonal and zeros elsewhere, as `numpy.eye`.
 

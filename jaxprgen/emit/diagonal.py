@@ -9,7 +9,7 @@ import numpy as np
 from jaxprgen._jax import Size, max_size, min_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.create import eye, positions
+from jaxprgen.emit.create import count_along, eye
 from jaxprgen.emit.gather import IndexArrays, gather, scatter
 from jaxprgen.emit.index import index_dtype
 from jaxprgen.emit.shape import concatenate, expand_dims, transpose
@@ -20,7 +20,7 @@ from jaxprgen.errors import ShapeMismatchError
 
 def _line(length: Size, offset: int) -> list[Value]:
     """Return the rows and the columns of a diagonal."""
-    line = positions(length)
+    line = count_along((length,), 0)
     known, firsts = line.static, (max(0, -offset), max(0, offset))
     if known is not None:
         return [Value(known + first) for first in firsts]
@@ -84,7 +84,7 @@ def fill_diagonal(x: Value, value: Value) -> Value:
     length = functools.reduce(min_size, x.shape)
     if not length:
         return x
-    indices = IndexArrays([positions(length)] * rank, list(range(rank)), (length,), [0])
+    indices = IndexArrays([count_along((length,), 0)] * rank, list(range(rank)), (length,), [0])
     return scatter(x, broadcast_to(value, (length,)), indices, add=False, unique=True)
 
 
@@ -115,7 +115,7 @@ def _stripe(shape: Shape, axis1: int, axis2: int) -> IndexArrays:
         i, j = np.ix_(range(len(range(m)[n - 1 :])), range(n))
         arrays = lift(n - 1 + i - j, np.broadcast_to(j, (i.size, n)))
     else:
-        i, j = expand_dims(positions(m - n + 1), [1]), expand_dims(positions(n), [0])
+        i, j = count_along((m - n + 1, n), 0), count_along((m - n + 1, n), 1)
         arrays = [i - j + (n - 1), broadcast_to(j, (m - n + 1, n))]
     if axis1 > axis2:
         arrays = [transpose(a, (1, 0)) for a in arrays]

@@ -10,7 +10,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis, transpose
-from jaxprgen.emit.sizes import is_known, require_at_least, with_size
+from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least, with_size
 from jaxprgen.emit.values import INT8, INT64, Dtype, Value, full
 from jaxprgen.errors import ShapeMismatchError
 
@@ -181,6 +181,8 @@ def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None
         return full(v.shape, 0, dtype)
     if sorter is not None:
         x = lax.gather(x, expand_dims(sorter, [1]), [0], [0], in_bounds=True)
+    if not is_at_most([1 - size], 0):  # No element may be left, and XLA reads from none.
+        x = concatenate([x, full((1,), 0, x.dtype)], 0)
 
     def goes_on(_: Value, stride: Value, *__: Value) -> Value:
         return stride > 0

@@ -5,8 +5,6 @@ Importing that package warns of its deprecation, which only those who use it sho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aesara.tensor.signal.pool import (
     AveragePoolGrad,
     DownsampleFactorMaxGradGrad,
@@ -17,6 +15,7 @@ from aesara.tensor.signal.pool import (
 
 from jaxprgen.emit import pooling
 from jaxprgen.emit.pooling import SlidingWindow
+from jaxprgen.emit.sizes import with_shape
 from jaxprgen.emit.values import Shape, Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
@@ -31,7 +30,7 @@ def _geometry(ctx: RuleContext, first: int) -> list[tuple[int, ...]]:
             f"Pooling over {ctx.op.ndim} axes needs as many sizes, strides and paddings, got "
             f"{rows}."
         )
-    if min((*rows[0], *rows[1]), default=1) < 1 or min(rows[2], default=0) < 0:
+    if any(n < 1 for n in (*rows[0], *rows[1])) or any(n < 0 for n in rows[2]):
         raise ShapeMismatchError(
             "Invalid pooling window: sizes and strides must be >= 1 and padding >= 0, got sizes "
             f"{rows[0]}, strides {rows[1]} and padding {rows[2]}."
@@ -59,9 +58,9 @@ def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[SlidingWind
     ]
 
 
-def _require_shape(x: Value, shape: Sequence[int], what: str) -> None:
-    if x.shape != tuple(shape):
-        raise ShapeMismatchError(f"{what} must have shape {tuple(shape)}, got {x.shape}.")
+def _of_shape(x: Value, shape: Shape, what: str) -> Value:
+    text = f"{what} must have shape {shape}, got {x.shape}."
+    return with_shape(x, shape, lambda: ShapeMismatchError(text))
 
 
 @lowers(Pool)
@@ -94,7 +93,8 @@ def lower_average_pool_grad(ctx: RuleContext, x: Value, y: Value, *_: Value) -> 
     windows, pads = _windows(ctx, x, 2)
     sizes = x.shape
     first = len(sizes) - len(windows)
-    _require_shape(y, (*sizes[:first], *(w.number for w in windows)), "The gradient of a pool")
+    pooled = (*sizes[:first], *(w.number for w in windows))
+    y = _of_shape(y, pooled, "The gradient of a pool")
     if mode == "sum":
         y = y.astype(ctx.dtype)
         return pooling.spread_sum(y, windows, sizes[first:])
@@ -108,8 +108,7 @@ def lower_max_pool_grad(ctx: RuleContext, x: Value, maxima: Value, y: Value, *_:
 
     Windows are those of Aesara's C code; its Python mode extends windows that begin in the padding.
     """
-    _require_shape(y, maxima.shape, "The gradient of a pool")
-    y = y.astype(ctx.dtype)
+    y = _of_shape(y, maxima.shape, "The gradient of a pool").astype(ctx.dtype)
     return pooling.spread_to_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
@@ -118,8 +117,7 @@ def lower_max_pool_grad_grad(
     ctx: RuleContext, x: Value, maxima: Value, y: Value, *_: Value
 ) -> Value:
     """Return the sums of ``y`` over the elements of each window that equal its maximum."""
-    _require_shape(y, x.shape, "The array to sum at maxima")
-    y = y.astype(ctx.dtype)
+    y = _of_shape(y, x.shape, "The array to sum at maxima").astype(ctx.dtype)
     return pooling.sum_at_maxima(x, maxima, y, _windows_of(ctx, maxima, 3))
 
 
@@ -129,5 +127,5 @@ def lower_max_pool_rop(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value
 
     Aesara's Python mode fails with NumPy >= 1.23, because it indexes with a list of slices.
     """
-    _require_shape(y, x.shape, "The array to read at maxima")
+    y = _of_shape(y, x.shape, "The array to read at maxima")
     return pooling.take_at_maxima(x, y, _windows(ctx, x, 2)[0])

@@ -18,7 +18,12 @@ from aesara.scalar import basic as aes
 from aesara.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from aesara.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from aesara.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape, Unbroadcast
-from aesara.tensor.subtensor import AdvancedSubtensor1, IncSubtensor, Subtensor
+from aesara.tensor.subtensor import (
+    AdvancedSubtensor1,
+    IncSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+)
 from aesara.tensor.type_other import MakeSlice
 
 from jaxprgen import _jax
@@ -76,7 +81,7 @@ _SCALARS: dict[type, Callable[..., Any]] = {
 }
 """What scalar Ops make of integers and symbolic dimensions."""
 
-_MOVES = (AdvancedSubtensor1, DimShuffle, IncSubtensor, MakeSlice, Subtensor)
+_MOVES = (AdvancedSubtensor1, DimShuffle, MakeSlice, Subtensor)
 """Ops that move elements, whose ``perform`` takes any objects."""
 _SAME = (Assert, CheckAndRaise, ScalarFromTensor, SpecifyShape, TensorFromScalar, Unbroadcast)
 """Ops whose first input is their value."""
@@ -117,15 +122,27 @@ def evaluate(node: Apply, inputs: Sequence[Any]) -> list[Any]:
         found = np.broadcast_to(inputs[0], tuple(int(n) for n in inputs[1:]))
     elif isinstance(op, Reshape):
         found = np.reshape(inputs[0], tuple(inputs[1]))
+    elif isinstance(op, IncSubtensor):
+        found = _written(op, *inputs)
     elif isinstance(op, _MOVES):
         cell = [None]
-        op.perform(node, [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs], [cell])
+        node.op.perform(
+            node, [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs], [cell]
+        )
         found = cell[0]
     if found is None:
         raise SymbolicSizeError(
             f"A shape depends on {op} of symbolic sizes, which symbolic dimensions cannot express."
         )
     return [_plain(found, node.outputs[0])]
+
+
+def _written(op: IncSubtensor, x: Any, y: Any, *index: Any) -> Any:
+    x, y = np.array(x, object), np.asarray(y, object)
+    place = indices_from_subtensor([*map(_scalar, index)], op.idx_list)
+    written = y if op.set_instead_of_inc else np.add(x[place], y)
+    x[place] = _scalar(written) if np.ndim(written) == 0 else written
+    return x
 
 
 def _scalar(x: Any) -> Any:

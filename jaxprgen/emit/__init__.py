@@ -19,8 +19,8 @@ vocabulary with the arguments and the dtypes of NumPy.
 - `index`, `gather`, `ravel`, `choose`: basic and advanced indexing, for reading and writing.
 - `linalg`, `systems`, `matrix`, `decompositions`: products; linear equations; inverses and
   functions of matrices; factorizations.
-- `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`, `ctc`: signals and neural
-  networks.
+- `fft`, `convolution`, `convolution_geometry`, `windows`, `pooling`, `normalization`, `softmax`,
+  `ctc`: signals and neural networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
 - `control`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.

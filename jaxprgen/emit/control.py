@@ -16,6 +16,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.checks import Check
 from jaxprgen.emit.custom_derivatives import forward_only
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
+from jaxprgen.emit.sizes import decide_at_least
 from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, Builder, current_builder
@@ -210,6 +211,8 @@ def scan(
     entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
     outs = [*hoisted.after, *hoisted.results, *entering.values()]
     body = inner.build(outs, name="body", inputs=inputs)
+    if arrays or len(outs) > len(carries):
+        decide_at_least(length, 1)  # JAX reads and writes rows only where it knows that there are.
     out = lax.scan(body, hoisted.operands, hoisted.before, operands[first:], length)
     ends, rest = hoisted.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]

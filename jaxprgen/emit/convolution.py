@@ -12,78 +12,21 @@ out between dilated elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-
+from jaxprgen._jax import Size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.convolution_geometry import ConvolutionGeometry
 from jaxprgen.emit.gather import IndexArrays, gather, scatter
 from jaxprgen.emit.shape import reshape, transpose
-from jaxprgen.emit.values import BOOL, INT32, Shape, Value, full
-from jaxprgen.emit.windows import conv_general_dilated, span
+from jaxprgen.emit.sizes import is_known, require_equal, with_shape, with_size
+from jaxprgen.emit.values import BOOL, INT32, Shape, Value, full, lift
+from jaxprgen.emit.windows import conv_general_dilated, element_positions, pad, resize, span
 from jaxprgen.errors import ShapeMismatchError
 
 
-class ConvolutionGeometry(NamedTuple):
-    """The positions of filters on images.
-
-    Attributes
-    ----------
-    padding
-        The number of zeros before and after each axis.
-    strides
-        The distance between windows on each axis.
-    dilation
-        The distance between the elements of a filter on each axis.
-    groups
-        The number of groups into which channels and filters are divided.
-    shared
-        Whether one filter serves all output positions.
-    flipped
-        Whether filters are reversed: a convolution in the strict sense, rather than a correlation.
-    """
-
-    padding: Sequence[tuple[int, int]]
-    strides: Sequence[int]
-    dilation: Sequence[int]
-    groups: int = 1
-    shared: bool = True
-    flipped: bool = False
-
-    @property
-    def rank(self) -> int:
-        """Return the number of axes along which filters slide."""
-        return len(self.strides)
-
-    def output_sizes(self, sizes: Sequence[int], filter_sizes: Sequence[int]) -> Shape:
-        """Return the number of windows of a filter along each axis of an image.
-
-        An image that is too small by one element has no windows, as in Aesara.
-
-        Raises
-        ------
-        ShapeMismatchError
-            The image is too small by more than one element.
-        """
-        rooms: list[int] = []
-        for n, k, (low, high), d in zip(
-            sizes, filter_sizes, self.padding, self.dilation, strict=True
-        ):
-            extent = span(k, d)
-            rooms.append(low + n + high - extent + 1)
-            if min(low, high, extent, rooms[-1]) < 0:
-                raise ShapeMismatchError(
-                    f"A filter of size {k} with dilation {d} does not fit an image of size {n} "
-                    f"with padding ({low}, {high})."
-                )
-        return tuple(-(-room // s) for room, s in zip(rooms, self.strides, strict=True))
-
-
-def _fit(
-    geometry: ConvolutionGeometry, images: Shape, filters: Shape, out: Shape | None = None
-) -> Shape:
+def _fit(geometry: ConvolutionGeometry, images: Shape, filters: Shape) -> Shape:
     """Return the shape of the result.
 
     Raises
@@ -93,23 +36,43 @@ def _fit(
     """
     rank, groups = geometry.rank, geometry.groups
     batch, channels, *sizes = images
-    count, *own, inner = filters[:-rank]
+    (count, *_), inner = filters, filters[-rank - 1]
     output_sizes = geometry.output_sizes(sizes, filters[-rank:])
-    if channels % groups or count % groups or channels // groups != inner:
-        raise ShapeMismatchError(
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Images of {channels} channels do not fit {count} filters of {inner} channels in "
             f"{groups} groups."
         )
-    if not geometry.shared and tuple(own) != output_sizes:
-        raise ShapeMismatchError(
-            f"Unshared filters for output sizes {tuple(own)} do not fit {output_sizes}."
+
+    require_equal(channels, inner * groups, fails)
+    require_equal(count % groups, 0, fails)
+    return (batch, count, *output_sizes)
+
+
+def _at_positions(w: Value, out: Shape, geometry: ConvolutionGeometry) -> Value:
+    """Return filters of which each output position must have its own."""
+    (count, *_), rest, output_sizes = w.shape, w.shape[-geometry.rank - 1 :], out[2:]
+    own = w.shape[1 : -geometry.rank - 1]
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
+            f"Unshared filters for output sizes {own} do not fit {output_sizes}."
         )
-    result = (batch, count, *output_sizes)
-    if out not in (None, result):
-        raise ShapeMismatchError(
-            f"Filters of {filters} and images of {images} give a result of {result}, not {out}."
+
+    return with_shape(w, (count, *output_sizes, *rest), fails)
+
+
+def _of_shape(y: Value, geometry: ConvolutionGeometry, images: Shape, filters: Shape) -> Value:
+    """Return the cotangent of a result, which must have its shape."""
+    result = _fit(geometry, images, filters)
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
+            f"Filters of {filters} and images of {images} give a result of {result}, not {y.shape}."
         )
-    return result
+
+    return with_shape(y, result, fails)
 
 
 def _reverse(w: Value, geometry: ConvolutionGeometry, wanted: bool) -> Value:
@@ -123,23 +86,29 @@ def _reverse(w: Value, geometry: ConvolutionGeometry, wanted: bool) -> Value:
 def correlate(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
     """Return the correlations, or convolutions, of images ``x`` with filters ``w``."""
     out = _fit(geometry, x.shape, w.shape)
+    if not geometry.shared:
+        w = _at_positions(w, out, geometry)
     if 0 in (*out, x.size, w.size):
         return full(out, 0, x.dtype)
     w = _reverse(w, geometry, geometry.flipped)
+    inner, *sizes = w.shape[-geometry.rank - 1 :]
+    x = with_size(x, 1, inner * geometry.groups)
     if not geometry.shared:
         return _correlate_unshared(x, w, geometry)
-    return conv_general_dilated(
-        x,
+    edges, geometry = geometry.covering(x.shape[2:], sizes)
+    y = conv_general_dilated(
+        pad(x, edges),
         w,
         strides=geometry.strides,
         padding=geometry.padding,
         w_dilation=geometry.dilation,
         feature_groups=geometry.groups,
     )
+    return resize(y, out)
 
 
 def filter_gradient(
-    x: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
+    x: Value, y: Value, sizes: Sequence[Size], geometry: ConvolutionGeometry
 ) -> Value:
     """Return the gradient of `correlate` with respect to filters of these sizes.
 
@@ -157,7 +126,7 @@ def filter_gradient(
     _, count, *output_sizes = y.shape
     between = () if geometry.shared else output_sizes
     shape = (count, *between, x.shape[1] // geometry.groups, *sizes)
-    _fit(geometry, x.shape, shape, y.shape)
+    y = _of_shape(y, geometry, x.shape, shape)
     if 0 in (*shape, x.size, y.size):
         return full(shape, 0, x.dtype)
     gradient = _filter_gradient if geometry.shared else _filter_gradient_unshared
@@ -165,7 +134,7 @@ def filter_gradient(
 
 
 def image_gradient(
-    w: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
+    w: Value, y: Value, sizes: Sequence[Size], geometry: ConvolutionGeometry
 ) -> Value:
     """Return the gradient of `correlate` with respect to images of these sizes.
 
@@ -182,7 +151,9 @@ def image_gradient(
     """
     inner = w.shape[-geometry.rank - 1]
     shape = (y.shape[0], inner * geometry.groups, *sizes)
-    _fit(geometry, shape, w.shape, y.shape)
+    y = _of_shape(y, geometry, shape, w.shape)
+    if not geometry.shared:
+        w = _at_positions(w, y.shape, geometry)
     if 0 in (*shape, w.size, y.size):
         return full(shape, 0, y.dtype)
     # The transpose of a correlation correlates with reversed filters.
@@ -195,9 +166,12 @@ def image_gradient(
 
 
 def _filter_gradient(
-    x: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
+    x: Value, y: Value, sizes: Sequence[Size], geometry: ConvolutionGeometry
 ) -> Value:
     """Correlate with batch and channels exchanged: one is summed over, one is kept."""
+    edges, geometry = geometry.covering(x.shape[2:], sizes)
+    x = pad(x, edges)
+    y = resize(y, (*y.shape[:2], *geometry.output_sizes(x.shape[2:], sizes)))
     swapped = (1, 0, *range(2, geometry.rank + 2))
     padding = [
         (low, span(k, d) + span(m, s) - 1 - n - low)
@@ -225,9 +199,12 @@ def _filter_gradient(
 
 
 def _image_gradient(
-    w: Value, y: Value, sizes: Sequence[int], geometry: ConvolutionGeometry
+    w: Value, y: Value, sizes: Sequence[Size], geometry: ConvolutionGeometry
 ) -> Value:
-    padding: list[tuple[int, int]] = []
+    edges, geometry = geometry.covering(sizes, w.shape[2:])
+    sizes = [low + n + high for n, (low, high, _) in zip(sizes, edges[2:], strict=True)]
+    y = resize(y, (*y.shape[:2], *geometry.output_sizes(sizes, w.shape[2:])))
+    padding: list[tuple[Size, Size]] = []
     for (low, _), n, m, k, s, d in zip(
         geometry.padding,
         sizes,
@@ -240,7 +217,7 @@ def _image_gradient(
         before = span(k, d) - 1 - low
         after = n - 1 + span(k, d) - span(m, s) - before
         padding.append((before, after))
-    return conv_general_dilated(
+    x = conv_general_dilated(
         y,
         _beside_each_other(w, geometry.groups),
         strides=(1,) * geometry.rank,
@@ -250,6 +227,7 @@ def _image_gradient(
         w_axes=(1, 0, *range(2, geometry.rank + 2)),
         feature_groups=geometry.groups,
     )
+    return pad(x, [(-low, -high, 0) for low, high, _ in edges])
 
 
 def _beside_each_other(w: Value, groups: int) -> Value:
@@ -323,12 +301,11 @@ def _by_group(x: Value, axis: int, geometry: ConvolutionGeometry) -> Value:
 
 
 def _indices(
-    geometry: ConvolutionGeometry, i: int, count: int, size: int, axis: int
+    geometry: ConvolutionGeometry, i: int, count: Size, size: Size, axis: int
 ) -> IndexArrays:
     """Return the indices of the elements of each window of one axis."""
-    starts = np.arange(count)[:, None] * geometry.strides[i]
-    along = starts + np.arange(size) * geometry.dilation[i]
-    return IndexArrays([Value(along)], [axis], along.shape, [axis, axis + 1])
+    (along,) = lift(element_positions(count, geometry.strides[i], size, geometry.dilation[i]))
+    return IndexArrays([along], [axis], along.shape, [axis, axis + 1])
 
 
 def _inside(geometry: ConvolutionGeometry, sizes: Sequence[int]) -> list[slice]:
@@ -368,7 +345,8 @@ def _sum_of_windows(windows: Value, sizes: Sequence[int], geometry: ConvolutionG
 
 def convolve(x: Value, y: Value, mode: str) -> Value:
     """Return `numpy.convolve`; for booleans, the sum is "or" and the product "and"."""
-    if x.size < y.size:
+    # The result of "full" does not depend on which one is longer.
+    if (mode != "full" or is_known((x.size, y.size))) and x.size < y.size:
         x, y = y, x
     n = y.size
     if not n:

@@ -11,7 +11,7 @@ from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.sizes import is_at_most, is_known
-from jaxprgen.emit.values import INT8, INT32, INT64, Dtype, Shape, Value, full
+from jaxprgen.emit.values import INT8, INT32, INT64, Array, Dtype, Shape, Value, full
 
 
 def arange_length(start: Any, stop: Any, step: Any) -> Size:
@@ -36,6 +36,12 @@ def count_along(shape: Shape, axis: int) -> Value:
     if is_known(own):
         return Value(np.arange(shape[axis]).reshape(own))
     return lax.iota(ew.canonical(INT64), own, axis)
+
+
+def positions(shape: Shape, axis: int) -> Array | Value:
+    """Return `count_along` as an array if it is known, for NumPy to compute with."""
+    counted = count_along(shape, axis)
+    return counted if counted.static is None else counted.static
 
 
 def _is(x: Value, value: int) -> bool:

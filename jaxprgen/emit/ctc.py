@@ -15,15 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import scan
+from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import concatenate, expand_dims
 from jaxprgen.emit.softmax import log_softmax
 from jaxprgen.emit.sort import argsort
-from jaxprgen.emit.values import INT32, Value, full
+from jaxprgen.emit.values import INT32, Value, full, lift
 
 NEVER = -np.inf
 
@@ -70,21 +72,21 @@ def ctc(x: Value, labels: Value, lengths: Value) -> tuple[Value, Value]:
     if 0 in x.shape:
         return full((batch,), 0, x.dtype), full(x.shape, 0, x.dtype)
     paths = _paths(labels, lengths)
-    rows = np.arange(batch)
+    rows = positions((batch, 1), 0)
     scores = log_softmax(x, [2])
-    emitted = ga.take(scores, [slice(None), rows[:, None], paths.states])
+    emitted = ga.take(scores, [slice(None), rows, paths.states])
     before = _sweep(emitted, paths.states)
     likelihood = _likelihood(before, paths, lengths)
     cost = ew.where(paths.impossible, 0, -likelihood)
     # The ends of paths after a state are the beginnings if time and states are reversed.
     mirror = _mirror(paths, lengths, times)
-    states = ga.take(paths.states, [rows[:, None], mirror[2]])
+    states = ga.take(paths.states, [rows, mirror[2]])
     after = ga.take(_sweep(ga.take(emitted, mirror), states), mirror)
     share = before + after - emitted - expand_dims(likelihood, [0, 2])
     on_path = _inside(paths, lengths, times) & _is_finite(emitted)
     on_path = on_path & expand_dims(_is_finite(likelihood), [0, 2])
     share = ew.exp(ew.where(on_path, share, NEVER))
-    index = [slice(None), rows[:, None], paths.states]
+    index = [slice(None), rows, paths.states]
     expected = ga.put(full(x.shape, 0, x.dtype), share, index, add=True)
     slope = ew.exp(scores) - expected
     counted = expand_dims(_counted(paths, lengths, times), [2])
@@ -98,7 +100,7 @@ def _paths(labels: Value, lengths: Value) -> _Paths:
         return _Paths(blank, full((batch,), 0, INT32), lengths < 1)
     skipped = labels < 0
     order = argsort(skipped.astype(INT32), 1)
-    kept = ga.take(labels, [np.arange(batch)[:, None], order])
+    kept = ga.take(labels, [positions((batch, 1), 0), order])
     real = kept >= 0
     number = _count(real)
     kept = ew.where(real, kept, 0).astype(INT32)
@@ -115,7 +117,7 @@ def _count(truths: Value) -> Value:
 def _sweep(emitted: Value, states: Value) -> Value:
     """Return the log-probability of all paths up to each state, at each time."""
     times, _, count = emitted.shape
-    entry = Value((np.arange(count) < 2)[None])
+    (entry,) = lift(positions((1, count), 1) < 2)
     first = ew.where(entry, ga.take(emitted, [0]), NEVER)
     skips = _may_skip(states)
 
@@ -154,7 +156,7 @@ def _log_sum(terms: list[Value]) -> Value:
 
 def _likelihood(before: Value, paths: _Paths, lengths: Value) -> Value:
     """Return the log-likelihood of all paths, which end in one of the last two states."""
-    rows = np.arange(before.shape[1])
+    rows = positions(before.shape[1:2], 0)
     ends = ga.take(before, [_last(lengths), rows])
     blank, label = (
         ga.take(ends, [rows, state]) for state in (paths.last, ew.maximum(paths.last - 1, 0))
@@ -166,27 +168,27 @@ def _last(lengths: Value) -> Value:
     return ew.maximum(lengths - 1, 0)
 
 
-def _mirror(paths: _Paths, lengths: Value, times: int) -> list[ga.ArrayEntry]:
+def _mirror(paths: _Paths, lengths: Value, times: Size) -> list[ga.ArrayEntry]:
     """Return the index (times, batch, states) that reverses each sequence and its states."""
     count = paths.states.shape[1]
-    now = np.arange(times)[:, None, None]
-    state = np.arange(count, dtype=paths.last.dtype)[None]
+    now = positions((times, 1, 1), 0)
+    state = positions((1, count), 1)
     time = expand_dims(_last(lengths), [0, 2]) - now
     place = expand_dims(paths.last, [1]) - state
-    rows = np.arange(paths.states.shape[0])[:, None]
+    rows = positions((paths.states.shape[0], 1), 0)
     return [ew.maximum(time, 0), rows, ew.maximum(place, 0)]
 
 
-def _counted(paths: _Paths, lengths: Value, times: int) -> Value:
+def _counted(paths: _Paths, lengths: Value, times: Size) -> Value:
     """Return (times, batch): where a time belongs to a sequence that has paths."""
-    now = np.arange(times)[:, None]
+    now = positions((times, 1), 0)
     during = expand_dims(lengths, [0]) > now
     return during & expand_dims(~paths.impossible, [0])
 
 
-def _inside(paths: _Paths, lengths: Value, times: int) -> Value:
+def _inside(paths: _Paths, lengths: Value, times: Size) -> Value:
     """Return (times, batch, states): where time and state belong to a sequence."""
-    state = np.arange(paths.states.shape[1])[None]
+    state = positions((1, paths.states.shape[1]), 1)
     own = expand_dims(paths.last, [1]) >= state
     counted = expand_dims(_counted(paths, lengths, times), [2])
     return counted & expand_dims(own, [0])

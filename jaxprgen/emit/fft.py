@@ -11,8 +11,10 @@ from collections.abc import Sequence
 
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import reshape, slice_axis, transpose
+from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.values import Value
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.emit.windows import resize
+from jaxprgen.errors import ShapeMismatchError, SymbolicSizeError
 
 _AXES = 3
 """The largest number of axes that XLA transforms at once."""
@@ -54,14 +56,12 @@ def _resized(x: Value, lengths: Sequence[int], axes: Sequence[int]) -> Value:
     """Cut each axis at the end, or pad it with zeros, to its length."""
     if any(n < 1 for n in lengths):
         raise ShapeMismatchError(f"A Fourier transform needs lengths >= 1, got {list(lengths)}.")
+    shape = list(x.shape)
     for axis, n in zip(axes, lengths, strict=True):
-        x = slice_axis(x, axis, 0, min(n, x.shape[axis]))
-    edges = [(0, 0, 0)] * x.ndim
-    for axis, n in zip(axes, lengths, strict=True):
-        edges[axis] = (0, n - x.shape[axis], 0)
-    if not any(high for _, high, _ in edges):
-        return x
-    return lax.pad(x, x.like(0), edges)
+        if is_known((n, shape[axis])):
+            x = slice_axis(x, axis, 0, min(n, shape[axis]))
+        shape[axis] = n
+    return resize(x, shape)
 
 
 def _transformed(x: Value, axes: Sequence[int], kind: str) -> Value:
@@ -80,6 +80,11 @@ def _along(x: Value, axes: Sequence[int], kind: str, lengths: Sequence[int]) -> 
 
 
 def _by_rows(x: Value, kind: str, lengths: tuple[int, ...]) -> Value:
+    if not is_known(lengths):
+        raise SymbolicSizeError(
+            f"XLA computes Fourier transforms of known length only, not of {lengths}.\n"
+            "Give those axes numbers, or transform to a fixed length, which cuts or pads them."
+        )
     y = lax.fft(x, kind, lengths)
     if y.ndim == 1:
         return y

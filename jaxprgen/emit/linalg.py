@@ -10,7 +10,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
-from jaxprgen.emit.sizes import with_size
+from jaxprgen.emit.sizes import with_shape, with_size
 from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import ShapeMismatchError
 
@@ -93,19 +93,32 @@ def matmul(x: Value, y: Value) -> Value:
 # (batch, blocks) say to which block row or block column each of their blocks belongs.
 
 
-def _require(left: Value, matrix: Value, right: Value, rows: Value, columns: Value) -> None:
-    """Raise a ShapeMismatchError unless vectors fit the blocks of a matrix and their indices."""
-    (batch, _, height), (_, _, width) = left.shape, right.shape
-    if (
-        left.shape[:2] != rows.shape
-        or right.shape[:2] != columns.shape
-        or right.shape[0] != batch
-        or matrix.shape[2:] != (height, width)
-    ):
-        raise ShapeMismatchError(
+def _fitted(
+    left: Value, matrix: Value, right: Value, rows: Value, columns: Value
+) -> tuple[Value, Value, Value, Value, Value]:
+    """Return vectors and indices that have to fit the blocks of a matrix.
+
+    Raises
+    ------
+    ShapeMismatchError
+        They do not.
+    """
+    batch, _, height = left.shape
+    _, count, width = right.shape
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Vectors of shapes {left.shape} and {right.shape}, at indices of shapes "
             f"{rows.shape} and {columns.shape}, do not fit blocks of {matrix.shape}."
         )
+
+    return (
+        left,
+        with_shape(matrix, (*matrix.shape[:2], height, width), fails),
+        with_shape(right, (batch, count, width), fails),
+        with_shape(rows, left.shape[:2], fails),
+        with_shape(columns, (batch, count), fails),
+    )
 
 
 def multiply_blocks(y: Value, matrix: Value, x: Value, rows: Value, columns: Value) -> Value:
@@ -124,7 +137,7 @@ def multiply_blocks(y: Value, matrix: Value, x: Value, rows: Value, columns: Val
     columns : (batch, m) integers
         The block column of each block of ``y``.
     """
-    _require(x, matrix, y, rows, columns)
+    x, matrix, y, rows, columns = _fitted(x, matrix, y, rows, columns)
     blocks = ga.take(matrix, [expand_dims(rows, [1]), expand_dims(columns, [2])])
     dtype = ew.canonical(np.result_type(blocks.dtype, x.dtype))
     blocks, x = blocks.astype(dtype), x.astype(dtype)
@@ -152,7 +165,7 @@ def add_outer_blocks(
     scale
         The factor of all products; it broadcasts.
     """
-    _require(x, matrix, y, rows, columns)
+    x, matrix, y, rows, columns = _fitted(x, matrix, y, rows, columns)
     products = scale * (expand_dims(x, [2, 4]) * expand_dims(y, [1, 3]))
     index = [expand_dims(rows, [2]), expand_dims(columns, [1])]
     return ga.put(matrix, products, index, add=True)

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.sizes import is_known, require_at_least
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import ShapeMismatchError
 
@@ -47,17 +49,24 @@ def moving(old: Value, new: Value, share: Value) -> Value:
     return old * (1 - share) + new * share
 
 
-def unbiased(square: Value, count: float) -> Value:
-    """Return a variance of ``count`` elements as an unbiased estimate.
+def unbiased(square: Value, elements: Size, groups: Size) -> Value:
+    """Return the variances of elements in groups of one size as unbiased estimates.
 
     Raises
     ------
     ShapeMismatchError
-        There is only one element.
+        A group has only one element.
     """
-    if count == 1:
-        raise ShapeMismatchError("Cannot estimate a running variance from one element.")
-    return square * (np.float64(count) / (count - 1))
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError("Cannot estimate a running variance from one element.")
+
+    if not is_known((elements, groups)):
+        require_at_least(elements, groups + 1, fails)
+        return square * (square.like(elements) / square.like(elements - groups))
+    if elements == groups:
+        raise fails()
+    return square * (np.float64(elements) / (elements - groups))
 
 
 def normalize_vjp(

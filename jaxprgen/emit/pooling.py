@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
-from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full
+from jaxprgen.emit.sizes import is_at_most, is_known, is_symbolic, require_at_least
+from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full, lift
+from jaxprgen.emit.windows import element_positions, pad, resize
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 
 
@@ -38,7 +42,7 @@ class SlidingWindow(NamedTuple):
     size: int
     stride: int
     start: int
-    number: int
+    number: Size
 
     @property
     def blocks(self) -> int:
@@ -46,30 +50,58 @@ class SlidingWindow(NamedTuple):
         return -(-self.size // self.stride)
 
     @property
-    def length(self) -> int:
+    def length(self) -> Size:
         """Return the total length of all blocks that any window reaches into."""
         return (self.number + self.blocks - 1) * self.stride
 
 
-def window_count(length: int, size: int, stride: int, ignore_border: bool) -> int:
+def window_count(length: Size, size: int, stride: int, ignore_border: bool) -> Size:
     """Return the number of windows on an axis; partial ones count unless ignored."""
     if ignore_border:
-        return max((length - size) // stride + 1, 0)
+        return max_size((length - size) // stride + 1, 0)
     if stride >= size:
         return (length - 1) // stride + 1
-    return max(0, (length - 1 - size) // stride + 1) + 1
+    return max_size(0, (length - 1 - size) // stride + 1) + 1
 
 
-def _inside(w: SlidingWindow, length: int, pad: int = 0) -> Array:
-    """Return (windows, size): which elements of a window are at most ``pad`` outside the axis."""
-    place = w.start + w.stride * np.arange(w.number)[:, None] + np.arange(w.size)
-    return (place >= -pad) & (place < length + pad)
+def _inside(w: SlidingWindow, length: Size, margin: int = 0) -> Array | Value:
+    """Return (windows, size): which elements of a window are at most so far outside the axis."""
+    place = element_positions(w.number, w.stride, w.size, start=w.start)
+    return (place >= -margin) & (place < length + margin)
 
 
-def _elements(windows: Sequence[SlidingWindow], sizes: Shape, pads: Shape) -> Array:
-    """Return the number of elements of each window that are in the padded array."""
-    counts = [_inside(*axis).sum(1) for axis in zip(windows, sizes, pads, strict=True)]
-    return functools.reduce(np.multiply.outer, counts)
+def _elements(windows: Sequence[SlidingWindow], sizes: Shape, margins: Shape) -> Array | Value:
+    """Return the number of elements of each window that are in the padded array.
+
+    Sizes are one if the number is the same for all windows of an axis of symbolic size.
+    """
+    counts = [_count(*axis) for axis in zip(windows, sizes, margins, strict=True)]
+    return _outer(operator.mul, counts)
+
+
+def _count(w: SlidingWindow, length: Size, margin: int) -> Array | Value:
+    if is_symbolic(w.number):
+        beyond = w.start + (w.number - 1) * w.stride + w.size - length - margin
+        if w.start >= -margin and is_at_most([beyond], 0):
+            return np.asarray([w.size])
+    inside = _inside(w, length, margin)
+    if isinstance(inside, Value):
+        return reduce.sum(inside.astype(INT32), [1])
+    return inside.sum(1)
+
+
+def _outer(combine: Callable[[Any, Any], Any], parts: Sequence[Array | Value]) -> Array | Value:
+    """Combine the elements of arrays, whose axes follow each other in the result."""
+    if any(isinstance(x, Value) for x in parts):
+        parts = lift(*parts)
+    rank, first, aligned = sum(x.ndim for x in parts), 0, list[Array | Value]()
+    for x in parts:
+        own = range(first, first := first + x.ndim)
+        others = [d for d in range(rank) if d not in own]
+        aligned.append(
+            expand_dims(x, others) if isinstance(x, Value) else np.expand_dims(x, others)
+        )
+    return functools.reduce(combine, aligned)
 
 
 def _window_shapes(
@@ -78,7 +110,7 @@ def _window_shapes(
     shape = x.shape
     first = len(shape) - len(windows)
     edges = [
-        (-w.start, max(0, w.start + (w.number - 1) * w.stride + w.size - n))
+        (-w.start, max_size(0, w.start + (w.number - 1) * w.stride + w.size - n))
         for w, n in zip(windows, shape[first:], strict=True)
     ]
     ones = (1,) * first
@@ -94,13 +126,42 @@ def pool_max(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     sizes = x.shape[-len(windows) :]
     if x.dtype.kind == "c":
         raise UnsupportedOpError("JAX has no maximum over windows of complex numbers.")
-    if not _elements(windows, sizes, (0,) * len(windows)).all():
-        raise ShapeMismatchError(
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(
             "The maximum over a window that holds only padding is not defined."
         )
+
+    if 0 not in _pooled(x, windows):
+        for w, n in zip(windows, sizes, strict=True):
+            require_at_least(w.start + w.size, 1, fails)
+            require_at_least(n - 1, w.start + (w.number - 1) * w.stride, fails)
+    return _over_windows(lax.reduce_window_max, x, windows, _lowest(x.dtype))
+
+
+def _lowest(dtype: Dtype) -> float:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else False if dtype == BOOL else -np.inf
+
+
+def _over_windows(
+    reduce_window: Callable[..., Value], x: Value, windows: Sequence[SlidingWindow], fill: float
+) -> Value:
+    """Reduce each window, of which elements outside the array are ``fill``.
+
+    Along an axis of symbolic size, windows, at least one, must cover the array exactly for JAX to
+    know their number.
+    """
     if 0 in (pooled := _pooled(x, windows)):
         return full(pooled, 0, x.dtype)
-    return lax.reduce_window_max(x, *_window_shapes(x, windows))
+    first, covering = x.ndim - len(windows), [*windows]
+    edges: list[tuple[Size, Size, int]] = [(0, 0, 0)] * x.ndim
+    for i, (w, n) in enumerate(zip(windows, x.shape[first:], strict=True)):
+        if not is_known((w.number, n)):
+            covering[i] = w._replace(start=0, number=max_size(w.number, 1))
+            end = w.start + (covering[i].number - 1) * w.stride + w.size
+            edges[first + i] = (-w.start, end - n, 0)
+    x = pad(x, edges, fill)
+    return resize(reduce_window(x, *_window_shapes(x, covering)), pooled)
 
 
 def pool_sum(x: Value, windows: Sequence[SlidingWindow]) -> Value:
@@ -108,11 +169,8 @@ def pool_sum(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     dtype = x.dtype
     if dtype == BOOL:
         return ew.truth(pool_sum(x.astype(INT32), windows))
-    if 0 in (pooled := _pooled(x, windows)):
-        return full(pooled, 0, dtype)
     wide = x.astype(_working(dtype)) if dtype.kind == "f" else x
-    total = lax.reduce_window_sum(wide, *_window_shapes(x, windows))
-    return total.astype(dtype)
+    return _over_windows(lax.reduce_window_sum, wide, windows, 0).astype(dtype)
 
 
 def _pooled(x: Value, windows: Sequence[SlidingWindow]) -> Shape:
@@ -135,8 +193,10 @@ def pool_mean(x: Value, windows: Sequence[SlidingWindow], pads: Shape) -> Value:
     return _divide(total, counts).astype(dtype)
 
 
-def _divide(total: Value, counts: Array) -> Value:
+def _divide(total: Value, counts: Array | Value) -> Value:
     """Divide by a scalar where all counts are equal."""
+    if isinstance(counts, Value):
+        return total / counts.astype(total.dtype)
     divisor = counts.astype(total.dtype)
     if counts.size and (counts == counts.flat[0]).all():
         divisor = divisor.flat[0].reshape(())
@@ -149,7 +209,7 @@ def spread_sum(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Valu
     first = len(shape) - len(windows)
     if 0 in shape or 0 in sizes:
         return full((*shape[:first], *sizes), 0, y.dtype)
-    config: list[tuple[int, int, int]] = [(0, 0, 0)] * first
+    config: list[tuple[Size, Size, int]] = [(0, 0, 0)] * first
     for w, n in zip(windows, sizes, strict=True):
         low = w.size - 1 + w.start
         high = n + w.size - 1 - low - ((w.number - 1) * w.stride + 1)
@@ -157,7 +217,8 @@ def spread_sum(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Valu
     apart = lax.pad(y, y.like(0), config)
     ones = (1,) * len(shape)
     reach = (*ones[:first], *(w.size for w in windows))
-    return lax.reduce_window_sum(apart, reach, ones, [(0, 0)] * len(shape))
+    sums = lax.reduce_window_sum(apart, reach, ones, [(0, 0)] * len(shape))
+    return resize(sums, (*shape[:first], *sizes))
 
 
 def spread_mean(y: Value, windows: Sequence[SlidingWindow], sizes: Shape, pads: Shape) -> Value:
@@ -199,7 +260,7 @@ def take_at_maxima(x: Value, y: Value, windows: Sequence[SlidingWindow]) -> Valu
     sizes = x.shape[-len(windows) :]
     best = _hits(x, pool_max(x, windows), windows) | ew.isnan(unfold(x, windows))
     real = [_inside(w, n) for w, n in zip(windows, sizes, strict=True)]
-    best = best & functools.reduce(np.logical_and.outer, real)
+    best = best & _outer(operator.and_, real)
     first = expand_dims(reduce.argmax(best, insides), insides)
     numbers = np.arange(math.prod(w.size for w in windows), dtype=first.dtype)
     grid = numbers.reshape([n for w in windows for n in (1, w.size)])
@@ -223,7 +284,7 @@ def unfold(x: Value, windows: Sequence[SlidingWindow], fill: float = 0) -> Value
     edges = [
         (-w.start, w.start + w.length - n, 0) for w, n in zip(windows, shape[first:], strict=True)
     ]
-    x = _pad(x, [(0, 0, 0)] * first + edges, fill)
+    x = pad(x, [(0, 0, 0)] * first + edges, fill)
     for axis in reversed(range(len(windows))):
         x = _unfold_axis(x, first + axis, windows[axis])
     return x
@@ -231,7 +292,7 @@ def unfold(x: Value, windows: Sequence[SlidingWindow], fill: float = 0) -> Value
 
 def _unfold_axis(x: Value, axis: int, w: SlidingWindow) -> Value:
     shape = x.shape
-    rows = reshape(x, (*shape[:axis], w.length // w.stride, w.stride, *shape[axis + 1 :]))
+    rows = reshape(x, (*shape[:axis], w.number + w.blocks - 1, w.stride, *shape[axis + 1 :]))
     shifted = [slice_axis(rows, axis, i, i + w.number) for i in range(w.blocks)]
     return slice_axis(concatenate(shifted, axis + 1), axis + 1, 0, w.size)
 
@@ -242,17 +303,17 @@ def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
     for axis, w in enumerate(windows, first):
         y = _fold_axis(y, axis, w)
     edges = [(w.start, n - w.start - w.length, 0) for w, n in zip(windows, sizes, strict=True)]
-    return _pad(y, [(0, 0, 0)] * first + edges, 0)
+    return pad(y, [(0, 0, 0)] * first + edges, 0)
 
 
 def _fold_axis(y: Value, axis: int, w: SlidingWindow) -> Value:
     shape = y.shape
     no_padding = [(0, 0, 0)] * len(shape)
-    y = _pad(y, _at(no_padding, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
+    y = pad(y, _at(no_padding, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
     total: Value | None = None
     for i in range(w.blocks):
         block = slice_axis(y, axis + 1, i * w.stride, (i + 1) * w.stride)
-        spread = _pad(block, _at(no_padding, axis, (i, w.blocks - 1 - i, 0)), 0)
+        spread = pad(block, _at(no_padding, axis, (i, w.blocks - 1 - i, 0)), 0)
         total = spread if total is None else total + spread
     assert total is not None
     return reshape(total, (*shape[:axis], w.length, *shape[axis + 2 :]))
@@ -262,9 +323,3 @@ def _at(
     config: list[tuple[int, int, int]], axis: int, entry: tuple[int, int, int]
 ) -> list[tuple[int, int, int]]:
     return [*config[:axis], entry, *config[axis + 1 :]]
-
-
-def _pad(x: Value, config: Sequence[tuple[int, int, int]], fill: float) -> Value:
-    if not any(low or high or between for low, high, between in config):
-        return x
-    return lax.pad(x, x.like(fill), config)

@@ -61,8 +61,8 @@ def _complete(own: Shape, shape: Shape) -> Shape:
         if not rest:
             raise fails()
         target = tuple(size // rest if n == -1 else n for n in shape)
-    if any(n < 0 for n in target):
-        raise fails()
+    for n in target:
+        require_at_least(n, 0, fails)
     require_equal(math.prod(target), size, fails)
     return target
 

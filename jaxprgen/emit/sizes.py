@@ -68,6 +68,17 @@ def require_at_least(n: Size, least: Size, fails: Fails) -> None:
         raise fails()
 
 
+def decide_at_least(n: Size, least: Size) -> bool:
+    """Return whether a size is at least a number, which must not depend on symbolic sizes.
+
+    Raises
+    ------
+    jaxprgen._jax.InconclusiveSizeError
+        It depends on them: the driver says which constraint decides it.
+    """
+    return bool(n >= least)
+
+
 def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails: Fails) -> None:
     """Assert a relation of sizes once for the whole program, outside of its loops."""
     b = outermost_builder()
@@ -149,6 +160,15 @@ def with_size(x: Value, axis: int, size: Size, fails: Fails | None = None) -> Va
     if shape_of(source)[axis : axis + 1] not in ((), (1,)):
         source = pad_end(current_builder(), type(x)(source).atom(), axis, size)
     return type(x)(source, (*own[:axis], size, *own[axis + 1 :]))
+
+
+def with_shape(x: Value, shape: Sequence[Size], fails: Fails) -> Value:
+    """Return the same value with the sizes that it has, or has to have."""
+    if x.ndim != len(shape):
+        raise fails()
+    for axis, size in enumerate(shape):
+        x = with_size(x, axis, size, fails)
+    return x
 
 
 def shape_of(source: Var | np.ndarray[Any, Any]) -> tuple[Size, ...]:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxprgen._jax import Size, min_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import reduce
+from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import expand_dims, slice_axis
+from jaxprgen.emit.sizes import is_known, require_at_least, with_shape
 from jaxprgen.emit.values import Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError
 
@@ -57,8 +60,7 @@ def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
     targets : (rows,) integers
         The target of each row.
     """
-    if targets.shape != x.shape[:1]:
-        raise _too_few(x, targets)
+    targets = with_shape(targets, x.shape[:1], lambda: _too_few(x, targets))
     shifted = x - _largest(x, [1])
     powers = ew.exp(shifted)
     total = reduce.sum(powers, [1])
@@ -71,9 +73,9 @@ def softmax_loss_vjp(cotangent: Value, softmax: Value, targets: Value) -> Value:
 
     Surplus cotangents and targets are ignored.
     """
-    (count,) = softmax.shape[:1]
-    if cotangent.shape > (1,):
-        cotangent = slice_axis(cotangent, 0, 0, min(count, *cotangent.shape))
+    count = softmax.shape[0]
+    if not is_known(cotangent.shape) or cotangent.shape > (1,):
+        cotangent = slice_axis(cotangent, 0, 0, min_size(count, *cotangent.shape))
     rows = broadcast_to(cotangent, (count,))
     scaled = softmax * expand_dims(rows, [1])
     return ga.put(scaled, -rows, _target_index(softmax, targets), add=True)
@@ -91,13 +93,13 @@ def negative_log_vjp(cotangent: Value, x: Value, targets: Value) -> Value:
     return ga.put(full(x.shape, 0, x.dtype), slopes, index, add=False)
 
 
-def _target_index(x: Value, targets: Value, count: int | None = None) -> list[ga.ArrayEntry]:
+def _target_index(x: Value, targets: Value, count: Size | None = None) -> list[ga.ArrayEntry]:
     """Return the index of one element in each of the first ``count`` rows, or in all."""
     rows = x.shape[0]
     count = rows if count is None else count
-    if count > min(rows, *targets.shape):
-        raise _too_few(x, targets)
-    return [np.arange(count), slice_axis(targets, 0, 0, count)]
+    for n in (rows, *targets.shape):
+        require_at_least(n, count, lambda: _too_few(x, targets))
+    return [positions((count,), 0), slice_axis(targets, 0, 0, count)]
 
 
 def _too_few(x: Value, targets: Value) -> ShapeMismatchError:

@@ -16,13 +16,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxprgen._jax import Size
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.values import Value
+from jaxprgen.emit.create import positions
+from jaxprgen.emit.sizes import is_known
+from jaxprgen.emit.values import Array, Value
+
+Edges = Sequence[tuple[Size, Size, int]]
+"""For each axis, how many elements to add before the first, after the last and between two."""
 
 
-def span(count: int, step: int) -> int:
+def span(count: Size, step: int) -> Size:
     """Return the extent of ``count`` elements at a distance of ``step``."""
     return (count - 1) * step + 1
+
+
+def pad(x: Value, edges: Edges, fill: float = 0) -> Value:
+    """Add elements to each axis; negative numbers of them remove elements."""
+    if not any(low or high or between for low, high, between in edges):
+        return x
+    return lax.pad(x, x.like(fill), edges)
+
+
+def resize(x: Value, shape: Sequence[Size]) -> Value:
+    """Add zeros at the end of each axis, or remove elements there, up to a shape."""
+    return pad(x, [(0, n - own, 0) for n, own in zip(shape, x.shape, strict=True)])
+
+
+def element_positions(
+    number: Size, stride: int, size: Size, dilation: int = 1, start: int = 0
+) -> Array | Value:
+    """Return (windows, size): the positions of the elements of each window along an axis."""
+    return positions((number, 1), 0) * stride + (positions((1, size), 1) * dilation + start)
 
 
 class Window(NamedTuple):
@@ -38,16 +63,16 @@ class Window(NamedTuple):
         The padding before and after the dilated image.
     """
 
-    size: int
-    filter_size: int
+    size: Size
+    filter_size: Size
     stride: int
     x_dilation: int
     w_dilation: int
-    low: int
-    high: int
+    low: Size
+    high: Size
 
     @property
-    def windows(self) -> int:
+    def windows(self) -> Size:
         """Return the number of windows."""
         padded = self.low + span(self.size, self.x_dilation) + self.high
         return (padded - span(self.filter_size, self.w_dilation)) // self.stride + 1
@@ -81,7 +106,12 @@ class Window(NamedTuple):
         return k != self.size and self[2:] == (k - 1, k, 1, 0, 0)
 
     def zeros_in_place_of_padding(self) -> int:
-        """Return how many zeros after the image are to replace padding so that XLA can compile."""
+        """Return how many zeros after the image are to replace padding so that XLA can compile.
+
+        An axis of symbolic size needs none if windows cover it exactly, whatever its size.
+        """
+        if not is_known(self):
+            return 0
         for zeros in itertools.count():
             high = self.high - zeros * self.x_dilation
             longer = self._replace(size=self.size + zeros, high=high)
@@ -95,17 +125,22 @@ def conv_general_dilated(
     w: Value,
     *,
     strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
+    padding: Sequence[tuple[Size, Size]],
     x_dilation: Sequence[int] | None = None,
     w_dilation: Sequence[int] | None = None,
     **options: Any,
 ) -> Value:
     """Correlate images with filters, as `primitives.conv_general_dilated` does.
 
-    The axes along which filters slide are the last ones of ``x`` and ``w``.
+    The axes along which filters slide are the last ones of ``x`` and ``w``. JAX differentiates
+    only where the padding is known, so symbolic padding is added to the images beforehand.
     """
     rank = len(strides)
     x_steps, w_steps = x_dilation or (1,) * rank, w_dilation or (1,) * rank
+    if not all(map(is_known, padding)):
+        edges = [(*sides, step - 1) for sides, step in zip(padding, x_steps, strict=True)]
+        x, padding = pad(x, [(0, 0, 0), (0, 0, 0), *edges]), [(0, 0)] * rank
+        x_dilation = x_steps = (1,) * rank
     sizes = x.shape[-rank:], w.shape[-rank:]
     zeros = [
         Window(n, k, stride, dx, dw, *sides).zeros_in_place_of_padding()

@@ -24,6 +24,7 @@ from aesara.tensor.nnet.blocksparse import SparseBlockGemv, SparseBlockOuter
 from aesara.tensor.nnet.ctc import ConnectionistTemporalClassification
 from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
+from jaxprgen._jax import Size, max_size, min_size
 from jaxprgen.aesara.scalar import RULES, in_output_dtype
 from jaxprgen.aesara.subtensor import check_bounds
 from jaxprgen.emit import ctc, linalg, reduce, transcendental
@@ -32,6 +33,7 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit import normalization as nz
 from jaxprgen.emit import softmax as sm
 from jaxprgen.emit.shape import concatenate, slice_axis
+from jaxprgen.emit.sizes import require_at_least, with_shape, with_size
 from jaxprgen.emit.values import BOOL, INT32, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
@@ -51,10 +53,8 @@ def _common(*xs: Value) -> Dtype:
 
 
 def _with_bias(x: Value, bias: Value, dtype: Dtype) -> Value:
-    if bias.shape != x.shape[1:]:
-        raise ShapeMismatchError(
-            f"A bias of shape {bias.shape} does not fit rows of {x.shape[1]} elements."
-        )
+    text = f"A bias of shape {bias.shape} does not fit rows of {x.shape[1]} elements."
+    bias = with_shape(bias, x.shape[1:], lambda: ShapeMismatchError(text))
     return x.astype(dtype) + bias.astype(dtype)
 
 
@@ -85,17 +85,19 @@ def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
             "class",
             targets,
         )
-    elif value.size and not (value.min() >= 0 and value.max() < count):
-        raise IndexOutOfBoundsError(f"Targets must be from 0 to {count - 1}, got {value.tolist()}.")
+    elif value.size:
+        text = f"Targets must be from 0 to {count - 1}, got {value.tolist()}."
+        for n, least in ((int(value.min()), 0), (count, int(value.max()) + 1)):
+            require_at_least(n, least, lambda: IndexOutOfBoundsError(text))
     return targets
 
 
-def _of_rows(targets: Value, count: int) -> Value:
+def _of_rows(targets: Value, count: Size) -> Value:
     """Return the targets of the first ``count`` rows; too few of them are an error later."""
-    return slice_axis(targets, 0, 0, min(count, *targets.shape))
+    return slice_axis(targets, 0, 0, min_size(count, *targets.shape))
 
 
-def _are_classes(targets: Value, count: int) -> Value:
+def _are_classes(targets: Value, count: Size) -> Value:
     return (targets >= np.zeros((), targets.dtype)) & ix.in_bounds(targets, count)
 
 
@@ -199,8 +201,7 @@ def lower_batch_norm_train(ctx: RuleContext, *inputs: Value) -> list[Value]:
     factor = scale * inverse
     results = [nz.normalize(x, center, factor, bias), center, inverse]
     if running:
-        count = x.size / max(1, scale.size)
-        new = center, nz.unbiased(square, count)
+        new = center, nz.unbiased(square, x.size, max_size(1, scale.size))
         results += [nz.moving(old, v, share) for old, v in zip(running, new, strict=True)]
     return _in_declared_dtype(ctx, results)
 
@@ -231,11 +232,12 @@ def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list
     too. Aesara's class lacks ``perform``, so only its subclasses can be instantiated.
     """
     times, batch, classes = x.shape
-    if labels.shape[0] != batch or lengths.shape != (batch,):
-        raise ShapeMismatchError(
-            f"Labels of shape {labels.shape} and lengths of shape {lengths.shape} do not fit "
-            f"{batch} sequences."
-        )
+    text = (
+        f"Labels of shape {labels.shape} and lengths of shape {lengths.shape} do not fit {batch} "
+        "sequences."
+    )
+    labels = with_size(labels, 0, batch, lambda: ShapeMismatchError(text))
+    lengths = with_size(lengths, 0, batch, lambda: ShapeMismatchError(text))
     ctx.require(
         lambda: ctc.are_possible(x, labels, lengths),
         IndexOutOfBoundsError,

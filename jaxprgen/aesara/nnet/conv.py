@@ -29,13 +29,15 @@ from aesara.tensor.nnet.corr import CorrMM, CorrMM_gradInputs, CorrMM_gradWeight
 from aesara.tensor.nnet.corr3d import Corr3dMM, Corr3dMMGradInputs, Corr3dMMGradWeights
 from aesara.tensor.nnet.neighbours import Images2Neibs
 
+from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import convolution, diagonal
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.convolution import ConvolutionGeometry
+from jaxprgen.emit.convolution_geometry import ConvolutionGeometry
 from jaxprgen.emit.pooling import SlidingWindow, unfold
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose
-from jaxprgen.emit.values import BOOL, Shape, Value, full
+from jaxprgen.emit.sizes import require_at_least, require_equal, with_size
+from jaxprgen.emit.values import BOOL, Value, full
 from jaxprgen.emit.windows import span
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
@@ -102,8 +104,8 @@ def lower_conv_op(ctx: RuleContext, x: Value, w: Value) -> Value:
     """Convolve images and filters, after zeros spread them to their logical sizes."""
     op = ctx.op
     x, w = _in_common_dtype(ctx, x, w)
-    _require_sizes(x.shape, op.bsize, op.imshp)
-    _require_sizes(w.shape, op.nkern, op.kshp)
+    x = _of_sizes(x, op.bsize, op.imshp)
+    w = _of_sizes(w, op.nkern, op.kshp)
     x = _spread(x, op.imshp_logical[1:], first=True)
     w = _spread(w, op.kshp_logical, first=op.kshp_logical_top_aligned)
     around = [0, 0] if op.out_mode == "valid" else [k - 1 for k in w.shape[2:]]
@@ -111,12 +113,18 @@ def lower_conv_op(ctx: RuleContext, x: Value, w: Value) -> Value:
     return convolution.correlate(x, w, geometry)
 
 
-def _require_sizes(shape: Shape, count: int | None, others: Sequence[int | None]) -> None:
+def _of_sizes(x: Value, count: int | None, others: Sequence[int | None]) -> Value:
     """Check the sizes for which the Op was built; the ``others`` count if all are given."""
     expected = (count, *((None,) * len(others) if None in others else others))
-    actual = shape[:1] + shape[4 - len(others) :]
-    if any(n not in (None, m) for n, m in zip(expected, actual, strict=True)):
-        raise ShapeMismatchError(f"The Op was built for sizes {expected}, got {actual}.")
+    axes = (0, *range(4 - len(others), 4))
+    actual = tuple(x.shape[d] for d in axes)
+
+    def fails() -> ShapeMismatchError:
+        return ShapeMismatchError(f"The Op was built for sizes {expected}, got {actual}.")
+
+    for axis, n in zip(axes, expected, strict=True):
+        x = x if n is None else with_size(x, axis, n, fails)
+    return x
 
 
 def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
@@ -128,7 +136,7 @@ def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
     sizes = [n if want is None else want for n, want in zip(own[2:], logical, strict=True)]
     if tuple(sizes) == own[2:]:
         return x
-    steps = [math.ceil(want / n) for want, n in zip(sizes, own[2:], strict=True)]
+    steps = [-(-want // n) for want, n in zip(sizes, own[2:], strict=True)]
     starts = [
         0 if first else (want - n * step - 1 + step) % step
         for want, n, step in zip(sizes, own[2:], steps, strict=True)
@@ -213,23 +221,32 @@ def _stripe_axes(ctx: RuleContext, x: Value) -> tuple[int, int]:
 # --- Neighbourhoods of pixels -------------------------------------------------------------
 
 
-def _grid(mode: str, length: int, size: int, step: int) -> SlidingWindow:
+def _grid(mode: str, length: Size, size: int, step: int) -> SlidingWindow:
     """Return the neighbourhoods along an axis; for "wrap_centered", of the `_wrapped` axis."""
     if mode == "wrap_centered":
-        if size % 2 == 0 or length < size:
-            raise ShapeMismatchError(
+
+        def does_not_wrap() -> ShapeMismatchError:
+            return ShapeMismatchError(
                 "wrap_centered: the size of neighbourhoods must be odd and at most that of the "
                 f"axis, got {size} for an axis of size {length}."
             )
+
+        require_equal(size % 2, 1, does_not_wrap)
+        require_at_least(length, size, does_not_wrap)
         return SlidingWindow(size, step, 0, -(-length // step))
     margin = {"half": size // 2, "full": size - 1}.get(mode, 0)
     room = length + 2 * margin - size
-    if mode != "ignore_borders" and (length < size or room % step):
-        raise ShapeMismatchError(
+
+    def does_not_fill() -> ShapeMismatchError:
+        return ShapeMismatchError(
             f"Neighbourhoods of size {size} with step {step} and margin {margin} do not fill an "
             f"axis of size {length}."
         )
-    return SlidingWindow(size, step, -margin, max(0, 1 + room // step))
+
+    if mode != "ignore_borders":
+        require_at_least(length, size, does_not_fill)
+        require_equal(room % step, 0, does_not_fill)
+    return SlidingWindow(size, step, -margin, max_size(0, 1 + room // step))
 
 
 def _wrapped(x: Value, axis: int, margin: int) -> Value:
@@ -244,7 +261,7 @@ def lower_images_to_neighbours(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return each neighbourhood of images of shape (list, list, row, column) as one row."""
     shape = x.shape
     sizes, steps = (ctx.static(i).tolist() for i in (1, 2))
-    if len(sizes) != 2 or len(steps) != 2 or min(*sizes, *steps) < 1:
+    if len(sizes) != 2 or len(steps) != 2 or any(n < 1 for n in (*sizes, *steps)):
         raise ShapeMismatchError(
             "Neighbourhoods need two sizes and two steps, each at least 1, got sizes "
             f"{sizes} and steps {steps}."

@@ -9,6 +9,7 @@ from pathlib import Path
 import aesara
 import aesara.tensor as at
 import jax
+import jax.export
 import numpy as np
 import pytest
 from hypothesis import given
@@ -194,3 +195,24 @@ def test_labels_and_lengths_are_checked():
     assert str(caught.value).splitlines()[0] == (
         "Labels of shape (1, 1) and lengths of shape (2,) do not fit 1 sequences."
     )
+
+
+@pytest.mark.parametrize("shape", ["t,b,c", "5,b,3"])
+def test_one_program_serves_every_size(shape):
+    scope = jax.export.SymbolicScope(["t >= 2"] if "t" in shape else [])
+    shapes = [(shape, "float32"), ("b,n" if "t" in shape else "b,2", "int32"), ("b", "int32")]
+    specs = [
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(text, scope=scope), np.dtype(dtype))
+        for text, dtype in shapes
+    ]
+    f = jaxprgen.compile(*graph())
+    served = jax.export.export(jax.jit(f))(*specs)
+    rng = np.random.default_rng(0)
+    for t, b, c, n in [(5, 2, 3, 2), (5, 3, 3, 2), *[(3, 2, 4, 1), (2, 1, 2, 1)] * ("t" in shape)]:
+        x = rng.normal(size=(t, b, c)).astype("float32")
+        labels = rng.integers(1, c, (b, n)).astype("int32")
+        lengths = rng.integers(t // 2, t + 1, b).astype("int32")
+        cost, slope = served.call(x, labels, lengths)
+        theirs = [cost_of(x[:, i], labels[i], lengths[i]) for i in range(b)]
+        np.testing.assert_allclose(cost, theirs, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(slope, f(x, labels, lengths)[1], rtol=2e-5, atol=2e-5)

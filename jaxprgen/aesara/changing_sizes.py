@@ -14,9 +14,9 @@ from aesara.tensor.basic import MakeVector
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.selection import Selected, nonnegative, select_first
-from jaxprgen.emit.sizes import as_size
+from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least
 from jaxprgen.emit.values import INT64, Shape, Value
-from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+from jaxprgen.errors import ShapeMismatchError, StaticShapeError, SymbolicSizeError
 from jaxprgen.lowering.context import RuleContext
 
 
@@ -59,12 +59,18 @@ def sizes_of(ctx: RuleContext, positions: Sequence[int], xs: Sequence[Value]) ->
         A size of a step is negative.
     """
     try:
-        return Sizes(_integers([ctx.static(i) for i in positions]))
+        shape = _integers([ctx.static(i) for i in positions])
+    except SymbolicSizeError:
+        raise
     except StaticShapeError as error:
         found = ctx.decided(positions, _largest, over_steps=True)
         if found is None:
             raise ctx.undecided(positions, over_steps=True) from None
         refusal = error
+    else:
+        for n in filter(is_symbolic, shape):
+            require_at_least(n, 0, lambda: _negative(shape))
+        return Sizes(shape)
     shape = tuple(most for most, _ in found)
     changing = [d for d, (_, changes) in enumerate(found) if changes]
     if not changing:
@@ -93,5 +99,9 @@ def _largest(steps: Sequence[Sequence[Any]]) -> tuple[tuple[int, bool], ...]:
     sizes = [_integers(values) for values in steps]
     for own in sizes:
         if min(own) < 0:
-            raise ShapeMismatchError(f"Sizes must be >= 0, got {own}.")
+            raise _negative(own)
     return tuple((max(ns), len(set(ns)) > 1) for ns in zip(*sizes, strict=True))
+
+
+def _negative(shape: Shape) -> ShapeMismatchError:
+    return ShapeMismatchError(f"Sizes must be >= 0, got {shape}.")

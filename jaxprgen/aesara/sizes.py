@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from aesara.graph.basic import Apply, Variable
+from aesara.graph.basic import Apply, NoParams, Variable
 from aesara.raise_op import Assert, CheckAndRaise
 from aesara.scalar import basic as aes
 from aesara.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
@@ -126,9 +126,9 @@ def evaluate(node: Apply, inputs: Sequence[Any]) -> list[Any]:
         found = _written(op, *inputs)
     elif isinstance(op, _MOVES):
         cell = [None]
-        node.op.perform(
-            node, [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs], [cell]
-        )
+        arrays = [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        params = node.run_params()
+        op.perform(node, arrays, [cell], *([] if params is NoParams else [params]))
         found = cell[0]
     if found is None:
         raise SymbolicSizeError(

@@ -158,13 +158,14 @@ def test_permutations_and_choices_of_symbolic_sizes():
         aer.choice(y, size=(2,), p=p, replace=False, rng=generator()),
         aer.choice(y, size=(x.shape[1], 2), p=p, rng=generator()),
         aer.categorical(p, size=(2,), rng=generator()),
+        aer.normal(size=x.shape[0], rng=generator()),
     ]
     f = jaxprgen.compile([x, p], draws)
     program = exported(f, (KEY.dtype, ""), (np.float64, "n,k"), (np.float64, "n"))
     for n, k in ((2, 3), (1625, 1), (1626, 1)):
         args = KEY, np.arange(1.0 * n * k).reshape(n, k), np.ones(n) / n
         for ours, wanted in zip(program.call(*args), f(*args), strict=True):
-            assert_same(np.asarray(ours), np.asarray(wanted))
+            assert_same(np.asarray(ours), np.asarray(wanted), 1e-12)
 
 
 # --- What sizes have to be ----------------------------------------------------------------
@@ -177,6 +178,15 @@ def test_sizes_that_do_not_fit_fail_in_calls():
     with pytest.raises(ValueError, match="refining shapes") as caught:  # What JAX says.
         program.call(np.ones((2, 3)))
     assert "Only square matrices have determinants" in str(caught.value.__cause__)
+
+
+def test_draws_of_negative_sizes_fail_in_calls():
+    x = at.dvector("x")
+    draws = aer.normal(size=(x.shape[0] - 2,), rng=generator())
+    program = jaxprgen.compile([x], draws).export(KEY, "f64[n]")
+    assert program.call(KEY, np.ones(2)).shape == (0,)
+    with pytest.raises(ValueError, match=r"n - 2|-2\*|n >= 2"):
+        program.call(KEY, np.ones(1))
 
 
 def test_results_whose_shape_differs_by_size_name_the_constraint():

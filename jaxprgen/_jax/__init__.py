@@ -4,13 +4,9 @@ Every JAX release from 0.7.1 on is supported. Other modules import public names 
 package holds names that are private in at least one supported release.
 """
 
-from jax.extend.core import ClosedJaxpr as ClosedJaxpr
-from jax.extend.core import Jaxpr as Jaxpr
-from jax.extend.core import JaxprEqn as JaxprEqn
-from jax.extend.core import Primitive as Primitive
-
 # Used as a namespace: ``from jaxprgen import _jax``.
 from jaxprgen._jax.checks import *  # noqa: F403
+from jaxprgen._jax.core import *  # noqa: F403
 from jaxprgen._jax.derivatives import *  # noqa: F403
 from jaxprgen._jax.executables import *  # noqa: F403
 from jaxprgen._jax.exporting import *  # noqa: F403

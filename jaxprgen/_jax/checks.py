@@ -10,10 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import checkify as _checkify
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.interpreters import ad as _ad
 from jax.interpreters import batching as _batching
 from jax.interpreters import mlir as _mlir
+
+from jaxprgen._jax.core import ClosedJaxpr, JaxprEqn, Primitive
 
 
 class FailedCheck(_checkify.FailedCheckError):

@@ -11,11 +11,11 @@ import numpy as np
 from jax._src import ad_util as _ad_util
 from jax._src import custom_derivatives as _custom
 from jax._src import linear_util as _lu
-from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad as _ad
 from jax.interpreters import batching as _batching
 from jax.interpreters import mlir as _mlir
 
+from jaxprgen._jax.core import ClosedJaxpr, Primitive
 from jaxprgen._jax.programs import open_jaxpr
 from jaxprgen._jax.types import ShapedArray
 

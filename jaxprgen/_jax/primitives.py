@@ -14,9 +14,8 @@ from jax._src import random as _random
 from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax.control_flow import loops as _loops
-from jax.extend.core import JaxprEqn, Primitive
-from jax.extend.core import primitives as _primitives
 
+from jaxprgen._jax.core import JaxprEqn, Primitive
 from jaxprgen._jax.types import ShapedArray, prng
 
 _NOT_EXPORTED = {
@@ -28,13 +27,18 @@ _NOT_EXPORTED = {
 
 def primitive(name: str) -> Primitive:
     """Return the primitive that `jax.extend.core.primitives` calls ``name_p``."""
-    found = getattr(_primitives, f"{name}_p", None)
+    found = getattr(_primitives(), f"{name}_p", None)
     return _NOT_EXPORTED[name] if found is None else found
 
 
 def has_primitive(name: str) -> bool:
     """Return whether `primitive` finds a primitive of this name."""
-    return hasattr(_primitives, f"{name}_p") or name in _NOT_EXPORTED
+    return hasattr(_primitives(), f"{name}_p") or name in _NOT_EXPORTED
+
+
+def _primitives() -> Any:
+    """Return the module that lists primitives. Loaded programs do without it."""
+    return importlib.import_module("jax.extend.core.primitives")
 
 
 def _options(name: str) -> Mapping[str, Any]:

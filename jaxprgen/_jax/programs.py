@@ -15,8 +15,8 @@ from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source_info_util
 from jax._src import util as _util
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
+from jaxprgen._jax.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprgen._jax.types import Var
 
 

@@ -18,9 +18,9 @@ from jax._src import mesh as _mesh
 from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import partial_eval as _pe
 from jax._src.random import prng
-from jax.extend.core import Primitive
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from jaxprgen._jax.core import Primitive
 from jaxprgen._jax.sizes import bound
 
 PRNGKeyArray: Any = prng.PRNGKeyArray
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
         def __init__(self, val: Any, aval: ShapedArray) -> None: ...
 else:
-    from jax.extend.core import Literal as Literal
-    from jax.extend.core import Var as Var
+    Literal = _core.Literal
+    Var = _core.Var
 Tracer = _core.Tracer
 BatchTracer = _batching.BatchTracer
 ArrayImpl = _array.ArrayImpl

@@ -1,0 +1,146 @@
+"""Export, save and load a model: ``python benchmarks/deploy.py [--rounds N]``.
+
+The model is `examples/model.py`: a log-posterior and its gradient, saved for any number of rows.
+Each row of the tables is a fresh process, and rounds take turns. Processes that load a file raise
+an error if anything imports Aesara.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROWS = (569, 1_000, 100_000)
+
+SAVE = """
+start = time.perf_counter()
+import jaxprgen
+sys.path.insert(0, "examples")
+from model import graph
+f = jaxprgen.compile(*graph)
+lap("import, build the graph, compile")
+types = "f64[31]", "f64[n,30]", "f64[n]", "f64[]"
+f.export(*types)
+lap("export")
+jaxprgen.save(path, f, *types, vjp_order=1)
+lap("save, with the gradient")
+jaxprgen.save(f"{path}.xla", f, *types, executable={"n": 569})
+text = jaxprgen.load(path).as_text()
+numbers = set(re.findall(r"tensor<(\\d+)x", text))
+said["sizes in the StableHLO"] = ", ".join(sorted(numbers - {"30", "31", "1", "0"})) or "none"
+"""
+LOAD = """
+import jaxprgen
+f = jaxprgen.load(path)
+lap("load")
+for n in rows:
+    args = data(n)
+    jax.block_until_ready(f(*args))
+    lap(f"first call, {n} rows")
+grad = jax.jit(jax.grad(lambda *args: f(*args)[0]))
+jax.block_until_ready(grad(*data(rows[0])))
+lap("first gradient")
+"""
+JAX_ALONE = """
+from jax import export
+import jaxprgen
+f = jaxprgen.load(path)  # Not timed: it gives what XLA compiles.
+compiled = f.lower(*data(569))
+start = last = time.perf_counter()
+compiled.compile()
+lap("XLA compiles the program for 569 rows")
+"""
+FIRST = """
+import jaxprgen
+f = jaxprgen.load(path)
+jax.block_until_ready(f(*data(569)))
+lap("load, first call, 569 rows")
+"""
+EXECUTABLE = """
+import jaxprgen
+f = jaxprgen.load(f"{path}.xla", trust_executable=True)
+jax.block_until_ready(f(*data(569)))
+lap("load, first call, 569 rows")
+"""
+START = """
+import json, re, sys, time
+import numpy as np
+path, rows, said, times = sys.argv[1], json.loads(sys.argv[2]), {}, {}
+last = time.perf_counter()
+
+def lap(name):
+    global last
+    now = time.perf_counter()
+    times[name], last = now - last, now
+
+def data(n):
+    rng = np.random.default_rng(0)
+    return np.full(31, 0.1), rng.normal(size=(n, 30)), (rng.random(n) < 0.5) * 1.0, np.array(1.0)
+
+import jax
+jax.config.update("jax_enable_x64", True)
+lap("import jax")
+"""
+WITHOUT_AESARA = "sys.modules['aesara'] = None\n"
+END = "\nprint(json.dumps([times, said]))\n"
+
+
+def measured(code: str, path: str) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the times, in seconds, and other findings of a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", START + code + END, path, json.dumps(ROWS)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure, and print a table for each kind of process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    kinds = {
+        "export": SAVE,
+        "load": WITHOUT_AESARA + LOAD,
+        "XLA alone": WITHOUT_AESARA + JAX_ALONE,
+        "first number": WITHOUT_AESARA + FIRST,
+        "first number, executable kept": WITHOUT_AESARA + EXECUTABLE,
+    }
+    found = {kind: [] for kind in kinds}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.jxg")
+        for _ in range(rounds):
+            for kind, code in kinds.items():
+                found[kind].append(measured(code, path))
+        print(f"{Path(path).stat().st_size} bytes; with an executable, ", end="")
+        print(f"{Path(f'{path}.xla').stat().st_size} bytes")
+    for kind, results in found.items():
+        print(f"\n{kind}: median and range of {rounds} processes, ms")
+        for name in results[0][0]:
+            times = sorted(1e3 * times[name] for times, _ in results)
+            print(f"  {name:40} {statistics.median(times):8.0f} {times[0]:8.0f} {times[-1]:8.0f}")
+        for name, text in results[0][1].items():
+            print(f"  {name}: {text}")
+    ratios = [
+        (first["import jax"] + first["load, first call, 569 rows"])
+        / (alone["import jax"] + alone["XLA compiles the program for 569 rows"])
+        for (first, _), (alone, _) in zip(found["first number"], found["XLA alone"], strict=True)
+    ]
+    print(
+        f"\nto the first number ÷ importing JAX and XLA: {statistics.median(ratios):.2f} "
+        f"({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+if __name__ == "__main__":
+    main()

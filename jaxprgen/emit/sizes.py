@@ -118,11 +118,12 @@ def undecided_size(error: Exception) -> SymbolicSizeError:
             "Give that axis a number in place of a symbol."
         )
     m, relation, n = found.groups()
-    either = f"{m} >= {n}" if relation in ("<", ">=") else f"{m} <= {n}"
-    other = f"{m} <= {n} - 1" if relation in ("<", ">=") else f"{m} >= {n} + 1"
+    is_lower = relation in ("<", ">=")
+    either = f"{m} >= {n}" if is_lower else f"{m} <= {n}"
+    other = f"{m} <= {n} - 1" if is_lower else f"{m} >= {n} + 1"
     return SymbolicSizeError(
-        f"The program differs between sizes for which {either} and others.\nSay which it is for: "
-        f'jax.export.symbolic_shape(..., constraints=["{either}"]), or "{other}".'
+        f"Sizes for which {either} need another program than others do.\nSay which sizes this one "
+        f'is for: jax.export.symbolic_shape(..., constraints=["{either}"]), or ["{other}"].'
     )
 
 

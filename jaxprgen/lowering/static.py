@@ -266,7 +266,7 @@ class Statics:
                 raise
             needed, path = error.inputs, error.path
         except StaticShapeError as error:
-            found = StaticShapeError(f"{text}\n{error}" if text else str(error))
+            found = type(error)(f"{text}\n{error}" if text else str(error))
             found.located = True
             return found
         if not needed and step.node in self.decisions.nodes:

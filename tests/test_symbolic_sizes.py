@@ -1,0 +1,129 @@
+"""One exported program serves every size: its values are Aesara's at each of them."""
+
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+from catalogue import FAMILIES
+from catalogue.sizes import GRAPHS, SHAPES, operands
+from laws import assert_same, reference
+from profiles import sample
+
+import jaxprgen
+from jaxprgen.errors import SymbolicSizeError
+
+KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
+
+
+def exported(inputs, outputs, shapes):
+    """A graph's program, for symbolic shapes such as "n,k"; a key comes first if it draws."""
+    scope = jax.export.SymbolicScope()
+    specs = [
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), v.dtype)
+        for v, shape in zip(inputs, shapes, strict=True)
+    ]
+    f = jaxprgen.compile(inputs, outputs)
+    specs = [KEY, *specs] if f.inputs[: -len(inputs)] else specs
+    return jax.export.export(jax.jit(f))(*specs)
+
+
+def assert_agrees(program, inputs, outputs, values, rtol, *, is_drawn):
+    """A call of a program has the values of Aesara, or their types if it draws."""
+    key = [jax.random.key(0)] if len(program.in_avals) > len(values) else []
+    theirs = reference(inputs, outputs, values)
+    for ours, wanted in zip(program.call(*key, *values), theirs, strict=True):
+        if is_drawn:
+            assert (ours.shape, ours.dtype) == (wanted.shape, wanted.dtype)
+        else:
+            assert_same(np.asarray(ours), wanted, rtol)
+
+
+@pytest.mark.parametrize("graph", sample(GRAPHS, 40), ids=lambda g: f"{g.family}: {g.name}")
+def test_one_program_serves_every_size(graph):
+    inputs, outputs = graph.variables()
+    program = exported(inputs, outputs, [",".join(SHAPES[v.name]) for v in inputs])
+    for call in range(3):
+        values = operands(graph.inputs, call)
+        assert_agrees(program, inputs, outputs, values, 1e-8, is_drawn=graph.is_drawn)
+
+
+# --- The examples of all Ops ----------------------------------------------------------------
+
+
+def larger(x, factor, offset):
+    """An array of other sizes: repeated, or a square matrix with more threes on its diagonal."""
+    sizes = [factor * n + offset if n > 1 else n for n in x.shape]
+    if x.ndim != 2 or x.shape[0] != x.shape[1] or x.dtype.kind not in "fc":
+        return np.resize(x, sizes)
+    found = np.eye(sizes[0], dtype=x.dtype) * 3
+    found[: len(x), : len(x)] = x
+    return found
+
+
+def symbols(arrays):
+    """A shape for each array: a letter for each size above one, the same where sizes are equal."""
+    sizes = sorted({n for x in arrays for n in x.shape if n > 1})
+    letter = dict(zip(sizes, "abcdefgh", strict=False))
+    return [",".join(letter.get(n, str(n)) for n in x.shape) for x in arrays]
+
+
+OPS = [(family, item) for family, items in FAMILIES.items() for item in items]
+
+
+@pytest.mark.parametrize(
+    ("family", "item"), sample(OPS, 12), ids=lambda x: x if isinstance(x, str) else x.op.__name__
+)
+def test_examples_of_ops_are_right_or_refused(family, item):
+    """Where the graph itself fixes a size, other sizes are an error in Aesara, too."""
+    dtype = "float64" if "float64" in item.dtypes else item.dtypes[-1]
+    try:
+        inputs, outputs = item.graph(dtype)
+    except (TypeError, NotImplementedError):
+        pytest.skip("Aesara makes no such node.")
+    arrays = item.arrays(dtype)
+    try:
+        program = exported(inputs, outputs, symbols(arrays))
+    except jaxprgen.JaxprGenError:
+        return
+    for factor, offset in ((1, 0), (1, 2), (2, 1)):
+        values = [larger(x, factor, offset) for x in arrays]
+        try:
+            reference(inputs, outputs, values)
+        except Exception:
+            continue
+        rtol = item.rtol or 1e-9
+        assert_agrees(program, inputs, outputs, values, rtol, is_drawn=item.is_drawn)
+
+
+# --- What one program cannot do -------------------------------------------------------------
+
+
+def test_a_program_that_differs_by_size_says_which_constraint_it_needs():
+    x = at.dvector("x")
+    part = x[: x.shape[0] - 3]  # Below three elements, it counts from the back.
+    with pytest.raises(SymbolicSizeError) as caught:
+        exported([x], [part], ["n"])
+    text = str(caught.value)
+    assert 'constraints=["n - 3 >= 0"]' in text
+    assert "Subtensor" in text
+    assert "part = x[: x.shape[0] - 3]" in text
+    (n,) = jax.export.symbolic_shape("n", constraints=["n - 3 >= 0"])
+    f = jaxprgen.compile([x], part)
+    program = jax.export.export(jax.jit(f))(jax.ShapeDtypeStruct((n,), np.dtype("float64")))
+    assert_same(np.asarray(program.call(np.arange(5.0))), np.arange(2.0))
+
+
+def test_a_shape_that_symbols_cannot_express_is_refused():
+    x = at.dvector("x")
+    root = at.cast(at.sqrt(x.shape[0]), "int64")
+    with pytest.raises(SymbolicSizeError, match=r"sqrt.* of symbolic sizes"):
+        exported([x], [at.zeros((root,))], ["n"])
+
+
+def test_sizes_that_have_to_fit_are_checked_in_calls():
+    x, y = at.dvectors("x", "y")
+    program = exported([x, y], [x + y], ["n", "m"])
+    assert_same(np.asarray(program.call(np.ones(3), np.ones(3))[0]), 2 * np.ones(3))
+    with pytest.raises(ValueError, match="refining shapes") as caught:  # What JAX says.
+        program.call(np.ones(3), np.ones(4))
+    assert "needs n == m, but n is 3 and m is 4" in str(caught.value.__cause__)

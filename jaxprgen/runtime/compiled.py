@@ -231,8 +231,8 @@ class CompiledFunction:
     def report(self, *args: Any, emitted: bool = False, **named: Any) -> Report:
         """Report what became of every node, and what the program for these arguments costs.
 
-        This emits the program anew. Unless an argument is a tracer, it also compiles the program,
-        to ask XLA for its costs.
+        This emits the program anew. Unless an argument is a tracer, or has a symbolic size, it also
+        compiles the program, to ask XLA for its costs.
 
         Parameters
         ----------
@@ -243,9 +243,10 @@ class CompiledFunction:
         """
         operands, shared = self.accepted(args, named), self._read_shared()
         observation = observe(self._plan, self._options, operands, shared)
-        traced = any(isinstance(x, _jax.Tracer) for x in operands)
-        lower = functools.partial(observation.program.lower, operands, shared)
-        lower = None if traced else lower
+        is_fixed = not any(
+            isinstance(x, _jax.Tracer) or any(map(_jax.is_symbolic, x.shape)) for x in operands
+        )
+        lower = functools.partial(observation.program.lower, operands, shared) if is_fixed else None
         return report_of(observation, lower, self._plan_seconds, emitted=emitted)
 
     def cache_info(self) -> CacheInfo:

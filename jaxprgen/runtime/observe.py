@@ -38,7 +38,7 @@ class Node(NamedTuple):
     inputs, outputs
         The places of its variables, as in `Observation.labels`.
     nbytes
-        The size of its equations' results, in bytes.
+        The size of its equations' results, in bytes; infinite for symbolic sizes.
     seconds
         The time that lowering it took.
     """
@@ -50,7 +50,7 @@ class Node(NamedTuple):
     equations: tuple[JaxprEqn, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    nbytes: int
+    nbytes: float
     seconds: float
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ class NodeReport(NamedTuple):
     line: str
     how: str
     equations: int
-    nbytes: int
+    nbytes: float
     seconds: float
 
 
@@ -145,7 +146,8 @@ _NUMBERS, _TEXTS = (1, 2, 3), (4, 5, 6)
 
 
 def _row(n: NodeReport) -> tuple[str, ...]:
-    numbers = str(n.equations), str(n.nbytes), f"{n.seconds * 1e6:.0f}"
+    nbytes = "?" if math.isinf(n.nbytes) else str(n.nbytes)
+    numbers = str(n.equations), nbytes, f"{n.seconds * 1e6:.0f}"
     return n.how, *numbers, n.op, n.name, place_text(n.line) if n.line else ""
 
 

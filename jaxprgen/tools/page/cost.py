@@ -11,23 +11,25 @@ from jaxprgen._jax import Jaxpr, JaxprEqn
 from jaxprgen.ir.inner import Kind, holder_of, inner_programs
 
 
-def result_bytes(eqn: JaxprEqn) -> int:
+def result_bytes(eqn: JaxprEqn) -> float:
     """Return the size of an equation's results, in bytes."""
     return sum(_jax.nbytes(v.aval) for v in eqn.outvars)
 
 
 def flops(eqn: JaxprEqn) -> int | None:
-    """Estimate the number of operations of an equation; None if it is unknown.
+    """Estimate the number of operations of an equation; None if it is unknown or symbolic.
 
     An elementwise operation or a comparison counts as one per element, an (m, k) by (k, n) matrix
     product as 2·m·n·k. A ``scan`` costs its body times its length, a ``cond`` its most expensive
     branch, and a call its program. The trip count of a ``while`` is unknown.
     """
     holder = holder_of(eqn)
-    if holder is not None:
-        return _inner_flops(eqn, holder.kind)
     rule = _RULES.get(eqn.primitive.name)
-    return None if rule is None else rule(eqn)
+    if holder is not None:
+        found = _inner_flops(eqn, holder.kind)
+    else:
+        found = None if rule is None else rule(eqn)
+    return None if _jax.is_symbolic(found) else found
 
 
 def program_flops(jaxpr: Jaxpr) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 
 from jaxprgen._jax import Frame
@@ -23,12 +24,12 @@ def user_text(content: str) -> str:
     return escape(shorten(content))
 
 
-def metric(n: int | None, unit: str = "") -> str:
+def metric(n: float | None, unit: str = "") -> str:
     """Return a number with at most three digits and a prefix: ``34.1k``, ``34.1 kB``.
 
-    An unknown number is ``?``.
+    An unknown number, or a bound that is infinite, is ``?``.
     """
-    if n is None:
+    if n is None or math.isinf(n):
         return "?"
     size, prefixes = float(n), iter("kMGTPE")
     prefix = ""

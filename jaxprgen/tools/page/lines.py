@@ -27,7 +27,7 @@ class LineCost(NamedTuple):
 
     frame: Frame | None
     equations: int
-    nbytes: int
+    nbytes: float
     operations: int
     primitives: Counter[str]
 

@@ -8,6 +8,7 @@ line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import PurePath
@@ -87,7 +88,7 @@ class ProgramListing:
     def _costs(self, operations: int | None, size: int) -> list[str]:
         """Both costs, and for each a bar relative to the most expensive equation."""
         shares = zip((operations or 0, size), self._maxima, strict=True)
-        bars = [tag("rect", width=f"{n / most:.0%}") for n, most in shares]
+        bars = [tag("rect", width=f"{0 if n == math.inf else n / most:.0%}") for n, most in shares]
         return [
             tag("small", metric(operations) if operations != 0 else ""),
             tag("small", metric(size)),

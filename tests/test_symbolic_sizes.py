@@ -12,12 +12,14 @@ from profiles import sample
 import jaxprgen
 from jaxprgen.errors import SymbolicSizeError
 
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
 KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
 
 
-def exported(inputs, outputs, shapes):
+def exported(inputs, outputs, shapes, constraints=()):
     """A graph's program, for symbolic shapes such as "n,k"; a key comes first if it draws."""
-    scope = jax.export.SymbolicScope()
+    scope = jax.export.SymbolicScope(constraints)
     specs = [
         jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), v.dtype)
         for v, shape in zip(inputs, shapes, strict=True)
@@ -41,7 +43,8 @@ def assert_agrees(program, inputs, outputs, values, rtol, *, is_drawn):
 @pytest.mark.parametrize("graph", sample(GRAPHS, 40), ids=lambda g: f"{g.family}: {g.name}")
 def test_one_program_serves_every_size(graph):
     inputs, outputs = graph.variables()
-    program = exported(inputs, outputs, [",".join(SHAPES[v.name]) for v in inputs])
+    shapes = [",".join(SHAPES[v.name]) for v in inputs]
+    program = exported(inputs, outputs, shapes, graph.constraints)
     for call in range(3):
         values = operands(graph.inputs, call)
         assert_agrees(program, inputs, outputs, values, 1e-8, is_drawn=graph.is_drawn)

@@ -331,7 +331,8 @@ class LoopRows(Deferred):
         place = self.start + length + index
         if is_symbolic(place):
             return None
-        *front, last = self.pieces or ()
+        assert self.pieces
+        *front, last = self.pieces
         for piece in front:
             size = piece.shape[0]
             if place < size:

@@ -224,7 +224,7 @@ def full(shape: Shape, fill_value: Any, dtype: Dtype) -> Value:
 def _number(x: Any, dtype: Dtype) -> Value:
     """Return a known number, an array of numbers, or a symbolic size in a dtype."""
     if is_symbolic(x):
-        return Value(size_atom(current_builder(), x)).astype(dtype)
+        return value_of(size_atom(current_builder(), x)).astype(dtype)
     return Value(np.asarray(x, dtype))
 
 

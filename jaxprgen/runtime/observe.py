@@ -192,7 +192,7 @@ def _calls_back(eqn: JaxprEqn) -> bool:
     return eqn.primitive.name in CALLBACKS or any(map(_calls_back, inner))
 
 
-def constant_bytes(closed: ClosedJaxpr) -> int:
+def constant_bytes(closed: ClosedJaxpr) -> float:
     """Return the size of the data beside a program, in bytes."""
     return sum(_jax.nbytes(v.aval) for v in closed.jaxpr.constvars)
 

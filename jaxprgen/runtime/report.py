@@ -53,7 +53,7 @@ class Report(NamedTuple):
     nodes: tuple[NodeReport, ...]
     hidden: dict[str, int]
     equations: int
-    constant_bytes: int
+    constant_bytes: float
     flops: float | None
     bytes_accessed: float | None
     temporary_bytes: int | None

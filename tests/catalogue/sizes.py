@@ -32,6 +32,8 @@ class Graph(NamedTuple):
         Makes the output, or a sequence of outputs, of variables of these names.
     is_drawn
         Whether the results are random: they are compared by dtype and shape alone.
+    constraints
+        What is to be said of the sizes.
     """
 
     family: str
@@ -39,6 +41,7 @@ class Graph(NamedTuple):
     inputs: str
     build: Callable[..., Any]
     is_drawn: bool = False
+    constraints: tuple[str, ...] = ()
 
     def variables(self) -> tuple[list[Any], list[Any]]:
         """Return the inputs and the outputs."""
@@ -392,13 +395,15 @@ def _gradient(build: Callable[..., Any]) -> Callable[..., Any]:
     return gradient
 
 
+CONSTRAINTS = {"two taps": ("n >= 3",)}
+"""What is to be said of the sizes of some graphs."""
 GRAPHS = [
-    Graph(family, name, inputs, build, family == "Draws")
+    Graph(family, name, inputs, build, family == "Draws", CONSTRAINTS.get(name, ()))
     for family, graphs in _FAMILIES.items()
     for name, (inputs, build) in graphs.items()
 ]
 GRAPHS += [
-    Graph("Gradients", f"{g.family}: {g.name}", g.inputs, _gradient(g.build))
+    Graph("Gradients", f"{g.family}: {g.name}", g.inputs, _gradient(g.build), False, g.constraints)
     for g in GRAPHS
     if _WITHOUT_GRADIENT.isdisjoint((g.family, g.name))
 ]

@@ -85,7 +85,7 @@ class ProgramListing:
             data_s=self._sources.index(frame),
         )
 
-    def _costs(self, operations: int | None, size: int) -> list[str]:
+    def _costs(self, operations: int | None, size: float) -> list[str]:
         """Both costs, and for each a bar relative to the most expensive equation."""
         shares = zip((operations or 0, size), self._maxima, strict=True)
         bars = [tag("rect", width=f"{0 if n == math.inf else n / most:.0%}") for n, most in shares]

@@ -7,6 +7,7 @@ that ``except ValueError`` around a call keeps working.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
@@ -243,3 +244,24 @@ def assertion_error(kind: type[Exception]) -> type[FailedAssertionError]:
 
 def _failed_assertion(kind: type[Exception], message: str) -> FailedAssertionError:
     return assertion_error(kind)(message)
+
+
+_COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
+
+
+def undecided_size(error: Exception) -> SymbolicSizeError:
+    """Return the error of a program that would differ from one symbolic size to another."""
+    found = _COMPARISON.search(str(error))
+    if found is None:
+        return SymbolicSizeError(
+            f"A size has to be a number here: {str(error).splitlines()[0]}\n"
+            "Give that axis a number in place of a symbol."
+        )
+    m, relation, n = found.groups()
+    is_lower = relation in ("<", ">=")
+    either = f"{m} >= {n}" if is_lower else f"{m} <= {n}"
+    other = f"{m} <= {n} - 1" if is_lower else f"{m} >= {n} + 1"
+    return SymbolicSizeError(
+        f"Sizes for which {either} need another program than others do.\nSay which sizes this one "
+        f'is for: jax.export.symbolic_shape(..., constraints=["{either}"]), or ["{other}"].'
+    )

@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Size, Var, is_symbolic
-from jaxprgen.errors import JaxprGenError, ShapeMismatchError, SymbolicSizeError
+from jaxprgen.errors import JaxprGenError, ShapeMismatchError
 from jaxprgen.ir import Atom, Builder, current_builder, outermost_builder
 from jaxprgen.ir import primitives as lax
 
@@ -106,25 +106,6 @@ def asserted(message: str) -> str | None:
 
 _NEEDS = "The sizes do not fit the exported program, which needs "
 _ASSERTED = re.compile(f"{_NEEDS}(.*?), but ")
-_COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
-
-
-def undecided_size(error: Exception) -> SymbolicSizeError:
-    """Return the error of a program that would differ from one symbolic size to another."""
-    found = _COMPARISON.search(str(error))
-    if found is None:
-        return SymbolicSizeError(
-            f"A size has to be a number here: {str(error).splitlines()[0]}\n"
-            "Give that axis a number in place of a symbol."
-        )
-    m, relation, n = found.groups()
-    is_lower = relation in ("<", ">=")
-    either = f"{m} >= {n}" if is_lower else f"{m} <= {n}"
-    other = f"{m} <= {n} - 1" if is_lower else f"{m} >= {n} + 1"
-    return SymbolicSizeError(
-        f"Sizes for which {either} need another program than others do.\nSay which sizes this one "
-        f'is for: jax.export.symbolic_shape(..., constraints=["{either}"]), or ["{other}"].'
-    )
 
 
 def size_atom(b: Builder, n: Size) -> Atom:

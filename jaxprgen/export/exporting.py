@@ -9,8 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxprgen import _jax
 from jaxprgen.arguments.inputs import Input
-from jaxprgen.errors import ExportError
+from jaxprgen.errors import ExportError, undecided_size
 
 
 class ExportedProgram(jax.export.Exported):
@@ -103,12 +104,17 @@ def export_jitted(
     ------
     ExportError
         JAX knows no such platform.
+    SymbolicSizeError
+        JAX has no program for all the symbolic sizes.
     """
     if isinstance(platforms, str):
         platforms = [platforms]
     # The first platform is the one that others are taken for.
     given = None if platforms is None else sorted(platforms, key=lambda name: name != "cpu")
-    return jax.export.export(jax.jit(function), platforms=given)(*specs, **(named or {}))
+    try:
+        return jax.export.export(jax.jit(function), platforms=given)(*specs, **(named or {}))
+    except _jax.InconclusiveSizeError as error:
+        raise undecided_size(error) from error
 
 
 def _with_derivatives(exported: jax.export.Exported, order: int) -> jax.export.Exported:

@@ -22,9 +22,8 @@ from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.sizes import undecided_size
 from jaxprgen.emit.values import Array, Value
-from jaxprgen.errors import JaxprGenError, LoweringError
+from jaxprgen.errors import JaxprGenError, LoweringError, undecided_size
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import OutputType, Plan, Step

@@ -292,7 +292,7 @@ class FusionCluster:
         if self._bytes(v for e in self.reductions for v in e.outvars) >= self._bytes(self.freed):
             self.inside, self.consumers, self.reductions, self.freed = {}, [], [], []
 
-    def _bytes(self, variables: Iterable[Any]) -> int:
+    def _bytes(self, variables: Iterable[Any]) -> float:
         return sum(_jax.nbytes(v.aval) for v in variables)
 
     def _is_internal(self, v: Any) -> bool:

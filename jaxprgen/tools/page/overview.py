@@ -49,7 +49,7 @@ def _table(costs: Sequence[LineCost], sources: SourceLines) -> str:
     return tag("article", tag("h2", escape(title)), head, *rows, class_="lines")
 
 
-def _row(cost: LineCost, total: tuple[int, int], sources: SourceLines) -> str:
+def _row(cost: LineCost, total: tuple[int, float], sources: SourceLines) -> str:
     most = cost.primitives.most_common(4)
     what = ", ".join(f"{n} {name}" for name, n in most)
     what += ", …" * (len(cost.primitives) > len(most))

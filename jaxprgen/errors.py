@@ -258,9 +258,10 @@ def undecided_size(error: Exception) -> SymbolicSizeError:
             "Give that axis a number in place of a symbol."
         )
     m, relation, n = found.groups()
+    below, above = (str(int(n) + k) if n.isdigit() else f"{n} {k:+}" for k in (-1, 1))
     is_lower = relation in ("<", ">=")
     either = f"{m} >= {n}" if is_lower else f"{m} <= {n}"
-    other = f"{m} <= {n} - 1" if is_lower else f"{m} >= {n} + 1"
+    other = f"{m} <= {below}" if is_lower else f"{m} >= {above}"
     return SymbolicSizeError(
         f"Sizes for which {either} need another program than others do.\nSay which sizes this one "
         f'is for: jax.export.symbolic_shape(..., constraints=["{either}"]), or ["{other}"].'

@@ -107,7 +107,7 @@ def test_a_program_that_differs_by_size_says_which_constraint_it_needs():
     with pytest.raises(SymbolicSizeError) as caught:
         exported([x], [part], ["n"])
     text = str(caught.value)
-    assert 'constraints=["n - 3 >= 0"]' in text
+    assert 'constraints=["n - 3 >= 0"]), or ["n - 3 <= -1"]' in text
     assert "Subtensor" in text
     assert "part = x[: x.shape[0] - 3]" in text
     (n,) = jax.export.symbolic_shape("n", constraints=["n - 3 >= 0"])

@@ -92,6 +92,10 @@ def export(
     return _with_data(_with_derivatives(exported, vjp_order), exportable.data)
 
 
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+"""The names of platforms, as JAX lowers programs for them."""
+
+
 def export_jitted(
     function: Callable[..., Any],
     specs: Sequence[Any],
@@ -103,12 +107,17 @@ def export_jitted(
     Raises
     ------
     ExportError
-        JAX knows no such platform.
+        There is no such platform.
     SymbolicSizeError
         JAX has no program for all the symbolic sizes.
     """
     if isinstance(platforms, str):
         platforms = [platforms]
+    unknown = [name for name in platforms or () if name not in PLATFORMS]
+    if unknown:
+        raise ExportError(
+            f"There is no platform {unknown[0]!r}. The platforms are {', '.join(PLATFORMS)}."
+        )
     # The first platform is the one that others are taken for.
     given = None if platforms is None else sorted(platforms, key=lambda name: name != "cpu")
     try:

@@ -72,6 +72,11 @@ def test_no_size_is_in_a_program_for_all_sizes():
     assert not re.search(r"tensor<2x3xf64>", text)
 
 
+def test_a_platform_that_there_is_not():
+    with pytest.raises(ExportError, match=r"no platform 'gpu'\. The platforms are cpu, cuda"):
+        jaxprgen.compile([b], b.sum()).export("f64[n]", platforms="gpu")
+
+
 def test_several_platforms():
     matrix = X.T @ X + at.eye(3)
     solved = solve_triangular(cholesky(matrix), b, lower=True)

@@ -113,13 +113,13 @@ def export_jitted(
     """
     if isinstance(platforms, str):
         platforms = [platforms]
-    unknown = [name for name in platforms or () if name not in PLATFORMS]
+    # The first platform is the one that others are taken for.
+    given = None if platforms is None else sorted(platforms, key=lambda name: name != "cpu")
+    unknown = [name for name in given or () if name not in PLATFORMS]
     if unknown:
         raise ExportError(
             f"There is no platform {unknown[0]!r}. The platforms are {', '.join(PLATFORMS)}."
         )
-    # The first platform is the one that others are taken for.
-    given = None if platforms is None else sorted(platforms, key=lambda name: name != "cpu")
     try:
         return jax.export.export(jax.jit(function), platforms=given)(*specs, **(named or {}))
     except _jax.InconclusiveSizeError as error:

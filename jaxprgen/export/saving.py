@@ -82,8 +82,12 @@ def save(
     """
     if not hasattr(f, "exportable"):
         raise ArgumentTypeError(
-            f"jaxprgen.save takes a compiled function, got {type(f).__name__}.\nCompile a graph "
-            "with jaxprgen.compile."
+            f"jaxprgen.save takes a compiled function, got {type(f).__name__}.\n"
+            + (
+                "Save its attribute `compiled`, which takes the state and then the arguments."
+                if hasattr(f, "compiled")
+                else "Compile a graph with jaxprgen.compile."
+            )
         )
     given = f.exportable(specs, named, constraints)
     names = [declared.name for declared in given.inputs]

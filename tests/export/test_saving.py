@@ -200,6 +200,17 @@ def test_only_compiled_functions_can_be_saved(tmp_path):
         jaxprgen.save(tmp_path / "h.jxg", lambda x: x, "f64[n]")
 
 
+def test_a_stateful_function_is_saved_with_its_state_as_arguments(tmp_path):
+    count = aesara.shared(np.array(2.0), name="count")
+    h = jaxprgen.function([b], count * b, updates=[(count, count + 1)])
+    with pytest.raises(ArgumentTypeError, match="Save its attribute `compiled`, which takes the"):
+        jaxprgen.save(tmp_path / "h.jxg", h, "f64[n]")
+    jaxprgen.save(tmp_path / "h.jxg", h.compiled, "f64[]", "f64[n]")
+    outputs, new = jaxprgen.load(tmp_path / "h.jxg")(count=5.0, b=v)
+    assert_close(outputs, 5 * v)
+    assert new == 6
+
+
 def test_equal_functions_give_equal_files(tmp_path):
     for name in "ab":
         jaxprgen.save(tmp_path / name, jaxprgen.compile([X, b], OUTPUTS), "f64[n,3]", "f64[3]")

@@ -117,7 +117,7 @@ def test_unused_inputs_stay():
 def test_equations_with_effects_and_their_operands_stay():
     b = Builder([_jax.array_type((), np.dtype(bool)), VECTOR])
     failed, x = b.inputs
-    code, params = _jax.check_params(ValueError, "must hold", "", [], 0)
+    code, params = _jax.check_params(ValueError, "must hold", "", [], 0, ValueError)
     b.bind_multiple(_jax.check_p, (lax.bitwise_not(b, failed), b.literal(code)), params)
     closed = b.build([x])
     assert names(closed) == ["not", "check"]

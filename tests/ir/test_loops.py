@@ -59,7 +59,8 @@ def test_a_loop_that_ends_by_a_condition_cannot_overwrite_rows():
     b = Builder([jax.typeof(np.zeros(4))])
     window = recurrence.RowWindow(Value(b.inputs[0]), [0, 1], [1], 0)
     refuse = NotImplementedError
-    loop = recurrence.Loop(Value(np.asarray(3)), [], [window], [], [], [], [], True, refuse, refuse)
+    steps = Value(np.asarray(3))
+    loop = recurrence.Loop(steps, 3, [], [window], [], [], [], [], True, refuse, refuse)
     with pytest.raises(errors.UnsupportedOpError) as caught:
         recurrence.run(loop, lambda *_: None)
     assert str(caught.value) == (

@@ -28,7 +28,11 @@ ROWS = {
     **linear_algebra_rows.ROWS,
     **control_rows.ROWS,
 }
-TESTED_ELSEWHERE = {"gather", "scatter", "scatter_add", "custom_jvp_call", *vars(random)}
+TESTED_ELSEWHERE = {
+    *("gather", "scatter", "scatter_add", "custom_jvp_call"),
+    *("dim_as_value", "shape_assertion"),  # Of symbolic sizes.
+    *vars(random),
+}
 CONSTRUCTORS = [
     name
     for name, f in vars(primitives).items()

@@ -17,16 +17,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWar
 KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
 
 
-def exported(inputs, outputs, shapes, constraints=()):
-    """A graph's program, for symbolic shapes such as "n,k"; a key comes first if it draws."""
+def specs_of(inputs, shapes, constraints=()):
+    """Types of inputs, for symbolic shapes such as "n,k"."""
     scope = jax.export.SymbolicScope(constraints)
-    specs = [
+    return [
         jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), v.dtype)
         for v, shape in zip(inputs, shapes, strict=True)
     ]
+
+
+def exported(inputs, outputs, shapes, constraints=()):
+    """A graph's program, as JAX exports it; a key comes first if it draws."""
     f = jaxprgen.compile(inputs, outputs)
-    specs = [KEY, *specs] if f.inputs[: -len(inputs)] else specs
-    return jax.export.export(jax.jit(f))(*specs)
+    key = [KEY] if f.inputs[: -len(inputs)] else []
+    return jax.export.export(jax.jit(f))(*key, *specs_of(inputs, shapes, constraints))
 
 
 def assert_agrees(program, inputs, outputs, values, rtol, *, is_drawn):
@@ -85,11 +89,11 @@ def test_examples_of_ops_are_those_of_direct_calls_or_refused(family, item):
     except (TypeError, NotImplementedError):
         pytest.skip("Aesara makes no such node, or it has no rule.")
     arrays = item.arrays(dtype)
+    key = [jax.random.key(0)] if f.inputs[: -len(inputs)] else []
     try:
-        program = exported(inputs, outputs, symbols(arrays))
+        program = f.export(*[KEY for _ in key], *specs_of(inputs, symbols(arrays)))
     except jaxprgen.JaxprGenError:
         return
-    key = [jax.random.key(0)] if len(program.in_avals) > len(arrays) else []
     for factor, offset in ((1, 0), (1, 2), (2, 1)):
         values = [larger(x, factor, offset) for x in arrays]
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -120,8 +121,15 @@ def export_jitted(
         raise ExportError(
             f"There is no platform {unknown[0]!r}. The platforms are {', '.join(PLATFORMS)}."
         )
-    try:
+    with _sizes_decided():
         return jax.export.export(jax.jit(function), platforms=given)(*specs, **(named or {}))
+
+
+@contextmanager
+def _sizes_decided() -> Generator[None, None, None]:
+    """Raise our error where JAX cannot lower an equation for all symbolic sizes."""
+    try:
+        yield
     except _jax.InconclusiveSizeError as error:
         raise undecided_size(error) from error
 
@@ -130,7 +138,8 @@ def _with_derivatives(exported: jax.export.Exported, order: int) -> jax.export.E
     """Return the program with its derivatives up to an order exported, too."""
     if order < 1:
         return exported
-    derivative = _with_derivatives(exported.vjp(), order - 1)
+    with _sizes_decided():
+        derivative = _with_derivatives(exported.vjp(), order - 1)
     return replace(exported, _get_vjp=lambda _: derivative)
 
 

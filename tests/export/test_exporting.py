@@ -15,7 +15,7 @@ from aesara.raise_op import Assert
 from aesara.tensor.slinalg import cholesky, solve_triangular
 
 import jaxprgen
-from jaxprgen.errors import ExportError
+from jaxprgen.errors import ExportError, SymbolicSizeError
 
 X, b, y = at.dmatrix("X"), at.dvector("b"), at.dvector("y")
 weights = aesara.shared(np.array([1.0, 2.0, 3.0]), name="weights")
@@ -136,3 +136,11 @@ def test_a_loaded_function_can_be_exported(tmp_path):
     assert isinstance(exported, jax.export.Exported)
     assert_close(exported.call(x, v), f(x, v))
     assert_close(jax.grad(lambda v: exported.call(x, v)[1])(v), LARGE.sum(1))
+
+
+def test_derivatives_that_jax_has_for_some_sizes_only():
+    m = at.dmatrix("m")
+    solved = jaxprgen.compile([m, b], at.slinalg.solve(m, b).sum())
+    with pytest.raises(SymbolicSizeError, match="n >= 2"):
+        solved.export("f64[n,n]", "f64[n]", vjp_order=1)
+    assert solved.export("f64[n,n]", "f64[n]", vjp_order=1, constraints=["n >= 2"]).has_vjp()

@@ -16,7 +16,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.checks import Check
 from jaxprgen.emit.custom_derivatives import forward_only
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
-from jaxprgen.emit.sizes import decide_at_least
+from jaxprgen.emit.sizes import at_least_one, with_rows
 from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, Builder, current_builder
@@ -185,9 +185,15 @@ def scan(
     arrays
         The arrays of which step ``i`` reads row ``i``, each of shape (length, ...).
     length
-        The number of steps.
+        The number of steps. If it is symbolic, it has to be at least one.
     """
     b = current_builder()
+    steps = at_least_one(length)
+    if steps != length:
+        found = scan(step, constants, carries, [with_rows(x, steps) for x in arrays], steps)
+        before = {i: with_rows(x, length) for i, x in found.before.items()}
+        stacked = [with_rows(x, length) for x in found.stacked]
+        return found._replace(steps=full((), length, INT64), stacked=stacked, before=before)
     operands = b.vary_alike(atoms([*constants, *carries, *arrays]))
     count, first = len(constants), len(constants) + len(carries)
     types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
@@ -211,8 +217,6 @@ def scan(
     entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
     outs = [*hoisted.after, *hoisted.results, *entering.values()]
     body = inner.build(outs, name="body", inputs=inputs)
-    if arrays or len(outs) > len(carries):
-        decide_at_least(length, 1)  # JAX reads and writes rows only where it knows that there are.
     out = lax.scan(body, hoisted.operands, hoisted.before, operands[first:], length)
     ends, rest = hoisted.ends(out), iter(out[len(moving) :])
     stacked: list[Value] = [*itertools.islice(rest, len(results))]

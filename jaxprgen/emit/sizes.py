@@ -68,17 +68,6 @@ def require_at_least(n: Size, least: Size, fails: Fails) -> None:
         raise fails()
 
 
-def decide_at_least(n: Size, least: Size) -> bool:
-    """Return whether a size is at least a number, which must not depend on symbolic sizes.
-
-    Raises
-    ------
-    jaxprgen._jax.InconclusiveSizeError
-        It depends on them: the driver says which constraint decides it.
-    """
-    return bool(n >= least)
-
-
 def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails: Fails) -> None:
     """Assert a relation of sizes once for the whole program, outside of its loops."""
     b = outermost_builder()
@@ -86,12 +75,11 @@ def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails:
 
     def append() -> bool:
         line = _jax.frame_of(b.source_info)
-        text = f"{fails()}{f' It is {line.built}' if line else ''}".replace("{", "(").replace(
-            "}", ")"
-        )
-        message = f"{_NEEDS}{condition}, but {m} is {{0}} and {n} is {{1}}. {text}"
-        zero = b.literal(np.zeros((), lax.dim_as_value(b, m - n).aval.dtype))
-        holds = compare(b, lax.dim_as_value(b, m - n), zero)
+        where = f" It is {line.built}" if line else ""
+        why = f"{fails()}{where}".replace("{", "(").replace("}", ")")  # Braces hold numbers.
+        message = f"{_NEEDS}{condition}, but {m} is {{0}} and {n} is {{1}}. {why}"
+        difference = lax.dim_as_value(b, m - n)
+        holds = compare(b, difference, b.literal(np.zeros((), difference.aval.dtype)))
         lax.shape_assertion(b, holds, [size_atom(b, m), size_atom(b, n)], message)
         return True
 
@@ -151,6 +139,20 @@ def with_shape(x: Value, shape: Sequence[Size], fails: Fails) -> Value:
     for axis, size in enumerate(shape):
         x = with_size(x, axis, size, fails)
     return x
+
+
+def at_least_one(steps: Size) -> Size:
+    """Return a number of steps of which JAX knows that it is not zero, as rows of a loop demand."""
+    if not is_symbolic(steps):
+        return steps
+    text = f"A loop of {steps} steps has to take at least one."
+    require_at_least(steps, 1, lambda: ShapeMismatchError(text))
+    return _jax.max_size(steps, 1)
+
+
+def with_rows(x: Value, count: Size) -> Value:
+    """Drop rows from the end of an array, or add some, for it to have this many."""
+    return type(x)(pad_end(current_builder(), x.atom(), 0, count))
 
 
 def shape_of(source: Var | np.ndarray[Any, Any]) -> tuple[Size, ...]:

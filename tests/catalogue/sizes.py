@@ -343,6 +343,8 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
             ),
         ),
         "two taps": ("y", with_taps),
+        "all but the first row": ("y", lambda y: scan(lambda r, a: r * a, [y[1:]], y[0])),
+        "steps between rows": ("x", lambda x: scan(at.dot, [x[1:], x[:-1]], None)),
         "sum": ("y", lambda y: scan(lambda r, a: r + a, [y], start())),
         "decay": ("y", lambda y: scan(lambda r, a: 0.3 * a + r, [y], start())),
         "polynomial": ("y", lambda y: scan(lambda r, a: r * a + 1, [y], start())[-1]),

@@ -74,6 +74,17 @@ def symbols(arrays):
     return [",".join(letter.get(n, str(n)) for n in x.shape) for x in arrays]
 
 
+REFUSED = {
+    # Values of arguments decide a shape.
+    *("Reshape", "ARange", "Alloc", "AllocEmpty", "Eye", "MakeSlice", "Nonzero", "Tri"),
+    *("Bartlett", "Repeat", "Unique", "AdvancedSubtensor", "RFFTOp", "GetItem", "Remove"),
+    *("Choose", "IncDiagonalSubtensor"),  # One program cannot serve all sizes.
+    *("PdbBreakpoint", "Print"),  # They call back into Python.
+    "CAReduce",  # Its example is of integers.
+    # With one symbol for equal sizes they need a == 4 - a, on which JAX recurses without end.
+    *("AbstractConv3d_gradInputs", "Corr3dMMGradInputs"),
+}
+"""The Ops of which some example is refused."""
 OPS = [(family, item) for family, items in FAMILIES.items() for item in items]
 
 
@@ -93,6 +104,7 @@ def test_examples_of_ops_are_those_of_direct_calls_or_refused(family, item):
     try:
         program = f.export(*[KEY for _ in key], *specs_of(inputs, symbols(arrays)))
     except jaxprgen.JaxprGenError:
+        assert item.op.__name__ in REFUSED
         return
     for factor, offset in ((1, 0), (1, 2), (2, 1)):
         values = [larger(x, factor, offset) for x in arrays]

@@ -91,7 +91,7 @@ def _refused(ctx: Any, *operands: Any, err_tree: Any, refuse: Callable[[str], Ex
 
 
 def _rule(function: Any) -> Any:
-    """Return a rule of JAX's own checks as one of ours."""
+    """Return a rule of JAX's check primitive with the parameters of ours."""
     return lambda *operands, refuse, **params: function(*operands, debug=False, **params)
 
 

@@ -10,7 +10,7 @@ from jaxprgen.errors import ArgumentShapeError
 
 
 def require_sizes(names: Sequence[str], avals: Sequence[Any], args: Sequence[Any]) -> None:
-    """Raise if the sizes of arguments are none that a program was exported for.
+    """Raise unless a program was exported for arguments of these sizes.
 
     Sizes that follow from no argument alone, such as ``n`` of a single ``f64[2*n]``, and sizes that
     are themselves symbolic are left to JAX.

@@ -39,7 +39,7 @@ def promoted_dtype(dtypes: Collection[np.dtype[Any]], kinds: Collection[str]) ->
 def broadcast_shapes(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
     """Return the common shape, as `numpy.broadcast_shapes`, or raise a ShapeMismatchError.
 
-    Symbolic sizes are none that broadcast: they equal those that they meet.
+    A symbolic size does not broadcast. It is taken to equal the size that it meets.
     """
 
     def fails() -> ShapeMismatchError:

@@ -1,4 +1,4 @@
-"""What there is to export of a compiled function, for given types of arguments."""
+"""Prepare a compiled function for export: its program, data and types."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class StatefulProgram:
     fixed
         Variables that have one value for all calls; shared variables among them are not read.
     called
-        Other options for calls outside of JAX's transformations, if any.
+        Other options for calls outside of JAX's transformations; None if they are the same.
 
     Raises
     ------

@@ -265,17 +265,21 @@ MANIFESTS = {
     "of another rank": (["programs", 0, "arguments", 0, "sizes"], "3", "have other types"),
     "without arguments": (["programs", 0, "arguments"], [], "are not among its arguments"),
     "without programs": (["programs"], [], "not those of one function"),
-    "of a kept argument that is none": (["programs", 0, "kept_arguments"], [7], "arguments that a"),
+    "of a kept argument that does not exist": (
+        ["programs", 0, "kept_arguments"],
+        [7],
+        "arguments that a",
+    ),
     "of no platform": (["programs", 0, "platforms"], [], "platforms"),
     "of another member": (["programs", 0, "member"], "../x", "there is no member '../x'"),
     "of itself": (["programs", 0, "member"], "manifest.json", "there is no member"),
     "of no pytree": (["results"], {"set": ["leaf"]}, "not a pytree"),
     "of two results": (["results"], {"list": ["leaf", "leaf"]}, "another number of results"),
     "of impossible constraints": (["constraints"], ["n >= 2", "n <= 1", "m"], "constraints"),
-    "of inputs that are none": (["inputs"], "Xb", "'inputs' is not of type list"),
-    "of a derivative that is none": (["programs", 0, "order"], 1, "not those of one function"),
+    "of inputs that are not a list": (["inputs"], "Xb", "'inputs' is not of type list"),
+    "of a derivative that is missing": (["programs", 0, "order"], 1, "not those of one function"),
     "of a shape that is none": (["inputs", 0, "shape"], [-3, 3], "is not a shape"),
-    "of batched inputs that are none": (["batched"], [1], "which inputs are mapped"),
+    "of batched inputs that are no flags": (["batched"], [1], "which inputs are mapped"),
 }
 
 

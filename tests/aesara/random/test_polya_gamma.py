@@ -82,7 +82,7 @@ def test_terms_left_out(count, power):
 
 @pytest.mark.parametrize(("h", "other"), [(1, "random_gamma"), (3, "erfc")])
 def test_single_precision_and_known_parameters(h, other):
-    """What single draws need is not part of a program for sums, nor vice versa."""
+    """A program holds the code for single draws or that for sums, not both."""
     with aesara.config.change_flags(floatX="float32"):
         x = polyagamma(np.float32(h), np.float32(0.7), size=(COUNT,), rng=generator())
     f = jaxprgen.compile([], x)

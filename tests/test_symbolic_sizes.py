@@ -81,8 +81,6 @@ REFUSED = {
     *("Choose", "IncDiagonalSubtensor"),  # One program cannot serve all sizes.
     *("PdbBreakpoint", "Print"),  # They call back into Python.
     "CAReduce",  # Its example is of integers.
-    # With one symbol for equal sizes they need a == 4 - a, on which JAX recurses without end.
-    *("AbstractConv3d_gradInputs", "Corr3dMMGradInputs"),
 }
 """The Ops of which some example is refused."""
 OPS = [(family, item) for family, items in FAMILIES.items() for item in items]

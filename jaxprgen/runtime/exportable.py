@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -137,6 +138,7 @@ def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Progr
             if eqn.primitive is _jax.shape_assertion_p
             and (condition := asserted(eqn.params["error_message"]))
             and condition not in {*known, *refused}
+            and not _is_circular(condition)
         ]
         if not found:
             return program, specs
@@ -144,6 +146,12 @@ def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Progr
             specs = in_scope(specs, [*known, found[0]])
         except ArgumentTypeError:
             refused.add(found[0])
+
+
+def _is_circular(condition: str) -> bool:
+    """Return whether a symbol is to equal what holds it, which JAX would replace without end."""
+    symbol, _, other = condition.partition(" == ")
+    return symbol in re.findall(r"\w+", other)
 
 
 def refuse_callbacks(plan: Plan, name: str, jaxpr: Jaxpr) -> None:

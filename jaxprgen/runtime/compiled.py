@@ -232,7 +232,8 @@ class CompiledFunction:
         """Report what became of every node, and what the program for these arguments costs.
 
         This emits the program anew. Unless an argument is a tracer, or has a symbolic size, it also
-        compiles the program, to ask XLA for its costs.
+        compiles the program, to ask XLA for its costs, and for what devices exchange if arguments
+        are split among several.
 
         Parameters
         ----------

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.deferred import LoopRows
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.graph import Plan, Step
@@ -190,6 +190,16 @@ class _Watch:
 def _calls_back(eqn: JaxprEqn) -> bool:
     inner = (e for _, jaxpr in _jax.sub_jaxprs(eqn) for e in jaxpr.eqns)
     return eqn.primitive.name in CALLBACKS or any(map(_calls_back, inner))
+
+
+def scopes_of(jaxpr: Jaxpr) -> set[str]:
+    """Return the names of variables that the equations of a program, and inside it, carry."""
+    found, rest = set[str](), [jaxpr]
+    while rest:
+        for eqn in rest.pop().eqns:
+            found.add(_jax.scope_of(eqn.source_info))
+            rest.extend(inner for _, inner in _jax.sub_jaxprs(eqn))
+    return found - {""}
 
 
 def constant_bytes(closed: ClosedJaxpr) -> float:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxprgen.ir.describe import place_text, shorten
-from jaxprgen.runtime.observe import Node, Observation, constant_bytes
+from jaxprgen.runtime.collectives import Collective, collectives_of
+from jaxprgen.runtime.observe import Node, Observation, constant_bytes, scopes_of
 
 
 class NodeReport(NamedTuple):
@@ -44,6 +45,9 @@ class Report(NamedTuple):
     flops, bytes_accessed, temporary_bytes
         The costs of one call by XLA's estimate: floating-point operations, bytes read and written,
         bytes for intermediate results. None if XLA gives no estimate.
+    collectives
+        What the devices exchange in one call. None if the program runs on one device, or XLA was
+        not asked.
     stages
         Seconds that each stage took: "plan" (once for a function), "emit", "passes", "lower"
         (to StableHLO), "compile" (by XLA).
@@ -57,18 +61,19 @@ class Report(NamedTuple):
     flops: float | None
     bytes_accessed: float | None
     temporary_bytes: int | None
+    collectives: tuple[Collective, ...] | None
     stages: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as dictionaries and lists."""
-        return {**self._asdict(), "nodes": [node._asdict() for node in self.nodes]}
+        return _plain(self)
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
         head = ("", "equations", "bytes", "µs", "Op", "name", "line")
-        table = _table([head, *map(_row, self.nodes)])
+        table = _table([head, *map(_row, self.nodes)], numbers=3)
         if self.hidden:
             hidden = ", ".join(f"{n} {how}" for how, n in self.hidden.items())
             table += f"\nNot shown: {hidden}"
@@ -82,8 +87,15 @@ class Report(NamedTuple):
         return (
             f"{table}\n{self.name}: {self.equations} equations, "
             f"{self.constant_bytes} bytes of constants\nXLA: {said or 'was not asked'}\n"
-            f"Time: {stages}"
+            f"{_travelling(self.collectives)}Time: {stages}"
         )
+
+
+def _plain(x: Any) -> Any:
+    """Return named tuples as dictionaries, and other tuples as lists."""
+    if hasattr(x, "_asdict"):
+        return {key: _plain(value) for key, value in x._asdict().items()}
+    return [_plain(each) for each in x] if isinstance(x, tuple) else x
 
 
 def _known(cost: float | None) -> float | None:
@@ -104,7 +116,7 @@ def report_of(
     """
     stages = {"plan": plan_seconds, **observation.program.seconds}
     analysis: dict[str, Any] = {}
-    temporary = None
+    temporary = collectives = None
     if lower is not None:
         start = time.perf_counter()
         lowered = lower()
@@ -113,6 +125,7 @@ def report_of(
         stages["compile"] = time.perf_counter() - start
         analysis = compiled.cost_analysis() or {}
         temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)
+        collectives = collectives_of(compiled, scopes_of(observation.closed_jaxpr.jaxpr))
     hidden = [n for n in observation.nodes if emitted and not n.equations]
     return Report(
         observation.name,
@@ -123,6 +136,7 @@ def report_of(
         _known(analysis.get("flops")),
         _known(analysis.get("bytes accessed")),
         temporary,
+        collectives,
         stages,
     )
 
@@ -141,8 +155,6 @@ def _node(node: Node) -> NodeReport:
 
 WIDTH = 120
 """The number of columns that the text of a report takes at most."""
-_NUMBERS, _TEXTS = (1, 2, 3), (4, 5, 6)
-"""The columns that are aligned to the right, and those that are shortened."""
 
 
 def _row(n: NodeReport) -> tuple[str, ...]:
@@ -151,19 +163,39 @@ def _row(n: NodeReport) -> tuple[str, ...]:
     return n.how, *numbers, n.op, n.name, place_text(n.line) if n.line else ""
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Align rows in columns of at most `WIDTH` characters; the longest texts are shortened."""
+def _travelling(collectives: Sequence[Collective] | None) -> str:
+    """Return a table of collectives, with a row for each of their causes."""
+    if collectives is None:
+        return ""
+    rows: list[tuple[str, ...]] = [("between devices", "bytes", "along", "", "name", "line")]
+    for c in collectives:
+        head = c.kind, str(c.nbytes), c.along, "each step" if c.per_step else ""
+        for name, line in c.causes:
+            rows.append((*head, name, place_text(line) if line else ""))
+            head = "", "", "", ""
+    return (_table(rows, numbers=1) if collectives else "Between devices: nothing") + "\n"
+
+
+def _table(rows: Sequence[tuple[str, ...]], numbers: int) -> str:
+    """Align rows in columns of at most `WIDTH` characters.
+
+    After the first column come those of ``numbers``, aligned to the right, and then texts, of which
+    the longest are shortened. The last column has lines.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    texts = range(numbers + 1, len(widths))
     while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
-        widths[max(_TEXTS, key=widths.__getitem__)] -= 1
-    cells = ([_cell(i, row[i], width) for i, width in enumerate(widths)] for row in rows)
-    return "\n".join("  ".join(row).rstrip() for row in cells)
+        widths[max(texts, key=widths.__getitem__)] -= 1
+    lines = (
+        [row[0].ljust(widths[0])]
+        + [row[i].rjust(widths[i]) for i in range(1, numbers + 1)]
+        + [_cell(row[i], widths[i], is_path=i == texts[-1]) for i in texts]
+        for row in rows
+    )
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def _cell(column: int, text: str, width: int) -> str:
-    if column in _NUMBERS:
-        return text.rjust(width)
+def _cell(text: str, width: int, *, is_path: bool) -> str:
     if len(text) > width:  # The end of a path says most.
-        is_path = column == _TEXTS[-1]
         text = f"…{text[len(text) - width + 1 :]}" if is_path else shorten(text, width)
     return text.ljust(width)

@@ -16,7 +16,9 @@ import sys
 import warnings
 from pathlib import Path
 
-NAMES = ("semantics", "models", "deploy", "reading", "cost", "ops", "rewriting", "interpreters")
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # For scale.md.
+NAMES = ("semantics", "models", "deploy", "scale", "reading")
+NAMES += ("cost", "ops", "rewriting", "interpreters")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCKS = re.compile(
     r"^```(python|sh|text)\n(.*?)^```"

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 from catalogue import FAMILIES
-from catalogue.sizes import GRAPHS, SHAPES, operands
+from catalogue.sizes import CALLS, GRAPHS, SHAPES, operands
 from laws import assert_same, reference
 from profiles import sample
 
@@ -49,8 +49,8 @@ def test_one_program_serves_every_size(graph):
     inputs, outputs = graph.variables()
     shapes = [",".join(SHAPES[v.name]) for v in inputs]
     program = exported(inputs, outputs, shapes, graph.constraints)
-    for call in range(3):
-        values = operands(graph.inputs, call)
+    for sizes in CALLS:
+        values = operands(graph.inputs, sizes)
         assert_agrees(program, inputs, outputs, values, 1e-8, is_drawn=graph.is_drawn)
 
 

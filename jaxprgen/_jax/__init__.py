@@ -11,6 +11,7 @@ from jaxprgen._jax.derivatives import *  # noqa: F403
 from jaxprgen._jax.executables import *  # noqa: F403
 from jaxprgen._jax.exporting import *  # noqa: F403
 from jaxprgen._jax.lines import *  # noqa: F403
+from jaxprgen._jax.meshes import *  # noqa: F403
 from jaxprgen._jax.primitives import *  # noqa: F403
 from jaxprgen._jax.programs import *  # noqa: F403
 from jaxprgen._jax.sizes import *  # noqa: F403

@@ -74,8 +74,8 @@ class Builder:
     """Collects the equations of one jaxpr.
 
     In a *plain* builder, types are shapes and dtypes, and the typing rules of
-    `jaxprgen.ir.primitives` apply. Under a mesh (``shard_map``, explicit sharding), types also hold
-    shardings. Then JAX's own typing rules apply, and operands are cast to vary over the same mesh
+    `jaxprgen.ir.primitives` apply. Under a mesh, types also say over which of its axes values vary
+    (``shard_map``). Then JAX's own typing rules apply, and operands are cast to vary over the same
     axes, as `jax.lax` does.
 
     Parameters

@@ -17,6 +17,7 @@ from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.rewriting import without_values
+from jaxprgen.ir.shardings import with_shardings
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
@@ -212,7 +213,8 @@ class Specializer:
         # value of two variables. Programs are for all values, so they keep none.
         shared = [array.view() if self._observer else _placeholder(array) for array in shared]
         outputs: list[Atom] = []
-        with Builder(types) as builder:
+        mesh = _jax.explicit_mesh(types)
+        with _jax.partitioned(mesh), Builder(_jax.unsharded(types, mesh)) as builder:
             lowering = Lowering(
                 plan,
                 builder,
@@ -227,14 +229,15 @@ class Specializer:
             for value, place in zip(lowering.run(), plan.output_places, strict=True):
                 builder.source_info = plan.source_infos[place]
                 outputs.append(end_of(value).atom())
-        closed = builder.build(
-            outputs,
-            name=self._options.name,
-            arg_names=[plan.library.name(plan.variables[place]) for place in plan.input_places],
-            result_names=[f"result[{i}]" for i in range(len(outputs))],
-        )
-        emitted = time.perf_counter()
-        closed = without_values(closed, shared, [self._options.passes])
+            closed = builder.build(
+                outputs,
+                name=self._options.name,
+                arg_names=[plan.library.name(plan.variables[place]) for place in plan.input_places],
+                result_names=[f"result[{i}]" for i in range(len(outputs))],
+            )
+            emitted = time.perf_counter()
+            closed = without_values(closed, shared, [self._options.passes])
+        closed = closed if mesh is None else with_shardings(closed, types, mesh)
         seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
         kept = lowering.values if self._observer else None
         decided = tuple(decisions.found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import aesara
@@ -15,7 +15,7 @@ SHAPES = {
     "m": "nn", "p": "nn", "q": "kk",
 }  # fmt: skip
 """The sizes of each operand, by letters."""
-SIZES = {"n": (5, 7, 4), "k": (3, 3, 6), "b": (2, 5, 1)}
+CALLS = ({"n": 5, "k": 3, "b": 2}, {"n": 7, "k": 3, "b": 5}, {"n": 4, "k": 6, "b": 1})
 """What the letters stand for in three calls."""
 
 
@@ -56,12 +56,12 @@ def variable(name: str) -> Any:
     return at.tensor(dtype, shape=(None,) * len(SHAPES[name]), name=name)
 
 
-def operands(names: str, call: int) -> list[np.ndarray]:
-    """Return the values of operands in one of three calls."""
+def operands(names: str, sizes: Mapping[str, int]) -> list[np.ndarray]:
+    """Return the values of operands whose letters stand for these sizes."""
     draw = np.random.default_rng(0)
     found: list[np.ndarray] = []
     for name in names:
-        shape = [SIZES[letter][call] for letter in SHAPES[name]]
+        shape = [sizes[letter] for letter in SHAPES[name]]
         value = draw.integers(0, 9, shape) if name == "i" else draw.normal(size=shape)
         if name in "mp":
             value += 3 * np.eye(len(value))

@@ -1,4 +1,4 @@
-"""Sample a log-density with BlackJAX's No-U-Turn Sampler, several chains at once."""
+"""Sample a log-density with BlackJAX's No-U-Turn Sampler."""
 
 import blackjax
 import jax
@@ -10,8 +10,15 @@ def nuts(logdensity, starts, key, warmup, draws, acceptance=0.8):
     Chain `i` starts at `starts[i]`. During the warm-up, each chain adapts its step size and mass
     matrix to the given acceptance rate.
     """
+    chains = len(jax.tree.leaves(starts)[0])
+    run = jax.vmap(chain(logdensity, warmup, draws, acceptance))
+    return jax.jit(run)(jax.random.split(key, chains), starts)
 
-    def chain(key, start):
+
+def chain(logdensity, warmup, draws, acceptance=0.8):
+    """Return the function that samples one chain, given a key and a start."""
+
+    def run(key, start):
         adapting, sampling = jax.random.split(key)
         adaptation = blackjax.window_adaptation(
             blackjax.nuts, logdensity, target_acceptance_rate=acceptance
@@ -25,5 +32,4 @@ def nuts(logdensity, starts, key, warmup, draws, acceptance=0.8):
 
         return jax.lax.scan(advance, state, jax.random.split(sampling, draws))[1]
 
-    chains = len(jax.tree.leaves(starts)[0])
-    return jax.jit(jax.vmap(chain))(jax.random.split(key, chains), starts)
+    return run

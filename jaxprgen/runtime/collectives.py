@@ -68,11 +68,21 @@ class Collective(NamedTuple):
 
 
 def collectives_of(
-    compiled: jax.stages.Compiled, names: Collection[str]
+    compiled: jax.stages.Compiled, names: Collection[str] = ()
 ) -> tuple[Collective, ...] | None:
-    """Return what the devices of a program exchange; None if it runs on one device.
+    """Return what the devices of a compiled program exchange.
 
-    ``names`` are those of the graph's variables.
+    Parameters
+    ----------
+    compiled : jax.stages.Compiled
+        Any program, such as ``jax.jit(f).lower(...).compile()``.
+    names : collection of str
+        The names of variables that may be causes; other causes have only lines.
+
+    Returns
+    -------
+    tuple of Collective, or None
+        None if the program runs on one device.
     """
     shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
     if all(sharding.num_devices == 1 for sharding in shardings):

@@ -21,6 +21,6 @@ def fixture_of(name):
     return pytest.fixture(lambda: example(name), name=name)
 
 
-horseshoe, eight_schools, map_estimate, kernels, gibbs = map(
-    fixture_of, ["horseshoe", "eight_schools", "map_estimate", "kernels", "gibbs"]
+horseshoe, eight_schools, map_estimate, kernels, gibbs, chains = map(
+    fixture_of, ["horseshoe", "eight_schools", "map_estimate", "kernels", "gibbs", "chains"]
 )

@@ -15,6 +15,7 @@ EXAMPLES = HERE.parents[1] / "examples"
 @pytest.mark.parametrize(
     "script",
     [
+        "chains.py",
         "eight_schools.py",
         "gibbs.py",
         "horseshoe.py",

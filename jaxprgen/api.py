@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import jax
 from aesara.graph.fg import FunctionGraph
+from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
@@ -35,6 +36,7 @@ def compile(
     sizes: Mapping[Any, int] | None = None,
     passes: Sequence[Pass] = DEFAULT,
     compiler_options: Mapping[str, CompilerOption] | None = None,
+    shardings: Mapping[Any, NamedSharding | PartitionSpec] | None = None,
 ) -> CompiledFunction:
     """Compile an Aesara graph to a JAX function, without tracing and without changing the graph.
 
@@ -76,6 +78,11 @@ def compile(
         ``vmap``, ``lower``. If the function becomes part of another one, as under ``jit`` (and, up
         to JAX 0.10, under ``grad``), JAX raises a `ValueError`; pass them to the outermost ``jit``
         instead.
+    shardings : mapping from Variable or str to PartitionSpec or NamedSharding
+        Where the data of inputs, outputs, shared variables and constants live, by variable or by
+        name. Arguments, values of shared variables and constants are put there, each part on its
+        own device; results come from there. To values that JAX traces it is a constraint. A
+        `PartitionSpec` is for the mesh that is set, or else for that of another sharding.
 
     Returns
     -------
@@ -92,9 +99,11 @@ def compile(
         While a program is made: a pass returned something else than a program of the same type.
     CallbackError
         The result of an Op that is called back has an unexpected shape.
+    ShardingError
+        The mesh that ``shardings`` needs is missing, or a sharding does not fit it or a shape.
     InvalidGraphError
-        An input is missing, given twice, or not a tensor or scalar; or ``sizes`` names a variable
-        that takes no size.
+        An input is missing, given twice, or not a tensor or scalar; or ``sizes`` or ``shardings``
+        name a variable that takes none.
 
     Examples
     --------
@@ -109,7 +118,7 @@ def compile(
         outputs, results = flattened(outputs)
     options = options_of(name, checks, passes, compiler_options, results)
     start = time.perf_counter()
-    plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes)
+    plan = plan_of(graph, outputs, callbacks=callbacks, sizes=sizes, shardings=shardings)
     return CompiledFunction(plan, options, time.perf_counter() - start)
 
 
@@ -125,6 +134,7 @@ def function(
     fallback: Literal["error", "callback"] = "error",
     passes: Sequence[Pass] = DEFAULT,
     compiler_options: Mapping[str, CompilerOption] | None = None,
+    shardings: Mapping[Any, NamedSharding | PartitionSpec] | None = None,
 ) -> StatefulFunction:
     """Compile an Aesara graph to a function that keeps state, as `aesara.function` does.
 
@@ -146,7 +156,7 @@ def function(
     checks : bool
         Check what Aesara checks at run time, as in `jaxprgen.compile`. A call that fails a check
         updates nothing.
-    fallback, passes, compiler_options
+    fallback, passes, compiler_options, shardings
         As for `jaxprgen.compile`.
 
     Returns
@@ -166,7 +176,7 @@ def function(
     # Without outputs a call returns the empty pytree None; Aesara returns a list for a tuple.
     given = list(outputs) if isinstance(outputs, tuple) else outputs
     flat, results = ([], jax.tree.structure(None)) if given is None else flattened(given)
-    graph = stateful_graph(inputs, flat, updates, givens, no_default_updates)
+    graph = stateful_graph(inputs, flat, updates, givens, no_default_updates, shardings)
     options = options_of(name, checks, passes, compiler_options)
     rebuild = functools.partial(jax.tree.unflatten, results)  # Which pickles.
     return StatefulFunction(graph, rebuild, options, calls_back(fallback))

@@ -180,6 +180,10 @@ class StateError(JaxprGenError, RuntimeError):
     """Raised when a stateful function is called while JAX traces, or with an unsuitable state."""
 
 
+class ShardingError(JaxprGenError, ValueError):
+    """Raised when data cannot be split over a mesh of devices as asked."""
+
+
 class UnpicklableError(JaxprGenError, TypeError):
     """Raised when a part of a compiled function, such as an Op or a pass, does not pickle."""
 

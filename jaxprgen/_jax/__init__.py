@@ -12,6 +12,7 @@ from jaxprgen._jax.executables import *  # noqa: F403
 from jaxprgen._jax.exporting import *  # noqa: F403
 from jaxprgen._jax.lines import *  # noqa: F403
 from jaxprgen._jax.meshes import *  # noqa: F403
+from jaxprgen._jax.placement import *  # noqa: F403
 from jaxprgen._jax.primitives import *  # noqa: F403
 from jaxprgen._jax.programs import *  # noqa: F403
 from jaxprgen._jax.sizes import *  # noqa: F403

@@ -145,9 +145,9 @@ def _sharded_type(aval: ShapedArray, sharding: Any) -> ShapedArray:
 
 
 def is_readable(x: Any) -> bool:
-    """Return whether something is an array or number whose values this process can read."""
+    """Return whether something is an array or number whose values can be read, in one place."""
     if isinstance(x, ArrayImpl):
-        return x.is_fully_addressable and not x.is_deleted()
+        return len(x.sharding.device_set) == 1 and x.is_fully_addressable and not x.is_deleted()
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
 
 

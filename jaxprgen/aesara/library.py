@@ -27,6 +27,7 @@ from aesara.tensor.basic import Default, Eye, ScalarFromTensor, TensorFromScalar
 from aesara.tensor.type import DenseTensorType, TensorType
 from aesara.tensor.type_other import SliceType
 
+from jaxprgen import _jax
 from jaxprgen._jax import Frame
 from jaxprgen.aesara import sizes
 from jaxprgen.aesara.ifelse import Branches
@@ -228,7 +229,9 @@ def name_of(variable: Variable) -> str:
 
 
 def _is_small_constant(variable: Variable) -> TypeGuard[Constant]:
-    return isinstance(variable, Constant) and np.size(variable.data) <= SMALL and not variable.name
+    if not isinstance(variable, Constant) or variable.name or _jax.is_spread(variable.data):
+        return False
+    return np.size(variable.data) <= SMALL
 
 
 def describe_op(node: Apply) -> str:

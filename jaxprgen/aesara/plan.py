@@ -15,15 +15,18 @@ from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.op import RandomVariable
 from aesara.tensor.random.type import RandomType
 
+from jaxprgen import _jax
 from jaxprgen._jax import SourceInfo
 from jaxprgen.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.aesara.ifelse import gather, lower_if_else
 from jaxprgen.aesara.interface import ends_of, sizes_by_place, with_key
 from jaxprgen.aesara.library import LIBRARY, describe_op, frame_of, is_array, name_of, origin
 from jaxprgen.aesara.naming import Names
+from jaxprgen.aesara.shardings import placed_constants, shardings_of
 from jaxprgen.aesara.tables import Tables, remade
 from jaxprgen.aesara.traversal import inner_nodes, toposort
 from jaxprgen.arguments.inputs import KEY, Input
+from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
@@ -42,6 +45,8 @@ def plan_of(
     sizes: Mapping[Variable | str, int] | None = None,
     states: bool = False,
     fixed: Mapping[Variable, Any] | None = None,
+    shardings: Mapping[Any, Any] | None = None,
+    carried: Mapping[int, int] | None = None,
 ) -> Plan:
     """Return the plan of a graph.
 
@@ -58,6 +63,10 @@ def plan_of(
         as its first input, if it draws random numbers.
     fixed
         Variables with one value for all calls, which need not be an array.
+    shardings
+        Where the data of variables live; see `jaxprgen.compile`.
+    carried
+        The outputs that are the next values of inputs; see `jaxprgen.lowering.graph.Plan`.
 
     Raises
     ------
@@ -65,26 +74,49 @@ def plan_of(
         The inputs and outputs do not form a graph of tensors and scalars, or a size is not one.
     UnsupportedOpError
         A node has no rule.
+    ShardingError
+        Data cannot be split as asked.
     """
     inputs, outputs = ends_of(graph, outputs)
-    ends, options = (inputs, outputs), (callbacks, sizes, states, fixed)
     nodes = toposort(outputs, set(inputs))
+    found = shardings_of(shardings or {}, inputs, outputs, nodes)
+    where = {v: PortableSharding.of(sharding) for v, sharding in found.items()}
+    ends, options = (inputs, outputs), (callbacks, sizes, states, fixed, where, carried)
     inputs = inputs if states else with_key(inputs, nodes)
-    plan = _planner(callbacks, fixed or {})(inputs, outputs, nodes)
+    known = {**(fixed or {}), **placed_constants(found)}
+    plan = _planner(callbacks, known)(inputs, outputs, nodes)
     for variable in outputs:
         if not is_array(variable) and not (states and isinstance(variable.type, RandomType)):
             raise InvalidGraphError(f"Output {_not_an_array(variable)}")
     return replace(
         plan,
         sizes=sizes_by_place(plan, sizes or {}),
+        carried=carried or {},
+        shardings={p: found[v] for p, v in enumerate(plan.variables) if v in found},
         reduced=lambda: (remade, (_plan_again, Tables((*ends, *options), ends[0]))),
     )
 
 
 def _plan_again(
-    inputs: Any, outputs: Any, callbacks: bool, sizes: Any, states: bool, fixed: Any
+    inputs: Any,
+    outputs: Any,
+    callbacks: bool,
+    sizes: Any,
+    states: bool,
+    fixed: Any,
+    where: Mapping[Variable, PortableSharding],
+    carried: Any,
 ) -> Plan:
-    return plan_of(inputs, outputs, callbacks=callbacks, sizes=sizes, states=states, fixed=fixed)
+    return plan_of(
+        inputs,
+        outputs,
+        callbacks=callbacks,
+        sizes=sizes,
+        states=states,
+        fixed=fixed,
+        shardings={v: sharding.restored() for v, sharding in where.items()},
+        carried=carried,
+    )
 
 
 def plan_of_nodes(
@@ -213,12 +245,18 @@ class _Numbering:
         elif variable in self._fixed:
             self.values[place] = self._fixed[variable]
         elif isinstance(variable, Constant):
-            self.values[place] = np.asarray(variable.data) if is_array(variable) else variable.data
+            self.values[place] = _data(variable)
         elif isinstance(variable, SharedVariable):
             self.shared.append(_shared(variable, place))
         elif variable.owner is None:
             self.missing.append((variable, client))
         return place
+
+
+def _data(constant: Constant) -> Any:
+    """Return the data of a constant; as a NumPy array, unless several devices hold it."""
+    is_known_array = is_array(constant) and not _jax.is_spread(constant.data)
+    return np.asarray(constant.data) if is_known_array else constant.data
 
 
 def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:

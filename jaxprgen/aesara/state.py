@@ -10,8 +10,10 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Variable
 
 from jaxprgen.aesara.library import name_of
+from jaxprgen.aesara.shardings import shardings_of
 from jaxprgen.aesara.tables import Tables, remade
 from jaxprgen.aesara.traversal import toposort
+from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError
 
 Pairs: TypeAlias = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
@@ -32,6 +34,8 @@ class StatefulGraph(NamedTuple):
         The shared variables that are read or updated, by name.
     updates
         The new values of shared variables.
+    shardings
+        Where the data of variables live.
     """
 
     inputs: tuple[Variable, ...]
@@ -40,6 +44,7 @@ class StatefulGraph(NamedTuple):
     outputs: tuple[Variable, ...]
     shared: dict[str, SharedVariable]
     updates: dict[SharedVariable, Variable]
+    shardings: dict[Variable, PortableSharding]
 
     def __reduce__(self) -> Any:
         return remade, (StatefulGraph, Tables(tuple(self), self.inputs))
@@ -51,8 +56,9 @@ def stateful_graph(
     updates: Pairs | None,
     givens: Pairs | None,
     no_default_updates: bool | Sequence[Any],
+    shardings: Mapping[Any, Any] | None = None,
 ) -> StatefulGraph:
-    """Return the graph of a function; the parameters are those of `aesara.function`.
+    """Return the graph of a function; the parameters are those of `jaxprgen.function`.
 
     Raises
     ------
@@ -77,13 +83,20 @@ def stateful_graph(
             break
         new |= _updates([(v, v.default_update) for v in missing])
     shared = list(dict.fromkeys([*leaves, *new]))
+    variables = [x.variable for x in given]
+    # A name may be that of an argument, and ``givens`` may have replaced an output.
+    meant = {x.name: x.variable for x in given} | dict(zip(results, whole, strict=False))
+    wanted = {meant.get(key, key): x for key, x in (shardings or {}).items()}
+    nodes = toposort(whole, {*variables})
+    found = shardings_of(wanted, [*variables, *shared], whole[: len(results)], nodes)
     return StatefulGraph(
-        tuple(x.variable for x in given),
+        tuple(variables),
         tuple(x.name or f"argument_{i}" for i, x in enumerate(given)),
         {i: x.value for i, x in enumerate(given) if x.value is not None},
         tuple(whole[: len(results)]),
         dict(zip(names_of(shared), shared, strict=True)),
         dict(zip(new, whole[len(results) :], strict=True)),
+        {v: PortableSharding.of(sharding) for v, sharding in found.items()},
     )
 
 

@@ -157,7 +157,7 @@ class Builder:
             value = value.astype(dtype)
         return Literal(value[()], self.array_type((), dtype))
 
-    def constant(self, value: np.ndarray[Any, Any], *, equal: bool = False) -> Var:
+    def constant(self, value: Any, *, equal: bool = False) -> Var:
         """Return the variable of an array that is a constant of the program.
 
         Parameters

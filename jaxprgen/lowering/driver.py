@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn
+from jaxprgen._jax import ArrayImpl, JaxprEqn
 from jaxprgen.arguments.inputs import KEY
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
@@ -110,7 +110,9 @@ class Lowering:
         self._has_lazy = any(isinstance(x, Lazy) for x in values.values())
         self._wide = _jax.x64_enabled() if wide is None else wide
         self.steps = plan.steps if self._wide else plan.narrow_steps
-        self.values: list[Any] = [as_value(x) for x in plan.values]
+        self.values: list[Any] = [
+            Value(builder.constant(x)) if type(x) is ArrayImpl else as_value(x) for x in plan.values
+        ]
         self.statics = Statics(plan, self.values, decisions, hindrance, ask)
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
         for position, (declared, place) in enumerate(declared_inputs):
@@ -280,6 +282,10 @@ def fold_constants(plan: Plan) -> Plan:
         steps.append(step)
         for place in step.outputs:
             values[place] = plan.values[place]
+    values = [
+        given if type(given) is ArrayImpl else value
+        for given, value in zip(plan.values, values, strict=True)
+    ]
     return replace(plan, values=values, steps=tuple(steps), folded=tuple(folded))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from jax.sharding import NamedSharding
 
 from jaxprgen._jax import NARROW, SourceInfo
 from jaxprgen.arguments.inputs import Input
@@ -101,13 +102,19 @@ class Plan:
     shared
         The shared variables.
     values
-        Constants, and the results of ``folded`` steps, by place; None for all other variables.
+        Constants, and the results of ``folded`` steps, by place; None for all other variables. JAX
+        arrays, which several devices hold, are operands of programs: nothing reads their values.
     steps
         The steps to lower, in the order of computing.
     folded
         The steps whose results follow from constants alone.
     sizes
         The user's sizes of results whose sizes depend on values, by place.
+    shardings
+        How arrays live on a mesh of devices, by the places of leaves and outputs.
+    carried
+        The outputs that are the next values of inputs, and these inputs, by position. They live as
+        the inputs do.
     inner
         Returns the plan of a graph inside of an Op, made once.
     generators
@@ -129,6 +136,8 @@ class Plan:
     steps: tuple[Step, ...]
     folded: tuple[Step, ...] = ()
     sizes: Mapping[int, int] = field(default_factory=dict[int, int])
+    shardings: Mapping[int, NamedSharding] = field(default_factory=dict[int, Any])
+    carried: Mapping[int, int] = field(default_factory=dict[int, int])
     inner: Callable[[Any], Plan] | None = None
     generators: tuple[int, ...] = ()
     reduced: Callable[[], tuple[Any, ...]] | None = None

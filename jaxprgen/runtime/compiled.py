@@ -13,6 +13,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
+from jaxprgen.arguments.shardings import placed
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 from jaxprgen.lowering.graph import Plan
@@ -63,6 +64,8 @@ class CompiledFunction:
         self._options = options
         self._dtypes = [i.dtype for i in plan.inputs]
         self._specializer = Specializer(plan, options)
+        where = plan.shardings
+        self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature([i.name for i in plan.inputs])
         self._shared = [shared_value(plan.variables[s.place].container) for s in plan.shared]
@@ -117,8 +120,12 @@ class CompiledFunction:
 
     def run(self, args: Sequence[Any], donated: tuple[int, ...] = ()) -> Any:
         """Call the function; JAX may reuse the memory of ``donated`` arguments for results."""
+        if self._shardings:
+            args = self.accepted(args)
         if not self._shared:
             return self._run(args, (), (), donated)
+        if self._plan.shardings:
+            self._place_shared()
         if not _jax.runs_now():
             self._fixed.warn()
             return self._run(args, self._read_shared(), [s.copy() for s in self._shared], donated)
@@ -265,7 +272,11 @@ class CompiledFunction:
     def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
         """Return the arguments as programs take them, or raise how they do not fit the inputs."""
         args = self._counted(args, named or {})
-        return [accept(x, declared) for x, declared in zip(args, self._plan.inputs, strict=True)]
+        given = [accept(x, declared) for x, declared in zip(args, self._plan.inputs, strict=True)]
+        if self._shardings and _jax.trace_state_clean():
+            for i, sharding in self._shardings.items():
+                given[i] = placed(given[i], sharding, f"Input {self._plan.inputs[i].name!r}")
+        return given
 
     def _counted(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """Return the arguments in the order of the inputs, or raise that their number is wrong."""
@@ -289,5 +300,12 @@ class CompiledFunction:
             return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."
         return "\nIt draws no random numbers, and takes no key." if given else ""
 
+    def _place_shared(self) -> None:
+        """Put the values of shared variables where the user wants them to live."""
+        for shared, value in zip(self._plan.shared, self._shared, strict=True):
+            if shared.place in self._plan.shardings:
+                value.place(self._plan.shardings[shared.place], shared.name)
+
     def _read_shared(self) -> list[Any]:
+        self._place_shared()
         return [s.value for s in self._shared]

@@ -19,6 +19,7 @@ from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.type import RandomType, random_state_type
 
 from jaxprgen import _jax
+from jaxprgen.aesara.containers import DeviceContainer, keep_on_device
 from jaxprgen.aesara.library import is_array, is_none_or_slice, may_be_none_or_slice
 from jaxprgen.aesara.pickling import adopt_rules, portable_rules
 from jaxprgen.aesara.state import names_of
@@ -100,7 +101,7 @@ class JaxprLinker(JAXLinker):
                 storages.setdefault(variable, [None] if storage is None else storage)
         for variable in graph.variables:  # Aesara's linkers have storage for all of them.
             storages.setdefault(variable, [None])
-        inputs = [state.DeviceContainer(v, storages[v]) for v in graph.inputs]
+        inputs = [DeviceContainer(v, storages[v]) for v in graph.inputs]
         outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
         name = graph.name if (graph.name or "").isidentifier() else "main"
         asked = self._options._replace(name=name)
@@ -191,7 +192,7 @@ class LinkedProgram:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
         outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
         return [
-            give(x) if isinstance(x, jax.Array) and not isinstance(x, _jax.Tracer) else x
+            give(x) if _jax.is_complete(x) else x
             for give, x in zip(self._given_back, outputs, strict=True)
         ]
 
@@ -210,8 +211,7 @@ def _known(variable: Variable, container: Container) -> Container:
     own = variable.container if isinstance(variable, SharedVariable) else container
     if own.storage is not container.storage:
         return container
-    if type(own) in (Container, state.StateContainer):
-        own.__class__ = state.DeviceContainer
+    keep_on_device(own, DeviceContainer)
     return own
 
 
@@ -237,17 +237,27 @@ class JaxprFunction(Function):
             and self.vm.program
         )
         self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None
+        self._names = [c.name for c in given]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and write the updates."""
         # Aesara's own way copies arrays to the host to check them, and refuses tracers.
         dtypes = self._dtypes
+        if named and dtypes is not None:
+            args, named = self._by_position(args, named)
         if named or self.profile or dtypes is None:
             return super().__call__(*args, **named)
         is_traced = any(isinstance(x, _jax.Tracer) for x in args)
         if is_traced or types_of_arrays(args, dtypes) is not None:
             return self._rebuilt(self.vm.run(args))
         return super().__call__(*args)
+
+    def _by_position(self, args: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return all arguments by position, unless it is not clear which is which."""
+        names = self._names[len(args) :]
+        if len({*names}) < len(names) or {*names} != {*named}:
+            return args, named
+        return (*args, *(named[name] for name in names)), {}
 
     def _rebuilt(self, outputs: list[Any]) -> Any:
         """Arrange the outputs as they were given."""

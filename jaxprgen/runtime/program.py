@@ -217,8 +217,9 @@ class Program:
         If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
         """
         hidden = [
-            jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype))
+            jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype), sharding=sharding)
             for x in (*self._large, *shared)
+            for sharding in [x.sharding if _jax.is_spread(x) else None]
         ]
         return self._jit(()).lower(*hidden, *operands)
 
@@ -369,4 +370,5 @@ def is_small(array: Any) -> bool:
 
 def _narrow(array: Array) -> Array:
     """Return the array in the dtype that JAX's settings give it."""
-    return np.asarray(array, canonical_dtype(array))
+    is_on_device = isinstance(array, jax.Array)  # Which several devices hold.
+    return array if is_on_device else np.asarray(array, canonical_dtype(array))

@@ -8,8 +8,10 @@ from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
+from jaxprgen.arguments.shardings import placed
 from jaxprgen.emit.values import Array
 from jaxprgen.runtime.generators import Keyed, is_generator, key_of, with_key
 from jaxprgen.runtime.program import to_device
@@ -74,6 +76,10 @@ class SharedValue:
     def value(self) -> Any:
         """The value in the container."""
         return self._storage[0]
+
+    def place(self, sharding: NamedSharding, name: str) -> None:
+        """Put the value of the variable of this name where it is to live, unless it is there."""
+        self._storage[0] = placed(self._storage[0], sharding, f"Shared variable {name!r}")
 
     def now(self) -> tuple[Any, Any, bool]:
         """Return the value, the array on the device, and whether it uses memory of the host.

@@ -24,6 +24,7 @@ from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
 from jaxprgen.runtime.announcements import Announcements
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
 from jaxprgen.runtime.program import Options, Program, Store
+from jaxprgen.runtime.shardings import constrain_leaves, constrained_output
 
 STATIC_LIMIT = 64
 """Elements up to which an argument can be static: a program is emitted for each of its values."""
@@ -105,7 +106,7 @@ class Specializer:
         operands, shared
             The arguments, and the values of the shared variables.
         """
-        return self._find(self._kind(types, shared), [*operands, *shared])
+        return self._find(self._kind(types, shared, operands, False), [*operands, *shared])
 
     def __call__(self, operands: Sequence[Any], shared: Sequence[Array]) -> Program:
         """Return the program for these arguments, emitted if it is not in the cache.
@@ -144,10 +145,16 @@ class Specializer:
             self._needs.clear()
 
     def _kind(
-        self, types: Sequence[Any], shared: Sequence[Array], operands: Sequence[Any] = ()
+        self,
+        types: Sequence[Any],
+        shared: Sequence[Array],
+        arguments: Sequence[Any],
+        may_trace: bool = True,
     ) -> tuple[Hashable, ...]:
         kind = _jax.trace_context(), *types, *[(x.shape, x.dtype) for x in shared]
-        in_trace = self._tells_traces and _any_tracer(operands)
+        if self._plan.carried:
+            kind = *kind, *[_jax.sharding_of(arguments[i]) for i in self._plan.carried.values()]
+        in_trace = may_trace and self._tells_traces and _any_tracer(arguments)
         return (*kind, "in a trace") if in_trace else kind
 
     def _find(self, kind: tuple[Hashable, ...], arguments: Sequence[Any]) -> Program | None:
@@ -226,9 +233,12 @@ class Specializer:
                 decisions=decisions,
                 observer=self._observer,
             )
-            for value, place in zip(lowering.run(), plan.output_places, strict=True):
+            constrain_leaves(lowering)
+            for i, value in enumerate(lowering.run()):
+                place = plan.output_places[i]
                 builder.source_info = plan.source_infos[place]
-                outputs.append(end_of(value).atom())
+                atom = end_of(value).atom()
+                outputs.append(constrained_output(plan, i, atom, arguments))
             closed = builder.build(
                 outputs,
                 name=self._options.name,

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from aesara.graph.basic import Variable
 from aesara.link.basic import Container
+from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
+from jaxprgen.aesara.containers import keep_on_device
 from jaxprgen.aesara.plan import plan_of
 from jaxprgen.aesara.state import StatefulGraph
-from jaxprgen.aesara.tables import container_copy
 from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.errors import StateError
@@ -64,7 +64,13 @@ class StatefulFunction:
         kept = {n: (v, state_in(v.container)) for n, v in graph.shared.items()}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
-            graph.inputs, graph.outputs, kept, updates, options, callbacks
+            graph.inputs,
+            graph.outputs,
+            kept,
+            updates,
+            options,
+            callbacks,
+            shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
         )
         self.__signature__ = _signature(graph.names, graph.defaults)
         self._names = list(self.__signature__.parameters)
@@ -150,6 +156,8 @@ class StatefulProgram:
         Variables that have one value for all calls; shared variables among them are not read.
     called
         Other options for calls outside of JAX's transformations; None if they are the same.
+    shardings
+        Where the data of variables live.
 
     Raises
     ------
@@ -169,6 +177,7 @@ class StatefulProgram:
         callbacks: bool,
         fixed: Mapping[Variable, Any] | None = None,
         called: Options | None = None,
+        shardings: Mapping[Any, NamedSharding] | None = None,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
@@ -177,12 +186,18 @@ class StatefulProgram:
         self._read = {n: self._shared[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
+        self._where = {n: found for n, v in read.items() if (found := (shardings or {}).get(v))}
+        carried = {
+            self._count + i: list(read).index(n) for i, n in enumerate(self._updated) if n in read
+        }
         plan = plan_of(
             [*read.values(), *inputs],
             [*outputs, *(updates[n] for n in self._updated)],
             callbacks=callbacks,
             states=True,
             fixed=fixed,
+            shardings=shardings,
+            carried=carried,
         )
         seconds = time.perf_counter() - start
         self.compiled = CompiledFunction(plan, options, seconds)
@@ -222,6 +237,7 @@ class StatefulProgram:
 
     def _state(self) -> tuple[list[Any], bool]:
         """Return the values on the device, and whether one of them uses memory of the host."""
+        self._place()
         if not _jax.runs_now():
             self._fixed.warn()
             return [shared.copy() for shared in self._read.values()], False
@@ -230,6 +246,11 @@ class StatefulProgram:
             for n, shared in self._read.items()
         ]
         return [value for value, _ in found], any(on_host for _, on_host in found)
+
+    def _place(self) -> None:
+        """Put the values where the user wants them to live."""
+        for n, sharding in self._where.items():
+            self._shared[n].place(sharding, n)
 
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]
@@ -248,33 +269,11 @@ class StatefulProgram:
     def state(self) -> dict[str, Any]:
         """Return copies of the current values, by name."""
         with self._lock:
+            self._place()
             return {n: jax.numpy.copy(shared.take()) for n, shared in self._shared.items()}
-
-
-# --- Containers ---------------------------------------------------------------------------
-
-
-class StateContainer(Container):
-    """A container whose value may be a JAX array."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Container:
-        return container_copy(self, memo)
-
-
-class DeviceContainer(StateContainer):
-    """A container whose value, while it is on the device, is a NumPy array for who asks for it."""
-
-    def _get(self) -> Any:
-        storage = self.storage
-        if isinstance(storage[0], jax.Array):
-            storage[0] = np.array(storage[0])
-        return storage[0]
-
-    value = data = property(_get, Container.__set__)
 
 
 def state_in(container: Container) -> SharedValue:
     """Return the value in a container, which may be a JAX array from now on."""
-    if type(container) is Container:
-        container.__class__ = StateContainer
+    keep_on_device(container)
     return shared_value(container)

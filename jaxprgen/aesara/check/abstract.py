@@ -127,7 +127,8 @@ class _Attempt:
 
     def __init__(self, plan: Plan, nodes: Collection[Apply], sizes: Sizes) -> None:
         self._plan, self._nodes, self._sizes = plan, nodes, sizes
-        self._shared = [np.asarray(s.read()) for s in plan.shared]
+        values = [s.read() for s in plan.shared]
+        self._shared = [x if _jax.is_spread(x) else np.asarray(x) for x in values]
         self._shapes = [
             tuple(sizes[i, d] if n is None else n for d, n in enumerate(declared.shape))
             for i, declared in enumerate(plan.inputs)
@@ -214,7 +215,7 @@ class _Attempt:
 
     def _value(self, i: int) -> Array:
         if i >= len(self._shapes):
-            return self._shared[i - len(self._shapes)]
+            return np.asarray(self._shared[i - len(self._shapes)])
         return np.full(self._shapes[i], SIZE).astype(self._plan.inputs[i].dtype)
 
 

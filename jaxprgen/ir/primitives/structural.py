@@ -58,6 +58,12 @@ def optimization_barrier(b: Builder, x: Atom) -> Var:
     return b.bind_multiple(_jax.primitive("optimization_barrier"), (x,), {})[0]
 
 
+def sharding_constraint(b: Builder, x: Atom, sharding: Any) -> Var:
+    """Return ``x``, split over a mesh by a `NamedSharding` whose axes are automatic."""
+    params = _jax.sharding_constraint_params(sharding)
+    return b.bind(_jax.sharding_constraint_p, (x,), params, x.aval)
+
+
 def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
     """Drop axes of size one."""
     sizes = x.aval.shape

@@ -18,10 +18,10 @@ from jaxprgen._jax.types import ShapedArray, Var, eqn_context, no_effects
 AbstractMesh = _mesh.AbstractMesh
 
 
-def explicit_mesh(types: Iterable[ShapedArray]) -> AbstractMesh | None:
-    """Return the mesh with explicit axes that is set, or else that of an argument; None if none."""
-    meshes = [_mesh.get_abstract_mesh(), *(aval.sharding.mesh for aval in types)]
-    found = next((mesh for mesh in meshes if not mesh.empty), None)
+def explicit_mesh(meshes: Iterable[Any]) -> AbstractMesh | None:
+    """Return the mesh with explicit axes that is set, or else the first of these; None if none."""
+    known = (_mesh.get_abstract_mesh(), *(mesh.abstract_mesh for mesh in meshes))
+    found = next((mesh for mesh in known if not mesh.empty), None)
     return found if found is not None and AxisType.Explicit in found.axis_types else None
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 from jax._src import mesh as _mesh
 from jax._src import pjit as _pjit
 from jax._src.array import ArrayImpl
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+)
 
 from jaxprgen._jax.types import Tracer, eval_context
 
@@ -17,7 +25,10 @@ def is_spread(x: Any) -> bool:
     """Return whether something is an array that several devices, or other processes, hold."""
     if type(x) is not ArrayImpl:
         return False
-    return len(x.sharding.device_set) > 1 or not x.is_fully_addressable
+    sharding = x.sharding
+    if type(sharding) is SingleDeviceSharding:
+        return False
+    return len(sharding.device_set) > 1 or not x.is_fully_addressable
 
 
 def is_complete(x: Any) -> bool:
@@ -27,8 +38,29 @@ def is_complete(x: Any) -> bool:
 
 
 def sharding_of(x: Any) -> Any:
-    """Return the sharding of an array that several devices hold; None for all else."""
-    return x.sharding if is_spread(x) else None
+    """Return the sharding of an array that several devices hold; None for all else.
+
+    A tracer has one if the mesh of its type has explicit axes.
+    """
+    if is_spread(x):
+        return shortest(x.sharding)
+    if isinstance(x, Tracer):
+        sharding = getattr(x.aval, "sharding", None)
+        is_explicit = sharding is not None and AxisType.Explicit in sharding.mesh.axis_types
+        return sharding if is_explicit else None
+    return shortest(x.sharding) if isinstance(x, jax.ShapeDtypeStruct) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def shortest(sharding: Any) -> Any:
+    """Return an equal sharding whose spec does not end with None."""
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    kept = len(sharding.spec)
+    while kept and sharding.spec[kept - 1] is None:
+        kept -= 1
+    spec = PartitionSpec(*sharding.spec[:kept])
+    return NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
 
 
 def ambient_mesh() -> Mesh | AbstractMesh | None:
@@ -40,11 +72,8 @@ def ambient_mesh() -> Mesh | AbstractMesh | None:
 def placed(x: Any, sharding: NamedSharding) -> Any:
     """Return an array on the devices of a mesh, outside of any trace that is going on.
 
-    Each part of an array in memory of the host goes to its own device. An array that is placed so
-    is returned as it is.
+    Each part of an array in memory of the host goes to its own device.
     """
-    if type(x) is ArrayImpl and x.sharding == sharding:
-        return x
     with eval_context():
         return jax.device_put(x, sharding)
 
@@ -67,9 +96,10 @@ sharding_constraint_p = _pjit.sharding_constraint_p
 
 def sharding_constraint_params(sharding: NamedSharding) -> dict[str, Any]:
     """Return the parameters of the primitive that gives a value a sharding."""
+    mesh = _mesh.get_abstract_mesh()
     return {
         "sharding": sharding,
         "layout": None,
-        "context_mesh": _mesh.get_abstract_mesh(),
+        "context_mesh": _mesh.thread_resources.env.physical_mesh if mesh.empty else mesh,
         "unconstrained_dims": frozenset(),
     }

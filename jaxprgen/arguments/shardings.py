@@ -108,7 +108,7 @@ def placed(x: Any, sharding: NamedSharding, what: str) -> Any:
     ShardingError
         The mesh has no devices, or splits the array unevenly.
     """
-    if isinstance(x, _jax.Tracer) or getattr(x, "sharding", None) == sharding:
+    if isinstance(x, _jax.Tracer) or _jax.sharding_of(x) == _jax.shortest(sharding):
         return x
     require_even(x.shape, sharding, what)
     if isinstance(x, jax.ShapeDtypeStruct):

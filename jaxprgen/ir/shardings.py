@@ -24,9 +24,12 @@ Split: TypeAlias = tuple[Any, ...]
 
 
 def with_shardings(
-    closed: ClosedJaxpr, types: Sequence[ShapedArray], mesh: AbstractMesh
+    closed: ClosedJaxpr,
+    types: Sequence[ShapedArray],
+    mesh: AbstractMesh,
+    held: Mapping[int, ShapedArray] = MappingProxyType({}),
 ) -> ClosedJaxpr:
-    """Return the program of arguments whose types hold shardings.
+    """Return the program of arguments and constants whose types hold shardings.
 
     Parameters
     ----------
@@ -36,6 +39,8 @@ def with_shardings(
         The types of the arguments.
     mesh : AbstractMesh
         The mesh of these types, which has explicit axes.
+    held : mapping from int to ShapedArray
+        The types of constants that several devices hold, by position.
 
     Returns
     -------
@@ -44,18 +49,29 @@ def with_shardings(
         results the shardings that follow.
     """
     jaxpr = closed.jaxpr
-    splits = propagated(jaxpr, [tuple(aval.sharding.spec) for aval in types])
+    split_constants = {jaxpr.constvars[i]: tuple(aval.sharding.spec) for i, aval in held.items()}
+    splits = propagated(jaxpr, [tuple(aval.sharding.spec) for aval in types], split_constants)
     line = _jax.NO_SOURCE
     inputs = [Var(aval) for aval in types]
+    constants: list[Any] = list(jaxpr.constvars)
+    for i, aval in held.items():
+        constants[i] = Var(aval)
     outputs = [
         Var(_jax.sharded(x.aval, mesh, divisible(_shape(x), split, mesh)))
         for x, split in zip(jaxpr.outvars, splits, strict=True)
     ]
     with _jax.partitioned(mesh):
-        before = [_jax.reshard(x, v, line) for x, v in zip(inputs, jaxpr.invars, strict=True)]
+        pairs = zip([*inputs, *constants], [*jaxpr.invars, *jaxpr.constvars], strict=True)
+        before = [_jax.reshard(x, v, line) for x, v in pairs if x is not v]
     with _jax.in_mesh(mesh):
         after = [_jax.reshard(v, x, line) for v, x in zip(jaxpr.outvars, outputs, strict=True)]
-    return assembled(closed, [*before, *jaxpr.eqns, *after], inputs=inputs, outputs=outputs)
+    return assembled(
+        closed,
+        [*before, *jaxpr.eqns, *after],
+        inputs=inputs,
+        outputs=outputs,
+        constants=list(zip(constants, closed.consts, strict=True)),
+    )
 
 
 def divisible(shape: Sequence[Any], split: Split, mesh: AbstractMesh) -> Split:
@@ -66,6 +82,7 @@ def divisible(shape: Sequence[Any], split: Split, mesh: AbstractMesh) -> Split:
         names = set(axes) if isinstance(axes, tuple) else {axes} - {None}
         parts = math.prod(mesh.shape[name] for name in names)
         fits = bool(names) and not names & used and size % parts == 0
+        fits &= names <= set(mesh.explicit_axes)  # Others are no part of types.
         used |= names if fits else set()
         found.append(axes if fits else None)
     return tuple(found)
@@ -76,10 +93,12 @@ def _shape(x: Any) -> tuple[Any, ...]:
     return getattr(x.aval, "shape", ())
 
 
-def propagated(jaxpr: Any, splits: Sequence[Split]) -> list[Split]:
-    """Return how the outputs of a program are split if its inputs are split like this."""
+def propagated(
+    jaxpr: Any, splits: Sequence[Split], constants: Mapping[Var, Split] = MappingProxyType({})
+) -> list[Split]:
+    """Return how the outputs of a program are split if inputs and constants are split like this."""
     jaxpr = _jax.open_jaxpr(jaxpr)
-    known: dict[Any, Split] = dict(zip(jaxpr.invars, splits, strict=True))
+    known: dict[Any, Split] = {**constants, **dict(zip(jaxpr.invars, splits, strict=True))}
 
     def of(x: Any) -> Split:
         found = known.get(x) if type(x) is Var else None
@@ -87,7 +106,7 @@ def propagated(jaxpr: Any, splits: Sequence[Split]) -> list[Split]:
 
     for eqn in jaxpr.eqns:
         operands = [of(x) for x in eqn.invars]
-        if not any(map(any, operands)):
+        if not any(map(any, operands)) and eqn.primitive is not _jax.sharding_constraint_p:
             continue
         holder = holder_of(eqn)
         rule = _of_inner if holder is not None else RULES.get(eqn.primitive.name, _alike)
@@ -218,6 +237,11 @@ def _scatter(eqn: JaxprEqn, operands: Sequence[Split]) -> Sequence[Split]:
     return [tuple(found)]
 
 
+def _constraint(eqn: JaxprEqn, operands: Sequence[Split]) -> Sequence[Split]:
+    split = tuple(eqn.params["sharding"].spec)
+    return [split + (None,) * (len(operands[0]) - len(split))]
+
+
 def _of_inner(eqn: JaxprEqn, operands: Sequence[Split]) -> Sequence[Split]:
     """Split results as the programs inside say; what a loop carries, as before or after a step."""
     holder = holder_of(eqn)
@@ -270,6 +294,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "gather": _gather,
         "reduce": _dropped("dimensions"),
         "reshape": _reshape,
+        "sharding_constraint": _constraint,
         "squeeze": _dropped("dimensions"),
         "transpose": _transpose,
     }

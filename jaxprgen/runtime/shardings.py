@@ -16,6 +16,25 @@ from jaxprgen.lowering.driver import Lowering
 from jaxprgen.lowering.graph import Plan
 
 
+def explicit_mesh(plan: Plan, types: Sequence[Any], shared: Sequence[Any]) -> Any:
+    """Return the mesh with explicit axes that is set, or else that of data; None if none.
+
+    Parameters
+    ----------
+    plan
+        The plan, which has the constants.
+    types, shared
+        The types of arguments, and the values of shared variables.
+    """
+    held = types_of_held([*shared, *plan.values]).values()
+    return _jax.explicit_mesh(aval.sharding.mesh for aval in (*types, *held))
+
+
+def types_of_held(arrays: Sequence[Any]) -> dict[int, Any]:
+    """Return the types of those arrays that several devices hold, by position."""
+    return {i: _jax.type_of(x) for i, x in enumerate(arrays) if _jax.is_spread(x)}
+
+
 def constrain_leaves(lowering: Lowering) -> None:
     """Let the inputs and shared variables of a plan be split as the user says."""
     plan, values = lowering.plan, lowering.values

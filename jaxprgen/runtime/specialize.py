@@ -24,7 +24,12 @@ from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
 from jaxprgen.runtime.announcements import Announcements
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
 from jaxprgen.runtime.program import Options, Program, Store
-from jaxprgen.runtime.shardings import constrain_leaves, constrained_output
+from jaxprgen.runtime.shardings import (
+    constrain_leaves,
+    constrained_output,
+    explicit_mesh,
+    types_of_held,
+)
 
 STATIC_LIMIT = 64
 """Elements up to which an argument can be static: a program is emitted for each of its values."""
@@ -151,7 +156,7 @@ class Specializer:
         arguments: Sequence[Any],
         may_trace: bool = True,
     ) -> tuple[Hashable, ...]:
-        kind = _jax.trace_context(), *types, *[(x.shape, x.dtype) for x in shared]
+        kind = _jax.trace_context(), *types, *map(_type, shared)
         if self._plan.carried:
             kind = *kind, *[_jax.sharding_of(arguments[i]) for i in self._plan.carried.values()]
         in_trace = may_trace and self._tells_traces and _any_tracer(arguments)
@@ -218,9 +223,10 @@ class Specializer:
         decisions = Decisions(needs.nodes, deciding, [], call)
         # A constant of the program is known by the identity of its array, and one array may be the
         # value of two variables. Programs are for all values, so they keep none.
-        shared = [array.view() if self._observer else _placeholder(array) for array in shared]
+        given = shared
+        shared = [array.view() if self._observer else _placeholder(array) for array in given]
         outputs: list[Atom] = []
-        mesh = _jax.explicit_mesh(types)
+        mesh = explicit_mesh(plan, types, given)
         with _jax.partitioned(mesh), Builder(_jax.unsharded(types, mesh)) as builder:
             lowering = Lowering(
                 plan,
@@ -247,7 +253,10 @@ class Specializer:
             )
             emitted = time.perf_counter()
             closed = without_values(closed, shared, [self._options.passes])
-        closed = closed if mesh is None else with_shardings(closed, types, mesh)
+        if mesh is not None:
+            values = {id(x): array for x, array in zip(shared, given, strict=True)}
+            held = types_of_held([values.get(id(x), x) for x in closed.consts])
+            closed = with_shardings(closed, types, mesh, held)
         seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
         kept = lowering.values if self._observer else None
         decided = tuple(decisions.found)
@@ -255,6 +264,11 @@ class Specializer:
         deciding.clear()  # Derivatives that are made later serve all values that decide alike.
         program = Program(closed, shared, self._options, self._store, kept, seconds)
         return program, decided
+
+
+def _type(shared: Any) -> Hashable:
+    """Return the type of the value of a shared variable."""
+    return _jax.type_of(shared) if _jax.is_spread(shared) else (shared.shape, shared.dtype)
 
 
 def _placeholder(array: Array) -> Array:

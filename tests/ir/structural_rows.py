@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from constructor_law import SHAPES, Call, Row, array, axes_of, dtypes, in_range, one
 from hypothesis import strategies as st
-from jax import lax
+from jax import lax, make_mesh
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from jaxprgen.ir import primitives
+
+MESH = make_mesh((2, 4), ("i", "j"), axis_types=(AxisType.Auto,) * 2)
 
 
 def sizes_near(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -82,6 +85,11 @@ def ranged(draw: Any) -> Call:
     return Call((), {"dtype": draw(dtypes), "shape": shape, "dimension": dimension})
 
 
+def split_options(draw: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    axes = draw(st.permutations([*MESH.axis_names, *[None] * len(shape)]))
+    return {"sharding": NamedSharding(MESH, PartitionSpec(*axes[: len(shape)]))}
+
+
 def not_ascending(call: Call) -> bool:
     dimensions = call.options["dimensions"]
     return sorted(set(dimensions)) != list(dimensions)
@@ -102,6 +110,10 @@ ROWS: dict[str, Row] = {
         lambda x, shape: lax.reshape(x, shape),
         one(lambda draw, shape: {"shape": sizes_near(draw, shape)}),
         stricter=changes_size,
+    ),
+    "sharding_constraint": Row(
+        lambda x, sharding: lax.with_sharding_constraint(x, sharding),
+        one(split_options),
     ),
     "squeeze": Row(
         lambda x, dimensions: lax.squeeze(x, in_range(dimensions, x)),

@@ -61,7 +61,7 @@ def optimization_barrier(b: Builder, x: Atom) -> Var:
 def sharding_constraint(b: Builder, x: Atom, sharding: Any) -> Var:
     """Return ``x``, split over a mesh by a `NamedSharding` whose axes are automatic."""
     params = _jax.sharding_constraint_params(sharding)
-    return b.bind(_jax.sharding_constraint_p, (x,), params, x.aval)
+    return b.bind(_jax.sharding_constraint_p, (x,), params)
 
 
 def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:

@@ -49,6 +49,8 @@ def exportable(
         The values of the shared variables.
     """
     specs = specs_of(plan.inputs, given, constraints)
+    # The exported program need not run where these devices are.
+    shared = [_as_data(x) if _jax.is_spread(x) else x for x in shared]
     program, specs = with_assumptions(specs, lambda specs: specializer(specs, shared))
     refuse_callbacks(plan, options.name, program.closed_jaxpr.jaxpr)
     constants, function = program.flat()
@@ -87,6 +89,11 @@ def _type_of(x: Any) -> jax.ShapeDtypeStruct:
 
 
 def _as_data(x: Any) -> np.ndarray[Any, Any]:
+    if isinstance(x, jax.Array) and not _jax.is_complete(x):
+        raise ExportError(
+            f"An array of shape {x.shape} cannot be exported: other processes hold parts of it.\n"
+            "Make it an input of the graph, and pass it to the exported program."
+        )
     x = np.asarray(x)
     return np.asarray(x, _jax.canonicalize_dtype(x.dtype))
 

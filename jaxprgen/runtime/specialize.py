@@ -348,6 +348,11 @@ def _hindrance(x: Any, name: str, position: int, decides: bool) -> str:
         )
     if isinstance(x, jax.ShapeDtypeStruct):
         return f"a ShapeDtypeStruct, which has none.\nPass {name!r} as a concrete {what}."
+    if isinstance(x, jax.Array) and not _jax.is_complete(x):
+        return (
+            f"an array that other processes hold in parts.\nPass {name!r} as a NumPy array that is "
+            "the same in all processes, or give the array a size that does not depend on it."
+        )
     if decides and np.size(x) > DECIDING_LIMIT:
         return (
             f"an array of {np.size(x)} elements.\nUp to {DECIDING_LIMIT} elements decide how many "

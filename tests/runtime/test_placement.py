@@ -216,6 +216,38 @@ def test_updates_keep_the_sharding_and_the_memory(make, on):
         assert np.allclose(held(shared), expected)
 
 
+def test_the_state_of_a_loop_has_one_type(on):
+    total = aesara.shared(jax.device_put(np.zeros((8, 6)), on.rows), name="total")
+    step = jaxprgen.function([b], total.sum(), updates={total: total + b})
+
+    def body(state, b):
+        out, state = step.pure(state, b)
+        return state, out
+
+    with jax.set_mesh(on.mesh):
+        state, sums = jax.jit(lambda state, bs: jax.lax.scan(body, state, bs))(
+            step.state(), np.ones((3, 6))
+        )
+    assert_same(np.asarray(sums), np.array([0.0, 48, 96]))
+    assert_split(state["total"], on.rows, np.full((8, 6), 3.0))
+
+
+def test_a_mask_on_several_devices_decides_a_shape(on):
+    mask = at.bvector("mask")
+    f = jaxprgen.compile([x, mask], x[mask.astype(bool)].sum(axis=1))
+    bits = (np.arange(8) % 3 == 0).astype("int8")
+    out = f(jax.device_put(DATA, on.rows), jax.device_put(bits, on.rows))
+    assert_same(np.asarray(out), DATA[bits > 0].sum(axis=1))
+
+
+def test_data_on_several_devices_are_exported_for_one(on):
+    shared = aesara.shared(jax.device_put(DATA, on.rows), name="data")
+    exported = jaxprgen.compile([b], shared @ b).export("f64[6]")
+    assert exported.nr_devices == 1
+    assert_same(exported.data["data"], DATA)
+    assert np.allclose(exported.call(PARAMETERS), DATA @ PARAMETERS)
+
+
 def test_state_is_placed_and_stays(on):
     total = aesara.shared(np.zeros(8), name="total")
     step = jaxprgen.function(

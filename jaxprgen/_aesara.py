@@ -8,7 +8,6 @@ back the few names that Aesara uses. No existing name is replaced, and each rest
 what it did in NumPy 1.26, so a library that asks ``hasattr(np, "cast")`` is not misled.
 """
 
-import configparser
 import copy
 import importlib
 import logging
@@ -97,6 +96,8 @@ def _empty(flags: list[str]) -> Generator[None, None, None]:
 
     They precede the user's flags: Aesara takes the last of two entries.
     """
+    import configparser  # Here, because programs from files do without Aesara.
+
     rc = configparser.RawConfigParser()
     rc.read(map(os.path.expanduser, os.environ.get("AESARARC", "~/.aesararc").split(os.pathsep)))
 

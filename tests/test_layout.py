@@ -1,9 +1,12 @@
 """The layout shows the architecture: imports run strictly downward."""
 
 import ast
+import importlib
 from pathlib import Path
 
 import pytest
+
+from jaxprgen import _jax
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
@@ -134,3 +137,15 @@ def test_a_right_import_is_not(module, source):
     names = {"_jax", "_aesara", "ir", "ir.programs", "emit", "emit.values", "lowering.registry"}
     modules = names | {"runtime.specialize", "runtime.compiled", "runtime.state"}
     assert complaints(module, source, modules) == []
+
+
+DOOR = sorted(path.stem for path in (ROOT / "jaxprgen" / "_jax").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("module", DOOR)
+def test_the_door_has_the_names_of_its_modules(module):
+    own = vars(importlib.import_module(f"jaxprgen._jax.{module}"))
+    public = {name: x for name, x in own.items() if not name.startswith("_")}
+    assert {name for name, x in public.items() if getattr(_jax, name) is not x} == set()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = _jax.nothing

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 from jax._src import callback as _callback
 from jax._src import debugging as _debugging
-from jax._src import random as _random
 from jax._src.lax import lax as _lax
 from jax._src.lax import linalg as _linalg
 from jax._src.lax.control_flow import loops as _loops
@@ -63,11 +62,6 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         for name in ("broadcast_in_dim", "convert_element_type", "iota", "reshape")
     },
 }
-
-
-def default_prng_impl() -> Any:
-    """Return the random generator that JAX uses for keys that do not name one."""
-    return _random.default_prng_impl()
 
 
 def default_params(name: str) -> dict[str, Any]:

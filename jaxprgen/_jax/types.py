@@ -15,6 +15,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src import random as _random
 from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import partial_eval as _pe
 from jax._src.random import prng
@@ -179,6 +180,11 @@ def is_staged() -> bool:
 def is_key(x: Any) -> bool:
     """Return whether something is a typed PRNG key or an array of such keys."""
     return jax.numpy.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)
+
+
+def default_prng_impl() -> Any:
+    """Return the random generator that JAX uses for keys that do not name one."""
+    return _random.default_prng_impl()
 
 
 def is_plain(aval: ShapedArray) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.export  # JAX 0.7 does not import it by itself.
 import numpy as np
 
 from jaxprgen import _jax

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
+import jax.export  # JAX 0.7 does not import it by itself.
 import numpy as np
 
 from jaxprgen import _jax

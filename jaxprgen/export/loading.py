@@ -95,10 +95,9 @@ def _parts(archive: Archive, trusted: bool) -> Parts:
         executables=executables_in(archive) if trusted else [],
     )
     _require_agreement(parts)
-    for program in () if trusted else programs:
-        wrong = what_is_wrong(program.exported)
-        if wrong:
-            raise DescriptionError(wrong)
+    wrong = None if trusted else what_is_wrong([program.exported for program in programs])
+    if wrong:
+        raise DescriptionError(wrong)
     return parts
 
 

@@ -16,16 +16,21 @@ _TENSOR = re.compile(r"tensor<((?:[^<>]|complex<\w+>)*)>")
 _KINDS = {"f": "f", "i": "i", "u": "ui"}
 
 
-def what_is_wrong(exported: jax.export.Exported) -> str | None:
-    """Return why a program is not to be run, or None.
+def what_is_wrong(programs: Sequence[jax.export.Exported]) -> str | None:
+    """Return why one of the programs is not to be run, or None.
 
-    It may call no code of the process other than the routines that JAX keeps stable in exported
-    programs, such as those of LAPACK, and it must have the types that are said of it.
+    A program may call no code of the process other than the routines that JAX keeps stable in
+    exported programs, such as those of LAPACK, and it must have the types that are said of it.
     """
     try:
-        text = str(exported.mlir_module())
+        texts = list(_jax.stablehlo_of(programs))
     except Exception as error:  # JAX raises a ValueError, or one of MLIR's own.
         return f"JAX {jax.__version__} cannot read its StableHLO ({_first_line(error)})"
+    found = (_wrong(*x) for x in zip(programs, texts, strict=True))
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _wrong(exported: jax.export.Exported, text: str) -> str | None:
     for call, target in _CALL.findall(text):
         if not call or target not in _jax.STABLE_CUSTOM_CALLS:
             return f"its program calls {target or 'what has no name'!r}, which is not allowed"

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen._jax import Size, max_size
+from jaxprgen._jax import JaxprEqn, Size, Var, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.sizes import is_at_most, is_known
 from jaxprgen.emit.values import INT8, INT32, INT64, Array, Dtype, Shape, Value, full
+from jaxprgen.ir import current_builder
 
 
 def arange_length(start: Any, stop: Any, step: Any) -> Size:
@@ -36,6 +37,50 @@ def count_along(shape: Shape, axis: int) -> Value:
     if is_known(own):
         return Value(np.arange(shape[axis]).reshape(own))
     return lax.iota(ew.canonical(INT64), own, axis)
+
+
+def counted_axis(x: Value) -> int | None:
+    """Return the axis along which integers are known to count 0, 1, 2, …, and else are constant.
+
+    Return None if there is no such axis, or the integers are not known to.
+    """
+    if x.is_uniform or x.dtype.kind not in "iu":
+        return None
+    source = x.source
+    if type(source) is Var:
+        return _counted_axis(source)
+    long = [d for d, n in enumerate(source.shape) if n != 1]
+    if len(long) != 1:
+        return None
+    numbers, last = source.ravel(), source.size - 1
+    counts = last > 0 and numbers[last] == last and np.array_equal(numbers, np.arange(source.size))
+    return long[0] if counts else None
+
+
+def _counted_axis(x: Var) -> int | None:
+    """Return the axis along which a variable counts: an iota, perhaps with axes of size one."""
+    eqn = _maker(x)
+    name = eqn.primitive.name if eqn else ""
+    if eqn is None or name == "iota":
+        return eqn and eqn.params["dimension"]
+    before: Any = eqn.invars[0] if name in ("broadcast_in_dim", "reshape") else None
+    axis = _counted_axis(before) if type(before) is Var else None
+    if axis is None:
+        return None
+    if name == "broadcast_in_dim":
+        return eqn.params["broadcast_dimensions"][axis]
+    long, own = ([n for n in v.aval.shape if n != 1] for v in (before, x))
+    return x.aval.shape.index(*own) if len(own) == 1 and own == long else None
+
+
+def _maker(x: Var) -> JaxprEqn | None:
+    """Return the equation of the current program that computes a variable, if one does."""
+    b = current_builder()
+    makers: list[Any] = b.once("makers", lambda: [0, {}])  # How many are noted, and they.
+    if makers[0] < len(b):
+        makers[1].update((v, eqn) for eqn in b.equations_from(makers[0]) for v in eqn.outvars)
+        makers[0] = len(b)
+    return makers[1].get(x)
 
 
 def positions(shape: Shape, axis: int) -> Array | Value:

@@ -10,7 +10,7 @@ A known index that is out of bounds is an error. A run-time index is clamped to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import selection as sel
+from jaxprgen.emit.create import counted_axis
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape
 from jaxprgen.emit.sizes import is_symbolic, require_equal
@@ -222,17 +223,42 @@ def _scalars(parsed: _ParsedIndex) -> list[ix.BasicEntry]:
 
 def gather(x: Value, indices: IndexArrays, *, unique: bool = False) -> Value:
     """Return the elements at ``indices``; ``unique`` promises that no two coincide."""
-    starts, in_bounds = _start_indices(x.shape, indices)
+    indices, paired = _paired(x.shape, indices)
+    starts, in_bounds = _start_indices(x.shape, indices, paired)
     axes = indices.axes, indices.result_axes
-    return lax.gather(x, starts, *axes, in_bounds=in_bounds, unique=unique)
+    return lax.gather(x, starts, *axes, in_bounds=in_bounds, unique=unique, paired=paired)
 
 
-def _start_indices(shape: Shape, indices: IndexArrays) -> tuple[Atom, bool]:
+def _paired(shape: Shape, indices: IndexArrays) -> tuple[IndexArrays, dict[int, int]]:
+    """Set apart the arrays that count, such as the first of ``x[arange(n), y]``.
+
+    The others index within rows. If the rows are split between devices, each device reads its own.
+    Return the others, at least one; and the axes of the common shape along which the arrays count,
+    by the axes that they index.
+    """
+    paired: dict[int, int] = {}
+    if all(array.static is not None for array in indices.arrays):
+        return indices, paired
+    for axis, array in zip(indices.axes, indices.arrays, strict=True):
+        counted = counted_axis(array)
+        if counted is None or len(paired) == len(indices.arrays) - 1:
+            continue
+        along = counted + len(indices.shape) - array.ndim
+        is_whole = array.shape[counted] == shape[axis] == indices.shape[along]
+        if is_whole and along not in paired.values():
+            paired[axis] = along
+    rest = [(d, x) for d, x in zip(indices.axes, indices.arrays, strict=True) if d not in paired]
+    return indices._replace(axes=[d for d, _ in rest], arrays=[x for _, x in rest]), paired
+
+
+def _start_indices(
+    shape: Shape, indices: IndexArrays, paired: Mapping[int, int]
+) -> tuple[Atom, bool]:
     """Return the indices as vectors along a last axis, and whether they are known in bounds."""
     b = current_builder()
     runtime = [i for i in indices.arrays if i.static is None]
     dtype = ix.index_dtype(shape, runtime)
-    if not runtime:
+    if not runtime and not paired:
         # The gradient often writes at the indices that are read here.
         return b.constant(_table(indices, dtype), equal=True), True
     target = (*indices.shape, 1)
@@ -242,7 +268,7 @@ def _start_indices(shape: Shape, indices: IndexArrays) -> tuple[Atom, bool]:
         inside = ix.wrap(array, shape[axis], dtype) if value is None else array.astype(dtype)
         column = expand_dims(inside, [inside.ndim])
         columns.append(broadcast_to(column, target))
-    return concatenate(columns, len(indices.shape)).atom(), False
+    return concatenate(columns, len(indices.shape)).atom(), not runtime
 
 
 def _table(indices: IndexArrays, dtype: Dtype = INT64) -> Array:
@@ -290,10 +316,11 @@ def scatter(x: Value, y: Value, indices: IndexArrays, *, add: bool, unique: bool
     if add and x.dtype == BOOL:  # Booleans add by "or", which no scatter computes.
         x, y = x.astype(INT32), y.astype(INT32)
         return ew.truth(scatter(x, y, indices, add=add, unique=unique))
-    starts, in_bounds = _start_indices(x.shape, indices)
+    indices, paired = _paired(x.shape, indices)
+    starts, in_bounds = _start_indices(x.shape, indices, paired)
     axes = indices.axes, indices.result_axes
     emit = lax.scatter_add if add else lax.scatter
-    return emit(x, starts, y, *axes, in_bounds=in_bounds, unique=unique)
+    return emit(x, starts, y, *axes, in_bounds=in_bounds, unique=unique, paired=paired)
 
 
 def _last_of_each(y: Value, indices: IndexArrays) -> tuple[Value, IndexArrays]:

@@ -7,6 +7,8 @@ slice, that is out of bounds is moved into the axis, as by `jax.lax.dynamic_slic
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +18,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import Size, is_symbolic
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.shape import expand_dims, reshape, slice_axis, squeeze
+from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, squeeze
 from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least
 from jaxprgen.emit.values import (
     BOOL,
@@ -84,6 +86,10 @@ def _spans(shape: Shape, index: Sequence[BasicEntry]) -> list[_Span]:
 
 def take(x: Value, index: Sequence[BasicEntry]) -> Value:
     """Return ``x[index]``."""
+    scalars = {d: i for d, i in enumerate(index) if isinstance(i, Value)}
+    if scalars:
+        rest = [i for i in index if not isinstance(i, Value)]
+        return take(_elements(x, scalars), rest)
     dynamic = _dynamic(index)
     if dynamic:
         return take(_block(x, dynamic), _in_block(index))
@@ -163,13 +169,31 @@ def _are_known(shape: Shape, spans: Sequence[_Span]) -> bool:
     )
 
 
+def _elements(x: Value, scalars: dict[int, Value]) -> Value:
+    """Return the elements of ``x`` at run-time integers, without their axes.
+
+    XLA makes one dynamic slice of this. Where ``x`` is split between devices, it would gather all
+    of ``x`` for a dynamic slice, and exchanges only the elements for this.
+    """
+    shape = x.shape
+    for d in scalars:
+        if shape[d] == 0:
+            raise IndexOutOfBoundsError(f"Cannot take an element of an array of shape {shape}.")
+    if x.is_uniform:
+        return Value(x.source, tuple(n for d, n in enumerate(shape) if d not in scalars))
+    dtype = index_dtype([shape[d] for d in scalars], scalars.values())
+    places = [expand_dims(wrap(i, shape[d], dtype), [0]) for d, i in scalars.items()]
+    return lax.gather(x, concatenate(places, 0), [*scalars], [], in_bounds=False)
+
+
 def _block(x: Value, dynamic: dict[int, DynamicSlice]) -> Value:
     """Return the block of ``x`` that the dynamic slices select."""
+    if all(entry.length == 1 for entry in dynamic.values()):
+        starts = {d: entry.start for d, entry in dynamic.items()}
+        return expand_dims(_elements(x, starts), [*dynamic])
     shape = x.shape
     sizes = tuple(dynamic[d].length if d in dynamic else n for d, n in enumerate(shape))
     for d, entry in dynamic.items():
-        if shape[d] == 0:
-            raise IndexOutOfBoundsError(f"Cannot take an element of an array of shape {shape}.")
 
         def fails(d: int = d, entry: DynamicSlice = entry) -> IndexOutOfBoundsError:
             return IndexOutOfBoundsError(
@@ -260,15 +284,32 @@ def _write(x: Value, y: Value, spans: Sequence[_Span], add: bool) -> Value:
     if filled is not None:
         y = y if not add or not filled else y + filled
         return _spread(y, Value(np.asarray(filled)), shape, spans)
-    if _are_known(shape, spans) and all(s.stride == 1 or s.length == 1 for s in spans):
+    is_block = _are_known(shape, spans) and all(s.stride == 1 or s.length == 1 for s in spans)
+    if is_block and 2 * y.size < x.size:
         low, limit = [s.low for s in spans], [s.limit for s in spans]
         if add:
             y = lax.slice(x, low, limit, [1] * len(shape)) + y
         starts = [full((), s.low, INT32) for s in spans]
         return lax.dynamic_update_slice(x, y, starts)
-    spread = _spread(y, x.like(0), shape, spans)
-    mask = _spread(full(block_shape, True, BOOL), full((), False, BOOL), shape, spans)
-    return ew.where(mask, x + spread if add else spread, x)
+    # For large blocks this is as fast. Where axes are split between devices, these exchange only
+    # the ends of their parts.
+    spread = Value(y.source, shape) if y.is_uniform else _spread(y, x.like(0), shape, spans)
+    return ew.where(_inside(shape, spans, is_block), x + spread if add else spread, x)
+
+
+def _inside(shape: Shape, spans: Sequence[_Span], is_block: bool) -> Value:
+    """Return where elements are in spans; ``is_block`` if all these have known ends and no gaps."""
+    if not is_block:
+        lengths = tuple(s.length for s in spans)
+        return _spread(full(lengths, True, BOOL), full((), False, BOOL), shape, spans)
+    inside: list[Value] = []
+    for d, (s, n) in enumerate(zip(spans, shape, strict=True)):
+        own = tuple(n if d == e else 1 for e in range(len(shape)))
+        if s.low or s.limit < n:
+            i = lax.iota(index_dtype([n]), own, d)
+            inside += [i >= s.low] if s.low else []
+            inside += [i < s.limit] if s.limit < n else []
+    return functools.reduce(operator.and_, inside)
 
 
 def _spread(y: Value, fill: Value, shape: Shape, spans: Sequence[_Span]) -> Value:

@@ -213,7 +213,10 @@ def _gather(eqn: JaxprEqn, operands: Sequence[Split]) -> Sequence[Split]:
     numbers, (array, indices) = eqn.params["dimension_numbers"], operands
     batch = getattr(numbers, "operand_batching_dims", ())
     read = _windows(numbers, numbers.collapsed_slice_dims, batch, len(array))
-    points, sizes = iter(indices[:-1]), _shape(eqn.invars[0])
+    of_points: Sequence[int] = getattr(numbers, "start_indices_batching_dims", ())
+    along = dict(zip(of_points, batch, strict=True))
+    points = (x or (array[along[d]] if d in along else None) for d, x in enumerate(indices[:-1]))
+    sizes = _shape(eqn.invars[0])
     windows = iter(read)
     found: list[Any] = []
     for d in range(len(_shape(eqn.outvars[0]))):

@@ -114,7 +114,7 @@ def collectives_in(
             continue
         first = instruction
         if kind != instruction.opcode:  # What it exchanges with whom is said where it starts.
-            first = module.instructions.get(instruction.operand, instruction)
+            first = next(module.operands(instruction), instruction)
         groups = _groups(first.attributes, module.devices)
         devices = max(map(len, groups))
         axes = _axes(groups, mesh)
@@ -134,13 +134,13 @@ def collectives_in(
 
 
 class _Instruction(NamedTuple):
-    """One line of a module. ``operand`` is the name of the first operand."""
+    """One line of a module. ``operands`` are names."""
 
     computation: str
     name: str
     shape: str
     opcode: str
-    operand: str
+    operands: list[str]
     attributes: str
 
 
@@ -169,17 +169,15 @@ class _Module:
         self._parts: dict[str, list[_Instruction]] = {}
         for i in self.instructions.values():
             if i.opcode == "get-tuple-element":
-                self._parts.setdefault(i.operand, []).append(i)
+                self._parts.setdefault(i.operands[0] if i.operands else "", []).append(i)
 
     def _read(self, body: str) -> None:
         section, loops = "", set[str]()
         for line in body.splitlines():
             if found := _INSTRUCTION.match(line):
                 name, shape, opcode, rest = found.groups()
-                operand = _NAME.search(rest)
-                self.instructions[name] = _Instruction(
-                    section, name, shape, opcode, operand[1] if operand else "", rest
-                )
+                operands = _NAME.findall(rest.partition("), ")[0])
+                self.instructions[name] = _Instruction(section, name, shape, opcode, operands, rest)
                 for key, called in _CALLED.findall(rest):
                     names = _NAME.findall(called)
                     self._calls.setdefault(section, set()).update(names)
@@ -206,10 +204,17 @@ class _Module:
                 rest.extend(self._calls.get(computation, ()))
         return found
 
+    def operands(self, instruction: _Instruction) -> Iterator[_Instruction]:
+        """Yield the instructions that compute the operands."""
+        found = map(self.instructions.get, instruction.operands)
+        return (operand for operand in found if operand is not None)
+
     def causes(self, instruction: _Instruction, names: Collection[str]) -> Iterator[Cause]:
-        """Yield the variable and the line of each result of a collective."""
-        for part in self._parts.get(instruction.name, [instruction]):
-            yield self._cause(part, names)
+        """Yield the variable and the line of each result of a collective, or of each operand."""
+        parts = self._parts.get(instruction.name)
+        if parts is None and len(instruction.operands) > 1:
+            parts = list(self.operands(instruction))
+        return (self._cause(part, names) for part in parts or [instruction])
 
     def _cause(self, instruction: _Instruction | None, names: Collection[str]) -> Cause:
         """Return the variable and line of an instruction, or of what it was computed from."""
@@ -220,7 +225,7 @@ class _Module:
             path = _attribute(attributes, 'op_name="((?:[^"\\\\]|\\\\.)*)"')
             if path:
                 return Cause(_innermost(path, names), self._line(attributes))
-            instruction = self.instructions.get(instruction.operand)
+            instruction = next(self.operands(instruction), None)
         return Cause("", "")
 
     def _line(self, attributes: str) -> str:

@@ -63,6 +63,11 @@ class Indices:
     def integers(self, size):
         shape = [1 if self.draw(st.integers(0, 3)) == 0 else n for n in self.common]
         shape = shape[self.draw(st.integers(0, len(shape))) :]
+        if size in shape and self.draw(st.booleans()):
+            own = [1] * len(shape)
+            own[shape.index(size)] = size
+            value = np.arange(size).reshape(own)
+            return value, at.constant(value)
         if not size:
             shape = (0,)
         # Negative and repeated ones are frequent.
@@ -652,3 +657,53 @@ def test_large_unsigned_indices_wrap():
     a, b = np.arange(6.0).reshape(3, 2), np.array([2**64 - 1, 0, 2**64 - 3], "uint64")
     outputs = [x[:, i[:2]], at.inc_subtensor(x.T[:, i], 1), x.T[:, at.constant(b)]]
     assert_agrees([x, i], outputs, [a, b])
+
+
+# --- Indices that count -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [5, 1500])  # Aesara's ranges are folded, or emitted.
+def test_positions_along_an_axis_pair_it_with_one_of_the_index(n):
+    """Then XLA knows that each row is read from itself, and leaves rows where they are."""
+    y = at.lvector("y")
+    rows, pair = at.arange(y.shape[0]), np.arange(2)
+    cases = [
+        ((n, 4), (rows, y), {0: 0}),
+        ((4, n), (y, rows), {1: 0}),
+        ((n, 4), (rows[:, None], y[:, None] + pair), {0: 0}),
+        ((4, n), (y[None, :], rows.reshape((1, -1))), {1: 1}),
+        ((4, 3, n), (y, slice(None), rows), {2: 0}),
+        ((n, 2, 4), (rows, 1, y), {0: 0}),
+        ((2, n, 3, 4), (slice(None), rows, slice(1, None), y), {1: 0}),
+        ((n, 4), (rows, y % 1), {0: 0}),
+        ((n + 1, 4), (rows, y), {}),
+        ((n, 4), (rows * 1 + 0 * y, y), {}),
+    ]
+    inputs, args, outputs = [y], [np.arange(n) * 3 % 4 - 1], []
+    for shape, index, _ in cases:
+        inputs.append(at.tensor("float64", shape=[None] * len(shape)))
+        args.append(ramp(*shape))
+        part = inputs[-1][index]
+        outputs += [part, at.set_subtensor(part, -1.0), at.inc_subtensor(part, part)]
+    f = assert_agrees(inputs, outputs, args)
+    found = [e for e in f.jaxpr(*args).jaxpr.eqns if e.primitive.name in WITH_INDICES]
+    expected = [paired for _, _, paired in cases for _ in range(3)]
+    assert [pairs(e) for e in found] == expected
+
+
+WITH_INDICES = "gather", "scatter", "scatter-add"
+
+
+def pairs(eqn):
+    numbers = eqn.params["dimension_numbers"]
+    along = "start_indices_batching_dims", "scatter_indices_batching_dims"
+    of_index = next(getattr(numbers, name) for name in along if hasattr(numbers, name))
+    return dict(zip(numbers.operand_batching_dims, of_index, strict=True))
+
+
+def test_positions_along_one_axis_pair_only_one():
+    x, y = at.tensor3("x"), at.lvector("y")
+    rows, args = at.arange(y.shape[0]), [ramp(3, 3, 2), np.array([1, 0, 1])]
+    f = assert_agrees([x, y], [x[rows, rows, y], x[y, y, rows % 2], x[rows, rows]], args)
+    found = [e for e in f.jaxpr(*args).jaxpr.eqns if e.primitive.name == "gather"]
+    assert [pairs(e) for e in found] == [{0: 0}, {}, {}]

@@ -24,17 +24,22 @@ MODES = {True: "promise_in_bounds", False: "clip"}
 
 
 class Case(NamedTuple):
-    """A shape to index, the indexed axes, the shape of the indices, and the places of its axes."""
+    """A shape to index, the indexed axes, the shape of the indices, and the places of its axes.
+
+    ``paired`` are other axes of the shape, with the axes of the indices that they go along with.
+    """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     points: tuple[int, ...]
     places: tuple[int, ...]
+    paired: tuple[tuple[int, int], ...] = ()
 
     @property
     def region(self) -> tuple[int, ...]:
         """The shape that is read or written."""
-        sizes = [n for d, n in enumerate(self.shape) if d not in self.axes]
+        taken = (*self.axes, *dict(self.paired))
+        sizes = [n for d, n in enumerate(self.shape) if d not in taken]
         for d, n in zip(self.places, self.points, strict=True):
             sizes.insert(d, n)
         return tuple(sizes)
@@ -43,6 +48,13 @@ class Case(NamedTuple):
     def kept(self) -> tuple[int, ...]:
         return tuple(d for d in range(len(self.region)) if d not in self.places)
 
+    @property
+    def numbers(self) -> tuple[tuple[int, ...], ...]:
+        """The dimension numbers, as JAX counts them."""
+        pairs = sorted(self.paired)
+        along = tuple(d for d, _ in pairs), tuple(i for _, i in pairs)
+        return self.kept, tuple(sorted(self.axes)), self.axes, *along
+
 
 @st.composite
 def cases(draw: Any) -> Case:
@@ -50,13 +62,17 @@ def cases(draw: Any) -> Case:
     count = draw(st.integers(1, len(shape)))
     axes = draw(st.permutations(range(len(shape))))[:count]
     points = draw(st.lists(st.integers(0, 3), max_size=2))
-    rank = len(shape) - count + len(points)
+    free = [d for d in range(len(shape)) if d not in axes]
+    pairs = [(d, i) for d, i in zip(free, draw(st.permutations(range(len(points)))), strict=False)]
+    paired = tuple((d, i) for d, i in pairs if shape[d] == points[i] and draw(st.booleans()))
+    rank = len(shape) - count - len(paired) + len(points)
     places = draw(st.sampled_from(list(itertools.combinations(range(rank), len(points)))))
-    return Case(tuple(shape), tuple(axes), tuple(points), places)
+    return Case(tuple(shape), tuple(axes), tuple(points), places, paired)
 
 
 def emitted(construct: Any, case: Case, *types: Any, **options: Any) -> Any:
     b = Builder([_jax.array_type(t.shape, t.dtype) for t in types])
+    options["paired"] = dict(case.paired)
     closed = b.build([construct(b, *b.inputs, case.axes, case.places, **options)])
     _jax.check_jaxpr(closed.jaxpr)
     (eqn,) = closed.jaxpr.eqns
@@ -86,8 +102,9 @@ def operands(case: Case, dtype: str) -> list[jax.ShapeDtypeStruct]:
 @examples(2)
 @given(cases(), st.sampled_from(DTYPES), st.booleans(), st.booleans())
 def test_gather_is_that_of_lax(case, dtype, in_bounds, unique):
-    numbers = lax.GatherDimensionNumbers(case.kept, tuple(sorted(case.axes)), case.axes)
-    sizes = tuple(1 if d in case.axes else n for d, n in enumerate(case.shape))
+    numbers = lax.GatherDimensionNumbers(*case.numbers)
+    single = (*case.axes, *dict(case.paired))
+    sizes = tuple(1 if d in single else n for d, n in enumerate(case.shape))
     types = operands(case, dtype)[:2]
     theirs = jax.make_jaxpr(
         lambda x, i: lax.gather(x, i, numbers, sizes, mode=MODES[in_bounds], unique_indices=unique)
@@ -101,7 +118,7 @@ def test_gather_is_that_of_lax(case, dtype, in_bounds, unique):
 @examples(2)
 @given(case=cases(), dtype=st.sampled_from(NUMBERS), in_bounds=st.booleans(), unique=st.booleans())
 def test_scatter_is_that_of_lax(name, case, dtype, in_bounds, unique):
-    numbers = lax.ScatterDimensionNumbers(case.kept, tuple(sorted(case.axes)), case.axes)
+    numbers = lax.ScatterDimensionNumbers(*case.numbers)
     options = {"mode": MODES[in_bounds], "unique_indices": unique}
     types = operands(case, dtype)
     theirs = jax.make_jaxpr(lambda x, i, y: getattr(lax, name)(x, i, y, numbers, **options))(*types)
@@ -117,7 +134,7 @@ def test_elements_are_read_and_written_at_the_indices(case, random):
     for place in np.ndindex(*case.points):
         indices[place] = [random.randrange(case.shape[d]) for d in case.axes]
     b = Builder([_jax.array_type(a.shape, a.dtype) for a in (x, indices, y)])
-    options = {"in_bounds": False}
+    options = {"in_bounds": False, "paired": dict(case.paired)}
     read = ours.gather(b, *b.inputs[:2], case.axes, case.places, **options)
     added = ours.scatter_add(b, *b.inputs, case.axes, case.places, **options)
     got_read, got_added = _jax.eval_jaxpr(b.build([read, added]), [x, indices, y])
@@ -126,6 +143,8 @@ def test_elements_are_read_and_written_at_the_indices(case, random):
         there, here = [slice(None)] * x.ndim, [slice(None)] * y.ndim
         for d, i in zip(case.axes, indices[place], strict=True):
             there[d] = i
+        for d, i in case.paired:
+            there[d] = place[i]
         for d, i in zip(case.places, place, strict=True):
             here[d] = i
         want_read[tuple(here)] = x[tuple(there)]
@@ -149,3 +168,6 @@ def test_operands_that_do_not_fit_are_refused():
                 emitted(getattr(ours, name), case, *types, in_bounds=True)
     with pytest.raises(EquationError):
         emitted(ours.gather, case, x, jax.ShapeDtypeStruct((2, 2), "int32"), in_bounds=True)
+    for paired in ((1, 0),), ((0, 0),), ((1, 1),):  # Sizes differ; an indexed axis; no such axis.
+        with pytest.raises(EquationError):
+            emitted(ours.gather, case._replace(paired=paired), x, indices, in_bounds=True)

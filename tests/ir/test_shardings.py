@@ -82,6 +82,11 @@ BEYOND = {
     ),
     "sum over rows": (lambda x, y: x.T @ y, ["8@n,4@k", "8@n"], "4@k"),
     "rows of a table": (lambda t, i: t[i.astype(int)], ["3,4@k", "8@n"], "8@n,4@k"),
+    "one element of each row": (
+        lambda x, i: jnp.take_along_axis(x, i.astype(int), 1),
+        ["8@n,4", "8,1"],
+        "8@n,1",
+    ),
     "into a table": (
         lambda t, i, x: t.at[i.astype(int)].add(x),
         ["3,4", "8@n", "8@n,4@k"],

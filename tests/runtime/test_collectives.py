@@ -188,6 +188,14 @@ def test_each_part_of_a_combined_one_has_its_cause():
     )
     assert found.nbytes == 48
     assert found.causes == (Cause("y", ""), Cause("beta", ""))
+    found = one(
+        '%a = f64[] reduce(%p, %0), dimensions={0}, metadata={op_name="jit(f)/y/reduce_sum"}',
+        "%b = f64[5]{0} bitcast(%c)",
+        '%c = f64[5,1]{1,0} dot(%p, %q), metadata={op_name="jit(f)/beta/dot"}',
+        "ROOT %all = (f64[], f64[5]{0}) all-reduce(%a, %b), replica_groups={}, to_apply=%add",
+        names={"y", "beta"},
+    )
+    assert found.causes == (Cause("y", ""), Cause("beta", ""))
 
 
 def test_without_metadata_the_cause_is_what_is_exchanged():

@@ -8,6 +8,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
+from aeppl import joint_logprob
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -29,9 +30,9 @@ def split(*shape, axis=0, dtype=float):
     return _placed(shape, P(*[None] * axis, "data"), dtype)
 
 
-def whole(*shape):
+def whole(*shape, dtype=float):
     """The type of an array of which each device has a copy."""
-    return _placed(shape, P(), float)
+    return _placed(shape, P(), dtype)
 
 
 def _placed(shape, spec, dtype):
@@ -120,9 +121,13 @@ def test_on_one_device_nothing_is_said():
 x, y, w = at.dvectors("x", "y", "w")
 X, V = at.dmatrices("X", "V")
 b = at.dscalar("b")
-groups = at.lvector("groups")
+groups, n = at.lvector("groups"), at.lscalar("n")
 mask = at.bvector("mask")
 draws = at.random.RandomStream(1)
+
+
+classes = draws.categorical(X, name="classes")
+class_density, (observed_classes,) = joint_logprob(classes)
 
 
 def likelihood(eta):
@@ -223,6 +228,44 @@ MODELS = {  # A function, what to differentiate it with respect to, its inputs, 
     ),
     "of products": (X.T @ X, [], {X: TABLE}, SUM),
     "of largest elements": (at.stack([x.max(), x.min(), x.prod()]), [], {x: ROW}, SUM),
+    "of classes": (
+        at.log(at.special.softmax(X @ V, axis=1))[at.arange(groups.shape[0]), groups].sum(),
+        [V],
+        {X: TABLE, groups: split(ROWS, dtype=int), V: whole(4, 3)},
+        SUM,
+    ),
+    "of random classes, by aeppl": (
+        class_density,
+        [],
+        {X: TABLE, observed_classes: split(ROWS, dtype=int)},
+        SUM,
+    ),
+    "of indicators": (
+        (at.extra_ops.to_one_hot(groups, 3) * w).sum(),
+        [w],
+        {groups: split(ROWS, dtype=int), w: whole(3)},
+        SUM,
+    ),
+    "of observed rows": (
+        ((x[x > 0] - b) ** 2).sum(),
+        [b],
+        {x: ROW, b: whole()},
+        SUM | {"all-gather"},  # Of the number of the first one, by which `argmax` is found.
+    ),
+    "of one row": (X[n] * b, [], {X: TABLE, n: whole(dtype=int), b: whole()}, SUM),
+    "of some rows": (X[[5, 900, -1]] * b, [], {X: TABLE, b: whole()}, SUM),
+    "of one changed row": (
+        at.inc_subtensor(x[n], b),
+        [],
+        {x: ROW, n: whole(dtype=int), b: whole()},
+        SUM,
+    ),
+    "of all rows but one": (
+        at.stack([at.inc_subtensor(x[1:], b), at.set_subtensor(x[:-1], x[1:] * b)]),
+        [],
+        {x: ROW, b: whole()},
+        HALO,
+    ),
     "of many series": (
         (smoothed(X) ** 2).sum(),
         [b],

@@ -342,13 +342,16 @@ def test_an_index_out_of_bounds_is_found(i):
     f = jaxprgen.compile([x, n], picked * 2)
     for inside in (0, 2, -1, -3):
         assert debug(f)(np.arange(3.0), inside) == 2 * np.arange(3.0)[inside]
-    text = message(errors.IndexOutOfBoundsError, debug(f), ONES, i, also=IndexError)
-    assert text == [
+    *text, equation, line, hint, collect = message(
+        errors.IndexOutOfBoundsError, debug(f), ONES, i, also=IndexError
+    )
+    assert equation.startswith("  as picked:f64[] = gather[")
+    assert equation.endswith("] x picked.4")
+    assert [*text, line, hint, collect] == [
         f"Index {i} is out of bounds for axis 0 of size 3, in 'picked'.",
         "  in Subtensor{int64}",
         "    x: float64[3] = [1.0, 1.0, 1.0]",
-        f"    picked.3: int64[] = {i if i > 0 else i + 3}",
-        "  as picked.4:f64[1] = dynamic_slice[slice_sizes=(1,)] x picked.3",
+        f"    picked.4: int64[1] = [{i if i > 0 else i + 3}]",
         built("picked = named"),
         IN_AXIS,
         COLLECT,

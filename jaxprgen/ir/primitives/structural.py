@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -210,6 +211,8 @@ def shape_assertion(b: Builder, holds: Atom, shown: Sequence[Atom], message: str
 
 # --- Gather and scatter -----------------------------------------------------------------
 
+_UNPAIRED: Mapping[int, int] = MappingProxyType({})
+
 
 def gather(
     b: Builder,
@@ -220,6 +223,7 @@ def gather(
     *,
     in_bounds: bool,
     unique: bool = False,
+    paired: Mapping[int, int] = _UNPAIRED,
 ) -> Var:
     """Read elements at an array of indices.
 
@@ -238,13 +242,19 @@ def gather(
         Whether all indices are promised to be in bounds. Otherwise they are clipped.
     unique : bool
         Whether all indices are promised to differ.
+    paired : mapping from int to int
+        Other axes of ``x``, with the axes of ``indices`` that they go along with: the indices at
+        position ``i`` of the latter read at position ``i`` of the former. A program whose data is
+        split along such axes exchanges none of it.
     """
-    shape = _indexed_shape(x, indices, axes, places)
+    shape = _indexed_shape(x, indices, axes, places, paired)
     params = {
         "dimension_numbers": GatherDimensionNumbers(
-            _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes)
+            _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes), *_pairs(paired)
         ),
-        "slice_sizes": tuple(1 if d in axes else n for d, n in enumerate(x.aval.shape)),
+        "slice_sizes": tuple(
+            1 if d in axes or d in paired else n for d, n in enumerate(x.aval.shape)
+        ),
         "unique_indices": unique,
         "indices_are_sorted": False,
         "mode": _mode(in_bounds),
@@ -269,8 +279,9 @@ def _scatter(
         *,
         in_bounds: bool,
         unique: bool = False,
+        paired: Mapping[int, int] = _UNPAIRED,
     ) -> Var:
-        shape = _indexed_shape(x, indices, axes, places)
+        shape = _indexed_shape(x, indices, axes, places, paired)
         if updates.aval.shape != shape or updates.aval.dtype != x.aval.dtype:
             raise EquationError(
                 f"{name} cannot write {updates.aval} to {x.aval}: these indices select {shape}."
@@ -279,7 +290,7 @@ def _scatter(
             "update_jaxpr": update_jaxpr(x.aval.dtype),
             "update_consts": (),
             "dimension_numbers": ScatterDimensionNumbers(
-                _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes)
+                _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes), *_pairs(paired)
             ),
             "indices_are_sorted": False,
             "unique_indices": unique,
@@ -312,20 +323,39 @@ scatter_add = _scatter(
 )
 
 
-def _indexed_shape(x: Atom, indices: Atom, axes: Sequence[int], places: Sequence[int]) -> Shape:
+def _indexed_shape(
+    x: Atom,
+    indices: Atom,
+    axes: Sequence[int],
+    places: Sequence[int],
+    paired: Mapping[int, int],
+) -> Shape:
     """Return the shape of what is read or written at indices."""
     *points, count = indices.aval.shape
-    rank = len(x.aval.shape) - len(axes) + len(points)
+    sizes, taken = x.aval.shape, (*axes, *paired)
+    rank = len(sizes) - len(taken) + len(points)
     are_indices = (
         indices.aval.dtype.kind in "iu" and count == len(axes) and len(points) == len(places)
     )
-    if not (are_indices and are_axes(axes, len(x.aval.shape)) and are_axes(places, rank)):
+    if not (
+        are_indices
+        and are_axes(taken, len(sizes))
+        and are_axes(places, rank)
+        and are_axes([*paired.values()], len(points))
+        and all(sizes[d] == points[i] for d, i in paired.items())
+    ):
+        along = f" along {dict(paired)}" if paired else ""
         raise EquationError(
-            f"{indices.aval} cannot index axes {tuple(axes)} of {x.aval} such that its own axes "
-            f"become {tuple(places)}."
+            f"{indices.aval} cannot index axes {tuple(axes)} of {x.aval}{along} such that its own "
+            f"axes become {tuple(places)}."
         )
-    rest, found = (n for d, n in enumerate(x.aval.shape) if d not in axes), iter(points)
+    rest, found = (n for d, n in enumerate(sizes) if d not in taken), iter(points)
     return tuple(next(found if d in places else rest) for d in range(rank))
+
+
+def _pairs(paired: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    axes = sorted(paired)
+    return tuple(axes), tuple(paired[d] for d in axes)
 
 
 def _window_axes(rank: int, places: Sequence[int]) -> tuple[int, ...]:

@@ -283,11 +283,15 @@ def _any_tracer(arguments: Sequence[Any]) -> bool:
 def _values_key(positions: Sequence[int], arguments: Sequence[Any]) -> tuple[Hashable, ...]:
     """Return a key of the values of these arguments; those without a value have None."""
     return tuple(
-        None
-        if isinstance(arguments[i], (Tracer, jax.ShapeDtypeStruct)) or is_key(arguments[i])
-        else _digest(np.asarray(arguments[i]))
-        for i in positions
+        _digest(np.asarray(arguments[i])) if _has_values(arguments[i]) else None for i in positions
     )
+
+
+def _has_values(x: Any) -> bool:
+    """Return whether an argument has numbers as values, all of which this process can read."""
+    if isinstance(x, (Tracer, jax.ShapeDtypeStruct)) or is_key(x):
+        return False
+    return not isinstance(x, jax.Array) or _jax.is_complete(x)
 
 
 def _digest(x: Array) -> bytes:

@@ -177,6 +177,21 @@ def is_staged() -> bool:
     return trace is not None
 
 
+def embeds_constants() -> bool:
+    """Return whether JAX makes a program that will hold all arrays that are no arguments of it.
+
+    That is so under ``jit``, unless JAX makes arguments of such arrays. A loop or a branch alone
+    makes operands of them.
+    """
+    trace: Any = _core.trace_ctx.trace
+    while trace is not None:
+        debug_info: Any = isinstance(trace, _pe.DynamicJaxprTrace) and trace.frame.debug_info
+        if debug_info and debug_info.traced_for == "jit":
+            return not _config.use_simplified_jaxpr_constants.value
+        trace = getattr(trace, "parent_trace", None)
+    return False
+
+
 def is_key(x: Any) -> bool:
     """Return whether something is a typed PRNG key or an array of such keys."""
     return jax.numpy.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.prng_key)

@@ -108,6 +108,7 @@ class FixedValues:
     """
 
     def __init__(self, function: str, names: Sequence[str], remedy: str) -> None:
+        self.remedy = remedy
         several = "s" if len(names) > 1 else ""
         self._message = (
             f"JAX traces {function!r}, and the program that it makes, such as that of an outer "

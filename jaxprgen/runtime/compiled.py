@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from jaxprgen.runtime.exportable import exportable
 from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.report import Report, report_of
+from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import shared_value
 from jaxprgen.runtime.specialize import Specializer
 
@@ -65,6 +66,7 @@ class CompiledFunction:
         self._dtypes = [i.dtype for i in plan.inputs]
         self._specializer = Specializer(plan, options)
         where = plan.shardings
+        self._constants = [(p, x) for p, x in enumerate(plan.values) if _jax.is_spread(x)]
         self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature([i.name for i in plan.inputs])
@@ -122,10 +124,12 @@ class CompiledFunction:
         """Call the function; JAX may reuse the memory of ``donated`` arguments for results."""
         if self._shardings:
             args = self.accepted(args)
-        if not self._shared:
-            return self._run(args, (), (), donated)
         if self._plan.shardings:
             self._place_shared()
+        if not _jax.trace_state_clean():
+            require_arguments(self.__name__, self._data())
+        if not self._shared:
+            return self._run(args, (), (), donated)
         if not _jax.runs_now():
             self._fixed.warn()
             return self._run(args, self._read_shared(), [s.copy() for s in self._shared], donated)
@@ -299,6 +303,14 @@ class CompiledFunction:
         if self._plan.generators and not given:
             return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."
         return "\nIt draws no random numbers, and takes no key." if given else ""
+
+    def _data(self) -> Iterator[tuple[str, Any, str]]:
+        """Yield names and values of shared variables and constants, and how to pass them."""
+        for shared, value in zip(self._plan.shared, self._shared, strict=True):
+            yield shared.name, value.value, self._fixed.remedy
+        for place, x in self._constants:
+            name = self._plan.library.label(self._plan.variables[place])
+            yield name, x, "Make it an input of the graph, and pass it as an argument."
 
     def _place_shared(self) -> None:
         """Put the values of shared variables where the user wants them to live."""

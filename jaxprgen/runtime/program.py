@@ -354,13 +354,16 @@ class Store:
 
 
 def to_device(arrays: Sequence[Array]) -> list[Any]:
-    """Put arrays on the device: outside of any trace that is going on, and by one equation."""
-    if not arrays:
-        return []
-    for array in arrays:
+    """Put arrays on the device: outside of any trace that is going on, and by one equation.
+
+    Arrays that several devices hold stay there.
+    """
+    others = [array for array in arrays if not _jax.is_spread(array)]
+    for array in others:
         canonical_dtype(array)  # It refuses integers that would be wrapped.
     with _jax.eval_context():
-        return jax.device_put(list(arrays))
+        found = iter(jax.device_put(others) if others else ())
+    return [array if _jax.is_spread(array) else next(found) for array in arrays]
 
 
 def is_small(array: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jax.sharding import NamedSharding
@@ -11,6 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.arguments.shardings import require_even, splits_evenly
 from jaxprgen.emit.values import Value
+from jaxprgen.errors import ShardingError
 from jaxprgen.ir import Atom, current_builder, primitives
 from jaxprgen.lowering.driver import Lowering
 from jaxprgen.lowering.graph import Plan
@@ -33,6 +34,34 @@ def explicit_mesh(plan: Plan, types: Sequence[Any], shared: Sequence[Any]) -> An
 def types_of_held(arrays: Sequence[Any]) -> dict[int, Any]:
     """Return the types of those arrays that several devices hold, by position."""
     return {i: _jax.type_of(x) for i, x in enumerate(arrays) if _jax.is_spread(x)}
+
+
+def require_arguments(function: str, data: Iterable[tuple[str, Any, str]]) -> None:
+    """Raise if JAX would copy arrays that are split over devices into the program that it makes.
+
+    Parameters
+    ----------
+    function
+        The name of the function that JAX traces.
+    data
+        For each array the name, the value and how to pass it as an argument.
+
+    Raises
+    ------
+    ShardingError
+        JAX would gather an array on the host, and give each device all of it.
+    """
+    if not _jax.embeds_constants():
+        return
+    for name, x, remedy in data:
+        if _jax.is_spread(x) and not x.is_fully_replicated:
+            raise ShardingError(
+                f"JAX traces {function!r}, and would copy {name!r} into the program that it makes, "
+                f"such as that of an outer jit: an array of shape {x.shape} that "
+                f"{len(x.sharding.device_set)} devices hold in parts.\n{remedy}\nOr set "
+                "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS=1 in the environment before JAX is imported: "
+                "JAX then makes arguments of such arrays."
+            )
 
 
 def constrain_leaves(lowering: Lowering) -> None:

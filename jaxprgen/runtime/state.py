@@ -23,6 +23,7 @@ from jaxprgen.errors import StateError
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed
+from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import SharedValue, shared_value
 
 
@@ -239,6 +240,8 @@ class StatefulProgram:
         """Return the values on the device, and whether one of them uses memory of the host."""
         self._place()
         if not _jax.runs_now():
+            data = ((n, shared.value, self._fixed.remedy) for n, shared in self._read.items())
+            require_arguments(self._name, data)
             self._fixed.warn()
             return [shared.copy() for shared in self._read.values()], False
         found = [

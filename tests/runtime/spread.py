@@ -78,6 +78,34 @@ def updated(make, features, targets):
     }
 
 
+def kept(make, features, targets):
+    """Two calls of a function whose data are a shared variable and a constant."""
+    weights, shared = aesara.shared(np.zeros(3)), aesara.shared(features, name="features")
+    total = aesara.shared(targets, name="total")
+    error = at.as_tensor_variable(targets) - shared @ weights
+    loss = (error**2).mean()
+    updates = {weights: weights - 0.1 * aesara.grad(loss, weights), total: total + error}
+    step = make([], loss, updates=updates)
+    losses = [held(step()) for _ in range(2)]
+    return {
+        "losses": losses,
+        "weights": held(weights.get_value()),
+        "rows": [held(shared.get_value(borrow=True)[:, 0]), held(total.get_value())],
+    }
+
+
+def placed(features):
+    """What ``shardings`` puts on the mesh of the features, and what it refuses."""
+    where = features.sharding
+    total = aesara.shared(np.zeros((ROWS, 3)), name="total")
+    step = jaxprgen.function([X], X, updates={total: total + X}, shardings={total: where, X: where})
+    parts = held(step(FEATURES)), held(step(features)), held(total.get_value())
+    fixed = at.as_tensor_variable(features, name="fixed")
+    traced = outcome(jax.jit(jaxprgen.compile([b], fixed @ b)), np.ones(3))
+    exported = outcome(jaxprgen.compile([], total * 2).export)
+    return {"parts": parts, "refused": [traced, exported]}
+
+
 def by_mode(inputs, outputs, updates):
     return aesara.function(inputs, outputs, updates=updates, mode="JAXPR")
 
@@ -109,6 +137,8 @@ def found(data, numbers):
         "called": called(*data),
         "function": updated(jaxprgen.function, *data),
         "mode": updated(by_mode, *data),
+        "kept function": kept(jaxprgen.function, *data),
+        "kept mode": kept(by_mode, *data),
         "checked": checked(data[0]),
         "drawn": drawn(data[0]),
         "sized": sized(numbers),
@@ -125,9 +155,12 @@ def main(folder):
         n = jax.device_count()
         results = found(data, cluster.replicated(mesh, np.arange(n)))
         results["refused"] = sized(cluster.split(mesh, np.arange(n)[cluster.own(n)]))
+        results["placed"] = placed(data[0])
         mesh = jax.make_mesh((n,), ("rows",), axis_types=(AxisType.Explicit,))
         data = [cluster.split(mesh, x[own]) for x in (FEATURES, TARGETS)]
         results["explicit"] = called(*data)
+        results["kept explicit"] = kept(jaxprgen.function, *data)
+        results["placed explicit"] = placed(data[0])
         Path(folder, f"{jax.process_index()}.json").write_text(json.dumps(results))
 
 

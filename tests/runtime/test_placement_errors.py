@@ -17,6 +17,7 @@ from jaxprgen.errors import (
     ArgumentTypeError,
     InvalidGraphError,
     ShardingError,
+    SharedValueWarning,
 )
 
 MESH = jax.make_mesh((4, 2), ("rows", "cols"), axis_types=(AxisType.Auto,) * 2)
@@ -107,6 +108,50 @@ def test_sizes_that_the_mesh_does_not_divide_are_refused():
         assert str(caught.value) == UNEVEN.format(what)
     with pytest.raises(ShardingError, match="Input 'x' has shape"):
         jax.jit(jaxprgen.compile([x], y, shardings={x: ROWS}))(uneven)
+
+
+COPIED = (
+    "JAX traces 'main', and would copy {} into the program that it makes, such as that of an outer "
+    "jit: an array of shape (8, 6) that 8 devices hold in parts.\n{}\n"
+    "Or set JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS=1 in the environment before JAX is imported: JAX "
+    "then makes arguments of such arrays."
+)
+
+
+@pytest.mark.parametrize("make", [jaxprgen.compile, jaxprgen.function])
+def test_programs_around_do_not_get_a_copy_of_the_data(make):
+    array = jax.device_put(DATA, ROWS)
+    data, constant = aesara.shared(array, name="data"), at.as_tensor_variable(array, name="fixed")
+    pass_data = {
+        jaxprgen.compile: "To pass them as arguments, list them among the inputs, "
+        "jaxprgen.compile([data, ...], outputs), or use jaxprgen.function and its method "
+        "pure(state, ...).",
+        jaxprgen.function: "To pass them as arguments, call main.pure(state, ...).",
+    }[make]
+    for variable, name, remedy in [
+        (data, "'data'", pass_data),
+        (constant, "'fixed'", "Make it an input of the graph, and pass it as an argument."),
+    ]:
+        f = make([b], ((variable @ b) ** 2).sum())
+        gradient = 2 * DATA.T @ DATA @ np.ones(6)
+        assert np.allclose(jax.grad(f)(np.ones(6)), gradient)
+        assert np.allclose(jax.vmap(jax.grad(f))(np.ones((2, 6))), gradient)
+        for traced in (jax.jit(f), jax.grad(jax.jit(f)), jax.jit(jax.grad(f))):
+            with pytest.raises(ShardingError) as caught:
+                traced(np.ones(6))
+            assert str(caught.value) == COPIED.format(name, remedy)
+    whole = aesara.shared(jax.device_put(DATA, WHOLE), name="data")
+    f = make([b], (whole @ b).sum())
+    with pytest.warns(SharedValueWarning):
+        assert np.allclose(jax.jit(f)(np.ones(6)), DATA.sum())
+
+
+def test_a_loop_takes_the_data_as_an_operand():
+    data = aesara.shared(jax.device_put(DATA, ROWS), name="data")
+    f = jaxprgen.compile([b], (data @ b).sum())
+    with pytest.warns(SharedValueWarning):
+        _, sums = jax.lax.scan(lambda c, b: (c, f(b)), 0, np.ones((2, 6)))
+    assert np.allclose(sums, DATA.sum())
 
 
 def test_data_cannot_be_on_a_mesh_without_devices():

@@ -67,7 +67,10 @@ def test_no_device_and_not_the_host_ever_holds_all_the_data(make, kind, rows):
             "constant": lambda: at.as_tensor_variable(array),
         }[kind]()
         step = minimize(make, where, rows)
-        costs = [float(step(*([array] if kind == "argument" else []))) for _ in range(2)]
+        calls = [((), {})] * 2
+        if kind == "argument":
+            calls = [((array,), {}), ((), {"x": array})]
+        costs = [float(step(*args, **named)) for args, named in calls]
     memory.assert_is_split(1)
     residuals = -np.ones(len(LARGE))
     gradient = 2 * LARGE.T @ residuals / len(LARGE)

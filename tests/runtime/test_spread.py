@@ -58,20 +58,35 @@ def test_every_process_emits_the_same_program_and_finds_the_same(results):
     first, *others = results
     for other in others:
         for what, values in first.items():
-            if what in ("function", "mode"):
+            if what.startswith("placed"):
+                assert values["refused"] == other[what]["refused"]
+            elif what.partition(" ")[0] in ("function", "mode", "kept"):
                 for key in ("losses", "weights"):
                     assert values[key] == other[what][key]
             else:
                 assert values == other[what]
 
 
-@pytest.mark.parametrize("way", ["function", "mode"])
+@pytest.mark.parametrize("way", ["function", "mode", "kept function", "kept mode", "kept explicit"])
 def test_updates_are_those_of_one_process(results, alone, way):
+    expected = alone[way.replace("explicit", "function")]
     for key in ("losses", "weights"):
-        assert_close(results[0][way][key], alone[way][key])
+        assert_close(results[0][way][key], expected[key])
     parts = [np.array(one[way]["rows"]) for one in results]
-    assert all(part.shape == (3, spread.ROWS // len(results)) for part in parts)
-    assert_close(np.concatenate(parts, axis=1), alone[way]["rows"])
+    assert all(part.shape[1] == spread.ROWS // len(results) for part in parts)
+    assert_close(np.concatenate(parts, axis=1), expected["rows"])
+
+
+@pytest.mark.parametrize("mesh", ["placed", "placed explicit"])
+def test_each_process_puts_its_own_part_on_its_devices(results, mesh):
+    own = spread.ROWS // len(results)
+    for i, one in enumerate(results):
+        rows = spread.FEATURES[i * own : (i + 1) * own]
+        for part, expected in zip(one[mesh]["parts"], [rows, rows, 2 * rows], strict=True):
+            assert_close(part, expected)
+    traced, exported = results[0][mesh]["refused"]
+    assert traced.startswith("ShardingError: JAX traces 'main', and would copy 'fixed'")
+    assert exported.startswith("ExportError: An array of shape (24, 3) cannot be exported: other ")
 
 
 def test_draws_are_those_of_one_process(results, alone):

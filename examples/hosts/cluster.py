@@ -10,19 +10,19 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 HEARTBEAT = 10
-"""Seconds without a sign of life after which a process counts as dead."""
+"""Seconds of silence after which a process counts as dead."""
 
 
 @contextlib.contextmanager
 def joined():
-    """Be one of the processes that `launch.py` started; a process that runs alone needs no others.
+    """Join the processes that `launch.py` started; do nothing in a process that runs alone.
 
-    A cluster that JAX knows, such as one of Slurm, tells JAX itself what `launch.py` tells here in
-    variables of the environment; call ``jax.distributed.initialize()`` there.
+    `launch.py` describes the processes in environment variables. On a cluster that JAX knows, such
+    as one of Slurm, call ``jax.distributed.initialize()`` without arguments instead.
 
-    A process that fails ends at once. By default it would wait at its end for all others, and they
-    for its results. If a process dies, others stop with an error as soon as they need its results,
-    and in any case when it has been silent for `HEARTBEAT` seconds.
+    A process that raises an exception ends at once. By default, JAX would make it wait for the
+    others, which wait for its results. If a process dies, the others stop with an error as soon as
+    they need its results, and in any case once it has been silent for `HEARTBEAT` seconds.
     """
     if "PROCESS_ID" not in os.environ:
         yield
@@ -50,7 +50,7 @@ def all_devices():
 
 
 def own(count):
-    """Return which of so many rows are those of this process; all processes have equally many."""
+    """Return which of the rows, `count` in all, this process loads: an equal share."""
     share, rest = divmod(count, jax.process_count())
     if rest:
         raise ValueError(f"{count} rows do not split among {jax.process_count()} processes.")
@@ -58,13 +58,13 @@ def own(count):
 
 
 def split(mesh, rows):
-    """Return the array that has the rows of all processes, of which each passes its own."""
+    """Return the array of the rows of all processes, each of which passes its own."""
     sharding = NamedSharding(mesh, PartitionSpec("rows"))
     return jax.make_array_from_process_local_data(sharding, rows)
 
 
 def replicated(mesh, tree):
-    """Return arrays that every device holds whole; all processes pass equal ones."""
+    """Return arrays that every device holds as a whole; all processes pass equal ones."""
     sharding = NamedSharding(mesh, PartitionSpec())
     return jax.tree.map(
         lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), tree

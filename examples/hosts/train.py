@@ -1,8 +1,8 @@
-"""Train a classifier of digits by Optax; checkpoints by Orbax let it go on after it was killed.
+"""Train a classifier of digits by Optax, with checkpoints by Orbax.
 
 ``python launch.py 2 train.py --folder run`` trains in two processes, each of which loads its part
-of every minibatch. Run it again, in as many processes as there are then, and it goes on from the
-last checkpoint. The numbers are those of a run without an interruption.
+of every minibatch. After a failure, run it again, in any number of processes: it goes on from the
+last checkpoint, to the same numbers.
 """
 
 import argparse  # noqa: I001
@@ -39,14 +39,11 @@ optimizer = optax.adam(1e-2)
 @jax.jit
 def train(state, images, labels):
     """Return the parameters and the optimizer's state after a step, and the loss before it."""
-    value, gradient = jax.value_and_grad(lambda p: loss(**p, images=images, labels=labels))(
-        state["parameters"]
-    )
+    parameters = state["parameters"]
+    value_and_gradient = jax.value_and_grad(lambda p: loss(**p, images=images, labels=labels))
+    value, gradient = value_and_gradient(parameters)
     updates, moments = optimizer.update(gradient, state["optimizer"])
-    return {
-        "parameters": optax.apply_updates(state["parameters"], updates),
-        "optimizer": moments,
-    }, value
+    return {"parameters": optax.apply_updates(parameters, updates), "optimizer": moments}, value
 
 
 def start():
@@ -75,7 +72,7 @@ def main():
 
 def run(folder, steps, every):
     mesh = cluster.all_devices()
-    # Data on a disk would be numpy.load(..., mmap_mode="r"): a process then reads its rows alone.
+    # With numpy.load(..., mmap_mode="r"), a process would read only its rows from a file.
     pixels, digits = load_digits(return_X_y=True)
     state = cluster.replicated(mesh, start())
     options = ocp.CheckpointManagerOptions(max_to_keep=2)

@@ -1,9 +1,12 @@
 """The examples of several processes find what one process finds, and end when one of them dies."""
 
+import itertools
 import os
+import re
 import subprocess
 import sys
 import time
+from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -78,19 +81,10 @@ def test_output_of_all_is_shown_if_one_fails(launch, tmp_path, capsys):
     assert "KeyError: 'a bug'\n--- Process 2 still ran:\n" in text
 
 
-FATES = [
-    ("killed", 1),
-    ("killed", 0),
-    ("idle killed", 1),
-    ("idle killed", 0),
-    ("stopped", 1),
-    ("stopped", 0),
-    ("raises", 1),
-    ("raises", 0),
-]
+DEEP = [("raises", 0), *itertools.product(["killed", "idle killed", "stopped"], [0, 1])]
+FATES = [("raises", 1), *(pytest.param(*fate, marks=pytest.mark.deep) for fate in DEEP)]
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(("fate", "victim"), FATES)
 def test_others_stop_with_an_error_if_one_dies(launch, tmp_path, fate, victim):
     command = [HERE / "doomed.py", fate, victim]
@@ -148,3 +142,18 @@ def test_a_training_that_is_killed_goes_on_to_the_same_numbers(launch, tmp_path,
     assert list(found) == list(expected)
     for name, x in found.items():
         np.testing.assert_allclose(x, expected[name], rtol=tolerance, atol=tolerance)
+
+
+@needs_orbax
+@pytest.mark.deep
+def test_the_page_shows_a_training(tmp_path):
+    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    (block,) = re.findall(r"^```console\n(.*?train\.py.*?)^```", page, re.DOTALL | re.MULTILINE)
+    pairs = re.findall(
+        r"^\$ python examples/hosts/launch.py (.*)\n((?:[^$].*\n)+)", block, re.MULTILINE
+    )
+    for command, shown in pairs:
+        count, *command = command.replace("--folder run", f"--folder {tmp_path}").split()
+        command[0] = ROOT / command[0]
+        assert OutputChecker().check_output(shown, launched(count, *command), ELLIPSIS)
+    assert len(pairs) == 2

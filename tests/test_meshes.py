@@ -1,5 +1,6 @@
 """Programs on several devices: values, gradients and types are those of one device."""
 
+import aesara.tensor as at
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,6 +70,26 @@ def test_explicit_axes(graph):
         floats = [x for x in split if x.dtype.kind == "f"]
         for gradient, x in zip(gradients, floats, strict=True):
             assert jax.typeof(gradient).sharding == jax.typeof(x).sharding
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_explicit_axes_and_another_mesh(kind):
+    def split(kind, **sizes):
+        mesh = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(kind,) * len(sizes))
+        return jax.device_put(np.arange(8.0), NamedSharding(mesh, P(next(iter(sizes)))))
+
+    x, y = at.dvectors("x", "y")
+    f = jaxprgen.compile([x, y], x * y)
+    one, two = split(AxisType.Explicit, rows=8), split(kind, a=2, b=4)
+    with pytest.raises(jaxprgen.errors.ShardingError) as caught:
+        f(one, two)
+    assert str(caught.value) == (
+        "Data is on two meshes: that of 'x' has axes rows=8 (Explicit); "
+        f"that of 'y', a=2 ({kind.name}), b=4 ({kind.name}).\n"
+        "Put both on one mesh by jax.device_put, or let all axes be AxisType.Auto."
+    )
+    with pytest.raises(jaxprgen.errors.ShardingError, match="that of 'y', rows=8"):
+        f(two, one)
 
 
 # --- Models -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jax.sharding import NamedSharding
+from jax.sharding import AxisType, NamedSharding
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var
@@ -26,9 +26,32 @@ def explicit_mesh(plan: Plan, types: Sequence[Any], shared: Sequence[Any]) -> An
         The plan, which has the constants.
     types, shared
         The types of arguments, and the values of shared variables.
+
+    Raises
+    ------
+    ShardingError
+        Data is on several meshes, one of which has explicit axes.
     """
-    held = types_of_held([*shared, *plan.values]).values()
-    return _jax.explicit_mesh(aval.sharding.mesh for aval in (*types, *held))
+    held = types_of_held([*shared, *plan.values])
+    typed = dict(enumerate(types)) | {len(types) + i: aval for i, aval in held.items()}
+    meshes = {i: aval.sharding.mesh.abstract_mesh for i, aval in typed.items()}
+    known = {_described(mesh): i for i, mesh in meshes.items() if not mesh.empty}
+    kinds = {kind for mesh in meshes.values() for kind in mesh.axis_types}
+    if len(known) > 1 and AxisType.Explicit in kinds and AxisType.Manual not in kinds:
+        names = [*(repr(x.name) for x in (*plan.inputs, *plan.shared))]
+        names += ["a constant"] * len(plan.values)
+        (first, i), (second, j), *_ = known.items()
+        raise ShardingError(
+            f"Data is on two meshes: that of {names[i]} has axes {first}; that of {names[j]}, "
+            f"{second}.\nPut both on one mesh by jax.device_put, or let all axes be AxisType.Auto."
+        )
+    return _jax.explicit_mesh(meshes.values())
+
+
+def _described(mesh: Any) -> str:
+    """Return the axes of a mesh, such as ``rows=8 (Explicit)``."""
+    axes = zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types, strict=True)
+    return ", ".join(f"{name}={size} ({kind.name})" for name, size, kind in axes)
 
 
 def types_of_held(arrays: Sequence[Any]) -> dict[int, Any]:

@@ -13,7 +13,13 @@ from jax._src import pjit as _pjit
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from jaxprgen._jax.core import JaxprEqn
-from jaxprgen._jax.types import ShapedArray, Var, eqn_context, no_effects
+from jaxprgen._jax.types import (
+    ShapedArray,
+    Var,
+    ambient_mesh_is_empty,
+    eqn_context,
+    no_effects,
+)
 
 AbstractMesh = _mesh.AbstractMesh
 
@@ -43,9 +49,13 @@ def _automatic(mesh: AbstractMesh) -> AbstractMesh:
 
 
 def unsharded(types: Sequence[ShapedArray], mesh: AbstractMesh | None) -> Sequence[ShapedArray]:
-    """Return types as they are where `partitioned` applies: without explicit axes of a mesh."""
+    """Return types as they are where `partitioned` applies: without explicit axes of a mesh.
+
+    Without such a mesh, types have no mesh at all: those of automatic axes say nothing, and passes
+    would leave loops alone. Under a mesh that is set, as in `jax.shard_map`, types stay.
+    """
     if mesh is None:
-        return types
+        return [_plain(aval) for aval in types] if ambient_mesh_is_empty() else types
     inside = _automatic(mesh)
 
     def spec(aval: ShapedArray) -> Any:
@@ -54,6 +64,12 @@ def unsharded(types: Sequence[ShapedArray], mesh: AbstractMesh | None) -> Sequen
         return _core.modify_spec_for_auto_manual(aval.sharding.spec, inside)
 
     return [aval.update(sharding=NamedSharding(inside, spec(aval))) for aval in types]  # type: ignore[misc,arg-type]
+
+
+def _plain(aval: ShapedArray) -> ShapedArray:
+    if aval.sharding.mesh.empty:
+        return aval
+    return ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
 def sharded(aval: ShapedArray, mesh: AbstractMesh, spec: Iterable[Any]) -> ShapedArray:

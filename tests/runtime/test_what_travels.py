@@ -11,6 +11,7 @@ import pytest
 from aeppl import joint_logprob
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+from laws import equations
 
 import jaxprgen
 from jaxprgen.runtime.collectives import collectives_in
@@ -113,6 +114,16 @@ def test_on_one_device_nothing_is_said():
     report = jaxprgen.compile([x], at.exp(x).sum()).report(np.ones(8))
     assert report.collectives is None
     assert "devices" not in str(report)
+
+
+def test_the_program_is_that_of_whole_arguments():
+    """So passes treat its loops alike: here, they take the sum over series out of the loop."""
+    outputs = [(smoothed(X) ** 2).sum(), aesara.grad((smoothed(X) ** 2).sum(), b)]
+    f = jaxprgen.compile([X, b], outputs)
+    ours, plain = (f.jaxpr(x, whole()) for x in (split(20, 64, axis=1), np.ones((20, 64))))
+    assert str(ours) == str(plain)
+    names = equations(f, np.ones((20, 64)), 0.5)
+    assert names[::-1].index("reduce_sum") < names[::-1].index("scan")
 
 
 # --- Models -------------------------------------------------------------------------------
@@ -275,7 +286,7 @@ MODELS = {  # A function, what to differentiate it with respect to, its inputs, 
     "of many series": (
         (smoothed(X) ** 2).sum(),
         [b],
-        {X: split(20, ROWS, axis=1), b: whole()},
+        {X: split(4, ROWS, axis=1), b: whole()},
         SUM,
     ),
     "of a Gaussian process": (
@@ -309,4 +320,5 @@ def test_no_device_gets_the_rows_of_another(name):
     assert all(c.along == "data=8" for c in found)
     parts = [t.dtype.itemsize * SHARD for t in types.values() if "data" in t.sharding.spec]
     assert all(c.nbytes < min(parts) for c in found)
+    assert not any(c.per_step for c in found) or name == "of noise by rejection"
     assert not re.search(rf"[\[,]{ROWS}[,\]]", text), "a device has all rows of some array"

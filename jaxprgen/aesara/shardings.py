@@ -14,6 +14,7 @@ from jaxprgen import _jax
 from jaxprgen.aesara.library import is_array, name_of
 from jaxprgen.arguments.shardings import placed, sharding_of
 from jaxprgen.errors import InvalidGraphError
+from jaxprgen.ir import canonical_dtype
 
 
 def shardings_of(
@@ -60,11 +61,12 @@ def shardings_of(
 
 def placed_constants(shardings: Mapping[Variable, NamedSharding]) -> dict[Variable, Any]:
     """Return the data of the constants among some variables, put where they are to live."""
-    return {
-        v: placed(v.data, sharding, f"Constant {name_of(v)!r}")
-        for v, sharding in shardings.items()
-        if isinstance(v, Constant)
-    }
+    found: dict[Variable, Any] = {}
+    for v, sharding in shardings.items():
+        if isinstance(v, Constant):
+            canonical_dtype(v.data)  # It refuses integers that would be wrapped.
+            found[v] = placed(v.data, sharding, f"Constant {name_of(v)!r}")
+    return found
 
 
 def _type_text(variable: Variable) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -13,6 +15,7 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen.arguments.shardings import placed
 from jaxprgen.emit.values import Array
+from jaxprgen.ir import canonical_dtype
 from jaxprgen.runtime.generators import Keyed, is_generator, key_of, with_key
 from jaxprgen.runtime.program import to_device
 
@@ -71,6 +74,7 @@ class SharedValue:
     def __init__(self, storage: list[Any]) -> None:
         self._storage = storage
         self._copy = self._used = _Copy()
+        self._lent: Callable[[], Any] = lambda: None  # The JAX array that nobody may donate.
 
     @property
     def value(self) -> Any:
@@ -79,7 +83,10 @@ class SharedValue:
 
     def place(self, sharding: NamedSharding, name: str) -> None:
         """Put the value of the variable of this name where it is to live, unless it is there."""
-        self._storage[0] = placed(self._storage[0], sharding, f"Shared variable {name!r}")
+        value = self._storage[0]
+        if isinstance(value, np.ndarray):
+            canonical_dtype(value)  # It refuses integers that would be wrapped.
+        self._storage[0] = placed(value, sharding, f"Shared variable {name!r}")
 
     def now(self) -> tuple[Any, Any, bool]:
         """Return the value, the array on the device, and whether it uses memory of the host.
@@ -110,11 +117,14 @@ class SharedValue:
         value = source = self._storage[0]
         if is_generator(value):
             return self._key(value)
+        if isinstance(value, jax.Array):
+            self._lent = weakref.ref(value)
+            return value
         if not self._copy.is_of(value):
             if isinstance(value, np.ndarray) and not _is_frozen(value):
                 value = np.array(value, order="C")  # Another thread may write into the value.
                 source = bytearray(value.data)
-            self._copy = _Copy(_put(value), source)
+            self._copy = _Copy(to_device([value])[0], source)
         return self._copy.array
 
     def take(self) -> Any:
@@ -122,6 +132,9 @@ class SharedValue:
         value = self._storage[0]
         if is_generator(value):
             return self._key(value)
+        if value is not None and self._lent() is value:
+            with _jax.eval_context():
+                return jax.numpy.copy(value)
         return value if _is_on_device(value) else np.array(value)
 
     def write(self, value: Any) -> None:
@@ -153,14 +166,6 @@ def shared_value(container: Any) -> SharedValue:
 
 def _is_on_device(value: Any) -> bool:
     return value is None or isinstance(value, jax.Array)
-
-
-def _put(value: Any) -> Any:
-    """Return a private array, or a copy of a JAX array, on the device, outside of any trace."""
-    if isinstance(value, jax.Array):
-        with _jax.eval_context():
-            return jax.numpy.copy(value)
-    return to_device([value])[0]
 
 
 def _is_frozen(value: Any) -> bool:

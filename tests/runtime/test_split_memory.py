@@ -106,3 +106,33 @@ def test_state_as_large_as_the_data_takes_its_memory_once(rows):
     memory.assert_is_split(1)
     assert state.get_value(borrow=True).sharding.is_equivalent_to(rows, 2)
     assert np.array_equal(state.get_value(borrow=True), LARGE / 8)
+
+
+@pytest.mark.parametrize("kind", ["shared", "constant"])
+def test_derivatives_do_not_copy_the_data(kind, rows):
+    array = jax.device_put(LARGE, rows)
+    where = {
+        "shared": lambda: aesara.shared(array, borrow=True, name="data"),
+        "constant": lambda: at.as_tensor_variable(array),
+    }[kind]()
+    b = at.dvector("b")
+    f = jaxprgen.compile([b], ((where @ b - 1) ** 2).mean())
+    with jax.set_mesh(rows.mesh), Memory() as memory:
+        value, gradient = jax.value_and_grad(f)(np.zeros(8))
+        jax.block_until_ready(jax.vmap(f)(np.zeros((2, 8))))
+    memory.assert_is_split(0.3)  # The residuals, two of eight columns.
+    assert value == 1
+    assert np.allclose(gradient, -2 * LARGE.mean(axis=0))
+
+
+def test_what_jax_records_outlives_updates(rows):
+    state = aesara.shared(jax.device_put(LARGE[:8], rows), name="state")
+    b = at.dvector("b")
+    step = jaxprgen.function([], None, updates={state: state * 2})
+    value, pullback = jax.vjp(jaxprgen.compile([b], (state @ b).sum()), np.ones(8))
+    for _ in range(2):
+        old = state.get_value(borrow=True)
+        step()
+    assert old.is_deleted()  # Of a value that nothing records, the memory is reused.
+    assert np.allclose(value, LARGE[:8].sum())
+    assert np.allclose(pullback(1.0)[0], LARGE[:8].sum(axis=0))

@@ -237,27 +237,17 @@ class JaxprFunction(Function):
             and self.vm.program
         )
         self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None
-        self._names = [c.name for c in given]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and write the updates."""
         # Aesara's own way copies arrays to the host to check them, and refuses tracers.
         dtypes = self._dtypes
-        if named and dtypes is not None:
-            args, named = self._by_position(args, named)
         if named or self.profile or dtypes is None:
             return super().__call__(*args, **named)
         is_traced = any(isinstance(x, _jax.Tracer) for x in args)
         if is_traced or types_of_arrays(args, dtypes) is not None:
             return self._rebuilt(self.vm.run(args))
         return super().__call__(*args)
-
-    def _by_position(self, args: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return all arguments by position, unless it is not clear which is which."""
-        names = self._names[len(args) :]
-        if len({*names}) < len(names) or {*names} != {*named}:
-            return args, named
-        return (*args, *(named[name] for name in names)), {}
 
     def _rebuilt(self, outputs: list[Any]) -> Any:
         """Arrange the outputs as they were given."""

@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 from laws import assert_same
 
 import jaxprgen
+from jaxprgen import _jax
 
 DATA = np.arange(48.0).reshape(8, 6)
 PARAMETERS = np.linspace(-1, 1, 6)
@@ -119,6 +120,28 @@ CONSTANTS = {
 }
 
 
+def unreadable(x):
+    """What JAX does to give the values of an array to NumPy, for arrays that are in parts."""
+    assert x.is_fully_replicated
+    return READ(x)
+
+
+READ = _jax.ArrayImpl._value.fget
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_no_pass_reads_constants(n, on, monkeypatch):
+    """Small ones, and numbers, on one device are folded and merged."""
+    a, c = (at.as_tensor_variable(jax.device_put(DATA[:, :n], on.rows)) for _ in range(2))
+    f = jaxprgen.compile([m], [m * (a + 1) * 2, m * a, m * c, a.sum() * m])
+    monkeypatch.setattr(_jax.ArrayImpl, "_value", property(unreadable))
+    results = f(DATA[:, :n])
+    f.report(DATA[:, :n])
+    jaxprgen.pretty(f, DATA[:, :n])
+    monkeypatch.undo()
+    assert_same(np.asarray(results[0]), DATA[:, :n] * (DATA[:, :n] + 1) * 2)
+
+
 @pytest.mark.parametrize("build", CONSTANTS.values(), ids=CONSTANTS)
 def test_constants_keep_the_sharding_of_their_array(build, on):
     inputs = [m] if m in aesara.graph.basic.graph_inputs([build(DATA)]) else []
@@ -181,6 +204,25 @@ def test_shared_variables_and_constants_are_placed(on):
     assert_split(constant, on.cols, PARAMETERS)
 
 
+def test_results_come_as_asked_whatever_the_arguments_imply(on):
+    f = jaxprgen.compile([x, b], residual, shardings={residual: on.rows})
+    with jax.set_mesh(on.mesh):
+        for given in (DATA, jax.device_put(DATA, on.cols)):
+            for out in (f(given, PARAMETERS), jax.jit(f)(given, PARAMETERS)):
+                assert out.sharding.is_equivalent_to(on.rows, 1)
+                assert np.allclose(out, DATA @ PARAMETERS)
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+def test_a_value_that_does_not_keep_its_size_need_not_keep_its_sharding(on):
+    rows = aesara.shared(jax.device_put(DATA, on.rows), name="rows")
+    step = jaxprgen.function([x], None, updates={rows: at.concatenate([rows, x])})
+    for count in (9, 10):
+        step(DATA[:1])
+        assert held(rows).shape == (count, 6)
+    assert_same(np.asarray(held(rows)), np.concatenate([DATA, DATA[:1], DATA[:1]]))
+
+
 def test_a_spec_alone_is_for_the_mesh_that_is_set(on):
     with jax.set_mesh(on.mesh):
         f = jaxprgen.compile([x, b], residual, shardings={"x": P("rows")})
@@ -202,15 +244,21 @@ def test_to_tracers_it_is_a_constraint(on):
     assert out.sharding.is_equivalent_to(NamedSharding(on.mesh, P(None, "rows")), 2)
 
 
+UPDATES = {
+    "of the value": lambda value: at.tanh(value.T).T + x.sum(),
+    "of other values": lambda value: x + 0 * value[0],  # Which XLA would not split by itself.
+}
+
+
+@pytest.mark.parametrize("build", UPDATES.values(), ids=UPDATES)
 @pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
-def test_updates_keep_the_sharding_and_the_memory(make, on):
+def test_updates_keep_the_sharding_and_the_memory(make, build, on):
     shared = aesara.shared(jax.device_put(DATA, on.rows), name="data")
-    updated = at.tanh(shared.T).T + x.sum()
-    step, expected = make([x], shared.sum(), updates={shared: updated}), DATA
+    step, expected = make([x], shared.sum(), updates={shared: build(shared)}), DATA
     for _ in range(3):
         old = held(shared)
-        assert np.allclose(step(DATA[:1]), expected.sum())
-        expected = np.tanh(expected) + DATA[:1].sum()
+        assert np.allclose(step(DATA / 9), expected.sum())
+        expected = build(at.as_tensor_variable(expected)).eval({x: DATA / 9})
         assert old.is_deleted()
         assert_split(held(shared), on.rows, np.asarray(held(shared)))
         assert np.allclose(held(shared), expected)

@@ -15,10 +15,14 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from jax._src import config as _config
 from jax._src import source_info_util as _source_info_util
 
 SourceInfo = _source_info_util.SourceInfo
 NO_SOURCE = _source_info_util.new_source_info()
+
+cache_by_lines = _config.compilation_cache_include_metadata_in_key
+"""A context: given True, JAX's persistent cache tells programs apart that differ in lines alone."""
 
 
 class Frame(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from jaxprgen import _jax
 from jaxprgen.ir.describe import place_text, shorten
 from jaxprgen.runtime.collectives import Collective, collectives_of
 from jaxprgen.runtime.observe import Node, Observation, constant_bytes, scopes_of
@@ -121,7 +122,8 @@ def report_of(
         start = time.perf_counter()
         lowered = lower()
         stages["lower"], start = time.perf_counter() - start, time.perf_counter()
-        compiled = lowered.compile()
+        with _jax.cache_by_lines(True):
+            compiled = lowered.compile()
         stages["compile"] = time.perf_counter() - start
         analysis = compiled.cost_analysis() or {}
         temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply, applys_between
 from aesara.graph.op import Op
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import jaxprgen
 from jaxprgen import errors
@@ -212,3 +214,15 @@ def test_programs_do_not_keep_what_only_reports_need():
     f = jaxprgen.compile([x], at.exp(x) + 1.0)
     f(ONES)
     assert f.program([ONES]).values is None
+
+
+def test_lines_are_those_of_the_graph_although_jax_keeps_programs():
+    rows = NamedSharding(jax.make_mesh((8,), ("rows",), (AxisType.Auto,)), P("rows"))
+    found = []
+    for code in ("y = x.sum()", "\n\ny = x.sum()"):
+        names = {"x": x}
+        exec(compile(code, "model.py", "exec"), names)
+        f = jaxprgen.compile([x], names["y"])
+        report = f.report(jax.ShapeDtypeStruct((16,), float, sharding=rows))
+        found += [cause.line for c in report.collectives for cause in c.causes]
+    assert found == ["model.py:1", "model.py:3"]

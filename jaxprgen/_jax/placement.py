@@ -78,8 +78,17 @@ def placed(x: Any, sharding: NamedSharding) -> Any:
         return jax.device_put(x, sharding)
 
 
-def automatic(sharding: NamedSharding) -> NamedSharding:
-    """Return the same sharding on a mesh whose axes XLA's partitioner splits along."""
+def automatic(sharding: NamedSharding) -> NamedSharding | None:
+    """Return the same sharding on a mesh whose axes XLA's partitioner splits along.
+
+    Inside of ``shard_map``, values are parts already: its axes are left out. If it splits along all
+    axes of the mesh, nothing is left.
+    """
+    ambient = _mesh.get_abstract_mesh()
+    if AxisType.Manual in ambient.axis_types:
+        if ambient.are_all_axes_manual:
+            return None
+        return NamedSharding(ambient, PartitionSpec(*(_left(x, ambient) for x in sharding.spec)))
     mesh: Any = sharding.mesh
     types = (AxisType.Auto,) * len(mesh.axis_names)
     if mesh.axis_types == types:
@@ -89,6 +98,13 @@ def automatic(sharding: NamedSharding) -> NamedSharding:
     else:
         mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=types)
     return NamedSharding(mesh, sharding.spec)
+
+
+def _left(axes: Any, mesh: AbstractMesh) -> Any:
+    """Return the axes of an entry of a spec that are not manual in a mesh."""
+    if isinstance(axes, tuple):
+        return tuple(axis for axis in axes if axis not in mesh.manual_axes)
+    return None if axes in mesh.manual_axes else axes
 
 
 sharding_constraint_p = _pjit.sharding_constraint_p

@@ -67,7 +67,7 @@ def call(ctx: RuleContext, graph: Any, inputs: Sequence[Any], name: str) -> list
             ctx.lowering.programs[key] = program
     b.inlined += program.staged
     found = dict(zip(program.inputs, map(value_of, operands), strict=True))
-    if program.closed.jaxpr.eqns:
+    if program.closed.jaxpr.eqns or program.results:  # A result may be a constant.
         params = _jax.jit_params(program.closed, name)
         arguments = [*map(b.constant, program.constants), *operands]
         results = b.call(_jax.jit_p, program.closed, arguments, params)

@@ -299,12 +299,14 @@ def _reduced(function: JaxprFunction) -> Any:
         [*updates, *given, *(o.variable for o in maker.outputs), *graph.outputs], set()
     )
     rules = portable_rules([node.op for node, _ in inner_nodes(nodes)])
-    return _restored, (rules, nodes, *copyreg.dispatch_table[Function](function))
+    reduced: Any = copyreg.dispatch_table[Function](function)
+    make, (maker, storage, _, trusts) = reduced
+    return _restored, (rules, nodes, make, maker, storage, trusts)
 
 
-def _restored(rules: Any, nodes: Any, make: Any, arguments: Any) -> Any:
+def _restored(rules: Any, nodes: Any, make: Any, maker: Any, storage: Any, trusts: bool) -> Any:
     adopt_rules(rules)
-    return make(*arguments)
+    return make(maker, storage, [container.data for container in storage], trusts)
 
 
 copyreg.pickle(JaxprFunction, _reduced)  # pyright: ignore[reportArgumentType]

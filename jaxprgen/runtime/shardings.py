@@ -8,9 +8,8 @@ from typing import Any
 from jax.sharding import AxisType, NamedSharding
 
 from jaxprgen import _jax
-from jaxprgen._jax import Var
 from jaxprgen.arguments.shardings import require_even, splits_evenly
-from jaxprgen.emit.values import Value
+from jaxprgen.emit.values import value_of
 from jaxprgen.errors import ShardingError
 from jaxprgen.ir import Atom, current_builder, primitives
 from jaxprgen.lowering.driver import Lowering
@@ -94,7 +93,7 @@ def constrain_leaves(lowering: Lowering) -> None:
         value = values[place]
         if place in plan.leaves and value.static is None:
             what = _what(plan, place, "Input")
-            values[place] = Value(_constrained(value.atom(), sharding, what))
+            values[place] = value_of(_constrained(value.atom(), sharding, what))
 
 
 def constrained_output(plan: Plan, i: int, atom: Atom, arguments: Sequence[Any]) -> Atom:
@@ -112,6 +111,9 @@ def _what(plan: Plan, place: int, role: str) -> str:
     return f"{role} {plan.library.label(plan.variables[place])!r}"
 
 
-def _constrained(x: Atom, sharding: NamedSharding, what: str) -> Var:
-    require_even(x.aval.shape, sharding, what)
-    return primitives.sharding_constraint(current_builder(), x, _jax.automatic(sharding))
+def _constrained(x: Atom, sharding: NamedSharding, what: str) -> Atom:
+    inside = _jax.automatic(sharding)
+    if inside is None:
+        return x
+    require_even(x.aval.shape, inside, what)
+    return primitives.sharding_constraint(current_builder(), x, inside)

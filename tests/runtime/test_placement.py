@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from aesara.compile.builders import OpFromGraph
+from aesara.ifelse import ifelse
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from laws import assert_same
@@ -109,6 +111,10 @@ def test_a_shared_variable_does_not_lose_the_users_array(on):
         assert_split(held(shared), on.rows, DATA + 1)
 
 
+def inner_graph(a):
+    return OpFromGraph([x], [x * at.as_tensor_variable(a)])
+
+
 CONSTANTS = {
     "operand": lambda a: m * a,
     "named": lambda a: m * at.as_tensor_variable(a, name="a"),
@@ -116,6 +122,15 @@ CONSTANTS = {
     "with more axes": lambda a: m * at.as_tensor_variable(a, ndim=3),
     "used twice": lambda a: (m * a) @ at.as_tensor_variable(a).T,
     "in a loop": lambda a: aesara.scan(lambda v: v * at.as_tensor_variable(a), sequences=m)[0],
+    "a loop leaves": lambda a: aesara.scan(
+        lambda v: at.as_tensor_variable(a) + 0 * v[0], sequences=m
+    )[0],
+    "all that a loop leaves": lambda a: aesara.scan(
+        lambda v: at.as_tensor_variable(a), sequences=m
+    )[0],
+    "in an inner graph": lambda a: inner_graph(a)(m),
+    "an inner graph of a known value": lambda a: inner_graph(a)(at.ones((8, 6))) * m,
+    "in a branch": lambda a: ifelse(m[0, 0] > 0, m * a, at.as_tensor_variable(a)),
     "alone": lambda a: at.as_tensor_variable(a) + 1,
 }
 
@@ -204,6 +219,26 @@ def test_shared_variables_and_constants_are_placed(on):
     assert_split(constant, on.cols, PARAMETERS)
 
 
+def test_in_shard_map_values_are_parts_already(on):
+    f = jaxprgen.compile([x, b], residual, shardings={x: on.both, residual: on.rows})
+    mapped = jax.shard_map(
+        lambda x: f(x, PARAMETERS), mesh=on.mesh, in_specs=P("rows"), out_specs=P("rows")
+    )
+    assert_split(jax.jit(mapped)(jax.device_put(DATA, on.rows)), on.rows, DATA @ PARAMETERS)
+
+
+def test_shard_map_along_one_axis_leaves_the_others(on):
+    f = jaxprgen.compile([x], x * 2, shardings={x: on.both})
+    mapped = jax.shard_map(
+        f, mesh=on.mesh, in_specs=P("rows"), out_specs=P("rows"), axis_names={"rows"}
+    )
+    with jax.set_mesh(on.mesh):
+        array = jax.device_put(DATA, on.rows)
+        program = jax.jit(mapped).lower(array)
+        assert '"cols"' in program.as_text() or "devices=[1,2" in program.as_text()
+        assert_same(np.asarray(jax.jit(mapped)(array)), DATA * 2)
+
+
 def test_results_come_as_asked_whatever_the_arguments_imply(on):
     f = jaxprgen.compile([x, b], residual, shardings={residual: on.rows})
     with jax.set_mesh(on.mesh):
@@ -262,6 +297,16 @@ def test_updates_keep_the_sharding_and_the_memory(make, build, on):
         assert old.is_deleted()
         assert_split(held(shared), on.rows, np.asarray(held(shared)))
         assert np.allclose(held(shared), expected)
+
+
+def test_functions_of_split_state_pickle_and_copy(on):
+    for make in STEPS.values():
+        state = aesara.shared(jax.device_put(DATA, on.rows), name="state")
+        step = make([x], state.sum(), updates={state: state + x})
+        for twin in (pickle.loads(pickle.dumps(step)), copy.deepcopy(step)):
+            assert [float(twin(DATA)) for _ in range(2)] == [DATA.sum(), 2 * DATA.sum()]
+            assert_split(twin.state()["state"], on.rows, 3 * DATA)
+        assert_split(held(state), on.rows, DATA)
 
 
 def test_the_state_of_a_loop_has_one_type(on):

@@ -169,6 +169,8 @@ def function(
     InvalidGraphError
         An update is for something else than a shared variable, or has another type; and as for
         `jaxprgen.compile`.
+    ShardingError
+        The mesh that ``shardings`` needs is missing, or a sharding does not fit it or a shape.
     UnsupportedOpError
         Ops have no rule. The message lists all of them, with the lines that made them.
     """

@@ -156,7 +156,8 @@ class Specializer:
         arguments: Sequence[Any],
         may_trace: bool = True,
     ) -> tuple[Hashable, ...]:
-        kind = _jax.trace_context(), *types, *map(_type, shared)
+        held = [_jax.type_of(x) if _jax.is_spread(x) else (x.shape, x.dtype) for x in shared]
+        kind = _jax.trace_context(), *types, *held
         if self._plan.carried:
             kind = *kind, *[_jax.sharding_of(arguments[i]) for i in self._plan.carried.values()]
         in_trace = may_trace and self._tells_traces and _any_tracer(arguments)
@@ -264,11 +265,6 @@ class Specializer:
         deciding.clear()  # Derivatives that are made later serve all values that decide alike.
         program = Program(closed, shared, self._options, self._store, kept, seconds)
         return program, decided
-
-
-def _type(shared: Any) -> Hashable:
-    """Return the type of the value of a shared variable."""
-    return _jax.type_of(shared) if _jax.is_spread(shared) else (shared.shape, shared.dtype)
 
 
 def _placeholder(array: Array) -> Array:

@@ -259,7 +259,10 @@ class CompiledFunction:
             isinstance(x, _jax.Tracer) or any(map(_jax.is_symbolic, x.shape)) for x in operands
         )
         lower = functools.partial(observation.program.lower, operands, shared) if is_fixed else None
-        return report_of(observation, lower, self._plan_seconds, emitted=emitted)
+        data = [*operands, *shared, *self._plan.values]
+        is_split = any(_jax.sharding_of(x) is not None for x in data)
+        seconds = self._plan_seconds
+        return report_of(observation, lower, seconds, emitted=emitted, is_split=is_split)
 
     def cache_info(self) -> CacheInfo:
         """Return how often programs were found and emitted, and how many are kept."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
@@ -110,10 +111,12 @@ def report_of(
     plan_seconds: float,
     *,
     emitted: bool,
+    is_split: bool,
 ) -> Report:
     """Return the report on a program; without ``lower``, which lowers it, XLA is not asked.
 
-    With ``emitted``, nodes that became no equations are left out.
+    With ``emitted``, nodes that became no equations are left out. If data is split, the report
+    needs the lines of this graph: JAX's persistent cache may have the program of another one.
     """
     stages = {"plan": plan_seconds, **observation.program.seconds}
     analysis: dict[str, Any] = {}
@@ -122,7 +125,7 @@ def report_of(
         start = time.perf_counter()
         lowered = lower()
         stages["lower"], start = time.perf_counter() - start, time.perf_counter()
-        with _jax.cache_by_lines(True):
+        with _jax.cache_by_lines(True) if is_split else nullcontext():
             compiled = lowered.compile()
         stages["compile"] = time.perf_counter() - start
         analysis = compiled.cost_analysis() or {}

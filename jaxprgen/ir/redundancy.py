@@ -71,10 +71,14 @@ class Identities:
         """Return the key of an equation; ``name`` returns the keys of its operands."""
         operands = map(name, eqn.invars)
         given = frozenset(operands) if commutes(eqn) else tuple(operands)
+        return given, self.parameters(eqn)
+
+    def parameters(self, eqn: JaxprEqn) -> Hashable:
+        """Return the key of an equation apart from its operands."""
         ctx, params = self._context(eqn.ctx), eqn.params
         if not params:
-            return eqn.primitive, given, ctx
-        return eqn.primitive, given, ctx, *[(k, self._value(params[k])) for k in sorted(params)]
+            return eqn.primitive, ctx
+        return eqn.primitive, ctx, *[(k, self._value(params[k])) for k in sorted(params)]
 
     def program(self, program: Jaxpr | ClosedJaxpr) -> int:
         """Return a number that equal programs share. Each program is read once."""

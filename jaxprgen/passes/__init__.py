@@ -20,6 +20,12 @@ Each module and the modules of this package that it needs:
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `inlining`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
+- `repeats`: find equations that are alike (no other module).
+- `recurrences`: find the steps of recurrences among them (`repeats`).
+- `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `repeats`,
+  `scan_batching`).
+- `vmap_repeats`, `scan_repeats`: `VmapRepeats` and `ScanRepeats` batch and loop what a program
+  repeats (`packing`, `recurrences`, `elimination`).
 - `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).
 - `associative_scan`: `AssociativeScan` solves such recurrences in a logarithmic number of steps
   (`affine_recurrences`, `scan_batching`, `inlining`).
@@ -37,11 +43,15 @@ from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
 from jaxprgen.passes.pipeline import Pass, Pipeline, Record
 from jaxprgen.passes.reduce_in_scan import ReduceInScan
 from jaxprgen.passes.reverse_scan import ReverseScan
+from jaxprgen.passes.scan_repeats import ScanRepeats
 from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.stabilize import Stabilize
+from jaxprgen.passes.vmap_repeats import VmapRepeats
 
 DEFAULT: tuple[Pass, ...] = (
+    VmapRepeats(reassociate=True),
+    ScanRepeats(reassociate=True),
     Stabilize(),
     ReverseScan(),
     ShareScan(),
@@ -65,7 +75,9 @@ __all__ = [
     "Record",
     "ReduceInScan",
     "ReverseScan",
+    "ScanRepeats",
     "ShareScan",
     "Simplify",
     "Stabilize",
+    "VmapRepeats",
 ]

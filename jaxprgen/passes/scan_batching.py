@@ -28,7 +28,7 @@ from jaxprgen.passes.batching import (
 from jaxprgen.passes.inlining import bound_to
 
 _Constructor: TypeAlias = Callable[..., Var]
-_REDUCTIONS: dict[str, tuple[_Constructor, _Constructor]] = {
+REDUCTIONS: dict[str, tuple[_Constructor, _Constructor]] = {
     "add": (lax.add, lax.reduce_sum),
     "add_any": (lax.add, lax.reduce_sum),
     "mul": (lax.mul, lax.reduce_prod),
@@ -200,7 +200,7 @@ class ScanBatching:
         found: dict[Any, _Reduction] = {}
         for v in self.carry_outs:
             is_exact = not jax.numpy.issubdtype(v.aval.dtype, np.inexact)
-            allowed = _REDUCTIONS.keys() - (set() if is_exact else {"mul"})
+            allowed = REDUCTIONS.keys() - (set() if is_exact else {"mul"})
             is_number = getattr(v.aval.dtype, "kind", "V") in "biufc"  # Not bfloat16, nor keys.
             is_free = is_number and (is_exact or reassociate)
             reduction = self._reduction(v, allowed) if is_free else None
@@ -230,7 +230,7 @@ class ScanBatching:
 
     def _reduce(self, v: Any, reduction: _Reduction) -> None:
         b = self.b
-        combine, reduce = _REDUCTIONS[reduction.equations[0].primitive.name]
+        combine, reduce = REDUCTIONS[reduction.equations[0].primitive.name]
         b.source_info = _jax.within(self.eqn.source_info, reduction.equations[-1].source_info)
         terms = [with_batch_axis(b, lookup(self.env, x), self.n) for x in reduction.terms]
         whole = functools.reduce(functools.partial(combine, b), terms)

@@ -1,0 +1,206 @@
+"""Write a program anew, with packs in place of alike nodes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from jaxprgen import _jax
+from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.passes.batching import has_batching_rule
+from jaxprgen.passes.pack_rules import emit_pack, emit_sum, joined
+from jaxprgen.passes.packs import Packs
+from jaxprgen.passes.repeats import Node, reads_a_block
+
+
+class Unit(Protocol):
+    """Nodes that are emitted together."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes, in the order of the program."""
+        ...
+
+    def emit(self, packing: Packing) -> None:
+        """Emit the nodes."""
+        ...
+
+
+def can_pack(nodes: Sequence[Node], least: int, memory: int) -> bool:
+    """Return whether alike nodes can become one equation on rows."""
+    eqn = nodes[0].eqn
+    if len(nodes) < least or not nodes[0].operands or eqn.effects:
+        return False
+    if sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes) > memory:
+        return False
+    if nodes[0].terms:
+        return all(term.pad is None for term in nodes[0].terms)
+    return reads_a_block(eqn) or has_batching_rule(eqn)
+
+
+class Packing:
+    """Writes a program anew.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    least : int
+        The number of rows or terms from which on they are read as a whole.
+
+    Attributes
+    ----------
+    b : Builder
+        The builder of new equations.
+    packs : Packs
+        The packs so far.
+    """
+
+    def __init__(self, jaxpr: Any, least: int) -> None:
+        self.b = Builder([v.aval for v in jaxpr.invars])  # Sets `plain` by the types.
+        self.packs = Packs(self.b)
+        self.least = least
+        self._result: list[JaxprEqn] = []
+        self._emitted = 0
+        self._bound: set[Any] = set()
+        self._names: dict[Any, Any] = {}
+        self._made: set[Any] = set()
+
+    def equations(self, units: Iterable[Unit], outputs: Sequence[Any]) -> list[JaxprEqn] | None:
+        """Return the equations of the program, or None if units wait for each other.
+
+        Parameters
+        ----------
+        units : iterable of Unit
+            All nodes of the program, in units.
+        outputs : sequence of atoms
+            The outputs of the program.
+        """
+        done = 0
+        units = list(units)
+        for unit in _in_order(units):
+            self.b.source_info = unit.nodes[0].eqn.source_info
+            unit.emit(self)
+            done += 1
+        if done < len(units):
+            return None
+        self.bind_all(outputs)
+        self._flush()
+        return list(map(self._renamed, self._result))
+
+    def _renamed(self, eqn: JaxprEqn) -> JaxprEqn:
+        names = self._names
+        if names.keys().isdisjoint([x for x in (*eqn.invars, *eqn.outvars) if type(x) is Var]):
+            return eqn
+        return eqn.replace(
+            invars=[names.get(x, x) if type(x) is Var else x for x in eqn.invars],
+            outvars=[names.get(v, v) for v in eqn.outvars],
+        )
+
+    def keep(self, equations: Sequence[JaxprEqn]) -> None:
+        """Append equations of the program as they are."""
+        self.bind_all(x for eqn in equations for x in eqn.invars)
+        self._flush()
+        self._result += equations
+
+    def bind_all(self, atoms: Iterable[Any]) -> None:
+        """Bind variables whose values are rows of packs to these rows."""
+        for x in atoms:
+            if x in self.packs and x not in self._bound:
+                self._bound.add(x)
+                self.bind(x, self.packs.single(x))
+
+    def bind(self, v: Any, x: Atom) -> None:
+        """Bind a variable of the program to a value that the builder has emitted."""
+        self._flush()
+        is_new = type(x) is Var and x in self._made and x not in self._names
+        if not is_new:
+            x = self.b.bind_multiple(_jax.primitive("copy"), [x], {})[0]
+            self._flush()
+        self._names[x] = v
+
+    def _flush(self) -> None:
+        new = self.b.equations_from(self._emitted)
+        self._emitted += len(new)
+        self._made.update(v for eqn in new for v in eqn.outvars)
+        self._result += new
+
+
+class Single:
+    """A node that stays alone."""
+
+    def __init__(self, node: Node) -> None:
+        self.nodes: Sequence[Node] = [node]
+
+    def emit(self, packing: Packing) -> None:
+        """Emit the node; a sum or a join reads rows of packs as a whole."""
+        (node,) = self.nodes
+        eqn, found = node.eqn, None
+        if node.terms:
+            found = emit_sum(packing.packs, node, packing.least)
+        elif eqn.primitive.name == "concatenate":
+            found = joined(packing.packs, eqn.invars, eqn.params["dimension"], packing.least)
+        if found is None:
+            packing.keep(node.equations)
+        else:
+            packing.bind(eqn.outvars[0], found)
+
+
+class Pack:
+    """Alike nodes that become one equation."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+
+    def emit(self, packing: Packing) -> None:
+        """Emit the nodes as one, in the order of the rows that they read."""
+        packs = packing.packs
+        rows: dict[Any, list[Node]] = {}
+        for node in self._ordered(packs):
+            rows.setdefault(_identity(packs, node), []).append(node)
+        distinct = [nodes[0] for nodes in rows.values()]
+        lanes = [(i, node) for i, nodes in enumerate(rows.values()) for node in nodes]
+        for j, values in enumerate(emit_pack(packs, distinct)):
+            packs.add([(node.outvars[j], i) for i, node in lanes], values)
+
+    def _ordered(self, packs: Packs) -> Sequence[Node]:
+        nodes = self.nodes
+        if reads_a_block(nodes[0].eqn):
+            return sorted(nodes, key=lambda node: node.eqn.params["start_indices"])
+        for i in range(0 if nodes[0].terms else len(nodes[0].operands)):
+            column = [node.operands[i] for node in nodes]
+            if packs.are_packed(column) and len({packs.lane(x) for x in column}) > 1:
+                return sorted(nodes, key=lambda node: packs.lane(node.operands[i]))
+        return nodes
+
+
+def _identity(packs: Packs, node: Node) -> Any:
+    """Return a key that is the same for nodes that compute the same."""
+    if node.terms:
+        return id(node)
+    return tuple(map(packs.key, node.operands)), node.eqn.params.get("start_indices")
+
+
+def _in_order(units: Sequence[Unit]) -> Iterable[Unit]:
+    """Yield units after those that they read, otherwise in the order of the program."""
+    places = {unit.nodes[0].place: unit for unit in units}
+    owner = {v: place for place, u in places.items() for node in u.nodes for v in node.outvars}
+    waits: dict[int, int] = {}
+    after: dict[int, list[int]] = {}
+    for place, unit in places.items():
+        read = {owner.get(x) for n in unit.nodes for x in n.operands if type(x) is Var}
+        before = read - {None, place}
+        waits[place] = len(before)
+        for other in before:
+            after.setdefault(other, []).append(place)  # type: ignore[arg-type]
+    ready = [place for place, count in waits.items() if not count]
+    heapq.heapify(ready)
+    while ready:
+        place = heapq.heappop(ready)
+        yield places[place]
+        for other in after.get(place, ()):
+            waits[other] -= 1
+            if not waits[other]:
+                heapq.heappush(ready, other)

@@ -1,0 +1,303 @@
+"""Find recurrences that are written out step by step.
+
+The steps of a recurrence are not alike, because each has a longer history than the one before. They
+become alike if the values that pass from step to step, the *carries*, count as inputs. Which ones
+to cut is guessed from how equations look close by, and what follows from a guess is checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen._jax import Var
+from jaxprgen.passes.repeats import Alike, Node
+
+
+class Read(NamedTuple):
+    """Where the steps of a loop read an operand that another step, or the same one, computes.
+
+    Attributes
+    ----------
+    node, result : int
+        The position in the step of the node that computes it, and which of its results it is.
+    lag : int
+        How many steps before.
+    """
+
+    node: int
+    result: int
+    lag: int
+
+
+class Steps(NamedTuple):
+    """Consecutive steps of one recurrence.
+
+    Attributes
+    ----------
+    rows : list of list of Node
+        The nodes of each step, in the same order in all of them.
+    reads : list of list of (Read or None)
+        For each node of a step, where it reads its operands; None for operands from elsewhere.
+    """
+
+    rows: list[list[Node]]
+    reads: list[list[Read | None]]
+
+
+def cuts(alike: Alike, rounds: int, least: int) -> dict[int, int]:
+    """Guess the carries of recurrences.
+
+    Parameters
+    ----------
+    alike : Alike
+        The nodes of a program.
+    rounds : int
+        How far equations are compared: they look alike if their operands do, and the operands of
+        these, and so on.
+    least : int
+        The number of steps from which on a recurrence counts.
+
+    Returns
+    -------
+    dict of int to int
+        Positions of nodes whose results are carried, with the number of the carry.
+    """
+    classes, sources, targets = _look_alikes(alike, rounds)
+    many = np.bincount(classes) >= least
+    inside = many[classes[sources]] & many[classes[targets]]
+    pairs = np.unique(np.stack([classes[sources[inside]], classes[targets[inside]]], 1), axis=0)
+    after: dict[int, set[int]] = {}
+    for source, target in pairs.tolist():
+        after.setdefault(source, set()).add(target)
+    chosen: set[int] = set()
+    pending = cycles(after)
+    while pending:
+        cycle = pending.pop()
+        own = {x: after.get(x, set()) & cycle for x in cycle}
+        incoming = {x: sum(x in others for others in own.values()) for x in cycle}
+        carry = max(cycle, key=lambda x: (x in own[x], incoming[x] * len(own[x]), -x))
+        chosen.add(carry)
+        rest = cycle - {carry}
+        pending += cycles({x: own[x] & rest for x in rest})
+    return _with_first_steps(alike, classes, chosen, least) if chosen else {}
+
+
+def _look_alikes(
+    alike: Alike, rounds: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the class of each node, and the nodes at both ends of each edge between nodes."""
+    maker, nodes = alike.maker, alike.nodes
+    sources: list[int] = []
+    targets: list[int] = []
+    places: list[int] = []
+    own = [0] * len(nodes)
+    for i, node in enumerate(nodes):
+        is_ordered = not node.terms and not node.commutes
+        for j, x in enumerate(node.operands):
+            made = maker.get(x) if type(x) is Var else None
+            place = 2 * j + 1 if is_ordered else 1
+            if made is None:
+                if not node.terms:
+                    own[i] += (alike.leaf(x) + 1) * place
+            else:
+                sources.append(made)
+                targets.append(i)
+                places.append(place)
+    kinds = _mixed(np.asarray([node.kind for node in nodes], np.uint64)) + _mixed(
+        np.asarray(own, np.uint64)
+    )
+    source, target = np.asarray(sources, int), np.asarray(targets, int)
+    weight = np.asarray(places, np.uint64)
+    colours = kinds
+    for _ in range(rounds):
+        read = np.zeros(len(nodes), np.uint64)
+        np.add.at(read, target, _mixed(colours[source]) * weight)
+        colours = _mixed(kinds + read)
+    _, classes = np.unique(colours, return_inverse=True)
+    return classes, source, target
+
+
+def _mixed(x: Any) -> Any:
+    """Return well distributed 64-bit numbers, as splitmix64 does."""
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def _with_first_steps(
+    alike: Alike, classes: np.ndarray[Any, Any], chosen: Collection[int], least: int
+) -> dict[int, int]:
+    """Return the nodes of some classes, and those before them that only look different because
+    they are close to the beginning."""
+    nodes, maker, counts = alike.nodes, alike.maker, np.bincount(classes)
+    found = {i: int(c) for i, c in enumerate(classes) if c in chosen}
+    for carry in chosen:
+        first = next(i for i, c in enumerate(classes) if c == carry)
+        front, seen = [first], {first}
+        while front and len(seen) < _NEAR:
+            for x in nodes[front.pop(0)].operands:
+                made = maker.get(x) if type(x) is Var else None
+                if made is None or made in seen:
+                    continue
+                seen.add(made)
+                front.append(made)
+                if nodes[made].kind == nodes[first].kind and counts[classes[made]] < least:
+                    found.setdefault(made, carry)
+    return found
+
+
+_NEAR = 200
+"""How many equations before the first carry are searched for earlier ones."""
+
+
+def cycles(after: Mapping[int, Collection[int]]) -> list[set[int]]:
+    """Return the strongly connected components of a graph that contain a cycle.
+
+    By Tarjan's algorithm (SIAM Journal on Computing 1 (2), 1972), without recursion.
+    """
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[set[int]] = []
+    for root in after:
+        if root in index:
+            continue
+        work = [(root, iter(after.get(root, ())))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            x, others = work[-1]
+            for y in others:
+                if y not in index:
+                    index[y] = low[y] = len(index)
+                    stack.append(y)
+                    on_stack.add(y)
+                    work.append((y, iter(after.get(y, ()))))
+                    break
+                if y in on_stack:
+                    low[x] = min(low[x], index[y])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[x])
+                if low[x] == index[x]:
+                    part: set[int] = set()
+                    while x not in part:
+                        y = stack.pop()
+                        on_stack.discard(y)
+                        part.add(y)
+                    if len(part) > 1 or x in after.get(x, ()):
+                        found.append(part)
+    return found
+
+
+# --- Steps --------------------------------------------------------------------------------
+
+
+def steps_of(
+    alike: Alike, groups: Mapping[int, Sequence[Node]], cut: Mapping[int, int]
+) -> list[Steps]:
+    """Return the recurrences among groups of alike nodes."""
+    group_of = {id(node): key for key, nodes in groups.items() for node in nodes}
+    after: dict[int, set[int]] = {key: set() for key in groups}
+    for key, nodes in groups.items():
+        for node in nodes:
+            for other in _operand_nodes(alike, node):
+                source = group_of.get(id(other))
+                if source is not None:
+                    after[source].add(key)
+    carried = {id(alike.nodes[i]) for i in cut}
+    found: list[Steps] = []
+    for cycle in cycles(after):
+        members = sorted((node for key in cycle for node in groups[key]), key=lambda n: n.place)
+        for part in _connected(alike, members):
+            steps = _steps(alike, part, group_of, carried)
+            if steps is not None:
+                found.append(steps)
+    return found
+
+
+def _operand_nodes(alike: Alike, node: Node) -> Iterable[Node]:
+    for x in node.operands:
+        made = alike.maker.get(x) if type(x) is Var else None
+        if made is not None:
+            yield alike.nodes[made]
+
+
+def _connected(alike: Alike, nodes: Sequence[Node]) -> list[list[Node]]:
+    """Split nodes into parts that do not read each other."""
+    parent = {id(node): id(node) for node in nodes}
+
+    def root(x: int) -> int:
+        while parent[x] != x:
+            parent[x] = x = parent[parent[x]]
+        return x
+
+    for node in nodes:
+        for other in _operand_nodes(alike, node):
+            if id(other) in parent:
+                parent[root(id(node))] = root(id(other))
+    parts: dict[int, list[Node]] = {}
+    for node in nodes:
+        parts.setdefault(root(id(node)), []).append(node)
+    return list(parts.values())
+
+
+def _steps(
+    alike: Alike, nodes: Sequence[Node], group_of: Mapping[int, int], carried: Collection[int]
+) -> Steps | None:
+    """Return the steps that nodes of a cycle form, or None if they are not alike."""
+    by_group: dict[int, dict[int, Node]] = {}
+    counts = Counter(group_of[id(node)] for node in nodes if id(node) in carried)
+    if not counts:
+        return None
+    main = counts.most_common(1)[0][0]
+    level: dict[int, int] = {}
+    for node in nodes:
+        before = [
+            level[id(other)] + (group_of[id(other)] == main)
+            for other in _operand_nodes(alike, node)
+            if id(other) in level
+        ]
+        level[id(node)] = own = max(before, default=0)
+        # Of several that do not follow a carry, the last one belongs to the first step.
+        by_group.setdefault(group_of[id(node)], {})[own] = node
+    first = max(min(levels) for levels in by_group.values())
+    last = min(max(levels) for levels in by_group.values())
+    if last - first < 1 or any(
+        t not in levels for levels in by_group.values() for t in range(first, last + 1)
+    ):
+        return None
+    order = sorted(by_group, key=lambda key: by_group[key][last].place)
+    rows = [[by_group[key][t] for key in order] for t in range(first, last + 1)]
+    inside = {id(node): (t, i) for t, row in enumerate(rows) for i, node in enumerate(row)}
+    reads = [[_read(alike, x, len(rows) - 1, inside) for x in n.operands] for n in rows[-1]]
+    for t, row in enumerate(rows):
+        for i, node in enumerate(row):
+            if len(node.operands) != len(reads[i]):
+                return None
+            for x, wanted in zip(node.operands, reads[i], strict=True):
+                got = _read(alike, x, t, inside)
+                may_start = wanted is not None and got is None and t < wanted.lag
+                if got != wanted and not may_start:
+                    return None
+    return Steps(rows, reads)
+
+
+def _read(alike: Alike, x: Any, t: int, inside: Mapping[int, tuple[int, int]]) -> Read | None:
+    made = alike.maker.get(x) if type(x) is Var else None
+    if made is None:
+        return None
+    node = alike.nodes[made]
+    found = inside.get(id(node))
+    if found is None:
+        return None
+    return Read(found[1], list(node.outvars).index(x), t - found[0])

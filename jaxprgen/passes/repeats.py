@@ -1,0 +1,337 @@
+"""Find what a program repeats: equations that do the same to operands that were made alike.
+
+Equations get numbers, their *colours*. Two equations have one colour if they have the same
+primitive, parameters and types, and their operands have the same colours, pairwise. So equations of
+one colour are the last ones of isomorphic histories. None of them depends on another one, because
+all have histories of the same depth. Before colouring, chains of additions become sums of any
+number of terms: the position of a term in a chain says nothing about the term.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen._jax import Jaxpr, JaxprEqn, Literal, Var, identity
+from jaxprgen.ir import Atom
+from jaxprgen.ir.redundancy import Identities, commutes, literal_key
+
+CHAINS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("add", "add_any", "sub"), "add"),
+        **{name: name for name in ("mul", "max", "min", "and", "or")},
+    }
+)
+"""The associative operation that each primitive is part of."""
+_RARE = 8
+"""An atom is shared if it is one of this many or fewer in places like its own."""
+
+
+class Term(NamedTuple):
+    """One term of a sum.
+
+    Attributes
+    ----------
+    sign : int
+        1, or -1 if the term is subtracted.
+    atom : Atom
+        The term; if it is padded with zeros, what is inside.
+    pad : JaxprEqn or None
+        The equation that pads it.
+    """
+
+    sign: int
+    atom: Atom
+    pad: JaxprEqn | None = None
+
+
+class Node:
+    """An equation, or a chain of equations that combines terms in any order.
+
+    Attributes
+    ----------
+    place : int
+        The position of the (last) equation in the program.
+    equations : list of JaxprEqn
+        The equations.
+    eqn : JaxprEqn
+        The last equation.
+    outvars : list of Var
+        The variables that it binds.
+    operands : list of Atom
+        The atoms that they read, in an order that equals that of alike nodes.
+    terms : list of Term
+        The terms of a chain; empty for an equation alone.
+    commutes : bool
+        Whether the order of the operands does not matter.
+    kind : int
+        A number that nodes share which differ only in their operands.
+    colour : int
+        The colour.
+    """
+
+    __slots__ = (
+        *(
+            "colour",
+            "commutes",
+            "eqn",
+            "equations",
+            "kind",
+            "operands",
+            "outvars",
+            "place",
+            "terms",
+        ),
+    )
+
+    def __init__(self, place: int, equations: list[JaxprEqn], terms: list[Term]) -> None:
+        self.place = place
+        self.equations = equations
+        self.eqn: Any = equations[-1]
+        self.outvars: Sequence[Any] = self.eqn.outvars
+        self.terms = terms
+        self.operands: list[Any] = [t.atom for t in terms] or list(self.eqn.invars)
+        self.commutes = not terms and commutes(self.eqn)
+        self.kind = self.colour = -1
+
+
+def reads_a_block(eqn: JaxprEqn) -> bool:
+    """Return whether an equation is a slice at a known place."""
+    return eqn.primitive.name == "slice" and all(
+        type(i) is int for i in eqn.params["start_indices"]
+    )
+
+
+def may_repeat(jaxpr: Jaxpr, least: int) -> bool:
+    """Return whether a part of a program worth a look repeats, as far as a quick look tells.
+
+    Equations count as alike here if their primitives and types are, and those of their operands.
+    """
+    kinds: dict[Any, Any] = {}
+    counts: Counter[Any] = Counter()
+    for eqn in jaxpr.eqns:
+        v = eqn.outvars[0] if eqn.outvars else None
+        kind = eqn.primitive, identity(getattr(v, "aval", None))
+        counts[kind, *[kinds.get(x) if type(x) is Var else None for x in eqn.invars]] += 1
+        kinds[v] = kind
+    repeated = sum(count for count in counts.values() if count >= least)
+    return repeated >= _WORTH * len(jaxpr.eqns) or repeated >= _MANY
+
+
+_WORTH, _MANY = 0.2, 100
+"""Programs are left alone unless this part of their equations, or this many, look alike."""
+
+
+# --- Chains ---------------------------------------------------------------------------------
+
+
+class _Chain(NamedTuple):
+    """A chain of equations, at the place of the last one."""
+
+    place: int
+    family: str
+    equations: list[Any]
+    terms: list[Term]
+
+
+def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
+    """Return nodes, with chains of three or more terms as one node each."""
+    uses: Counter[Any] = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var)
+    uses.update(x for x in jaxpr.outvars if type(x) is Var)
+    chains: dict[Any, _Chain] = {}
+    inside: set[int] = set()
+    pads: dict[Any, int] = {}
+    for place, eqn in enumerate(jaxpr.eqns):
+        if _pads_with_zeros(eqn) and uses[eqn.outvars[0]] == 1:
+            pads[eqn.outvars[0]] = place
+        if _may_chain(eqn, reassociate):
+            (chain, *others) = _parts(eqn, chains, uses)
+            for other in others:
+                chain.terms.extend(other.terms)
+                chain.equations.extend(other.equations)
+            inside.update(part.place for part in (chain, *others) if part.place >= 0)
+            chain.equations.append(eqn)
+            chains[eqn.outvars[0]] = chain._replace(place=place)
+    long = {c.place: c for c in chains.values() if c.place not in inside and len(c.terms) > 2}
+    inside = {eqn_place for c in long.values() for eqn_place in _places(c, chains)}
+    for chain in long.values():
+        if chain.family == "add":
+            _unpad(jaxpr, chain, pads, inside)
+    return [
+        Node(i, long[i].equations, long[i].terms) if i in long else Node(i, [eqn], [])
+        for i, eqn in enumerate(jaxpr.eqns)
+        if i in long or i not in inside
+    ]
+
+
+def _parts(eqn: Any, chains: Mapping[Any, _Chain], uses: Mapping[Any, int]) -> list[_Chain]:
+    """Return what an equation combines as chains, the longest first, which then takes the others
+    in: so the cost stays linear."""
+    family = CHAINS[eqn.primitive.name]
+    signs = (1, -1 if eqn.primitive.name == "sub" else 1)
+    found: list[_Chain] = []
+    for sign, x in zip(signs, eqn.invars, strict=True):
+        chain = chains.get(x) if type(x) is Var and uses[x] == 1 else None
+        if chain is None or chain.family != family:
+            chain = _Chain(-1, family, [], [Term(sign, x)])
+        elif sign < 0:
+            chain = chain._replace(terms=[t._replace(sign=-t.sign) for t in chain.terms])
+        found.append(chain)
+    return sorted(found, key=lambda chain: -len(chain.terms))
+
+
+def _places(chain: _Chain, chains: Mapping[Any, _Chain]) -> list[int]:
+    """Return the places of all equations of a chain but the last one."""
+    return [chains[eqn.outvars[0]].place for eqn in chain.equations[:-1]]
+
+
+def _unpad(jaxpr: Jaxpr, chain: _Chain, pads: Mapping[Any, int], inside: set[int]) -> None:
+    """Take the equations that pad the terms of a sum into its chain."""
+    before: list[Any] = []
+    for i, term in enumerate(chain.terms):
+        place = pads.get(term.atom) if type(term.atom) is Var else None
+        if place is not None:
+            pad: Any = jaxpr.eqns[place]
+            inside.add(place)
+            before.append(pad)
+            chain.terms[i] = Term(term.sign, pad.invars[0], pad)
+    chain.equations[:0] = before
+
+
+def _may_chain(eqn: Any, reassociate: bool) -> bool:
+    name = eqn.primitive.name
+    if name not in CHAINS:
+        return False
+    aval: Any = eqn.outvars[0].aval
+    if any(x.aval.shape != aval.shape for x in eqn.invars):
+        return False
+    kind = getattr(aval.dtype, "kind", "V")
+    return kind in "biu" or (kind in "fc" and reassociate and name != "mul")
+
+
+def _pads_with_zeros(eqn: Any) -> bool:
+    if eqn.primitive.name != "pad" or not isinstance(eqn.invars[1], Literal):
+        return False
+    config = eqn.params["padding_config"]
+    if not all(type(n) is int and n >= 0 for sizes in config for n in sizes):
+        return False  # Also of symbolic sizes.
+    return not any(between for _, _, between in config) and not np.any(eqn.invars[1].val)
+
+
+# --- Colours --------------------------------------------------------------------------------
+
+
+class Alike:
+    """Colours the nodes of a program.
+
+    Literals, inputs and constants of one type have the same colour, unless they are *shared*: read
+    by many equations that are alike, such as a parameter of all terms of a likelihood.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        The nodes of the program, in order.
+    maker : dict of Var to int
+        The position of the node that binds a variable.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, reassociate: bool) -> None:
+        self.nodes = _chained(jaxpr, reassociate)
+        self.maker = {v: i for i, node in enumerate(self.nodes) for v in node.outvars}
+        self._identities = Identities()
+        self._numbers: dict[Hashable, int] = {}
+        self._leaves: dict[Any, int] = {}
+        self._types: dict[int, tuple[int, Any]] = {}
+        self._shared = self._shared_atoms()
+        for node in self.nodes:
+            node.kind = self._number(self._kind(node))
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _kind(self, node: Node) -> Hashable:
+        """Return what there is to say of a node apart from its operands."""
+        eqn = node.eqn
+        types = tuple(self._type(v.aval) for v in node.outvars)
+        if node.terms:
+            return CHAINS[eqn.primitive.name], types
+        if eqn.effects:
+            return "apart", node.place
+        if reads_a_block(eqn):
+            return "slice", types, eqn.params["strides"]
+        return self._identities.parameters(eqn), types
+
+    def _type(self, aval: Any) -> int:
+        """Return a number that equal types share; most of them are one object."""
+        found = self._types.get(identity(aval))
+        if found is None:
+            found = self._types[identity(aval)] = self._number(("type", aval)), aval
+        return found[0]
+
+    def leaf(self, x: Any) -> int:
+        """Return the colour of a literal, an input or a constant."""
+        key = x if type(x) is Var else literal_key(x)
+        found = self._leaves.get(key)
+        if found is None:
+            named = key if key in self._shared else (type(x) is Var, x.aval)
+            found = self._leaves[key] = self._number(("leaf", named))
+        return found
+
+    def colour(self, cut: Mapping[int, int] = MappingProxyType({})) -> None:
+        """Give all nodes their colours, and order their operands alike.
+
+        Parameters
+        ----------
+        cut : mapping of int to int
+            Positions of nodes whose results count as inputs, each with a number that says which
+            are alike. So the steps of a recurrence become alike.
+        """
+        number, colours = self._number, dict[Any, int]()
+
+        def of(x: Any) -> int:
+            found = colours.get(x) if type(x) is Var else None
+            return self.leaf(x) if found is None else found
+
+        for i, node in enumerate(self.nodes):
+            if node.terms:
+                node.terms.sort(key=lambda t: (of(t.atom), t.sign, t.pad is None))
+                node.operands = [t.atom for t in node.terms]
+                found: Hashable = frozenset(
+                    (t.sign, of(t.atom), _inside(t.pad)) for t in node.terms
+                )
+            else:
+                if node.commutes:
+                    node.operands.sort(key=of)
+                found = tuple(map(of, node.operands))
+            node.colour = number((node.kind, found))
+            same = ("cut", cut[i]) if i in cut else node.colour
+            for j, v in enumerate(node.outvars):
+                colours[v] = number((same, j))
+
+    def _shared_atoms(self) -> set[Any]:
+        """Return the keys of literals, inputs and constants that take many places that are
+        alike."""
+        taken: Counter[Any] = Counter()
+        places: Counter[Any] = Counter()
+        for node in self.nodes:
+            name = node.eqn.primitive
+            is_ordered = not node.terms and not node.commutes
+            for i, x in enumerate(node.operands):
+                if type(x) is Var and x in self.maker:
+                    continue
+                place = name, i if is_ordered else 0, x.aval
+                taken[place, x if type(x) is Var else literal_key(x)] += 1
+                places[place] += 1
+        return {
+            key
+            for (place, key), count in taken.items()
+            if count > 1 and count * _RARE >= places[place]
+        }
+
+
+def _inside(pad: JaxprEqn | None) -> Hashable:
+    return None if pad is None else pad.outvars[0].aval

@@ -1,0 +1,293 @@
+"""Replace the written-out steps of recurrences by loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Literal, Var, identity
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.redundancy import literal_key
+from jaxprgen.ir.rewriting import each_program
+from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
+from jaxprgen.passes.elimination import EliminateCommonSubexpressions
+from jaxprgen.passes.pack_rules import combined
+from jaxprgen.passes.packing import Pack, Packing, Single, Unit, can_pack
+from jaxprgen.passes.recurrences import Read, Steps, cuts, steps_of
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, may_repeat
+from jaxprgen.passes.vmap_repeats import packed
+
+_ROUNDS = (3, 8, 20)
+"""How far equations are compared to guess what recurs, in turn."""
+
+
+@dataclass(frozen=True)
+class ScanRepeats:
+    """Replace the steps of recurrences that are written out one by one by ``scan`` loops.
+
+    A model of a time series, or a network of many layers, that is written with a Python loop gives
+    XLA one copy of the loop's body for each step. This pass finds steps that do the same to the
+    results of the step before, and runs them as a loop. First and last steps that differ stay. What
+    the steps compute without waiting for each other is batched, as by `VmapRepeats`.
+
+    Attributes
+    ----------
+    least : int
+        The number of steps from which on they become a loop.
+    memory : int
+        The number of bytes that the values of one variable in all steps may take.
+    reassociate : bool
+        Whether floating-point numbers may be added in another order, which changes rounding.
+    """
+
+    least: int = 24
+    memory: int = 2**26
+    reassociate: bool = False
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return the program with loops, or the given one if it has no recurrence.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
+        return each_program(closed, self._looped)
+
+    def _looped(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        if not may_repeat(closed.jaxpr, self.least):
+            return closed
+        once = EliminateCommonSubexpressions()(closed)
+        alike = Alike(once.jaxpr, self.reassociate)
+        for rounds in _ROUNDS:
+            cut = cuts(alike, rounds, self.least)
+            if not cut:
+                continue
+            alike.colour(cut)
+            units = self._units(alike, cut, once)
+            if units is not None:
+                found = packed(once, units, self.least)
+                if found is not once:
+                    return found
+        return closed
+
+    def _units(self, alike: Alike, cut: dict[int, int], closed: ClosedJaxpr) -> list[Unit] | None:
+        groups: dict[int, list[Node]] = {}
+        for node in alike.nodes:
+            groups.setdefault(node.colour, []).append(node)
+        large = {key: nodes for key, nodes in groups.items() if len(nodes) >= self.least}
+        loops = [s for s in steps_of(alike, large, cut) if len(s.rows) >= self.least]
+        if all(map(_fuses, loops)):
+            return None
+        inside = {id(node) for steps in loops for row in steps.rows for node in row}
+        readers: dict[Any, list[int]] = {}
+        for node in alike.nodes:
+            for x in node.operands:
+                if type(x) is Var:
+                    readers.setdefault(x, []).append(id(node))
+        for x in closed.jaxpr.outvars:
+            if type(x) is Var:
+                readers.setdefault(x, []).append(-1)
+        units: list[Unit] = [*(Loop(steps, readers) for steps in loops)]
+        for nodes in groups.values():
+            rest = [node for node in nodes if id(node) not in inside]
+            if len(rest) == len(nodes) and can_pack(rest, self.least, self.memory):
+                units.append(Pack(rest))
+            else:
+                units += [Single(node) for node in rest]
+        return units
+
+
+def _fuses(steps: Steps) -> bool:
+    """Return whether XLA makes one loop over elements of all steps, as they are."""
+    if len(steps.rows) * len(steps.rows[0]) > _FUSED:
+        return False
+    row, following = steps.rows[:2]
+    shared = [
+        x is y or (type(x) is not Var and literal_key(x) == literal_key(y))
+        for i, node in enumerate(row)
+        for k, (x, y) in enumerate(zip(node.operands, following[i].operands, strict=True))
+        if steps.reads[i][k] is None
+    ]
+    return all(shared) and all(node.eqn.primitive.name in lax.ELEMENTWISE for node in row)
+
+
+_FUSED = 2000
+"""How many elementwise equations XLA fuses without the help of a loop."""
+
+
+class Loop:
+    """The steps of one recurrence, which become a ``scan``.
+
+    Parameters
+    ----------
+    steps : Steps
+        The steps.
+    readers : dict
+        For each variable, what reads it: nodes by identity, and -1 for the outputs of the program.
+    """
+
+    def __init__(self, steps: Steps, readers: dict[Any, list[int]]) -> None:
+        self._steps = steps
+        self.nodes = [node for row in steps.rows for node in row]
+        own = {id(node) for node in self.nodes}
+        self._used = {
+            (i, j): found
+            for i, node in enumerate(steps.rows[0])
+            for j in range(len(node.outvars))
+            if (
+                found := [
+                    t
+                    for t, row in enumerate(steps.rows)
+                    if not own.issuperset(readers.get(row[i].outvars[j], ()))
+                ]
+            )
+        }
+
+    def emit(self, packing: Packing) -> None:
+        """Emit the loop."""
+        _LoopEmitter(self._steps, packing).emit(self._used)
+
+
+class _LoopEmitter:
+    """Emits one loop.
+
+    Its operands are *shared* by all steps, *carried* from step to step, or read in *rows*, one per
+    step.
+    """
+
+    def __init__(self, steps: Steps, packing: Packing) -> None:
+        self.rows, self.reads = steps
+        self.packing = packing
+        self.b = packing.b
+        self.shared: dict[Any, Atom] = {}
+        self.arrays: dict[Any, Atom] = {}
+        self.carries: dict[Any, tuple[Read, list[Atom]]] = {}
+        self.operands = [
+            [self._operand(i, k) for k in range(len(node.operands))]
+            for i, node in enumerate(self.rows[0])
+        ]
+
+    def _operand(self, i: int, k: int) -> Any:
+        """Return where a step finds an operand: a key of `shared`, `arrays` or `carries`, a
+        literal, or a `Read` from the same step."""
+        read, atoms = self.reads[i][k], [row[i].operands[k] for row in self.rows]
+        if read is None:
+            column = self.packing.packs.column(atoms)
+            if isinstance(column.atom, Literal):
+                return column.atom
+            place = self.arrays if column.is_batched else self.shared
+            key = column.is_batched, identity(column.atom)
+            place[key] = column.atom
+            return key
+        if not read.lag:
+            return read
+        first = atoms[: read.lag]
+        key = read, *[x if type(x) is Var else literal_key(x) for x in first]
+        if key not in self.carries:
+            packs = self.packing.packs
+            self.carries[key] = read, [packs.single(x) if x in packs else x for x in first]
+        return key
+
+    def emit(self, used: dict[tuple[int, int], list[int]]) -> None:
+        """Emit the loop, and record the results that are read outside of it."""
+        b, n = self.b, len(self.rows)
+        starts = [x for _, atoms in self.carries.values() for x in atoms]
+        inner = b.nested(
+            [
+                *(x.aval for x in self.shared.values()),
+                *(x.aval for x in starts),
+                *(_jax.slice_type(x.aval) for x in self.arrays.values()),
+            ]
+        )
+        given = iter(inner.inputs)
+        env: dict[Any, Any] = {key: next(given) for key in self.shared}
+        held = {key: [next(given) for _ in atoms] for key, (_, atoms) in self.carries.items()}
+        env |= {key: values[0] for key, values in held.items()}
+        env |= {key: next(given) for key in self.arrays}
+        with inner:
+            results = self._step(inner, env)
+        ends = [
+            x
+            for key, (read, _) in self.carries.items()
+            for x in (*held[key][1:], results[read.node][read.result])
+        ]
+        if [_plain(x) for x in ends] != [_plain(x) for x in starts]:
+            raise NotBatchableError("A carry changes its type.")
+        final = {
+            (read.node, read.result): i + read.lag - 1
+            for i, (read, _) in zip(_places(self.carries), self.carries.values(), strict=True)
+        }
+        stacked = [key for key, lanes in used.items() if lanes != [n - 1] or key not in final]
+        program = inner.build([*ends, *(results[i][j] for i, j in stacked)], name="step")
+        out = lax.scan(
+            b,
+            program,
+            list(self.shared.values()),
+            starts,
+            list(self.arrays.values()),
+            n,
+            reverse=False,
+            unroll=1,
+        )
+        for key in used:
+            i, j = key
+            if key in stacked:
+                values = MaybeBatched(out[len(ends) + stacked.index(key)], True)
+                lanes = [(row[i].outvars[j], t) for t, row in enumerate(self.rows)]
+                self.packing.packs.add(lanes, values)
+            else:
+                self.packing.bind(self.rows[-1][i].outvars[j], out[final[key]])
+
+    def _step(self, inner: Builder, env: dict[Any, Any]) -> list[list[Atom]]:
+        """Emit the nodes of one step, and return their results."""
+        results: list[list[Atom]] = []
+        for i, (node, places) in enumerate(zip(self.rows[0], self.operands, strict=True)):
+            operands: list[Any] = []
+            for place in places:
+                if type(place) is Read:
+                    operands.append(results[place.node][place.result])
+                else:
+                    operands.append(env[place] if type(place) is tuple else place)
+            inner.source_info = _jax.unnamed(node.eqn.source_info)
+            results.append(self._emit_node(inner, i, operands))
+        return results
+
+    def _emit_node(self, inner: Builder, i: int, operands: list[Any]) -> list[Atom]:
+        nodes = [row[i] for row in self.rows]
+        first, eqn = nodes[0], nodes[0].eqn
+        if first.terms:
+            marks = [[(t.sign, t.pad and str(t.pad.params)) for t in n.terms] for n in nodes]
+            if any(mark != marks[0] for mark in marks):
+                raise NotBatchableError("The terms of steps differ.")
+            parts: list[tuple[int, Atom]] = []
+            for term, x in zip(first.terms, operands, strict=True):
+                if term.pad is not None:
+                    zero: Any = term.pad.invars[1]
+                    x = lax.pad(inner, x, zero, term.pad.params["padding_config"])
+                parts.append((term.sign, x))
+            return [combined(inner, parts, CHAINS[eqn.primitive.name])]
+        starts = (
+            {n.eqn.params["start_indices"] for n in nodes} if eqn.primitive.name == "slice" else ()
+        )
+        if len(starts) > 1:
+            raise NotBatchableError("The slices of steps differ.")
+        alone = eqn.replace(invars=operands)
+        made = inner.copy(alone, {x: x for x in operands if type(x) is Var})
+        return [made[v] for v in eqn.outvars]
+
+
+def _places(carries: dict[Any, tuple[Read, list[Atom]]]) -> list[int]:
+    """Return where the values of each carry begin."""
+    places: list[int] = []
+    total = 0
+    for _, atoms in carries.values():
+        places.append(total)
+        total += len(atoms)
+    return places
+
+
+def _plain(x: Atom) -> Any:
+    return x.aval.shape, x.aval.dtype, x.aval.weak_type

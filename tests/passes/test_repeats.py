@@ -15,6 +15,8 @@ import jaxprgen
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, vmap_repeats
 
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+
 rng = np.random.default_rng(0)
 
 # --- Models that a Python loop writes out ----------------------------------------------------

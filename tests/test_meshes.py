@@ -44,7 +44,7 @@ def assert_alike(ours, theirs):
 
 
 def gradient_of(f, key, values):
-    """The gradients by all floating-point arguments after the key, or None if there are none."""
+    """The gradients by all floating-point arguments after the key; None if JAX makes none."""
     floats = [i for i, x in enumerate(values, len(key)) if x.dtype.kind == "f"]
     try:
         return jax.jit(jax.grad(total(f), floats))(*key, *values)

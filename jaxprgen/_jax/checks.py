@@ -91,7 +91,7 @@ def _refused(ctx: Any, *operands: Any, err_tree: Any, refuse: Callable[[str], Ex
 
 
 def _rule(function: Any) -> Any:
-    """Return a rule of JAX's check primitive with the parameters of ours."""
+    """Return a rule for `check_p` that calls a rule of JAX's own ``check``."""
     return lambda *operands, refuse, **params: function(*operands, debug=False, **params)
 
 

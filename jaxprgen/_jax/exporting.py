@@ -71,8 +71,8 @@ _IN_CONTEXT = "serialized" in inspect.signature(Exported.mlir_module).parameters
 def stablehlo_of(programs: Sequence[Exported]) -> Iterator[str]:
     """Yield the StableHLO of each program as text, without the lines that it comes from.
 
-    MLIR loads the dialects that a program needs. A context of JAX's has all of them, and the first
-    one takes 13 ms to make.
+    The context loads only the dialects that a program needs. JAX's own contexts load all of them,
+    which takes 13 ms the first time.
     """
     if not _IN_CONTEXT:
         yield from (program.mlir_module() for program in programs)

@@ -38,7 +38,7 @@ def shardings_of(
     InvalidGraphError
         A variable or name is not that of an input, an output, a shared variable or a constant.
     ArgumentTypeError, ShardingError
-        A sharding is none, or does not fit its variable.
+        A value is not a sharding, or a sharding does not fit its variable.
     """
     if not given:
         return {}

@@ -26,7 +26,7 @@ def sharding_of(given: Any, what: str, kind: str, rank: int, mesh: Any) -> Named
     rank
         The number of its dimensions.
     mesh
-        The mesh of a `PartitionSpec` alone; None if there is none.
+        The mesh for a `PartitionSpec` that names none; None if no mesh is known.
 
     Raises
     ------

@@ -75,17 +75,15 @@ class Node:
     """
 
     __slots__ = (
-        *(
-            "colour",
-            "commutes",
-            "eqn",
-            "equations",
-            "kind",
-            "operands",
-            "outvars",
-            "place",
-            "terms",
-        ),
+        "colour",
+        "commutes",
+        "eqn",
+        "equations",
+        "kind",
+        "operands",
+        "outvars",
+        "place",
+        "terms",
     )
 
     def __init__(self, place: int, equations: list[JaxprEqn], terms: list[Term]) -> None:
@@ -169,8 +167,10 @@ def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
 
 
 def _parts(eqn: Any, chains: Mapping[Any, _Chain], uses: Mapping[Any, int]) -> list[_Chain]:
-    """Return what an equation combines as chains, the longest first, which then takes the others
-    in: so the cost stays linear."""
+    """Return the operands of an equation as chains, the longest first.
+
+    The longest takes the others in, so that the cost stays linear.
+    """
     family = CHAINS[eqn.primitive.name]
     signs = (1, -1 if eqn.primitive.name == "sub" else 1)
     found: list[_Chain] = []

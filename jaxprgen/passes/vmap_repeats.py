@@ -64,7 +64,7 @@ class VmapRepeats:
 
 
 def packed(closed: ClosedJaxpr, units: list[Unit], least: int) -> ClosedJaxpr:
-    """Return a program with packs, or the given one if that is not much larger."""
+    """Return a program with packs, or the given one if too few equations would be saved."""
     packing = Packing(closed.jaxpr, least)
     if not packing.b.plain:
         return closed

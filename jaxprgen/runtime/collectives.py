@@ -113,7 +113,7 @@ def collectives_in(
         if kind not in KINDS:
             continue
         first = instruction
-        if kind != instruction.opcode:  # What it exchanges with whom is said where it starts.
+        if kind != instruction.opcode:  # The start names the groups of devices.
             first = next(module.operands(instruction), instruction)
         groups = _groups(first.attributes, module.devices)
         devices = max(map(len, groups))

@@ -156,7 +156,7 @@ class StatefulProgram:
     fixed
         Variables that have one value for all calls; shared variables among them are not read.
     called
-        Other options for calls outside of JAX's transformations; None if they are the same.
+        Options for calls outside of JAX's transformations, if they differ from ``options``.
     shardings
         Where the data of variables live.
 

@@ -1,4 +1,4 @@
-"""What the examples compile is exported for platforms that this machine does not have."""
+"""The functions of the examples export for platforms that this machine does not have."""
 
 import re
 import subprocess

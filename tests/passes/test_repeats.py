@@ -5,6 +5,7 @@ import sys
 import aesara
 import aesara.tensor as at
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.graph.basic import applys_between
@@ -313,6 +314,57 @@ def test_repetitions_of_every_graph(graph, form, monkeypatch):
             changed = rewrite(changed)
         if changed is not program:
             assert_close(jax.jit(jaxprgen.jaxpr_as_fun(changed))(*key, *values), wanted)
+
+
+# --- Functions of JAX -------------------------------------------------------------------------
+
+
+def weakly_typed_terms(x):
+    total = 0.0
+    for i in range(40):
+        total = total + jnp.sin(x[i] * (i + 1))
+    return total
+
+
+def weakly_typed_recurrence(x):
+    h = 0.1
+    for i in range(60):
+        h = jnp.tanh(0.5 * h + x[i])
+    return h
+
+
+def complex_maxima(x):
+    largest = x[0] * 1j
+    for i in range(1, 40):
+        largest = jnp.maximum(largest, x[i] * 1j)
+    return largest
+
+
+def written_elements(x):
+    y = jnp.zeros(40, x.dtype)
+    for i in range(40):
+        y = y.at[i].set(jnp.sin(x[i]) * 2)
+    return y
+
+
+def draws(x):
+    key = jax.random.key(0)
+    return sum(x[i] * jax.random.normal(jax.random.fold_in(key, i)) for i in range(40))
+
+
+FUNCTIONS = [
+    *(weakly_typed_terms, jax.grad(weakly_typed_terms)),
+    *(weakly_typed_recurrence, jax.grad(weakly_typed_recurrence)),
+    *(complex_maxima, written_elements, draws),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_functions_of_jax(function):
+    x = np.linspace(-1, 1, 60, dtype=np.float32)
+    with jax.enable_checks(True):
+        ours = jaxprgen.transform(function, *DEFAULT)(x)
+    np.testing.assert_allclose(ours, function(x), rtol=1e-4, atol=1e-6)
 
 
 # --- What stays --------------------------------------------------------------------------------

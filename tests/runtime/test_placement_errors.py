@@ -1,4 +1,4 @@
-"""What cannot be split over a mesh is refused, by an error that names it and says what to do."""
+"""Shardings that do not fit raise an error that names the variable and says what to do."""
 
 from __future__ import annotations
 

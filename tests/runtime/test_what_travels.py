@@ -1,4 +1,4 @@
-"""What devices exchange when data is split by rows: parameters and borders, never the data."""
+"""If data is split by rows, devices exchange parameters and borders, but not the data."""
 
 import json
 import re

@@ -137,13 +137,14 @@ def _with_first_steps(
     they are close to the beginning."""
     nodes, maker, counts = alike.nodes, alike.maker, np.bincount(classes)
     found = {i: int(c) for i, c in enumerate(classes) if c in chosen}
-    for carry in chosen:
-        first = next(i for i, c in enumerate(classes) if c == carry)
+    firsts = {carry: i for i, carry in reversed([*found.items()])}
+    # In the order of the program: later recurrences do not look past an earlier one.
+    for carry, first in sorted(firsts.items(), key=lambda item: item[1]):
         front, seen = [first], {first}
         while front and len(seen) < _NEAR:
             for x in nodes[front.pop(0)].operands:
                 made = maker.get(x) if type(x) is Var else None
-                if made is None or made in seen:
+                if made is None or made in seen or found.get(made, carry) != carry:
                     continue
                 seen.add(made)
                 front.append(made)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.passes.batching import has_batching_rule
 from jaxprgen.passes.pack_rules import emit_pack, emit_sum, joined
@@ -45,7 +45,7 @@ class Packing:
 
     Parameters
     ----------
-    jaxpr : Jaxpr
+    closed : ClosedJaxpr
         The program.
     least : int
         The number of rows or terms from which on they are read as a whole.
@@ -58,9 +58,10 @@ class Packing:
         The packs so far.
     """
 
-    def __init__(self, jaxpr: Any, least: int) -> None:
-        self.b = Builder([v.aval for v in jaxpr.invars])  # Sets `plain` by the types.
-        self.packs = Packs(self.b)
+    def __init__(self, closed: ClosedJaxpr, least: int) -> None:
+        constants = zip(closed.jaxpr.constvars, closed.consts, strict=True)
+        self.b = Builder([v.aval for v in closed.jaxpr.invars])  # Sets `plain` by the types.
+        self.packs = Packs(self.b, {v: x for v, x in constants if _jax.is_readable(x)})
         self.least = least
         self._result: list[JaxprEqn] = []
         self._emitted = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,13 @@ class Packs:
     ----------
     b : Builder
         The builder of the program.
+    constants : mapping of Var to array
+        The constants of the program whose values can be read.
     """
 
-    def __init__(self, b: Builder) -> None:
+    def __init__(self, b: Builder, constants: Mapping[Any, Any]) -> None:
         self.b = b
+        self._constants = constants
         self._lanes: dict[Any, tuple[MaybeBatched, int]] = {}
         self._taken: dict[Any, MaybeBatched] = {}
 
@@ -61,8 +64,8 @@ class Packs:
         first = self.key(atoms[0])
         if atoms[0] not in self and all(self.key(x) == first for x in atoms):
             return MaybeBatched(atoms[0], False)
-        if all(type(x) is not Var for x in atoms):
-            values = np.stack([np.asarray(x.val, x.aval.dtype) for x in atoms])
+        if all(type(x) is not Var or x in self._constants for x in atoms):
+            values = np.stack(list(map(self._known, atoms)))
             return MaybeBatched(self.b.constant(values, equal=True), True)
         if self.are_packed(atoms):
             return self._take(self.source(atoms[0]), [self.lane(x) for x in atoms])
@@ -70,6 +73,9 @@ class Packs:
         distinct = dict(zip(keys, atoms, strict=True))
         number = {key: i for i, key in enumerate(distinct)}
         return self._take(self._stacked(list(distinct.values())), [number[key] for key in keys])
+
+    def _known(self, x: Any) -> np.ndarray[Any, Any]:
+        return np.asarray(self._constants[x] if type(x) is Var else x.val, x.aval.dtype)
 
     def key(self, x: Any) -> Hashable:
         """Return a key that is the same for atoms that are known to have one value."""

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import Jaxpr, JaxprEqn, Literal, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, identity, primitive
 from jaxprgen.ir import Atom
 from jaxprgen.ir.redundancy import Identities, commutes, literal_key
+from jaxprgen.ir.rewriting import with_equations
 
 CHAINS: Mapping[str, str] = MappingProxyType(
     {
@@ -99,9 +100,12 @@ class Node:
 
 def reads_a_block(eqn: JaxprEqn) -> bool:
     """Return whether an equation is a slice at a known place."""
-    return eqn.primitive.name == "slice" and all(
-        type(i) is int for i in eqn.params["start_indices"]
-    )
+    return eqn.primitive.name == "slice" and all(map(_is_known, eqn.params["start_indices"]))
+
+
+def _is_known(size: Any) -> bool:
+    """Return whether a size is a number, not symbolic; JAX's gradients have sizes of NumPy's."""
+    return isinstance(size, int | np.integer)
 
 
 def may_repeat(jaxpr: Jaxpr, least: int) -> bool:
@@ -122,6 +126,35 @@ def may_repeat(jaxpr: Jaxpr, least: int) -> bool:
 
 _WORTH, _MANY = 0.2, 100
 """Programs are left alone unless this part of their equations, or this many, look alike."""
+
+
+def with_slices(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a program with slices in place of equations that split an array.
+
+    Slices of equal sizes are alike; the results of one equation are not.
+    """
+    if all(eqn.primitive.name != "split" for eqn in closed.jaxpr.eqns):
+        return closed
+    equations: list[JaxprEqn] = []
+    for eqn in closed.jaxpr.eqns:
+        equations += _slices(eqn) if eqn.primitive.name == "split" else [eqn]
+    return with_equations(closed, equations)
+
+
+def _slices(eqn: JaxprEqn) -> list[JaxprEqn]:
+    """Return one slice for each result of an equation that splits an array."""
+    x: Any = eqn.invars[0]
+    axis, sizes = eqn.params["axis"], eqn.params["sizes"]
+    low, high = [0] * len(x.aval.shape), [*x.aval.shape]
+    found: list[JaxprEqn] = []
+    for v, size in zip(eqn.outvars, sizes, strict=True):
+        high[axis] = low[axis] + size
+        params = {"start_indices": (*low,), "limit_indices": (*high,), "strides": None}
+        found.append(
+            eqn.replace(primitive=primitive("slice"), params=params, outvars=[v], invars=[x])
+        )
+        low[axis] = high[axis]
+    return found
 
 
 # --- Chains ---------------------------------------------------------------------------------
@@ -217,7 +250,7 @@ def _pads_with_zeros(eqn: Any) -> bool:
     if eqn.primitive.name != "pad" or not isinstance(eqn.invars[1], Literal):
         return False
     config = eqn.params["padding_config"]
-    if not all(type(n) is int and n >= 0 for sizes in config for n in sizes):
+    if not all(_is_known(n) and n >= 0 for sizes in config for n in sizes):
         return False  # Also of symbolic sizes.
     return not any(between for _, _, between in config) and not np.any(eqn.invars[1].val)
 

@@ -16,7 +16,7 @@ from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.pack_rules import combined
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, can_pack
 from jaxprgen.passes.recurrences import Read, Steps, cuts, steps_of
-from jaxprgen.passes.repeats import CHAINS, Alike, Node, may_repeat
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, may_repeat, with_slices
 from jaxprgen.passes.vmap_repeats import packed
 
 _ROUNDS = (3, 8, 20)
@@ -59,7 +59,7 @@ class ScanRepeats:
     def _looped(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         if not may_repeat(closed.jaxpr, self.least):
             return closed
-        once = EliminateCommonSubexpressions()(closed)
+        once = EliminateCommonSubexpressions()(with_slices(closed))
         alike = Alike(once.jaxpr, self.reassociate)
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)

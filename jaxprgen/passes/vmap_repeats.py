@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, can_pack
-from jaxprgen.passes.repeats import Alike, Node, may_repeat
+from jaxprgen.passes.repeats import Alike, Node, may_repeat, with_slices
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class VmapRepeats:
     def _batched(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         if not may_repeat(closed.jaxpr, self.least):
             return closed
-        alike = Alike(closed.jaxpr, self.reassociate)
+        sliced = with_slices(closed)
+        alike = Alike(sliced.jaxpr, self.reassociate)
         alike.colour()
         groups: dict[int, list[Node]] = {}
         for node in alike.nodes:
@@ -60,12 +62,13 @@ class VmapRepeats:
                 units += [Single(node) for node in nodes]
         if len(units) == len(alike.nodes):
             return closed
-        return packed(closed, units, self.least)
+        found = packed(sliced, units, self.least)
+        return closed if found is sliced else found
 
 
 def packed(closed: ClosedJaxpr, units: list[Unit], least: int) -> ClosedJaxpr:
     """Return a program with packs, or the given one if too few equations would be saved."""
-    packing = Packing(closed.jaxpr, least)
+    packing = Packing(closed, least)
     if not packing.b.plain:
         return closed
     try:
@@ -75,7 +78,7 @@ def packed(closed: ClosedJaxpr, units: list[Unit], least: int) -> ClosedJaxpr:
     if equations is None:
         return closed
     found = with_equations(closed, equations, more=dict(packing.b.constants))
-    saved = len(closed.jaxpr.eqns) - len(found.jaxpr.eqns)
+    saved = count_equations(closed) - count_equations(found)
     return found if saved >= _SAVED * least else closed
 
 

@@ -352,7 +352,30 @@ def draws(x):
     return sum(x[i] * jax.random.normal(jax.random.fold_in(key, i)) for i in range(40))
 
 
+def pieces(x):
+    return sum(jnp.sum(jnp.sin(piece) ** 2) for piece in jnp.split(x, len(x)))
+
+
+def rows_of_data(x):
+    data = np.random.default_rng(0).normal(size=(len(x), 3)).astype(x.dtype)
+    return sum(jnp.sum(jnp.sin(x[i] * row)) for i, row in enumerate(data))
+
+
+@jax.jit
+def step(x):
+    return jnp.tanh(0.5 * x + 0.1) * jnp.sqrt(1 + x**2)
+
+
+def calls(x):
+    h = x[:3]
+    for _ in range(len(x)):
+        h = step(h)
+    return jnp.sum(h)
+
+
+GROWING = [calls, jax.grad(calls), pieces, jax.grad(pieces), rows_of_data, jax.grad(rows_of_data)]
 FUNCTIONS = [
+    *GROWING,
     *(weakly_typed_terms, jax.grad(weakly_typed_terms)),
     *(weakly_typed_recurrence, jax.grad(weakly_typed_recurrence)),
     *(complex_maxima, written_elements, draws),
@@ -365,6 +388,15 @@ def test_functions_of_jax(function):
     with jax.enable_checks(True):
         ours = jaxprgen.transform(function, *DEFAULT)(x)
     np.testing.assert_allclose(ours, function(x), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", GROWING, ids=lambda f: f.__name__)
+def test_programs_of_functions_do_not_grow(function):
+    found = []
+    for n in (40, 60):
+        program = jax.make_jaxpr(jaxprgen.transform(function, *DEFAULT))(np.ones(n, np.float32))
+        found.append((count_equations(program), len(program.consts)))
+    assert found[0] == found[1]
 
 
 # --- What stays --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
 
 # From the bottom up. A module imports from the layers below it, and within its own folder.
 LAYERS = [
-    ["_aesara", "_jax", "errors"],
+    ["_aesara", "_jax", "collector", "errors"],
     ["ir", "arguments"],
     ["export"],
     ["emit", "interpreters"],

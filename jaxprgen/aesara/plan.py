@@ -15,7 +15,7 @@ from aesara.scalar.basic import ScalarType
 from aesara.tensor.random.op import RandomVariable
 from aesara.tensor.random.type import RandomType
 
-from jaxprgen import _jax
+from jaxprgen import _jax, collector
 from jaxprgen._jax import SourceInfo
 from jaxprgen.aesara.callback import can_be_called_back, lower_by_callback
 from jaxprgen.aesara.ifelse import gather, lower_if_else
@@ -37,6 +37,7 @@ Planned = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Apply]], Pl
 """A function that plans the graph of these inputs, outputs and sorted nodes."""
 
 
+@collector.paused()
 def plan_of(
     graph: Any,
     outputs: Any = None,

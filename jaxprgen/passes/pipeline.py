@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from jaxprgen import _jax
+from jaxprgen import _jax, collector
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.errors import ArgumentTypeError, EquationError, JaxprGenError, PassError
 from jaxprgen.ir.programs import verify
@@ -67,6 +67,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         object.__setattr__(self, "passes", _sequence_of_passes(self.passes))
 
+    @collector.paused()
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Apply the passes.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxprgen import _jax
+from jaxprgen import _jax, collector
 from jaxprgen._jax import Tracer, is_key
 from jaxprgen.emit.random import end_of
 from jaxprgen.emit.values import Array
@@ -206,6 +206,7 @@ class Specializer:
             self._announcements.issue()
         return found or program
 
+    @collector.paused()
     def _lower(
         self,
         types: Sequence[Any],

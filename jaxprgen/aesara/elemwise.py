@@ -57,7 +57,23 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     if math.prod(broadcast_shapes(*(source.shape for source in sources))) > FOLD_LIMIT:
         return None
     shape = common_shape(*xs)
-    return [broadcast_to(Value(y), shape) for y in ctx.evaluate(*sources)]
+    return [broadcast_to(Value(y), shape) for y in _evaluate(ctx, sources)]
+
+
+def _evaluate(ctx: RuleContext, sources: Sequence[np.ndarray[Any, Any]]) -> Sequence[Any]:
+    """Return the outputs of a node; of small inputs once, as gradients repeat the same numbers."""
+    if sum(x.size for x in sources) > _SMALL:
+        return ctx.evaluate(*sources)
+    dtypes = [v.type.dtype for v in ctx.node.outputs]
+    key = (ctx.op, *dtypes, *((x.dtype, x.shape, x.tobytes()) for x in sources))
+    found = ctx.lowering.evaluated.get(key)
+    if found is None:
+        found = ctx.lowering.evaluated[key] = ctx.evaluate(*sources)
+    return found
+
+
+_SMALL = 8
+"""How many elements the inputs have together whose results are kept."""
 
 
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:

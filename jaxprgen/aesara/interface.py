@@ -88,7 +88,7 @@ def with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Var
     arrays = [v for v in inputs if not isinstance(v.type, RandomType)]
     given = set(inputs)
     draws = any(
-        isinstance(v.type, RandomType) and (v.owner is None or v in given)
+        (v.owner is None or v in given) and isinstance(v.type, RandomType)
         for node in nodes
         for v in node.inputs
     )
@@ -108,6 +108,8 @@ def sizes_by_place(plan: Plan, sizes: Mapping[Variable | str, int]) -> dict[int,
     InvalidGraphError
         A variable or name is not that of one result that takes a size, or a size is not one.
     """
+    if not sizes:
+        return {}
     places = {
         plan.variables[place]: place
         for step in (*plan.steps, *plan.folded)

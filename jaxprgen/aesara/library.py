@@ -253,9 +253,13 @@ def frame_of(*variables: Variable) -> Frame | None:
 
 def _frame_of(variable: Variable) -> Frame | None:
     trace = getattr(variable.tag, "trace", None)
-    if not trace or not trace[0]:
-        return None
-    lines = [frame for frame in trace[0] if not frame[0].startswith(_NOT_USERS)]
+    return _users_line(tuple(trace[0])) if trace else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _users_line(trace: tuple[tuple[str, int, str, str], ...]) -> Frame | None:
+    """Return the user's line in a trace as Aesara records it; a loop has the same for each copy."""
+    lines = [frame for frame in trace if not frame[0].startswith(_NOT_USERS)]
     if not lines:
         return None
     outside = list(itertools.takewhile(lambda frame: frame[2] != "make_node", lines))

@@ -194,8 +194,9 @@ def _step(
     outputs: tuple[int, ...],
     source_infos: Sequence[SourceInfo],
 ) -> Step:
-    types = tuple(_output_type(v) for v in node.outputs)
-    place = next((p for p, v in zip(outputs, node.outputs, strict=True) if v.name), outputs[0])
+    types = tuple([_output_type(v) for v in node.outputs])
+    places = zip(outputs, node.outputs, strict=True)
+    place = next((p for p, v in places if v.name), outputs[0]) if len(outputs) > 1 else outputs[0]
     return Step(node, registration, inputs, outputs, types, source_infos[place])
 
 
@@ -287,8 +288,12 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registrati
     rules: dict[Apply, Registration] = {}
     unsupported: list[Apply] = []
     rows: list[str] = []
+    found: dict[int, Registration | None] = {}  # Many nodes share an Op.
     for node, holder in inner_nodes(nodes):
-        rule = find_registration(type(node.op)) if is_supported(node.op) else None
+        op = node.op
+        if id(op) not in found:
+            found[id(op)] = find_registration(type(op)) if is_supported(op) else None
+        rule = found[id(op)]
         if rule is None:
             rule = Registration(lower_by_callback)
             if not (callbacks and can_be_called_back(node)):

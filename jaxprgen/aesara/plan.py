@@ -195,8 +195,10 @@ def _step(
     source_infos: Sequence[SourceInfo],
 ) -> Step:
     types = tuple([_output_type(v) for v in node.outputs])
-    places = zip(outputs, node.outputs, strict=True)
-    place = next((p for p, v in places if v.name), outputs[0]) if len(outputs) > 1 else outputs[0]
+    place = outputs[0]
+    if len(outputs) > 1:
+        places = zip(outputs, node.outputs, strict=True)
+        place = next((p for p, v in places if v.name), place)
     return Step(node, registration, inputs, outputs, types, source_infos[place])
 
 

@@ -3,86 +3,49 @@
 Each model is compiled with its gradient, with all default passes and without those that batch and
 loop repetitions, in turn, each time in a fresh process. The time to the first number starts at
 `jaxprgen.compile`. Models of hundreds of written-out steps take XLA minutes without the passes;
-those cells stay empty unless ``--all`` is given.
+those cells stay empty unless ``--all`` is given. The models are those of the tests.
+
+``--memory`` prints, for all models of the tests, the bytes of temporary values and results without
+and with the passes, at ``--size`` repetitions. ``--share`` prints the processor time that the two
+passes take of programs that repeat nothing, and their share of the time of all passes.
 """
 
 import argparse  # noqa: I001
 import json
 import statistics
-import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import jaxprgen  # First: it makes Aesara importable.
 import aesara
-import aesara.tensor as at
 import jax
 import numpy as np
+from compare.library import aesara_library
+from compare.workloads import WORKLOADS
+from processes import measured
 
 from jaxprgen.ir.programs import count_equations
-from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats
+from jaxprgen.passes import DEFAULT, Pipeline, ScanRepeats, VmapRepeats
 
 jax.config.update("jax_enable_x64", True)
 sys.setrecursionlimit(10**6)  # Aesara's gradient recurses once per step.
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "passes")]
 
-Model = tuple[list[Any], Any, list[Any]]
+import test_repeats as models  # noqa: E402
+
 CALLS = 200
-
-
-def normals(n: int) -> Model:
-    """Return normal terms, one for each element of a vector."""
-    x, mu = at.dvector("x"), at.dscalar("mu")
-    terms = [-0.5 * ((x[i] - mu * float(i + 1)) / 2.0) ** 2 for i in range(n)]
-    return [x, mu], sum(terms), [np.linspace(-1, 1, n), 0.3]
-
-
-def separate(n: int) -> Model:
-    """Return normal terms of separate scalar inputs."""
-    xs = [at.dscalar(f"x{i}") for i in range(n)]
-    terms = [-0.5 * ((x - float(i)) / 2.0) ** 2 for i, x in enumerate(xs)]
-    return xs, sum(terms), [*np.linspace(-1, 1, n)]
-
-
-def autoregression(n: int) -> Model:
-    """Return the log-density of an observed AR(1) series."""
-    x = at.dvector("x")
-    rho, s = at.dscalars("rho", "s")
-    terms = [-0.5 * ((x[i] - rho * x[i - 1]) / s) ** 2 - at.log(s) for i in range(1, n)]
-    return [x, rho, s], sum(terms), [np.linspace(-1, 1, n), 0.4, 1.3]
-
-
-def recurrence(n: int) -> Model:
-    """Return the squared errors of a nonlinear recurrence."""
-    y, rho = at.dvector("y"), at.dscalar("rho")
-    h, total = at.as_tensor(0.0), 0
-    for i in range(n):
-        h = at.tanh(rho * h + y[i])
-        total = total + (y[i] - h) ** 2
-    return [y, rho], total, [np.linspace(-1, 1, n), 0.4]
-
-
-def kalman(n: int) -> Model:
-    """Return the log-likelihood of a local level, by the Kalman filter."""
-    y, (q, r) = at.dvector("y"), at.dscalars("q", "r")
-    m, p, total = at.as_tensor(0.0), at.as_tensor(1.0), 0
-    for i in range(n):
-        p = p + q
-        s, e = p + r, y[i] - m
-        total = total - 0.5 * (at.log(s) + e**2 / s)
-        m, p = m + p / s * e, (1 - p / s) * p
-    return [y, q, r], total, [np.linspace(-1, 1, n), 0.3, 0.8]
-
-
 CASES = {
     ("normals", 500): True,
-    ("separate", 500): True,
+    ("separate_inputs", 500): True,
     ("autoregression", 80): True,
     ("autoregression", 160): True,
     ("autoregression", 1000): False,
     ("recurrence", 160): True,
     ("recurrence", 500): False,
-    ("kalman", 160): False,
+    ("kalman_filter", 160): False,
 }
 """Models with their sizes, and whether XLA compiles them in less than a minute as written."""
 WRITTEN_OUT = tuple(p for p in DEFAULT if not isinstance(p, VmapRepeats | ScanRepeats))
@@ -90,7 +53,7 @@ WRITTEN_OUT = tuple(p for p in DEFAULT if not isinstance(p, VmapRepeats | ScanRe
 
 def measure(name: str, n: int, passes: Any) -> dict[str, float]:
     """Return the times of one model and the number of its equations."""
-    inputs, output, arguments = globals()[name](n)
+    inputs, output, arguments = getattr(models, name)(n)
     outputs = [output, *aesara.grad(output, inputs)]
     jax.jit(lambda x: x + 1)(1.0)  # JAX's own start.
     start = time.perf_counter()
@@ -107,13 +70,58 @@ def measure(name: str, n: int, passes: Any) -> dict[str, float]:
     return {"first": first, "call": statistics.median(calls), "equations": equations}
 
 
+def report_memory(n: int) -> None:
+    """Print the bytes that calls of all models need without and with the passes."""
+    print(f"| model, {n} repetitions | as written, kB | repeats found, kB | ratio |")
+    print("|---|---|---|---|")
+    for model in models.MODELS:
+        sizes: list[int] = []
+        for passes in (WRITTEN_OUT, DEFAULT):
+            f, arguments = models.compiled(model, n, passes)
+            memory = f.lower(*arguments).compile().memory_analysis()
+            sizes.append(memory.temp_size_in_bytes + memory.output_size_in_bytes)
+        old, new = sizes
+        name = model.__name__.replace("_", " ")
+        print(f"| {name} | {old / 1e3:.1f} | {new / 1e3:.1f} | {new / old:.2f} |", flush=True)
+
+
+def report_share() -> None:
+    """Print what the two passes cost programs that repeat nothing."""
+    found = tuple(p for p in DEFAULT if p not in WRITTEN_OUT)
+    print("| model | equations | with passes | ms | of all passes |")
+    print("|---|---|---|---|---|")
+    for name in ("chain", "logistic", "schools", "radon", "scan", "process", "network"):
+        load = WORKLOADS[name]
+        f = jaxprgen.compile(*load.graph(aesara_library()), passes=())
+        program = f.jaxpr(*load.arguments())
+        changed, times = program, list[tuple[float, float]]()
+        for _ in range(31):
+            start = time.process_time()
+            changed = Pipeline(found)(program)
+            middle = time.process_time()
+            Pipeline(WRITTEN_OUT)(changed)
+            times.append((middle - start, time.process_time() - middle))
+        own, others = map(statistics.median, zip(*times, strict=True))
+        counts = f"{count_equations(program)} | {count_equations(changed)}"
+        print(f"| {load.title} | {counts} | {own * 1e3:.2f} | {own / (own + others):.0%} |")
+
+
 def main() -> None:
     """Print a table, or as JSON the times of one model in this process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--share", action="store_true")
     parser.add_argument("--one", nargs=3)
     options = parser.parse_args()
+    if options.memory:
+        report_memory(options.size)
+        return
+    if options.share:
+        report_share()
+        return
     if options.one:
         name, n, which = options.one
         passes = DEFAULT if which == "default" else WRITTEN_OUT
@@ -126,9 +134,7 @@ def main() -> None:
         found: dict[str, list[dict[str, float]]] = {"written": [], "default": []}
         for _ in range(options.rounds):
             for which in found if is_quick or options.all else ["default"]:
-                command = [sys.executable, __file__, "--one", name, str(n), which]
-                text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                found[which].append(json.loads(text.splitlines()[-1]))
+                found[which].append(measured(__file__, name, n, which))
 
         def cell(which: str, key: str, scale: float, digits: int, found: Any = found) -> str:
             values = [row[key] * scale for row in found[which]]

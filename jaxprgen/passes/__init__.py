@@ -22,6 +22,7 @@ Each module and the modules of this package that it needs:
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `repeats`: find equations that are alike (no other module).
 - `recurrences`: find the steps of recurrences among them (`repeats`).
+- `repeat_notes`: what these passes found, for those who listen (no other module).
 - `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `repeats`,
   `scan_batching`).
 - `vmap_repeats`, `scan_repeats`: `VmapRepeats` and `ScanRepeats` batch and loop what a program

@@ -22,7 +22,15 @@ from jaxprgen.ir.inner import HOLDERS, holder_of, inner_programs
 
 
 class NotBatchableError(Exception):
-    """Raised when an equation or a loop cannot be batched."""
+    """Raised when an equation, a loop or a program cannot be batched.
+
+    Attributes
+    ----------
+    repeated : tuple of (sequence of JaxprEqn, int)
+        The equations that are to blame, those of one repetition, and how often they repeat.
+    """
+
+    repeated: tuple[Sequence[JaxprEqn], int] = (), 0
 
 
 class MaybeBatched(NamedTuple):

@@ -9,18 +9,35 @@ from typing import Any, Protocol
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
-from jaxprgen.passes.batching import has_batching_rule
+from jaxprgen.passes.batching import NotBatchableError, has_batching_rule
 from jaxprgen.passes.pack_rules import emit_pack, emit_sum, joined
 from jaxprgen.passes.packs import Packs
+from jaxprgen.passes.repeat_notes import Found, Notes
 from jaxprgen.passes.repeats import Node, reads_a_block
 
 
 class Unit(Protocol):
-    """Nodes that are emitted together."""
+    """Nodes that are emitted together.
+
+    Attributes
+    ----------
+    how : str
+        What becomes of them, if they repeat: see `jaxprgen.passes.repeat_notes.Repeat`.
+    carried : sequence of str
+        The types that a loop carries.
+    """
+
+    how: str
+    carried: Sequence[str]
 
     @property
     def nodes(self) -> Sequence[Node]:
         """The nodes, in the order of the program."""
+        ...
+
+    @property
+    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
+        """The equations of the first repetition, and how many repetitions there are."""
         ...
 
     def emit(self, packing: Packing) -> None:
@@ -28,16 +45,23 @@ class Unit(Protocol):
         ...
 
 
-def can_pack(nodes: Sequence[Node], least: int, memory: int) -> bool:
-    """Return whether alike nodes can become one equation on rows."""
+def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
+    """Return why alike nodes cannot become one equation on rows; empty if they can."""
     eqn = nodes[0].eqn
-    if len(nodes) < least or not nodes[0].operands or eqn.effects:
-        return False
-    if sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes) > memory:
-        return False
-    if nodes[0].terms:
-        return all(term.pad is None for term in nodes[0].terms)
-    return reads_a_block(eqn) or has_batching_rule(eqn)
+    if eqn.effects:
+        return "has an effect"
+    if len(nodes) < least:
+        return f"fewer than {least}" if len(nodes) > 1 else "alone"
+    if not nodes[0].operands:
+        return "reads nothing"
+    nbytes = sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes)
+    if nbytes > memory:
+        return f"would take {nbytes} bytes, more than {memory}"
+    if any(term.pad is not None for term in nodes[0].terms):
+        return "terms padded with zeros are added up one by one"
+    if not (nodes[0].terms or reads_a_block(eqn) or has_batching_rule(eqn)):
+        return "no batching rule"
+    return ""
 
 
 class Packing:
@@ -68,28 +92,58 @@ class Packing:
         self._bound: set[Any] = set()
         self._names: dict[Any, Any] = {}
         self._made: set[Any] = set()
+        self._parts: list[tuple[Unit, int, int]] = []
 
-    def equations(self, units: Iterable[Unit], outputs: Sequence[Any]) -> list[JaxprEqn] | None:
-        """Return the equations of the program, or None if units wait for each other.
+    def equations(self, units: Sequence[Unit], outputs: Sequence[Any]) -> list[JaxprEqn]:
+        """Return the equations of the program.
 
         Parameters
         ----------
-        units : iterable of Unit
+        units : sequence of Unit
             All nodes of the program, in units.
         outputs : sequence of atoms
             The outputs of the program.
+
+        Raises
+        ------
+        NotBatchableError
+            The rows of a unit differ too much, or units wait for each other.
         """
-        done = 0
-        units = list(units)
         for unit in _in_order(units):
             self.b.source_info = unit.nodes[0].eqn.source_info
-            unit.emit(self)
-            done += 1
-        if done < len(units):
-            return None
-        self.bind_all(outputs)
+            start = len(self._result)
+            try:
+                unit.emit(self)
+            except NotBatchableError as error:
+                error.repeated = unit.repeated
+                raise
+            self._flush()
+            self._parts.append((unit, start, len(self._result)))
+        if len(self._parts) < len(units):
+            raise NotBatchableError("batches would wait for each other")
+        self._bind_outputs(units, outputs)
+        self._result = list(map(self._renamed, self._result))
+        return self._result
+
+    def note(self, notes: Notes) -> None:
+        """Note what became of repeated nodes."""
+        for unit, start, stop in self._parts:
+            first, times = unit.repeated
+            if times > 1:
+                repeat = notes.described(unit.how, first, times, unit.carried)
+                bound = [v for n in unit.nodes for e in reversed(n.equations) for v in e.outvars]
+                notes.found.append(Found(repeat, bound, self._result[start:stop]))
+
+    def _bind_outputs(self, units: Iterable[Unit], outputs: Sequence[Any]) -> None:
+        """Bind the outputs of the program at the lines that compute them."""
+        packed = {x for x in outputs if x in self.packs}
+        nodes = (node for unit in units for node in unit.nodes) if packed else ()
+        lines = {v: n.eqn.source_info for n in nodes for v in n.outvars if v in packed}
+        for x in outputs:
+            if x in lines:
+                self.b.source_info = lines[x]
+            self.bind_all([x])
         self._flush()
-        return list(map(self._renamed, self._result))
 
     def _renamed(self, eqn: JaxprEqn) -> JaxprEqn:
         names = self._names
@@ -130,10 +184,19 @@ class Packing:
 
 
 class Single:
-    """A node that stays alone."""
+    """A node that stays alone; rows that it reads as a whole count as repetitions."""
+
+    how = "batched"
+    carried: Sequence[str] = ()
 
     def __init__(self, node: Node) -> None:
         self.nodes: Sequence[Node] = [node]
+        self._times = 1
+
+    @property
+    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
+        """See `Unit`."""
+        return [self.nodes[0].eqn], self._times
 
     def emit(self, packing: Packing) -> None:
         """Emit the node; a sum or a join reads rows of packs as a whole."""
@@ -147,13 +210,22 @@ class Single:
             packing.keep(node.equations)
         else:
             packing.bind(eqn.outvars[0], found)
+            self._times = len(node.operands)
 
 
 class Pack:
     """Alike nodes that become one equation."""
 
+    how = "batched"
+    carried: Sequence[str] = ()
+
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
+
+    @property
+    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
+        """See `Unit`."""
+        return [self.nodes[0].eqn], len(self.nodes)
 
     def emit(self, packing: Packing) -> None:
         """Emit the nodes as one, in the order of the rows that they read."""
@@ -185,13 +257,20 @@ def _identity(packs: Packs, node: Node) -> Any:
 
 
 def _in_order(units: Sequence[Unit]) -> Iterable[Unit]:
-    """Yield units after those that they read, otherwise in the order of the program."""
+    """Yield units after those that they read, otherwise in the order of the program.
+
+    Effects keep their order. Units that wait for each other are left out.
+    """
     places = {unit.nodes[0].place: unit for unit in units}
     owner = {v: place for place, u in places.items() for node in u.nodes for v in node.outvars}
     waits: dict[int, int] = {}
     after: dict[int, list[int]] = {}
+    effect = None
     for place, unit in places.items():
         read = {owner.get(x) for n in unit.nodes for x in n.operands if type(x) is Var}
+        if unit.nodes[0].eqn.effects:
+            read.add(effect)
+            effect = place
         before = read - {None, place}
         waits[place] = len(before)
         for other in before:

@@ -108,20 +108,31 @@ def _is_known(size: Any) -> bool:
     return isinstance(size, int | np.integer)
 
 
-def may_repeat(jaxpr: Jaxpr, least: int) -> bool:
-    """Return whether a part of a program worth a look repeats, as far as a quick look tells.
+def why_no_repeats(jaxpr: Jaxpr, least: int) -> str:
+    """Return why too little of a program repeats to be worth a look; empty if enough does.
 
-    Equations count as alike here if their primitives and types are, and those of their operands.
+    In this quick look, equations count as alike if their primitives and types are, and those of
+    their operands.
     """
     kinds: dict[Any, Any] = {}
     counts: Counter[Any] = Counter()
+    types: dict[Any, Any] = {}  # Of equal types, which may be several objects, the first.
     for eqn in jaxpr.eqns:
         v = eqn.outvars[0] if eqn.outvars else None
-        kind = eqn.primitive, identity(getattr(v, "aval", None))
+        aval = getattr(v, "aval", None)
+        kind = eqn.primitive, types.get(identity(aval))
+        if kind[1] is None:
+            kind = eqn.primitive, types.setdefault(aval, identity(aval))
+            types[identity(aval)] = kind[1]
         counts[kind, *[kinds.get(x) if type(x) is Var else None for x in eqn.invars]] += 1
         kinds[v] = kind
     repeated = sum(count for count in counts.values() if count >= least)
-    return repeated >= _WORTH * len(jaxpr.eqns) or repeated >= _MANY
+    if repeated >= _WORTH * len(jaxpr.eqns) or repeated >= _MANY:
+        return ""
+    return (
+        f"only {repeated} of {len(jaxpr.eqns)} equations are among {least} that look alike; "
+        f"a closer look takes {_WORTH:.0%} of them, or {_MANY}"
+    )
 
 
 _WORTH, _MANY = 0.2, 100

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, Literal, Var, identity
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var, identity
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.describe import type_text
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.pack_rules import combined
-from jaxprgen.passes.packing import Pack, Packing, Single, Unit, can_pack
+from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
 from jaxprgen.passes.recurrences import Read, Steps, cuts, steps_of
-from jaxprgen.passes.repeats import CHAINS, Alike, Node, may_repeat, with_slices
-from jaxprgen.passes.vmap_repeats import packed
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, with_slices
+from jaxprgen.passes.vmap_repeats import packed, require_repeats, unless_left_alone
 
 _ROUNDS = (3, 8, 20)
 """How far equations are compared to guess what recurs, in turn."""
@@ -57,30 +59,36 @@ class ScanRepeats:
         return each_program(closed, self._looped)
 
     def _looped(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        if not may_repeat(closed.jaxpr, self.least):
-            return closed
+        return unless_left_alone(self._found, closed, "ScanRepeats")
+
+    def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        require_repeats(closed, self.least)
         once = EliminateCommonSubexpressions()(with_slices(closed))
         alike = Alike(once.jaxpr, self.reassociate)
+        reasons = [NotBatchableError("no recurrence was found")]
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)
             if not cut:
                 continue
             alike.colour(cut)
-            units = self._units(alike, cut, once)
-            if units is not None:
-                found = packed(once, units, self.least)
-                if found is not once:
-                    return found
-        return closed
+            try:
+                return packed(once, self._units(alike, cut, once), self.least)
+            except NotBatchableError as error:
+                reasons.append(error)
+        raise max(reasons, key=lambda error: error.repeated[1])
 
-    def _units(self, alike: Alike, cut: dict[int, int], closed: ClosedJaxpr) -> list[Unit] | None:
+    def _units(self, alike: Alike, cut: dict[int, int], closed: ClosedJaxpr) -> list[Unit]:
         groups: dict[int, list[Node]] = {}
         for node in alike.nodes:
             groups.setdefault(node.colour, []).append(node)
         large = {key: nodes for key, nodes in groups.items() if len(nodes) >= self.least}
         loops = [s for s in steps_of(alike, large, cut) if len(s.rows) >= self.least]
         if all(map(_fuses, loops)):
-            return None
+            if not loops:
+                raise NotBatchableError("no recurrence was found")
+            error = NotBatchableError("a chain so short that XLA fuses it by itself")
+            error.repeated = _repeated(loops[0])
+            raise error
         inside = {id(node) for steps in loops for row in steps.rows for node in row}
         readers: dict[Any, list[int]] = {}
         for node in alike.nodes:
@@ -93,7 +101,7 @@ class ScanRepeats:
         units: list[Unit] = [*(Loop(steps, readers) for steps in loops)]
         for nodes in groups.values():
             rest = [node for node in nodes if id(node) not in inside]
-            if len(rest) == len(nodes) and can_pack(rest, self.least, self.memory):
+            if len(rest) == len(nodes) and not why_not_packed(rest, self.least, self.memory):
                 units.append(Pack(rest))
             else:
                 units += [Single(node) for node in rest]
@@ -118,6 +126,10 @@ _FUSED = 2000
 """How many elementwise equations XLA fuses without the help of a loop."""
 
 
+def _repeated(steps: Steps) -> tuple[Sequence[JaxprEqn], int]:
+    return [node.eqn for node in steps.rows[0]], len(steps.rows)
+
+
 class Loop:
     """The steps of one recurrence, which become a ``scan``.
 
@@ -129,8 +141,11 @@ class Loop:
         For each variable, what reads it: nodes by identity, and -1 for the outputs of the program.
     """
 
+    how = "looped"
+
     def __init__(self, steps: Steps, readers: dict[Any, list[int]]) -> None:
         self._steps = steps
+        self.carried: Sequence[str] = ()
         self.nodes = [node for row in steps.rows for node in row]
         own = {id(node) for node in self.nodes}
         self._used = {
@@ -146,9 +161,17 @@ class Loop:
             )
         }
 
+    @property
+    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
+        """See `jaxprgen.passes.packing.Unit`."""
+        return _repeated(self._steps)
+
     def emit(self, packing: Packing) -> None:
         """Emit the loop."""
-        _LoopEmitter(self._steps, packing).emit(self._used)
+        emitter = _LoopEmitter(self._steps, packing)
+        emitter.emit(self._used)
+        carries = emitter.carries.values()
+        self.carried = [type_text(x.aval) for _, atoms in carries for x in atoms]
 
 
 class _LoopEmitter:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
-from jaxprgen.passes.packing import Pack, Packing, Single, Unit, can_pack
-from jaxprgen.passes.repeats import Alike, Node, may_repeat, with_slices
+from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
+from jaxprgen.passes.repeat_notes import listener
+from jaxprgen.passes.repeats import Alike, Node, why_no_repeats, with_slices
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,16 @@ class VmapRepeats:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
+        notes = listener()
+        if notes is not None and any(e.primitive.name == "shard_map" for e in closed.jaxpr.eqns):
+            notes.leave_all("shard_map", "values are split over a mesh")
         return each_program(closed, self._batched)
 
     def _batched(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        if not may_repeat(closed.jaxpr, self.least):
-            return closed
+        return unless_left_alone(self._found, closed, "VmapRepeats")
+
+    def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        require_repeats(closed, self.least)
         sliced = with_slices(closed)
         alike = Alike(sliced.jaxpr, self.reassociate)
         alike.colour()
@@ -56,30 +63,67 @@ class VmapRepeats:
             groups.setdefault(node.colour, []).append(node)
         units: list[Unit] = []
         for nodes in groups.values():
-            if can_pack(nodes, self.least, self.memory):
-                units.append(Pack(nodes))
-            else:
+            reason = why_not_packed(nodes, self.least, self.memory)
+            if reason:
                 units += [Single(node) for node in nodes]
+                note_left(nodes, reason)
+            else:
+                units.append(Pack(nodes))
         if len(units) == len(alike.nodes):
             return closed
-        found = packed(sliced, units, self.least)
-        return closed if found is sliced else found
+        return packed(sliced, units, self.least)
 
 
-def packed(closed: ClosedJaxpr, units: list[Unit], least: int) -> ClosedJaxpr:
-    """Return a program with packs, or the given one if too few equations would be saved."""
+def unless_left_alone(
+    change: Callable[[ClosedJaxpr], ClosedJaxpr], closed: ClosedJaxpr, name: str
+) -> ClosedJaxpr:
+    """Return the changed program, or the given one if the change raises `NotBatchableError`."""
+    try:
+        return change(closed)
+    except NotBatchableError as error:
+        notes = listener()
+        if notes is not None and error.repeated[1] > 1:
+            notes.leave(*error.repeated, str(error))
+        elif notes is not None:
+            notes.leave_all(name, str(error))
+        return closed
+
+
+def note_left(nodes: Sequence[Node], reason: str) -> None:
+    """Note that alike nodes stay as they are."""
+    notes = listener() if len(nodes) > 1 or nodes[0].eqn.effects else None
+    if notes is not None:
+        notes.leave([nodes[0].eqn], len(nodes), reason)
+
+
+def require_repeats(closed: ClosedJaxpr, least: int) -> None:
+    """Raise an error unless enough of a program repeats, as far as a quick look tells."""
+    reason = why_no_repeats(closed.jaxpr, least)
+    if reason:
+        raise NotBatchableError(reason)
+
+
+def packed(closed: ClosedJaxpr, units: Sequence[Unit], least: int) -> ClosedJaxpr:
+    """Return a program with packs.
+
+    Raises
+    ------
+    NotBatchableError
+        A unit cannot be emitted, a mesh splits values, or too few equations would be saved.
+    """
     packing = Packing(closed, least)
     if not packing.b.plain:
-        return closed
-    try:
-        equations = packing.equations(units, closed.jaxpr.outvars)
-    except NotBatchableError:
-        return closed
-    if equations is None:
-        return closed
+        raise NotBatchableError("values are split over a mesh")
+    equations = packing.equations(units, closed.jaxpr.outvars)
     found = with_equations(closed, equations, more=dict(packing.b.constants))
     saved = count_equations(closed) - count_equations(found)
-    return found if saved >= _SAVED * least else closed
+    if saved < _SAVED * least:
+        why = f"would save {max(saved, 0)} equations, fewer than {_SAVED * least}"
+        raise NotBatchableError(why)
+    notes = listener()
+    if notes is not None:
+        packing.note(notes)
+    return found
 
 
 _SAVED = 2

@@ -10,6 +10,7 @@ from jaxprgen._jax import ClosedJaxpr, Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.deferred import LoopRows
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.graph import Plan, Step
+from jaxprgen.passes.repeat_notes import Found, Repeat, Repeats, listening
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.specialize import Specializer
 
@@ -30,17 +31,20 @@ class Node(NamedTuple):
         The user's line that made it, or the nearest ancestor that has one.
     how
         One of "folded" (evaluated while emitting), "free" (no equation: a view, a broadcast that no
-        operation needs in full, or a result that nobody reads), "emitted" (equations), "staged"
+        operation needs in full, or a result that nobody reads), "emitted" (equations), "batched"
+        and "looped" (equations that it shares with other nodes, which do the same), "staged"
         (equations of a routine that JAX traced, see `jaxprgen.emit.staged`) and "called back"
         (Python runs while the program does).
     equations
-        Its equations in the program.
+        Its equations in the program. Shared equations are those of the first node.
     inputs, outputs
         The places of its variables, as in `Observation.labels`.
     nbytes
         The size of its equations' results, in bytes; infinite for symbolic sizes.
     seconds
         The time that lowering it took.
+    repeat
+        The repetition that it is part of, if it shares its equations.
     """
 
     op: str
@@ -52,6 +56,26 @@ class Node(NamedTuple):
     outputs: tuple[int, ...]
     nbytes: float
     seconds: float
+    repeat: Repeat | None = None
+
+
+UNSEEN = frozenset({"folded", "free"})
+"""What becomes of nodes that have no equation."""
+
+
+def alike(nodes: Iterable[Node]) -> list[list[Node]]:
+    """Return nodes in groups that have one outcome, Op, name and line.
+
+    The nodes of one repetition may differ in their names, and so may nodes without equations.
+    """
+    firsts: dict[int, str] = {}
+    groups: dict[Any, list[Node]] = {}
+    for node in nodes:
+        name = "" if node.how in UNSEEN else node.name
+        if node.repeat is not None:
+            name = firsts.setdefault(id(node.repeat), name)
+        groups.setdefault((node.how, node.op, name, node.frame), []).append(node)
+    return list(groups.values())
 
 
 class Observation(NamedTuple):
@@ -75,6 +99,10 @@ class Observation(NamedTuple):
         The user's names of the program's variables.
     program
         The program, and how it runs.
+    repeats
+        What the passes found repeated, and what they left alone.
+    repeated
+        The repetition that each variable of the program is computed for, if any.
     """
 
     name: str
@@ -88,6 +116,8 @@ class Observation(NamedTuple):
     outputs: tuple[int, ...]
     names: dict[Var, str]
     program: Program
+    repeats: Repeats
+    repeated: dict[Var, Repeat]
 
 
 def observe(
@@ -95,10 +125,11 @@ def observe(
 ) -> Observation:
     """Emit a plan anew for these arguments, and note what becomes of each node."""
     watch = _Watch()
-    program = Specializer(plan, options, observer=watch)(operands, shared)
+    with listening() as notes:
+        program = Specializer(plan, options, observer=watch)(operands, shared)
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
     assert values is not None
-    watch.finish(plan, closed, values)
+    watch.finish(plan, closed, values, notes.found)
     return Observation(
         options.name,
         closed,
@@ -111,6 +142,8 @@ def observe(
         plan.output_places,
         _names(plan, closed, values),
         program,
+        notes.repeats(),
+        {v: each.repeat for each in notes.found for e in each.equations for v in _bound(e)},
     )
 
 
@@ -128,6 +161,7 @@ class _Watch:
     def __init__(self) -> None:
         self._lowered: dict[int, _Lowered] = {}
         self._equations: dict[int, list[JaxprEqn]] = {}
+        self._repeats: dict[int, Repeat] = {}
 
     def __call__(
         self, step: Step, equations: Sequence[JaxprEqn], staged: bool, seconds: float
@@ -135,12 +169,14 @@ class _Watch:
         """Note what a step did: see `jaxprgen.lowering.driver.Observer`."""
         self._lowered[id(step.node)] = _Lowered(equations, staged, seconds)
 
-    def finish(self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> None:
+    def finish(
+        self, plan: Plan, closed: ClosedJaxpr, values: Sequence[Any], repeats: Iterable[Found]
+    ) -> None:
         """Find the node of each equation that is left in the program.
 
         An equation that spells out an output, which was a broadcast, belongs to the output's node;
-        one that a pass made belongs to the node that reads it; one that converts an argument
-        belongs to no node.
+        one that computes repetitions together, to the first of their nodes; another one that a pass
+        made belongs to the node that reads it; one that converts an argument belongs to no node.
         """
         makers = {
             id(x): key  # A pass may replace a loop and keep its results.
@@ -148,6 +184,12 @@ class _Watch:
             for e in lowered.equations
             for x in (e, *e.outvars)
         }
+        for found in repeats:
+            nodes = dict.fromkeys(makers[id(v)] for v in found.results if id(v) in makers)
+            for key in nodes:
+                self._repeats.setdefault(key, found.repeat)
+            for x in (x for e in found.equations if nodes for x in (e, *e.outvars)):
+                makers.setdefault(id(x), next(iter(nodes)))
         by_place = {place: id(step.node) for step in plan.steps for place in step.outputs}
         outputs = zip(closed.jaxpr.outvars, plan.output_places, strict=True)
         ends = dict.fromkeys(id(operand_of(values[place])) for place in plan.input_places)
@@ -166,8 +208,11 @@ class _Watch:
         """Return what became of a step."""
         lowered = self._lowered.get(id(step.node), _Lowered((), False, 0.0))
         equations = tuple(self._equations.get(id(step.node), ()))
+        repeat = self._repeats.get(id(step.node))
         if any(map(_calls_back, equations)):
             how = "called back"
+        elif repeat is not None:
+            how = repeat.how
         elif equations:
             how = "staged" if lowered.staged else "emitted"
         else:
@@ -184,6 +229,7 @@ class _Watch:
             step.outputs,
             sum(_jax.nbytes(v.aval) for eqn in equations for v in eqn.outvars),
             lowered.seconds,
+            repeat,
         )
 
 
@@ -210,6 +256,10 @@ def constant_bytes(closed: ClosedJaxpr) -> float:
 def operand_of(value: Any) -> Any:
     """The variable or the array that a value consists of; what is no array as it is."""
     return value.source if isinstance(value, Value) else value
+
+
+def _bound(eqn: JaxprEqn) -> Sequence[Any]:
+    return eqn.outvars
 
 
 def _type(value: Any) -> str:

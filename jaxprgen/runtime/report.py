@@ -13,12 +13,17 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen.ir.describe import place_text, shorten
+from jaxprgen.passes.repeat_notes import Repeats
 from jaxprgen.runtime.collectives import Collective, collectives_of
-from jaxprgen.runtime.observe import Node, Observation, constant_bytes, scopes_of
+from jaxprgen.runtime.observe import UNSEEN, Node, Observation, alike, constant_bytes, scopes_of
 
 
 class NodeReport(NamedTuple):
-    """One node: see `jaxprgen.runtime.observe.Node`; ``equations`` is their number."""
+    """One node, or ``times`` nodes that are alike: see `jaxprgen.runtime.observe.alike`.
+
+    The fields are those of `jaxprgen.runtime.observe.Node`, added up over the nodes; ``equations``
+    is their number.
+    """
 
     op: str
     name: str
@@ -27,6 +32,7 @@ class NodeReport(NamedTuple):
     equations: int
     nbytes: float
     seconds: float
+    times: int
 
 
 class Report(NamedTuple):
@@ -37,11 +43,14 @@ class Report(NamedTuple):
     name
         The function's name.
     nodes
-        The graph's nodes, in the order of computing; or those that became equations.
+        The graph's nodes, in the order of computing, alike ones together; or those that became
+        equations.
     hidden
         How many nodes are left out because they became no equations, by what became of them.
     equations
         The number of equations in the program.
+    repeats
+        What the program repeats, and what became of it.
     constant_bytes
         The size of the data that travels beside the program, in bytes.
     flops, bytes_accessed, temporary_bytes
@@ -59,6 +68,7 @@ class Report(NamedTuple):
     nodes: tuple[NodeReport, ...]
     hidden: dict[str, int]
     equations: int
+    repeats: Repeats
     constant_bytes: float
     flops: float | None
     bytes_accessed: float | None
@@ -74,11 +84,12 @@ class Report(NamedTuple):
         return str(self)
 
     def __str__(self) -> str:
-        head = ("", "equations", "bytes", "µs", "Op", "name", "line")
-        table = _table([head, *map(_row, self.nodes)], numbers=3)
-        if self.hidden:
-            hidden = ", ".join(f"{n} {how}" for how, n in self.hidden.items())
-            table += f"\nNot shown: {hidden}"
+        rows = [("", "equations", "bytes", "µs", "", "Op", "name", "line"), *map(_row, self.nodes)]
+        if all(node.times == 1 for node in self.nodes):
+            rows = [(*row[:4], *row[5:]) for row in rows]
+        table = _table(rows, numbers=len(rows[0]) - 4)
+        hidden = ", ".join(f"{n} {how}" for how, n in self.hidden.items())
+        repeats = self.repeats.summary
         stages = ", ".join(f"{stage} {s * 1e3:.1f} ms" for stage, s in self.stages.items())
         costs = {
             "FLOPs": self.flops,
@@ -86,11 +97,16 @@ class Report(NamedTuple):
             "bytes for intermediate results": self.temporary_bytes,
         }
         said = ", ".join(f"{cost:.0f} {what}" for what, cost in costs.items() if cost is not None)
-        return (
-            f"{table}\n{self.name}: {self.equations} equations, "
-            f"{self.constant_bytes} bytes of constants\nXLA: {said or 'was not asked'}\n"
-            f"{_travelling(self.collectives)}Time: {stages}"
-        )
+        lines = [
+            table,
+            f"Not shown: {hidden}" if hidden else "",
+            f"{self.name}: {self.equations} equations, {self.constant_bytes} bytes of constants",
+            f"Repeats: {repeats}" if repeats else "",
+            f"XLA: {said or 'was not asked'}",
+            _travelling(self.collectives),
+            f"Time: {stages}",
+        ]
+        return "\n".join(filter(None, lines))
 
 
 def _plain(x: Any) -> Any:
@@ -131,12 +147,14 @@ def report_of(
         analysis = compiled.cost_analysis() or {}
         temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)
         collectives = collectives_of(compiled, scopes_of(observation.closed_jaxpr.jaxpr))
-    hidden = [n for n in observation.nodes if emitted and not n.equations]
+    hidden = [n for n in observation.nodes if emitted and n.how in UNSEEN]
+    shown = [n for n in observation.nodes if not emitted or n.how not in UNSEEN]
     return Report(
         observation.name,
-        tuple(_node(n) for n in observation.nodes if n.equations or not emitted),
+        tuple(map(_node_report, alike(shown))),
         dict(Counter(n.how for n in hidden)),
         len(observation.closed_jaxpr.jaxpr.eqns),
+        observation.repeats,
         constant_bytes(observation.closed_jaxpr),
         _known(analysis.get("flops")),
         _known(analysis.get("bytes accessed")),
@@ -146,15 +164,17 @@ def report_of(
     )
 
 
-def _node(node: Node) -> NodeReport:
+def _node_report(nodes: Sequence[Node]) -> NodeReport:
+    first = nodes[0]
     return NodeReport(
-        node.op,
-        node.name,
-        node.frame.place if node.frame else "",
-        node.how,
-        len(node.equations),
-        node.nbytes,
-        node.seconds,
+        first.op,
+        first.name if all(n.name == first.name for n in nodes) else f"{first.name}, …",
+        first.frame.place if first.frame else "",
+        first.how,
+        sum(len(n.equations) for n in nodes),
+        sum(n.nbytes for n in nodes),
+        sum(n.seconds for n in nodes),
+        len(nodes),
     )
 
 
@@ -165,7 +185,8 @@ WIDTH = 120
 def _row(n: NodeReport) -> tuple[str, ...]:
     nbytes = "?" if math.isinf(n.nbytes) else str(n.nbytes)
     numbers = str(n.equations), nbytes, f"{n.seconds * 1e6:.0f}"
-    return n.how, *numbers, n.op, n.name, place_text(n.line) if n.line else ""
+    times = f"× {n.times}" if n.times > 1 else ""
+    return n.how, *numbers, times, n.op, n.name, place_text(n.line) if n.line else ""
 
 
 def _travelling(collectives: Sequence[Collective] | None) -> str:
@@ -178,7 +199,7 @@ def _travelling(collectives: Sequence[Collective] | None) -> str:
         for name, line in c.causes:
             rows.append((*head, name, place_text(line) if line else ""))
             head = "", "", "", ""
-    return (_table(rows, numbers=1) if collectives else "Between devices: nothing") + "\n"
+    return _table(rows, numbers=1) if collectives else "Between devices: nothing"
 
 
 def _table(rows: Sequence[tuple[str, ...]], numbers: int) -> str:

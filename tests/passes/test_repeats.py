@@ -12,6 +12,7 @@ from aesara.graph.basic import applys_between
 from aesara.scan.op import Scan
 from catalogue import sizes
 from catalogue.sizes import GRAPHS
+from jax.experimental import io_callback
 from profiles import amount, sample
 
 import jaxprgen
@@ -418,3 +419,22 @@ def test_small_programs_are_left_alone():
     program = f.jaxpr(np.arange(3.0))
     assert VmapRepeats()(program) is program
     assert ScanRepeats()(program) is program
+
+
+def test_ordered_effects_keep_their_order():
+    order, x = [], np.linspace(0.1, 1.0, 20)
+
+    def noting(x):
+        for i in range(20):
+            sine = jnp.sin(jax.lax.while_loop(lambda v: v < 1, lambda v: v + 1, x[i]))
+            y = jnp.cos(sine) * 2
+            io_callback(lambda v, i=i: order.append((i, "first")), None, y, ordered=True)
+            io_callback(lambda i=i: order.append((i, "second")), None, ordered=True)
+        return x
+
+    closed = jax.make_jaxpr(noting)(x)
+    for each in (VmapRepeats(reassociate=True), ScanRepeats(least=8, reassociate=True)):
+        order.clear()
+        jax.block_until_ready(jax.jit(jaxprgen.jaxpr_as_fun(each(closed)))(x))
+        jax.effects_barrier()
+        assert order == sorted(order) and len(order) == 40

@@ -29,7 +29,7 @@ def test_every_node_is_there_and_says_what_became_of_it():
     f = jaxprgen.compile([x], output)
     report = f.report(ONES)
     rows = {(node.op, node.how): node.equations for node in report.nodes}
-    assert len(report.nodes) == len(list(applys_between([x], [output])))
+    assert sum(node.times for node in report.nodes) == len(list(applys_between([x], [output])))
     assert rows["Elemwise{exp,no_inplace}", "emitted"] == 1
     assert rows["Shape", "folded"] == rows["ARange{dtype='int64'}", "folded"] == 0
     assert rows["Elemwise{mul,no_inplace}", "folded"] == 0
@@ -141,6 +141,42 @@ def test_as_text_and_as_plain_values():
     assert plain["name"] == "model"
     assert plain["equations"] == 2
     assert plain["nodes"][0] == report.nodes[0]._asdict()
+
+
+def test_rows_that_say_the_same_are_one():
+    y, mu = at.dvector("y"), at.dscalar("mu")
+    total = sum(at.sin(y[i] - mu) ** 2 for i in range(40))
+    f = jaxprgen.compile([y, mu], total)
+    report, nodes = f.report(np.ones(40), 0.3), f.observe(np.ones(40), 0.3).nodes
+    assert sum(node.times for node in report.nodes) == len(nodes)
+    assert sum(node.equations for node in report.nodes) == report.equations
+    (sine,) = [node for node in report.nodes if "sin" in node.op]
+    assert (sine.how, sine.equations, sine.nbytes, sine.times) == ("batched", 1, 320, 40)
+    rows = str(report).splitlines()
+    assert len(rows) < 20 < len(nodes)
+    (row,) = [row for row in rows if "sin" in row]
+    assert row.split()[:3] == ["batched", "1", "320"] and "× 40  Elemwise{sin" in row
+    summary = next(row for row in rows if row.startswith("Repeats: "))
+    assert summary.endswith(" batches of 40 to 41")
+    assert f.report(np.ones(40), 0.3, emitted=True).hidden == {}
+
+
+def test_copies_of_separate_inputs_are_one_row():
+    inputs = [at.dscalar(f"y{i}") for i in range(20)]
+    total = sum(at.exp(at.cos(at.sin(y)) * 2) for y in inputs)
+    report = jaxprgen.compile(inputs, total).report(*np.ones(20))
+    rows = [(node.name, node.times) for node in report.nodes if "sin" in node.op]
+    assert rows == [("y0, …", 20)]
+
+
+def test_steps_of_a_loop_are_one_row():
+    y, h = at.dvector("y"), at.as_tensor(0.0)
+    for i in range(40):
+        h = at.tanh(h * y[i])
+    report = jaxprgen.compile([y], h).report(np.ones(40), emitted=True)
+    (steps,) = [node for node in report.nodes if node.times > 9 and "tanh" in node.op]
+    assert steps.how == "looped"
+    assert "1 loop of " in str(report)
 
 
 def test_nodes_without_equations_can_be_left_out():

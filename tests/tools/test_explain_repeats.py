@@ -1,0 +1,157 @@
+"""Explanations say what repeats, what became of it, and why the rest was left alone."""
+
+import aesara.tensor as at
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import io_callback
+from jax.sharding import PartitionSpec as P
+
+import jaxprgen
+from jaxprgen import _jax
+from jaxprgen.inspect import explain_repeats
+from jaxprgen.passes import DEFAULT, VmapRepeats
+
+X = np.linspace(0.1, 1.0, 60)
+
+
+def sines(x):
+    return sum(jnp.sin(x[i]) for i in range(40))
+
+
+def recurrence(x):
+    h = 0.1
+    for i in range(60):
+        h = jnp.tanh(0.5 * h + x[i])
+    return h
+
+
+def test_batches_have_their_size_their_primitives_and_their_line():
+    found, left = explain_repeats(sines, X)
+    sine, total = [next(r for r in found if p in r.primitives) for p in ("sin", "add")]
+    assert (sine.how, sine.times, total.times) == ("batched", 40, 41)
+    assert sine.line.endswith(f"test_explain_repeats.py:{sines.__code__.co_firstlineno + 1}")
+    assert left == ()
+
+
+def test_loops_have_their_steps_and_what_they_carry():
+    repeats = explain_repeats(recurrence, X.astype("float32"))
+    (loop,) = [r for r in repeats.found if r.how == "looped"]
+    assert 55 < loop.times <= 60
+    assert "tanh" in loop.primitives
+    assert loop.carried == ("f32[]",)
+    assert f"× {loop.times}  " in str(repeats) and "  carries f32[]  " in str(repeats)
+    assert f"1 loop of {loop.times} steps" in repeats.summary
+
+
+def test_compiled_functions_and_observations_are_explained_by_their_own_passes():
+    x = at.dvector("x")
+    total = sum(at.sin(x[i]) for i in range(20))
+    f = jaxprgen.compile([x], total, name="model")
+    assert explain_repeats(f, np.ones(20)) == explain_repeats(f.observe(np.ones(20)))
+    assert explain_repeats(f, np.ones(20)).found[0].times == 20
+    assert explain_repeats(jaxprgen.compile([x], total, passes=()), np.ones(20)) == ((), ())
+
+
+def test_a_program_that_repeats_nothing_says_so():
+    assert str(explain_repeats(jnp.sin, X, passes=())) == "Nothing repeats."
+
+
+# --- Reasons -----------------------------------------------------------------------------------
+
+
+def few_and_many(x):
+    return sines(x) + sum(jnp.exp(x[i]) for i in range(5))
+
+
+def short_chain(x):
+    for _ in range(60):
+        x = jnp.tanh(0.5 * x)
+    return x
+
+
+def effects(x):
+    for i in range(12):
+        io_callback(lambda v: None, None, x[i])
+    return sines(x)
+
+
+def loops(x):
+    return sum(jax.lax.while_loop(lambda v: v < 1, lambda v: v + 1, x[i]) for i in range(12))
+
+
+def split(x):
+    mesh = jax.make_mesh((1,), ("rows",))
+    return jax.shard_map(sines, mesh=mesh, in_specs=P(), out_specs=P())(x)
+
+
+SMALL = VmapRepeats(reassociate=True, memory=100)
+REASONS = [
+    (few_and_many, DEFAULT, "exp", 5, "fewer than 8"),
+    (sines, [SMALL], "sin", 40, "would take 320 bytes, more than 100"),
+    (effects, DEFAULT, "io_callback", 12, "has an effect"),
+    (loops, DEFAULT, "while", 12, "no batching rule"),
+    (short_chain, DEFAULT, "tanh", 60, "a chain so short that XLA fuses it by itself"),
+]
+WHOLE = [
+    (lambda x: sum(jnp.sin(x[i]) for i in range(7)), "VmapRepeats: only 0 of "),
+    (
+        lambda x: [jax.lax.sin(jax.lax.slice(x, (i,), (i + 1,))) for i in range(8)],
+        "VmapRepeats: would save ",
+    ),
+    (lambda x: jnp.sin(x) + 1, "ScanRepeats: only 0 of 2 equations are among 24 that look alike"),
+    (split, "shard_map: values are split over a mesh"),
+]
+
+
+@pytest.mark.parametrize(("function", "passes", "primitive", "times", "reason"), REASONS)
+def test_what_is_left_alone_has_a_reason(function, passes, primitive, times, reason):
+    left = explain_repeats(function, X, passes=passes).left
+    (found,) = [each for each in left if primitive in each.primitives]
+    assert (abs(found.times - times) < 3, found.reason) == (True, reason)
+    assert "test_explain_repeats.py:" in found.line and str(found).endswith(f"  {reason}")
+
+
+@pytest.mark.parametrize(("function", "reason"), WHOLE)
+def test_a_program_that_is_left_alone_has_a_reason(function, reason):
+    repeats = explain_repeats(function, X)
+    assert repeats.found == ()
+    assert f"    {reason}" in str(repeats)
+
+
+# --- Names and lines ---------------------------------------------------------------------------
+
+
+def equations(closed):
+    for eqn in closed.jaxpr.eqns:
+        yield eqn
+        for _, inner in _jax.sub_jaxprs(eqn):
+            yield from equations(_jax.close(inner))
+
+
+def test_batches_and_loops_keep_names_and_lines():
+    y, rho = at.dvector("y"), at.dscalar("rho")
+    h, terms = at.as_tensor(0.5), []
+    for i in range(40):
+        h = at.tanh(rho * h + y[i])
+        h.name = f"h{i}"
+        terms.append(at.exp(-h))
+        terms[-1].name = f"term{i}"
+    total = sum(terms)
+    total.name = "total"
+    closed = jaxprgen.compile([y, rho], [total, *terms[:2]]).jaxpr(np.ones(40), 0.5)
+    found = [
+        (_jax.scope_of(eqn.source_info), _jax.frame_of(eqn.source_info), eqn.primitive.name)
+        for eqn in equations(closed)
+    ]
+    assert {frame.file for _, frame, _ in found} == {__file__}
+    texts = {primitive: (name, frame.text) for name, frame, primitive in found}
+    assert texts["exp"] == ("term0", "terms.append(at.exp(-h))")
+    assert texts["reduce_sum"] == ("total", "total = sum(terms)")
+    assert {frame.text for _, frame, p in found if p in ("scan", "tanh")} == {
+        "h = at.tanh(rho * h + y[i])"
+    }
+    producers = {v: eqn for eqn in closed.jaxpr.eqns for v in eqn.outvars}
+    made = [producers[v].source_info for v in closed.jaxpr.outvars]
+    assert list(map(_jax.scope_of, made)) == ["total", "term0", "term1"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # For scale.md.
 NAMES = ("semantics", "models", "deploy", "scale", "reading")
-NAMES += ("cost", "ops", "rewriting", "interpreters")
+NAMES += ("cost", "ops", "rewriting", "repeats", "interpreters")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCKS = re.compile(
     r"^```(python|sh|text)\n(.*?)^```"

@@ -380,3 +380,16 @@ def test_the_picture_can_be_zoomed_and_moved(show):
     box.click()
     assert page.locator(".program").is_visible()
     assert visible(page, ".program p[id]")
+
+
+def test_alike_nodes_unfold_when_one_of_them_is_searched(show):
+    v = at.dvector("v")
+    bent = [at.sin(v[i]) for i in range(20)]
+    bent[7].name = "seventh"
+    page = show(inspect.html(jaxprgen.compile([v], sum(bent)), np.ones(20)))
+    copies = page.locator(".graph details.copies")
+    assert copies.count() > 1
+    assert not any(each.get_attribute("open") is not None for each in copies.all())
+    page.locator("#search").fill("seventh")
+    expect(page.locator(".graph .copies[open] p:visible").first).to_contain_text("seventh")
+    assert any("out" in each.get_attribute("class").split() for each in copies.all())

@@ -249,3 +249,24 @@ def test_a_page_of_two_thousand_equations_is_small():
     assert len(page.encode()) <= 2_000_000
     assert elements(page, "p", id="e") == 2000
     assert elements(page, "p", id="n") == 2400
+
+
+def test_many_alike_nodes_are_one_row_and_their_equations_say_how_many():
+    x, mu = at.dvector("x"), at.dscalar("mu")
+    total = sum(at.sin(x[i] - mu) ** 2 for i in range(40))
+    total += at.exp(mu)
+    page = inspect.html(jaxprgen.compile([x, mu], total), np.ones(40), 0.5)
+    program, graph = page.split('<article class="graph')
+    sine = next(row for row in re.findall("<p.*?</p>", program) if "<strong>sin<" in row)
+    assert "<em> × 40</em>" in sine
+    exponential = next(row for row in re.findall("<p.*?</p>", program) if "<strong>exp<" in row)
+    assert "×" not in exponential
+    rows = re.findall(r"<details.*?</details>|<p.*?</p>", graph, re.DOTALL)
+    first, folded, *_ = (row for row in rows if "Elemwise{sin,no_inplace}</a>" in row)
+    assert "<em> × 40</em>" in first and "1 equation, 320 B" in first
+    assert folded.startswith('<details class="copies batched"><summary>39 more</summary>')
+    assert folded.count("<p") == 39
+    assert len(re.findall("<p ", page.partition('id="lines"')[0])) > 200 > 2 * len(rows)
+    assert re.search(r" · \d+ batches of 40 to \d+ · ", page.partition("<main>")[0])
+    (box,) = re.findall(r"<g [^>]*><title>total = sum.*?</g>", page, re.DOTALL)
+    assert re.search(" · × 4[01] · ", box)

@@ -9,7 +9,7 @@ line.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import PurePath
 from typing import Any
@@ -18,7 +18,8 @@ from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Value
 from jaxprgen.ir.describe import atom_text, parameters_text, shorten, type_text
-from jaxprgen.runtime.observe import Node, Observation, operand_of
+from jaxprgen.passes.repeat_notes import Repeat
+from jaxprgen.runtime.observe import Node, Observation, alike, operand_of
 from jaxprgen.tools.page.cost import flops, result_bytes
 from jaxprgen.tools.page.elements import SourceLines, metric, tag, user_text
 
@@ -32,8 +33,10 @@ class ProgramListing:
         ids: Mapping[Var, int],
         node_of: Mapping[int, int],
         sources: SourceLines,
+        repeated: Mapping[Var, Repeat],
     ) -> None:
         self._names, self._ids, self._node_of, self._sources = names, ids, node_of, sources
+        self._repeated = repeated
         self._number = 0
         self._bound: set[Var] = set()
         self._maxima = (1, 1)
@@ -75,6 +78,7 @@ class ProgramListing:
             operation += tag("i", escape(f"[{parameters}]"))
         parts = [tag("b", *map(self._binder, eqn.outvars)), "=" if eqn.outvars else "", operation]
         line = " ".join([*filter(None, parts), *map(self._operand, eqn.invars)])
+        line += times_text(repetitions(eqn, self._repeated))
         return tag(
             "p",
             number,
@@ -110,6 +114,16 @@ class ProgramListing:
         return tag("a", shown, href=f"#v{self._ids[x]}") if type(x) is Var else shown
 
 
+def repetitions(eqn: JaxprEqn, repeated: Mapping[Any, Repeat]) -> int:
+    """Return how many repetitions an equation computes together."""
+    return max((repeated[v].times for v in eqn.outvars if v in repeated), default=1)
+
+
+def times_text(count: int) -> str:
+    """Return HTML that says how often something repeats, if it does."""
+    return tag("em", f" × {count}") if count > 1 else ""
+
+
 def _every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     for eqn in jaxpr.eqns:
         yield eqn
@@ -117,8 +131,16 @@ def _every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from _every_equation(inner)
 
 
+_MANY = 8
+"""The number of alike nodes from which on one row stands for all of them."""
+
+
 class GraphListing:
-    """The rows of a graph: its inputs, the constants that the program reads, and its nodes."""
+    """The rows of a graph: its inputs, the constants that the program reads, and its nodes.
+
+    The first of many alike nodes that have no equations of their own stands for all of them, and
+    the others are folded below it.
+    """
 
     def __init__(
         self,
@@ -143,8 +165,20 @@ class GraphListing:
         for place, v in enumerate(self._var_of):
             if v in self._ids and place not in self._op_of and place not in inputs:
                 yield self._leaf("constant", place)
-        for i, node in enumerate(self._observation.nodes):
-            yield self._node(i, node)
+        places = {id(node): i for i, node in enumerate(self._observation.nodes)}
+        rows: dict[int, list[Node]] = {}
+        for nodes in alike(self._observation.nodes):
+            is_one = len(nodes) >= _MANY and not all(node.equations for node in nodes)
+            for group in [nodes] if is_one else [[node] for node in nodes]:
+                rows[places[id(group[0])]] = group
+        for i in sorted(rows):
+            first, *others = rows[i]
+            yield self._node(i, first, rows[i])
+            if others:
+                kind = first.how.replace(" ", "-")
+                yield f'<details class="copies {kind}">{tag("summary", f"{len(others)} more")}'
+                yield from (self._node(places[id(node)], node, [node]) for node in others)
+                yield "</details>"
 
     def _leaf(self, kind: str, place: int) -> str:
         names = tag("b", self._binder(place))
@@ -159,15 +193,16 @@ class GraphListing:
             data_s=self._sources.index(frame),
         )
 
-    def _node(self, i: int, node: Node) -> str:
+    def _node(self, i: int, node: Node, nodes: Sequence[Node]) -> str:
+        """Return the row of a node, with the costs of all nodes that it stands for."""
         op = tag("a", user_text(node.op), href=f"#n{i}")
         line = [tag("b", *map(self._binder, node.outputs)), "=", op, *map(self._use, node.inputs)]
-        n = len(node.equations)
-        costs = f"{n} equation{'' if n == 1 else 's'}, {metric(node.nbytes, 'B')}" if n else ""
+        n, nbytes = sum(len(x.equations) for x in nodes), sum(x.nbytes for x in nodes)
+        costs = f"{n} equation{'' if n == 1 else 's'}, {metric(nbytes, 'B')}" if n else ""
         return tag(
             "p",
             tag("mark", escape(node.how)),
-            tag("span", " ".join(line)),
+            tag("span", " ".join(line) + times_text(len(nodes))),
             tag("small", costs),
             tag("code", escape(_source_text(node.frame))),
             id=f"n{i}",

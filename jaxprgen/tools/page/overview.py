@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from jaxprgen._jax import Jaxpr, Var
 from jaxprgen.ir.describe import atom_text, line_text, shorten
+from jaxprgen.passes.repeat_notes import Repeat
 from jaxprgen.tools.page.elements import SourceLines, metric, tag
 from jaxprgen.tools.page.lines import LineCost, Lines
+from jaxprgen.tools.page.listings import times_text
 
 MOST = 500
 """The largest number of lines in the table and in the picture."""
@@ -21,9 +23,11 @@ _WIDTH, _HEIGHT, _GAP, _DROP = 238, 42, 18, 46
 """The size of a box in the picture, and the space beside and below it, in pixels."""
 
 
-def overview(jaxpr: Jaxpr, names: Mapping[Var, str], sources: SourceLines) -> list[str]:
+def overview(
+    jaxpr: Jaxpr, names: Mapping[Var, str], sources: SourceLines, repeated: Mapping[Var, Repeat]
+) -> list[str]:
     """Return the columns of the view."""
-    lines = Lines(jaxpr)
+    lines = Lines(jaxpr, repeated)
     return [_table(lines.costs, sources), _picture(lines, jaxpr, names, sources)]
 
 
@@ -61,7 +65,7 @@ def _row(cost: LineCost, total: tuple[int, float], sources: SourceLines) -> str:
         tag("small", str(cost.equations)),
         tag("small", metric(cost.nbytes)),
         tag("small", metric(cost.operations)),
-        tag("span", tag("button", escape(_text(cost)), data_line=line)),
+        tag("span", tag("button", escape(_text(cost)), data_line=line), times_text(cost.times)),
         tag("svg", *bars),
         tag("code", escape(what)),
         data_s=line,
@@ -123,7 +127,9 @@ def _end(ends: Collection[Any], i: int, first: int) -> int:
 
 
 def _line_box(cost: LineCost, sources: SourceLines) -> _Box:
-    costs = f"{cost.equations} equation{'s' * (cost.equations != 1)}, {metric(cost.nbytes, 'B')}"
+    times = f"× {cost.times} · " if cost.times > 1 else ""
+    count = f"{cost.equations} equation{'s' * (cost.equations != 1)}"
+    costs = f"{times}{count}, {metric(cost.nbytes, 'B')}"
     if cost.frame is None:
         return _Box("line", "lines that are not known", costs)
     place = line_text(cost.frame).rpartition("/")[2]

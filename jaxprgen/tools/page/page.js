@@ -109,7 +109,8 @@ function search() {
   $("found").textContent = query ? `${found.length} of ${rows.length}` : "";
   if (query && document.querySelector("details:not([open])")) found.forEach(unfold);
   const places = new Set(found.map((row) => row.parentElement));
-  for (const line of document.querySelectorAll("details.line")) {
+  for (const place of [...places]) places.add(place.parentElement);
+  for (const line of document.querySelectorAll("details.line, details.copies")) {
     line.classList.toggle("out", !places.has(line));
   }
   reveal(found.filter((row) => row.classList.contains("out")));

@@ -71,10 +71,12 @@ def html(
         graph = observation if isinstance(observation, Observation) else None
         names = variable_names(closed.jaxpr, own)
         views["program"] = _program(closed, names, graph, sources)
-        views["lines"] = "\n".join(overview(closed.jaxpr, names, sources))
+        repeated = graph.repeated if graph else {}
+        views["lines"] = "\n".join(overview(closed.jaxpr, names, sources, repeated))
         if before is not None:
             views["changes"] = _changes(before, closed, own)
-        summary = f"{_costs(closed)} · {summary}"
+        found = graph.repeats.summary if graph else ""
+        summary = " · ".join(filter(None, [_costs(closed), found, summary]))
     if check is not None and (check.deciding or any(n.verdict != "jit" for n in check.nodes)):
         views["check"] = _check(check)
     elif check is not None:
@@ -105,7 +107,8 @@ def _program(
     nodes = observation.nodes if observation else ()
     node_of = {id(eqn): i for i, node in enumerate(nodes) for eqn in node.equations}
     ids = {v: i for i, v in enumerate(names)}
-    rows = ProgramListing(names, ids, node_of, sources).rows(closed.jaxpr)
+    repeated = observation.repeated if observation else {}
+    rows = ProgramListing(names, ids, node_of, sources, repeated).rows(closed.jaxpr)
     columns = [_column("program", "Program", "", rows)]
     if observation:
         outcomes = Counter(node.how for node in nodes)

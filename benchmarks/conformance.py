@@ -49,9 +49,9 @@ from aesara.link.vm import VMLinker
 from aesara.tensor.random.op import RandomVariable
 
 from jaxprgen import JaxprLinker, errors
-from jaxprgen.aesara.traversal import inner_nodes
+from jaxprgen.lowering.traversal import inner_nodes
 from jaxprgen.lowering.registry import is_supported
-from jaxprgen.runtime.linker import JaxprFunction
+from jaxprgen.aesara.linker import JaxprFunction
 
 _TENSOR = """elemwise subtensor shape extra_ops nlinalg slinalg sort basic math special blas xlogx
     inplace complex keepdims"""

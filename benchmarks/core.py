@@ -17,9 +17,9 @@ import numpy as np
 
 import jaxprgen
 from jaxprgen._jax import NO_SOURCE, ClosedJaxpr
-from jaxprgen.aesara.library import frame_of
-from jaxprgen.aesara.traversal import toposort
+from jaxprgen.graphs.library import frame_of
 from jaxprgen.lowering.origin import Origins
+from jaxprgen.lowering.traversal import toposort
 
 jax.config.update("jax_enable_x64", True)
 

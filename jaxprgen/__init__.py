@@ -15,11 +15,11 @@ _HOMES = {
     "CompiledFunction": "runtime.compiled",
     "Interpreter": "interpreters",
     "JaxprGenError": "errors",
-    "JaxprLinker": "runtime.linker",
-    "JaxprMode": "runtime.linker",
+    "JaxprLinker": "aesara.linker",
+    "JaxprMode": "aesara.linker",
     "LoadedFunction": "export.loaded",
     "StatefulFunction": "runtime.state",
-    "check": "aesara.check",
+    "check": "graphs.check",
     "compile": "api",
     "debug": "inspect",
     "function": "api",
@@ -28,7 +28,7 @@ _HOMES = {
     "load": "export.loading",
     "lowers": "lowering.registry",
     "pretty": "inspect",
-    "samples": "aesara.random",
+    "samples": "ops.random",
     "save": "export.saving",
     "transform": "api",
 }
@@ -45,8 +45,8 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen import numpy as numpy
     from jaxprgen import passes as passes
     from jaxprgen import rewrite as rewrite
-    from jaxprgen.aesara.check import check as check
-    from jaxprgen.aesara.random import samples as samples
+    from jaxprgen.aesara.linker import JaxprLinker as JaxprLinker
+    from jaxprgen.aesara.linker import JaxprMode as JaxprMode
     from jaxprgen.api import compile as compile
     from jaxprgen.api import function as function
     from jaxprgen.api import jaxpr_as_fun as jaxpr_as_fun
@@ -55,14 +55,14 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen.export.loaded import LoadedFunction as LoadedFunction
     from jaxprgen.export.loading import load as load
     from jaxprgen.export.saving import save as save
+    from jaxprgen.graphs.check import check as check
     from jaxprgen.inspect import debug as debug
     from jaxprgen.inspect import pretty as pretty
     from jaxprgen.interpreters import Interpreter as Interpreter
     from jaxprgen.lowering.implementation import implements as implements
     from jaxprgen.lowering.registry import lowers as lowers
+    from jaxprgen.ops.random import samples as samples
     from jaxprgen.runtime.compiled import CompiledFunction as CompiledFunction
-    from jaxprgen.runtime.linker import JaxprLinker as JaxprLinker
-    from jaxprgen.runtime.linker import JaxprMode as JaxprMode
     from jaxprgen.runtime.state import StatefulFunction as StatefulFunction
 
 
@@ -89,4 +89,4 @@ def __dir__() -> list[str]:
 
 
 # Aesara's mode "JAXPR" is known from when Aesara is imported, before or after this package.
-_aesara.prepare(lambda: importlib.import_module("jaxprgen.runtime.linker"))
+_aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import jax
-from aesara.graph.fg import FunctionGraph
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.aesara import plan_of
-from jaxprgen.aesara.interface import flattened
-from jaxprgen.aesara.state import Pairs, stateful_graph
 from jaxprgen.arguments.accept import wrong_count
+from jaxprgen.graphs.interface import flattened
+from jaxprgen.graphs.plan import plan_of
+from jaxprgen.graphs.state import Pairs, stateful_graph
+from jaxprgen.lowering.names import is_a
 from jaxprgen.passes import DEFAULT, Pass, Pipeline
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, calls_back, options_of
@@ -38,7 +38,9 @@ def compile(
     compiler_options: Mapping[str, CompilerOption] | None = None,
     shardings: Mapping[Any, NamedSharding | PartitionSpec] | None = None,
 ) -> CompiledFunction:
-    """Compile an Aesara graph to a JAX function, without tracing and without changing the graph.
+    """Compile a graph to a JAX function, without tracing it and without changing the graph.
+
+    The graph is Aesara's or PyTensor's.
 
     A graph that draws random numbers gives a function that takes one PRNG key, typed or legacy,
     before all inputs. The generators that no node computes (shared variables and inputs) are
@@ -114,7 +116,7 @@ def compile(
     """
     callbacks = calls_back(fallback)
     results = None
-    if not isinstance(graph, FunctionGraph):
+    if not is_a(graph, "graph.FunctionGraph"):
         outputs, results = flattened(outputs)
     options = options_of(name, checks, passes, compiler_options, results)
     start = time.perf_counter()

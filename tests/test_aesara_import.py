@@ -164,8 +164,8 @@ print([name for name in ("aesara", "jax") if name in sys.modules])
     sample(
         [
             *("import jaxprgen", "import jaxprgen, aeppl", "from jaxprgen.api import compile"),
-            *("import jaxprgen.runtime.state", "import jaxprgen.runtime.linker"),
-            *("import jaxprgen.aesara.tables", "from jaxprgen import JaxprMode"),
+            *("import jaxprgen.runtime.state", "import jaxprgen.aesara.linker"),
+            *("import jaxprgen.graphs.tables", "from jaxprgen import JaxprMode"),
         ],
         2,
     ),
@@ -213,12 +213,12 @@ from importlib.machinery import PathFinder
 real = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *args: None if name == "aesara" else real(name, *args)
 try:
-    jaxprgen.compile
+    jaxprgen.JaxprMode
 except jaxprgen.JaxprGenError as error:
     print(type(error).__name__, isinstance(error, ImportError), error)
 """
     message = (
-        "jaxprgen.compile needs Aesara, which is not installed. Install it: pip install aesara"
+        "jaxprgen.JaxprMode needs Aesara, which is not installed. Install it: pip install aesara"
     )
     assert run(code) == f"MissingAesaraError True {message}"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from jaxprgen.aesara.random import define
 from jaxprgen.emit.constraints import parse_constraints
 from jaxprgen.emit.polya_gamma import polya_gamma
+from jaxprgen.ops.random import define
 
 define(
     importlib.import_module("aemcmc.dists").PolyaGammaRV,

@@ -20,9 +20,9 @@ from aesara.tensor.var import TensorConstant
 
 from jaxprgen import _jax
 from jaxprgen._jax import Tracer
-from jaxprgen.aesara.containers import keep_on_device
 from jaxprgen.arguments.shardings import PortableArray
 from jaxprgen.errors import InvalidGraphError
+from jaxprgen.graphs.containers import keep_on_device
 
 shared_constructor: Any = sharedvalue.shared_constructor  # Aesara's annotation is too narrow.
 

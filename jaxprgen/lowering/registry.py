@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.errors import DuplicateRuleError
+from jaxprgen.lowering.names import LIBRARIES, Key, keys_of, own_keys
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
@@ -25,18 +26,18 @@ class Registration(NamedTuple):
     needs: Callable[[Any, int], Sequence[int]] | None = None
 
 
-_rules: dict[tuple[type, type[Lazy] | None], Registration] = {}
-"""Registrations by Op class, and by the kind of lazy values that the rule takes as they are."""
+_rules: dict[tuple[Key, type[Lazy] | None], Registration] = {}
+"""Registrations by Op class or name, and by the kind of lazy values that the rule takes."""
 ADOPTED: set[Any] = set()
 """What was registered because another process had: to register it again is no error."""
-_modules: dict[str, str] = {}
+_modules = {library: f"jaxprgen.{library}" for library in LIBRARIES}
 """The modules with rules that are not imported yet, by the package of their Ops."""
 _searched: set[type] = set()
 """The Op classes for which all such modules are imported."""
 
 
 def lowers(
-    *op_types: type,
+    *op_types: Key,
     override: bool = False,
     folds: bool = True,
     ranked: bool = True,
@@ -52,8 +53,8 @@ def lowers(
 
     Parameters
     ----------
-    *op_types : type
-        The Op classes.
+    *op_types : type or str
+        The Op classes. Rules of this package name them; see `jaxprgen.lowering.names`.
     override : bool
         Replace a rule that is already registered.
     folds : bool
@@ -85,11 +86,11 @@ def lowers(
 
     def register(rule: R) -> R:
         for op_type in op_types:
-            import_rules(op_type)
-            before = _rules.get((op_type, lazy))
+            before = _own_registration(op_type, lazy)
             if before is not None and not override and (op_type, lazy) not in ADOPTED:
+                name = op_type if isinstance(op_type, str) else op_type.__name__
                 raise DuplicateRuleError(
-                    f"{op_type.__name__} is already lowered by {before.rule.__qualname__}; "
+                    f"{name} is already lowered by {before.rule.__qualname__}; "
                     "pass override=True to replace that rule."
                 )
             _rules[op_type, lazy] = Registration(rule, folds, ranked, shape_only, needs)
@@ -97,6 +98,15 @@ def lowers(
         return rule
 
     return register
+
+
+def _own_registration(op_type: Key, lazy: type[Lazy] | None) -> Registration | None:
+    """Return what is registered for a class or name itself, and not for a base class."""
+    if isinstance(op_type, str):
+        return _rules.get((op_type, lazy))
+    import_rules(op_type)
+    keys = ((key, lazy) for key in own_keys(op_type))
+    return next((_rules[key] for key in keys if key in _rules), None)
 
 
 def lowers_package(package: str, module: str) -> None:
@@ -135,8 +145,11 @@ def find_registration(op_type: type, lazy: type[Lazy] | None = None) -> Registra
     With ``lazy``, it is that of nodes that have such values among their inputs.
     """
     import_rules(op_type)
-    keys = ((base, lazy) for base in op_type.__mro__)
-    return next((_rules[key] for key in keys if key in _rules), None)
+    for key in keys_of(op_type):
+        found = _rules.get((key, lazy))
+        if found is not None:
+            return found
+    return None
 
 
 def find_rule(op_type: type, lazy: type[Lazy] | None = None) -> Rule | None:
@@ -145,11 +158,16 @@ def find_rule(op_type: type, lazy: type[Lazy] | None = None) -> Rule | None:
     return found and found.rule
 
 
+def supported(op: Any) -> Registration | None:
+    """Return the registration of a rule that takes an Op, if there is one."""
+    found = find_registration(type(op))
+    supports = getattr(found.rule, "supports", None) if found else None
+    return found if supports is None or supports(op) else None
+
+
 def is_supported(op: Any) -> bool:
     """Whether there is a rule that takes an Op."""
-    rule = find_rule(type(op))
-    supports = getattr(rule, "supports", None)
-    return rule is not None and (supports is None or supports(op))
+    return supported(op) is not None
 
 
 def needed_inputs(op_type: type, node: Any, output: int) -> Sequence[int]:

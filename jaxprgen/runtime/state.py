@@ -1,4 +1,4 @@
-"""Functions that keep values from call to call, in storage that Aesara's functions share."""
+"""Functions that keep values from call to call, in storage that the library's functions share."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from aesara.graph.basic import Variable
-from aesara.link.basic import Container
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
-from jaxprgen.aesara.containers import keep_on_device
-from jaxprgen.aesara.plan import plan_of
-from jaxprgen.aesara.state import StatefulGraph
 from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.errors import StateError
+from jaxprgen.graphs.containers import keep_on_device
+from jaxprgen.graphs.plan import plan_of
+from jaxprgen.graphs.state import StatefulGraph
+from jaxprgen.lowering.names import Variable
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed
@@ -276,7 +275,7 @@ class StatefulProgram:
             return {n: jax.numpy.copy(shared.take()) for n, shared in self._shared.items()}
 
 
-def state_in(container: Container) -> SharedValue:
+def state_in(container: Any) -> SharedValue:
     """Return the value in a container, which may be a JAX array from now on."""
     keep_on_device(container)
     return shared_value(container)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from aesara.graph.fg import FunctionGraph
 
-from jaxprgen.aesara.check import check
 from jaxprgen.api import compile
 from jaxprgen.arguments.specs import parse_type, scope_with
 from jaxprgen.errors import UsageError
 from jaxprgen.export.saving import save
+from jaxprgen.graphs.check import check
+from jaxprgen.lowering.names import is_a
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.tools.dot import dot, draw
 from jaxprgen.tools.page import html
@@ -133,7 +133,7 @@ def _load(target: str) -> tuple[Any, ...]:
         graph = getattr(graph, name)
     if callable(graph):
         graph = _run(graph, f"{path}()")
-    if isinstance(graph, FunctionGraph):
+    if is_a(graph, "graph.FunctionGraph"):
         return (graph,)
     if isinstance(graph, (tuple, list)) and len(graph) == 2:
         return tuple(graph)

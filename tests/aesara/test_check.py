@@ -29,13 +29,13 @@ from hypothesis import strategies as st
 from profiles import amount, examples, is_deep
 
 import jaxprgen
-from jaxprgen.aesara.library import name_of
 from jaxprgen.errors import (
     InvalidGraphError,
     JaxprGenError,
     StaticShapeError,
     UnsupportedOpError,
 )
+from jaxprgen.graphs.library import name_of
 from jaxprgen.lowering import registry
 
 x, y = at.dvectors("x", "y")

@@ -10,7 +10,7 @@ from aesara.graph.basic import applys_between
 from aesara.scan.op import Scan
 
 import jaxprgen
-from jaxprgen.aesara.naming import Names
+from jaxprgen.graphs.naming import Names
 
 beta, S0, I0 = at.dscalars("beta", "S0", "I0")
 y = at.dvector("y")

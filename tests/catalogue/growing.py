@@ -31,9 +31,9 @@ from catalogue.example import Example, outputs_of, variable_of
 from catalogue.steps import STEPS
 from catalogue.undefined import dtypes_of, is_undefined, kind_of
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.aesara.traversal import toposort
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.interpreters import STEPWISE, Interpreter
+from jaxprgen.lowering.traversal import toposort
 
 EXAMPLES = [
     example

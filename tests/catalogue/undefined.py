@@ -15,7 +15,7 @@ from aesara.tensor.sort import ArgSortOp
 from aesara.tensor.subtensor import AdvancedIncSubtensor, AdvancedIncSubtensor1
 
 from catalogue.fitting import FITTING
-from jaxprgen.aesara.library import is_array
+from jaxprgen.graphs.library import is_array
 
 SPREADING = (
     *("tensor.nlinalg", "tensor.slinalg", "tensor.nnet.abstract_conv", "tensor.nnet.conv"),

@@ -17,6 +17,7 @@ from aesara.tensor.type_other import slicetype
 from laws import assert_same
 
 import jaxprgen
+from jaxprgen.aesara.linker import JaxprFunction
 from jaxprgen.errors import (
     ArgumentShapeError,
     ArgumentTypeError,
@@ -25,7 +26,6 @@ from jaxprgen.errors import (
     UnsupportedOpError,
 )
 from jaxprgen.runtime.generators import key_of, with_key
-from jaxprgen.runtime.linker import JaxprFunction
 
 PYTHON = Mode("py", None)
 MODES = {

@@ -25,8 +25,6 @@ from aesara.tensor.nnet.ctc import ConnectionistTemporalClassification
 from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
 from jaxprgen._jax import Size, max_size, min_size
-from jaxprgen.aesara.scalar import RULES, in_output_dtype
-from jaxprgen.aesara.subtensor import check_bounds
 from jaxprgen.emit import ctc, linalg, reduce, transcendental
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
@@ -38,6 +36,8 @@ from jaxprgen.emit.values import BOOL, INT32, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
+from jaxprgen.ops.scalar import RULES, in_output_dtype
+from jaxprgen.ops.subtensor import check_bounds
 
 RULES[ScalarSoftsign] = in_output_dtype(transcendental.softsign)
 # Its ``perform`` is the exact sigmoid; only its C code approximates.

@@ -25,7 +25,7 @@ from jaxprgen.tools.page.overview import overview
 from jaxprgen.tools.text import diff, program_of
 
 if TYPE_CHECKING:  # Pages of programs that were loaded need no Aesara.
-    from jaxprgen.aesara.check import GraphCheck
+    from jaxprgen.graphs.check import GraphCheck
 
 _PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
 

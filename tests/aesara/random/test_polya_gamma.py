@@ -16,9 +16,9 @@ from profiles import amount
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.aesara.random import SAMPLERS
 from jaxprgen.emit.polya_gamma import FAR, TAILS
 from jaxprgen.errors import DuplicateRuleError, ParameterError
+from jaxprgen.ops.random import SAMPLERS
 
 KEY = jax.random.key(1)
 COUNT = amount(quick=2_000, deep=100_000)

@@ -1,0 +1,1 @@
+"""Graphs of the graph libraries: their plans, tables to pickle them by, names and checks."""

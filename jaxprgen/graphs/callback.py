@@ -1,0 +1,150 @@
+"""The rule for Ops without one: the program calls their Python implementation on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.callback import call_back
+from jaxprgen.emit.values import Array, Dtype
+from jaxprgen.errors import CallbackError, JaxprGenError, UndefinedGradientError
+from jaxprgen.graphs.library import is_array, library_for
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
+from jaxprgen.lowering.static import static_or_ones, static_value
+from jaxprgen.lowering.traversal import toposort
+
+
+def can_be_called_back(node: Apply) -> bool:
+    """Return whether a node has a Python implementation that arrays and constants can call."""
+    if is_a(node.op, "graph._NoPythonOp") or not all(map(is_array, node.outputs)):
+        return False
+    return all(is_array(v) or v.owner or is_a(v, "graph.Constant") for v in node.inputs)
+
+
+def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
+    """Run the Op's ``perform`` on the host while the program runs on the device.
+
+    Raises
+    ------
+    UndefinedGradientError
+        JAX differentiates a result.
+    CallbackError
+        The shapes of inputs do not determine the shape of a result; or, when the program runs, a
+        result has another shape than they promise.
+    """
+    node: Apply = ctx.node
+    shapes = _inferred_shapes(ctx, xs) or _tried_shapes(node, xs)
+    types = [
+        (shape, ew.canonical(np.dtype(v.type.dtype)))
+        for shape, v in zip(shapes, node.outputs, strict=True)
+    ]
+    given = [static_value(x) for x in xs]
+    places = [i for i, v in enumerate(node.inputs) if is_array(v) and given[i] is None]
+
+    def perform(*arrays: Any) -> list[Array]:
+        inputs = given.copy()
+        for place, array in zip(places, arrays, strict=True):
+            inputs[place] = array
+        results = _evaluate(node, inputs)
+        return [_as_told(node, x, *kind) for x, kind in zip(results, types, strict=True)]
+
+    where = ctx.lowering.plan.library.describe(node, xs)
+    return call_back(
+        perform, types, [xs[place] for place in places], lambda: _no_derivative(node).at(where)
+    )
+
+
+def _no_derivative(node: Apply) -> JaxprGenError:
+    """Return the error of a gradient through a node that is called back."""
+    name = type(node.op).__name__
+    way = f"Register a rule with @jaxprgen.lowers({name})"
+    op_class = module_of(node.op, "graph.op").Op
+    if type(node.op).L_op is not op_class.L_op or type(node.op).grad is not op_class.grad:
+        way += ", or take the gradient by aesara.grad, which knows that of this Op"
+    return UndefinedGradientError(
+        f"JAX cannot differentiate {node.op}, which runs in Python as a callback.\n{way}; "
+        "aesara.gradient.disconnected_grad stops gradients."
+    )
+
+
+def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:
+    """Return the Op's results for inputs in their declared dtypes; JAX may pass 32 bits."""
+    pairs = zip(node.inputs, inputs, strict=True)
+    wide = [np.asarray(x, v.type.dtype) if is_array(v) else x for v, x in pairs]
+    return [np.asarray(x) for x in library_for(node.op).evaluate(node, wide)]
+
+
+def _as_told(node: Apply, result: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    if result.shape != shape:
+        raise CallbackError(
+            f"{node.op} returns a result of shape {result.shape}, but the shapes of its inputs "
+            f"promise {shape}: the size of the result depends on their values."
+        )
+    return result.astype(dtype)
+
+
+def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...]] | None:
+    """Return the outputs' shapes by the Op's ``infer_shape``; None if it does not tell them."""
+    node: Apply = ctx.node
+    infer_shape = getattr(node.op, "infer_shape", None)
+    if infer_shape is None:
+        return None
+    as_tensor_variable = module_of(node.op, "tensor.basic").as_tensor_variable
+    given = [
+        tuple(map(as_tensor_variable, x.shape)) if is_array(v) else None
+        for v, x in zip(node.inputs, xs, strict=True)
+    ]
+    inferred = infer_shape(None, node, given)
+    if any(sizes is None for sizes in inferred):
+        return None
+    sizes = [[as_tensor_variable(size) for size in sizes] for sizes in inferred]
+    values = _Values(ctx, xs)
+    return [tuple(int(values.of(size)) for size in each) for each in sizes]
+
+
+class _Values:
+    """Values of expressions of a node's inputs, of some of which only the shape is known."""
+
+    def __init__(self, ctx: RuleContext, xs: Sequence[Any]) -> None:
+        self._ctx = ctx
+        self._places = {v: i for i, v in enumerate(ctx.node.inputs)}
+        self._xs = xs
+        self._found: dict[Variable, Any] = {}
+
+    def of(self, variable: Variable) -> Any:
+        """Return the value of a variable, which makes inputs that determine it static."""
+        for node in toposort([variable], set(self._places)):
+            if node.outputs[0] not in self._found:
+                shape_only = is_a(node.op, "tensor.Shape", "tensor.Shape_i")
+                inputs = [self._leaf(v, shape_only) for v in node.inputs]
+                found = library_for(node.op).evaluate(node, inputs)
+                self._found.update(zip(node.outputs, found, strict=True))
+        return self._leaf(variable, False)
+
+    def _leaf(self, variable: Variable, shape_only: bool) -> Any:
+        if variable in self._found:
+            return self._found[variable]
+        place = self._places.get(variable)
+        if place is None:
+            return variable.data  # type: ignore[attr-defined]
+        return static_or_ones(self._xs[place]) if shape_only else self._ctx.static(place)
+
+
+def _tried_shapes(node: Apply, xs: Sequence[Any]) -> list[tuple[int, ...]]:
+    """Return the outputs' shapes that the Op gives for arrays of ones."""
+    if all(v.type.ndim == 0 for v in node.outputs):
+        return [()] * len(node.outputs)
+    try:
+        results = _evaluate(node, [static_or_ones(x) for x in xs])
+    except Exception as error:
+        raise CallbackError(
+            f"The shape of the result of {node.op} is not known before it runs: it has no "
+            f"infer_shape method, and fails on arrays of ones: {error}\n"
+            "Give the Op an infer_shape method, or register a rule with "
+            f"@jaxprgen.lowers({type(node.op).__name__})."
+        ) from error
+    return [x.shape for x in results]

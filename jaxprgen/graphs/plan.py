@@ -1,0 +1,365 @@
+"""Planning: walk an Aesara graph once, find every node's rule, number every variable."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jaxprgen import _jax, collector
+from jaxprgen._jax import SourceInfo
+from jaxprgen.arguments.inputs import KEY, Input
+from jaxprgen.arguments.shardings import PortableSharding
+from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
+from jaxprgen.graphs.interface import ends_of, sizes_by_place, with_key
+from jaxprgen.graphs.library import describe_op, frame_of, is_array, library_for, name_of, origin
+from jaxprgen.graphs.naming import Names
+from jaxprgen.graphs.shardings import placed_constants, shardings_of
+from jaxprgen.graphs.tables import Tables, remade
+from jaxprgen.lowering.driver import fold_constants
+from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
+from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a
+from jaxprgen.lowering.origin import Origins
+from jaxprgen.lowering.registry import Registration, supported
+from jaxprgen.lowering.traversal import inner_nodes, toposort
+from jaxprgen.ops.ifelse import gather, lower_if_else
+
+Planned = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Apply]], Plan]
+"""A function that plans the graph of these inputs, outputs and sorted nodes."""
+
+
+@collector.paused()
+def plan_of(
+    graph: Any,
+    outputs: Any = None,
+    *,
+    callbacks: bool = False,
+    sizes: Mapping[Variable | str, int] | None = None,
+    states: bool = False,
+    fixed: Mapping[Variable, Any] | None = None,
+    shardings: Mapping[Any, Any] | None = None,
+    carried: Mapping[int, int] | None = None,
+) -> Plan:
+    """Return the plan of a graph.
+
+    Parameters
+    ----------
+    graph, outputs
+        A `FunctionGraph`, or the inputs and the outputs of a graph.
+    callbacks
+        Run the Python implementation of nodes without a rule.
+    sizes
+        The sizes of results whose sizes depend on values; see `jaxprgen.compile`.
+    states
+        Let random generators be inputs and outputs, each a key. By default the graph takes one key,
+        as its first input, if it draws random numbers.
+    fixed
+        Variables with one value for all calls, which need not be an array.
+    shardings
+        Where the data of variables live; see `jaxprgen.compile`.
+    carried
+        The outputs that are the next values of inputs; see `jaxprgen.lowering.graph.Plan`.
+
+    Raises
+    ------
+    InvalidGraphError
+        The inputs and outputs do not form a graph of tensors and scalars, or a size is not one.
+    UnsupportedOpError
+        A node has no rule.
+    ShardingError
+        Data cannot be split as asked.
+    """
+    inputs, outputs = ends_of(graph, outputs)
+    nodes = toposort(outputs, set(inputs))
+    found = shardings_of(shardings or {}, inputs, outputs, nodes)
+    where = {v: PortableSharding.of(sharding) for v, sharding in found.items()}
+    ends, options = (inputs, outputs), (callbacks, sizes, states, fixed, where, carried)
+    inputs = inputs if states else with_key(inputs, nodes)
+    known = {**(fixed or {}), **placed_constants(found)}
+    plan = _planner(callbacks, known)(inputs, outputs, nodes)
+    for variable in outputs:
+        if not is_array(variable) and not (states and is_a(variable.type, "tensor.RandomType")):
+            raise InvalidGraphError(f"Output {_not_an_array(variable)}")
+    return replace(
+        plan,
+        sizes=sizes_by_place(plan, sizes or {}),
+        carried=carried or {},
+        shardings={p: found[v] for p, v in enumerate(plan.variables) if v in found},
+        reduced=lambda: (remade, (_plan_again, Tables((*ends, *options), ends[0]))),
+    )
+
+
+def _plan_again(
+    inputs: Any,
+    outputs: Any,
+    callbacks: bool,
+    sizes: Any,
+    states: bool,
+    fixed: Any,
+    where: Mapping[Variable, PortableSharding],
+    carried: Any,
+) -> Plan:
+    return plan_of(
+        inputs,
+        outputs,
+        callbacks=callbacks,
+        sizes=sizes,
+        states=states,
+        fixed=fixed,
+        shardings={v: sharding.restored() for v, sharding in where.items()},
+        carried=carried,
+    )
+
+
+def plan_of_nodes(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
+) -> Plan:
+    """Return the plan of a part of a graph: these sorted nodes, all of which have rules."""
+    return _planner(False, {})(with_key(inputs, nodes), outputs, nodes)
+
+
+# --- Steps --------------------------------------------------------------------------------
+
+
+def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
+    """Return a function that plans a graph, and each graph inside of its Ops once."""
+    names = Names()
+
+    def plan(
+        inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
+    ) -> Plan:
+        rules = _rules_of(nodes, callbacks)
+        names.add(nodes)
+        return fold_constants(_unfolded(inputs, outputs, nodes, rules, fixed, names, inner))
+
+    @functools.cache
+    def inner(graph: FunctionGraph) -> Plan:
+        return plan(graph.inputs, graph.outputs, toposort(graph.outputs, set(graph.inputs)))
+
+    return plan
+
+
+def _unfolded(
+    inputs: Sequence[Variable],
+    outputs: Sequence[Variable],
+    nodes: Sequence[Apply],
+    rules: Mapping[Apply, Registration],
+    fixed: Mapping[Variable, Any],
+    names: Names,
+    inner: Callable[[Any], Plan],
+) -> Plan:
+    """Return a plan in which nodes of constants are steps like all others."""
+    arguments = tuple(_input(v) for v in inputs)
+    numbering = _Numbering(fixed, names)
+    for variable in inputs:
+        numbering.add_leaf(variable)
+    gathered = gather(nodes, outputs)
+    places = [numbering.add_node(node) for node in gathered]
+    output_places = tuple(numbering.place_of(v) for v in outputs)
+    if numbering.missing:
+        raise InvalidGraphError(_missing_text(numbering.missing))
+    source_infos = numbering.origins.source_infos()
+    steps = [
+        _step(node, rules.get(node, Registration(lower_if_else)), *ends, source_infos)
+        for node, ends in zip(gathered, places, strict=True)
+    ]
+    return Plan(
+        library_for(outputs[0]),
+        tuple(numbering.variables),
+        source_infos,
+        arguments,
+        tuple(range(len(arguments))),
+        output_places,
+        tuple(numbering.shared),
+        numbering.values,
+        tuple(steps),
+        inner=inner,
+        generators=tuple(numbering.generators),
+    )
+
+
+def _step(
+    node: Apply,
+    registration: Registration,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    source_infos: Sequence[SourceInfo],
+) -> Step:
+    types = tuple([_output_type(v) for v in node.outputs])
+    place = outputs[0]
+    if len(outputs) > 1:
+        places = zip(outputs, node.outputs, strict=True)
+        place = next((p for p, v in places if v.name), place)
+    return Step(node, registration, inputs, outputs, types, source_infos[place])
+
+
+class _Numbering:
+    """A place for every variable of a graph, in the order of computation."""
+
+    def __init__(self, fixed: Mapping[Variable, Any], names: Names) -> None:
+        self._fixed, self._names = fixed, names
+        self._places: dict[Variable, int] = {}
+        self.variables: list[Variable] = []
+        self.values: list[Any] = []
+        self.shared: list[Shared] = []
+        self.generators: list[int] = []
+        self.missing: list[tuple[Variable, Apply | None]] = []
+        self.origins = Origins()
+
+    def _add(self, variable: Variable) -> int:
+        place = len(self.variables)
+        # An input that a node also computes keeps its place: the given value counts.
+        self._places.setdefault(variable, place)
+        self.variables.append(variable)
+        self.values.append(None)
+        return place
+
+    def add_leaf(self, variable: Variable) -> int:
+        """Add a variable that no node computes, and return its place."""
+        self.origins.add_leaf(self._names.of(variable), frame_of(variable))
+        return self._add(variable)
+
+    def add_node(self, node: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Add the outputs of a node, and return the places of its inputs and of its outputs."""
+        inputs = tuple([self.place_of(v, node) for v in node.inputs])
+        names = [self._names.of(v) for v in node.outputs]
+        self.origins.add_node(inputs, names, frame_of(*node.outputs))
+        return inputs, tuple([self._add(v) for v in node.outputs])
+
+    def place_of(self, variable: Variable, client: Apply | None = None) -> int:
+        """Return the place of a variable, after adding it if it is a leaf seen for the first time.
+
+        ``client`` is the node that needs it; None for an output.
+        """
+        place = self._places.get(variable)
+        if place is not None:
+            return place
+        place = self.add_leaf(variable)
+        if is_a(variable.type, "tensor.RandomType"):
+            self.generators.append(place)
+        elif variable in self._fixed:
+            self.values[place] = self._fixed[variable]
+        elif is_a(variable, "graph.Constant"):
+            self.values[place] = _data(variable)
+        elif is_a(variable, "compile.SharedVariable"):
+            self.shared.append(_shared(variable, place))
+        elif variable.owner is None:
+            self.missing.append((variable, client))
+        return place
+
+
+def _data(constant: Any) -> Any:
+    """Return the data of a constant; as a NumPy array, unless several devices hold it."""
+    is_known_array = is_array(constant) and not _jax.is_spread(constant.data)
+    return np.asarray(constant.data) if is_known_array else constant.data
+
+
+def _missing_text(missing: Sequence[tuple[Variable, Apply | None]]) -> str:
+    rows = [
+        f"  {name_of(v)}, a {v.type}"
+        + (f", used in {describe_op(n)}\n    {origin(n)}" if n else ", an output itself")
+        for v, n in missing
+    ]
+    return (
+        "The outputs depend on variables that are not among the inputs:\n"
+        + "\n".join(rows)
+        + "\nAdd them to the inputs, or replace them by constants or shared variables."
+    )
+
+
+# --- Rules --------------------------------------------------------------------------------
+
+
+def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registration]:
+    """Return the rule of each node.
+
+    Raises
+    ------
+    UnsupportedOpError
+        A node, or one inside of its Op to any depth, has no rule.
+    """
+    rules: dict[Apply, Registration] = {}
+    unsupported: list[Apply] = []
+    rows: list[str] = []
+    found: dict[int, Registration | None] = {}  # Many nodes share an Op.
+    for node, holder in inner_nodes(nodes):
+        op = node.op
+        if id(op) not in found:
+            found[id(op)] = supported(op)
+        rule = found[id(op)]
+        if rule is None:
+            rule = Registration(lower_by_callback)
+            if not (callbacks and can_be_called_back(node)):
+                unsupported.append(node)
+                rows.append(f"  {describe_op(node)}\n    {origin(node)}")
+                rows += [f"    inside of {describe_op(holder)}"] if holder else []
+        if holder is None:
+            rules[node] = rule
+    if unsupported:
+        raise UnsupportedOpError(
+            f"{len(unsupported)} node(s) of this graph have no rule:\n"
+            + "\n".join(rows)
+            + "\nRegister a JAX function with @jaxprgen.implements(OpClass), a rule with "
+            "@jaxprgen.lowers(OpClass)"
+            + _samples_text(unsupported)
+            + _callbacks_text(unsupported, callbacks)
+            + "\njaxprgen.check lists other remedies, and the part of the graph that compiles."
+        )
+    return rules
+
+
+def _samples_text(unsupported: Sequence[Apply]) -> str:
+    if any(is_a(node.op, "tensor.RandomVariable") for node in unsupported):
+        return (
+            ", or, for a RandomVariable, a function of jax.random with @jaxprgen.samples(OpClass)"
+        )
+    return ""
+
+
+def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
+    if callbacks:
+        return (
+            "; these cannot be called back: they have no Python implementation, or take or return "
+            "something that is not an array."
+        )
+    if any(map(can_be_called_back, unsupported)):
+        return ', or run its Python implementation on the host: compile(..., fallback="callback").'
+    return "."
+
+
+# --- Declared types -----------------------------------------------------------------------
+
+
+def _input(variable: Variable) -> Input:
+    if is_a(variable.type, "tensor.RandomType"):
+        return Input(name_of(variable), KEY, ())
+    if not is_array(variable):
+        raise InvalidGraphError(f"Input {_not_an_array(variable)}")
+    shape = () if is_a(variable.type, "scalar.ScalarType") else tuple(variable.type.shape)
+    return Input(name_of(variable), np.dtype(variable.type.dtype), shape)
+
+
+def _not_an_array(variable: Variable) -> str:
+    return (
+        f"{name_of(variable)} has type {variable.type}, which is not an array; jaxprgen takes and "
+        "returns tensors and scalars."
+    )
+
+
+def _output_type(variable: Variable) -> OutputType | None:
+    if not is_array(variable):
+        return None
+    return OutputType(np.dtype(variable.type.dtype), variable.type.ndim)
+
+
+def _shared(variable: Any, place: int) -> Shared:
+    declared = _input(variable)
+
+    def read() -> Any:
+        return variable.get_value(borrow=True, return_internal_type=True)
+
+    return Shared(declared.name, declared.dtype, place, read)

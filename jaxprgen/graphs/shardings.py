@@ -1,0 +1,98 @@
+"""The option ``shardings``: variables of a graph, and where their data live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax.sharding import NamedSharding
+
+from jaxprgen import _jax
+from jaxprgen.arguments.shardings import placed, sharding_of
+from jaxprgen.errors import InvalidGraphError
+from jaxprgen.graphs.library import is_array, name_of
+from jaxprgen.ir import canonical_dtype
+from jaxprgen.lowering.names import Apply, Variable, is_a
+
+
+def shardings_of(
+    given: Mapping[Any, Any],
+    inputs: Sequence[Variable],
+    outputs: Sequence[Variable],
+    nodes: Sequence[Apply],
+) -> dict[Variable, NamedSharding]:
+    """Return the shardings of variables.
+
+    Parameters
+    ----------
+    given
+        For variables or names, a `NamedSharding`, or a `PartitionSpec` for the mesh that is set, or
+        else for the mesh of another sharding.
+    inputs, outputs, nodes
+        The graph.
+
+    Raises
+    ------
+    InvalidGraphError
+        A variable or name is not that of an input, an output, a shared variable or a constant.
+    ArgumentTypeError, ShardingError
+        A value is not a sharding, or a sharding does not fit its variable.
+    """
+    if not given:
+        return {}
+    leaves = (v for node in nodes for v in node.inputs)
+    held = [
+        v
+        for v in (*inputs, *leaves, *outputs)
+        if is_a(v, "compile.SharedVariable", "graph.Constant")
+    ]
+    roles = dict.fromkeys(outputs, "output") | dict.fromkeys(inputs, "input")
+    roles |= {v: "constant" if is_a(v, "graph.Constant") else "shared variable" for v in held}
+    shardings = (x.mesh for x in given.values() if isinstance(x, NamedSharding))
+    mesh = _jax.ambient_mesh() or next(shardings, None)
+    found: dict[Variable, NamedSharding] = {}
+    for key, spec in given.items():
+        variable = _named(key, roles) if isinstance(key, str) else key
+        if variable not in roles or not is_array(variable):
+            raise _unknown(
+                name_of(variable) if is_a(variable, "graph.Variable") else repr(variable)
+            )
+        what = f"{roles[variable]} {name_of(variable)!r}"
+        rank = getattr(variable.type, "ndim", 0)
+        found[variable] = sharding_of(spec, what, _type_text(variable), rank, mesh)
+    return found
+
+
+def placed_constants(shardings: Mapping[Variable, NamedSharding]) -> dict[Variable, Any]:
+    """Return the data of the constants among some variables, put where they are to live."""
+    found: dict[Variable, Any] = {}
+    for v, sharding in shardings.items():
+        if is_a(v, "graph.Constant"):
+            canonical_dtype(v.data)  # It refuses integers that would be wrapped.
+            found[v] = placed(v.data, sharding, f"Constant {name_of(v)!r}")
+    return found
+
+
+def _type_text(variable: Variable) -> str:
+    shape = getattr(variable.type, "shape", ())
+    sizes = ", ".join("?" if n is None else str(n) for n in shape)
+    return f"{np.dtype(variable.type.dtype)}[{sizes}]"
+
+
+def _named(name: str, variables: Iterable[Variable]) -> Variable:
+    named = [v for v in variables if v.name == name]
+    if len(named) > 1:
+        raise InvalidGraphError(
+            f"shardings: {len(named)} variables are named {name!r}. Pass the variable itself."
+        )
+    if not named:
+        raise _unknown(repr(name))
+    return named[0]
+
+
+def _unknown(what: str) -> InvalidGraphError:
+    return InvalidGraphError(
+        f"shardings: {what} is not an input, an output, a shared variable or a constant of this "
+        "graph."
+    )

@@ -1,0 +1,133 @@
+"""Rules for `Elemwise` and for scalar Ops: a scalar rule, applied to broadcast operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit.elementwise import canonical
+from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import Apply, Variable, entry_of, is_a
+from jaxprgen.lowering.registry import find_rule, import_rules, lowers
+from jaxprgen.lowering.static import FOLD_LIMIT, as_value
+from jaxprgen.lowering.traversal import toposort
+from jaxprgen.ops import scalar
+
+
+def elemwise_shape_only(node: Apply) -> Sequence[int]:
+    """Return the operands of which the shape alone matters."""
+    # second(x, y) is y in the shape of x.
+    scalar_op = node.op.scalar_op if is_a(node.op, "tensor.Elemwise") else node.op
+    return (0,) if is_a(scalar_op, "scalar.Second") else ()
+
+
+@lowers("tensor.Elemwise", folds=False, shape_only=elemwise_shape_only)
+@lowers("scalar.ScalarOp", folds=False, shape_only=elemwise_shape_only)
+def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
+    """Apply a scalar Op to scalars or, broadcast, to arrays.
+
+    A scalar that is repeated to a shape is computed once, and the result is repeated.
+    """
+    scalar_op = ctx.op.scalar_op if is_a(ctx.op, "tensor.Elemwise") else ctx.op
+    rule = _rule_by_type(type(scalar_op))
+    folded = None if rule in scalar.CONVERTING else _fold(ctx, xs)
+    if folded is not None:
+        return folded
+    if rule is not None:
+        return rule(ctx.dtype, scalar_op, *xs)
+    if is_a(scalar_op, "scalar.Composite"):
+        return _lower_composite(scalar_op, xs)
+    users_rule = find_rule(type(scalar_op))
+    assert users_rule is not None  # `_supports` made sure.
+    found = users_rule(ctx, *xs)
+    results = found if isinstance(found, (list, tuple)) else [found]
+    return [broadcast_to(as_value(y), common_shape(*xs)) for y in results]
+
+
+def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
+    """Return the outputs if all inputs are known and, before repetition, small."""
+    sources = [x.source for x in xs if isinstance(x.source, np.ndarray)]
+    if len(sources) < len(xs):
+        return None
+    if math.prod(broadcast_shapes(*(source.shape for source in sources))) > FOLD_LIMIT:
+        return None
+    shape = common_shape(*xs)
+    return [broadcast_to(Value(y), shape) for y in _evaluate(ctx, sources)]
+
+
+def _evaluate(ctx: RuleContext, sources: Sequence[np.ndarray[Any, Any]]) -> Sequence[Any]:
+    """Return the outputs of a node; of small inputs once, as gradients repeat the same numbers."""
+    if sum(x.size for x in sources) > _SMALL:
+        return ctx.evaluate(*sources)
+    dtypes = [v.type.dtype for v in ctx.node.outputs]
+    key = (ctx.op, *dtypes, *((x.dtype, x.shape, x.tobytes()) for x in sources))
+    found = ctx.lowering.evaluated.get(key)
+    if found is None:
+        found = ctx.lowering.evaluated[key] = ctx.evaluate(*sources)
+    return found
+
+
+_SMALL = 8
+"""How many elements the inputs have together whose results are kept."""
+
+
+def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
+    import_rules(op_type)
+    return entry_of(scalar.RULES, op_type)
+
+
+def _lower_composite(op: Any, xs: Sequence[Value]) -> list[Value]:
+    """Lower the scalar graph inside a `Composite`, node by node."""
+    values: dict[Any, Value] = dict(zip(op.inputs, xs, strict=True))
+    for node in _inner_nodes(op):
+        operands = [_value_of(v, values) for v in node.inputs]
+        rule = _rule_by_type(type(node.op))
+        if rule is None:
+            results = _lower_composite(node.op, operands)
+        else:
+            results = [rule(_dtype_of(node, operands), node.op, *operands)]
+        values.update(zip(node.outputs, results, strict=True))
+    shape = common_shape(*xs)
+    return [broadcast_to(_value_of(v, values), shape) for v in op.outputs]
+
+
+def _value_of(variable: Variable, values: Mapping[Any, Value]) -> Value:
+    is_constant = is_a(variable, "graph.Constant")
+    return Value(np.asarray(variable.data)) if is_constant else values[variable]
+
+
+def _dtype_of(node: Apply, operands: Sequence[Value]) -> Dtype:
+    """Return the dtype that a scalar node declares for operands of these dtypes.
+
+    They may differ from the dtypes of the node's inputs, because Aesara does not rebuild the scalar
+    graph of a `Composite` for other operands.
+    """
+    dtypes = [x.dtype for x in operands]
+    if dtypes != [canonical(v.type.dtype) for v in node.inputs]:
+        kinds = [v.type.clone(dtype=x.name) for v, x in zip(node.inputs, dtypes, strict=True)]
+        node = node.op.make_node(*(kind() for kind in kinds))
+    return canonical(node.outputs[0].type.dtype)
+
+
+def _inner_nodes(op: Any) -> list[Apply]:
+    return toposort(tuple(op.outputs), set(op.inputs))
+
+
+def _is_in_tables(scalar_op: Any) -> bool:
+    """Return whether a scalar Op, or every Op inside a `Composite`, has a scalar rule."""
+    if is_a(scalar_op, "scalar.Composite"):
+        return all(_is_in_tables(node.op) for node in _inner_nodes(scalar_op))
+    return _rule_by_type(type(scalar_op)) is not None
+
+
+def _supports(op: Any) -> bool:
+    """Return whether an Op has scalar rules, or its scalar Op a user's rule."""
+    scalar_op = op.scalar_op if is_a(op, "tensor.Elemwise") else op
+    return _is_in_tables(scalar_op) or find_rule(type(scalar_op)) is not lower_elemwise
+
+
+lower_elemwise.supports = _supports  # type: ignore[attr-defined]

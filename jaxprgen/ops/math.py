@@ -1,0 +1,118 @@
+"""Rules for `aesara.tensor.math`, and for `CAReduce`: products, convolutions, reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import convolution, linalg, reduce
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import Value
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import entry_of, is_a
+from jaxprgen.lowering.registry import lowers
+
+# --- Products -----------------------------------------------------------------------------
+
+
+@lowers("tensor.Dot")
+def lower_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
+    """Return `numpy.dot` of vectors or matrices, computed in the declared dtype."""
+    return linalg.dot(x.astype(ctx.dtype), y.astype(ctx.dtype))
+
+
+@lowers("tensor.MatMul")
+def lower_matmul(ctx: RuleContext, x: Value, y: Value) -> Value:
+    """Return `numpy.matmul` in the Op's dtype.
+
+    If the Op has no dtype, Aesara declares ``floatX`` for any operands and converts NumPy's result,
+    which drops the imaginary parts of complex numbers.
+    """
+    natural = np.result_type(x.dtype, y.dtype) if ctx.op.dtype is None else ctx.dtype
+    working = np.dtype(np.int32) if natural.kind == "b" else natural
+    product = linalg.matmul(x.astype(working), y.astype(working))
+    if natural.kind == "b":  # True where any of the products is.
+        product = ew.truth(product)
+    return product.astype(ctx.dtype)
+
+
+@lowers("tensor.Convolve")
+def lower_convolve(ctx: RuleContext, x: Value, y: Value) -> Value:
+    """Return `numpy.convolve` of vectors, computed in the declared dtype."""
+    return convolution.convolve(x.astype(ctx.dtype), y.astype(ctx.dtype), ctx.op.mode)
+
+
+# --- Reductions ---------------------------------------------------------------------------
+
+
+_SELECTING: dict[str, reduce.Reduction] = {
+    # The result is an element or made of the elements' bits, so no accumulator can matter.
+    "scalar.Maximum": reduce.max,
+    "scalar.Minimum": reduce.min,
+    "scalar.ScalarMaximum": reduce.max,
+    "scalar.ScalarMinimum": reduce.min,
+    "scalar.AND": reduce.bitwise_and,
+    "scalar.OR": reduce.bitwise_or,
+    "scalar.XOR": reduce.bitwise_xor,
+}
+_ACCUMULATING: dict[str, reduce.Reduction] = {
+    "scalar.Add": reduce.sum,
+    "scalar.Mul": reduce.prod,
+    "tensor.MulWithoutZeros": reduce.prod_without_zeros,
+}
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """Return the axes to reduce; a scalar has none, even if the Op names axis 0."""
+    if axis is None or rank == 0:
+        return tuple(range(rank))
+    return tuple(sorted(int(d) % rank for d in axis))
+
+
+@lowers("tensor.CAReduce")
+def lower_reduction(ctx: RuleContext, x: Value) -> Value:
+    """Reduce over axes: accumulate in the Op's ``acc_dtype`` and return its ``dtype``."""
+    return reduce_by(ctx, x, axes_of(ctx.op.axis, x.ndim))
+
+
+def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
+    """Return the Op's reduction over these axes."""
+    op, kind = ctx.op, type(ctx.op.scalar_op)
+    select = entry_of(_SELECTING, kind)
+    if select is not None:
+        return select(x, axes).astype(ctx.dtype)
+    accumulator = ew.canonical(op.acc_dtype or op.dtype or ctx.dtype)
+    accumulate = entry_of(_ACCUMULATING, kind)
+    assert accumulate is not None  # `_supports` made sure.
+    return accumulate(x.astype(accumulator), axes).astype(ctx.dtype)
+
+
+def _supports(op: Any) -> bool:
+    return is_a(op, "tensor.Mean") or is_a(op.scalar_op, *_SELECTING, *_ACCUMULATING)
+
+
+lower_reduction.supports = _supports  # type: ignore[attr-defined]
+
+
+@lowers("tensor.Mean")
+def lower_mean(ctx: RuleContext, x: Value) -> Value:
+    """Return the mean, computed in float64 for every dtype, as in `Mean.perform`."""
+    axes = axes_of(ctx.op.axis, x.ndim)
+    total = reduce.sum(x.astype(ew.canonical(np.float64)), axes)
+    return (total / math.prod(x.shape[d] for d in axes)).astype(ctx.dtype)
+
+
+@lowers("tensor.Argmax")
+def lower_argmax(ctx: RuleContext, x: Value, *_: Value) -> Value:
+    """Return the position of the first maximum over the axes, in row-major order."""
+    return reduce.argmax(x, axes_of(ctx.op.axis, x.ndim))
+
+
+@lowers("tensor.MaxAndArgmax")
+def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
+    """Return the maximum and its first position over the axes, in row-major order."""
+    axes = axes_of(ctx.op.axis, x.ndim)
+    return [reduce.max(x, axes), reduce.argmax(x, axes)]

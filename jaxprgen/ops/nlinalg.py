@@ -1,0 +1,134 @@
+"""Rules for `aesara.tensor.nlinalg`: NumPy's linear algebra.
+
+Integers are converted to float64 and float16 to float32; results are converted to the declared
+dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxprgen.emit import decompositions, matrix, systems
+from jaxprgen.emit.decompositions import inexact
+from jaxprgen.emit.values import Value
+from jaxprgen.errors import LinearAlgebraError, UnsupportedOpError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import Key
+from jaxprgen.lowering.registry import lowers
+
+
+def declared(ctx: RuleContext, *values: Value) -> list[Value]:
+    """Return the node's outputs in their declared dtypes, which may drop imaginary parts."""
+    types = [t for t in ctx.step.types if t is not None]
+    return [x.astype(t.dtype) for x, t in zip(values, types, strict=True)]
+
+
+def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
+    """Return floating-point operands, and reject complex ones, for Ops with real results."""
+    if any(x.dtype.kind == "c" for x in xs):
+        raise UnsupportedOpError(
+            f"{ctx.op} supports real operands only: Aesara declares its results as real."
+        )
+    return inexact(*xs)
+
+
+def lower_function(function: Callable[[Value], Value], *op_types: Key) -> None:
+    """Register a rule for Ops that apply a function to one matrix."""
+
+    @lowers(*op_types)
+    def lower(ctx: RuleContext, x: Value) -> list[Value]:
+        return declared(ctx, function(*inexact(x)))
+
+    lower.__name__ = lower.__qualname__ = f"lower_{function.__name__}"
+    lower.__doc__ = function.__doc__
+
+
+lower_function(matrix.det, "tensor.Det")
+
+
+def require_regular(ctx: RuleContext, condition: Callable[[], Value]) -> None:
+    """Check at run time that a matrix is regular; without checks, results are infinite or NaN."""
+    ctx.require(condition, LinearAlgebraError, "The matrix is singular.")
+
+
+@lowers("tensor.MatrixInverse", "tensor.Inv")
+def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return the inverse of a matrix."""
+    (x,) = inexact(x)
+    inverse = matrix.inverse(x)
+    require_regular(ctx, lambda: matrix.is_regular(x))
+    return declared(ctx, inverse)
+
+
+@lowers("tensor.MatrixPinv")
+def lower_pinv(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return the pseudoinverse of a matrix."""
+    (x,) = inexact(x)
+    return declared(ctx, matrix.pseudoinverse(x, is_hermitian=bool(ctx.op.hermitian)))
+
+
+@lowers("tensor.Eig")
+def lower_eig(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return eigenvalues and right eigenvectors; for a real matrix, only their real parts."""
+    return declared(ctx, *decompositions.eig(*inexact(x)))
+
+
+@lowers("tensor.Eigh")
+def lower_eigh(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return eigenvalues and eigenvectors of a symmetric matrix, read from one triangle."""
+    return declared(ctx, *decompositions.eigh(*reals(ctx, x), lower=ctx.op.UPLO == "L"))
+
+
+@lowers("tensor.EighGrad")
+def lower_eigh_grad(
+    ctx: RuleContext, x: Value, w: Value, v: Value, gw: Value, gv: Value
+) -> list[Value]:
+    """Return the gradient with respect to the triangle that `Eigh` reads."""
+    gradient = matrix.eigh_cotangent(*reals(ctx, w, v, gw, gv))
+    return declared(ctx, decompositions.onto_triangle(gradient, lower=ctx.op.UPLO == "L"))
+
+
+@lowers("tensor.QRFull")
+def lower_qr(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return a QR decomposition in the form that the mode names."""
+    mode = ctx.op.mode
+    (x,) = reals(ctx, x)
+    if mode == "raw":
+        return declared(ctx, *decompositions.qr_raw(x))
+    if mode not in ("reduced", "complete", "r"):
+        raise UnsupportedOpError(f"qr: NumPy has deprecated mode {mode!r}; use 'reduced'.")
+    q, r = decompositions.qr(x, full_matrices=mode == "complete")
+    return declared(ctx, r) if mode == "r" else declared(ctx, q, r)
+
+
+@lowers("tensor.SVD")
+def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return a singular value decomposition, or the singular values alone."""
+    (x,) = reals(ctx, x)
+    if not ctx.op.compute_uv:
+        return declared(ctx, decompositions.singular_values(x))
+    return declared(ctx, *decompositions.svd(x, full_matrices=bool(ctx.op.full_matrices)))
+
+
+@lowers("tensor.TensorInv")
+def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
+    """Return the inverse of a tensor as a map from its last to its first axes."""
+    (a,) = inexact(a)
+    return declared(ctx, matrix.tensorinv(a, ctx.op.ind))
+
+
+# Aesara declares their results as matrices; they return arrays of other ranks too.
+
+
+@lowers("tensor.Lstsq", ranked=False)
+def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
+    """Solve least squares; if the rank is deficient, residuals are NaN, and absent in Aesara."""
+    x, y = reals(ctx, x, y)
+    return declared(ctx, *systems.lstsq(x, y, rcond))
+
+
+@lowers("tensor.TensorSolve", ranked=False)
+def lower_tensorsolve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
+    """Solve a system of linear equations whose unknowns form a tensor."""
+    a, y = inexact(a, y)
+    return declared(ctx, systems.tensorsolve(a, y, ctx.op.axes))

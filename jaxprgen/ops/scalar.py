@@ -1,0 +1,290 @@
+"""Rules for scalar Ops, as `Elemwise` applies them, in tables by family.
+
+A scalar rule is called as ``rule(dtype, op, *operands)`` with the declared output dtype. Operands
+have the dtypes of the inputs. Most families convert them to the output dtype before they compute,
+as NumPy does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import division, transcendental
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.values import BOOL, Dtype, Value, broadcast_to, common_shape
+from jaxprgen.lowering.names import Key
+from jaxprgen.special import (
+    bessel,
+    error_functions,
+    gamma_functions,
+    incomplete_beta,
+    incomplete_gamma,
+)
+from jaxprgen.special import hypergeometric as hyper
+
+ScalarRule = Callable[..., Value]
+"""A function of the declared dtype, the scalar Op and its operands."""
+
+# --- Working dtypes -----------------------------------------------------------------------
+
+_KINDS = "buifc"
+
+
+def _working_dtype(declared: Dtype, xs: Sequence[Value]) -> Dtype:
+    """Return the dtype to compute in: the declared one, unless an operand has a wider one.
+
+    An Op declares a narrower dtype than its operands have if it works in place, as in ``x += y`` of
+    integers and floats. NumPy then rounds the result, not the operands.
+    """
+    for x in xs:
+        kinds = _KINDS.index(x.dtype.kind) - _KINDS.index(declared.kind)
+        if kinds > 0 or (kinds == 0 and x.dtype.itemsize > declared.itemsize):
+            return ew.canonical(np.result_type(declared, *(x.dtype for x in xs)))
+    return declared
+
+
+def in_output_dtype(emit: Callable[..., Any], booleans_as: Dtype = BOOL) -> ScalarRule:
+    """Return a rule that converts its operands to the output dtype, and computes in it."""
+
+    def rule(dtype: Dtype, op: Any, *xs: Value) -> Value:
+        working = _working_dtype(booleans_as if dtype == BOOL else dtype, xs)
+        return emit(*[x.astype(working) for x in xs]).astype(dtype)
+
+    return rule
+
+
+def _from_left(emit: Callable[[Value, Value], Value]) -> ScalarRule:
+    """Return a rule that combines any number of operands from the left, in the output dtype."""
+    return in_output_dtype(lambda *xs: functools.reduce(emit, xs))
+
+
+def _in_own_dtype(emit: Callable[..., Any]) -> ScalarRule:
+    """Return a rule that computes in the dtype of its operand, and converts the result."""
+    return lambda dtype, op, *xs: emit(*xs).astype(dtype)
+
+
+def _comparison(relation: Callable[..., Value]) -> ScalarRule:
+    """Return a rule that compares values of any dtypes."""
+    return lambda dtype, op, x, y: ew.compare(relation, x, y)
+
+
+# --- Rules of single Ops ------------------------------------------------------------------
+
+
+_multiply = _from_left(operator.mul)
+
+
+def _mul(dtype: Dtype, op: Any, *xs: Value) -> Value:
+    """Return the product; of three or more integers as a float, zero is never negative.
+
+    Aesara multiplies the integers first, and converts the product.
+    """
+    y = _multiply(dtype, op, *xs)
+    if len(xs) < 3 or dtype.kind != "f" or any(x.dtype.kind in "fc" for x in xs):
+        return y
+    return ew.where(ew.equal(y, 0), 0, y)
+
+
+def _second(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    return broadcast_to(y, common_shape(x, y))
+
+
+def _switch(dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
+    return ew.where(ew.truth(condition), x.astype(dtype), y.astype(dtype))
+
+
+def _in_range(dtype: Dtype, op: Any, x: Value, low: Value, high: Value) -> Value:
+    # Aesara tests for values outside the range, so NaN is inside.
+    below = ew.compare(operator.le if op.openlow else operator.lt, x, low)
+    above = ew.compare(operator.ge if op.openhi else operator.gt, x, high)
+    return (~(below | above)).astype(dtype)
+
+
+def _mean(dtype: Dtype, op: Any, *xs: Value) -> Value:
+    return _from_left(operator.add)(dtype, op, *xs) / len(xs)
+
+
+def _mul_without_zeros(x: Value, y: Value) -> Value:
+    return ew.where(ew.equal(x, 0), y, ew.where(ew.equal(y, 0), x, x * y))
+
+
+def _angle(dtype: Dtype, op: Any, x: Value) -> Value:
+    wide = np.result_type(dtype, np.complex64) if x.dtype.kind == "c" else dtype
+    return transcendental.angle(x.astype(wide))
+
+
+def _xlogy0(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    """Return ``x * log(y)``; the logarithm of a negative real is NaN, even if ``x`` is complex."""
+    real = dtype.kind == "c" and y.dtype.kind != "c"
+    return transcendental.xlogy(x.astype(dtype), y.astype(_part_dtype(dtype) if real else dtype))
+
+
+def _part_dtype(dtype: Dtype) -> Dtype:
+    """Return the dtype of the real and the imaginary part of complex numbers."""
+    return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+
+
+def _complex(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
+    part = _part_dtype(dtype)
+    return ew.complex_(x.astype(part), y.astype(part))
+
+
+def _complex_from_polar(dtype: Dtype, op: Any, r: Value, theta: Value) -> Value:
+    part = _part_dtype(dtype)
+    r, theta = r.astype(part), theta.astype(part)
+    return ew.complex_(r * ew.cos(theta), r * ew.sin(theta))
+
+
+def _times(factor: float) -> Callable[..., Value]:
+    return lambda x: x * factor
+
+
+def _cast(dtype: Dtype, op: Any, x: Value) -> Value:
+    return x.astype(dtype)
+
+
+def _identity(dtype: Dtype, op: Any, x: Value) -> Value:
+    return x
+
+
+CONVERTING = frozenset((_identity, _second, _cast))
+"""Rules that return an operand, converted or repeated.
+
+They are lowered even if their operands are known: NumPy converts numbers out of range, which
+Aesara's scalar functions reject, and repeats a number to an empty shape.
+"""
+
+RULES: dict[Key, ScalarRule] = {
+    **{
+        op_type: in_output_dtype(emit)
+        for op_type, emit in {
+            "scalar.Exp": ew.exp,
+            "scalar.Exp2": ew.exp2,
+            "scalar.Expm1": ew.expm1,
+            "scalar.Log": ew.log,
+            "scalar.Log2": transcendental.log2,
+            "scalar.Log10": transcendental.log10,
+            "scalar.Log1p": ew.log1p,
+            "scalar.Sqrt": ew.sqrt,
+            "scalar.Sqr": ew.square,
+            "scalar.Sin": ew.sin,
+            "scalar.Cos": ew.cos,
+            "scalar.Tan": ew.tan,
+            "scalar.ArcSin": ew.arcsin,
+            "scalar.ArcCos": ew.arccos,
+            "scalar.ArcTan": ew.arctan,
+            "scalar.Sinh": ew.sinh,
+            "scalar.Cosh": ew.cosh,
+            "scalar.Tanh": ew.tanh,
+            "scalar.ArcSinh": ew.arcsinh,
+            "scalar.ArcCosh": ew.arccosh,
+            "scalar.ArcTanh": ew.arctanh,
+            "scalar.ArcTan2": ew.arctan2,
+            "scalar.Deg2Rad": _times(math.pi / 180),
+            "scalar.Rad2Deg": _times(180 / math.pi),
+            "scalar.Reciprocal": division.reciprocal,
+            "scalar.Neg": operator.neg,
+            "scalar.Sgn": ew.sign,
+            "scalar.Sign": ew.sign,
+            "scalar.Ceil": ew.ceil,
+            "scalar.Floor": ew.floor,
+            "scalar.Trunc": ew.trunc,
+            "scalar.RoundHalfToEven": ew.round_half_to_even,
+            "scalar.RoundHalfAwayFromZero": ew.round_half_away_from_zero,
+            "scalar.Conj": ew.conjugate,
+            "scalar.Sub": operator.sub,
+            "scalar.TrueDivide": division.divide,
+            "scalar.TrueDiv": division.divide,
+            "scalar.Pow": division.power,
+            "scalar.Clip": ew.clip,
+            "scalar.Invert": operator.invert,
+            "scalar.Erf": transcendental.erf,
+            "scalar.Erfc": transcendental.erfc,
+            "scalar.Erfinv": error_functions.erfinv,
+            "scalar.Erfcx": error_functions.erfcx,
+            "scalar.Erfcinv": error_functions.erfcinv,
+            "scalar.Gamma": gamma_functions.gamma,
+            "scalar.GammaLn": gamma_functions.gammaln,
+            "scalar.Psi": gamma_functions.digamma,
+            "scalar.TriGamma": gamma_functions.trigamma,
+            "scalar.Chi2SF": incomplete_gamma.chi2sf,
+            "scalar.GammaInc": incomplete_gamma.gammainc,
+            "scalar.GammaIncC": incomplete_gamma.gammaincc,
+            "scalar.GammaIncDer": incomplete_gamma.gammainc_der,
+            "scalar.GammaIncCDer": incomplete_gamma.gammaincc_der,
+            "scalar.GammaU": incomplete_gamma.upper_gamma,
+            "scalar.GammaL": incomplete_gamma.lower_gamma,
+            "scalar.I0": transcendental.i0,
+            "scalar.I1": transcendental.i1,
+            "scalar.J0": bessel.j0,
+            "scalar.J1": bessel.j1,
+            "scalar.Jv": bessel.jv,
+            "scalar.Iv": bessel.iv,
+            "scalar.Owens_t": error_functions.owens_t,
+            "scalar.Sigmoid": transcendental.expit,
+            "scalar.Softplus": transcendental.softplus,
+            "scalar.Log1mexp": transcendental.log1mexp,
+            "scalar.BetaInc": incomplete_beta.betainc,
+            "scalar.BetaIncDer": incomplete_beta.betainc_der,
+            "scalar.Hyp2F1": hyper.hyp2f1,
+            "scalar.Hyp2F1Der": hyper.hyp2f1_der,
+            "tensor.XlogX": lambda x: transcendental.xlogy(x, x),
+        }.items()
+    },
+    **{
+        op_type: _from_left(emit)
+        for op_type, emit in {
+            "scalar.Add": operator.add,
+            "scalar.ScalarMaximum": ew.maximum,
+            "scalar.Maximum": ew.maximum,
+            "scalar.ScalarMinimum": ew.minimum,
+            "scalar.Minimum": ew.minimum,
+            "scalar.OR": operator.or_,
+            "scalar.XOR": operator.xor,
+            "scalar.AND": operator.and_,
+            "tensor.MulWithoutZeros": _mul_without_zeros,
+        }.items()
+    },
+    **{
+        op_type: _comparison(emit)
+        for op_type, emit in {
+            "scalar.LT": operator.lt,
+            "scalar.GT": operator.gt,
+            "scalar.LE": operator.le,
+            "scalar.GE": operator.ge,
+            "scalar.EQ": ew.equal,
+            "scalar.NEQ": ew.not_equal,
+        }.items()
+    },
+    **{
+        op_type: _in_own_dtype(emit)
+        for op_type, emit in {
+            "scalar.Abs": abs,
+            "scalar.IsNan": ew.isnan,
+            "scalar.IsInf": ew.isinf,
+            "scalar.Real": ew.real,
+            "scalar.Imag": ew.imag,
+        }.items()
+    },
+    "scalar.IntDiv": in_output_dtype(division.floor_divide, booleans_as=np.dtype(np.int8)),
+    "scalar.FloorDivide": in_output_dtype(division.floor_divide, booleans_as=np.dtype(np.int8)),
+    "scalar.Mod": in_output_dtype(division.remainder, booleans_as=np.dtype(np.int8)),
+    "scalar.Mul": _mul,
+    "scalar.Mean": _mean,
+    "scalar.Second": _second,
+    "scalar.Switch": _switch,
+    "scalar.InRange": _in_range,
+    "scalar.Angle": _angle,
+    "scalar.Complex": _complex,
+    "scalar.ComplexFromPolar": _complex_from_polar,
+    "tensor.XlogY0": _xlogy0,
+    "tensor.XLogY": _xlogy0,
+    "scalar.Cast": _cast,
+    "scalar.Identity": _identity,
+}

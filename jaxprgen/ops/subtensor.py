@@ -1,0 +1,201 @@
+"""Rules for basic indexing, from `aesara.tensor.subtensor`: by integers and slices.
+
+Ops that work in place have the rules of those that do not, because programs have no memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen._jax import identity
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import index as ix
+from jaxprgen.emit.values import Value
+from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import Apply, Variable, is_a, library_of
+from jaxprgen.lowering.registry import lowers
+
+# --- Indices of Ops -----------------------------------------------------------------------
+
+
+class _Input(NamedTuple):
+    """A part of an index that is an input of the node, at this position."""
+
+    position: int
+
+
+def index_with(op: Any, operands: Iterable[Any]) -> list[Any]:
+    """Return an Op's index with these operands in place of what stands for them.
+
+    Aesara's Ops hold the operands' types, and PyTensor's their positions.
+    """
+    rest = iter(operands)
+    holds_positions = library_of(op) == "pytensor"
+
+    def fill(part: Any) -> Any:
+        is_operand = type(part) is int if holds_positions else is_a(part, "graph.Type")
+        return next(rest) if is_operand else part
+
+    return [
+        slice(*map(fill, _parts(entry))) if isinstance(entry, slice) else fill(entry)
+        for entry in op.idx_list
+    ]
+
+
+def _template(node: Apply) -> list[Any]:
+    """Return the Op's index with the node's inputs in place of their types."""
+    first = 2 if is_a(node.op, "tensor.IncSubtensor") else 1
+    return index_with(node.op, map(_Input, range(first, len(node.inputs))))
+
+
+def _parts(entry: Any) -> tuple[Any, ...]:
+    return (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
+
+
+# --- Windows: slices whose length is static, unlike their bounds --------------------------
+
+Sum = dict[Variable | None, int]
+"""An integer as a sum: the factor of each variable, and the constant term under None."""
+
+_DEPTH = 8
+"""How many nodes above an integer are read to write it as a sum."""
+_FEWEST_BYTES = np.dtype(np.int32).itemsize
+"""Narrower integers are not read as sums, because theirs may wrap around."""
+
+
+def _window_length(node: Apply, entry: slice) -> int:
+    """Return the length of ``x[start : start + length]``; 0 for any other slice."""
+    start, stop, step = _parts(entry)
+    if not (isinstance(start, _Input) and isinstance(stop, _Input) and step in (None, 1)):
+        return 0
+    low, high = (_as_sum(node.inputs[bound.position]) for bound in (start, stop))
+    length = high.pop(None, 0) - low.pop(None, 0)
+    return max(length, 0) if low == high else 0
+
+
+def _as_sum(variable: Variable, depth: int = _DEPTH) -> Sum:
+    """Return an integer scalar as a sum, as far as additions, subtractions and products tell."""
+    if variable.type.ndim:  # type: ignore[attr-defined]
+        return {variable: 1}
+    if is_a(variable, "graph.Constant"):
+        return {None: int(variable.data)}
+    node = variable.owner
+    if node is None or not depth or np.dtype(variable.type.dtype).itemsize < _FEWEST_BYTES:
+        return {variable: 1}
+    inputs = [_as_sum(v, depth - 1) for v in node.inputs]
+    if is_a(node.op, "tensor.ScalarFromTensor", "tensor.TensorFromScalar", "tensor.DimShuffle"):
+        return inputs[0]
+    op: Any = node.op.scalar_op if is_a(node.op, "tensor.Elemwise") else node.op
+    if is_a(op, "scalar.Add"):
+        return _added(inputs)
+    if is_a(op, "scalar.Sub"):
+        return _added([inputs[0], _scaled(inputs[1], -1)])
+    if is_a(op, "scalar.Mul"):
+        factors = [f.get(None, 0) for f in inputs if set(f) <= {None}]
+        others = [f for f in inputs if not set(f) <= {None}]
+        if len(others) == 1:
+            return _scaled(others[0], math.prod(factors))
+    return {variable: 1}
+
+
+def _added(sums: list[Sum]) -> Sum:
+    variables = dict.fromkeys(v for terms in sums for v in terms)
+    total = {v: sum(terms.get(v, 0) for terms in sums) for v in variables}
+    return {v: n for v, n in total.items() if n}
+
+
+def _scaled(terms: Sum, factor: int) -> Sum:
+    return {v: n * factor for v, n in terms.items() if n * factor}
+
+
+# --- Rules --------------------------------------------------------------------------------
+
+
+@lowers("tensor.Subtensor")
+def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
+    """Return ``x[index]``; the bounds of slices are static, integers need not be."""
+    index = index_of(ctx, scalars, first=1)
+    check_bounds(ctx, x.shape, enumerate(index))
+    return ix.take(x, index)
+
+
+@lowers("tensor.IncSubtensor")
+def lower_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *scalars: Value) -> Value:
+    """Return ``x`` with ``x[index]`` replaced by ``y``, or increased by it."""
+    index = index_of(ctx, scalars, first=2)
+    check_bounds(ctx, x.shape, enumerate(index))
+    add = not ctx.op.set_instead_of_inc
+    if add and not np.can_cast(y.dtype, ctx.dtype, "same_kind"):
+        # NumPy adds a float to integers before it truncates the sum.
+        wide = ew.canonical(np.result_type(y.dtype, ctx.dtype))
+        y, add = ix.take(x, index).astype(wide) + y.astype(wide), False
+    return ix.put(x, y.astype(ctx.dtype), index, add=add)
+
+
+@lowers("tensor.MakeSlice")
+def lower_make_slice(ctx: RuleContext, *bounds: Value | None) -> list[slice]:
+    """Return a slice of static bounds."""
+    return [slice(*(None if b is None else ctx.static_int(i) for i, b in enumerate(bounds)))]
+
+
+def index_of(ctx: RuleContext, scalars: Sequence[Value], first: int) -> list[ix.BasicEntry]:
+    """Return the Op's index, made of its scalar inputs, of which ``first`` is the first.
+
+    The bounds of slices become Python integers; integers and the bounds of windows may be values.
+    """
+
+    def bound(part: Any) -> int | None:
+        return ctx.static_int(part.position) if isinstance(part, _Input) else part
+
+    def fill(entry: Any) -> ix.BasicEntry:
+        if not isinstance(entry, (slice, _Input)):
+            return int(entry)
+        if isinstance(entry, _Input):
+            return scalar(entry)
+        length = _window_length(ctx.node, entry)
+        if not length:
+            return slice(*map(bound, _parts(entry)))
+        start, stop = scalar(entry.start), scalar(entry.stop)
+        return ix.DynamicSlice(start, length) if isinstance(start, Value) else slice(start, stop)
+
+    def scalar(part: _Input) -> Any:
+        value = scalars[part.position - first]
+        return value if value.static is None else int(value.static)
+
+    return [fill(entry) for entry in _template(ctx.node)]
+
+
+def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[int, Any]]) -> None:
+    """Check the indices of these axes that are known only at run time.
+
+    What reads and writes at the same indices, as a gradient does, is checked once.
+    """
+    for axis, i in index:
+        if isinstance(i, ix.DynamicSlice):
+            ctx.require(
+                lambda i=i, n=shape[axis]: ix.dynamic_slice_fits(i, n),
+                IndexOutOfBoundsError,
+                f"Of {i.length} adjacent elements from {{}} on, some are out of bounds for axis "
+                f"{axis} of size {shape[axis]}.",
+                f"whether {i.length} adjacent elements are all within axis {axis} of size "
+                f"{shape[axis]}. If not, Aesara takes fewer elements, and this program takes the "
+                "nearest adjacent ones",
+                i.start,
+            )
+        elif isinstance(i, Value) and i.static is None:
+            key = "bounds", identity(i.source), shape[axis]
+            if ctx.builder.once(key, lambda: ctx.step) is not ctx.step:
+                continue
+            ctx.require(
+                lambda i=i, n=shape[axis]: ix.in_bounds(i, n),
+                IndexOutOfBoundsError,
+                f"Index {{}} is out of bounds for axis {axis} of size {shape[axis]}.",
+                f"whether every index is within axis {axis} of size {shape[axis]}. If one is not, "
+                "Aesara raises IndexError, and this program uses the nearest element",
+                i,
+            )

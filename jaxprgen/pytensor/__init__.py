@@ -1,0 +1,25 @@
+"""PyTensor as a graph library, the rules for Ops that it alone has, and its mode "JAXPR".
+
+Most Ops have the rules of `jaxprgen.ops`. A rule here names the Op with its library, as in
+"pytensor.tensor.Elemwise", if Aesara's Op of that name has another one.
+"""
+
+import pytensor as pytensor
+
+from jaxprgen import ops as ops
+from jaxprgen.graphs.library import Containers, GraphLibrary
+from jaxprgen.pytensor import basic as basic
+from jaxprgen.pytensor import builders as builders
+from jaxprgen.pytensor import elemwise as elemwise
+from jaxprgen.pytensor import random as random
+from jaxprgen.pytensor.containers import DeviceContainer, StateContainer
+
+
+def _itself(op: object) -> object:
+    """Return a loop's Op, which PyTensor compiles by itself when it first runs."""
+    return op
+
+
+LIBRARY = GraphLibrary(_itself, Containers(StateContainer, DeviceContainer))
+
+from jaxprgen.pytensor import linker as linker  # noqa: E402  # It needs LIBRARY.

@@ -1,0 +1,55 @@
+"""Rules for PyTensor's Ops on shapes and for reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jaxprgen.emit import shape as sh
+from jaxprgen.emit import sort as so
+from jaxprgen.emit.values import Value
+from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers
+
+
+@lowers("pytensor.tensor.SortOp")
+def lower_sort(ctx: RuleContext, x: Value, *_: Value) -> Value:
+    """Return the elements sorted along an axis."""
+    return so.sort(x, _axis(ctx, x))
+
+
+@lowers("pytensor.tensor.ArgSortOp")
+def lower_argsort(ctx: RuleContext, x: Value, *_: Value) -> Value:
+    """Return the positions that sort, by a stable sort for every ``kind``."""
+    return so.argsort(x, _axis(ctx, x))
+
+
+def _axis(ctx: RuleContext, x: Value) -> int:
+    """Return the axis, which is an input in older versions of PyTensor."""
+    return sh.axis_of(ctx.op.axis if hasattr(ctx.op, "axis") else ctx.static_int(1), x.ndim)
+
+
+@lowers("tensor.JoinDims")
+def lower_join_dims(ctx: RuleContext, x: Value) -> Value:
+    """Return the elements with adjacent axes joined to one."""
+    start, count = ctx.op.start_axis, ctx.op.n_axes
+    shape = x.shape
+    joined = math.prod(shape[start : start + count])
+    return sh.reshape(x, (*shape[:start], joined, *shape[start + count :]))
+
+
+@lowers("tensor.SplitDims")
+def lower_split_dims(ctx: RuleContext, x: Value, sizes: Value) -> Value:
+    """Return the elements with one axis split into several."""
+    axis = ctx.op.axis
+    new = tuple(ctx.static(1).tolist())
+    if -1 not in new and math.prod(new) != x.shape[axis]:
+        raise ShapeMismatchError(f"An axis of size {x.shape[axis]} cannot be split into {new}.")
+    return sh.reshape(x, (*x.shape[:axis], *new, *x.shape[axis + 1 :]))
+
+
+@lowers("tensor.SpecifyAssumptions", "assumptions.SpecifyAssumptions", folds=False)
+def lower_specify_assumptions(ctx: RuleContext, x: Value, *_: Any) -> Value:
+    """Return the operand."""
+    return x

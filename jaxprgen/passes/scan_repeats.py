@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var, identity
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, identity
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.describe import type_text
@@ -63,6 +63,8 @@ class ScanRepeats:
 
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         require_repeats(closed, self.least)
+        if _fuses_as_a_whole(closed.jaxpr, self.least):
+            raise NotBatchableError(_FUSES)
         once = EliminateCommonSubexpressions()(with_slices(closed))
         alike = Alike(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError("no recurrence was found")]
@@ -86,7 +88,7 @@ class ScanRepeats:
         if all(map(_fuses, loops)):
             if not loops:
                 raise NotBatchableError("no recurrence was found")
-            error = NotBatchableError("a chain so short that XLA fuses it by itself")
+            error = NotBatchableError(_FUSES)
             error.repeated = _repeated(loops[0])
             raise error
         inside = {id(node) for steps in loops for row in steps.rows for node in row}
@@ -108,6 +110,15 @@ class ScanRepeats:
         return units
 
 
+def _fuses_as_a_whole(jaxpr: Jaxpr, least: int) -> bool:
+    """Return whether XLA fuses all of a program, in which steps have no data of their own."""
+    if len(jaxpr.eqns) > _FUSED or any(e.primitive.name not in lax.ELEMENTWISE for e in jaxpr.eqns):
+        return False
+    made = {v for eqn in jaxpr.eqns for v in eqn.outvars}
+    read = {x if type(x) is Var else literal_key(x) for eqn in jaxpr.eqns for x in eqn.invars}
+    return len(read - made) < least
+
+
 def _fuses(steps: Steps) -> bool:
     """Return whether XLA makes one loop over elements of all steps, as they are."""
     if len(steps.rows) * len(steps.rows[0]) > _FUSED:
@@ -124,6 +135,7 @@ def _fuses(steps: Steps) -> bool:
 
 _FUSED = 2000
 """How many elementwise equations XLA fuses without the help of a loop."""
+_FUSES = "a chain so short that XLA fuses it by itself"
 
 
 def _repeated(steps: Steps) -> tuple[Sequence[JaxprEqn], int]:

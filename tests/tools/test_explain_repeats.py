@@ -92,7 +92,13 @@ REASONS = [
     (sines, [SMALL], "sin", 40, "would take 320 bytes, more than 100"),
     (effects, DEFAULT, "io_callback", 12, "has an effect"),
     (loops, DEFAULT, "while", 12, "no batching rule"),
-    (short_chain, DEFAULT, "tanh", 60, "a chain so short that XLA fuses it by itself"),
+    (
+        lambda x: jnp.sum(short_chain(x)),
+        DEFAULT,
+        "tanh",
+        60,
+        "a chain so short that XLA fuses it by itself",
+    ),
 ]
 WHOLE = [
     (lambda x: sum(jnp.sin(x[i]) for i in range(7)), "VmapRepeats: only 0 of "),
@@ -101,6 +107,7 @@ WHOLE = [
         "VmapRepeats: would save ",
     ),
     (lambda x: jnp.sin(x) + 1, "ScanRepeats: only 0 of 2 equations are among 24 that look alike"),
+    (short_chain, "ScanRepeats: a chain so short that XLA fuses it by itself"),
     (split, "shard_map: values are split over a mesh"),
 ]
 

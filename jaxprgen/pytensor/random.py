@@ -18,8 +18,6 @@ def lower_random_variable(
 ) -> Sequence[Any]:
     """Draw with the next key of the stream; return the advanced stream and the draw."""
     shape = () if size is None else tuple(map(as_size, ctx.static(1)))
-    if size is not None and not shape:
-        parameters = tuple(parameters)
     return random.draw(ctx, rng, shape, parameters)
 
 

@@ -140,8 +140,8 @@ class Packing:
         nodes = (node for unit in units for node in unit.nodes) if packed else ()
         lines = {v: n.eqn.source_info for n in nodes for v in n.outvars if v in packed}
         for x in outputs:
-            if x in lines:
-                self.b.source_info = lines[x]
+            if x in self.packs:
+                self.b.source_info = lines.get(x, self.b.source_info)
             self.bind_all([x])
         self._flush()
 

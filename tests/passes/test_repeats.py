@@ -401,6 +401,20 @@ def test_programs_of_functions_do_not_grow(function):
     assert found[0] == found[1]
 
 
+def test_a_number_may_be_a_result_beside_packs():
+    def function(x):
+        rows = [jnp.sin(x[i]) for i in range(12)]
+        return sum(rows), rows[3], 1.0
+
+    x = np.linspace(-1, 1, 12, dtype=np.float32)
+    program = jax.make_jaxpr(function)(x)
+    found = VmapRepeats(reassociate=True)(program)
+    assert len(found.jaxpr.eqns) < len(program.jaxpr.eqns)
+    np.testing.assert_allclose(
+        jax.core.jaxpr_as_fun(found)(x), jax.core.jaxpr_as_fun(program)(x), rtol=1e-6
+    )
+
+
 # --- What stays --------------------------------------------------------------------------------
 
 

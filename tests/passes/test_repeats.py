@@ -16,6 +16,7 @@ from jax.experimental import io_callback
 from profiles import amount, sample
 
 import jaxprgen
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, vmap_repeats
@@ -410,9 +411,7 @@ def test_a_number_may_be_a_result_beside_packs():
     program = jax.make_jaxpr(function)(x)
     found = VmapRepeats(reassociate=True)(program)
     assert len(found.jaxpr.eqns) < len(program.jaxpr.eqns)
-    np.testing.assert_allclose(
-        jax.core.jaxpr_as_fun(found)(x), jax.core.jaxpr_as_fun(program)(x), rtol=1e-6
-    )
+    np.testing.assert_allclose(jaxpr_as_fun(found)(x), jaxpr_as_fun(program)(x), rtol=1e-6)
 
 
 # --- What stays --------------------------------------------------------------------------------

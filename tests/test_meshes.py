@@ -46,6 +46,8 @@ def assert_alike(ours, theirs):
 def gradient_of(f, key, values):
     """The gradients by all floating-point arguments after the key; None if JAX makes none."""
     floats = [i for i, x in enumerate(values, len(key)) if x.dtype.kind == "f"]
+    if not floats:
+        return None
     try:
         return jax.jit(jax.grad(total(f), floats))(*key, *values)
     except (TypeError, jaxprgen.errors.ReverseModeError):  # Of integers, or a loop with an end.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copyreg
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from aesara.compile.function.types import Function, FunctionMaker
@@ -17,91 +16,20 @@ from aesara.link.jax.linker import JAXLinker
 from jaxprgen import _jax
 from jaxprgen.aesara.containers import DeviceContainer
 from jaxprgen.arguments.accept import types_of_arrays
-from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.graphs.pickling import adopt_rules, portable_rules
 from jaxprgen.lowering.traversal import inner_nodes, toposort
-from jaxprgen.passes import DEFAULT, Pass
-from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.linked import LinkedProgram, given_back
-from jaxprgen.runtime.program import CompilerOption, calls_back, options_of
+from jaxprgen.runtime.linked import LinkerMixin
 
 
-class JaxprLinker(JAXLinker):
+class JaxprLinker(LinkerMixin, JAXLinker):
     """An Aesara linker that makes one JAX program of a graph, without tracing it.
 
-    It derives from Aesara's JAX linker, so that Aesara's rewrites take JAX for their target.
-
-    Parameters
-    ----------
-    allow_gc : bool, optional
-        As for Aesara's linkers; it has no effect.
-    results : {"numpy", "jax"}, optional
-        The arrays that functions return. NumPy arrays, as Aesara's modes return, are the caller's
-        to write into; of an ``Out(variable, borrow=True)`` they are views that cannot be written
-        into, without a copy where the device is the CPU. JAX arrays stay on the device, and a call
-        waits for them only if it is checked.
-    checks : bool
-        Raise what Aesara raises if an assertion fails, an index is out of bounds, or a matrix is
-        singular. Functions do so where they are called directly; inside JAX's transformations, and
-        in `JaxprFunction.pure`, nothing is checked.
-    fallback, passes, compiler_options
-        As for `jaxprgen.function`.
+    It derives from Aesara's JAX linker, so that Aesara's rewrites take JAX for their target. The
+    parameters are those of `jaxprgen.runtime.linked.LinkerMixin`.
     """
 
-    def __init__(
-        self,
-        *,
-        allow_gc: bool | None = None,
-        results: Literal["numpy", "jax"] = "numpy",
-        checks: bool = True,
-        fallback: Literal["error", "callback"] = "error",
-        passes: Sequence[Pass] = DEFAULT,
-        compiler_options: Mapping[str, CompilerOption] | None = None,
-    ) -> None:
-        super().__init__(allow_gc=allow_gc)
-        self._options = options_of("main", checks, passes, compiler_options)
-        self._callbacks = calls_back(fallback)
-        if results not in ("numpy", "jax"):
-            raise ArgumentTypeError(f'results must be "numpy" or "jax", got {results!r}.')
-        self._results: Literal["numpy", "jax"] = results
-
-    def make_thunk(
-        self,
-        input_storage: Any = None,
-        output_storage: Any = None,
-        storage_map: Any = None,
-        **options: Any,
-    ) -> Any:
-        """Return a `LinkedProgram`, the containers of its inputs, and those of its outputs."""
-        graph: Any = self.fgraph
-        if graph.profile:
-            warnings.warn(
-                "Mode JAXPR runs a graph as one program: a profile of it has no times of nodes.\n"
-                "f.compiled.report(...) lists the cost of every node, jax.profiler.trace times the "
-                "program's operations.",
-                ProfileWarning,
-                stacklevel=levels_to_user(),
-            )
-        storages = dict(storage_map or {})
-        given = [
-            (graph.inputs, input_storage or [None] * len(graph.inputs)),
-            (graph.outputs, output_storage or [None] * len(graph.outputs)),
-        ]
-        for variables, found in given:
-            for variable, storage in zip(variables, found, strict=True):
-                storages.setdefault(variable, [None] if storage is None else storage)
-        for variable in graph.variables:  # Aesara's linkers have storage for all of them.
-            storages.setdefault(variable, [None])
-        inputs = [DeviceContainer(v, storages[v]) for v in graph.inputs]
-        outputs = [Container(v, storages[v], readonly=True) for v in graph.outputs]
-        name = graph.name if (graph.name or "").isidentifier() else "main"
-        asked = self._options._replace(name=name)
-        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks, self._given_back)
-        return program, inputs, outputs
-
-    def _given_back(self, variable: Any) -> Callable[[Any], Any]:
-        return given_back(variable, self._results, copies=variable in self.no_recycling)
+    containers = DeviceContainer, Container
 
 
 class JaxprFunction(Function):

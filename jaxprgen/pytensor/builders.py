@@ -13,7 +13,11 @@ from jaxprgen.ops.builders import needs_inside
 
 @lowers("pytensor.compile.OpFromGraph", folds=False, needs=needs_inside)
 def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
-    """Emit one equation that holds the graph's program, under the Op's name."""
+    """Emit one equation that holds the graph's program, under the Op's name.
+
+    JAX differentiates the program itself. It does not use derivatives that replace those of the
+    graph, as ``lop_overrides`` and ``rop_overrides`` do; `pytensor.grad` does.
+    """
     op = ctx.op
     name = op.name or type(op).__name__
     return nested.call(ctx, op.fgraph, xs, name)[: len(ctx.node.outputs)]

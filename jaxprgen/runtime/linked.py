@@ -2,21 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
 
 from jaxprgen import _jax
+from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.graphs.containers import keep_on_device
 from jaxprgen.graphs.library import is_array, is_none_or_slice, may_be_none_or_slice
 from jaxprgen.graphs.state import names_of
 from jaxprgen.lowering.names import Variable, is_a
+from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime import state
+from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.generators import key_of, with_key
-from jaxprgen.runtime.program import Options
+from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
+
+
+class LinkerMixin:
+    """A linker that makes one JAX program of a graph; comes before the library's linker.
+
+    Parameters
+    ----------
+    allow_gc : bool, optional
+        As for the library's linkers; it has no effect.
+    results : {"numpy", "jax"}, optional
+        The arrays that functions return. NumPy arrays, as the library's modes return, are the
+        caller's to write into; of an ``Out(variable, borrow=True)`` they are views that cannot be
+        written into, without a copy where the device is the CPU. JAX arrays stay on the device, and
+        a call waits for them only if it is checked.
+    checks : bool
+        Raise what the library raises if an assertion fails, an index is out of bounds, or a matrix
+        is singular. Functions do so where they are called directly; inside JAX's transformations,
+        and in `JaxprFunction.pure`, nothing is checked.
+    fallback, passes, compiler_options
+        As for `jaxprgen.function`.
+    """
+
+    containers: ClassVar[tuple[type, type]]
+    """The library's classes of containers, of inputs and of outputs."""
+    fgraph: Any
+    no_recycling: Any
+
+    def __init__(
+        self,
+        *,
+        allow_gc: bool | None = None,
+        results: Literal["numpy", "jax"] = "numpy",
+        checks: bool = True,
+        fallback: Literal["error", "callback"] = "error",
+        passes: Sequence[Pass] = DEFAULT,
+        compiler_options: Mapping[str, CompilerOption] | None = None,
+    ) -> None:
+        super().__init__(allow_gc=allow_gc)  # type: ignore[call-arg]
+        self._options = options_of("main", checks, passes, compiler_options)
+        self._callbacks = calls_back(fallback)
+        if results not in ("numpy", "jax"):
+            raise ArgumentTypeError(f'results must be "numpy" or "jax", got {results!r}.')
+        self._results: Literal["numpy", "jax"] = results
+
+    def make_thunk(
+        self,
+        input_storage: Any = None,
+        output_storage: Any = None,
+        storage_map: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Return a `LinkedProgram`, the containers of its inputs, and those of its outputs."""
+        graph = self.fgraph
+        if graph.profile:
+            warnings.warn(
+                "Mode JAXPR runs a graph as one program: a profile of it has no times of nodes.\n"
+                "f.compiled.report(...) lists the cost of every node, jax.profiler.trace times the "
+                "program's operations.",
+                ProfileWarning,
+                stacklevel=levels_to_user(),
+            )
+        storages = dict(storage_map or {})
+        given = [
+            (graph.inputs, input_storage or [None] * len(graph.inputs)),
+            (graph.outputs, output_storage or [None] * len(graph.outputs)),
+        ]
+        for variables, found in given:
+            for variable, storage in zip(variables, found, strict=True):
+                storages.setdefault(variable, [None] if storage is None else storage)
+        for variable in graph.variables:  # The libraries' linkers have storage for all of them.
+            storages.setdefault(variable, [None])
+        of_input, of_output = self.containers
+        inputs = [of_input(v, storages[v]) for v in graph.inputs]
+        outputs = [of_output(v, storages[v], readonly=True) for v in graph.outputs]
+        name = getattr(graph, "name", None) or ""  # PyTensor's graphs have none.
+        asked = self._options._replace(name=name if name.isidentifier() else "main")
+        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks, self._given_back)
+        return program, inputs, outputs
+
+    def _given_back(self, variable: Any) -> Callable[[Any], Any]:
+        return given_back(variable, self._results, copies=variable in self.no_recycling)
 
 
 def given_back(

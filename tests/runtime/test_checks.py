@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import aesara
+import aesara.ifelse
 import aesara.tensor as at
 import jax
 import jax.numpy as jnp

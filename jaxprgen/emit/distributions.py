@@ -17,12 +17,13 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather, linalg, random, reduce
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import shape as sh
+from jaxprgen.emit.create import count_along
 from jaxprgen.emit.decompositions import svd
 from jaxprgen.emit.reduce import cumsum
 from jaxprgen.emit.sizes import require_at_least
 from jaxprgen.emit.softmax import softmax
 from jaxprgen.emit.sort import first_largest, searchsorted
-from jaxprgen.emit.values import Shape, Value, broadcast_to, full
+from jaxprgen.emit.values import Shape, Size, Value, broadcast_to, full
 from jaxprgen.errors import ShapeMismatchError
 
 Draw = Callable[..., Value]
@@ -248,6 +249,58 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
     return gather.take(a, [rows])
 
 
+def rows_without_replacement(
+    key: Value, batch: Shape, p: Value | None, population: Size, count: Size
+) -> Value:
+    """Draw positions of rows, for every index of a batch on its own, without replacement.
+
+    Parameters
+    ----------
+    key, batch
+        The key and the shape of the batch.
+    p : (..., population) float
+        The probabilities, which broadcast to the batch, or None for equal ones. Every next row is
+        drawn with probabilities in proportion to those of the rows that are left.
+    population, count
+        The number of rows, and how many of them are drawn.
+
+    Returns
+    -------
+    (*batch, count) int32 or int64
+
+    Raises
+    ------
+    ShapeMismatchError
+        More rows are asked for than there are.
+    """
+    text = f"Cannot draw {count} of {population} rows without replacement."
+    require_at_least(population, count, lambda: ShapeMismatchError(text))
+    shape = (*batch, population)
+    if p is None:
+        positions = random.permuted_positions(key, shape)
+        return sh.slice_axis(positions, len(batch), 0, count)
+    logits = random.gumbel(key, shape, p.dtype) + ew.log(p)
+    return first_largest(logits, count)[1]
+
+
+def take_rows(x: Value, rows: Value, batch: Shape) -> Value:
+    """Return rows of an array, for every index of a batch on its own.
+
+    Parameters
+    ----------
+    x : (*batch, population, ...)
+        The array; its first axes broadcast to the batch.
+    rows : (*batch, ...) int
+        The positions.
+    batch : tuple of int
+        The shape of the batch.
+    """
+    x = broadcast_to(x, (*batch, *x.shape[len(batch) :]))
+    counts = [count_along(batch, axis) for axis in range(len(batch))]
+    inner = range(len(batch), rows.ndim)
+    return gather.take(x, [*(sh.expand_dims(c, inner) for c in counts), rows])
+
+
 # --- Vectors ------------------------------------------------------------------------------
 
 
@@ -263,8 +316,8 @@ def multivariate_normal(key: Value, shape: Shape, mean: Value, cov: Value) -> Va
         The shape of the draws; its last size is ``n``.
     mean : (..., n) float
         The mean, which broadcasts.
-    cov : (n, n) float
-        The covariance.
+    cov : (..., n, n) float
+        The covariance, which broadcasts.
     """
     u, s, _ = svd(cov, full_matrices=True)
     factor = u * sh.expand_dims(ew.sqrt(s), (s.ndim - 1,))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Size, is_symbolic
+from jaxprgen._jax import is_symbolic
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import gather, reduce
 from jaxprgen.emit import primitives as lax
@@ -198,7 +198,7 @@ def permutation(key: Value, x: Value) -> Value:
     """Permute the rows: sort them by random bits, often enough to make ties unlikely."""
     size = x.shape[0]
     if is_symbolic(size):
-        return gather.take(x, [_permuted_positions(key, size)])
+        return gather.take(x, [permuted_positions(key, (size,))])
     if x.ndim > 1:
         return gather.take(x, [permutation(key, Value(np.arange(size)))])
     rounds = math.ceil(3 * math.log(max(1, size)) / math.log(2**32 - 1))
@@ -209,18 +209,21 @@ def permutation(key: Value, x: Value) -> Value:
     return x
 
 
-def _permuted_positions(key: Value, size: Size) -> Value:
-    """Permute ``arange(size)`` in as many rounds as `permutation`."""
-    dtype = ew.canonical(INT64)
+def permuted_positions(key: Value, shape: Shape) -> Value:
+    """Permute the positions along the last axis, for every index of the others on its own.
+
+    There are as many rounds as in `permutation`.
+    """
+    dtype, axis = ew.canonical(INT64), len(shape) - 1
     # The largest sizes for which 0, 1, 2 and 3 rounds are enough, if the dtype holds them.
     most = [n for n in (1, 1625, 2642245, 2**32 - 1) if n <= np.iinfo(dtype).max]
-    rounds = reduce.sum((full((), size, dtype) > np.array(most, dtype)).astype(dtype), (0,))
+    rounds = reduce.sum((full((), shape[-1], dtype) > np.array(most, dtype)).astype(dtype), (0,))
 
     def step(left: Value, key: Value, x: Value) -> list[Value]:
         key, subkey = split(key)
-        return [left - 1, key, lax.sort([bits(subkey, x.shape, 32), x], 0, 1)[1]]
+        return [left - 1, key, lax.sort([bits(subkey, x.shape, 32), x], axis, 1)[1]]
 
-    start = [rounds, key, lax.iota(dtype, (size,), 0)]
+    start = [rounds, key, lax.iota(dtype, shape, axis)]
     return while_loop(lambda left, *_: left > 0, step, start)[2]
 
 

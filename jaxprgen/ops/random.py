@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.random`, and tables of samplers and of parameters' domains."""
+"""Rules for random variables, and tables of samplers and of parameters' domains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size, require_equal
 from jaxprgen.emit.staged import Sampler, staged
-from jaxprgen.emit.values import Dtype, Shape, Value, broadcast_shapes, broadcast_to
+from jaxprgen.emit.values import Dtype, Shape, Size, Value, broadcast_shapes, broadcast_to
 from jaxprgen.errors import (
     DuplicateRuleError,
     ParameterError,
@@ -30,7 +30,7 @@ from jaxprgen.errors import (
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Key, entry_of, own_keys
 from jaxprgen.lowering.registry import ADOPTED, import_rules, lowers
-from jaxprgen.ops.changing_sizes import sizes_of
+from jaxprgen.ops.changing_sizes import Sizes, sizes_of
 
 Draw = Callable[..., Value]
 """A function of a key, the dtype and the shape of the result, and the parameters."""
@@ -40,13 +40,13 @@ def _of_floats(draw: Callable[..., Value]) -> Draw:
     """Return a sampler that converts parameters to the result's dtype, or to a common float."""
 
     def sampler(key: Value, dtype: Dtype, shape: Shape, *parameters: Value) -> Value:
-        working = dtype if dtype.kind == "f" else _working(parameters)
+        working = dtype if dtype.kind == "f" else working_dtype(parameters)
         return draw(key, shape, *[p.astype(working) for p in parameters])
 
     return sampler
 
 
-def _working(parameters: Sequence[Value]) -> Dtype:
+def working_dtype(parameters: Sequence[Value]) -> Dtype:
     """Return a float dtype for parameters of integers; float16 represents too few of them."""
     floats = [p.dtype for p in parameters if p.dtype.kind == "f"]
     return ew.canonical(np.result_type(np.float32, *floats) if floats else np.float64)
@@ -148,7 +148,7 @@ DOMAINS: dict[Key, tuple[Constraint, ...]] = {
         "tensor.NegBinomialRV": ("n p", "n > 0", "p > 0", "p <= 1"),
     }.items()
 }
-"""Constraints on parameters, outside of which Aesara raises ValueError.
+"""Constraints on parameters, outside of which the graph libraries raise ValueError.
 
 Known parameters outside of them raise `ParameterError`, and others are checked with
 ``checks=True``. Otherwise the draws are NaN, or -1 if they are integers; no warning is needed. NaN
@@ -217,9 +217,7 @@ def lower_random_variable(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value
 ) -> tuple[Any, Value | Selected]:
     """Draw with the next key of the stream; return the advanced stream and the draw."""
-    sizes = sizes_of(ctx, [1], [size])
-    stream, drawn = draw(ctx, rng, sizes.shape, parameters)
-    return stream, sizes.of(drawn)
+    return draw_of_sizes(ctx, rng, sizes_of(ctx, [1], [size]), parameters)
 
 
 @lowers("tensor.RandomVariable", lazy=Selected)
@@ -227,7 +225,21 @@ def lower_random_variable_of_selected(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, *parameters: Value | Selected
 ) -> tuple[Any, Selected]:
     """Draw for parameters that a mask selects, with as many draws as there are parameters."""
-    sizes = sizes_of(ctx, [1], [size])
+    return draw_of_selected(ctx, rng, sizes_of(ctx, [1], [size]), parameters)
+
+
+def draw_of_sizes(
+    ctx: RuleContext, rng: Any, sizes: Sizes, parameters: Sequence[Value]
+) -> tuple[Any, Value | Selected]:
+    """Return the advanced stream and a draw, whose size may change along one axis."""
+    stream, drawn = draw(ctx, rng, sizes.shape, parameters)
+    return stream, sizes.of(drawn)
+
+
+def draw_of_selected(
+    ctx: RuleContext, rng: Any, sizes: Sizes, parameters: Sequence[Value | Selected]
+) -> tuple[Any, Selected]:
+    """Return the advanced stream and a draw for every parameter that a mask selects."""
     rank = max(len(sizes.shape), *(p.ndim for p in parameters))
     arrays, first = sel.aligned([sel.of_rank(p, rank) for p in parameters])
     if any(ctx.op.ndims_params) or ctx.op.ndim_supp:
@@ -297,7 +309,7 @@ def lower_choice(
     """Draw elements of a vector, with given or with equal probabilities."""
     stream, key = random.take_key(rng)
     if p is not None:
-        p = p.astype(_working([p]))
+        p = p.astype(working_dtype([p]))
     shape = tuple(map(as_size, ctx.static(1)))
     drawn = distributions.choice(key, shape, a, p, replace=bool(ctx.static(5)))
     return stream, drawn
@@ -341,5 +353,21 @@ def _shape_of_draws(ctx: RuleContext, size: Shape, parameters: Sequence[Value]) 
             require_equal(n, m, lambda: error)
     if not op.ndim_supp:
         return size or batch
-    support = op._supp_shape_from_params(ctx.node.inputs[-len(parameters) :], param_shapes=shapes)
+    support = _support_by_signature(op, shapes)
+    if support is None:
+        own = ctx.node.inputs[-len(parameters) :]
+        support = op._supp_shape_from_params(own, param_shapes=shapes)
     return (*(size or batch), *map(as_size, support))
+
+
+def _support_by_signature(op: Any, shapes: Sequence[Shape]) -> Shape | None:
+    """Return the shape of one draw, if the signature of a PyTensor Op says it, as "(n,n)->(n)"."""
+    if getattr(op, "signature", None) is None:
+        return None
+    named: dict[str, Size] = {
+        name: n
+        for names, shape in zip(op.inputs_sig, shapes, strict=True)
+        for name, n in zip(reversed(names), reversed(shape), strict=False)
+    }
+    named.update((name, int(name)) for name in op.output_sig if name.isnumeric())
+    return tuple(named[n] for n in op.output_sig) if {*op.output_sig} <= {*named} else None

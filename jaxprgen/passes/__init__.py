@@ -17,6 +17,7 @@ Each module and the modules of this package that it needs:
 - `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
 - `share_scan`: `ShareScan` lets one loop stack what another one would compute again.
 - `batching`: one rule per primitive, from an equation on one row to an equation on all rows.
+- `over_rows`: from a whole program on one row to a program on all rows (`batching`).
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `inlining`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).

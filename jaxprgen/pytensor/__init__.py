@@ -9,6 +9,7 @@ import pytensor as pytensor
 from jaxprgen import ops as ops
 from jaxprgen.graphs.library import Containers, GraphLibrary
 from jaxprgen.pytensor import basic as basic
+from jaxprgen.pytensor import blockwise as blockwise
 from jaxprgen.pytensor import builders as builders
 from jaxprgen.pytensor import elemwise as elemwise
 from jaxprgen.pytensor import random as random

@@ -21,7 +21,7 @@ def lower_strict_elemwise(ctx: RuleContext, *xs: Value) -> Any:
         sizes = [x.shape[axis] for x in xs]
         if all(n == 1 for n in sizes):
             continue
-        _require_declared(ctx, axis, [(i, n) for i, n in enumerate(sizes) if n == 1])
+        require_declared(ctx, axis, [(i, n) for i, n in enumerate(sizes) if n == 1])
     return lower_elemwise(ctx, *xs)
 
 
@@ -36,11 +36,15 @@ def lower_strict_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Any:
         new = found.ndim - x.ndim
         ones = [d for d, n in enumerate(x.shape) if n == 1 and found.shape[new + d] != 1]
         for axis in ones:
-            _require_declared(ctx, axis, [(0, 1)])
+            require_declared(ctx, axis, [(0, 1)])
     return found
 
 
-def _require_declared(ctx: RuleContext, axis: int, ones: Sequence[tuple[int, Any]]) -> None:
+def require_declared(ctx: RuleContext, axis: int, ones: Sequence[tuple[int, Any]]) -> None:
+    """Require that the types of inputs declare their size of 1 along an axis.
+
+    ``ones`` are the positions of these inputs, each with its size.
+    """
     for position, _ in ones:
         if not ctx.node.inputs[position].type.broadcastable[axis]:
             raise ShapeMismatchError(

@@ -1,0 +1,40 @@
+"""Programs on rows: they compute what `jax.vmap` computes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprgen
+from jaxprgen import _jax
+from jaxprgen.passes.over_rows import over_rows
+
+X = np.random.default_rng(1).normal(size=(3, 4, 4)).astype(np.float32)
+
+FUNCTIONS = {
+    "svd": lambda x, y: jnp.linalg.svd(x, full_matrices=False)[1],
+    "qr": lambda x, y: jnp.linalg.qr(x)[1],
+    "eig": lambda x, y: jax.lax.linalg.eig(x)[0],
+    "schur": lambda x, y: jax.lax.linalg.schur(x)[0],
+    "solve": lambda x, y: jnp.linalg.solve(x, y),
+    "scatter": lambda x, y: y.at[jnp.array([0, 2])].add(x[:2]),
+    "while": lambda x, y: jax.lax.while_loop(lambda a: a.sum() < 50, lambda a: a + abs(y), x),
+    "cond": lambda x, y: jax.lax.cond(x[0, 0] > 0, lambda a: a + y, lambda a: a * 2, x),
+    "shared": lambda x, y: y * 2,
+    "constant": lambda x, y: x @ jnp.arange(16.0).reshape(4, 4),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
+def test_results_are_those_of_vmap(name, batched):
+    function = FUNCTIONS[name]
+    arguments = [X + i if own else X[i] + i for i, own in enumerate(batched)]
+    axes = [0 if own else None for own in batched]
+    program = jax.make_jaxpr(function)(X[0], X[1])
+    types = [_jax.array_type(x.shape, x.dtype) for x in arguments]
+    rows = jaxprgen.jaxpr_as_fun(over_rows(program, types, batched, 3))
+    found = jax.jit(rows)(*arguments)
+    found = found[0] if isinstance(found, (list, tuple)) else found
+    expected = jax.jit(jax.vmap(function, axes))(*arguments)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -21,7 +21,9 @@ Each module and the modules of this package that it needs:
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `inlining`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
-- `repeats`: find equations that are alike (no other module).
+- `repeats`: find equations that are alike (`inlining`).
+- `blocks`, `writes`, `joins`: join what a program writes to an array block by block, or in stages
+  (`constant_folding`, `packs`, `repeats`).
 - `recurrences`: find the steps of recurrences among them (`repeats`).
 - `repeat_notes`: what these passes found, for those who listen (no other module).
 - `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `repeats`,

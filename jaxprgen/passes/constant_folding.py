@@ -157,7 +157,7 @@ class FoldConstants:
 
     def _folded(self, program: ClosedJaxpr, *, arrays: bool) -> ClosedJaxpr:
         jaxpr = program.jaxpr
-        values = _Constants(self.limit)
+        values = Constants(self.limit)
         values.add(jaxpr.constvars, program.consts)
         atoms: dict[Any, Atom] = {}
         equations: list[JaxprEqn] = []
@@ -189,7 +189,7 @@ def _atom(v: Any, value: Any, arrays: bool) -> Atom | None:
     return Literal(scalar, aval) if _jax.type_of(scalar) == aval else None
 
 
-class _Constants:
+class Constants:
     """The values of a program's variables that are known at compile time.
 
     Parameters
@@ -293,7 +293,7 @@ def _results_of_program(
     taken = programs[int(which)]
     closed, operands = _jax.close(taken.program), [operands[i] for i in taken.operands]
     jaxpr = closed.jaxpr
-    values = _Constants(limit)
+    values = Constants(limit)
     values.add([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *operands])
     for inner in jaxpr.eqns:
         if not values.evaluate(inner) and inner.primitive.name not in _DEFERRED:

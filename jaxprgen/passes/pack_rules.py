@@ -261,22 +261,39 @@ def _zero(b: Builder, x: Atom) -> Atom:
 # --- Joined values ----------------------------------------------------------------------------
 
 
-def joined(packs: Packs, atoms: Sequence[Any], axis: int, least: int) -> Atom | None:
-    """Join values along an axis, rows of one pack by reshaping them.
+def joined(packs: Packs, eqn: Any, least: int) -> Atom | None:
+    """Join values along an axis, rows of packs by reshaping them.
 
     Return None if there are not enough of them.
     """
-    b = packs.b
-    runs = packs.runs(atoms)
-    if all(len(run) < least for run in runs):
-        return None
+    b, is_new = packs.b, eqn.primitive.name == "stack"
+    axis = eqn.params["axis" if is_new else "dimension"]
     pieces: list[Atom] = []
-    for run in runs:
-        if len(run) < least:
+    for run in _alike(eqn.invars):
+        if len(run) < max(least, _FEW * len(packs.sources(run))):
             pieces += [packs.single(x) if x in packs else x for x in run]
             continue
-        rows = with_batch_axis(b, packs.column(run), len(run))
-        sizes = list(rows.aval.shape[1:])
-        sizes[axis] *= len(run)
-        pieces.append(lax.reshape(b, _moved(b, rows, 0, axis), tuple(sizes)))
+        rows = _moved(b, with_batch_axis(b, packs.column(run), len(run)), 0, axis)
+        if not is_new:
+            sizes = list(run[0].aval.shape)
+            sizes[axis] *= len(run)
+            rows = lax.reshape(b, rows, tuple(sizes))
+        pieces.append(rows)
+    if len(pieces) == len(eqn.invars):
+        return None
     return pieces[0] if len(pieces) == 1 else lax.concatenate(b, pieces, axis)
+
+
+_FEW = 4
+"""Values are joined as rows if this many come from one pack, on average."""
+
+
+def _alike(atoms: Sequence[Any]) -> list[list[Any]]:
+    """Split atoms where their type changes."""
+    runs: list[list[Any]] = []
+    for x in atoms:
+        if runs and runs[-1][-1].aval == x.aval:
+            runs[-1].append(x)
+        else:
+            runs.append([x])
+    return runs

@@ -199,13 +199,14 @@ class Single:
         return [self.nodes[0].eqn], self._times
 
     def emit(self, packing: Packing) -> None:
-        """Emit the node; a sum or a join reads rows of packs as a whole."""
+        """Emit the node; sums and joins use rows of packs as a whole."""
         (node,) = self.nodes
         eqn, found = node.eqn, None
+        name = eqn.primitive.name
         if node.terms:
             found = emit_sum(packing.packs, node, packing.least)
-        elif eqn.primitive.name == "concatenate":
-            found = joined(packing.packs, eqn.invars, eqn.params["dimension"], packing.least)
+        elif name in ("concatenate", "stack"):
+            found = joined(packing.packs, eqn, packing.least)
         if found is None:
             packing.keep(node.equations)
         else:

@@ -84,6 +84,14 @@ class Packs:
             return identity(values.atom), lane if values.is_batched else 0
         return x if type(x) is Var else literal_key(x)
 
+    def sources(self, atoms: Sequence[Any]) -> dict[Hashable, list[Any]]:
+        """Return atoms by the pack that they are in; an atom outside of packs is alone."""
+        found: dict[Hashable, list[Any]] = {}
+        for x in atoms:
+            key = identity(self.source(x).atom) if x in self else self.key(x)
+            found.setdefault(key, []).append(x)
+        return found
+
     def runs(self, atoms: Sequence[Any]) -> list[list[Any]]:
         """Split atoms where the pack that they are in changes."""
         found: list[list[Any]] = []
@@ -100,13 +108,25 @@ class Packs:
         key = tuple(map(self.key, atoms))
         found = self._taken.get(key)
         if found is None:
+            runs = self.runs(atoms)
+            sources = [*self.sources(atoms).values()]
+            if len(runs) > 2 * len(sources):
+                return self._interleaved(key, sources)
             rows: list[Atom] = []
-            for run in self.runs(atoms):
+            for run in runs:
                 values = self.column(run) if run[0] in self else MaybeBatched(run[0], False)
                 rows.append(with_batch_axis(b, values, len(run)))
             stacked = rows[0] if len(rows) == 1 else lax.concatenate(b, rows, 0)
             found = self._taken[key] = MaybeBatched(stacked, True)
         return found
+
+    def _interleaved(
+        self, keys: Sequence[Hashable], sources: Sequence[Sequence[Any]]
+    ) -> MaybeBatched:
+        """Return rows of several packs in any order: first each pack's, then ordered."""
+        grouped = [x for atoms in sources for x in atoms]
+        place = {self.key(x): i for i, x in enumerate(grouped)}
+        return self._take(self._stacked(grouped), [place[key] for key in keys])
 
     def _take(self, values: MaybeBatched, rows: Sequence[int]) -> MaybeBatched:
         """Return some rows of a pack; a single row is shared."""
@@ -133,6 +153,9 @@ def take(b: Builder, x: Atom, rows: np.ndarray[Any, Any]) -> MaybeBatched:
         low, high = int(min(rows[0], rows[-1])), int(max(rows[0], rows[-1])) + 1
         block = _rows(b, x, low, high, abs(step))
         return MaybeBatched(lax.rev(b, block, [0]) if step < 0 else block, True)
+    turned = _turned(b, x, rows)
+    if turned is not None:
+        return MaybeBatched(turned, True)
     for axis, (base, times) in enumerate((_runs(rows), _tiles(rows))):
         if times > 1:
             kept = take(b, x, base)
@@ -157,6 +180,21 @@ def _rows(b: Builder, x: Atom, low: int, high: int, step: int) -> Atom:
         return x
     rest = len(shape) - 1
     return lax.slice(b, x, [low, *[0] * rest], [high, *shape[1:]], [step, *[1] * rest])
+
+
+def _turned(b: Builder, x: Atom, rows: np.ndarray[Any, Any]) -> Atom | None:
+    """Return all rows, of which some are blocks of equal sizes, in turn from each block."""
+    count, shape = len(rows), x.aval.shape
+    next_to_first = np.flatnonzero(rows == rows[0] + 1)
+    blocks = int(next_to_first[0]) if len(next_to_first) else 0
+    if blocks < 2 or count % blocks or count != shape[0]:
+        return None
+    order = np.arange(count).reshape(blocks, -1)
+    if not np.array_equal(rows, order.T.ravel()):
+        return None
+    grid = lax.reshape(b, x, (*order.shape, *shape[1:]))
+    rest = range(2, len(shape) + 1)
+    return lax.reshape(b, lax.transpose(b, grid, [1, 0, *rest]), shape)
 
 
 def _runs(rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, identity, primitive
-from jaxprgen.ir import Atom
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, identity
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.redundancy import Identities, commutes, literal_key
 from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.passes.inlining import bound_to
 
 CHAINS: Mapping[str, str] = MappingProxyType(
     {
@@ -139,33 +141,35 @@ _WORTH, _MANY = 0.2, 100
 """Programs are left alone unless this part of their equations, or this many, look alike."""
 
 
+_PARTING = {"split", "unstack"}
+
+
 def with_slices(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a program with slices in place of equations that split an array.
 
     Slices of equal sizes are alike; the results of one equation are not.
     """
-    if all(eqn.primitive.name != "split" for eqn in closed.jaxpr.eqns):
+    if _PARTING.isdisjoint(eqn.primitive.name for eqn in closed.jaxpr.eqns):
         return closed
     equations: list[JaxprEqn] = []
     for eqn in closed.jaxpr.eqns:
-        equations += _slices(eqn) if eqn.primitive.name == "split" else [eqn]
+        equations += _slices(eqn) if eqn.primitive.name in _PARTING else [eqn]
     return with_equations(closed, equations)
 
 
-def _slices(eqn: JaxprEqn) -> list[JaxprEqn]:
+def _slices(eqn: Any) -> list[JaxprEqn]:
     """Return one slice for each result of an equation that splits an array."""
-    x: Any = eqn.invars[0]
-    axis, sizes = eqn.params["axis"], eqn.params["sizes"]
-    low, high = [0] * len(x.aval.shape), [*x.aval.shape]
-    found: list[JaxprEqn] = []
+    b, (x,) = Builder([]), eqn.invars
+    b.source_info = eqn.source_info
+    axis, shape = eqn.params["axis"], x.aval.shape
+    sizes = eqn.params.get("sizes") or [1] * shape[axis]
+    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
+    pieces: list[Atom] = []
     for v, size in zip(eqn.outvars, sizes, strict=True):
         high[axis] = low[axis] + size
-        params = {"start_indices": (*low,), "limit_indices": (*high,), "strides": None}
-        found.append(
-            eqn.replace(primitive=primitive("slice"), params=params, outvars=[v], invars=[x])
-        )
+        pieces.append(lax.reshape(b, lax.slice(b, x, low, high, steps), v.aval.shape))
         low[axis] = high[axis]
-    return found
+    return bound_to(b, pieces, eqn.outvars)
 
 
 # --- Chains ---------------------------------------------------------------------------------
@@ -188,7 +192,7 @@ def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
     inside: set[int] = set()
     pads: dict[Any, int] = {}
     for place, eqn in enumerate(jaxpr.eqns):
-        if _pads_with_zeros(eqn) and uses[eqn.outvars[0]] == 1:
+        if pads_with_zeros(eqn) and uses[eqn.outvars[0]] == 1:
             pads[eqn.outvars[0]] = place
         if _may_chain(eqn, reassociate):
             (chain, *others) = _parts(eqn, chains, uses)
@@ -257,7 +261,8 @@ def _may_chain(eqn: Any, reassociate: bool) -> bool:
     return kind in "biu" or (kind in "fc" and reassociate and name != "mul")
 
 
-def _pads_with_zeros(eqn: Any) -> bool:
+def pads_with_zeros(eqn: Any) -> bool:
+    """Return whether an equation pads with zeros, and with a known number of them."""
     if eqn.primitive.name != "pad" or not isinstance(eqn.invars[1], Literal):
         return False
     config = eqn.params["padding_config"]

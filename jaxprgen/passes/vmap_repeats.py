@@ -9,9 +9,11 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
+from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
 from jaxprgen.passes.repeat_notes import listener
 from jaxprgen.passes.repeats import Alike, Node, why_no_repeats, with_slices
+from jaxprgen.passes.writes import with_writes_joined
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,15 @@ class VmapRepeats:
         return each_program(closed, self._batched)
 
     def _batched(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        if not why_no_repeats(closed.jaxpr, self.least):
+            sliced = with_slices(with_joins_flattened(closed))
+            joined = with_writes_joined(sliced, self.least, self.reassociate)
+            closed = closed if joined is sliced else joined
         return unless_left_alone(self._found, closed, "VmapRepeats")
 
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         require_repeats(closed, self.least)
-        sliced = with_slices(closed)
+        sliced = with_slices(with_joins_flattened(closed))
         alike = Alike(sliced.jaxpr, self.reassociate)
         alike.colour()
         groups: dict[int, list[Node]] = {}

@@ -1,0 +1,348 @@
+"""Join what a program writes to an array block by block, at places that are known.
+
+A chain of writes such as ``y = y.at[i].set(x[i])`` makes every step wait for the one before, and so
+hides what the steps have in common. Here an equation that reads a block gets what was written to
+it, whatever is written elsewhere, and the blocks of a chain are written together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.passes.blocks import COMBINING, READING, WRITING, Block, Place, read, written
+from jaxprgen.passes.constant_folding import Constants
+from jaxprgen.passes.packs import windows
+from jaxprgen.passes.repeats import pads_with_zeros
+
+_INDEX = 64
+"""The largest size in bytes of an index."""
+
+
+class _Chain:
+    """Writes to one array, one after the other, of blocks that are equal or do not overlap.
+
+    Attributes
+    ----------
+    root : Atom or None
+        The array before the first write; None for zeros.
+    blocks : list of Block
+        The blocks, in the order in which they are written.
+    equations : list of JaxprEqn
+        The equations that write them.
+    values : list of Atom
+        What is written to them, in the new program.
+    count : int
+        The number of writes, apart from sums of padded blocks.
+    needed : list of int
+        After how many writes the whole array is needed, as far as it is known.
+    """
+
+    def __init__(self, first: Block) -> None:
+        self.root = first.array
+        self.sizes = first.sizes
+        self.blocks: list[Block] = []
+        self.equations: list[Any] = []
+        self.values: list[Any] = []
+        self.needed: list[int] = []
+        self.count = 0
+        self._places: dict[Place, list[int]] = {}
+
+    def add(self, block: Block, eqn: Any) -> None:
+        """Append a write."""
+        self.count += eqn.primitive.name in WRITING
+        self._places.setdefault(block.start, []).append(len(self.blocks))
+        self.blocks.append(block)
+        self.equations.append(eqn)
+
+    def fits(self, block: Block) -> bool:
+        """Return whether a block is equal to each block of the chain, or apart from it."""
+        return block.sizes == self.sizes and self.around(block.start, block.sizes) == block.start
+
+    def around(self, start: Place, sizes: Place) -> Place | None:
+        """Return the place of the block that contains another one, or None if none does."""
+        found: list[int] = []
+        first = self.blocks[0].start
+        for i, k, own, origin in zip(start, sizes, self.sizes, first, strict=True):
+            place = origin + (i - origin) // own * own
+            if i + k > place + own:
+                return None
+            found.append(place)
+        return tuple(found)
+
+    def last(self, start: Place, before: int) -> int | None:
+        """Return which of the first ``before`` writes was the last to a block."""
+        writes = self._places.get(start, ())
+        count = bisect_left(writes, before)
+        return writes[count - 1] if count else None
+
+
+class _Joining:
+    """Writes a program anew.
+
+    Attributes
+    ----------
+    versions : dict of Var to (_Chain, int)
+        The results of chains of writes, with the number of writes so far.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, least: int, reassociate: bool) -> None:
+        self.jaxpr: Any = closed.jaxpr
+        self.least = least
+        self.b = Builder([v.aval for v in self.jaxpr.invars])  # Sets `plain` by the types.
+        self.known = Constants(_INDEX)
+        self.known.add(self.jaxpr.constvars, closed.consts)
+        self.atoms: dict[Any, Any] = {}
+        self.made: list[JaxprEqn] = []
+        self._emitted = 0
+        self.pads = self._pads() if reassociate else {}
+        self.versions = self._find()
+
+    def _index(self, atoms: Sequence[Any]) -> list[int] | None:
+        """Return the value of an index, or None if it is not known."""
+        if not self.known.are_known(atoms):
+            return None
+        return [int(i) for x in atoms for i in np.ravel(self.known.value(x))]
+
+    def _pads(self) -> dict[Any, Any]:
+        """Return the equations that pad with zeros, of which a sum reads each result."""
+        found = {e.outvars[0]: e for e in self.jaxpr.eqns if pads_with_zeros(e)}
+        if found:
+            uses = Counter(x for eqn in self.jaxpr.eqns for x in eqn.invars if type(x) is Var)
+            uses.update(x for x in self.jaxpr.outvars if type(x) is Var)
+            found = {x: eqn for x, eqn in found.items() if uses[x] == 1}
+        return found
+
+    def _added(self, eqn: Any) -> Block | None:
+        """Return the block to which a sum with a padded one adds, or None for other equations."""
+        if eqn.primitive.name not in ("add", "add_any"):
+            return None
+        for x, array in (eqn.invars[::-1], eqn.invars):
+            if type(x) is Var and x in self.pads and array.aval == x.aval:
+                block = written(self.pads[x], self._index)
+                return block and block._replace(array=array)
+        return None
+
+    def _find(self) -> dict[Any, tuple[_Chain, int]]:
+        newest: dict[Any, _Chain] = {}
+        versions: dict[Any, tuple[_Chain, int]] = {}
+        for eqn in self.jaxpr.eqns:
+            out: Any = eqn.outvars[0] if len(eqn.outvars) == 1 else None
+            kind = getattr(getattr(getattr(out, "aval", None), "dtype", None), "kind", "V")
+            if kind in "iu":
+                self.known.evaluate(eqn)
+            if type(out) is not Var or kind not in "biufc":
+                continue
+            block = written(eqn, self._index) or self._added(eqn)
+            if block is None or out.aval.weak_type or not np.prod(block.sizes):
+                continue
+            chain = newest.pop(block.array, None) if type(block.array) is Var else None
+            if chain is None or not chain.fits(block):
+                chain = _Chain(block)
+            chain.add(block, eqn)
+            newest[out] = chain
+            versions[out] = chain, len(chain.blocks)
+        return {v: x for v, x in versions.items() if x[0].count >= self.least}
+
+    def equations(self) -> list[JaxprEqn]:
+        """Return the equations of the program."""
+        whole = self._read_whole()
+        for eqn in self.jaxpr.eqns:
+            self.b.source_info = eqn.source_info
+            out: Any = eqn.outvars[0] if eqn.outvars else None
+            block = self._to_forward(eqn)
+            if out in self.versions:
+                self._write(*self.versions[out])
+                if out in whole:
+                    self.atom(out)
+            elif block is not None:
+                self.atoms[out] = self._typed(self._block(block), out.aval)
+            else:
+                invars = [self.atom(x) for x in eqn.invars]
+                self._flush()
+                is_same = all(x is y for x, y in zip(invars, eqn.invars, strict=True))
+                self.made.append(eqn if is_same else eqn.replace(invars=invars))
+        return self.made
+
+    def outputs(self) -> list[Any]:
+        """Return the outputs of the program."""
+        found = [self.atom(x) for x in self.jaxpr.outvars]
+        self._flush()
+        return found
+
+    def _read_whole(self) -> set[Any]:
+        """Return the versions of arrays that equations read as a whole."""
+        found = {x for x in self.jaxpr.outvars if type(x) is Var}
+        for eqn in self.jaxpr.eqns:
+            out = eqn.outvars[0] if eqn.outvars else None
+            if out in self.versions:
+                chain, count = self.versions[out]
+                found.update(x for x in [chain.blocks[count - 1].value] if type(x) is Var)
+            elif self._to_forward(eqn) is None:
+                found.update(x for x in eqn.invars if type(x) is Var and x not in self.pads)
+        return found
+
+    def _to_forward(self, eqn: Any) -> Block | None:
+        """Return the block that an equation reads, if it is part of one that a chain writes."""
+        block = read(eqn, self._index) if eqn.primitive.name in READING else None
+        if block is None or block.array not in self.versions:
+            return None
+        chain, _ = self.versions[block.array]
+        return None if chain.around(block.start, block.sizes) is None else block
+
+    def _flush(self) -> None:
+        new = self.b.equations_from(self._emitted)
+        self._emitted += len(new)
+        self.made += new
+
+    def atom(self, x: Any) -> Any:
+        """Return what stands for an atom; emit an array if it was written to."""
+        if type(x) is not Var:
+            return x
+        if x in self.versions and x not in self.atoms:
+            self.atoms[x] = self._joined(*self.versions[x])
+        return self.atoms.get(x, x)
+
+    def _write(self, chain: _Chain, count: int) -> None:
+        """Record the value of a block; a write that combines reads what is there."""
+        block, eqn = chain.blocks[count - 1], chain.equations[count - 1]
+        value = self._typed(self.atom(block.value), block.value.aval)
+        combine = COMBINING.get(eqn.primitive.name)
+        if combine is not None:
+            there = self._block(Block(block.array, block.start, block.sizes))
+            value = combine(self.b, self._typed(there, value.aval), value)
+        chain.values.append(value)
+
+    # --- Blocks -----------------------------------------------------------------------------
+
+    def _block(self, block: Block) -> Atom:
+        """Return what was written to a block, or else what was there before."""
+        x, start, sizes, _ = block
+        while type(x) is Var and x in self.versions:
+            chain, count = self.versions[x]
+            place = chain.around(start, sizes)
+            if place is None:
+                break
+            which = chain.last(place, count)
+            if which is not None:
+                within = [i - j for i, j in zip(start, place, strict=True)]
+                return self._cut(self._shaped(chain.values[which], chain.sizes), within, sizes)
+            x = chain.root
+            if x is None:
+                return self._zeros(chain, sizes)
+        return self._cut(self.atom(x), start, sizes)
+
+    def _zeros(self, chain: _Chain, shape: Place) -> Atom:
+        zero = self.b.literal(np.zeros((), chain.blocks[0].value.aval.dtype))
+        return lax.broadcast_in_dim(self.b, zero, shape, [])
+
+    def _cut(self, x: Atom, start: Sequence[int], sizes: Place) -> Atom:
+        if x.aval.shape == sizes:
+            return x
+        stop = [i + k for i, k in zip(start, sizes, strict=True)]
+        return lax.slice(self.b, x, start, stop, [1] * len(sizes))
+
+    def _shaped(self, x: Atom, shape: Place) -> Atom:
+        if x.aval.shape == shape:
+            return x
+        if not x.aval.shape:
+            return lax.broadcast_in_dim(self.b, x, shape, [])
+        return lax.reshape(self.b, x, shape)
+
+    def _typed(self, x: Atom, aval: Any) -> Atom:
+        """Return a value with a shape of the same size and without a weak type."""
+        if x.aval.shape != aval.shape:
+            x = self._shaped(x, aval.shape)
+        return lax.convert_element_type(self.b, x, aval.dtype) if x.aval.weak_type else x
+
+    # --- Whole arrays -----------------------------------------------------------------------
+
+    def _joined(self, chain: _Chain, count: int) -> Atom:
+        """Return an array after some writes of a chain, from the last version that was needed."""
+        older = bisect_left(chain.needed, count)
+        done = chain.needed[older - 1] if older else 0
+        chain.needed.insert(older, count)
+        before = self.atom(chain.equations[done - 1].outvars[0]) if done else None
+        blocks = {chain.blocks[i].start: i for i in range(done, count)}
+        if len(blocks) < self.least:
+            return self._one_by_one(chain, before, done, count)
+        places = sorted(blocks)
+        rows = [self._shaped(chain.values[blocks[i]], (1, *chain.sizes)) for i in places]
+        stacked = lax.concatenate(self.b, rows, 0)
+        starts = np.asarray(places)
+        shape: Place = chain.equations[0].outvars[0].aval.shape
+        region = self._region(starts, chain.sizes, stacked)
+        if region is not None and region.aval.shape == shape:
+            return region
+        before = self._root(chain, shape) if before is None else before
+        if region is not None:
+            return self._updated(before, region, starts[0])
+        axes = [d for d, n in enumerate(shape) if chain.sizes[d] != n]
+        indices = windows(starts[:, axes], [chain.sizes[d] for d in axes], [1] * len(axes))
+        known = self.b.constant(indices.astype(np.int32), equal=True)
+        along = [0, *(d + 1 for d in axes)]
+        return lax.scatter(self.b, before, known, stacked, axes, along, in_bounds=True, unique=True)
+
+    def _one_by_one(self, chain: _Chain, before: Any, done: int, count: int) -> Atom:
+        found = (
+            self._root(chain, chain.equations[0].outvars[0].aval.shape)
+            if before is None
+            else before
+        )
+        for block, value in zip(chain.blocks[done:count], chain.values[done:count], strict=True):
+            found = self._updated(found, self._shaped(value, chain.sizes), block.start)
+        return found
+
+    def _root(self, chain: _Chain, shape: Place) -> Atom:
+        return self._zeros(chain, shape) if chain.root is None else self.atom(chain.root)
+
+    def _updated(self, x: Atom, block: Atom, start: Sequence[int]) -> Atom:
+        places = [self.b.literal(np.asarray(int(i), np.int32)) for i in start]
+        return lax.dynamic_update_slice(self.b, x, block, places)
+
+    def _region(self, starts: np.ndarray[Any, Any], sizes: Place, rows: Atom) -> Atom | None:
+        """Return blocks in order as one block, or None if they do not fill one."""
+        low, high = starts[0], starts[-1]
+        counts = [int(n) for n in (high - low) // np.asarray(sizes) + 1]
+        if len(starts) != np.prod(counts):
+            return None
+        # All blocks differ and are aligned, so that this many in these bounds fill them.
+        if np.any(starts < low) or np.any(starts > high):
+            return None
+        b, rank = self.b, len(sizes)
+        grid = lax.reshape(b, rows, (*counts, *sizes))
+        moving = [d for d, n in enumerate(counts) if n > 1 and d and np.prod(sizes[:d]) > 1]
+        if moving:
+            grid = lax.transpose(b, grid, [x for d in range(rank) for x in (d, d + rank)])
+        return lax.reshape(b, grid, tuple(n * k for n, k in zip(counts, sizes, strict=True)))
+
+
+def with_writes_joined(closed: ClosedJaxpr, least: int, reassociate: bool) -> ClosedJaxpr:
+    """Return a program whose chains of writes are joined, or the given one if it has none.
+
+    Parameters
+    ----------
+    closed : ClosedJaxpr
+        The program. It is not changed.
+    least : int
+        The number of writes from which on they are joined.
+    reassociate : bool
+        Whether a sum with a block that zeros surround is a write, which changes the sign of zeros.
+    """
+    names = {eqn.primitive.name for eqn in closed.jaxpr.eqns}
+    if names.isdisjoint(WRITING):
+        return closed
+    joining = _Joining(closed, least, reassociate)
+    if not joining.versions or not joining.b.plain:
+        return closed
+    equations = joining.equations()
+    outputs = joining.outputs()
+    return with_equations(closed, equations, outputs, dict(joining.b.constants))

@@ -112,7 +112,7 @@ def value_and_gradient(function):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_equations_do_not_grow_with_the_pieces(function):
     counts = []
-    for n in (40, 64, amount(quick=96, deep=512)):
+    for n in (64, 80, amount(quick=96, deep=512)):
         program = jax.make_jaxpr(value_and_gradient(function))(np.ones(n))
         counts.append(count_equations(Pipeline(DEFAULT)(program)))
     assert counts[0] == counts[1] == counts[2] < 150
@@ -123,7 +123,8 @@ def test_values_are_those_of_the_pieces(function):
     x = rng.normal(size=40)
     with jax.enable_checks(True):
         ours = jaxprgen.transform(value_and_gradient(function), *DEFAULT)(x)
-    wanted = value_and_gradient(function)(x)
+    with jax.disable_jit():  # Equation by equation: XLA would take seconds.
+        wanted = value_and_gradient(function)(x)
     np.testing.assert_allclose(ours[0], wanted[0], rtol=1e-12)
     np.testing.assert_allclose(ours[1], wanted[1], rtol=1e-9, atol=1e-12)
 
@@ -175,7 +176,7 @@ def random_writes(seed):
     return f
 
 
-@pytest.mark.parametrize("seed", range(amount(quick=6, deep=60)))
+@pytest.mark.parametrize("seed", range(amount(quick=4, deep=60)))
 def test_any_writes(seed):
     x = np.random.default_rng(seed).normal(size=30)
     f = random_writes(seed)

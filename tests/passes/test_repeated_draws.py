@@ -1,0 +1,84 @@
+"""Random draws that a program repeats are drawn at once, with the same bits."""
+
+import aesara
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from aesara.tensor.random.utils import RandomStream
+
+import jaxprgen
+from jaxprgen.ir.programs import count_equations, verify
+from jaxprgen.passes import DEFAULT, Pipeline, VmapRepeats
+
+DRAWS = {
+    "bits": lambda key, i: jax.random.bits(key, (3,), "uint8"),
+    "integers": lambda key, i: jax.random.randint(key, (2,), 0, 17 + i),
+    "uniform": lambda key, i: jax.random.uniform(key, (2,), np.float32),
+    "normal": lambda key, i: jax.random.normal(key),
+    "gamma": lambda key, i: jax.random.gamma(key, 0.5 + i),
+    "key": lambda key, i: jax.random.key_data(jax.random.wrap_key_data(jax.random.key_data(key))),
+    "seed": lambda key, i: jax.random.bits(jax.random.key(i)),
+}
+
+
+def from_split_keys(draw, n):
+    return lambda key: [draw(k, i) for i, k in enumerate(jax.random.split(key, n))]
+
+
+def from_folded_keys(draw, n):
+    return lambda key: [draw(jax.random.fold_in(key, i), i) for i in range(n)]
+
+
+@pytest.mark.parametrize("partitionable", [True, False])
+@pytest.mark.parametrize("form", [from_split_keys, from_folded_keys], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("draw", DRAWS)
+def test_draws_of_jax(draw, form, partitionable):
+    counts = []
+    with jax.threefry_partitionable(partitionable):
+        for n in (16, 24):
+            function = form(DRAWS[draw], n)
+            program = jax.make_jaxpr(lambda key, f=function: jnp.stack(f(key)))(jax.random.key(0))
+            changed = VmapRepeats()(program)
+            verify(changed)
+            counts.append(count_equations(changed))
+        with jax.disable_jit():
+            (ours,) = jaxprgen.jaxpr_as_fun(changed)(jax.random.key(7))
+            (wanted,) = jaxprgen.jaxpr_as_fun(program)(jax.random.key(7))
+    assert np.array_equal(ours, wanted)
+    assert counts[0] == counts[1] < 100
+
+
+@pytest.mark.parametrize("name", ["normal", "gamma", "integers"])
+def test_draws_of_aesara(name):
+    arguments = {"normal": (0.5, 2.0), "gamma": (2.0, 1.5), "integers": (0, 9)}
+
+    def draws(n):
+        stream = RandomStream(1)
+        return aesara.tensor.stack([getattr(stream, name)(*arguments[name]) for _ in range(n)])
+
+    counts = []
+    for n in (32, 48):
+        f, g = (jaxprgen.compile([], draws(n), passes=passes) for passes in ((), DEFAULT))
+        key = jax.random.key(3)
+        counts.append(count_equations(g.jaxpr(key)))
+    assert counts[0] == counts[1]
+    with jax.disable_jit():
+        assert np.array_equal(f(key), g(key))
+
+
+def test_a_walk_is_a_loop_over_draws():
+    def walk(key, n):
+        x, total = 0.0, 0.0
+        for k in jax.random.split(key, n):
+            x = 0.9 * x + jax.random.normal(k)
+            total = total + jnp.sin(x)
+        return total
+
+    counts = []
+    for n in (32, 64):
+        program = jax.make_jaxpr(lambda key, n=n: walk(key, n))(jax.random.key(0))
+        counts.append(count_equations(Pipeline(DEFAULT)(program)))
+    assert counts[0] == counts[1] < 60
+    ours = jaxprgen.transform(lambda key: walk(key, 32), *DEFAULT)(jax.random.key(1))
+    np.testing.assert_allclose(ours, walk(jax.random.key(1), 32), rtol=1e-12)

@@ -314,7 +314,7 @@ _BATCHING_RULES: dict[str, BatchingRule] = {
     **dict.fromkeys(["squeeze", "rev"], _along("dimensions")),
     **dict.fromkeys(["concatenate", "sort"], _along("dimension")),
     **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"], _along("axis")),
-    **dict.fromkeys(["split", "stack"], _along("axis")),
+    **dict.fromkeys(["split", "stack", "unstack"], _along("axis")),
     **{f"reduce_{name}": _along("axes") for name in _REDUCED},
     **dict.fromkeys(["argmax", "argmin"], _along("axes")),
     **dict.fromkeys(["cholesky", "lu", "eig", "eigh", "qr", "svd", "schur"], _leading),

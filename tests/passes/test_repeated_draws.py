@@ -22,6 +22,11 @@ DRAWS = {
 }
 
 
+# Without optimizing, XLA of JAX 0.12 rounds `erf_inv` of a number and of an array differently, by
+# one in the last bit.
+NORMAL = pytest.param("normal", marks=pytest.mark.compiles)
+
+
 def from_split_keys(draw, n):
     return lambda key: [draw(k, i) for i, k in enumerate(jax.random.split(key, n))]
 
@@ -32,7 +37,7 @@ def from_folded_keys(draw, n):
 
 @pytest.mark.parametrize("partitionable", [True, False])
 @pytest.mark.parametrize("form", [from_split_keys, from_folded_keys], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("draw", [NORMAL, *sorted(DRAWS.keys() - {"normal"})])
 def test_draws_of_jax(draw, form, partitionable):
     counts = []
     with jax.threefry_partitionable(partitionable):
@@ -49,7 +54,7 @@ def test_draws_of_jax(draw, form, partitionable):
     assert counts[0] == counts[1] < 100
 
 
-@pytest.mark.parametrize("name", ["normal", "gamma", "integers"])
+@pytest.mark.parametrize("name", [NORMAL, "gamma", "integers"])
 def test_draws_of_aesara(name):
     arguments = {"normal": (0.5, 2.0), "gamma": (2.0, 1.5), "integers": (0, 9)}
 

@@ -26,14 +26,15 @@ LAYERS = [
     ["runtime"],
     ["aesara", "pytensor"],
     ["api"],
+    ["pymc"],
     ["tools"],
     ["__main__", "inspect"],
     ["__init__"],
 ]
 RANK = {group: rank for rank, groups in enumerate(LAYERS) for group in groups}
 INTERNALS_OF_JAX = ("jax._src", "jax.extend", "jaxlib")
-GRAPH_LIBRARIES = ("aesara", "pytensor", "theano")
-KNOW_GRAPH_LIBRARIES = {"_aesara", "aesara", "pytensor"}
+GRAPH_LIBRARIES = ("aesara", "pytensor", "pymc", "theano")
+KNOW_GRAPH_LIBRARIES = {"_aesara", "aesara", "pytensor", "pymc"}
 
 
 def is_within(name: str, packages) -> bool:

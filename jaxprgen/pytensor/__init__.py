@@ -8,12 +8,15 @@ import pytensor as pytensor
 
 from jaxprgen import ops as ops
 from jaxprgen.graphs.library import Containers, GraphLibrary
+from jaxprgen.lowering.registry import lowers_package
 from jaxprgen.pytensor import basic as basic
 from jaxprgen.pytensor import blockwise as blockwise
 from jaxprgen.pytensor import builders as builders
 from jaxprgen.pytensor import elemwise as elemwise
 from jaxprgen.pytensor import random as random
 from jaxprgen.pytensor.containers import DeviceContainer, StateContainer
+
+lowers_package("pymc", "jaxprgen.pymc.rules")
 
 
 def _itself(op: object) -> object:

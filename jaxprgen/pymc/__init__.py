@@ -1,0 +1,20 @@
+"""PyMC's models as JAX functions of points, and PyMC's samplers on programs of this package.
+
+Import this module by itself: ``import jaxprgen.pymc``. It imports PyMC.
+"""
+
+from jaxprgen.pymc.functions import ModelFunction as ModelFunction
+from jaxprgen.pymc.functions import RandomModelFunction as RandomModelFunction
+from jaxprgen.pymc.functions import dlogp as dlogp
+from jaxprgen.pymc.functions import logp as logp
+from jaxprgen.pymc.functions import posterior_predictive as posterior_predictive
+from jaxprgen.pymc.functions import prior as prior
+
+__all__ = [
+    "ModelFunction",
+    "RandomModelFunction",
+    "dlogp",
+    "logp",
+    "posterior_predictive",
+    "prior",
+]

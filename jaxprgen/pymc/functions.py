@@ -1,0 +1,259 @@
+"""PyMC's models as JAX functions: log-densities, their gradients, and draws."""
+
+# pyright: reportMissingImports=false
+# Checks run without PyMC, too.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pymc as pm
+import pytensor
+from pymc.pytensorf import rewrite_pregrad
+from pytensor.graph.replace import clone_replace
+
+from jaxprgen.api import compile
+from jaxprgen.errors import UnknownNameError
+from jaxprgen.pymc.graphs import data_of, lowered
+from jaxprgen.runtime.compiled import CompiledFunction
+
+Point = Mapping[str, Any]
+"""Values by the names of variables: arrays, scalars or tracers."""
+
+
+class ModelFunction:
+    """A quantity of a model as a JAX function of points; `logp` and `dlogp` make it.
+
+    It works under ``jit``, ``vmap``, ``grad`` and every other JAX transformation.
+
+    Parameters
+    ----------
+    point : dict of str to array
+        A value for each of ``names``. Values of other variables of the model are ignored.
+    data : dict of str to array, optional
+        Values that replace those of `pymc.Data` containers and dimension lengths, by name. They may
+        be tracers. By default the containers' present values count.
+
+    Raises
+    ------
+    UnknownNameError
+        The point lacks a variable, or a name is none of the model's.
+
+    Attributes
+    ----------
+    model
+        The model.
+    names : tuple of str
+        The names of the variables that a point must hold.
+    data_names : tuple of str
+        The names that ``data`` may hold.
+    """
+
+    def __init__(self, model: Any, inputs: Mapping[str, Any], outputs: Any, name: str) -> None:
+        self.model = model
+        self.names = tuple(inputs)
+        self._inputs = list(inputs.values())
+        self._outputs = lowered(outputs, check_bounds=model.check_bounds)
+        self._data = data_of(self._outputs)
+        self.data_names = tuple(self._data)
+        self._name = name
+        self._compiled: dict[tuple[str, ...], CompiledFunction] = {}
+
+    def __repr__(self) -> str:
+        return f"<jaxprgen.pymc.{self._name}: function of {', '.join(self.names) or 'no variables'}>"
+
+    def __call__(self, point: Point, data: Point | None = None) -> Any:
+        """Return the value at a point."""
+        return self._call((), point, data)
+
+    def compiled(self, *data: str) -> CompiledFunction:
+        """Return the function of the variables in the order of ``names``, then of these data."""
+        if data not in self._compiled:
+            inputs = [*self._inputs, *(self._data[name] for name in data)]
+            self._compiled[data] = compile(inputs, self._outputs, name=self._name)
+        return self._compiled[data]
+
+    def _call(self, key: tuple[Any, ...], point: Point, data: Point | None) -> Any:
+        if missing := [name for name in self.names if name not in point]:
+            raise self._unknown(f"The point lacks {_listed(missing)}", self.names, point)
+        if extra := [n for n in point if n not in self.names and n not in self.model.named_vars]:
+            raise self._unknown(f"The model has no variable {_listed(extra)}", self.names, point)
+        data = data or {}
+        if extra := [name for name in data if name not in self._data]:
+            raise self._unknown(f"There is no data {_listed(extra)}", self.data_names, data)
+        values = [*(point[name] for name in self.names), *data.values()]
+        return self.compiled(*data)(*key, *values)
+
+    def _unknown(self, what: str, takes: Iterable[str], given: Iterable[str]) -> UnknownNameError:
+        return UnknownNameError(
+            f"jaxprgen.pymc.{self._name}: {what}.\n"
+            f"  It takes {_listed(takes)}; given are {_listed(given)}."
+        )
+
+
+class RandomModelFunction(ModelFunction):
+    """Draws from a model as a JAX function of a key; `prior` and `posterior_predictive` make it.
+
+    One call makes one draw. Use `jax.vmap` over keys, and points, for many.
+
+    Parameters
+    ----------
+    key : key array
+        A PRNG key, typed or legacy.
+    point, data
+        As for `ModelFunction`; the point may be left out if ``names`` is empty.
+    """
+
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: Any, point: Point | None = None, data: Point | None = None
+    ) -> Any:
+        """Return one draw of each variable, by name."""
+        return self._call((key,) * self._draws(), point or {}, data)
+
+    def _draws(self) -> bool:
+        """Return whether the graph draws random numbers; if not, it takes no key."""
+        return len(self.compiled().inputs) > len(self.names)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "nothing"
+
+
+def logp(
+    model: Any = None,
+    vars: Sequence[Any] | None = None,
+    *,
+    jacobian: bool = True,
+    sum: bool = True,
+) -> ModelFunction:
+    """Return the log-density of a model as a JAX function of points.
+
+    A point holds the model's value variables, which are unconstrained: `Model.initial_point` makes
+    one, and ``model.value_vars`` lists them. The value variable of ``sigma ~ HalfNormal`` is
+    "sigma_log__". Invalid parameters of distributions give minus infinity, as in PyMC.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model; by default the one of the surrounding ``with`` block.
+    vars : sequence of variables, optional
+        The random variables and potentials to include; by default all.
+    jacobian : bool
+        Include the log-determinants of the transformations.
+    sum : bool
+        Return the sum. Otherwise the function returns a dictionary of the terms of each variable,
+        by the variables' names.
+
+    Returns
+    -------
+    ModelFunction
+        A function ``f(point, data=None)``.
+
+    Examples
+    --------
+    ``jax.value_and_grad(jaxprgen.pymc.logp(model))(model.initial_point())``
+    """
+    model = pm.modelcontext(model)
+    if vars is None:
+        vars = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+    graph = model.logp(vars=list(vars), jacobian=jacobian, sum=sum)
+    outputs = graph if sum else {v.name: term for v, term in zip(vars, graph, strict=True)}
+    return ModelFunction(model, _value_variables(model), outputs, "logp")
+
+
+def dlogp(
+    model: Any = None, vars: Sequence[Any] | None = None, *, jacobian: bool = True
+) -> ModelFunction:
+    """Return the gradient of the log-density, by PyTensor, as a JAX function of points.
+
+    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value and is compiled sooner. This function
+    uses derivatives that the graph itself defines, as `pytensor.compile.builders.OpFromGraph` does.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model; by default the one of the surrounding ``with`` block.
+    vars : sequence of variables, optional
+        The random variables to differentiate with respect to; by default all continuous ones.
+    jacobian : bool
+        Include the log-determinants of the transformations.
+
+    Returns
+    -------
+    ModelFunction
+        A function ``f(point, data=None)`` that returns a dictionary of arrays by the names of value
+        variables. Points are those of `logp`.
+    """
+    model = pm.modelcontext(model)
+    named = _value_variables(model)
+    wrt = model.continuous_value_vars if vars is None else [model.rvs_to_values[v] for v in vars]
+    density = rewrite_pregrad(lowered(model.logp(jacobian=jacobian)))
+    slopes = pytensor.grad(density, wrt, disconnected_inputs="ignore")
+    outputs = {v.name: slope for v, slope in zip(wrt, slopes, strict=True)}
+    return ModelFunction(model, named, outputs, "dlogp")
+
+
+def prior(model: Any = None, var_names: Sequence[str] | None = None) -> RandomModelFunction:
+    """Return a JAX function that draws from the prior, and the prior predictive, distribution.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model; by default the one of the surrounding ``with`` block.
+    var_names : sequence of str, optional
+        The variables to return; by default all random variables and deterministics. Names may be
+        those of unobserved, observed and deterministic variables.
+
+    Returns
+    -------
+    RandomModelFunction
+        A function ``f(key, data=None)`` of a PRNG key, which returns a dictionary of arrays by the
+        variables' names. ``jax.vmap(f)(jax.random.split(key, 500))`` makes 500 draws.
+    """
+    model = pm.modelcontext(model)
+    names = var_names or [v.name for v in [*model.basic_RVs, *model.deterministics]]
+    return _Prior(model, {}, {name: model[name] for name in names}, "prior")
+
+
+class _Prior(RandomModelFunction):
+    """Draws from the prior, which take no point."""
+
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: Any, data: Point | None = None
+    ) -> Any:
+        """Return one draw of each variable, by name."""
+        return super().__call__(key, None, data)
+
+
+def posterior_predictive(
+    model: Any = None, var_names: Sequence[str] | None = None
+) -> RandomModelFunction:
+    """Return a JAX function that draws observations for given values of the free variables.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model; by default the one of the surrounding ``with`` block.
+    var_names : sequence of str, optional
+        The variables to return; by default the observed ones. Deterministics may be among them.
+
+    Returns
+    -------
+    RandomModelFunction
+        A function ``f(key, point, data=None)``. The point holds the free random variables by their
+        own names, such as "sigma", not those of value variables, as a posterior does. The function
+        returns a dictionary of arrays by the variables' names. Use `jax.vmap` over keys and the
+        draws of a posterior.
+    """
+    model = pm.modelcontext(model)
+    names = var_names or [v.name for v in model.observed_RVs]
+    inputs = {v.name: v.type(name=v.name) for v in model.free_RVs}
+    given = {v: inputs[v.name] for v in model.free_RVs}
+    outputs = clone_replace([model[name] for name in names], replace=given)
+    named = dict(zip(names, outputs, strict=True))
+    return RandomModelFunction(model, inputs, named, "posterior_predictive")
+
+
+def _value_variables(model: Any) -> dict[str, Any]:
+    return {v.name: v for v in model.value_vars}

@@ -1,0 +1,43 @@
+"""Graphs of PyMC's models: their data, and what PyTensor must rewrite in them."""
+
+# pyright: reportMissingImports=false
+# Checks run without PyMC, too.
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors
+
+from jaxprgen.lowering.names import is_a
+
+
+def lowered(outputs: Any, *, check_bounds: bool = True) -> Any:
+    """Return graphs of tensors, without the checks of parameters if they are off.
+
+    Parameters
+    ----------
+    outputs : variable or pytree of variables
+        The ends of the graphs.
+    check_bounds : bool
+        Keep the checks of parameters, as `pymc.Model` says.
+    """
+    flat, tree = jax.tree.flatten(outputs)
+    rewrites = [] if check_bounds else ["local_remove_check_parameter"]
+    if any(is_a(v.type, "xtensor.XTensorType") for v in ancestors(flat)):
+        rewrites.append("minimum_compile")  # It lowers them to tensors.
+    if rewrites:
+        flat = rewrite_graph(flat, include=rewrites, clone=True)
+    tensors = [v.values if is_a(v.type, "xtensor.XTensorType") else v for v in flat]
+    if tensors != flat:
+        tensors = rewrite_graph(tensors, include=["minimum_compile"], clone=True)
+    return jax.tree.unflatten(tree, tensors)
+
+
+def data_of(outputs: Any) -> dict[str, Any]:
+    """Return the shared variables of graphs that hold arrays, by name."""
+    found = dict.fromkeys(ancestors(jax.tree.leaves(outputs)))
+    shared = [v for v in found if is_a(v, "compile.SharedVariable")]
+    return {v.name: v for v in shared if not is_a(v.type, "tensor.RandomType")}

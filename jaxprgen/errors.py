@@ -200,6 +200,10 @@ class DrawingError(JaxprGenError, RuntimeError):
     """Raised when Graphviz is missing, or cannot draw a program."""
 
 
+class UnsupportedVersionError(JaxprGenError, RuntimeError):
+    """Raised when another package lacks an internal function that this one replaces."""
+
+
 class UsageError(JaxprGenError, ValueError):
     """Raised when the command line is called with invalid arguments."""
 

@@ -281,7 +281,7 @@ def _is_of_arrays(kind: type) -> bool:
     return own_keys(kind)[-1] == "tensor.TensorType" or _ARRAYS & set(keys_of(kind)) != set()
 
 
-_ARRAYS = {"tensor.DenseTensorType", "scalar.ScalarType"}
+_ARRAYS = {"tensor.DenseTensorType", "scalar.ScalarType", "xtensor.XTensorType"}
 
 
 _MAY_BE_NONE: dict[str, tuple[int, ...]] = {

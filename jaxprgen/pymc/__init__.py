@@ -3,12 +3,14 @@
 Import this module by itself: ``import jaxprgen.pymc``. It imports PyMC.
 """
 
+from jaxprgen.pymc import rules as rules
 from jaxprgen.pymc.functions import ModelFunction as ModelFunction
 from jaxprgen.pymc.functions import RandomModelFunction as RandomModelFunction
 from jaxprgen.pymc.functions import dlogp as dlogp
 from jaxprgen.pymc.functions import logp as logp
 from jaxprgen.pymc.functions import posterior_predictive as posterior_predictive
 from jaxprgen.pymc.functions import prior as prior
+from jaxprgen.pymc.sampling import sampling as sampling
 
 __all__ = [
     "ModelFunction",
@@ -17,4 +19,5 @@ __all__ = [
     "logp",
     "posterior_predictive",
     "prior",
+    "sampling",
 ]

@@ -1,16 +1,15 @@
 """PyMC's models as JAX functions: log-densities, their gradients, and draws."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 # Checks run without PyMC, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pymc as pm
 import pytensor
-from pymc.pytensorf import rewrite_pregrad
 from pytensor.graph.replace import clone_replace
 
 from jaxprgen.api import compile
@@ -61,7 +60,9 @@ class ModelFunction:
         self._compiled: dict[tuple[str, ...], CompiledFunction] = {}
 
     def __repr__(self) -> str:
-        return f"<jaxprgen.pymc.{self._name}: function of {', '.join(self.names) or 'no variables'}>"
+        return (
+            f"<jaxprgen.pymc.{self._name}: function of {', '.join(self.names) or 'no variables'}>"
+        )
 
     def __call__(self, point: Point, data: Point | None = None) -> Any:
         """Return the value at a point."""
@@ -188,7 +189,8 @@ def dlogp(
     model = pm.modelcontext(model)
     named = _value_variables(model)
     wrt = model.continuous_value_vars if vars is None else [model.rvs_to_values[v] for v in vars]
-    density = rewrite_pregrad(lowered(model.logp(jacobian=jacobian)))
+    # Not after PyTensor's rewrites, as in PyMC: they make some gradients NaN.
+    density = lowered(model.logp(jacobian=jacobian))
     slopes = pytensor.grad(density, wrt, disconnected_inputs="ignore")
     outputs = {v.name: slope for v, slope in zip(wrt, slopes, strict=True)}
     return ModelFunction(model, named, outputs, "dlogp")

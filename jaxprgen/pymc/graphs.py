@@ -1,6 +1,6 @@
 """Graphs of PyMC's models: their data, and what PyTensor must rewrite in them."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 # Checks run without PyMC, too.
 
 from __future__ import annotations
@@ -27,13 +27,10 @@ def lowered(outputs: Any, *, check_bounds: bool = True) -> Any:
     flat, tree = jax.tree.flatten(outputs)
     rewrites = [] if check_bounds else ["local_remove_check_parameter"]
     if any(is_a(v.type, "xtensor.XTensorType") for v in ancestors(flat)):
-        rewrites.append("minimum_compile")  # It lowers them to tensors.
+        rewrites.append("lower_xtensor")
     if rewrites:
         flat = rewrite_graph(flat, include=rewrites, clone=True)
-    tensors = [v.values if is_a(v.type, "xtensor.XTensorType") else v for v in flat]
-    if tensors != flat:
-        tensors = rewrite_graph(tensors, include=["minimum_compile"], clone=True)
-    return jax.tree.unflatten(tree, tensors)
+    return jax.tree.unflatten(tree, flat)
 
 
 def data_of(outputs: Any) -> dict[str, Any]:

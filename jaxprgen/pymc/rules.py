@@ -1,6 +1,6 @@
-"""The rule for the checks of parameters in PyMC's log-densities."""
+"""Rules for PyMC's own Ops: checks of parameters, splines, and Bessel functions."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 # Checks run without PyMC, too.
 
 from __future__ import annotations
@@ -10,13 +10,22 @@ import operator
 from typing import Any
 
 import numpy as np
+from pymc.distributions.dist_math import I0e, I1e, SplineWrapper
 from pymc.logprob.utils import CheckParameterValue
+from scipy.interpolate import PPoly
 
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import gather as ga
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import sort as so
 from jaxprgen.emit.values import Value, where
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
+from jaxprgen.ops import scalar
 from jaxprgen.ops.identity import lower_check
+
+scalar.RULES[I0e] = scalar.in_output_dtype(lax.bessel_i0e)
+scalar.RULES[I1e] = scalar.in_output_dtype(lax.bessel_i1e)
 
 
 @lowers(CheckParameterValue, folds=False)
@@ -32,3 +41,19 @@ def lower_check_parameter(ctx: RuleContext, x: Value, *conditions: Value) -> Any
         return x
     holds = functools.reduce(operator.and_, unknown)
     return where(holds, x, x.like(-np.inf))
+
+
+@lowers(SplineWrapper)
+def lower_spline(ctx: RuleContext, x: Value) -> Value:
+    """Return the values of a spline, as polynomials between its knots."""
+    knots, coefficients, degree = ctx.op.spline._eval_args
+    parts = PPoly.from_spline((knots, coefficients, degree), extrapolate=True)
+    inner = x.like(parts.x[1:-1])
+    row = so.searchsorted(inner, x, right=True)
+    distance = x - ga.take(x.like(parts.x), [row])
+    terms = [ga.take(x.like(c), [row]) for c in parts.c]
+    result = functools.reduce(lambda total, term: total * distance + term, terms)
+    if ctx.op.spline.ext != 1:  # Only with this setting is it zero outside.
+        return result
+    inside = (x >= float(knots[0])) & (x <= float(knots[-1]))
+    return where(inside, result, x.like(0.0))

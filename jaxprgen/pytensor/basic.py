@@ -50,6 +50,7 @@ def lower_split_dims(ctx: RuleContext, x: Value, sizes: Value) -> Value:
 
 
 @lowers("tensor.SpecifyAssumptions", "assumptions.SpecifyAssumptions", folds=False)
-def lower_specify_assumptions(ctx: RuleContext, x: Value, *_: Any) -> Value:
+@lowers("xtensor.XTensorFromTensor", "xtensor.TensorFromXTensor", folds=False)
+def lower_identity(ctx: RuleContext, x: Value, *_: Any) -> Value:
     """Return the operand."""
     return x

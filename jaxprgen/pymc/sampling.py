@@ -1,0 +1,110 @@
+"""PyMC's samplers on programs of this package, inside one ``with`` block."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# Checks run without PyMC, too.
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Generator, Sequence
+from importlib.metadata import version
+from types import ModuleType
+from typing import Any
+
+import jax
+import pytensor
+from pytensor.compile import SharedVariable
+from pytensor.compile.mode import get_mode
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+
+from jaxprgen.api import compile
+from jaxprgen.errors import UnsupportedVersionError
+from jaxprgen.pymc.graphs import lowered
+from jaxprgen.pytensor import linker as linker  # It registers the mode "JAXPR".
+
+MODE = "JAXPR"
+
+
+@contextlib.contextmanager
+def sampling() -> Generator[None]:
+    """Make PyMC's and nutpie's JAX samplers compile with this package inside a ``with`` block.
+
+    This covers ``pm.sample(nuts_sampler="numpyro")`` and ``"blackjax"``, and
+    ``nutpie.compile_pymc_model(model, backend="jax")``: log-densities, their gradients, and the
+    variables of the trace. Other functions that PyMC compiles inside the block without a mode of
+    their own use mode "JAXPR", such as those of initial points and of predictive draws. Leaving
+    the block undoes all of it, also after an error. It holds for all threads of the process.
+
+    Raises
+    ------
+    UnsupportedVersionError
+        PyMC or nutpie no longer has a function that this replaces.
+
+    Examples
+    --------
+    ::
+
+        with model, jaxprgen.pymc.sampling():
+            trace = pm.sample(nuts_sampler="numpyro")
+    """
+    with contextlib.ExitStack() as stack:
+        samplers = importlib.import_module("pymc.sampling.jax")
+        stack.enter_context(_replaced(samplers, "get_jaxified_graph", _graph_as_function, "pymc"))
+        if "nutpie" in sys.modules or importlib.util.find_spec("nutpie"):
+            models = importlib.import_module("nutpie.compile_pymc")
+            made = _nutpie_functions(_attribute(models, "_make_functions", "nutpie"))
+            stack.enter_context(_replaced(models, "_make_functions", made, "nutpie"))
+        stack.enter_context(pytensor.config.change_flags(mode=get_mode(MODE)))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(module: ModuleType, name: str, new: Any, package: str) -> Generator[None]:
+    old = _attribute(module, name, package)
+    setattr(module, name, new)
+    try:
+        yield
+    finally:
+        setattr(module, name, old)
+
+
+def _attribute(module: ModuleType, name: str, package: str) -> Any:
+    """Return what is to be replaced."""
+    if not hasattr(module, name):
+        raise UnsupportedVersionError(
+            f"{package} {version(package)} has no {module.__name__}.{name}, which "
+            "jaxprgen.pymc.sampling replaces.\n"
+            f"  Install a version of jaxprgen that knows {package} {version(package)}, or leave "
+            "the with block out to sample without jaxprgen."
+        )
+    return getattr(module, name)
+
+
+def _graph_as_function(
+    inputs: Sequence[Any] | None = None, outputs: Sequence[Any] | None = None
+) -> Callable[..., list[Any]]:
+    """Compile a graph, with the present values of its shared variables, as PyMC does by JAX."""
+    graph = lowered(list(outputs or ()))
+    shared = [v for v in dict.fromkeys(ancestors(graph)) if isinstance(v, SharedVariable)]
+    constants = {v: v.type.constant_type(v.type, v.get_value(borrow=True)) for v in shared}
+    return compile(list(inputs or ()), clone_replace(graph, replace=constants), name="model")
+
+
+def _nutpie_functions(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return nutpie's function that compiles a model, which takes our mode for JAX."""
+
+    def make_functions(model: Any, *, mode: str, **options: Any) -> Any:
+        if mode != "JAX":
+            return make(model, mode=mode, **options)
+        made = make(model, mode=MODE, **options)
+        for function in made[2:4]:  # The log-density, and the variables of the trace.
+            graph = function.maker.fgraph
+            # nutpie reads the attributes of PyTensor's JAX functions.
+            function.vm.jit_fn = jax.jit(compile(list(graph.inputs), list(graph.outputs)))
+        return made
+
+    return make_functions

@@ -1,0 +1,75 @@
+"""PyMC's models: log-densities and gradients agree with PyTensor's Python mode."""
+
+import jax
+import numpy as np
+import profiles
+import pytest
+
+pm = pytest.importorskip("pymc")
+pytensor = pytest.importorskip("pytensor")
+
+from models import MODELS  # noqa: E402
+from pytensor.compile.mode import Mode  # noqa: E402
+
+import jaxprgen.pymc  # noqa: E402
+
+PYTHON = Mode("py", None)
+"""Without rewrites, which merge sums to more operands than Python mode takes."""
+REWRITTEN = {"conditional_autoregression"}
+"""Models that PyTensor evaluates only after rewrites."""
+
+
+@pytest.fixture(autouse=True)
+def wide():
+    with jax.enable_x64(True):
+        yield
+
+
+def point_of(model):
+    """A point beside the initial one, which is special in some models."""
+    rng = np.random.default_rng(0)
+    point = model.initial_point(random_seed=1)
+    moved = {k: x + 0.1 * rng.normal(size=x.shape) for k, x in point.items() if x.dtype.kind == "f"}
+    return {**point, **moved}
+
+
+def expected(model, point, mode):
+    """The log-density and its gradient with respect to continuous variables, by Python mode."""
+    terms, wrt = model.logp(sum=False), model.continuous_value_vars
+    slopes = pytensor.grad(model.logp(), wrt, disconnected_inputs="ignore")
+    with model:
+        f = pm.compile(model.value_vars, [*terms, *slopes], mode=mode, on_unused_input="ignore")
+    found = f(*(point[v.name] for v in model.value_vars))
+    names = [v.name for v in wrt]
+    count = len(terms)
+    return sum(map(np.sum, found[:count])), dict(zip(names, found[count:], strict=True))
+
+
+def assert_agree(found, reference):
+    for name, slope in reference.items():
+        scale = max(1.0, np.max(np.abs(slope), initial=0.0))
+        np.testing.assert_allclose(found[name], slope, rtol=1e-8, atol=1e-8 * scale, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", profiles.sample(MODELS, 6))
+def test_a_log_density_and_its_gradients_agree_with_python_mode(name):
+    model = MODELS[name]()
+    point = point_of(model)
+    density, slopes = expected(model, point, "FAST_COMPILE" if name in REWRITTEN else PYTHON)
+    assert np.isfinite(density)
+    f = jaxprgen.pymc.logp(model)
+    np.testing.assert_allclose(f(point), density, rtol=1e-8)
+    assert_agree(jaxprgen.pymc.dlogp(model)(point), slopes)
+    assert_agree(jax.grad(lambda part: f({**point, **part}))({k: point[k] for k in slopes}), slopes)
+
+
+def test_sums_may_have_more_operands_than_numpy_functions_take():
+    with pm.Model() as model:
+        terms = [pm.Normal(f"x{i}") for i in range(70)]
+        pm.Normal("y", sum(terms), 1.0, observed=0.0)
+    point = {v.name: np.float64(0.1) for v in model.value_vars}
+    expected = -71 * 0.5 * np.log(2 * np.pi) - 0.5 * (70 * 0.01 + 7.0**2)
+    np.testing.assert_allclose(jaxprgen.pymc.logp(model)(point), expected, rtol=1e-12)
+    slopes = jaxprgen.pymc.dlogp(model)(point)
+    np.testing.assert_allclose(list(slopes.values()), np.full(70, -0.1 - 7.0), rtol=1e-12)

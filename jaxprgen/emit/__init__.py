@@ -22,7 +22,7 @@ vocabulary with the arguments and the dtypes of NumPy.
 - `fft`, `convolution`, `convolution_geometry`, `windows`, `pooling`, `normalization`, `softmax`,
   `ctc`: signals and neural networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
-- `control`, `recurrence`: loops and branches.
+- `control`, `elementwise_loop`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
 - `callback`, `checks`, `constraints`, `staged`: Python on the host, checks, and routines that JAX
   traces.

@@ -81,6 +81,14 @@ def implements(
     return register
 
 
+def lower_function(
+    ctx: RuleContext, function: Callable[..., Any], inputs: Sequence[Value]
+) -> list[Value]:
+    """Return the outputs of a JAX function that computes a node, as `implements` does."""
+    routine = _Implementation(function, ctx.op, (), ())
+    return _checked(routine, staged(routine, *inputs), ctx.step.types)
+
+
 def _keyword_only(function: Callable[..., Any]) -> tuple[tuple[str, bool], ...]:
     """Return the names of a function's keyword-only arguments, and whether they are required."""
     try:

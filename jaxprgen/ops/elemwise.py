@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen.emit.elementwise import canonical
+from jaxprgen.emit.elementwise_loop import elementwise_loop
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, Variable, entry_of, is_a
@@ -39,8 +40,8 @@ def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
         return folded
     if rule is not None:
         return rule(ctx.dtype, scalar_op, *xs)
-    if is_a(scalar_op, "scalar.Composite"):
-        return _lower_composite(scalar_op, xs)
+    if is_a(scalar_op, *_WITH_GRAPH):
+        return _lower_inner(scalar_op, xs)
     users_rule = find_rule(type(scalar_op))
     assert users_rule is not None  # `_supports` made sure.
     found = users_rule(ctx, *xs)
@@ -80,6 +81,24 @@ def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:
     return entry_of(scalar.RULES, op_type)
 
 
+_WITH_GRAPH = ("scalar.Composite", "scalar.ScalarLoop")
+"""Scalar Ops that hold a scalar graph."""
+
+
+def _lower_inner(op: Any, xs: Sequence[Value]) -> list[Value]:
+    """Lower a scalar Op that holds a scalar graph."""
+    if not is_a(op, "scalar.ScalarLoop"):
+        return _lower_composite(op, xs)
+    ends = bool(op.is_while)
+    carried = len(op.outputs) - ends
+
+    def step(*values: Value) -> tuple[list[Value], Value | None]:
+        found = _lower_composite(op, values)
+        return found[:carried], found[carried] if ends else None
+
+    return elementwise_loop(step, xs[0], xs[1 : carried + 1], xs[carried + 1 :], ends=ends)
+
+
 def _lower_composite(op: Any, xs: Sequence[Value]) -> list[Value]:
     """Lower the scalar graph inside a `Composite`, node by node."""
     values: dict[Any, Value] = dict(zip(op.inputs, xs, strict=True))
@@ -87,7 +106,7 @@ def _lower_composite(op: Any, xs: Sequence[Value]) -> list[Value]:
         operands = [_value_of(v, values) for v in node.inputs]
         rule = _rule_by_type(type(node.op))
         if rule is None:
-            results = _lower_composite(node.op, operands)
+            results = _lower_inner(node.op, operands)
         else:
             results = [rule(_dtype_of(node, operands), node.op, *operands)]
         values.update(zip(node.outputs, results, strict=True))
@@ -118,8 +137,8 @@ def _inner_nodes(op: Any) -> list[Apply]:
 
 
 def _is_in_tables(scalar_op: Any) -> bool:
-    """Return whether a scalar Op, or every Op inside a `Composite`, has a scalar rule."""
-    if is_a(scalar_op, "scalar.Composite"):
+    """Return whether a scalar Op, or every Op of the graph inside, has a scalar rule."""
+    if is_a(scalar_op, *_WITH_GRAPH):
         return all(_is_in_tables(node.op) for node in _inner_nodes(scalar_op))
     return _rule_by_type(type(scalar_op)) is not None
 

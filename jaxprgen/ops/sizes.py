@@ -146,8 +146,9 @@ def takes_axis(op: Any) -> bool:
 def params_of(node: Apply) -> list[Any]:
     """Return the parameters that ``perform`` takes besides inputs and outputs: Aesara's may."""
     kind = getattr(node.op, "params_type", None)
-    takes_none = kind is None or not hasattr(node, "run_params")  # In PyTensor, C code takes them.
-    return [] if takes_none else [kind.filter(node.run_params())]
+    if kind is None or not hasattr(node, "run_params"):  # In PyTensor, C code alone takes them.
+        return []
+    return [kind.filter(node.run_params())]
 
 
 def _written(op: Any, x: Any, y: Any, *index: Any) -> Any:

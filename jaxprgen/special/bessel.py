@@ -238,22 +238,35 @@ def _jv(v: Value, x: Value) -> Value:
     return _of_real_argument(order, x, where(flipped, -value, value))
 
 
-def _iv(v: Value, x: Value) -> Value:
-    """Return the modified Bessel function of the first kind of order ``v``."""
+def _modified(v: Value, x: Value, *, scaled: bool) -> Value:
+    """Return I of order ``v``, ``scaled`` by ``exp(-|x|)`` or not."""
     order, size = _order(v), abs(x)
-    small = _series(order, ew.minimum(size, _SERIES_BELOW), 1)
+    below = ew.minimum(size, _SERIES_BELOW)
+    small = _series(order, below, 1)
     large = ew.minimum(ew.maximum(size, _SERIES_BELOW), _LARGEST)
     s = ew.sqrt(order.size * order.size + large * large)
-    exponent = s - order.size * ew.arcsinh(order.size / large)
-    root = ew.exp(0.5 * exponent)  # Its square may overflow where the result does not.
+    # The exponent of the scaled function, in which nothing large cancels.
+    exponent = order.size * (order.size / (s + large) - ew.arcsinh(order.size / large))
+    rise = exponent if scaled else exponent + large
+    root = ew.exp(0.5 * rise)  # Its square may overflow where the result does not.
     i = root * _upright(s, order.size) * root
     if order.reflected:
-        k = ew.exp(-exponent) * _level(s, order.size)
+        k = ew.exp(rise - 2 * (exponent + large)) * _level(s, order.size)
         rest = order.sine * where(order.whole, 0, k) * (1 / math.pi)
         i = where(order.negative, i + rest, i)
-    value = where(size < _SERIES_BELOW, small, i)
+    value = where(size < _SERIES_BELOW, small * ew.exp(-below) if scaled else small, i)
     flipped = order.odd & order.whole & (x < 0)
     return _of_real_argument(order, x, where(flipped, -value, value))
+
+
+def _iv(v: Value, x: Value) -> Value:
+    """Return the modified Bessel function of the first kind of order ``v``."""
+    return _modified(v, x, scaled=False)
+
+
+def _ive(v: Value, x: Value) -> Value:
+    """Return the modified Bessel function of the first kind, times ``exp(-|x|)``."""
+    return _modified(v, x, scaled=True)
 
 
 def _of_real_argument(order: _Order, x: Value, value: Value) -> Value:
@@ -285,8 +298,14 @@ def _iv_slope(v: Value, x: Value) -> Value:
     return 0.5 * (low + high)
 
 
+def _ive_slope(v: Value, x: Value) -> Value:
+    low, high = _neighbours(ive, v, x)
+    return 0.5 * (low + high) - ew.sign(x) * ive(v, x)
+
+
 jv = formula(_jv, _NONE, _jv_slope, precision=widest)
 iv = formula(_iv, _NONE, _iv_slope, precision=widest)
+ive = formula(_ive, _NONE, _ive_slope, precision=widest)
 
 
 # --- Orders 0 and 1 -----------------------------------------------------------------------

@@ -86,12 +86,16 @@ def _quantile(q: Value, tail: Value) -> Value:
 
     ``tail`` is the probability beyond it. The relative error is 1e-15.
     """
+    return _quantile_at(q, ew.sqrt(-ew.log(tail)))
+
+
+def _quantile_at(q: Value, r: Value) -> Value:
+    """Return `_quantile` where the probability beyond is ``exp(-r²)``, for ``r <= 50``."""
     middle = q * _ratio(*_MIDDLE, 0.180625 - q * q)
-    r = ew.sqrt(-ew.log(tail))
     # Arguments are clipped to the range in which each formula is used.
     near = _ratio(*_TAIL, ew.minimum(r, 5) - 1.6)
     far = _ratio(*_FAR_TAIL, ew.minimum(ew.maximum(r, 5), 50) - 5)
-    beyond = where(ew.equal(tail, 0), math.inf, where(r <= 5, near, far))
+    beyond = where(ew.equal(r, math.inf), math.inf, where(r <= 5, near, far))
     outer = where(q < 0, -beyond, beyond)
     return where(abs(q) <= 0.425, middle, outer) * math.sqrt(0.5)
 
@@ -124,6 +128,31 @@ def _erfcinv_slope(x: Value) -> Value:
 
 erfinv = formula(_erfinv, _erfinv_slope)
 erfcinv = formula(_erfcinv, _erfcinv_slope)
+
+
+def _ndtri_exp(x: Value) -> Value:
+    """Return the quantile of the standard normal distribution at ``exp(x)``, for any ``x <= 0``.
+
+    Where ``exp(x)`` underflows, Newton's method solves for the logarithm of the distribution.
+    """
+    log_tail = where(x < -math.log(2), x, ew.log(-ew.expm1(x)))
+    near = _quantile_at(ew.exp(x) - 0.5, ew.sqrt(-log_tail)) * math.sqrt(2)
+    y = -math.sqrt(2) * ew.sqrt(-ew.minimum(x, -_ROOT_FROM))
+    for _ in range(4):
+        scaled = erfcx(-y * math.sqrt(0.5))
+        excess = -0.5 * y * y - ew.minimum(x, -_ROOT_FROM) + ew.log(0.5 * scaled)
+        y = y - excess * scaled * math.sqrt(0.5 * math.pi)
+    far = where(ew.equal(x, -math.inf), -math.inf, y)
+    return where(x > 0, math.nan, where(x < -_ROOT_FROM, far, near))
+
+
+def _ndtri_exp_slope(x: Value) -> Value:
+    y = ndtri_exp(x)
+    return math.sqrt(2 * math.pi) * ew.exp(x + 0.5 * y * y)
+
+
+_ROOT_FROM = 100.0
+ndtri_exp = formula(_ndtri_exp, _ndtri_exp_slope)
 
 
 # --- Owen's T function --------------------------------------------------------------------

@@ -155,6 +155,49 @@ def trigamma(x: Value) -> Value:
     return where(x > 0, value, reflected)
 
 
+_ZETA = [b / math.factorial(2 * k) for k, b in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66,
+    -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330), 1)]  # fmt: skip
+
+
+def _zeta(s: Value, x: Value) -> Value:
+    """Return the sum of ``(x + j)**-s`` for ``s >= 2`` and ``x > 0``, by DLMF 25.11.5."""
+    x = ew.minimum(x, float(np.finfo(x.dtype).max) ** 0.9)  # The sum is 0 from there on.
+    low, large = append_axis(x) + np.arange(_LARGE), x + _LARGE
+    power = ew.exp(-s * ew.log(large))
+    total = sum_last(ew.exp(-append_axis(s) * ew.log(low)))
+    total = total + power * (large / (s - 1) + 0.5)
+    factor = power * s / large
+    for k, coefficient in enumerate(_ZETA, 1):
+        total = total + coefficient * factor
+        factor = factor * ((s + (2 * k - 1)) / large) * ((s + 2 * k) / large)
+    return total
+
+
+def _polygamma(n: Value, x: Value) -> Value:
+    """Return the ``n``-th derivative of digamma: DLMF 5.15.2, with the sum for ``x < 0`` in parts.
+
+    The terms below zero are those of ``1 - r`` without those of ``1 - x``, where ``r`` is the
+    distance of ``x`` above the integer below it.
+    """
+    s, rest = ew.maximum(n, 1) + 1, x - ew.floor(x)
+    odd = ~ew.equal(s - 2 * ew.floor(0.5 * s), 0)
+    sign = where(odd, -1, s.like(1))
+    both = _zeta(s, where(x > 0, x, rest)) + sign * _zeta(s, 1 - rest)  # They may cancel.
+    mirrored = both - sign * _zeta(s, ew.maximum(1 - x, 1))
+    series = where(x > 0, _zeta(s, where(x > 0, x, 1)), mirrored)
+    series = where((x <= 0) & ew.equal(rest, 0), math.inf, series)
+    value = where(odd, -series, series) * gamma(s)
+    value = where(ew.equal(n, 0), digamma(x), value)
+    return where((n < 0) | ew.isnan(x), math.nan, value)
+
+
+def _polygamma_slope(n: Value, x: Value) -> Value:
+    return polygamma(n + 1, x)
+
+
+polygamma = formula(_polygamma, lambda n, x: x.like(0), _polygamma_slope)
+
+
 def any_below(*xs: tuple[Value, ValueLike]) -> Value:
     """Return where one of the values is below its bound."""
     return functools.reduce(operator.or_, [x < bound for x, bound in xs])

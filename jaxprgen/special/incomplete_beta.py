@@ -159,8 +159,8 @@ def _series(case: _Case) -> list[Value]:
     return iterate(_TERMS, step, [one, zero, zero, zero], parameters)[2:]
 
 
-def _evaluate(a: Value, b: Value, x: Value, along_a: Value) -> tuple[Value, Value]:
-    """Return the function and its derivative, for positive parameters and x in [0, 1]."""
+def _evaluate(a: Value, b: Value, x: Value, along_a: Value) -> tuple[Value, Value, Value]:
+    """Return the function, its complement and its derivative, for positive a, b and x in [0, 1]."""
     tiny = float(np.finfo(x.dtype).tiny)
     largest = float(np.finfo(x.dtype).max) ** 0.5
     a, b = (ew.minimum(ew.maximum(p, tiny), largest) for p in (a, b))
@@ -179,11 +179,17 @@ def _evaluate(a: Value, b: Value, x: Value, along_a: Value) -> tuple[Value, Valu
     )
     found = zip(_near_one(case), _tail(case), strict=True)
     lower, upper, slope = (where(at_one | at_zero, near, far) for near, far in found)
-    return either(upper, lower), either(-slope, slope)
+    return either(upper, lower), either(lower, upper), either(-slope, slope)
 
 
 def _is_near_one(a: Value, b: Value, y: Value) -> Value:
     return (a * y <= 1) & (y <= 0.25) & (b <= 1.4)
+
+
+def both_betas(a: Value, b: Value, x: Value) -> tuple[Value, Value]:
+    """Return the function and its complement, for positive parameters and x in [0, 1]."""
+    lower, upper, _ = _evaluate(a, b, x, a * 0)
+    return lower, upper
 
 
 def _invalid(a: Value, b: Value, x: Value) -> Value:
@@ -193,7 +199,7 @@ def _invalid(a: Value, b: Value, x: Value) -> Value:
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
     """Return the regularized incomplete beta function, with its limits at parameters of 0."""
-    value, _ = _evaluate(a, b, x, a * 0)
+    value, _, _ = _evaluate(a, b, x, a * 0)
     value = where(ew.equal(a, 0), 1, where(ew.equal(b, 0), 0, value))
     value = where(ew.equal(x, 0), 0, where(ew.equal(x, 1), 1, value))
     return where(_invalid(a, b, x), math.nan, value)
@@ -201,12 +207,12 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
 
 def _betainc_der(a: Value, b: Value, x: Value, along_a: Value) -> Value:
     """Return the derivative of `betainc` with respect to ``a``, or ``b`` if ``along_a`` is 0."""
-    _, slope = _evaluate(a, b, x, where(ew.equal(along_a, 0), x * 0, 1))
+    *_, slope = _evaluate(a, b, x, where(ew.equal(along_a, 0), x * 0, 1))
     value = where(ew.equal(x, 0) | ew.equal(x, 1), 0, slope)
     return where(_invalid(a, b, x), math.nan, value)
 
 
-def _point_derivative(a: Value, b: Value, x: Value) -> Value:
+def betainc_slope(a: Value, b: Value, x: Value) -> Value:
     """Return the derivative with respect to ``x``."""
     zero = x * 0
     inside = _density(_Case(a, b, x, 1 - x, zero, zero)) / (x * (1 - x))
@@ -219,7 +225,7 @@ def _mixed_derivative(a: Value, b: Value, x: Value, along_a: Value) -> Value:
     """Return the derivative with respect to ``x`` and a parameter."""
     which = ew.equal(along_a, 0)
     logarithm = where(which, ew.log1p(-x), ew.log(x))
-    return _point_derivative(a, b, x) * (
+    return betainc_slope(a, b, x) * (
         logarithm + lax.digamma(a + b) - lax.digamma(where(which, b, a))
     )
 
@@ -231,5 +237,5 @@ _NONE = undefined(
 
 betainc_der = formula(_betainc_der, _NONE, _NONE, _mixed_derivative, zero_derivative)
 betainc = formula(
-    _betainc, with_selector(betainc_der, 1), with_selector(betainc_der, 0), _point_derivative
+    _betainc, with_selector(betainc_der, 1), with_selector(betainc_der, 0), betainc_slope
 )

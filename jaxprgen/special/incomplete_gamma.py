@@ -104,18 +104,20 @@ def _regular_tail(k: Value, x: Value) -> tuple[Value, Value]:
     return _tail(k, x, _density(k, x))
 
 
-def _gammainc(k: Value, x: Value) -> Value:
+def both_gammas(k: Value, x: Value) -> tuple[Value, Value]:
+    """Return the lower and upper functions for positive, finite operands."""
     tail, _ = _regular_tail(*_interior(k, x))
-    near, _, _ = _near_zero(k, x)
-    value = where(x <= 1, near, where(x < k, tail, 1 - tail))
-    return _limits(k, x, value, (1, 0))
+    lower, upper, _ = _near_zero(k, x)
+    lower = where(x <= 1, lower, where(x < k, tail, 1 - tail))
+    return lower, where(x <= 1, upper, where(x < k, 1 - tail, tail))
+
+
+def _gammainc(k: Value, x: Value) -> Value:
+    return _limits(k, x, both_gammas(k, x)[0], (1, 0))
 
 
 def _gammaincc(k: Value, x: Value) -> Value:
-    tail, _ = _regular_tail(*_interior(k, x))
-    _, near, _ = _near_zero(k, x)
-    value = where(x <= 1, near, where(x < k, 1 - tail, tail))
-    return _limits(k, x, value, (0, 1))
+    return _limits(k, x, both_gammas(k, x)[1], (0, 1))
 
 
 def _gammainc_der(k: Value, x: Value) -> Value:
@@ -133,7 +135,7 @@ def _gammainc_der(k: Value, x: Value) -> Value:
     return where(any_below((k, 0), (x, 0)), math.nan, value)
 
 
-def _point_derivative(k: Value, x: Value) -> Value:
+def gammainc_slope(k: Value, x: Value) -> Value:
     """Return the derivative of `gammainc` with respect to ``x``."""
     exponent = (k - 1) * ew.log(x) - x - lax.lgamma(k)
     small = ew.exp(where(ew.equal(k, 1), -x, exponent))
@@ -143,7 +145,7 @@ def _point_derivative(k: Value, x: Value) -> Value:
 
 def _mixed_derivative(k: Value, x: Value) -> Value:
     """Return the derivative of `gammainc` with respect to both operands."""
-    return _point_derivative(k, x) * (ew.log(x) - lax.digamma(k))
+    return gammainc_slope(k, x) * (ew.log(x) - lax.digamma(k))
 
 
 _NONE = undefined(
@@ -152,7 +154,7 @@ _NONE = undefined(
 
 
 gammainc_der = formula(_gammainc_der, _NONE, _mixed_derivative)
-gammainc = formula(_gammainc, gammainc_der, _point_derivative)
+gammainc = formula(_gammainc, gammainc_der, gammainc_slope)
 
 
 def _gammaincc_der(k: Value, x: Value) -> Value:
@@ -161,7 +163,7 @@ def _gammaincc_der(k: Value, x: Value) -> Value:
 
 
 gammaincc_der = formula(_gammaincc_der)
-gammaincc = formula(_gammaincc, _gammaincc_der, lambda k, x: -_point_derivative(k, x))
+gammaincc = formula(_gammaincc, _gammaincc_der, lambda k, x: -gammainc_slope(k, x))
 
 
 # The unregularized functions may be finite where the regularized ones underflow and the gamma

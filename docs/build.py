@@ -8,6 +8,7 @@ in it matches anything, for output that differs from run to run. In a table with
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import os
 import re
@@ -19,6 +20,8 @@ from pathlib import Path
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # For scale.md.
 NAMES = ("semantics", "models", "deploy", "scale", "reading")
 NAMES += ("cost", "ops", "rewriting", "repeats", "interpreters")
+if getattr(importlib.util.find_spec("pymc"), "origin", None):  # Not a folder of that name.
+    NAMES += ("pymc",)
 PAGES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCKS = re.compile(
     r"^```(python|sh|text)\n(.*?)^```"

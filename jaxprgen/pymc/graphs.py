@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+from pymc.logprob.utils import local_remove_check_parameter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 
@@ -25,14 +27,15 @@ def lowered(outputs: Any, *, check_bounds: bool = True) -> Any:
         Keep the checks of parameters, as `pymc.Model` says.
     """
     flat, tree = jax.tree.flatten(outputs)
-    rewrites = [] if check_bounds else ["local_remove_check_parameter"]
+    rewrites: list[str] = []
     found = set(ancestors(flat))
     if any(is_a(v.type, "xtensor.XTensorType") for v in found):
         rewrites.append("lower_xtensor")
     if any(v.owner and getattr(v.owner.op, "is_inline", False) for v in found):
         rewrites.append("inline_ofg_expansion")  # Composed distributions, such as HalfCauchy.
-    if rewrites:
-        flat = rewrite_graph(flat, include=rewrites, clone=True)
+    removal = None if check_bounds else in2out(local_remove_check_parameter)
+    if rewrites or removal:
+        flat = rewrite_graph(flat, include=rewrites, custom_rewrite=removal, clone=True)
     return jax.tree.unflatten(tree, flat)
 
 

@@ -1,0 +1,185 @@
+"""Measure PyMC models beside PyTensor's JAX mode: ``python benchmarks/pymc_models.py``.
+
+For each model, the first number is the log-density with its gradient at the initial point, from the
+model's graph: with this package by `jaxprgen.pymc.logp` and ``jax.value_and_grad``, with PyTensor
+by the function that PyMC's JAX samplers use. A call is the same, compiled. Each figure is the
+median of fresh processes that alternate between the two; the second process of each kind finds the
+programs of neither in a cache. ``--sample`` draws from the radon model by NumPyro's NUTS, with and
+without `jaxprgen.pymc.sampling`, also in fresh processes: seconds of the whole call, the largest
+R-hat, and the largest difference of posterior means in units of its Monte Carlo error.
+"""
+
+import argparse
+import contextlib
+import json
+import logging
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from processes import in_turn
+
+ROUNDS = 3
+RNG = np.random.default_rng(1)
+COUNTIES = 85
+
+
+def radon() -> None:
+    """Make a regression of 919 houses with slopes per county, and an LKJ prior (synthetic data)."""
+    county, floor = RNG.integers(0, COUNTIES, 919), RNG.integers(0, 2, 919)
+    y = 1.3 - 0.6 * floor + 0.3 * RNG.normal(size=COUNTIES)[county] + 0.7 * RNG.normal(size=919)
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0, shape=2))
+    ab = pm.Normal("mean", 0, 5, shape=2) + pt.dot(pm.Normal("z", shape=(COUNTIES, 2)), chol.T)
+    mu = ab[county, 0] + ab[county, 1] * floor
+    pm.Normal("y", mu, pm.Exponential("sigma", 1.0), observed=y)
+
+
+def gaussian_process() -> None:
+    """Make a regression by a Gaussian process at 100 points."""
+    x = np.linspace(0, 10, 100)
+    cov = pm.HalfNormal("eta") ** 2 * pm.gp.cov.Matern52(1, ls=pm.Gamma("ls", 2, 1))
+    gp, y = pm.gp.Marginal(cov_func=cov), np.sin(x) + 0.1 * RNG.normal(size=100)
+    gp.marginal_likelihood("y", X=x[:, None], y=y, sigma=pm.HalfNormal("sigma"))
+
+
+def stochastic_volatility() -> None:
+    """Make a stochastic volatility model of 500 returns."""
+    step, init = pm.Exponential("step", 10), pm.Normal.dist(0, 1)
+    h = pm.GaussianRandomWalk("h", sigma=step, init_dist=init, shape=500)
+    returns = 0.02 * RNG.normal(size=500)
+    pm.StudentT("r", nu=pm.Exponential("nu", 0.1), sigma=pm.math.exp(h), observed=returns)
+
+
+def scalars() -> None:
+    """Make 60 scalar variables in a loop, each with an observation."""
+    mu, sigma = pm.Normal("mu"), pm.HalfNormal("sigma")
+    for i in range(60):
+        pm.Normal(f"y{i}", pm.Normal(f"x{i}", mu, sigma), 1.0, observed=0.1 * i)
+
+
+def unrolled() -> None:
+    """Make an autoregression written as a loop of 80 steps."""
+    rho, sigma, x = pm.Uniform("rho", -1, 1), pm.HalfNormal("sigma"), 0.0
+    for i in range(80):
+        x = rho * x + sigma * np.sin(i)
+        pm.Normal(f"y{i}", x, 1.0, observed=np.cos(i))
+
+
+MODELS = {f.__name__: f for f in (radon, gaussian_process, stochastic_volatility, scalars, unrolled)}
+
+
+def make(name: str) -> Any:
+    """Return the model, after importing what builds it."""
+    global pm, pt
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    with pm.Model() as model:
+        MODELS[name]()
+    return model
+
+
+def first_number(name: str, ours: bool) -> dict[str, float]:
+    """Return seconds to the first log-density with gradient, and of a call."""
+    import jax
+    import pymc.sampling.jax as samplers
+
+    import jaxprgen.pymc
+
+    jax.config.update("jax_enable_x64", True)
+    model = make(name)
+    point = model.initial_point()
+    jax.value_and_grad(jax.jit(lambda x: x**2))(1.0)  # JAX itself starts.
+    began = time.perf_counter()
+    if ours:
+        function, argument = jaxprgen.pymc.logp(model), point
+    else:
+        function = samplers.get_jaxified_logp(model, negative_logp=True)
+        argument = list(point.values())
+    both = jax.jit(jax.value_and_grad(function))
+    value, _ = jax.block_until_ready(both(argument))
+    first = time.perf_counter() - began
+    argument = jax.device_put(argument)
+    times = []
+    for _ in range(300):
+        began = time.perf_counter()
+        jax.block_until_ready(both(argument))
+        times.append(time.perf_counter() - began)
+    return {"first": first, "call": float(np.median(times)), "value": float(value)}
+
+
+def draw(ours: bool) -> dict[str, Any]:
+    """Return seconds of `pymc.sample` by NumPyro, and summaries of the posterior."""
+    import arviz as az
+    import jax
+    import pymc.sampling.jax
+
+    import jaxprgen.pymc
+
+    jax.config.update("jax_enable_x64", True)
+    model = make("radon")
+    block = jaxprgen.pymc.sampling() if ours else contextlib.nullcontext()
+    began = time.perf_counter()
+    with model, block:
+        trace = pm.sample(
+            500,
+            tune=500,
+            chains=2,
+            nuts_sampler="numpyro",
+            random_seed=1,
+            progressbar=False,
+            nuts_sampler_kwargs={"chain_method": "vectorized"},
+        )
+    seconds = time.perf_counter() - began
+    table = az.summary(trace, var_names=["mean", "sigma"], round_to="none")
+    columns = {"mean": "mean", "error": "mcse_mean", "rhat": "r_hat"}
+    return {"seconds": seconds, **{k: list(map(float, table[v])) for k, v in columns.items()}}
+
+
+def report() -> None:
+    """Print a line for each model."""
+    print(f"{'':24}{'first, s':>10}{'JAX mode':>10}{'ratio':>8}{'call, µs':>12}{'JAX mode':>10}")
+    for name in MODELS:
+        ours, theirs = in_turn(__file__, ROUNDS, [(name, "ours"), (name, "theirs")])
+        assert np.isclose(ours["value"], theirs["value"])
+        ratio = theirs["first"] / ours["first"]
+        print(
+            f"{name:24}{ours['first']:10.2f}{theirs['first']:10.2f}{ratio:8.1f}"
+            f"{ours['call'] * 1e6:12.0f}{theirs['call'] * 1e6:10.0f}",
+            flush=True,
+        )
+
+
+def report_draws() -> None:
+    """Print the seconds of a sampler with and without this package, and compare posteriors."""
+    from processes import measured
+
+    rows: dict[str, Any] = {
+        who: [measured(__file__, "sample", who) for _ in range(ROUNDS)]
+        for who in ("ours", "theirs")
+    }
+    seconds = {who: float(np.median([row["seconds"] for row in rows[who]])) for who in rows}
+    ours, theirs = rows["ours"][0], rows["theirs"][0]
+    error = np.hypot(ours["error"], theirs["error"])
+    apart = np.abs(np.subtract(ours["mean"], theirs["mean"])) / error
+    print(f"pm.sample, NumPyro: {seconds['ours']:.1f} s, without {seconds['theirs']:.1f} s")
+    print(f"R-hat {max(ours['rhat']):.3f} and {max(theirs['rhat']):.3f}; ", end="")
+    print(f"means {apart.max():.1f} standard errors apart at most")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--one", nargs=2)
+    asked = parser.parse_args()
+    if asked.one:
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        name, who = asked.one
+        result = draw(who == "ours") if name == "sample" else first_number(name, who == "ours")
+        print(json.dumps(result))
+    elif asked.sample:
+        report_draws()
+    else:
+        report()

@@ -19,6 +19,7 @@ from jaxprgen._jax.types import ShapedArray, prng
 
 _NOT_EXPORTED = {
     "geqrf": _linalg.geqrf_p,
+    "lu_pivots_to_permutation": _linalg.lu_pivots_to_permutation_p,
     "optimization_barrier": _lax.optimization_barrier_p,
     "random_wrap": prng.random_wrap_p,
 }

@@ -17,6 +17,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit import transcendental as special
+from jaxprgen.emit.control import scan
 from jaxprgen.emit.create import eye
 from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, square, svd, transposed
 from jaxprgen.emit.linalg import contract, dot, matmul
@@ -201,6 +202,12 @@ def _solve_linear(operator: Value, q: Value) -> Value:
     return reshape(solve(operator, reshape(q, (-1,))), q.shape)
 
 
+def solve_sylvester(a: Value, b: Value, q: Value) -> Value:
+    """Return ``x`` with ``a x + x b = q``, by one linear system in the elements of ``x``."""
+    operator = kron(a, _identity(b)) + kron(_identity(a), transpose(b, (1, 0)))
+    return _solve_linear(operator, q)
+
+
 def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
     """Return ``x`` with ``a x + x a^H = q``, by one linear system in the n² elements of ``x``.
 
@@ -209,15 +216,37 @@ def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
     SciPy's result is wrong: it passes the real Schur form, which is not triangular, to the complex
     ``trsyl``. The same holds for SciPy's `solve_discrete_lyapunov` with ``method="bilinear"``.
     """
-    one = _identity(a)
-    operator = kron(a, one) + kron(one, ew.conjugate(a))
-    return _solve_linear(operator, q)
+    return solve_sylvester(a, adjoint(a), q)
 
 
 def solve_discrete_lyapunov(a: Value, q: Value) -> Value:
     """Return ``x`` with ``x - a x a^H = q``, by a system in the n² elements of ``x``."""
     product = kron(a, ew.conjugate(a))
     return _solve_linear(_identity(product) - product, q)
+
+
+_DOUBLINGS = 40
+
+
+def solve_discrete_riccati(a: Value, b: Value, q: Value, r: Value) -> Value:
+    """Return the stabilizing ``x`` with ``a^H x a - x - k^H (r + b^H x b) k + q = 0``.
+
+    Here ``k = (r + b^H x b)^-1 b^H x a``, and ``r`` has to be regular. E. K.-W. Chu, H.-Y. Fan,
+    W.-W. Lin and C.-S. Wang, *Structure-preserving algorithms for periodic discrete-time algebraic
+    Riccati equations*, Int. J. Control 77 (2004): each step doubles the time horizon.
+    """
+
+    def double(a: Value, g: Value, h: Value) -> tuple[list[Value], list[Value], None]:
+        regular = _identity(a) + matmul(g, h)
+        both = solve(regular, concatenate([a, g], 1))
+        n = a.shape[0]
+        left, right = slice_axis(both, 1, 0, n), slice_axis(both, 1, n, 2 * n)
+        more_g = matmul(matmul(a, right), adjoint(a))
+        more_h = matmul(matmul(adjoint(a), h), left)
+        return [matmul(a, left), g + more_g, h + more_h], [], None
+
+    g = matmul(b, solve(r, adjoint(b)))
+    return scan(double, [], [a, g, q], [], _DOUBLINGS).carries[2]
 
 
 # --- Derivatives --------------------------------------------------------------------------

@@ -152,6 +152,13 @@ def find_registration(op_type: type, lazy: type[Lazy] | None = None) -> Registra
     return None
 
 
+def lowers_itself(op_type: type, names: Sequence[str]) -> bool:
+    """Return whether a rule for a subclass of the named classes comes before theirs."""
+    import_rules(op_type)
+    nearest = next((key for key in keys_of(op_type) if (key, None) in _rules), None)
+    return nearest is not None and not str(nearest).endswith(tuple(names))
+
+
 def find_rule(op_type: type, lazy: type[Lazy] | None = None) -> Rule | None:
     """Return the rule of that registration."""
     found = find_registration(op_type, lazy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprgen.lowering.names import Apply, Variable, is_kind
+from jaxprgen.lowering.registry import lowers_itself
 
 WITH_GRAPH = ("compile.OpFromGraph", "scan.Scan")
 """Ops that hold a graph."""
@@ -40,6 +41,7 @@ def toposort(outputs: Sequence[Variable], known: set[Variable]) -> list[Apply]:
 def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
     """Return nodes and those inside of their Ops to any depth, with the node that holds each.
 
+    Those inside of an Op with a rule of its own, which does not lower its graph, are left out.
     The nodes of an Op that several nodes share are listed once.
     """
     found: list[tuple[Apply, Apply | None]] = []
@@ -48,7 +50,9 @@ def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
     while pending:
         node, holder = pending.pop()
         found.append((node, holder))
-        if is_kind(type(node.op), WITH_GRAPH) and id(node.op) not in seen:
+        kind = type(node.op)
+        is_open = is_kind(kind, WITH_GRAPH) and not lowers_itself(kind, WITH_GRAPH)
+        if is_open and id(node.op) not in seen:
             seen.add(id(node.op))
             graph = node.op.fgraph
             inside = toposort(graph.outputs, set(graph.inputs))

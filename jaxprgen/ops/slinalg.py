@@ -22,7 +22,7 @@ lower_function(matrix.expm, "tensor.Expm")
 def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     """Return the triangular factor, or NaN if the matrix is not positive definite."""
     factor = decompositions.cholesky(*inexact(x), lower=bool(ctx.op.lower))
-    if ctx.op.on_error == "raise":
+    if getattr(ctx.op, "on_error", "nan") == "raise":
         ctx.require(
             lambda: ~ew.isnan(factor),
             LinearAlgebraError,
@@ -43,6 +43,7 @@ def lower_cholesky_solve(ctx: RuleContext, factor: Value, y: Value) -> list[Valu
 def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     """Solve a triangular system of linear equations."""
     op = ctx.op
+    trans = getattr(op, "trans", 0)  # PyTensor transposes the matrix itself.
     a, y = inexact(a, y)
     if not op.unit_diagonal:
         require_regular(ctx, lambda: matrix.is_regular_triangle(a))
@@ -50,8 +51,8 @@ def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
         a,
         y,
         lower=bool(op.lower),
-        transpose=op.trans not in (0, "N"),
-        conjugate=op.trans in (2, "C"),
+        transpose=trans not in (0, "N"),
+        conjugate=trans in (2, "C"),
         unit_diagonal=bool(op.unit_diagonal),
     )
     return declared(ctx, x)
@@ -62,9 +63,10 @@ _SOLVERS = {
     "sym": systems.solve_symmetric,
     "her": systems.solve_hermitian,
     "pos": systems.solve_positive,
+    **dict.fromkeys(("tridiagonal", "banded"), lambda a, y, lower: systems.solve(a, y)),
 }
 _WHOLE = {
-    "gen": lambda a, lower: a,
+    **dict.fromkeys(("gen", "tridiagonal", "banded"), lambda a, lower: a),
     "sym": decompositions.symmetric,
     "her": decompositions.hermitian,
 }
@@ -116,6 +118,12 @@ def lower_expm_grad(ctx: RuleContext, a: Value, g: Value) -> list[Value]:
 def lower_continuous_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
     """Return the solution ``x`` of ``a x + x a^H = q``."""
     return declared(ctx, matrix.solve_continuous_lyapunov(*inexact(a, q)))
+
+
+@lowers("tensor.TRSYL", "tensor.SolveSylvester")
+def lower_sylvester(ctx: RuleContext, a: Value, b: Value, q: Value) -> list[Value]:
+    """Return the solution ``x`` of ``a x + x b = q``."""
+    return declared(ctx, matrix.solve_sylvester(*inexact(a, b, q)))
 
 
 @lowers("tensor.BilinearSolveDiscreteLyapunov")

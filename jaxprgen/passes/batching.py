@@ -9,7 +9,7 @@ all rows. At least one operand is batched. All outputs are batched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from jax.lax import GatherDimensionNumbers, GatherScatterMode
@@ -293,6 +293,34 @@ def _dynamic_slice(
     return _gather(b, blocks, [x, places], n)
 
 
+def _convolution(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
+    """Take rows of images for more images, and rows of filters for more filters, in groups."""
+    x, w = operands
+    params, out = eqn.params, cast("Any", eqn.outvars[0].aval)
+    order = tuple(range(x.rank))
+    if params["batch_group_count"] != 1 or tuple(params["dimension_numbers"]) != (order,) * 3:
+        raise NotBatchableError("A convolution in another order of axes has no batching rule.")
+    if not w.is_batched:
+        (found,) = _bind(b, eqn, [_joined(b, x.atom), w.atom])
+        return [lax.reshape(b, found, (n, *out.shape))]
+    image, groups = x.atom, params["feature_group_count"]
+    if x.is_batched or groups != 1:
+        image = with_batch_axis(b, x, n)
+        image = lax.transpose(b, image, (1, 0, *(d + 2 for d in order[:-1])))
+        images, _, channels, *sizes = image.aval.shape
+        image, groups = lax.reshape(b, image, (images, n * channels, *sizes)), n * groups
+    (found,) = _bind(b, eqn, [image, _joined(b, w.atom)], feature_group_count=groups)
+    images, filters, *sizes = found.aval.shape
+    found = lax.reshape(b, found, (images, n, filters // n, *sizes))
+    return [lax.transpose(b, found, (1, 0, *(d + 2 for d in order[:-1])))]
+
+
+def _joined(b: Builder, x: Atom) -> Atom:
+    """Return an array with its first two axes joined to one."""
+    rows, count, *rest = x.aval.shape
+    return lax.reshape(b, x, (rows * count, *rest))
+
+
 def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
     """Batch the equations of a called program."""
     jaxpr: Any = _jax.open_jaxpr(inner_programs(eqn)[0].program)
@@ -322,6 +350,7 @@ _BATCHING_RULES: dict[str, BatchingRule] = {
     **dict.fromkeys(["lu_pivots_to_permutation", "fft", "bitcast_convert_type"], _leading),
     **{name: _call for name, holder in HOLDERS.items() if holder.only_runs},
     "broadcast_in_dim": _broadcast_in_dim,
+    "conv_general_dilated": _convolution,
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,

@@ -13,8 +13,10 @@ from jaxprgen.pytensor import basic as basic
 from jaxprgen.pytensor import blockwise as blockwise
 from jaxprgen.pytensor import builders as builders
 from jaxprgen.pytensor import elemwise as elemwise
+from jaxprgen.pytensor import linalg as linalg
 from jaxprgen.pytensor import random as random
 from jaxprgen.pytensor import registered as registered
+from jaxprgen.pytensor import signal as signal
 from jaxprgen.pytensor.containers import DeviceContainer, StateContainer
 
 lowers_package("pymc", "jaxprgen.pymc.rules")

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from jaxprgen import _jax
 from jaxprgen._jax import Size
 from jaxprgen.emit.lazy import forced
@@ -20,6 +22,7 @@ from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import is_supported, lowers
+from jaxprgen.lowering.static import FOLD_LIMIT
 from jaxprgen.passes.over_rows import over_rows
 from jaxprgen.pytensor.elemwise import require_declared
 
@@ -96,8 +99,9 @@ def _batched(
 
     Each layer says which inputs have that axis, and its size.
     """
-    varies = [any(own[i] for own, _ in layers) for i in range(len(blocks))]
-    known = [not v and x.static is not None for x, v in zip(blocks, varies, strict=True)]
+    counts = [sum(own[i] for own, _ in layers) for i in range(len(blocks))]
+    shared = [_shared(x, count) for x, count in zip(blocks, counts, strict=True)]
+    known = [x is not None for x in shared]
     operands = atoms([x for x, k in zip(blocks, known, strict=True) if not k])
     types = [tuple(x.aval for x in operands)]
     flags = [[f for f, k in zip(own, known, strict=True) if not k] for own, _ in layers]
@@ -106,7 +110,7 @@ def _batched(
         types.append(tuple(_jax.slice_type(t) if f else t for t, f in pairs))
     inner = ctx.builder.nested(types.pop())
     variables = iter(inner.inputs)
-    values = [x if k else Value(next(variables)) for x, k in zip(blocks, known, strict=True)]
+    values = [Value(next(variables)) if x is None else x for x in shared]
     found, _ = nested.lower(ctx, core, inner, values, [None] * len(blocks))
     with inner:
         program = inner.build(atoms([forced(x) for x in found]))
@@ -114,3 +118,12 @@ def _batched(
         program = over_rows(program, types.pop(), own, n)
     ctx.builder.inlined += inner.inlined - 1  # To inline a program counts one.
     return [value_of(x) for x in ctx.builder.inline(program, operands)]
+
+
+def _shared(x: Value, axes: int) -> Value | None:
+    """Return the known array that all blocks along leading axes share, such as a size; or None."""
+    array = x.static
+    if array is None or (axes and not 0 < array.size <= FOLD_LIMIT):
+        return None
+    first = array[(0,) * axes]
+    return Value(np.asarray(first)) if not axes or (array == first).all() else None

@@ -169,6 +169,7 @@ ROWS: dict[str, Row] = {
         functools.partial(linalg.eigh, symmetrize_input=False), matrix(lower=flags)
     ),
     "qr": factorization(linalg.qr, matrix(full_matrices=flags)),
+    "schur": factorization(linalg.schur, matrix()),
     # `jax.numpy` converts other dtypes, and checks the shape.
     "geqrf": factorization(
         functools.partial(jax.numpy.linalg.qr, mode="raw"), matrix().filter(is_usual)

@@ -17,6 +17,8 @@ FUNCTIONS = {
     "eig": lambda x, y: jax.lax.linalg.eig(x)[0],
     "schur": lambda x, y: jax.lax.linalg.schur(x)[0],
     "solve": lambda x, y: jnp.linalg.solve(x, y),
+    "convolve": lambda x, y: jax.lax.conv(x[None, None], y[None, None, :2, :3], (1, 1), "SAME"),
+    "channels": lambda x, y: jax.lax.conv(x[None, :, :], y[:, :, None], (1,), "VALID"),
     "scatter": lambda x, y: y.at[jnp.array([0, 2])].add(x[:2]),
     "while": lambda x, y: jax.lax.while_loop(lambda a: a.sum() < 50, lambda a: a + abs(y), x),
     "cond": lambda x, y: jax.lax.cond(x[0, 0] > 0, lambda a: a + y, lambda a: a * 2, x),

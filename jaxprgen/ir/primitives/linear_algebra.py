@@ -159,6 +159,12 @@ def lu(b: Builder, x: Atom) -> list[Var]:
     return b.bind_multiple(_jax.primitive("lu"), (x,), {})
 
 
+def lu_pivots_to_permutation(b: Builder, pivots: Atom) -> Var:
+    """Return the permutation, of int32, that LAPACK's row swaps ``pivots`` make."""
+    params = {"permutation_size": pivots.aval.shape[-1]}
+    return b.bind(_jax.primitive("lu_pivots_to_permutation"), (pivots,), params)
+
+
 def triangular_solve(
     b: Builder,
     a: Atom,
@@ -213,9 +219,22 @@ def eigh(b: Builder, x: Atom, *, lower: bool) -> list[Var]:
     return b.bind_multiple(_jax.primitive("eigh"), (x,), _jax.eigh_params(lower))
 
 
-def qr(b: Builder, x: Atom, *, full_matrices: bool) -> list[Var]:
-    """Return ``[q, r]``, with a square ``q`` if ``full_matrices``."""
-    params = {"pivoting": False, "full_matrices": full_matrices, "use_magma": None}
+def schur(b: Builder, x: Atom) -> list[Var]:
+    """Return ``[t, v]`` with ``x = v t v^H``; on CPUs only, and without a derivative."""
+    params = {
+        "compute_schur_vectors": True,
+        "sort_eig_vals": False,
+        "select_callable": None,
+    }
+    return b.bind_multiple(_jax.primitive("schur"), (x,), params)
+
+
+def qr(b: Builder, x: Atom, *, full_matrices: bool, pivoting: bool = False) -> list[Var]:
+    """Return ``[q, r]``, with a square ``q`` if ``full_matrices``; of permuted columns if pivoting.
+
+    With ``pivoting``, the third result is the permutation.
+    """
+    params = {"pivoting": pivoting, "full_matrices": full_matrices, "use_magma": None}
     return b.bind_multiple(_jax.primitive("qr"), (x,), params)
 
 

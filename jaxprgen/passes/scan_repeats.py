@@ -18,8 +18,8 @@ from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.pack_rules import combined
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
 from jaxprgen.passes.recurrences import Read, Steps, cuts, steps_of
-from jaxprgen.passes.repeats import CHAINS, Alike, Node, with_slices
-from jaxprgen.passes.vmap_repeats import packed, require_repeats, unless_left_alone
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, why_no_repeats, with_slices
+from jaxprgen.passes.vmap_repeats import packed, unless_left_alone
 
 _ROUNDS = (3, 8, 20)
 """How far equations are compared to guess what recurs, in turn."""
@@ -62,16 +62,18 @@ class ScanRepeats:
         return unless_left_alone(self._found, closed, "ScanRepeats")
 
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        require_repeats(closed, self.least)
         if _fuses_as_a_whole(closed.jaxpr, self.least):
             raise NotBatchableError(_FUSES)
+        reason = why_no_repeats(closed.jaxpr, self.least, in_steps=True)
+        if reason:
+            raise NotBatchableError(reason)
         once = EliminateCommonSubexpressions()(with_slices(closed))
         alike = Alike(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError("no recurrence was found")]
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)
             if not cut:
-                continue
+                break  # Those that differ close by differ from afar, too.
             alike.colour(cut)
             try:
                 return packed(once, self._units(alike, cut, once), self.least)
@@ -112,7 +114,9 @@ class ScanRepeats:
 
 def _fuses_as_a_whole(jaxpr: Jaxpr, least: int) -> bool:
     """Return whether XLA fuses all of a program, in which steps have no data of their own."""
-    if len(jaxpr.eqns) > _FUSED or any(e.primitive.name not in lax.ELEMENTWISE for e in jaxpr.eqns):
+    if not least <= len(jaxpr.eqns) <= _FUSED:
+        return False
+    if any(eqn.primitive.name not in lax.ELEMENTWISE for eqn in jaxpr.eqns):
         return False
     made = {v for eqn in jaxpr.eqns for v in eqn.outvars}
     read = {x if type(x) is Var else literal_key(x) for eqn in jaxpr.eqns for x in eqn.invars}

@@ -60,7 +60,9 @@ class VmapRepeats:
         return unless_left_alone(self._found, closed, "VmapRepeats")
 
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        require_repeats(closed, self.least)
+        reason = why_no_repeats(closed.jaxpr, self.least)
+        if reason:
+            raise NotBatchableError(reason)
         sliced = with_slices(with_joins_flattened(closed))
         alike = Alike(sliced.jaxpr, self.reassociate)
         alike.colour()
@@ -100,13 +102,6 @@ def note_left(nodes: Sequence[Node], reason: str) -> None:
     notes = listener() if len(nodes) > 1 or nodes[0].eqn.effects else None
     if notes is not None:
         notes.leave([nodes[0].eqn], len(nodes), reason)
-
-
-def require_repeats(closed: ClosedJaxpr, least: int) -> None:
-    """Raise an error unless enough of a program repeats, as far as a quick look tells."""
-    reason = why_no_repeats(closed.jaxpr, least)
-    if reason:
-        raise NotBatchableError(reason)
 
 
 def packed(closed: ClosedJaxpr, units: Sequence[Unit], least: int) -> ClosedJaxpr:

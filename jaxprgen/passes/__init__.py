@@ -22,6 +22,7 @@ Each module and the modules of this package that it needs:
   `inlining`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `repeats`: find equations that are alike (`inlining`).
+- `repeat_look`: see quickly whether there are any (`repeats`).
 - `blocks`, `writes`, `joins`: join what a program writes to an array block by block, or in stages
   (`constant_folding`, `packs`, `repeats`).
 - `recurrences`: find the steps of recurrences among them (`repeats`).

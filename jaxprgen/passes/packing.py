@@ -54,14 +54,31 @@ def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
         return f"fewer than {least}" if len(nodes) > 1 else "alone"
     if not nodes[0].operands:
         return "reads nothing"
-    nbytes = sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes)
+    columns = zip(*(node.operands for node in nodes), strict=False)
+    nbytes: int = max(
+        sum(int(_jax.nbytes(v.aval)) for v in eqn.outvars) * len(nodes),
+        max((bytes_of(column) for column in columns), default=0),
+    )
     if nbytes > memory:
-        return f"would take {nbytes} bytes, more than {memory}"
+        return too_large(nbytes, memory)
     if any(term.pad is not None for term in nodes[0].terms):
         return "terms padded with zeros are added up one by one"
     if not (nodes[0].terms or reads_a_block(eqn) or has_batching_rule(eqn)):
         return "no batching rule"
     return ""
+
+
+def bytes_of(column: Sequence[Any]) -> int:
+    """Return the bytes that values take as rows: none if all are one variable, or numbers."""
+    first = column[0]
+    if type(first) is not Var or all(x is first for x in column):
+        return 0
+    return int(_jax.nbytes(first.aval)) * len(column)
+
+
+def too_large(nbytes: int, memory: int) -> str:
+    """Return why values are not put side by side."""
+    return f"would take {nbytes} bytes, more than {memory}"
 
 
 class Packing:

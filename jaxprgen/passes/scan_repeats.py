@@ -16,10 +16,18 @@ from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.pack_rules import combined
-from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
+from jaxprgen.passes.packing import (
+    Pack,
+    Packing,
+    Single,
+    Unit,
+    bytes_of,
+    too_large,
+    why_not_packed,
+)
 from jaxprgen.passes.recurrences import Read, Steps, cuts, steps_of
-from jaxprgen.passes.repeats import CHAINS, Alike, Node, why_no_repeats, with_slices
-from jaxprgen.passes.vmap_repeats import packed, unless_left_alone
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, with_slices
+from jaxprgen.passes.vmap_repeats import packed, require_repeats, unless_left_alone
 
 _ROUNDS = (3, 8, 20)
 """How far equations are compared to guess what recurs, in turn."""
@@ -39,7 +47,8 @@ class ScanRepeats:
     least : int
         The number of steps from which on they become a loop.
     memory : int
-        The number of bytes that the values of one variable in all steps may take.
+        The number of bytes that one array of rows may take, such as the values of a variable in all
+        steps.
     reassociate : bool
         Whether floating-point numbers may be added in another order, which changes rounding.
     """
@@ -64,9 +73,7 @@ class ScanRepeats:
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         if _fuses_as_a_whole(closed.jaxpr, self.least):
             raise NotBatchableError(_FUSES)
-        reason = why_no_repeats(closed.jaxpr, self.least, in_steps=True)
-        if reason:
-            raise NotBatchableError(reason)
+        require_repeats(closed, self.least, any_depth=True)
         once = EliminateCommonSubexpressions()(with_slices(closed))
         alike = Alike(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError("no recurrence was found")]
@@ -102,7 +109,13 @@ class ScanRepeats:
         for x in closed.jaxpr.outvars:
             if type(x) is Var:
                 readers.setdefault(x, []).append(-1)
-        units: list[Unit] = [*(Loop(steps, readers) for steps in loops)]
+        units: list[Unit] = []
+        for loop in [Loop(steps, readers) for steps in loops]:
+            if loop.nbytes > self.memory:
+                error = NotBatchableError(too_large(loop.nbytes, self.memory))
+                error.repeated = loop.repeated
+                raise error
+            units.append(loop)
         for nodes in groups.values():
             rest = [node for node in nodes if id(node) not in inside]
             if len(rest) == len(nodes) and not why_not_packed(rest, self.least, self.memory):
@@ -181,6 +194,19 @@ class Loop:
     def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
         """See `jaxprgen.passes.packing.Unit`."""
         return _repeated(self._steps)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the largest array that has one row for each step."""
+        rows, reads = self._steps
+        read = [
+            [row[i].operands[k] for row in rows]
+            for i, node in enumerate(rows[0])
+            for k in range(len(node.operands))
+            if reads[i][k] is None
+        ]
+        made = [[row[i].outvars[j] for row in rows] for (i, j), t in self._used.items() if t[1:]]
+        return max(map(bytes_of, [*read, *made]), default=0)
 
     def emit(self, packing: Packing) -> None:
         """Emit the loop."""

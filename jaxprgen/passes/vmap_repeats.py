@@ -11,8 +11,9 @@ from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
+from jaxprgen.passes.repeat_look import why_no_repeats
 from jaxprgen.passes.repeat_notes import listener
-from jaxprgen.passes.repeats import Alike, Node, why_no_repeats, with_slices
+from jaxprgen.passes.repeats import Alike, Node, with_slices
 from jaxprgen.passes.writes import with_writes_joined
 
 
@@ -30,7 +31,7 @@ class VmapRepeats:
     least : int
         The number of repetitions from which on they are batched.
     memory : int
-        The number of bytes that one pack may take.
+        The number of bytes that one pack may take, or what it reads.
     reassociate : bool
         Whether floating-point numbers may be added in another order, which changes rounding.
     """
@@ -53,17 +54,18 @@ class VmapRepeats:
         return each_program(closed, self._batched)
 
     def _batched(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        if not why_no_repeats(closed.jaxpr, self.least):
-            sliced = with_slices(with_joins_flattened(closed))
-            joined = with_writes_joined(sliced, self.least, self.reassociate)
-            closed = closed if joined is sliced else joined
-        return unless_left_alone(self._found, closed, "VmapRepeats")
+        return unless_left_alone(self._joined, closed, "VmapRepeats")
 
-    def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        reason = why_no_repeats(closed.jaxpr, self.least)
-        if reason:
-            raise NotBatchableError(reason)
+    def _joined(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        require_repeats(closed, self.least, any_depth=True)
         sliced = with_slices(with_joins_flattened(closed))
+        joined = with_writes_joined(sliced, self.least, self.reassociate)
+        closed = closed if joined is sliced else joined
+        return unless_left_alone(self._packed, closed, "VmapRepeats")
+
+    def _packed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        sliced = with_slices(with_joins_flattened(closed))
+        require_repeats(sliced, self.least)
         alike = Alike(sliced.jaxpr, self.reassociate)
         alike.colour()
         groups: dict[int, list[Node]] = {}
@@ -102,6 +104,13 @@ def note_left(nodes: Sequence[Node], reason: str) -> None:
     notes = listener() if len(nodes) > 1 or nodes[0].eqn.effects else None
     if notes is not None:
         notes.leave([nodes[0].eqn], len(nodes), reason)
+
+
+def require_repeats(closed: ClosedJaxpr, least: int, *, any_depth: bool = False) -> None:
+    """Raise an error unless enough of a program repeats, as far as a quick look tells."""
+    reason = why_no_repeats(closed.jaxpr, least, any_depth=any_depth)
+    if reason:
+        raise NotBatchableError(reason)
 
 
 def packed(closed: ClosedJaxpr, units: Sequence[Unit], least: int) -> ClosedJaxpr:

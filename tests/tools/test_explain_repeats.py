@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.inspect import explain_repeats
-from jaxprgen.passes import DEFAULT, VmapRepeats
+from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats
 
 X = np.linspace(0.1, 1.0, 60)
 
@@ -84,6 +84,29 @@ def loops(x):
 def split(x):
     mesh = jax.make_mesh((1,), ("rows",))
     return jax.shard_map(sines, mesh=mesh, in_specs=P(), out_specs=P())(x)
+
+
+def layers(*weights):
+    h = jnp.ones(4)
+    for w in weights:
+        h = jax.lax.tanh(jax.lax.sin(jax.lax.cos(jax.lax.dot(w, h))))
+    return h
+
+
+def products(*weights):
+    return sum(jax.lax.tanh(jax.lax.dot(w, jnp.ones(4))) for w in weights)
+
+
+@pytest.mark.parametrize(("function", "rewrite"), [(products, VmapRepeats), (layers, ScanRepeats)])
+def test_copies_of_separate_inputs_keep_within_the_bound(function, rewrite):
+    weights = [np.full((4, 4), 0.1)] * 30
+    for memory in (4000, 2000):
+        passes = [rewrite(memory=memory, reassociate=True)]
+        repeats = explain_repeats(function, *weights, passes=passes)
+        found = {p for each in repeats.found for p in each.primitives}
+        left = [each.reason for each in repeats.left if "dot_general" in each.primitives]
+        assert ("dot_general" in found) == (memory == 4000)
+        assert any(r.endswith(" bytes, more than 2000") for r in left) == (memory == 2000)
 
 
 SMALL = VmapRepeats(reassociate=True, memory=100)

@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist wor
 # Part of the deep tests, for make test-deep: one in N, always the same ones.
 SLICE ?= 0/1
 
-.PHONY: demo test test-deep lint docs bench clean
+.PHONY: demo test test-deep test-pytensor lint docs bench clean
 
 demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
@@ -21,6 +21,9 @@ test: $(VENV)/with-test
 
 test-deep: $(VENV)/with-test
 	$(PYTEST) --deep --slice $(SLICE)
+
+test-pytensor: $(VENV)/with-pytensor
+	$(PYTEST) tests/pytensor $(wildcard tests/pymc)
 
 lint: $(VENV)/with-lint
 	$(BIN)/ruff check
@@ -44,5 +47,5 @@ $(VENV)/with-%: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .aesara .jax .hypothesis .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .aesara .pytensor .jax .hypothesis .pytest_cache .ruff_cache build dist
 	find jaxprgen tests examples -name __pycache__ -prune -exec rm -rf {} +

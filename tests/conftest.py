@@ -13,14 +13,17 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 
-# Results are compared with Aesara's Python mode: no C, no BLAS to link it with, and no files in
-# the user's home. Aesara takes the last of two entries for one flag, so a developer's flags win.
+# Results are compared with the libraries' Python modes: no C, no BLAS to link it with, and no
+# files in the user's home. The last of two entries for one flag counts, so a developer's flags win.
 os.environ["AESARA_FLAGS"] = ",".join(
     [
         "cxx=,blas__ldflags=",
         f"base_compiledir={_ROOT / '.aesara'}",
         os.environ.get("AESARA_FLAGS", ""),
     ]
+)
+os.environ["PYTENSOR_FLAGS"] = ",".join(
+    ["cxx=", f"base_compiledir={_ROOT / '.pytensor'}", os.environ.get("PYTENSOR_FLAGS", "")]
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Devices for `shard_map` and `pmap`.

@@ -152,3 +152,9 @@ def test_the_door_has_the_names_of_its_modules(module):
     assert {name for name, x in public.items() if getattr(_jax, name) is not x} == set()
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = _jax.nothing
+
+
+def test_test_files_have_names_of_their_own():
+    """Python imports one module of a name, and pytest refuses the second file."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)

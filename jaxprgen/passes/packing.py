@@ -55,10 +55,8 @@ def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
     if not nodes[0].operands:
         return "reads nothing"
     columns = zip(*(node.operands for node in nodes), strict=False)
-    nbytes: int = max(
-        sum(int(_jax.nbytes(v.aval)) for v in eqn.outvars) * len(nodes),
-        max((bytes_of(column) for column in columns), default=0),
-    )
+    made = sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes)
+    nbytes = max([made, *map(bytes_of, columns)])
     if nbytes > memory:
         return too_large(nbytes, memory)
     if any(term.pad is not None for term in nodes[0].terms):
@@ -68,15 +66,18 @@ def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
     return ""
 
 
-def bytes_of(column: Sequence[Any]) -> int:
-    """Return the bytes that values take as rows: none if all are one variable, or numbers."""
+def bytes_of(column: Sequence[Any]) -> float:
+    """Return the bytes that values take as rows: none if all are one variable, or numbers.
+
+    Values of symbolic sizes take infinitely many.
+    """
     first = column[0]
     if type(first) is not Var or all(x is first for x in column):
         return 0
-    return int(_jax.nbytes(first.aval)) * len(column)
+    return _jax.nbytes(first.aval) * len(column)
 
 
-def too_large(nbytes: int, memory: int) -> str:
+def too_large(nbytes: float, memory: int) -> str:
     """Return why values are not put side by side."""
     return f"would take {nbytes} bytes, more than {memory}"
 

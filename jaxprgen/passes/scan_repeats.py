@@ -196,7 +196,7 @@ class Loop:
         return _repeated(self._steps)
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> float:
         """The bytes of the largest array that has one row for each step."""
         rows, reads = self._steps
         read = [

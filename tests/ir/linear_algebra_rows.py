@@ -145,6 +145,16 @@ def solve(a: Any, y: Any, transpose: bool, conjugate: bool, **options: Any) -> A
     return linalg.triangular_solve(a, y, transpose_a=transpose, conjugate_a=conjugate, **options)
 
 
+@st.composite
+def row_swaps(draw: Any) -> Call:
+    shape = draw(st.sampled_from([(), (0,), (1,), (3,), (2, 3)]))
+    return Call((array(draw(st.just("int32") | dtypes), *shape),))
+
+
+def permutation(pivots: Any) -> Any:
+    return linalg.lu_pivots_to_permutation(pivots, pivots.shape[-1])
+
+
 def is_usual(call: Call) -> bool:
     """Return whether the operand is a batch of matrices of a dtype that LAPACK takes."""
     return len(call.types[0].shape) > 1 and call.types[0].dtype.char in "fdFD"
@@ -163,6 +173,7 @@ ROWS: dict[str, Row] = {
     "fft": Row(lax_fft, transformed()),
     "cholesky": factorization(functools.partial(linalg.cholesky, symmetrize_input=False), matrix()),
     "lu": factorization(linalg.lu, matrix()),
+    "lu_pivots_to_permutation": factorization(permutation, row_swaps()),
     "triangular_solve": factorization(solve, system()),
     "eig": factorization(functools.partial(linalg.eig, compute_left_eigenvectors=False), matrix()),
     "eigh": factorization(

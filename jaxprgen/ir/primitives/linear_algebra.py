@@ -161,7 +161,7 @@ def lu(b: Builder, x: Atom) -> list[Var]:
 
 def lu_pivots_to_permutation(b: Builder, pivots: Atom) -> Var:
     """Return the permutation, of int32, that LAPACK's row swaps ``pivots`` make."""
-    params = {"permutation_size": pivots.aval.shape[-1]}
+    params = {"permutation_size": (pivots.aval.shape or (0,))[-1]}
     return b.bind(_jax.primitive("lu_pivots_to_permutation"), (pivots,), params)
 
 

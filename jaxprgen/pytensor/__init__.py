@@ -17,6 +17,7 @@ from jaxprgen.pytensor import linalg as linalg
 from jaxprgen.pytensor import random as random
 from jaxprgen.pytensor import registered as registered
 from jaxprgen.pytensor import signal as signal
+from jaxprgen.pytensor import subtensor as subtensor
 from jaxprgen.pytensor.containers import DeviceContainer, StateContainer
 
 lowers_package("pymc", "jaxprgen.pymc.rules")

@@ -102,3 +102,6 @@ def test_other_methods_take_the_mode(model, name):
             del options["progressbar"]
             prior = pm.sample_prior_predictive(300, **options)
             assert abs(prior.prior["mu"].values.std() - 1) < 0.2
+            found = pm.sample_posterior_predictive(prior["prior"].dataset, **options)
+            residuals = found["posterior_predictive"]["y"] - prior["prior"]["mu"]
+            assert abs(residuals.values.std() - 1) < 0.1

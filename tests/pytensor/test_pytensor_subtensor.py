@@ -1,0 +1,31 @@
+"""Writes at indices broadcast only what PyTensor's types say."""
+
+import numpy as np
+import pytest
+
+import jaxprgen
+from jaxprgen.errors import ShapeMismatchError
+
+pytensor = pytest.importorskip("pytensor")
+pt = pytest.importorskip("pytensor.tensor")
+PYTHON = pytensor.compile.mode.Mode("py", None)
+X, INDEX = np.zeros((3, 2), "float32"), np.array([0, 2, 0])
+
+
+@pytest.mark.parametrize("write", ["set", "inc"])
+@pytest.mark.parametrize("shape", [(3, 2), (1, 2), (3, 1), (2,), (1,), ()], ids=str)
+@pytest.mark.parametrize("declared", [True, False])
+def test_sizes_of_one_are_repeated_if_they_are_declared(write, shape, declared):
+    x, i = pt.fmatrix("x"), pt.lvector("i")
+    static = [1 if n == 1 and declared else None for n in shape]
+    y = pt.tensor("y", dtype="float32", shape=static)
+    output = getattr(x[i], write)(y)
+    values = X, np.arange(np.prod(shape), dtype="float32").reshape(shape) + 1, INDEX
+    ours = jaxprgen.compile([x, y, i], output, checks=True)
+    try:
+        expected = pytensor.function([x, y, i], output, mode=PYTHON)(*values)
+    except ValueError:
+        with pytest.raises(ShapeMismatchError, match="Runtime broadcasting not allowed"):
+            ours(*values)
+    else:
+        np.testing.assert_array_equal(ours(*values), expected)

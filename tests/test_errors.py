@@ -464,7 +464,7 @@ def test_warnings_name_the_line_of_the_caller():
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message) == (
-        "Not checked: whether every index is within axis 0 of size 3. If one is not, Aesara raises "
+        "Not checked: whether every index is within axis 0 of size 3. If one is not, the Op raises "
         "IndexError, and this program uses the nearest element.\n"
         "Nothing has failed: this is said once, when the program is made. To have it checked in "
         "every call, compile with checks=True.\n"

@@ -69,7 +69,7 @@ def _variables(given: Iterable[Any], role: str) -> tuple[Variable, ...]:
     for variable in variables:
         if not is_a(variable, "graph.Variable"):
             raise InvalidGraphError(
-                "Pass a FunctionGraph, or Aesara variables as inputs and outputs; the "
+                "Pass a FunctionGraph, or variables of a graph as inputs and outputs; the "
                 f"{role} contain {variable!r}."
             )
     return variables

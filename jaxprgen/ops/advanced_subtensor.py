@@ -276,7 +276,7 @@ def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> 
         f"There are {count} values to write where {ctx.label(position)} is true, which has {{}} "
         "true elements.",
         f"whether {ctx.label(position)} has {count} true elements, as many as there are values to "
-        "write. If not, Aesara raises ValueError, and this program writes the values in order, and "
+        "write. If not, the Op raises ValueError, and this program writes the values in order, and "
         "repeats the last one if there are too few",
         sel.count(mask),
     )
@@ -329,7 +329,7 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
             PositionOutOfBoundsError,
             f"There are {count} arrays to choose from, and none has the number {{}}.",
             f"whether all numbers are below {count}, as many arrays as there are to choose from. "
-            "If one is not, Aesara raises ValueError, and this program uses the nearest number",
+            "If one is not, the Op raises ValueError, and this program uses the nearest number",
             which,
         )
     return choose(which, choices, ctx.op.mode)

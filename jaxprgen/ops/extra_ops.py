@@ -118,7 +118,7 @@ def lower_unravel_index(ctx: RuleContext, position: Value, dims: Value) -> list[
         lambda: ravel.within(position, ravel.size_of(sizes)),
         PositionOutOfBoundsError,
         "Position {} is out of bounds.",
-        "whether positions are within bounds. If one is not, Aesara raises ValueError, and this "
+        "whether positions are within bounds. If one is not, the Op raises ValueError, and this "
         "program returns indices that are out of bounds too",
         position,
     )
@@ -136,7 +136,7 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
             lambda i=i, size=size: ravel.within(i, size),
             PositionOutOfBoundsError,
             f"Index {{}} is out of bounds for axis {axis}.",
-            f"whether every index is within axis {axis}. If one is not, Aesara raises ValueError, "
+            f"whether every index is within axis {axis}. If one is not, the Op raises ValueError, "
             "and this program returns the position of another element, or one out of bounds",
             i,
         )

@@ -106,7 +106,7 @@ def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
             lambda: holds,
             error_of(op),
             message_of(op),
-            f"whether the condition of {op} is true. If not, Aesara raises "
+            f"whether the condition of {op} is true. If not, the Op raises "
             f"{op.exc_type.__name__}, and this program goes on",
         )
     return x

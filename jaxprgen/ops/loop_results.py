@@ -100,7 +100,7 @@ def _row(ctx: RuleContext, x: LoopRows, index: int | Value) -> Value | None:
             lambda: inside,
             IndexOutOfBoundsError,
             "The loop ends before it reaches this row.",
-            "whether the loop reaches this row. If not, Aesara raises IndexError, and this program "
+            "whether the loop reaches this row. If not, the Op raises IndexError, and this program "
             "uses the nearest of the rows that the loop can reach"
             if unstacked[0] is None
             else "",

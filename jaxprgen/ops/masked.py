@@ -149,6 +149,6 @@ def _require_some(ctx: RuleContext, x: Selected) -> None:
         lambda: reduce.bitwise_or(x.mask, range(x.mask.ndim)),
         ShapeMismatchError,
         "A mask selects no element, and none is an extremum.",
-        "whether a mask selects any element to take an extremum of. If not, Aesara raises "
+        "whether a mask selects any element to take an extremum of. If not, the Op raises "
         "ValueError, and this program returns the neutral element",
     )

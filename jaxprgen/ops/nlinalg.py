@@ -27,7 +27,7 @@ def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
     """Return floating-point operands, and reject complex ones, for Ops with real results."""
     if any(x.dtype.kind == "c" for x in xs):
         raise UnsupportedOpError(
-            f"{ctx.op} supports real operands only: Aesara declares its results as real."
+            f"{ctx.op} supports real operands only: it declares its results as real."
         )
     return inexact(*xs)
 

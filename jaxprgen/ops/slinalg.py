@@ -27,7 +27,7 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
             lambda: ~ew.isnan(factor),
             LinearAlgebraError,
             "The matrix is not positive definite.",
-            "whether the matrix is positive definite. If not, Aesara raises LinAlgError, and this "
+            "whether the matrix is positive definite. If not, the Op raises LinAlgError, and this "
             "program returns NaN",
         )
     return declared(ctx, factor)

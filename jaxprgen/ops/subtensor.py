@@ -183,7 +183,7 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
                 f"Of {i.length} adjacent elements from {{}} on, some are out of bounds for axis "
                 f"{axis} of size {shape[axis]}.",
                 f"whether {i.length} adjacent elements are all within axis {axis} of size "
-                f"{shape[axis]}. If not, Aesara takes fewer elements, and this program takes the "
+                f"{shape[axis]}. If not, the Op takes fewer elements, and this program takes the "
                 "nearest adjacent ones",
                 i.start,
             )
@@ -196,6 +196,6 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
                 IndexOutOfBoundsError,
                 f"Index {{}} is out of bounds for axis {axis} of size {shape[axis]}.",
                 f"whether every index is within axis {axis} of size {shape[axis]}. If one is not, "
-                "Aesara raises IndexError, and this program uses the nearest element",
+                "the Op raises IndexError, and this program uses the nearest element",
                 i,
             )

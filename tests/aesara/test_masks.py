@@ -255,7 +255,7 @@ def test_a_vector_of_another_length_is_checked():
         found = jaxprgen.compile([x, m, y], out)(A, MASK, np.array([10.0, 20]))
     assert str(caught[0].message).startswith(
         "Not checked: whether m has 2 true elements, as many as there are values to write. If not, "
-        "Aesara raises ValueError, and this program writes the values in order, and repeats the "
+        "the Op raises ValueError, and this program writes the values in order, and repeats the "
         "last one if there are too few.\n"
     )
     assert_same(found, np.array([10.0, -1, 20, 20, 7, -4]))

@@ -106,7 +106,7 @@ def test_all_missing_inputs_are_listed():
 
 def not_variables(what, given):
     return (
-        "Pass a FunctionGraph, or Aesara variables as inputs and outputs; the "
+        "Pass a FunctionGraph, or variables of a graph as inputs and outputs; the "
         f"{what} contain {given}."
     )
 

@@ -602,7 +602,7 @@ def test_sparse_matrices_are_no_arrays():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (([x], None), "Pass a FunctionGraph, or Aesara variables as inputs and outputs; "),
+        (([x], None), "Pass a FunctionGraph, or variables of a graph as inputs and outputs; "),
         (([x, 1], x), "the inputs contain 1."),
         ((FunctionGraph([x], [x + 1], clone=False), x), "A FunctionGraph has outputs of its own"),
         (([x], []), "The graph has no outputs: there is nothing to compute."),

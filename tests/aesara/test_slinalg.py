@@ -167,7 +167,7 @@ def test_on_error_is_a_check():
     x = at.matrix("x")
     out = slinalg.Cholesky()(x)
     f = jaxprgen.compile([x], out)
-    with pytest.warns(RuntimeCheckWarning, match="is positive definite. If not, Aesara"):
+    with pytest.warns(RuntimeCheckWarning, match="is positive definite. If not, the Op raises"):
         assert np.isnan(f(-np.eye(2))).all()
     checked = checkify.checkify(jaxprgen.compile([x], out, checks=True))
     error, _ = checked(-np.eye(2))

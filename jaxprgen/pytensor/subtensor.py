@@ -6,7 +6,6 @@ from typing import Any
 
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.names import is_a
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.advanced_subtensor import lower_advanced_inc_subtensor
 from jaxprgen.pytensor.elemwise import require_declared
@@ -29,9 +28,10 @@ def lower_strict_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any
 
 
 def _is_vector(ctx: RuleContext) -> bool:
-    """Return whether the only index is a vector of integers along the first axis."""
-    of_first = is_a(ctx.op, "tensor.AdvancedIncSubtensor1")
-    if not of_first and getattr(ctx.op, "idx_list", None) != (0,):
-        return False
-    kind = ctx.node.inputs[2].type
-    return kind.ndim == 1 and kind.dtype != "bool"
+    """Return whether the only index is a vector of integers, for which the Op is strict.
+
+    Before PyTensor 3.3, AdvancedIncSubtensor1 alone is.
+    """
+    op, kind = ctx.op, ctx.node.inputs[2].type
+    is_strict = hasattr(op, "_runtime_broadcast_error_msg") and op.idx_list == (0,)
+    return is_strict and kind.ndim == 1 and kind.dtype != "bool"

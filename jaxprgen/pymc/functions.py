@@ -37,7 +37,7 @@ class ModelFunction:
     Raises
     ------
     UnknownNameError
-        The point lacks a variable, or a name is none of the model's.
+        The point lacks a variable, or a given name is unknown to the model.
 
     Attributes
     ----------
@@ -168,8 +168,7 @@ def dlogp(
 ) -> ModelFunction:
     """Return the gradient of the log-density, by PyTensor, as a JAX function of points.
 
-    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value and is compiled sooner. This function
-    uses derivatives that the graph itself defines, as `pytensor.compile.builders.OpFromGraph` does.
+    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value.
 
     Parameters
     ----------

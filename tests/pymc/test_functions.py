@@ -13,12 +13,6 @@ import jaxprgen.pymc
 from jaxprgen.errors import UnknownNameError
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 @pytest.fixture
 def model():
     with pm.Model() as made:

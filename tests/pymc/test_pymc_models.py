@@ -20,12 +20,6 @@ REWRITTEN = {"conditional_autoregression"}
 """Models that PyTensor evaluates only after rewrites."""
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def point_of(model):
     """A point beside the initial one, which is special in some models."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,5 @@
 """PyMC's samplers on programs of this package."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,12 +12,6 @@ import jaxprgen.pymc
 from jaxprgen.errors import UnsupportedVersionError
 
 samplers = pytest.importorskip("pymc.sampling.jax")
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture

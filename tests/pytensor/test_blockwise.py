@@ -16,12 +16,6 @@ from pytensor.tensor.blockwise import Blockwise  # noqa: E402
 SIZES = st.integers(1, 3)
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def array(*shape, seed=0):
     x = np.random.default_rng(seed).normal(size=shape)
     return x + 4 * np.eye(*shape[-2:]) if len(shape) > 1 else x

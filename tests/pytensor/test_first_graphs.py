@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,12 +12,6 @@ pytensor = pytest.importorskip("pytensor")
 pt = pytest.importorskip("pytensor.tensor")
 
 X = np.array([0.5, -1.0, 2.0, 3.5])
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
 
 
 CASES = {

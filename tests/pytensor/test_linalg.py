@@ -17,12 +17,6 @@ la = pt.linalg
 PYTHON = Mode("py", None)
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def array(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 

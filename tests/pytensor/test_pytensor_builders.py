@@ -15,12 +15,6 @@ X = np.array([0.5, -1.0, 2.0])
 NEW = hasattr(OpFromGraph, "pullback")
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def scaled(**overrides):
     """Return the sum of ``x * y`` by an Op with these derivatives, as a JAX function."""
     x, y = pt.dvectors("x", "y")

@@ -11,12 +11,6 @@ pt = pytest.importorskip("pytensor.tensor")
 PYTHON = pytensor.compile.mode.Mode("py", None)
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def assert_agrees(inputs, output, *values, rtol=1e-10):
     expected = pytensor.function(inputs, output, mode=PYTHON)(*values)
     np.testing.assert_allclose(jaxprgen.compile(inputs, output)(*values), expected, rtol=rtol)

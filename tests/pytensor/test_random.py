@@ -22,8 +22,7 @@ LEVEL = 1e-4
 
 @pytest.fixture(autouse=True, scope="module")
 def wide():
-    with jax.enable_x64(True):
-        yield
+    yield
 
 
 SCALARS = {

@@ -20,11 +20,6 @@ LEVEL = 1e-4
 """The probability with which a test of a correct law fails for an unlucky seed."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def wide():
-    yield
-
-
 SCALARS = {
     "uniform": ((-1.0, 2.0), stats.uniform(-1, 3)),
     "triangular": ((-1.0, 0.5, 2.0), stats.triang(0.5, -1, 3)),

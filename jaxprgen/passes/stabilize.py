@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
@@ -31,18 +32,21 @@ from jaxprgen.rewrite.terms import (
     logistic,
     mul,
     neg,
+    primitive,
     reduce_sum,
     sqrt,
     square,
+    squeeze,
     variables,
 )
 from jaxprgen.special import stable
 
 x, y = variables("x y")
-axes, shape, kept = Param("axes"), Param("shape"), Param("kept")
+axes, shape, kept, left = Param("axes"), Param("shape"), Param("kept"), Param("left")
 
 softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
-log_erfc, logaddexp = emitted(stable.log_erfc), emitted(stable.logaddexp)
+log_erfc = emitted(stable.log_erfc)
+logaddexp, logsubexp = emitted(stable.logaddexp), emitted(stable.logsubexp)
 logsumexp, softmax_times = emitted(stable.logsumexp), emitted(stable.softmax_times)
 exp_over_erfc = emitted(stable.exp_over_erfc)
 
@@ -53,18 +57,35 @@ def _real(x: Operand) -> str | None:
     return None if x.dtype.kind == "f" else "it holds only for real numbers of NumPy dtypes"
 
 
-def _unheld(x: Operand) -> str | None:
-    """Require that the operand is not limited to the range in which the formula is accurate.
+# The stable formulas themselves consist of such parts, whose operands are limited to the range in
+# which they are accurate.
 
-    The stable formulas themselves consist of such parts.
-    """
-    is_held = x.primitive in ("select_n", "max", "min", "clamp")
+_HELD = "its operand is limited to the range in which this is accurate"
+
+
+def _not_negated(x: Operand) -> str | None:
+    """Require that a power may overflow."""
     is_negative = x.primitive == "neg" and x.operands[0].primitive == "abs"
-    return (
-        "its operand is limited to the range in which this is accurate"
-        if is_held or is_negative
-        else _real(x)
-    )
+    is_chosen = x.primitive == "select_n" and any(y.primitive == "neg" for y in x.operands[1:])
+    return _HELD if is_negative or is_chosen else _real(x)
+
+
+def _may_be_near_zero(x: Operand) -> str | None:
+    return _limited(x, "min", lambda bound: bound <= -0.5)
+
+
+def _may_be_far_below(x: Operand) -> str | None:
+    return _limited(x, "max", lambda bound: bound >= -1)
+
+
+def _may_be_large(x: Operand) -> str | None:
+    return _limited(x, "min", lambda bound: bound <= 0.5)
+
+
+def _limited(x: Operand, name: str, is_limit: Callable[[Any], bool]) -> str | None:
+    numbers = [y.number for y in x.operands] if x.primitive == name else []
+    is_held = any(number is not None and is_limit(number) for number in numbers)
+    return _HELD if is_held else _real(x)
 
 
 def _positive(x: Operand) -> str | None:
@@ -125,6 +146,68 @@ def _reduced(y: Operand, x: Operand, axes: Sequence[int], kept: Sequence[int]) -
     return _along(x, axes, kept)
 
 
+def _is_scalar(x: Operand, axes: Sequence[int]) -> str | None:
+    return _real(x) if len(axes) == len(x.shape) else "some axes are not reduced"
+
+
+def _sum_of_powers(x: Operand, y: Operand) -> str | None:
+    return _real(x) or _real(y) if _is_sum(y, 6) else "the other term is no sum of powers"
+
+
+def _is_sum(x: Operand, depth: int) -> bool:
+    if x.primitive == "add" and depth:
+        return all(_is_sum(y, depth - 1) for y in x.operands)
+    return x.primitive == "exp" or (x.number is not None and bool(x.number > 0))
+
+
+def _restores(y: Operand, x: Operand, kept: Sequence[int], left: Sequence[int]) -> str | None:
+    """Require that axes of size 1, which a number was divided along, are removed again."""
+    if y.shape or sorted((*kept, *left)) != [*range(len(x.shape) + len(left))]:
+        return "the axes differ"
+    return _real(x)
+
+
+_CHOICES = (
+    ("reshape", ("new_sizes", "dimensions"), ""),
+    ("squeeze", ("dimensions",), ""),
+    ("transpose", ("permutation",), ""),
+    ("slice", ("start_indices", "limit_indices", "strides"), ""),
+    *(("dynamic_slice", ("slice_sizes",), "i j k l"[:n]) for n in (1, 3, 5, 7)),
+    (
+        "gather",
+        (
+            *("dimension_numbers", "slice_sizes", "indices_are_sorted", "unique_indices"),
+            *("mode", "fill_value"),
+        ),
+        "i",
+    ),
+)
+"""The primitives that choose elements, each with its parameters and its other operands."""
+
+
+def _chooses_stable(x: Operand, fill_value: Any = None) -> str | None:
+    """Require that the logarithm of the array has a stable formula."""
+    return _chooses(x, _has_stable_logarithm, fill_value)
+
+
+def _chooses_probabilities(x: Operand, fill_value: Any = None) -> str | None:
+    return _chooses(x, lambda y: y.primitive == "logistic", fill_value)
+
+
+def _chooses(x: Operand, wanted: Callable[[Operand], bool], fill_value: Any) -> str | None:
+    if fill_value is not None:
+        return "elements out of bounds are replaced by a number"
+    while x.primitive in {name for name, *_ in _CHOICES}:
+        x = x.operands[0]
+    return _real(x) if wanted(x) else "its logarithm has no stable formula"
+
+
+def _has_stable_logarithm(x: Operand) -> bool:
+    if x.primitive in ("div", "reduce_sum"):
+        return x.operands[0].primitive == "exp"
+    return x.primitive in ("exp", "logistic", "erfc")
+
+
 def _total(x: Term) -> Call:
     return reduce_sum(exp(x), axes=axes)
 
@@ -155,20 +238,36 @@ STABLE = table(
     (log(logistic(x) / logistic(-x)), x),
     # The logistic function, and its logarithm.
     (1 / (1 + exp(x)), logistic(-x)),
-    (log1p(exp(x)), softplus(x), _unheld),
+    (log1p(exp(x)), softplus(x), _not_negated),
     (log(logistic(x)), -softplus(-x)),
     (log1p(-logistic(x)), -softplus(x)),
     # Logarithms of small numbers, and of sums of large ones.
-    (log1p(-exp(x)), log1mexp(x), _unheld),
-    (log(0 - expm1(x)), log1mexp(x), _unheld),
+    (log1p(-exp(x)), log1mexp(x), _may_be_near_zero),
+    (log(0 - expm1(x)), log1mexp(x), _may_be_far_below),
     (log(erfc(x)), log_erfc(x)),
     (log(exp(x) + exp(y)), logaddexp(x, y)),
+    (log(y + exp(x)), logaddexp(log(y), x), _sum_of_powers),
+    (log(exp(x) - exp(y)), logsubexp(x, y)),
     (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
     (log(_repeated(x)), _repeated(log(x))),
     (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _repeats),
+    (log(exp(x) / _total(x)), x - log(_total(x)), _is_scalar),
     check=_real,
 )
 """Rules for formulas as users write them."""
+
+
+def _chosen(choice: tuple[str, Sequence[str], str], x: Term) -> Call:
+    """Return some elements of an array, perhaps in another order."""
+    name, params, operands = choice
+    return primitive(name)(x, *variables(operands), **{n: Param(n) for n in params})
+
+
+CHOSEN = table(
+    *((log(_chosen(c, x)), _chosen(c, log(x)), _chooses_stable) for c in _CHOICES),
+    *((log1p(-_chosen(c, x)), _chosen(c, log1p(-x)), _chooses_probabilities) for c in _CHOICES),
+)
+"""Rules for logarithms of some elements of arrays, whose logarithms have a stable formula."""
 
 
 GRADIENTS = table(
@@ -181,12 +280,13 @@ GRADIENTS = table(
     (Product((exp(-x), logistic(x))), logistic(-x)),
     # Ratios that are finite although both terms overflow or underflow.
     (Product((exp(x),), (0 - expm1(x),)), 1 / expm1(0 - x)),
-    (Product((exp(-square(x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
-    (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
-    (Product((exp(mul(neg(x), x)),), (erfc(x),)), exp_over_erfc(x), _unheld),
+    (Product((exp(-square(x)),), (erfc(x),)), exp_over_erfc(x), _may_be_large),
+    (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _may_be_large),
+    (Product((exp(mul(neg(x), x)),), (erfc(x),)), exp_over_erfc(x), _may_be_large),
     (Product((exp(x),), (_repeated(_total(x)),)), softmax_times(x, 1, axes=axes), _along),
     (Product((exp(x),), (_total(x),)), softmax_times(x, 1, axes=axes), _whole),
     (mul(exp(x), _repeated(y / _total(x))), softmax_times(x, y, axes=axes), _reduced),
+    (squeeze(y / _repeated(x), dimensions=left), y / x, _restores),
     check=_real,
 )
 """Rules for the derivatives of these formulas, as automatic differentiation writes them."""
@@ -214,5 +314,5 @@ class Stabilize:
         return rewrite.apply(closed, _RULES)
 
 
-_RULES = EXACT + UNTRANSPOSED + STABLE + GRADIENTS
+_RULES = EXACT + UNTRANSPOSED + STABLE + CHOSEN + GRADIENTS
 indexed(_RULES)  # Build the index at import, not while a user waits for the first program.

@@ -10,6 +10,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.formula import formula
 from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.softmax import centre
+from jaxprgen.emit.transcendental import log1mexp
 from jaxprgen.emit.values import Value, where
 from jaxprgen.special.error_functions import erfcx
 
@@ -35,6 +36,13 @@ def logaddexp(x: Value, y: Value) -> Value:
     larger, smaller = ew.maximum(x, y), ew.minimum(x, y)
     gap = where(ew.equal(larger, smaller), 0, smaller - larger)
     return larger + ew.log1p(ew.exp(gap))
+
+
+@formula
+def logsubexp(x: Value, y: Value) -> Value:
+    """Return ``log(exp(x) - exp(y))`` without overflow; -inf where ``x`` and ``y`` are equal."""
+    gap = where(ew.equal(x, y), 0, y - x)
+    return x + log1mexp(gap)
 
 
 def logsumexp(x: Value, axes: Sequence[int]) -> Value:

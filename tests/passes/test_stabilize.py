@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 from laws import all_equations, in_one_program
 
 import jaxprgen
@@ -125,3 +126,88 @@ def test_sums_over_all_axes(shape):
     value, slope = f(points)
     np.testing.assert_allclose(value, 900, rtol=1e-12)
     np.testing.assert_allclose(slope, jax.nn.softmax(points, axis=None), rtol=1e-12, atol=1e-300)
+
+
+EXTREME = np.array([-1000.0, -50.0, -1e-20, 1e-20, 1.0, 800.0, 1000.0])
+
+
+def log1mexp(x):
+    return np.log(-np.expm1(x))
+
+
+@pytest.mark.parametrize(
+    ("y", "wanted"),
+    [
+        (at.log1p(-exp(-abs(x))), log1mexp(-abs(EXTREME))),
+        (at.log1p(-exp(at.minimum(x, -1e-20))), log1mexp(np.minimum(EXTREME, -1e-20))),
+        (at.log1p(exp(at.switch(at.gt(x, 2), x, 3))), np.logaddexp(0, np.maximum(EXTREME, 3))),
+        (
+            log(exp(x) + exp(-x) + exp(2 * x)),
+            np.logaddexp(np.logaddexp(EXTREME, -EXTREME), 2 * EXTREME),
+        ),
+        (log(2 + exp(x) + exp(-x)), np.logaddexp(0, EXTREME) + np.logaddexp(0, -EXTREME)),
+        (log(exp(x) - exp(x - 1)), EXTREME + np.log1p(-np.exp(-1))),
+    ],
+)
+def test_more_formulas_at_extremes(y, wanted):
+    """Aesara leaves some of these formulas as they are."""
+    np.testing.assert_allclose(jaxprgen.compile([x], y)(EXTREME), wanted, 1e-12, 1e-20)
+
+
+SCORES = np.array([[0.0, 1000.0, -1000.0], [1.0, 2.0, 3.0]])
+LOGARITHMS = scipy.special.log_softmax(SCORES, axis=1)
+i = at.iscalar("i")
+CHOICES = {
+    "[:, 0]": (lambda p: p[:, 0], LOGARITHMS[:, 0]),
+    "[:, i]": (lambda p: p[:, i], LOGARITHMS[:, 2]),
+    "[[0, 1], [0, 2]]": (
+        lambda p: p[at.arange(2), at.as_tensor([0, 2])],
+        LOGARITHMS[[0, 1], [0, 2]],
+    ),
+    "transposed": (lambda p: p.T[1:], LOGARITHMS.T[1:]),
+    "ravel": (lambda p: p.ravel()[::2], LOGARITHMS.ravel()[::2]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+@pytest.mark.parametrize("choice", CHOICES)
+def test_logarithms_of_chosen_probabilities(choice):
+    """As in the likelihood of categorical data."""
+    choose, wanted = CHOICES[choice]
+    y = log(choose(at.special.softmax(row, axis=1)))
+    f = jaxprgen.compile([row, i], y, passes=[Stabilize()])
+    np.testing.assert_allclose(f(SCORES, 2), wanted, 1e-12)
+    assert np.isfinite(jax.grad(lambda x: f(x, 2).sum())(SCORES)).all()
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+@pytest.mark.parametrize("choice", CHOICES)
+def test_logarithms_of_chosen_complements(choice):
+    """As in the likelihood of binary data."""
+    choose, _ = CHOICES[choice]
+    f = jaxprgen.compile([row, i], log(1 - choose(at.sigmoid(row))))
+    wanted = jaxprgen.compile([row, i], choose(row))(-np.logaddexp(0, SCORES), 2)
+    np.testing.assert_allclose(f(SCORES, 2), wanted, 1e-12)
+
+
+def test_softmax_of_a_whole_matrix():
+    f = jaxprgen.compile([row], log(at.special.softmax(row, axis=None)))
+    np.testing.assert_allclose(f(SCORES), scipy.special.log_softmax(SCORES), 1e-12)
+    assert np.isfinite(jax.grad(lambda x: f(x).sum())(SCORES)).all()
+
+
+def test_gradient_of_kept_axes():
+    total = log(exp(row).sum(axis=1, keepdims=True)).sum()
+    slopes = jaxprgen.compile([row], aesara.grad(total, row))(SCORES)
+    np.testing.assert_allclose(slopes, scipy.special.softmax(SCORES, axis=1), 1e-12, 1e-300)
+
+
+def test_elements_out_of_bounds_stay_what_they_are():
+    """A gather may replace them by a number, whose logarithm is another one."""
+
+    def fun(x, i):
+        return jnp.log(jax.nn.softmax(x).at[i].get(mode="fill", fill_value=1.0))
+
+    scores, index = np.array([0.0, 1.0]), np.array([0, 5])
+    found = jaxprgen.transform(fun, Inline(), Stabilize())(scores, index)
+    np.testing.assert_allclose(found, fun(scores, index), 1e-12)

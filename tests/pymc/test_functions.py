@@ -98,3 +98,13 @@ def test_wrong_names(model):
         f({**POINT, "slop": 1.0})
     with pytest.raises(UnknownNameError, match=r"There is no data 'z'\."):
         f(POINT, {"z": 1.0})
+
+
+def test_a_derivative_where_a_factor_is_zero():
+    """A skewness of zero, where PyTensor's rewritten switches have derivatives that are NaN."""
+    with pm.Model() as model:
+        pm.SkewNormal("y", alpha=pm.Normal("a"), observed=[0.3, -1.0, 2.0])
+    f, point = jaxprgen.pymc.logp(model), {"a": np.array(0.0)}
+    (wanted,) = jaxprgen.pymc.dlogp(model)(point).values()
+    np.testing.assert_allclose(wanted, 1.3 * np.sqrt(2 / np.pi), rtol=1e-7)
+    np.testing.assert_allclose(jax.grad(f)(point)["a"], wanted, rtol=1e-10)

@@ -69,6 +69,10 @@ class AxisOutOfBoundsError(ShapeMismatchError, IndexError):
     """Raised when a node refers to an axis that its operand does not have."""
 
 
+class BatchMismatchError(ShapeMismatchError, TypeError):
+    """Raised when `BatchedDot` gets two batches of different sizes."""
+
+
 class LinearAlgebraError(JaxprGenError, np.linalg.LinAlgError):
     """Raised when a matrix is not square, or is found to be singular."""
 

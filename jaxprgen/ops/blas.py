@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import linalg
+from jaxprgen.emit.sizes import require_equal
 from jaxprgen.emit.values import Value, broadcast_to, common_shape
-from jaxprgen.errors import ShapeMismatchError
+from jaxprgen.errors import BatchMismatchError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
@@ -49,6 +50,11 @@ def lower_dot22_scalar(ctx: RuleContext, x: Value, y: Value, alpha: Value) -> Va
 @lowers("tensor.BatchedDot")
 def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
     """Return the products of the matrices or vectors along the first axes."""
+    sizes = x.shape[0], y.shape[0]
+    require_equal(
+        *sizes,
+        lambda: BatchMismatchError(f"Cannot multiply batches of sizes {sizes[0]} and {sizes[1]}."),
+    )
     return linalg.batched_dot(x, y)
 
 

@@ -251,7 +251,13 @@ def draw_of_selected(
     return stream, selected
 
 
-def draw(ctx: RuleContext, rng: Any, size: Shape, parameters: Sequence[Value]) -> tuple[Any, Value]:
+def draw(
+    ctx: RuleContext,
+    rng: Any,
+    size: Shape,
+    parameters: Sequence[Value],
+    sampler: Draw | None = None,
+) -> tuple[Any, Value]:
     """Return the advanced stream and a draw of a size, () for that of the parameters."""
     stream, key = random.take_key(rng)
     declared = ctx.step.types[1]
@@ -259,7 +265,7 @@ def draw(ctx: RuleContext, rng: Any, size: Shape, parameters: Sequence[Value]) -
     shape = _shape_of_draws(ctx, size, parameters)
     is_integer = declared.dtype.kind != "f"
     xs, wrong = _constrained(ctx, parameters, is_integer=is_integer)
-    sampler = entry_of(SAMPLERS, type(ctx.op))
+    sampler = sampler or entry_of(SAMPLERS, type(ctx.op))
     assert sampler is not None  # `_supports` made sure.
     drawn = sampler(key, declared.dtype, shape, *xs)
     drawn = broadcast_to(drawn.astype(declared.dtype), shape)

@@ -20,6 +20,7 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops import random
 from jaxprgen.ops.changing_sizes import Sizes, sizes_of
+from jaxprgen.pytensor.registered import RegisteredSampler, is_sampler_registered
 
 
 @lowers("pytensor.tensor.RandomVariable", folds=False)
@@ -27,10 +28,16 @@ def lower_random_variable(
     ctx: RuleContext, rng: Any, size: Value | None, *parameters: Value
 ) -> Sequence[Any]:
     """Draw with the next key of the stream; return the advanced stream and the draw."""
-    return random.draw_of_sizes(ctx, rng, _sizes(ctx, size), parameters)
+    sizes = _sizes(ctx, size)
+    if random.has_sampler(ctx.op):
+        return random.draw_of_sizes(ctx, rng, sizes, parameters)
+    stream, drawn = random.draw(ctx, rng, sizes.shape, parameters, RegisteredSampler(ctx))
+    return stream, sizes.of(drawn)
 
 
-lower_random_variable.supports = random.has_sampler  # type: ignore[attr-defined]
+lower_random_variable.supports = (  # type: ignore[attr-defined]
+    lambda op: random.has_sampler(op) or is_sampler_registered(op)
+)
 
 
 @lowers("pytensor.tensor.RandomVariable", lazy=Selected)

@@ -136,7 +136,8 @@ class LinkedProgram:
         The storage of all variables, where the library's functions look for it.
     """
 
-    allow_gc = False
+    allow_gc = True
+    """The library's functions drop the results in storage when they have returned them."""
     need_update_inputs = False
     """The program itself updates them."""
 
@@ -159,6 +160,11 @@ class LinkedProgram:
             i for i, v in enumerate(self._arguments) if is_a(v.type, "tensor.RandomType")
         ]
         outputs = [v for o, v in enumerate(graph.outputs) if o not in graph.update_mapping]
+        inputs = set(graph.inputs)  # Whose storage holds arguments and states.
+        self._results = [[None] if v in inputs else storage_map[v] for v in outputs]
+        self._states = [names.get(v) for v in graph.inputs]
+        written = {o: names[graph.inputs[i]] for o, i in graph.update_mapping.items()}
+        self._updates = [written.get(o) for o in range(len(graph.outputs))]
         self._given_back = [given_back(v) for v in outputs]
         self._written = [None] * len(new)
         shared = {n: (v, state.state_in(_known(v, container_of[v]))) for v, n in names.items()}
@@ -178,7 +184,29 @@ class LinkedProgram:
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
         """Run on the values in storage; return the outputs, and None for each update."""
-        return [*self.run([c.storage[0] for c in self._arguments.values()]), *self._written]
+        found = self.run([c.storage[0] for c in self._arguments.values()])
+        for storage, value in zip(self._results, found, strict=False):
+            storage[0] = value  # Where a loop that runs in Python looks.
+        return [*found, *self._written]
+
+    def jit_fn(self, *values: Any) -> list[Any]:
+        """Return all outputs of the graph, updates included, as a function that JAX transforms.
+
+        PyTensor's JAX mode has it under this name.
+
+        Parameters
+        ----------
+        *values : array or tracer
+            The values of all inputs of the graph, shared variables included. A generator's value is
+            a PRNG key.
+        """
+        pairs = [*zip(self._states, values, strict=True)]
+        program = self.program or self._program({})
+        outputs, state = program.pure(
+            {n: x for n, x in pairs if n is not None}, [x for n, x in pairs if n is None]
+        )
+        rest = iter(outputs)
+        return [next(rest) if n is None else state[n] for n in self._updates]
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for these arguments, and write the updates."""

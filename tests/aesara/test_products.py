@@ -208,3 +208,10 @@ def test_sizes_that_do_not_match_are_an_error_that_tells_them(make, shapes):
     with pytest.raises(ShapeMismatchError) as raised:
         f(*args)
     assert "Cannot multiply" in str(raised.value) or "do not broadcast" in str(raised.value)
+
+
+def test_batches_that_do_not_match_are_the_error_that_aesara_raises():
+    x, y = at.dtensor3("x"), at.dtensor3("y")
+    f = jaxprgen.compile([x, y], blas.BatchedDot()(x, y))
+    with pytest.raises(TypeError, match="batches of sizes 2 and 1"):
+        f(np.ones((2, 3, 3)), np.ones((1, 3, 3)))

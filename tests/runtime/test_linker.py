@@ -350,3 +350,13 @@ def test_storage_of_all_variables():
     """Where Aesara's functions, and who looks into them, expect it."""
     f = aesara.function([x], at.exp(x) + 1, mode="JAXPR")
     assert set(f.vm.storage_map) >= set(f.maker.fgraph.variables)
+
+
+def test_a_loop_in_python_around_steps_in_this_mode():
+    """The loop reads the results of a step from storage."""
+    (doubled, sums), _ = aesara.scan(
+        lambda s: (s * 2, s.sum()), outputs_info=[x, None], n_steps=3, mode="JAXPR"
+    )
+    f = aesara.function([x], [doubled, sums], mode=aesara.compile.mode.Mode("py", None))
+    found = f(ONES)
+    assert_all_same(found, [np.outer([2, 4, 8], ONES), ONES.sum() * np.array([1.0, 2.0, 4.0])])

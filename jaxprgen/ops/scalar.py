@@ -21,6 +21,7 @@ from jaxprgen.emit.values import BOOL, Dtype, Value, broadcast_to, common_shape
 from jaxprgen.lowering.names import Key
 from jaxprgen.special import (
     bessel,
+    bessel_k,
     error_functions,
     gamma_functions,
     incomplete_beta,
@@ -232,6 +233,7 @@ RULES: dict[Key, ScalarRule] = {
             "scalar.Jv": bessel.jv,
             "scalar.Iv": bessel.iv,
             "scalar.Ive": bessel.ive,
+            "scalar.Kve": bessel_k.kve,
             "scalar.Owens_t": error_functions.owens_t,
             "scalar.Sigmoid": transcendental.expit,
             "scalar.Softplus": transcendental.softplus,

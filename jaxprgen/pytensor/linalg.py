@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from jaxprgen.emit import decompositions, matrix, reduce
+from jaxprgen.emit import decompositions, matrix, reduce, tridiagonal
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.decompositions import inexact, triangle
+from jaxprgen.emit.decompositions import inexact, transposed, triangle
 from jaxprgen.emit.linalg import matmul
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis
 from jaxprgen.emit.sort import argsort
@@ -101,12 +102,14 @@ def lower_qr(ctx: RuleContext, x: Value) -> list[Value]:
     (x,) = inexact(x)
     rows, columns = x.shape
     if mode == "raw":
-        if pivoting:
-            raise UnsupportedOpError("qr: JAX has no reflectors with pivoting (mode='raw').")
+        order: list[Value] = []
+        if pivoting:  # The reflectors are those of the columns in the order of the pivots.
+            *_, places = lax.qr(x, full_matrices=False, pivoting=True)
+            order, x = [places], transposed(ga.take(transposed(x), [places]))
         reflectors, factors = lax.geqrf(x)
         kept = min(rows, columns)
         upper = triangle(slice_axis(reflectors, 0, 0, kept), lower=False)
-        return declared(ctx, reflectors, factors, upper)
+        return declared(ctx, reflectors, factors, upper, *order)
     q, r, *order = lax.qr(x, full_matrices=mode != "economic", pivoting=pivoting)
     return declared(ctx, *([] if mode == "r" else [q]), r, *order)
 
@@ -129,3 +132,25 @@ def lower_block_diagonal(ctx: RuleContext, *xs: Value) -> list[Value]:
 def lower_discrete_are(ctx: RuleContext, a: Value, b: Value, q: Value, r: Value) -> list[Value]:
     """Return the stabilizing solution of the discrete algebraic Riccati equation."""
     return declared(ctx, matrix.solve_discrete_riccati(*inexact(a, b, q, r)))
+
+
+@lowers("tensor.SLogDet")
+def lower_slogdet(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return the sign of the determinant, and the logarithm of its absolute value."""
+    return declared(ctx, *matrix.slogdet(*inexact(x)))
+
+
+@lowers("tensor.LUFactorTridiagonal")
+def lower_lu_factor_tridiagonal(ctx: RuleContext, *diagonals: Value) -> list[Value]:
+    """Return the LU decomposition of a tridiagonal matrix, as LAPACK's ``gttrf``."""
+    return declared(ctx, *tridiagonal.factorize(*inexact(*diagonals)))
+
+
+@lowers("tensor.SolveLUFactorTridiagonal")
+def lower_solve_lu_factor_tridiagonal(
+    ctx: RuleContext, dl: Value, d: Value, du: Value, du2: Value, pivots: Value, y: Value
+) -> list[Value]:
+    """Solve a system of linear equations, given the factors of its tridiagonal matrix."""
+    dl, d, du, du2, y = inexact(dl, d, du, du2, y)
+    transpose = bool(ctx.op.transposed)
+    return declared(ctx, tridiagonal.solve(dl, d, du, du2, pivots, y, transpose=transpose))

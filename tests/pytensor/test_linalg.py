@@ -117,6 +117,50 @@ def test_systems(case, b_ndim, batch):
     assert_agrees(lambda a, b: solve(a, b, b_ndim=b_ndim), make(*batch, 3, 3), sides)
 
 
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (2, 3, 3)])
+def test_reflectors_with_pivoting(shape):
+    """PyTensor declares a square matrix of reflectors, which they are for square matrices only."""
+    qr = pytensor.tensor.blockwise.Blockwise(
+        pytest.importorskip("pytensor.tensor.linalg.decomposition.qr").QR("raw", pivoting=True)
+    )
+    assert_agrees(qr, array(*shape))
+
+
+def diagonals(n, *batch):
+    return array(*batch, n - 1), array(*batch, n, seed=1), array(*batch, n - 1, seed=2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tridiagonal_systems(n, batch, transposed):
+    """With row swaps, and as many solutions as there are right-hand sides."""
+    module = pytest.importorskip("pytensor.tensor.linalg.solvers.tridiagonal")
+    factorize = pytensor.tensor.blockwise.Blockwise(module.LUFactorTridiagonal())
+    below, main, above = diagonals(n, *batch)
+    if n > 2:  # SciPy takes no smaller ones.
+        assert_agrees(factorize, below, main, above)
+    sides = array(*batch, n, 2, seed=3)
+    inputs = [
+        pt.tensor(dtype="float64", shape=(None,) * x.ndim) for x in (below, main, above, sides)
+    ]
+    factors = factorize(*inputs[:3])
+    x = module.tridiagonal_lu_solve(factors, inputs[3], b_ndim=2, transposed=transposed)
+    found = jaxprgen.compile(inputs, x)(below, main, above, sides)
+    for where in np.ndindex(*batch):
+        matrix = np.diag(main[where]) + np.diag(below[where], -1) + np.diag(above[where], 1)
+        matrix = matrix.T if transposed else matrix
+        np.testing.assert_allclose(found[where], np.linalg.solve(matrix, sides[where]), rtol=1e-8)
+
+
+def test_jax_differentiates_tridiagonal_systems():
+    module = pytest.importorskip("pytensor.tensor.linalg.solvers.tridiagonal")
+    a, y = pt.dmatrix("a"), pt.dvector("y")
+    x = module.tridiagonal_lu_solve(module.tridiagonal_lu_factor(a), y, b_ndim=1)
+    f, values = jaxprgen.compile([a, y], x), (np.diag(array(4)) + np.eye(4, k=1), array(4))
+    np.testing.assert_allclose(jax.jacobian(f, 1)(*values), np.linalg.inv(values[0]), rtol=1e-9)
+
+
 EQUATIONS = {
     "sylvester": (la.solve_sylvester, regular(3, 3), regular(2, 2), array(3, 2)),
     "continuous": (la.solve_continuous_lyapunov, regular(3, 3), positive(3, 3)),
@@ -197,5 +241,3 @@ def test_what_jax_has_not_is_refused():
     x = pt.dmatrix("x")
     with pytest.raises(jaxprgen.errors.UnsupportedOpError, match="does not sort eigenvalues"):
         jaxprgen.compile([x], la.schur(x, sort="lhp")[0])(array(3, 3))
-    with pytest.raises(jaxprgen.errors.UnsupportedOpError, match="no reflectors with pivoting"):
-        jaxprgen.compile([x], la.qr(x, mode="raw", pivoting=True)[0])(array(3, 3))

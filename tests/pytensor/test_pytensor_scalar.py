@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import scipy.special
 
 import jaxprgen
 
@@ -25,6 +26,7 @@ OPS = {
     "polygamma": lambda k, x: pt.polygamma(pt.floor(k).astype("int64"), x),
     "ndtri_exp": lambda k, x: pt.math.ndtri_exp(-x - k),
     "ive": lambda k, x: pt.ive(k, x),
+    "kve": lambda k, x: pt.kve(k, x),
     "gradient of gammainc": lambda k, x: pytensor.grad(pt.gammainc(k, x).sum(), k),
     "gradient of gammaincc": lambda k, x: pytensor.grad(pt.gammaincc(k, x).sum(), k),
     "gradient of hyp2f1": lambda k, x: pytensor.grad(pt.hyp2f1(k, 1.5, 2.5, x / 50).sum(), k),
@@ -41,6 +43,22 @@ def test_values_and_gradients(case):
         )
     k, x = pt.dvectors("k", "x")
     assert_agrees([k, x], OPS[case](k, x), K, X)
+
+
+@pytest.mark.skipif(not hasattr(pt, "kve"), reason="This PyTensor has no such Op.")
+def test_the_modified_bessel_function_of_the_second_kind():
+    """Orders and arguments of every size, as SciPy; JAX's gradient is that of PyTensor."""
+    v, x = pt.dvectors("v", "x")
+    f = jaxprgen.compile([v, x], pt.kve(v, x))
+    orders = np.array([0, 1e-9, 0.3, 0.5, 1, 2.5, -2.5, 17, 300, 1e5])
+    points = np.array([1e-30, 1e-12, 1e-3, 0.1, 1, 7, 40, 1e3, 1e8])
+    grid = [g.ravel() for g in np.meshgrid(orders, points)]
+    np.testing.assert_allclose(f(*grid), scipy.special.kve(*grid), rtol=1e-11)
+    special = np.array([0.0, -1.0, np.inf, np.nan])
+    np.testing.assert_array_equal(f(np.ones(4), special), scipy.special.kve(1, special))
+    slopes = jax.grad(lambda x: f(K, x).sum())(X + 1)
+    wanted = pytensor.function([v, x], pytensor.grad(pt.kve(v, x).sum(), x), mode=PYTHON)
+    np.testing.assert_allclose(slopes, wanted(K, X + 1), rtol=1e-9)
 
 
 @pytest.mark.parametrize("ends", [False, True])

@@ -17,14 +17,14 @@ vocabulary with the arguments and the dtypes of NumPy.
 - `reduce`, `sort`, `fixed_size`: `sum`, `max`, `argmax`, `cumsum`; sorting and searching; `unique`
   and `nonzero` of a given size.
 - `index`, `gather`, `ravel`, `choose`: basic and advanced indexing, for reading and writing.
-- `linalg`, `systems`, `matrix`, `decompositions`: products; linear equations; inverses and
-  functions of matrices; factorizations.
+- `linalg`, `systems`, `tridiagonal`, `matrix`, `decompositions`: products; linear equations;
+  inverses and functions of matrices; factorizations.
 - `fft`, `convolution`, `convolution_geometry`, `windows`, `pooling`, `normalization`, `softmax`,
   `ctc`: signals and neural networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
 - `control`, `elementwise_loop`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
-- `callback`, `checks`, `constraints`, `staged`: Python on the host, checks, and routines that JAX
-  traces.
+- `callback`, `checks`, `constraints`, `staged`, `solvers`: Python on the host, checks, routines
+  that JAX traces, and minima and roots among these.
 - `custom_derivatives`, `formula`: functions with derivatives or precision of their own.
 """

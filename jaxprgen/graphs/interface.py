@@ -9,9 +9,10 @@ import jax
 import numpy as np
 
 from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.library import name_of
+from jaxprgen.graphs.library import library_for, name_of
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
+from jaxprgen.lowering.traversal import toposort
 from jaxprgen.ops.advanced_subtensor import lone_mask
 
 
@@ -39,6 +40,20 @@ def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Varia
             raise InvalidGraphError(f"{name_of(variable)} is a constant, not an input.")
         seen.add(variable)
     return inputs, outputs
+
+
+def sorted_graph(
+    inputs: Sequence[Variable], outputs: Sequence[Variable]
+) -> tuple[Sequence[Variable], list[Apply]]:
+    """Return the outputs and the sorted nodes of a graph, after what its library rewrites.
+
+    See `jaxprgen.graphs.library.GraphLibrary.lowered`.
+    """
+    known = set(inputs)
+    nodes = toposort(outputs, known)
+    kinds = {type(node.op) for node in nodes}
+    found = library_for(outputs[0]).lowered(inputs, outputs, kinds)
+    return (found, nodes) if found is outputs else (found, toposort(found, known))
 
 
 def flattened(outputs: Any) -> tuple[list[Any], Any]:

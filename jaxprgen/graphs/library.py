@@ -55,11 +55,20 @@ class GraphLibrary:
         Returns a loop's Op, or a copy, whose ``perform`` runs in Python.
     containers
         The classes of the library's containers whose values may be JAX arrays.
+    lowered
+        Rewrites what has no rule: returns the outputs to plan for the inputs, the outputs and the
+        classes of all Ops of a graph. By default, nothing is rewritten.
     """
 
-    def __init__(self, compiled_loop: Callable[[Any], Any], containers: Containers) -> None:
+    def __init__(
+        self,
+        compiled_loop: Callable[[Any], Any],
+        containers: Containers,
+        lowered: Callable[..., Sequence[Variable]] = lambda inputs, outputs, kinds: outputs,
+    ) -> None:
         self._compiled_loop = compiled_loop
         self.containers = containers
+        self.lowered = lowered
 
     def evaluate(
         self, node: Apply, inputs: Sequence[Any], wanted: Sequence[int] | None = None

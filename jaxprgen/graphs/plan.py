@@ -15,7 +15,7 @@ from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
-from jaxprgen.graphs.interface import ends_of, sizes_by_place, with_key
+from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
 from jaxprgen.graphs.library import describe_op, frame_of, is_array, library_for, name_of, origin
 from jaxprgen.graphs.naming import Names
 from jaxprgen.graphs.shardings import placed_constants, shardings_of
@@ -73,11 +73,11 @@ def plan_of(
     ShardingError
         Data cannot be split as asked.
     """
-    inputs, outputs = ends_of(graph, outputs)
-    nodes = toposort(outputs, set(inputs))
+    ends = inputs, outputs = ends_of(graph, outputs)
+    outputs, nodes = sorted_graph(inputs, outputs)
     found = shardings_of(shardings or {}, inputs, outputs, nodes)
     where = {v: PortableSharding.of(sharding) for v, sharding in found.items()}
-    ends, options = (inputs, outputs), (callbacks, sizes, states, fixed, where, carried)
+    options = (callbacks, sizes, states, fixed, where, carried)
     inputs = inputs if states else with_key(inputs, nodes)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)

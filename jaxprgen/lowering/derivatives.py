@@ -50,10 +50,15 @@ class OverriddenGraph(NamedTuple):
 
     @classmethod
     def of(
-        cls, ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str
+        cls,
+        ctx: RuleContext,
+        graph: Any,
+        inputs: Sequence[Value],
+        name: str,
+        free: Sequence[int] = (),
     ) -> OverriddenGraph:
-        """Lower a graph for these inputs."""
-        given = [None if x.static is None else x for x in inputs]
+        """Lower a graph for these inputs, of which those at ``free`` may have other values, too."""
+        given = [None if x.static is None or i in free else x for i, x in enumerate(inputs)]
         types = [x.atom().aval for x, k in zip(inputs, given, strict=True) if k is None]
         b = ctx.builder.nested(types)
         outputs, _ = lower(ctx, graph, b, _filled(given, b.inputs))

@@ -19,8 +19,11 @@ from jaxprgen.pytensor import registered as registered
 from jaxprgen.pytensor import signal as signal
 from jaxprgen.pytensor import subtensor as subtensor
 from jaxprgen.pytensor.containers import DeviceContainer, StateContainer
+from jaxprgen.pytensor.dimensions import without_dimensions
 
+lowers_package("pytensor.tensor.optimize", "jaxprgen.pytensor.optimize")
 lowers_package("pymc", "jaxprgen.pymc.rules")
+lowers_package("pytensor.typed_list", "jaxprgen.ops.typed_list")
 
 
 def _itself(op: object) -> object:
@@ -28,6 +31,6 @@ def _itself(op: object) -> object:
     return op
 
 
-LIBRARY = GraphLibrary(_itself, Containers(StateContainer, DeviceContainer))
+LIBRARY = GraphLibrary(_itself, Containers(StateContainer, DeviceContainer), without_dimensions)
 
 from jaxprgen.pytensor import linker as linker  # noqa: E402  # It needs LIBRARY.

@@ -16,12 +16,12 @@ from jaxprgen.graphs.check.findings import (
     Odd,
     Subset,
 )
-from jaxprgen.graphs.interface import ends_of
+from jaxprgen.graphs.interface import ends_of, sorted_graph
 from jaxprgen.graphs.library import frame_of, is_array, name_of
 from jaxprgen.graphs.plan import plan_of_nodes
 from jaxprgen.lowering.names import Apply, Variable, is_a
 from jaxprgen.lowering.registry import find_rule, is_supported, needed_inputs
-from jaxprgen.lowering.traversal import inner_nodes, toposort
+from jaxprgen.lowering.traversal import inner_nodes
 
 Trouble: TypeAlias = tuple[str, str, str]
 """A verdict that is not "jit", the reason and the remedy."""
@@ -54,7 +54,7 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
         A missing input, or one that is not an array, is a finding and not an error.
     """
     given, wanted = ends_of(graph, outputs)
-    nodes = toposort(wanted, set(given))
+    wanted, nodes = sorted_graph(given, wanted)
     read = [v for ends in (*(node.inputs for node in nodes), wanted) for v in ends]
     leaves = dict.fromkeys([*given, *filter(_is_leaf, read)])
     roles = {v: _role(v) for v in leaves} | dict.fromkeys(given, "input")

@@ -11,18 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from aesara.typed_list.basic import (
-    Append,
-    Count,
-    Extend,
-    GetItem,
-    Index,
-    Insert,
-    Length,
-    MakeList,
-    Remove,
-    Reverse,
-)
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import reduce
@@ -32,13 +20,13 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 
-@lowers(MakeList, folds=False)
+@lowers("typed_list.MakeList", folds=False)
 def lower_make_list(ctx: RuleContext, *items: Any) -> list[list[Any]]:
     """Return a list of the items."""
     return [list(items)]
 
 
-@lowers(GetItem, folds=False)
+@lowers("typed_list.GetItem", folds=False)
 def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
     """Return the item at a static index, or the list of items in a static slice."""
     where = index if isinstance(index, slice) else ctx.static_int(1)
@@ -50,32 +38,32 @@ def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
         ) from None
 
 
-@lowers(Append, folds=False)
+@lowers("typed_list.Append", folds=False)
 def lower_append(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
     """Return the list with an item appended."""
     return [[*items, item]]
 
 
-@lowers(Extend, folds=False)
+@lowers("typed_list.Extend", folds=False)
 def lower_extend(ctx: RuleContext, items: list[Any], more: list[Any]) -> list[list[Any]]:
     """Return the list with another one appended."""
     return [items + more]
 
 
-@lowers(Insert, folds=False)
+@lowers("typed_list.Insert", folds=False)
 def lower_insert(ctx: RuleContext, items: list[Any], index: Value, item: Any) -> list[list[Any]]:
     """Return the list with an item inserted before the one at a static index."""
     where = ctx.static_int(1)
     return [[*items[:where], item, *items[where:]]]
 
 
-@lowers(Reverse, folds=False)
+@lowers("typed_list.Reverse", folds=False)
 def lower_reverse(ctx: RuleContext, items: list[Any]) -> list[list[Any]]:
     """Return the list in reverse order."""
     return [items[::-1]]
 
 
-@lowers(Length, folds=False, shape_only=(0,))
+@lowers("typed_list.Length", folds=False, shape_only=(0,))
 def lower_length(ctx: RuleContext, items: list[Any]) -> Array:
     """Return the number of items, which is static."""
     return np.asarray(len(items), np.int64)
@@ -105,7 +93,7 @@ def _equal(x: Any, y: Any) -> Value:
     return reduce.bitwise_and(same, range(x.ndim))
 
 
-@lowers(Remove, folds=False)
+@lowers("typed_list.Remove", folds=False)
 def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
     """Return the list without the first item that equals another; its position is decided."""
     both = _known([items, item])
@@ -126,9 +114,9 @@ def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any
     return [items[:where] + items[where + 1 :]]
 
 
-@lowers(Count, folds=False)
+@lowers("typed_list.Count", folds=False)
 def lower_count(ctx: RuleContext, items: list[Any], item: Any) -> Any:
-    """Return how many items equal another, as a float."""
+    """Return how many items equal another."""
     both = _known([items, item])
     if both:
         return ctx.evaluate(*both)
@@ -136,13 +124,13 @@ def lower_count(ctx: RuleContext, items: list[Any], item: Any) -> Any:
     return sum(ones, full((), 0, ctx.dtype))
 
 
-@lowers(Index, folds=False)
+@lowers("typed_list.Index", folds=False)
 def lower_index(ctx: RuleContext, items: list[Any], item: Any) -> Any:
-    """Return the position of the first item that equals another, as a float, or NaN."""
+    """Return the position of the first item that equals another; NaN, or -1, if none does."""
     both = _known([items, item])
     if both:
         return ctx.evaluate(*both)
-    found = full((), np.nan, ctx.dtype)
+    found = full((), np.nan if ctx.dtype.kind == "f" else -1, ctx.dtype)
     for position in reversed(range(len(items))):
         found = ew.where(_equal(items[position], item), position, found)
     return found

@@ -8,7 +8,7 @@ to cut is guessed from how equations look close by, and what follows from a gues
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,31 +209,30 @@ def steps_of(
     """Return the recurrences among groups of alike nodes."""
     group_of = {id(node): key for key, nodes in groups.items() for node in nodes}
     after: dict[int, set[int]] = {key: set() for key in groups}
+    read: dict[int, list[int]] = {}
     for key, nodes in groups.items():
         for node in nodes:
-            for other in _operand_nodes(alike, node):
-                source = group_of.get(id(other))
-                if source is not None:
-                    after[source].add(key)
+            read[id(node)] = made = [x for x in _read_nodes(alike, node) if x in group_of]
+            for x in made:
+                after[group_of[x]].add(key)
     carried = {id(alike.nodes[i]) for i in cut}
     found: list[Steps] = []
     for cycle in cycles(after):
         members = sorted((node for key in cycle for node in groups[key]), key=lambda n: n.place)
-        for part in _connected(alike, members):
-            steps = _steps(alike, part, group_of, carried)
+        for part in _connected(members, read):
+            steps = _steps(alike, part, read, group_of, carried)
             if steps is not None:
                 found.append(steps)
     return found
 
 
-def _operand_nodes(alike: Alike, node: Node) -> Iterable[Node]:
-    for x in node.operands:
-        made = alike.maker.get(x) if type(x) is Var else None
-        if made is not None:
-            yield alike.nodes[made]
+def _read_nodes(alike: Alike, node: Node) -> list[int]:
+    """Return the identities of the nodes that make the operands of a node."""
+    nodes, maker = alike.nodes, alike.maker
+    return [id(nodes[maker[x]]) for x in node.operands if type(x) is Var and x in maker]
 
 
-def _connected(alike: Alike, nodes: Sequence[Node]) -> list[list[Node]]:
+def _connected(nodes: Sequence[Node], read: Mapping[int, Sequence[int]]) -> list[list[Node]]:
     """Split nodes into parts that do not read each other."""
     parent = {id(node): id(node) for node in nodes}
 
@@ -243,9 +242,9 @@ def _connected(alike: Alike, nodes: Sequence[Node]) -> list[list[Node]]:
         return x
 
     for node in nodes:
-        for other in _operand_nodes(alike, node):
-            if id(other) in parent:
-                parent[root(id(node))] = root(id(other))
+        for other in read[id(node)]:
+            if other in parent:
+                parent[root(id(node))] = root(other)
     parts: dict[int, list[Node]] = {}
     for node in nodes:
         parts.setdefault(root(id(node)), []).append(node)
@@ -253,7 +252,11 @@ def _connected(alike: Alike, nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 def _steps(
-    alike: Alike, nodes: Sequence[Node], group_of: Mapping[int, int], carried: Collection[int]
+    alike: Alike,
+    nodes: Sequence[Node],
+    read: Mapping[int, Sequence[int]],
+    group_of: Mapping[int, int],
+    carried: Collection[int],
 ) -> Steps | None:
     """Return the steps that nodes of a cycle form, or None if they are not alike."""
     by_group: dict[int, dict[int, Node]] = {}
@@ -263,11 +266,7 @@ def _steps(
     main = counts.most_common(1)[0][0]
     level: dict[int, int] = {}
     for node in nodes:
-        before = [
-            level[id(other)] + (group_of[id(other)] == main)
-            for other in _operand_nodes(alike, node)
-            if id(other) in level
-        ]
+        before = [level[x] + (group_of[x] == main) for x in read[id(node)] if x in level]
         level[id(node)] = own = max(before, default=0)
         # Of several that do not follow a carry, the last one belongs to the first step.
         by_group.setdefault(group_of[id(node)], {})[own] = node

@@ -54,19 +54,16 @@ class VmapRepeats:
         return each_program(closed, self._batched)
 
     def _batched(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return unless_left_alone(self._joined, closed, "VmapRepeats")
-
-    def _joined(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        require_repeats(closed, self.least, any_depth=True)
-        sliced = with_slices(with_joins_flattened(closed))
-        joined = with_writes_joined(sliced, self.least, self.reassociate)
-        closed = closed if joined is sliced else joined
-        return unless_left_alone(self._packed, closed, "VmapRepeats")
+        program = _flat(closed)
+        joined = with_writes_joined(program, self.least, self.reassociate)
+        if joined is not program:
+            closed, program = joined, _flat(joined)
+        found = unless_left_alone(self._packed, program, "VmapRepeats")
+        return closed if found is program else found
 
     def _packed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        sliced = with_slices(with_joins_flattened(closed))
-        require_repeats(sliced, self.least)
-        alike = Alike(sliced.jaxpr, self.reassociate)
+        require_repeats(closed, self.least)
+        alike = Alike(closed.jaxpr, self.reassociate)
         alike.colour()
         groups: dict[int, list[Node]] = {}
         for node in alike.nodes:
@@ -81,7 +78,12 @@ class VmapRepeats:
                 units.append(Pack(nodes))
         if len(units) == len(alike.nodes):
             return closed
-        return packed(sliced, units, self.least)
+        return packed(closed, units, self.least)
+
+
+def _flat(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a program that joins and splits arrays at once, the latter by slices."""
+    return with_slices(with_joins_flattened(closed))
 
 
 def unless_left_alone(

@@ -7,8 +7,7 @@ import scipy.special
 
 import jaxprgen
 
-pytensor = pytest.importorskip("pytensor")
-pt = pytensor.tensor
+pt = pytest.importorskip("pytensor.tensor")
 
 POINTS = np.array([-1000.0, -50.0, -1e-20, 1e-20, 1.0, 800.0, 1000.0])
 SCORES = np.array([[0.0, 1000.0, -1000.0], [1.0, 2.0, 3.0]])

@@ -14,6 +14,7 @@ from pytensor.graph.replace import clone_replace
 
 from jaxprgen.api import compile
 from jaxprgen.errors import UnknownNameError
+from jaxprgen.pymc.density import density
 from jaxprgen.pymc.graphs import data_of, lowered
 from jaxprgen.runtime.compiled import CompiledFunction
 
@@ -158,7 +159,7 @@ def logp(
     model = pm.modelcontext(model)
     if vars is None:
         vars = [*model.free_RVs, *model.observed_RVs, *model.potentials]
-    graph = model.logp(vars=list(vars), jacobian=jacobian, sum=sum)
+    graph = density(model, vars, jacobian=jacobian, sum=sum)
     outputs = graph if sum else {v.name: term for v, term in zip(vars, graph, strict=True)}
     return ModelFunction(model, _value_variables(model), outputs, "logp")
 
@@ -189,8 +190,8 @@ def dlogp(
     named = _value_variables(model)
     wrt = model.continuous_value_vars if vars is None else [model.rvs_to_values[v] for v in vars]
     # Not after PyTensor's rewrites, as in PyMC: they make some gradients NaN.
-    density = lowered(model.logp(jacobian=jacobian))
-    slopes = pytensor.grad(density, wrt, disconnected_inputs="ignore")
+    total = lowered(model.logp(jacobian=jacobian))
+    slopes = pytensor.grad(total, wrt, disconnected_inputs="ignore")
     outputs = {v.name: slope for v, slope in zip(wrt, slopes, strict=True)}
     return ModelFunction(model, named, outputs, "dlogp")
 

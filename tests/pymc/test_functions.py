@@ -108,3 +108,60 @@ def test_a_derivative_where_a_factor_is_zero():
     (wanted,) = jaxprgen.pymc.dlogp(model)(point).values()
     np.testing.assert_allclose(wanted, 1.3 * np.sqrt(2 / np.pi), rtol=1e-7)
     np.testing.assert_allclose(jax.grad(f)(point)["a"], wanted, rtol=1e-10)
+
+
+def test_one_graph_serves_all_variables_of_a_kind(monkeypatch):
+    """It must not mix up their parameters, nor constants that are both values and parameters."""
+    from jaxprgen.pymc import density
+
+    made, term = [], density._term
+    monkeypatch.setattr(density, "_term", lambda *given: made.append(given) or term(*given))
+    with pm.Model() as model:
+        mean, scale, x = pm.Normal("mean"), pm.HalfNormal("scale"), 0.0
+        for i in range(4):
+            x = 0.5 * x + mean * (i + 1)
+            pm.Normal(f"y{i}", x, 1.0, observed=float(i))
+            pm.Normal(f"z{i}", x, scale, observed=1.0)
+    found = jaxprgen.pymc.logp(model, sum=False)({"mean": 0.3, "scale_log__": 0.2})
+    assert len(made) == 4
+    at = 0.0
+    for i in range(4):
+        at = 0.5 * at + 0.3 * (i + 1)
+        np.testing.assert_allclose(found[f"y{i}"], scipy.stats.norm.logpdf(i, at, 1), rtol=1e-12)
+        expected = scipy.stats.norm.logpdf(1.0, at, np.exp(0.2))
+        np.testing.assert_allclose(found[f"z{i}"], expected, rtol=1e-12)
+
+
+def test_graphs_of_plain_models_do_not_grow_faster_than_models():
+    """PyMC's own copies all that comes before each variable."""
+    from pytensor.graph.traversal import ancestors
+
+    from jaxprgen.pymc.density import density
+
+    sizes = []
+    for count in (10, 20, 40):
+        with pm.Model() as model:
+            x = rho = pm.Normal("rho")
+            for i in range(count):
+                x = rho * x
+                pm.Normal(f"y{i}", x, 1.0, observed=float(i))
+        rvs = model.basic_RVs
+        sizes.append(len(set(ancestors([density(model, rvs, jacobian=True, sum=True)]))))
+    assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: pm.ZeroInflatedPoisson("y", 0.5, pm.math.exp(x), observed=[0, 2]),
+        lambda x: pm.TruncatedNormal("y", x, 1.0, lower=np.array([0.0, 0.0]), observed=[0.1, 2.0]),
+        lambda x: pm.Mixture("y", [0.5, 0.5], pm.Normal.dist(x, [1.0, 2.0]), observed=0.3),
+        lambda x: pm.MvNormal("y", x, np.eye(2), observed=[0.1, 0.2]),
+    ],
+)
+def test_densities_that_look_at_their_parameters(build):
+    with pm.Model() as model:
+        build(pm.Normal("x"))
+    f, point = jaxprgen.pymc.logp(model), {"x": np.float64(0.3)}
+    np.testing.assert_allclose(f(point), model.compile_logp()(point), rtol=1e-8)
+    np.testing.assert_allclose(jax.grad(f)(point)["x"], model.compile_dlogp()(point)[0], rtol=1e-7)

@@ -15,7 +15,7 @@ from aesara.compile.sharedvalue import SharedVariable
 from aesara.graph.basic import Constant, io_toposort
 from aesara.scalar.basic import ScalarType
 from aesara.scan.op import Scan
-from aesara.tensor.type import TensorType
+from aesara.tensor.type import DenseTensorType
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, eval_jaxpr, sub_jaxprs
@@ -96,7 +96,7 @@ def perform(node: Any, values: Sequence[Any]) -> list[Any]:
     with np.errstate(all="ignore"):
         node.op.make_thunk(node, storage, computed, no_recycling=[], impl="py")()
     found = [storage[v][0] for v in node.outputs]
-    arrays = [isinstance(v.type, TensorType) for v in node.outputs]
+    arrays = [isinstance(v.type, DenseTensorType) for v in node.outputs]
     assert all(x is not None or not y for x, y in zip(found, arrays, strict=True)), "No result."
     return [np.asarray(x) if y else x for x, y in zip(found, arrays, strict=True)]
 

@@ -17,6 +17,7 @@ vocabulary with the arguments and the dtypes of NumPy.
 - `reduce`, `sort`, `fixed_size`: `sum`, `max`, `argmax`, `cumsum`; sorting and searching; `unique`
   and `nonzero` of a given size.
 - `index`, `gather`, `ravel`, `choose`: basic and advanced indexing, for reading and writing.
+- `sparse`, `sparse_math`: sparse matrices, their formats, sums and products.
 - `linalg`, `systems`, `tridiagonal`, `matrix`, `decompositions`: products; linear equations;
   inverses and functions of matrices; factorizations.
 - `fft`, `convolution`, `convolution_geometry`, `windows`, `pooling`, `normalization`, `softmax`,

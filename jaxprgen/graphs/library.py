@@ -160,7 +160,7 @@ def _perform(node: Apply, op: Any, inputs: Sequence[Any]) -> list[Any]:
             raise
         raise ours(f"{str(error).removesuffix('.')}.") from error
     return [
-        np.asarray(x, v.type.dtype) if is_a(v.type, "tensor.TensorType", "scalar.ScalarType") else x
+        np.asarray(x, v.type.dtype) if is_array(v) else x
         for (x,), v in zip(cells, node.outputs, strict=True)
     ]
 
@@ -170,6 +170,8 @@ def _copied(variable: Variable, value: Any) -> Any:
 
     An array without axes as an index would make NumPy copy an array that it else writes into.
     """
+    if is_sparse(variable):
+        return value.copy()
     if not isinstance(value, np.ndarray):
         return value
     return value[()] if is_a(variable.type, "scalar.ScalarType") else np.array(value)
@@ -288,6 +290,11 @@ def is_array(variable: Variable) -> bool:
 def _is_of_arrays(kind: type) -> bool:
     # Types of other tensors, such as sparse ones, derive from TensorType.
     return own_keys(kind)[-1] == "tensor.TensorType" or _ARRAYS & set(keys_of(kind)) != set()
+
+
+def is_sparse(variable: Variable) -> bool:
+    """Return whether a variable is a sparse matrix."""
+    return is_a(variable.type, "sparse.SparseTensorType")
 
 
 _ARRAYS = {"tensor.DenseTensorType", "scalar.ScalarType", "xtensor.XTensorType"}

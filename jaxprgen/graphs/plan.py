@@ -16,9 +16,18 @@ from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
-from jaxprgen.graphs.library import describe_op, frame_of, is_array, library_for, name_of, origin
+from jaxprgen.graphs.library import (
+    describe_op,
+    frame_of,
+    is_array,
+    is_sparse,
+    library_for,
+    name_of,
+    origin,
+)
 from jaxprgen.graphs.naming import Names
 from jaxprgen.graphs.shardings import placed_constants, shardings_of
+from jaxprgen.graphs.sparse import opened
 from jaxprgen.graphs.tables import Tables, remade
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
@@ -78,7 +87,11 @@ def plan_of(
     found = shardings_of(shardings or {}, inputs, outputs, nodes)
     where = {v: PortableSharding.of(sharding) for v, sharding in found.items()}
     options = (callbacks, sizes, states, fixed, where, carried)
-    inputs = inputs if states else with_key(inputs, nodes)
+    matrices = opened(inputs, outputs, nodes)
+    if matrices is not None:
+        inputs, outputs = matrices.inputs, matrices.outputs
+        nodes = toposort(outputs, set(inputs))
+    arrays, inputs = inputs, inputs if states else with_key(inputs, nodes)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)
     for variable in outputs:
@@ -88,9 +101,16 @@ def plan_of(
         plan,
         sizes=sizes_by_place(plan, sizes or {}),
         carried=carried or {},
+        arguments=_moved(matrices.arguments, len(inputs) > len(arrays)) if matrices else {},
+        results=matrices.results if matrices else {},
         shardings={p: found[v] for p, v in enumerate(plan.variables) if v in found},
         reduced=lambda: (remade, (_plan_again, Tables((*ends, *options), ends[0]))),
     )
+
+
+def _moved(formats: Mapping[int, str], has_key: bool) -> dict[int, str]:
+    """Return the formats of arguments by their positions after a key, if there is one."""
+    return {i + has_key: format for i, format in formats.items()}
 
 
 def _plan_again(
@@ -337,7 +357,7 @@ def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
 def _input(variable: Variable) -> Input:
     if is_a(variable.type, "tensor.RandomType"):
         return Input(name_of(variable), KEY, ())
-    if not is_array(variable):
+    if not is_array(variable) and not is_sparse(variable):
         raise InvalidGraphError(f"Input {_not_an_array(variable)}")
     shape = () if is_a(variable.type, "scalar.ScalarType") else tuple(variable.type.shape)
     return Input(name_of(variable), np.dtype(variable.type.dtype), shape)

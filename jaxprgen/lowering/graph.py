@@ -115,6 +115,9 @@ class Plan:
     carried
         The outputs that are the next values of inputs, and these inputs, by position. They live as
         the inputs do.
+    arguments, results
+        The formats of arguments and results that are sparse matrices, by position. Each of them is
+        four inputs or outputs; see `jaxprgen.arguments.sparse`.
     inner
         Returns the plan of a graph inside of an Op, made once.
     generators
@@ -138,6 +141,8 @@ class Plan:
     sizes: Mapping[int, int] = field(default_factory=dict[int, int])
     shardings: Mapping[int, NamedSharding] = field(default_factory=dict[int, Any])
     carried: Mapping[int, int] = field(default_factory=dict[int, int])
+    arguments: Mapping[int, str] = field(default_factory=dict[int, str])
+    results: Mapping[int, str] = field(default_factory=dict[int, str])
     inner: Callable[[Any], Plan] | None = None
     generators: tuple[int, ...] = ()
     reduced: Callable[[], tuple[Any, ...]] | None = None

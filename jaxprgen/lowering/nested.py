@@ -11,6 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.random import Stream
+from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Builder
@@ -137,6 +138,8 @@ def rebuilt(x: Any, leaf: Callable[[Value], Value]) -> Any:
         return Stream(rebuilt(x.key, leaf), x.taken, before)
     if isinstance(x, (CountedRange, LoopRows)):
         return x.mapped(lambda value: rebuilt(value, leaf))
+    if isinstance(x, Sparse):
+        return x.mapped(lambda value: rebuilt(value, leaf))
     if isinstance(x, list):
         return [rebuilt(each, leaf) for each in x]  # pyright: ignore[reportUnknownVariableType]
     return x
@@ -163,6 +166,8 @@ def _key(x: Any) -> Any:
         return x.shape, source.dtype.str, source.shape, source.tobytes()
     if type(x) is Stream:
         return "stream", x.taken, x.before is None
+    if isinstance(x, Sparse):
+        return x.shape, x.order, *map(_key, leaves(x))
     if isinstance(x, list):
         return tuple(map(_key, x))  # pyright: ignore[reportUnknownVariableType]
     return repr(x)

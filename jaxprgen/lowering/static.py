@@ -20,6 +20,7 @@ from jaxprgen._jax import Var
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.sizes import is_known
+from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import Array, Value, full
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
@@ -39,7 +40,7 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 def static_value(x: Any) -> Any:
     """Return a static value as NumPy has it, or None; slices and the like are as they are."""
-    if isinstance(x, (Lazy, Stream)):
+    if isinstance(x, (Lazy, Sparse, Stream)):
         return None
     if isinstance(x, list):
         items = [static_value(each) for each in x]  # pyright: ignore[reportUnknownVariableType]

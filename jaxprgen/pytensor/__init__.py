@@ -23,6 +23,7 @@ from jaxprgen.pytensor.dimensions import without_dimensions
 
 lowers_package("pytensor.tensor.optimize", "jaxprgen.pytensor.optimize")
 lowers_package("pymc", "jaxprgen.pymc.rules")
+lowers_package("pytensor.sparse", "jaxprgen.ops.sparse")
 lowers_package("pytensor.typed_list", "jaxprgen.ops.typed_list")
 
 

@@ -14,6 +14,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.shardings import placed
+from jaxprgen.arguments.sparse import PARTS, opened
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 from jaxprgen.lowering.graph import Plan
@@ -62,14 +63,16 @@ class CompiledFunction:
         self._plan_seconds = seconds
         self.__name__ = self.__qualname__ = options.name
         self._plan = plan
+        options = options._replace(matrices=tuple(plan.results.items()))
         self._options = options
+        self._names = _argument_names(plan)
         self._dtypes = [i.dtype for i in plan.inputs]
         self._specializer = Specializer(plan, options)
         where = plan.shardings
         self._constants = [(p, x) for p, x in enumerate(plan.values) if _jax.is_spread(x)]
         self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
         # JAX and `help` take the names of arguments from here.
-        self.__signature__ = signature([i.name for i in plan.inputs])
+        self.__signature__ = signature(self._names)
         self._shared = [shared_value(plan.variables[s.place].container) for s in plan.shared]
         names = [s.name for s in plan.shared]
         listed = ", ".join([*names, *(["..."] if plan.inputs else [])])
@@ -122,8 +125,10 @@ class CompiledFunction:
 
     def run(self, args: Sequence[Any], donated: tuple[int, ...] = ()) -> Any:
         """Call the function; JAX may reuse the memory of ``donated`` arguments for results."""
+        if self._plan.arguments:
+            args = self._flat(args, {})
         if self._shardings:
-            args = self.accepted(args)
+            args = self._accepted(args)
         if self._plan.shardings:
             self._place_shared()
         if not _jax.trace_state_clean():
@@ -150,7 +155,7 @@ class CompiledFunction:
             found = self._specializer.find(types, args, shared)
             if found is not None:
                 return found.run(args, on_device, donated)
-        operands = self.accepted(args)
+        operands = self._accepted(args)
         if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
             raise ArgumentTypeError(
                 f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
@@ -226,7 +231,7 @@ class CompiledFunction:
             self._plan,
             self._options,
             self._specializer,
-            self._counted(specs, named),
+            self._flat(specs, named),
             constraints,
             self._read_shared(),
         )
@@ -278,19 +283,29 @@ class CompiledFunction:
 
     def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
         """Return the arguments as programs take them, or raise how they do not fit the inputs."""
-        args = self._counted(args, named or {})
+        return self._accepted(self._flat(args, named or {}))
+
+    def _accepted(self, args: Sequence[Any]) -> list[Any]:
+        """Return the arguments as programs take them, with arrays in place of matrices."""
+        if len(args) != len(self._plan.inputs):
+            self._counted(args, {})
         given = [accept(x, declared) for x, declared in zip(args, self._plan.inputs, strict=True)]
         if self._shardings and _jax.trace_state_clean():
             for i, sharding in self._shardings.items():
                 given[i] = placed(given[i], sharding, f"Input {self._plan.inputs[i].name!r}")
         return given
 
+    def _flat(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the arguments in the order of the inputs, with arrays in place of matrices."""
+        args, formats = self._counted(args, named), self._plan.arguments
+        return opened(args, formats, self._names) if formats else args
+
     def _counted(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """Return the arguments in the order of the inputs, or raise that their number is wrong."""
-        inputs, args = self._plan.inputs, self._in_order(args, named)
-        if len(args) != len(inputs):
-            names = ", ".join(i.name for i in inputs)
-            raise wrong_count(f"{self.__name__}({names})", len(inputs), len(args), self._hint(args))
+        names, args = self._names, self._in_order(args, named)
+        if len(args) != len(names):
+            function = f"{self.__name__}({', '.join(names)})"
+            raise wrong_count(function, len(names), len(args), self._hint(args))
         return args
 
     def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
@@ -324,3 +339,17 @@ class CompiledFunction:
     def _read_shared(self) -> list[Any]:
         self._place_shared()
         return [s.value for s in self._shared]
+
+
+def _argument_names(plan: Plan) -> list[str]:
+    """Return the names of the arguments of a call; matrices are several inputs."""
+    names: list[str] = []
+    left = iter(plan.inputs)
+    for declared in left:
+        if len(names) in plan.arguments:
+            names.append(declared.name.removesuffix(f".{PARTS[0]}"))
+            for _ in PARTS[1:]:
+                next(left)
+        else:
+            names.append(declared.name)
+    return names

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.errors import ArgumentTypeError, ProfileWarning
+from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
+from jaxprgen.errors import ArgumentTypeError, InvalidGraphError, ProfileWarning
 from jaxprgen.graphs.containers import keep_on_device
-from jaxprgen.graphs.library import is_array, is_none_or_slice, may_be_none_or_slice
+from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
 from jaxprgen.graphs.state import names_of
 from jaxprgen.lowering.names import Variable, is_a
 from jaxprgen.passes import DEFAULT, Pass
@@ -112,11 +113,17 @@ def given_back(
         is_old = is_a(variable.type, "tensor.RandomStateType")
         make: Any = np.random.RandomState if is_old else np.random.default_rng
         return lambda key: with_key(make(np.asarray(jax.random.key_data(key))), key)
+    if is_sparse(variable):
+        return lambda parts: scipy_matrix(parts, variable.type.format)
     if results == "jax":
         return lambda x: x
     if is_a(variable.type, "scalar.ScalarType"):
         return _scalar
     return np.array if copies else np.asarray  # The caller's memory.
+
+
+def _is_data(variable: Variable) -> bool:
+    return is_array(variable) or is_sparse(variable)
 
 
 def _scalar(x: Any) -> Any:
@@ -153,9 +160,19 @@ class LinkedProgram:
         self.storage_map = storage_map
         container_of = dict(zip(graph.inputs, containers, strict=True))
         new = {graph.inputs[i]: graph.outputs[o] for o, i in graph.update_mapping.items()}
-        kept = [v for v in graph.inputs if v in new or is_a(v, "compile.SharedVariable")]
+        for variable in filter(is_sparse, new):
+            raise InvalidGraphError(
+                f"Shared variable {variable.name!r} is a sparse matrix, which mode JAXPR reads and "
+                "does not update. Update a shared vector of its entries instead, and make the "
+                "matrix of it by CSM."
+            )
+        shared_inputs = [v for v in graph.inputs if is_a(v, "compile.SharedVariable")]
+        read = {v for v in shared_inputs if is_sparse(v)}  # Where their values are.
+        kept = [v for v in graph.inputs if v in new or (v in shared_inputs and v not in read)]
         names = dict(zip(kept, names_of(kept), strict=True))
-        self._arguments = {v: c for v, c in container_of.items() if v not in names}
+        self._arguments = {
+            v: c for v, c in container_of.items() if v not in names and v not in read
+        }
         self.generators = [
             i for i, v in enumerate(self._arguments) if is_a(v.type, "tensor.RandomType")
         ]
@@ -169,6 +186,7 @@ class LinkedProgram:
         self._written = [None] * len(new)
         shared = {n: (v, state.state_in(_known(v, container_of[v]))) for v, n in names.items()}
         updates = {names[v]: value for v, value in new.items()}
+        options = options._replace(as_parts=True)
         bare, called = options._replace(checks=False), options if options.checks else None
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
@@ -180,7 +198,7 @@ class LinkedProgram:
         self._program = program
         self.by_objects: Cache[Any, state.StatefulProgram] = Cache(MOST_PROGRAMS)
         self._optional = {v: c for v, c in container_of.items() if may_be_none_or_slice(graph, v)}
-        self.program: Any = graph.outputs and all(map(is_array, self._optional)) and program({})
+        self.program: Any = graph.outputs and all(map(_is_data, self._optional)) and program({})
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
         """Run on the values in storage; return the outputs, and None for each update."""
@@ -219,7 +237,7 @@ class LinkedProgram:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
         outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
         return [
-            give(x) if _jax.is_complete(x) else x
+            give(x) if isinstance(x, MatrixParts) or _jax.is_complete(x) else x
             for give, x in zip(self._given_back, outputs, strict=True)
         ]
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments.inputs import signature
+from jaxprgen.arguments.sparse import grouped, jax_matrix
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.ir import canonical_dtype
@@ -48,6 +49,10 @@ class Options(NamedTuple):
     results
         The pytree structure of the results. None stands for one result alone, or several as a
         tuple.
+    matrices
+        The formats of the results that are sparse matrices, by position.
+    as_parts
+        Whether these are given as `jaxprgen.arguments.sparse.MatrixParts`.
     """
 
     name: str
@@ -55,6 +60,8 @@ class Options(NamedTuple):
     passes: Pipeline
     compiler_options: tuple[tuple[str, CompilerOption], ...]
     results: Any = None
+    matrices: tuple[tuple[int, str], ...] = ()
+    as_parts: bool = False
 
     def __reduce__(self) -> Any:
         passes = portable(self.passes, f"One of {self.passes}")
@@ -70,13 +77,21 @@ class Options(NamedTuple):
 
     def arranged(self, results: Sequence[Any]) -> Any:
         """Return the results of a program as a call gives them."""
+        if self.matrices:
+            formats = dict(self.matrices)
+            results = grouped(results, formats)
+            if not self.as_parts:
+                results = [
+                    jax_matrix(x, formats[i]) if i in formats else x for i, x in enumerate(results)
+                ]
         if self.results is not None:
             return jax.tree.unflatten(self.results, results)
         return results[0] if len(results) == 1 else tuple(results)
 
     def results_tree(self, count: int) -> Any:
         """Return the pytree structure of this many results as a call gives them."""
-        return jax.tree.structure(self.arranged(list(range(count))))
+        options = self._replace(as_parts=True)
+        return jax.tree.structure(options.arranged(list(range(count))))
 
 
 def options_of(
@@ -323,7 +338,7 @@ def _bind(params: dict[str, Any], operands: Sequence[Any]) -> list[Any]:
 
 def as_listed(given: Any) -> list[Any]:
     """Return in a list what a call gives: one result alone, or several as a tuple."""
-    return list(given) if isinstance(given, tuple) else [given]
+    return list(given) if type(given) is tuple else [given]  # A matrix is another one.
 
 
 # --- Data ---------------------------------------------------------------------------------

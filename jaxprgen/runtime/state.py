@@ -16,6 +16,7 @@ from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.errors import StateError
 from jaxprgen.graphs.containers import keep_on_device
+from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import StatefulGraph
 from jaxprgen.lowering.names import Variable
@@ -61,7 +62,7 @@ class StatefulFunction:
         self.__name__ = self.__qualname__ = options.name
         self._rebuild = rebuild
         self._made_of = graph, rebuild, options, callbacks
-        kept = {n: (v, state_in(v.container)) for n, v in graph.shared.items()}
+        kept = {n: (v, state_in(v.container)) for n, v in graph.shared.items() if not is_sparse(v)}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         self._program = StatefulProgram(
             graph.inputs,

@@ -19,9 +19,10 @@ from jaxprgen.graphs.check.findings import (
 from jaxprgen.graphs.interface import ends_of, sorted_graph
 from jaxprgen.graphs.library import frame_of, is_array, name_of
 from jaxprgen.graphs.plan import plan_of_nodes
+from jaxprgen.graphs.sparse import opened
 from jaxprgen.lowering.names import Apply, Variable, is_a
 from jaxprgen.lowering.registry import find_rule, is_supported, needed_inputs
-from jaxprgen.lowering.traversal import inner_nodes
+from jaxprgen.lowering.traversal import inner_nodes, toposort
 
 Trouble: TypeAlias = tuple[str, str, str]
 """A verdict that is not "jit", the reason and the remedy."""
@@ -55,6 +56,10 @@ def check(graph: Any, outputs: Any = None) -> GraphCheck:
     """
     given, wanted = ends_of(graph, outputs)
     wanted, nodes = sorted_graph(given, wanted)
+    matrices = opened(given, wanted, nodes)
+    if matrices is not None:
+        given, wanted, *_ = matrices
+        nodes = toposort(wanted, set(given))
     read = [v for ends in (*(node.inputs for node in nodes), wanted) for v in ends]
     leaves = dict.fromkeys([*given, *filter(_is_leaf, read)])
     roles = {v: _role(v) for v in leaves} | dict.fromkeys(given, "input")

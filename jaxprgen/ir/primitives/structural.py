@@ -222,6 +222,8 @@ def gather(
     places: Sequence[int],
     *,
     in_bounds: bool,
+    drop: bool = False,
+    ordered: bool = False,
     unique: bool = False,
     paired: Mapping[int, int] = _UNPAIRED,
 ) -> Var:
@@ -240,6 +242,10 @@ def gather(
         ``x`` that are not indexed become the remaining axes of the result, in order.
     in_bounds : bool
         Whether all indices are promised to be in bounds. Otherwise they are clipped.
+    drop : bool
+        Whether an index out of bounds reads zeros, and writes nothing, instead of being clipped.
+    ordered : bool
+        Whether all indices are promised to ascend.
     unique : bool
         Whether all indices are promised to differ.
     paired : mapping from int to int
@@ -256,9 +262,9 @@ def gather(
             1 if d in axes or d in paired else n for d, n in enumerate(x.aval.shape)
         ),
         "unique_indices": unique,
-        "indices_are_sorted": False,
-        "mode": _mode(in_bounds),
-        "fill_value": None,
+        "indices_are_sorted": ordered,
+        "mode": _mode(in_bounds, drop),
+        "fill_value": 0 if drop else None,
     }
     aval = _jax.array_type(shape, x.aval.dtype)
     return b.bind(_jax.primitive("gather"), (x, indices), params, aval)
@@ -278,6 +284,8 @@ def _scatter(
         places: Sequence[int],
         *,
         in_bounds: bool,
+        drop: bool = False,
+        ordered: bool = False,
         unique: bool = False,
         paired: Mapping[int, int] = _UNPAIRED,
     ) -> Var:
@@ -292,9 +300,9 @@ def _scatter(
             "dimension_numbers": ScatterDimensionNumbers(
                 _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes), *_pairs(paired)
             ),
-            "indices_are_sorted": False,
+            "indices_are_sorted": ordered,
             "unique_indices": unique,
-            "mode": _mode(in_bounds),
+            "mode": _mode(in_bounds, drop),
         }
         aval = _jax.array_type(x.aval.shape, x.aval.dtype)
         return b.bind(_jax.primitive(name), (x, indices, updates), params, aval)
@@ -362,5 +370,8 @@ def _window_axes(rank: int, places: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d in range(rank) if d not in places)
 
 
-def _mode(in_bounds: bool) -> GatherScatterMode:
-    return GatherScatterMode.PROMISE_IN_BOUNDS if in_bounds else GatherScatterMode.CLIP
+def _mode(in_bounds: bool, drop: bool) -> GatherScatterMode:
+    modes = GatherScatterMode
+    if drop:
+        return modes.FILL_OR_DROP
+    return modes.PROMISE_IN_BOUNDS if in_bounds else modes.CLIP

@@ -1,0 +1,289 @@
+"""Sparse matrices: the entries that are stored, their positions, and a static shape.
+
+Computations gather and add up entries; none makes a dense array unless its result is one. Several
+entries may have one position; their sum counts. An entry whose position is the shape itself is not
+stored: it fills an array whose size is an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jaxprgen._jax import Size
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import reduce
+from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
+from jaxprgen.emit.sizes import is_known, require_equal
+from jaxprgen.emit.values import (
+    BOOL,
+    INT32,
+    Array,
+    Dtype,
+    Shape,
+    Value,
+    alike,
+    full,
+    truth,
+    where,
+)
+from jaxprgen.errors import ShapeMismatchError
+
+FORMATS = ("csr", "csc")
+"""The formats of matrices, by the axis that they compress."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A sparse matrix.
+
+    Attributes
+    ----------
+    data
+        The entries, one for each position.
+    indices
+        The rows and the columns of the entries, int32.
+    shape
+        The shape of the matrix.
+    order
+        The axis by whose indices the entries ascend; None if it is not known.
+    pointers
+        Where the entries of each row (each column) begin, and the last ones end, if ``order`` is
+        0 (is 1) and this is known.
+    """
+
+    data: Value
+    indices: tuple[Value, Value]
+    shape: Shape
+    order: int | None = None
+    pointers: Value | None = None
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype of the entries."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return 2
+
+    @property
+    def slots(self) -> Size:
+        """The number of entries, with those that are not stored."""
+        return self.data.shape[0]
+
+    def mapped(self, function: Callable[[Value], Value]) -> Sparse:
+        """Return the matrix with a function of each of its arrays."""
+        rows, columns = map(function, self.indices)
+        pointers = None if self.pointers is None else function(self.pointers)
+        return Sparse(function(self.data), (rows, columns), self.shape, self.order, pointers)
+
+    def with_data(self, data: Value) -> Sparse:
+        """Return the matrix with other entries at the same positions."""
+        return replace(self, data=data)
+
+
+# --- Reading and adding up ----------------------------------------------------------------
+
+
+def starts_of(indices: Sequence[Value]) -> Value:
+    """Return vectors of indices as JAX's gather and scatter take them."""
+    return concatenate([expand_dims(i, [i.ndim]) for i in indices], indices[0].ndim)
+
+
+def read(x: Value, indices: Sequence[Value]) -> Value:
+    """Return elements of the first axes of an array; zeros where an index is out of bounds."""
+    axes = range(len(indices))
+    return lax.gather(x, starts_of(indices), axes, [0], in_bounds=False, drop=True)
+
+
+def total_at(updates: Value, indices: Sequence[Value], shape: Shape, *, ordered: bool) -> Value:
+    """Return an array of sums at indices of its first axes; indices out of bounds are dropped."""
+    if updates.dtype == BOOL:
+        return truth(total_at(updates.astype(INT32), indices, shape, ordered=ordered))
+    zeros, axes = full((*shape, *updates.shape[1:]), 0, updates.dtype), range(len(shape))
+    starts = starts_of(indices)
+    return lax.scatter_add(
+        zeros, starts, updates, axes, [0], in_bounds=False, drop=True, ordered=ordered
+    )
+
+
+def written(x: Value, updates: Value, index: Value) -> Value:
+    """Return a vector with other elements at an index, of which the last wins on CPUs."""
+    return lax.scatter(x, starts_of([index]), updates, [0], [0], in_bounds=True)
+
+
+def counted(n: Size) -> Value:
+    """Return the numbers below a size, int32."""
+    return lax.iota(ew.canonical(INT32), (n,), 0)
+
+
+def _static(*xs: Value) -> list[Array] | None:
+    found = [x.static for x in xs]
+    return None if any(x is None for x in found) else found  # type: ignore[return-value]
+
+
+# --- Formats ------------------------------------------------------------------------------
+
+
+def compressed(data: Value, indices: Value, pointers: Value, shape: Shape, order: int) -> Sparse:
+    """Return the matrix of the three arrays of SciPy's CSR (``order`` 0) or CSC format."""
+    along = _expanded(pointers.astype(INT32), data.shape[0])
+    across = indices.astype(INT32)
+    pair = (along, across) if order == 0 else (across, along)
+    return Sparse(data, pair, shape, order, pointers.astype(INT32))
+
+
+def _expanded(pointers: Value, count: Size) -> Value:
+    """Return the index of each of ``count`` entries along the compressed axis."""
+    size = pointers.shape[0] - 1
+    known = pointers.static
+    if known is not None and is_known((count,)):
+        rows = np.repeat(np.arange(size, dtype=np.int32), np.diff(known))[: int(count)]
+        return Value(np.append(rows, np.full(int(count) - rows.size, size, np.int32)))
+    begins = slice_axis(pointers, 0, 1, size + 1)
+    steps = total_at(full((size,), 1, INT32), [begins], (count + 1,), ordered=True)
+    return slice_axis(reduce.cumsum(steps, 0), 0, 0, count)
+
+
+def of_scipy(matrix: Any) -> Sparse:
+    """Return a known matrix of SciPy's."""
+    if matrix.format not in FORMATS:
+        matrix = matrix.tocsr()
+    data, indices, pointers = (
+        Value(np.asarray(x)) for x in (matrix.data, matrix.indices, matrix.indptr)
+    )
+    order = FORMATS.index(matrix.format)
+    return compressed(data, indices, pointers, tuple(matrix.shape), order)
+
+
+def pointers_of(x: Sparse, order: int) -> Value:
+    """Return where the entries of each row or column of an arranged matrix begin."""
+    if x.pointers is not None:
+        return x.pointers
+    ones = full((x.slots,), 1, INT32)
+    counts = total_at(ones, [x.indices[order]], (x.shape[order],), ordered=True)
+    return concatenate([full((1,), 0, INT32), reduce.cumsum(counts, 0)], 0)
+
+
+def arranged(x: Sparse, order: int, *, wholly: bool = False) -> Sparse:
+    """Return the matrix with ascending rows (``order`` 0) or columns; what is not stored is last.
+
+    Entries of one row or column keep their order, or also ascend if they are to ``wholly``.
+    """
+    if x.order == order and not wholly:
+        return x
+    keys = [x.indices[order], x.indices[1 - order]]
+    known = _static(*keys)
+    if known is not None:
+        permutation = Value(np.lexsort(known[::-1]).astype(np.int32))
+        keys = [Value(each[permutation.static]) for each in known]
+    else:
+        *keys, permutation = lax.sort([*keys, counted(x.slots)], 0, 2)
+    data = lax.gather(x.data, starts_of([permutation]), [0], [0], in_bounds=True, unique=True)
+    pointers = x.pointers if x.order == order else None
+    return Sparse(data, (keys[order], keys[1 - order]), x.shape, order, pointers)
+
+
+def transposed(x: Sparse) -> Sparse:
+    """Return the transpose, with the same entries."""
+    order = None if x.order is None else 1 - x.order
+    return Sparse(x.data, (x.indices[1], x.indices[0]), x.shape[::-1], order, x.pointers)
+
+
+def to_dense(x: Sparse) -> Value:
+    """Return the matrix as an array."""
+    return total_at(x.data, x.indices, x.shape, ordered=False)
+
+
+def from_dense(x: Value, order: int) -> Sparse:
+    """Return a matrix of the elements of an array that are not zero."""
+    n, m = x.shape
+    if order:
+        return transposed(from_dense(transpose(x, (1, 0)), 0))
+    rows, columns = (reshape(lax.iota(INT32, (n, m), d), (n * m,)) for d in (0, 1))
+    return without_zeros(Sparse(reshape(x, (n * m,)), (rows, columns), (n, m), 0))
+
+
+def kept(x: Sparse, condition: Value) -> Sparse:
+    """Return the matrix of the entries for which a condition holds."""
+    rows, columns = (
+        where(condition, i, full((), n, INT32)) for i, n in zip(x.indices, x.shape, strict=True)
+    )
+    return Sparse(where(condition, x.data, x.data.like(0)), (rows, columns), x.shape)
+
+
+def without_zeros(x: Sparse) -> Sparse:
+    """Return the matrix without stored zeros; NaN stays."""
+    return kept(x, truth(x.data))
+
+
+# --- Entries of one position --------------------------------------------------------------
+
+
+def groups(indices: tuple[Value, Value], shape: Shape) -> tuple[Value, tuple[Value, Value]]:
+    """Return a number for each entry, the same for one position; and the positions by number.
+
+    They ascend by row and then by column. Numbers that no entry has are of no stored position.
+    """
+    known = _static(*indices)
+    if known is not None:
+        table, numbers = np.unique(np.stack(known), axis=1, return_inverse=True)
+        rows, columns = (Value(np.ascontiguousarray(each)) for each in table)
+        return Value(numbers.reshape(-1).astype(np.int32)), (rows, columns)
+    count = indices[0].shape[0]
+    *keys, places = lax.sort([*indices, counted(count)], 0, 2)
+    differs = full((1,), 0, INT32)
+    if not is_known((count,)) or count > 1:
+        pairs = [(slice_axis(k, 0, 1, count), slice_axis(k, 0, 0, count - 1)) for k in keys]
+        (a, b), (c, d) = pairs
+        changes = ~(ew.equal(a, b) & ew.equal(c, d))
+        differs = concatenate([differs, changes.astype(INT32)], 0)
+    elif not count:
+        differs = full((0,), 0, INT32)
+    numbers = written(full((count,), 0, INT32), reduce.cumsum(differs, 0), places)
+    rows, columns = (
+        written(full((count,), n, INT32), i, numbers) for i, n in zip(indices, shape, strict=True)
+    )
+    return numbers, (rows, columns)
+
+
+def summed(x: Sparse) -> Sparse:
+    """Return the matrix with one entry for each position, by row and then by column."""
+    numbers, indices = groups(x.indices, x.shape)
+    data = total_at(x.data, [numbers], indices[0].shape, ordered=False)
+    return Sparse(data, indices, x.shape, 0)
+
+
+def last_of_each(x: Sparse) -> Sparse:
+    """Return the matrix with the last entry of each position."""
+    numbers, indices = groups(x.indices, x.shape)
+    places = counted(x.slots)
+    winners = written(full(indices[0].shape, 0, INT32), places, numbers)
+    return kept(x, ew.equal(read(winners, [numbers]), places))
+
+
+def joined(xs: Sequence[Sparse], shape: Shape, offsets: Sequence[tuple[Size, Size]]) -> Sparse:
+    """Return the matrix of the entries of several, each moved by its offsets."""
+    pairs: list[list[Value]] = []
+    for x, offset in zip(xs, offsets, strict=True):
+        is_stored = (x.indices[0] < x.shape[0]) & (x.indices[1] < x.shape[1])
+        moved = zip(x.indices, offset, shape, strict=True)
+        pairs.append([where(is_stored, i + o, full((), n, INT32)) for i, o, n in moved])
+    rows, columns = (concatenate([pair[d] for pair in pairs], 0) for d in (0, 1))
+    data = concatenate(alike(*(x.data for x in xs)), 0)
+    return Sparse(data, (rows, columns), shape)
+
+
+def require_same(shape: Shape, other: Shape) -> None:
+    """Raise unless two shapes agree."""
+    text = f"Shapes {tuple(shape)} and {tuple(other)} of sparse matrices do not agree."
+    if len(shape) != len(other):
+        raise ShapeMismatchError(text)
+    for n, m in zip(shape, other, strict=True):
+        require_equal(n, m, lambda: ShapeMismatchError(text))

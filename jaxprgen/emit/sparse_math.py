@@ -1,0 +1,163 @@
+"""Sums, products and parts of sparse matrices, and functions of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import reduce
+from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
+from jaxprgen.emit.sizes import require_equal
+from jaxprgen.emit.sparse import (
+    Sparse,
+    counted,
+    from_dense,
+    groups,
+    joined,
+    kept,
+    read,
+    require_same,
+    starts_of,
+    summed,
+    to_dense,
+    total_at,
+    transposed,
+    without_zeros,
+    written,
+)
+from jaxprgen.emit.values import INT32, Shape, Value, alike, broadcast_to, full, where
+from jaxprgen.errors import ShapeMismatchError
+
+# --- Functions of the elements ------------------------------------------------------------
+
+
+def combined(op: Callable[[Value, Value], Value], x: Sparse, y: Sparse) -> Sparse:
+    """Return an elementwise function of two matrices, for which f(0, 0) is zero."""
+    require_same(x.shape, y.shape)
+    a, b = alike(x.data, y.data)
+    none = full((1,), 0, a.dtype)
+    columns = [
+        expand_dims(concatenate([broadcast_to(p, a.shape), broadcast_to(q, b.shape)], 0), [1])
+        for p, q in ((a, none), (none, b))
+    ]
+    zero = (0, 0)
+    both = joined([x, y], x.shape, [zero, zero])
+    both = summed(both.with_data(concatenate(columns, 1)))
+    left, right = (reshape(slice_axis(both.data, 1, i, i + 1), (both.slots,)) for i in (0, 1))
+    return without_zeros(both.with_data(op(left, right)))
+
+
+def looked_up(x: Sparse, rows: Value, columns: Value) -> Value:
+    """Return the elements of the matrix at positions that need not be stored."""
+    pairs = zip(x.indices, (rows, columns), strict=True)
+    every = [concatenate([own, asked.astype(INT32)], 0) for own, asked in pairs]
+    numbers, (found, _) = groups((every[0], every[1]), x.shape)
+    own = slice_axis(numbers, 0, 0, x.slots)
+    asked = slice_axis(numbers, 0, x.slots, numbers.shape[0])
+    return read(total_at(x.data, [own], found.shape, ordered=False), [asked])
+
+
+def at_entries(x: Sparse, y: Value) -> Value:
+    """Return the elements of an array at the positions of a matrix's entries."""
+    return read(broadcast_to(y, x.shape), x.indices) if y.ndim == 2 else y
+
+
+def along(x: Sparse, y: Value, axis: int) -> Value:
+    """Return the element of a vector that belongs to the row or column of each entry."""
+    require_same((x.shape[axis],), y.shape)
+    return read(y, [x.indices[axis]])
+
+
+# --- Sums and products --------------------------------------------------------------------
+
+
+def total(x: Sparse, axis: int | None) -> Value:
+    """Return the sum of a matrix, or of its rows (``axis`` 1) or columns (``axis`` 0)."""
+    kept_axis = 0 if axis is None else 1 - axis
+    data, own = x.data, x.indices[kept_axis]
+    if x.order == 1 - kept_axis:  # Entries that are not stored may be anything.
+        data = where(x.indices[1 - kept_axis] < x.shape[1 - kept_axis], data, data.like(0))
+    sums = total_at(data, [own], (x.shape[kept_axis],), ordered=x.order == kept_axis)
+    return reduce.sum(sums, [0]) if axis is None else sums
+
+
+def diagonal(x: Sparse) -> Value:
+    """Return the diagonal of a square matrix."""
+    require_same(x.shape[:1], x.shape[1:])
+    on_it = where(ew.equal(*x.indices), x.data, x.data.like(0))
+    return total_at(on_it, [x.indices[0]], x.shape[:1], ordered=x.order == 0)
+
+
+def dot(x: Sparse, y: Value) -> Value:
+    """Return the product of a sparse matrix and a dense matrix or vector."""
+    require_inner(x.shape, y.shape)
+    data, y = alike(x.data, y)
+    rows, columns = x.indices
+    products = expand_dims(data, range(1, y.ndim)) * read(y, [columns])
+    return total_at(products, [rows], x.shape[:1], ordered=x.order == 0)
+
+
+def dot_left(x: Value, y: Sparse) -> Value:
+    """Return the product of a dense matrix or vector and a sparse matrix."""
+    require_inner(x.shape, y.shape)
+    if x.ndim == 1:
+        return dot(transposed(y), x)
+    return transpose(dot(transposed(y), transpose(x, (1, 0))), (1, 0))
+
+
+def dot_sparse(x: Sparse, y: Sparse) -> Value:
+    """Return the product of two sparse matrices, as an array."""
+    return dot(x, to_dense(y))
+
+
+def sampled_dot(x: Value, y: Value, pattern: Sparse) -> Value:
+    """Return the elements of ``x @ y.T`` at the entries of a matrix."""
+    rows, columns = pattern.indices
+    x, y = alike(x, y)
+    return reduce.sum(read(x, [rows]) * read(y, [columns]), [1])
+
+
+# --- Parts --------------------------------------------------------------------------------
+
+
+def part(x: Sparse, slices: Sequence[tuple[int, int, int]]) -> Sparse:
+    """Return ``x[a:b:c, d:e:f]``: for each axis, the first index, the step and the new size."""
+    inside: Value | None = None
+    moved: list[Value] = []
+    for i, (first, step, size) in zip(x.indices, slices, strict=True):
+        offset = i - first
+        place = offset if step == 1 else lax.div(offset, i.like(step))
+        fits = (place >= 0) & (place < size) & (i < x.shape[len(moved)])
+        if step != 1:
+            fits &= ew.equal(place * step, offset)
+        inside = fits if inside is None else inside & fits
+        moved.append(place)
+    assert inside is not None
+    shape = tuple(size for _, _, size in slices)
+    return kept(Sparse(x.data, (moved[0], moved[1]), shape), inside)
+
+
+def rows_at(x: Sparse, index: Value) -> Sparse:
+    """Return ``x[index]`` for a vector of rows, each of which may occur several times.
+
+    The result has as many entries as it has elements: how many are stored depends on values.
+    """
+    taken = read(to_dense(x), [index])
+    return from_dense(taken, 0)
+
+
+def rows_written(index: Value, x: Sparse, shape: Shape) -> Sparse:
+    """Return the matrix whose rows at ``index`` are those of ``x``; of equal ones, the last."""
+    (count,) = index.shape
+    winners = written(full(shape[:1], 0, INT32), counted(count), index)
+    rows, columns = x.indices
+    target = lax.gather(index, starts_of([rows]), [0], [0], in_bounds=False)
+    is_last = ew.equal(read(winners, [target]), rows) & (rows < count)
+    return kept(Sparse(x.data, (target.astype(INT32), columns), shape), is_last)
+
+
+def require_inner(shape: Shape, other: Shape) -> None:
+    """Raise unless arrays of two shapes can be multiplied."""
+    text = f"Cannot multiply shapes {tuple(shape)} and {tuple(other)}."
+    require_equal(shape[-1], other[0], lambda: ShapeMismatchError(text))

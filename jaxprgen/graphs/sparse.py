@@ -1,0 +1,150 @@
+"""Sparse matrices at the ends of a graph: programs take and return the arrays of them.
+
+An input that is a matrix becomes four: the entries, their indices, the pointers, and an empty array
+whose type holds the matrix's shape. An output becomes the same four. See
+`jaxprgen.arguments.sparse`, which takes matrices apart and puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen.arguments.sparse import FORMATS, PARTS, parts_of
+from jaxprgen.errors import InvalidGraphError
+from jaxprgen.graphs.library import is_sparse, name_of
+from jaxprgen.graphs.state import substitute
+from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
+
+
+class OpenedGraph(NamedTuple):
+    """A graph whose inputs and outputs are arrays.
+
+    Attributes
+    ----------
+    inputs, outputs
+        Its ends.
+    arguments, results
+        The formats of the matrices among the inputs and outputs as they were, by position.
+    """
+
+    inputs: Sequence[Variable]
+    outputs: Sequence[Variable]
+    arguments: Mapping[int, str]
+    results: Mapping[int, str]
+
+
+def opened(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
+) -> OpenedGraph | None:
+    """Return a graph with arrays in place of matrices at its ends; None if there are none.
+
+    Shared variables that are matrices are read as arrays, too.
+
+    Parameters
+    ----------
+    inputs, outputs, nodes
+        The graph and its sorted nodes.
+
+    Raises
+    ------
+    InvalidGraphError
+        A matrix has another format than CSR and CSC.
+    """
+    arguments = {i: _format(v) for i, v in enumerate(inputs) if is_sparse(v)}
+    results = {i: _format(v) for i, v in enumerate(outputs) if is_sparse(v)}
+    read = dict.fromkeys([*(v for node in nodes for v in node.inputs), *outputs])
+    shared = [
+        v for v in read if v.owner is None and is_a(v, "compile.SharedVariable") and is_sparse(v)
+    ]
+    if not (arguments or results or shared):
+        return None
+    taken = {v: _parts(v) for v in inputs if is_sparse(v)}
+    held = {v: _shared_parts(v) for v in shared if v not in taken}
+    made = [(v, _matrix(v, parts)) for v, parts in {**taken, **held}.items()]
+    whole = substitute(outputs, made)
+    return OpenedGraph(
+        [part for v in inputs for part in taken.get(v, [v])],
+        [part for v in whole for part in (_properties(v) if is_sparse(v) else [v])],
+        arguments,
+        results,
+    )
+
+
+def _format(variable: Variable) -> str:
+    if variable.type.format not in FORMATS:
+        raise InvalidGraphError(
+            f"{name_of(variable)} is a {variable.type}; jaxprgen takes and returns sparse matrices "
+            "in the formats csr and csc."
+        )
+    return variable.type.format
+
+
+def _types(variable: Any) -> list[Any]:
+    """Return the types of the four arrays of a matrix."""
+    make = module_of(variable, "tensor.type").TensorType
+    declared = variable.type
+    shape = tuple(declared.shape)
+    return [
+        make(declared.dtype, (None,)),
+        make("int32", (None,)),
+        make("int32", (None,)),
+        make("bool", (*shape, 0)),
+    ]
+
+
+def _names(variable: Variable) -> list[str | None]:
+    return [variable.name and f"{variable.name}.{part}" for part in PARTS]
+
+
+def _parts(variable: Variable) -> list[Variable]:
+    found = zip(_types(variable), _names(variable), strict=True)
+    return [kind(name) for kind, name in found]
+
+
+def _matrix(variable: Any, parts: Sequence[Any]) -> Any:
+    """Return the matrix of four arrays, under the name of a variable."""
+    *arrays, like = parts
+    made = module_of(variable, "sparse.basic").CSM(variable.type.format)(*arrays, like.shape[:2])
+    made.name = variable.name
+    return made
+
+
+def _properties(matrix: Any) -> list[Any]:
+    """Return the four arrays of a matrix."""
+    basic = module_of(matrix, "tensor.basic")
+    data, indices, pointers, _ = module_of(matrix, "sparse.basic").csm_properties(matrix)
+    shape = module_of(matrix, "tensor.shape").shape(matrix)
+    data.name = matrix.name
+    return [data, indices, pointers, basic.alloc(np.bool_(False), shape[0], shape[1], 0)]
+
+
+def _shared_parts(variable: Any) -> list[Any]:
+    """Return shared variables that hold the arrays of another one's matrix."""
+    kind = module_of(variable, "tensor.sharedvar").TensorSharedVariable
+    container = module_of(variable, "link.basic").Container
+    found: list[Any] = []
+    for i, (declared, name) in enumerate(zip(_types(variable), _names(variable), strict=True)):
+        part = kind(declared, None, None, name=name, container=_Placeholder())
+        part.container = container(part, _Part(variable.container.storage, i))
+        found.append(part)
+    return found
+
+
+class _Placeholder:
+    """Stands for the container of a shared variable that is about to get one."""
+
+    storage = (None,)
+
+
+class _Part(list[Any]):
+    """The storage of one array of a matrix that another storage holds."""
+
+    def __init__(self, storage: Any, position: int) -> None:
+        super().__init__([None])
+        self._storage, self._position = storage, position
+
+    def __getitem__(self, index: Any) -> Any:
+        return parts_of(self._storage[index])[self._position]

@@ -1,0 +1,198 @@
+"""Rules that make, convert and take apart sparse matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import index as ix
+from jaxprgen.emit import sparse as sp
+from jaxprgen.emit import sparse_math as sm
+from jaxprgen.emit.shape import repeat_evenly, reshape, transpose
+from jaxprgen.emit.sizes import as_size
+from jaxprgen.emit.sparse import FORMATS, Sparse
+from jaxprgen.emit.values import INT32, Value
+from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers
+from jaxprgen.ops.shape import lower_shape
+from jaxprgen.ops.sparse.operands import dense_of, dtype_of, matrix_of, order_of
+
+# --- Construction and properties ----------------------------------------------------------
+
+
+@lowers("sparse.CSM", folds=False)
+def lower_csm(
+    ctx: RuleContext, data: Value, indices: Value, pointers: Value, shape: Value
+) -> Sparse:
+    """Return the matrix of these arrays, of a static shape."""
+    rows, columns = map(as_size, ctx.static(3))
+    order = FORMATS.index(ctx.op.format)
+    sp.require_same(data.shape, indices.shape)
+    sp.require_same(pointers.shape, ((rows, columns)[order] + 1,))
+    return sp.compressed(data, indices, pointers, (rows, columns), order)
+
+
+@lowers("sparse.CSMProperties", folds=False)
+def lower_csm_properties(ctx: RuleContext, x: Any) -> list[Any]:
+    """Return the entries, their indices, the pointers and the shape."""
+    order = order_of(ctx.node.inputs[0])
+    x = sp.arranged(matrix_of(x), order)
+    shape = lower_shape(ctx, x)
+    shape = shape if isinstance(shape, Value) else Value(shape)
+    return [x.data, x.indices[1 - order], sp.pointers_of(x, order), shape.astype(INT32)]
+
+
+@lowers("sparse.DenseFromSparse", folds=False)
+def lower_dense_from_sparse(ctx: RuleContext, x: Any) -> Value:
+    """Return the matrix as an array."""
+    return dense_of(x)
+
+
+@lowers("sparse.SparseFromDense", folds=False)
+def lower_sparse_from_dense(ctx: RuleContext, x: Value) -> Sparse:
+    """Return the matrix of the elements that are not zero."""
+    return sp.from_dense(x, order_of(ctx.node.outputs[0]))
+
+
+@lowers("sparse.ConstructSparseFromList", folds=False)
+def lower_construct_sparse_from_list(
+    ctx: RuleContext, shape: Value, values: Value, rows: Value
+) -> Sparse:
+    """Return the matrix whose given rows are those of an array, and which is empty elsewhere."""
+    n, m = map(as_size, ctx.static(0))
+    count, width = values.shape
+    data = reshape(transpose(values, (1, 0)), (count * width,))
+    index = reshape(repeat_evenly(reshape(rows, (1, count)), width, 0), (count * width,))
+    columns = Value(np.repeat(np.arange(width, dtype=np.int32), count))
+    return Sparse(data, (index.astype(INT32), columns), (n, m), 1)
+
+
+@lowers("sparse.SquareDiagonal", folds=False)
+def lower_square_diagonal(ctx: RuleContext, diagonal: Value) -> Sparse:
+    """Return a diagonal matrix."""
+    (n,) = diagonal.shape
+    places = sp.counted(n)
+    return Sparse(diagonal, (places, places), (n, n), 1, sp.counted(n + 1))
+
+
+@lowers("sparse.Cast")
+def lower_cast(ctx: RuleContext, x: Any) -> Sparse:
+    """Convert the entries."""
+    x = matrix_of(x)
+    return x.with_data(x.data.astype(dtype_of(ctx)))
+
+
+@lowers("sparse.Neg")
+def lower_neg(ctx: RuleContext, x: Any) -> Sparse:
+    """Return the negative of the entries."""
+    x = matrix_of(x)
+    return x.with_data(-x.data)
+
+
+@lowers("sparse.Transpose")
+def lower_transpose(ctx: RuleContext, x: Any) -> Sparse:
+    """Return the transpose, in the other format."""
+    return sp.transposed(matrix_of(x))
+
+
+@lowers("sparse.EnsureSortedIndices")
+def lower_ensure_sorted_indices(ctx: RuleContext, x: Any) -> Sparse:
+    """Sort the entries within each row or column."""
+    return sp.arranged(matrix_of(x), order_of(ctx.node.outputs[0]), wholly=True)
+
+
+@lowers("sparse.Remove0")
+def lower_remove0(ctx: RuleContext, x: Any) -> Sparse:
+    """Drop stored zeros."""
+    return sp.without_zeros(matrix_of(x))
+
+
+@lowers("sparse.HStack", "sparse.VStack")
+def lower_stack(ctx: RuleContext, *xs: Any) -> Sparse:
+    """Join matrices side by side, or below each other."""
+    matrices = [matrix_of(x) for x in xs]
+    axis = 0 if type(ctx.op).__name__ == "VStack" else 1
+    offsets: list[tuple[Any, Any]] = []
+    size: Any = 0
+    for x in matrices:
+        sp.require_same(x.shape[1 - axis : 2 - axis], matrices[0].shape[1 - axis : 2 - axis])
+        offsets.append((size, 0) if axis == 0 else (0, size))
+        size = size + x.shape[axis]
+    other = matrices[0].shape[1 - axis]
+    joined = sp.joined(matrices, (size, other) if axis == 0 else (other, size), offsets)
+    joined = joined.with_data(joined.data.astype(dtype_of(ctx)))
+    # As in SciPy: entries of one position are added up where formats differ.
+    formats = {order_of(v) for v in (*ctx.node.inputs, *ctx.node.outputs)}
+    return joined if len(formats) == 1 else sp.summed(joined)
+
+
+# --- Parts --------------------------------------------------------------------------------
+
+
+@lowers("sparse.GetItem2d")
+def lower_get_item_2d(ctx: RuleContext, x: Any, *bounds: Value | None) -> Sparse:
+    """Return a part of a matrix, by a slice with known bounds for each axis."""
+    x = matrix_of(x)
+    given = [None if b is None else ctx.static_int(i) for i, b in enumerate(bounds, 1)]
+    slices = (slice(*given[:3]), slice(*given[3:]))
+    return sm.part(x, [ix.bounds(s, n) for s, n in zip(slices, x.shape, strict=True)])
+
+
+@lowers("sparse.GetItemScalar")
+def lower_get_item_scalar(ctx: RuleContext, x: Any, row: Value, column: Value) -> Value:
+    """Return one element."""
+    x = matrix_of(x)
+    return reshape(sm.looked_up(x, *(_index(x, i, d) for d, i in enumerate((row, column)))), ())
+
+
+def _index(x: Sparse, index: Value, axis: int) -> Value:
+    """Return a vector of indices of an axis, counted from the front."""
+    size, known = x.shape[axis], index.static
+    if known is not None and not isinstance(size, int):
+        known = None
+    if known is not None and known.size and (known.min() < -size or known.max() >= size):
+        raise IndexOutOfBoundsError(
+            f"Index {known.tolist()} is out of bounds for axis {axis} with size {size}."
+        )
+    return ix.wrap(reshape(index, (index.size,)), size, INT32)
+
+
+@lowers("sparse.GetItemList")
+def lower_get_item_list(ctx: RuleContext, x: Any, index: Value) -> Sparse:
+    """Return the rows at a vector of indices."""
+    x = matrix_of(x)
+    return sm.rows_at(x, _index(x, index, 0))
+
+
+@lowers("sparse.GetItem2Lists")
+def lower_get_item_2_lists(ctx: RuleContext, x: Any, rows: Value, columns: Value) -> Value:
+    """Return the elements at pairs of indices."""
+    x = matrix_of(x)
+    found = sm.looked_up(x, _index(x, rows, 0), _index(x, columns, 1))
+    return found.astype(ctx.dtype)
+
+
+@lowers("sparse.GetItemListGrad")
+def lower_get_item_list_grad(ctx: RuleContext, x: Any, index: Value, g: Any) -> Sparse:
+    """Return the matrix whose rows at a vector of indices are those of another, the last ones."""
+    x, g = matrix_of(x), matrix_of(g)
+    rows = sm.rows_written(_index(x, index, 0), g, x.shape)
+    return rows.with_data(rows.data.astype(dtype_of(ctx)))
+
+
+@lowers("sparse.GetItem2ListsGrad")
+def lower_get_item_2_lists_grad(
+    ctx: RuleContext, x: Any, rows: Value, columns: Value, g: Value
+) -> Sparse:
+    """Return the matrix with these elements at pairs of indices, the last ones."""
+    x = matrix_of(x)
+    pair = (_index(x, rows, 0), _index(x, columns, 1))
+    return sp.last_of_each(Sparse(g.astype(dtype_of(ctx)), pair, x.shape))
+
+
+@lowers("sparse.Diag")
+def lower_diag(ctx: RuleContext, x: Any) -> Value:
+    """Return the diagonal of a square matrix."""
+    return sm.diagonal(matrix_of(x))

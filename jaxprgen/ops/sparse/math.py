@@ -1,0 +1,173 @@
+"""Rules for sums, products and comparisons of sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import sparse as sp
+from jaxprgen.emit import sparse_math as sm
+from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.sparse import Sparse
+from jaxprgen.emit.values import Value, alike, truth, where
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers
+from jaxprgen.ops.sparse.operands import dense_of, dtype_of, matrix_of, order_of
+
+# --- Elementwise --------------------------------------------------------------------------
+
+
+@lowers("sparse.AddSS", "sparse.AddSparseSparse")
+def lower_add_ss(ctx: RuleContext, x: Any, y: Any) -> Sparse:
+    """Add two matrices; sums that are zero are not stored."""
+    return sm.combined(lambda a, b: a + b, matrix_of(x), matrix_of(y))
+
+
+@lowers("sparse.AddSSData", "sparse.AddSparseSparseData")
+def lower_add_ss_data(ctx: RuleContext, x: Any, y: Any) -> Sparse:
+    """Add the entries of two matrices that store the same positions in the same order."""
+    x, y = (sp.arranged(matrix_of(each), order_of(ctx.node.outputs[0])) for each in (x, y))
+    sp.require_same(x.data.shape, y.data.shape)
+    return x.with_data(x.data + y.data)
+
+
+@lowers("sparse.AddSD", "sparse.AddSparseDense")
+def lower_add_sd(ctx: RuleContext, x: Any, y: Value) -> Value:
+    """Add a sparse and a dense matrix."""
+    return (sp.to_dense(matrix_of(x)) + y).astype(ctx.dtype)
+
+
+@lowers("sparse.StructuredAddSV", "sparse.StructuredAddSparseDenseVector")
+def lower_structured_add_sv(ctx: RuleContext, x: Any, y: Value) -> Sparse:
+    """Add a row vector to the elements that are not zero."""
+    x = sp.summed(matrix_of(x))
+    added = x.data + sm.along(x, y, 1)
+    return sp.without_zeros(x.with_data(where(truth(x.data), added, x.data)))
+
+
+@lowers("sparse.MulSS", "sparse.MultiplySparseSparse")
+def lower_mul_ss(ctx: RuleContext, x: Any, y: Any) -> Sparse:
+    """Multiply two matrices elementwise."""
+    return sm.combined(lambda a, b: a * b, matrix_of(x), matrix_of(y))
+
+
+@lowers("sparse.MulSD", "sparse.MultiplySparseDense")
+def lower_mul_sd(ctx: RuleContext, x: Any, y: Value) -> Sparse:
+    """Multiply the entries by a scalar, or by the elements of a dense matrix at their positions."""
+    x = matrix_of(x)
+    if y.ndim:
+        sp.require_same(x.shape, y.shape)
+    return x.with_data((x.data * sm.at_entries(x, y)).astype(dtype_of(ctx)))
+
+
+@lowers("sparse.MulSV", "sparse.MultiplySparseDenseVector")
+def lower_mul_sv(ctx: RuleContext, x: Any, y: Value) -> Sparse:
+    """Multiply the columns by the elements of a vector."""
+    x = matrix_of(x)
+    return x.with_data(x.data * sm.along(x, y, 1))
+
+
+@lowers("sparse.ColScaleCSC")
+def lower_col_scale(ctx: RuleContext, x: Any, s: Value) -> Sparse:
+    """Multiply the columns by the elements of a vector."""
+    x = matrix_of(x)
+    return x.with_data((x.data * sm.along(x, s, 1)).astype(x.dtype))
+
+
+@lowers("sparse.RowScaleCSC")
+def lower_row_scale(ctx: RuleContext, x: Any, s: Value) -> Sparse:
+    """Multiply the rows by the elements of a vector."""
+    x = matrix_of(x)
+    return x.with_data((x.data * sm.along(x, s, 0)).astype(x.dtype))
+
+
+Relation = Callable[[Value, Value], Value]
+
+_EITHER: dict[str, Relation] = {
+    "NotEqual": lambda x, y: ~ew.equal(x, y),
+    "LessThan": lambda x, y: x < y,
+    "GreaterThan": lambda x, y: x > y,
+}
+"""Relations that do not hold between zeros."""
+
+_BOTH: dict[str, Relation] = {
+    "Equal": ew.equal,
+    "LessEqual": lambda x, y: x <= y,
+    "GreaterEqual": lambda x, y: x >= y,
+}
+"""Relations that hold between zeros, and what they deny."""
+
+_DENIED = {"Equal": "NotEqual", "LessEqual": "GreaterThan", "GreaterEqual": "LessThan"}
+
+
+def _register(name: str) -> None:
+    @lowers(f"sparse.{name}SS", f"sparse.{name}SparseSparse")
+    def lower_sparse(ctx: RuleContext, x: Any, y: Any) -> Sparse:
+        x, y = matrix_of(x), matrix_of(y)
+        dtype = dtype_of(ctx)
+        if name in _EITHER:
+            return sm.combined(lambda a, b: _EITHER[name](a, b).astype(dtype), x, y)
+        # As in SciPy: where NaN is compared, what denies the relation does not hold.
+        denied = _EITHER[_DENIED[name]](*alike(sp.to_dense(x), sp.to_dense(y)))
+        return sp.from_dense((~denied).astype(dtype), order_of(ctx.node.outputs[0]))
+
+    @lowers(f"sparse.{name}SD", f"sparse.{name}SparseDense")
+    def lower_dense(ctx: RuleContext, x: Any, y: Value) -> Value:
+        relation = {**_EITHER, **_BOTH}[name]
+        return relation(*alike(sp.to_dense(matrix_of(x)), y)).astype(ctx.dtype)
+
+
+for _name in (*_EITHER, *_BOTH):
+    _register(_name)
+
+
+# --- Sums and products --------------------------------------------------------------------
+
+
+@lowers("sparse.SpSum")
+def lower_sp_sum(ctx: RuleContext, x: Any) -> Value:
+    """Sum a matrix, or its rows or columns."""
+    return sm.total(matrix_of(x), ctx.op.axis).astype(ctx.dtype)
+
+
+def _product(x: Any, y: Any) -> Value:
+    """Return the product of two matrices, as an array; at least one of them is sparse."""
+    if isinstance(x, Value):
+        return sm.dot_left(x, matrix_of(y))
+    return sm.dot(matrix_of(x), dense_of(y))
+
+
+@lowers("sparse.Dot")
+def lower_dot(ctx: RuleContext, x: Any, y: Any) -> Value:
+    """Multiply; the result is dense."""
+    return _product(x, y).astype(ctx.dtype)
+
+
+@lowers("sparse.TrueDot")
+def lower_true_dot(ctx: RuleContext, x: Any, y: Any) -> Sparse:
+    """Multiply; the result is sparse."""
+    return sp.from_dense(_product(x, y).astype(dtype_of(ctx)), order_of(ctx.node.outputs[0]))
+
+
+@lowers("sparse.StructuredDot")
+def lower_structured_dot(ctx: RuleContext, x: Any, y: Any) -> Value | Sparse:
+    """Multiply; the result is sparse if both operands are."""
+    product = _product(x, y).astype(dtype_of(ctx))
+    return (
+        product if isinstance(y, Value) else sp.from_dense(product, order_of(ctx.node.outputs[0]))
+    )
+
+
+@lowers("sparse.Usmm")
+def lower_usmm(ctx: RuleContext, alpha: Value, x: Any, y: Any, z: Value) -> Value:
+    """Return ``alpha * x @ y + z``."""
+    alpha = reshape(alpha, ()) if alpha.size == 1 else alpha
+    return (_product(x, y) * alpha + z).astype(ctx.dtype)
+
+
+@lowers("sparse.SamplingDot")
+def lower_sampling_dot(ctx: RuleContext, x: Value, y: Value, p: Any) -> Sparse:
+    """Return ``p * (x @ y.T)``, computed where ``p`` has entries."""
+    p = matrix_of(p)
+    return p.with_data((p.data * sm.sampled_dot(x, y, p)).astype(dtype_of(ctx)))

@@ -1,0 +1,32 @@
+"""The operands of rules for sparse matrices, and the declared types of results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.sparse import FORMATS, Sparse, of_scipy, to_dense
+from jaxprgen.emit.values import Dtype, Value
+from jaxprgen.lowering.context import RuleContext
+
+
+def matrix_of(x: Any) -> Sparse:
+    """Return a matrix, which may be a constant of SciPy's."""
+    return x if isinstance(x, Sparse) else of_scipy(x)
+
+
+def dense_of(x: Any) -> Value:
+    """Return an array, made of a matrix if it is one."""
+    return x if isinstance(x, Value) else to_dense(matrix_of(x))
+
+
+def order_of(variable: Any) -> int:
+    """Return the axis that the format of a variable compresses."""
+    return FORMATS.index(variable.type.format)
+
+
+def dtype_of(ctx: RuleContext) -> Dtype:
+    """Return the declared dtype of the first output, which may be a matrix."""
+    return ew.canonical(np.dtype(ctx.node.outputs[0].type.dtype))

@@ -54,6 +54,8 @@ class Sparse:
     pointers
         Where the entries of each row (each column) begin, and the last ones end, if ``order`` is
         0 (is 1) and this is known.
+    is_exact
+        Whether all entries are stored.
     """
 
     data: Value
@@ -61,6 +63,7 @@ class Sparse:
     shape: Shape
     order: int | None = None
     pointers: Value | None = None
+    is_exact: bool = False
 
     @property
     def dtype(self) -> Dtype:
@@ -81,7 +84,7 @@ class Sparse:
         """Return the matrix with a function of each of its arrays."""
         rows, columns = map(function, self.indices)
         pointers = None if self.pointers is None else function(self.pointers)
-        return Sparse(function(self.data), (rows, columns), self.shape, self.order, pointers)
+        return replace(self, data=function(self.data), indices=(rows, columns), pointers=pointers)
 
     def with_data(self, data: Value) -> Sparse:
         """Return the matrix with other entries at the same positions."""
@@ -136,7 +139,7 @@ def compressed(data: Value, indices: Value, pointers: Value, shape: Shape, order
     along = _expanded(pointers.astype(INT32), data.shape[0])
     across = indices.astype(INT32)
     pair = (along, across) if order == 0 else (across, along)
-    return Sparse(data, pair, shape, order, pointers.astype(INT32))
+    return Sparse(data, pair, shape, order, pointers.astype(INT32), is_exact=True)
 
 
 def _expanded(pointers: Value, count: Size) -> Value:
@@ -187,13 +190,21 @@ def arranged(x: Sparse, order: int, *, wholly: bool = False) -> Sparse:
         *keys, permutation = lax.sort([*keys, counted(x.slots)], 0, 2)
     data = lax.gather(x.data, starts_of([permutation]), [0], [0], in_bounds=True, unique=True)
     pointers = x.pointers if x.order == order else None
-    return Sparse(data, (keys[order], keys[1 - order]), x.shape, order, pointers)
+    pair = (keys[order], keys[1 - order])
+    return Sparse(data, pair, x.shape, order, pointers, x.is_exact)
+
+
+def cut(x: Sparse, count: int) -> Sparse:
+    """Return an arranged matrix with its first entries alone, all of which are stored."""
+    data, rows, columns = (slice_axis(v, 0, 0, count) for v in (x.data, *x.indices))
+    return replace(x, data=data, indices=(rows, columns), is_exact=True)
 
 
 def transposed(x: Sparse) -> Sparse:
     """Return the transpose, with the same entries."""
     order = None if x.order is None else 1 - x.order
-    return Sparse(x.data, (x.indices[1], x.indices[0]), x.shape[::-1], order, x.pointers)
+    rows, columns = x.indices
+    return replace(x, indices=(columns, rows), shape=x.shape[::-1], order=order)
 
 
 def to_dense(x: Sparse) -> Value:

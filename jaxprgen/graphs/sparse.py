@@ -76,8 +76,8 @@ def opened(
 def _format(variable: Variable) -> str:
     if variable.type.format not in FORMATS:
         raise InvalidGraphError(
-            f"{name_of(variable)} is a {variable.type}; jaxprgen takes and returns sparse matrices "
-            "in the formats csr and csc."
+            f"{name_of(variable)} has type {variable.type}; jaxprgen takes and returns sparse "
+            "matrices of the formats csr and csc."
         )
     return variable.type.format
 
@@ -117,7 +117,7 @@ def _properties(matrix: Any) -> list[Any]:
     basic = module_of(matrix, "tensor.basic")
     data, indices, pointers, _ = module_of(matrix, "sparse.basic").csm_properties(matrix)
     shape = module_of(matrix, "tensor.shape").shape(matrix)
-    data.name = matrix.name
+    data.name, data.owner.tag.is_result = matrix.name, True
     return [data, indices, pointers, basic.alloc(np.bool_(False), shape[0], shape[1], 0)]
 
 

@@ -587,16 +587,12 @@ def test_an_output_that_is_missing_itself():
     assert found.subset.inputs == (x,)
 
 
-def test_sparse_matrices_are_no_arrays():
+def test_sparse_matrices():
     import aesara.sparse as sparse
 
     matrix = sparse.csr_matrix("matrix")
-    found = jaxprgen.check([matrix], sparse.dense_from_sparse(matrix) + 1)
-    assert [node.verdict for node in found.nodes].count("refused") == 1
-    assert [odd.name for odd in found.no_arrays] == ["matrix"]
-    made = jaxprgen.check([X], sparse.csr_from_dense(X))
-    assert [node.verdict for node in made.nodes] == ["refused"]
-    assert made.subset == ((), (), 0)
+    assert jaxprgen.check([matrix], sparse.dense_from_sparse(matrix) + 1).compiles
+    assert jaxprgen.check([X], sparse.csr_from_dense(X)).compiles
 
 
 @pytest.mark.parametrize(

@@ -214,11 +214,22 @@ def test_jax_differentiates_by_entries(x):
     np.testing.assert_allclose(jax.grad(f)(*args), wanted, rtol=1e-12, atol=1e-12)
 
 
-def rewritten(inputs, outputs):
-    """Return a graph after Aesara's rewrites, which compute with the arrays of matrices."""
-    graph = aesara.graph.fg.FunctionGraph(inputs, outputs, clone=True)
-    aesara.compile.mode.Mode("py", aesara.compile.mode.OPT_FAST_RUN).optimizer.rewrite(graph)
-    return graph
+@given(x=matrices())
+@settings(max_examples=amount(quick=2, deep=100))
+def test_entries_of_computed_matrices(x):
+    def build(x):
+        data, indices, pointers, _ = csm_properties(sparse.ensure_sorted_indices(x + x))
+        return [data, indices, pointers, data.sum(), structured(x + x)]
+
+    check(build, x)
+    inputs, (matrix,), args = taken_apart([x])
+    data, *_ = csm_properties(matrix + matrix)
+    with pytest.raises(errors.StaticShapeError, match="decide how many entries it stores"):
+        jax.jit(jaxprgen.compile(inputs, data))(*args)
+    stays_inside = jax.jit(jaxprgen.compile(inputs, dense_from_sparse(structured(matrix + matrix))))
+    np.testing.assert_allclose(
+        stays_inside(*args), np.where((x + x).toarray(), np.exp((x + x).toarray()), 0)
+    )
 
 
 # --- Ends ---------------------------------------------------------------------------------

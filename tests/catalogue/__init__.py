@@ -6,7 +6,17 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Several modules of Aesara's warn that they will go.
-    from catalogue import algebra, draws, indexing, nnet, scalars, shapes, special, structure
+    from catalogue import (
+        algebra,
+        draws,
+        indexing,
+        nnet,
+        scalars,
+        shapes,
+        sparse,
+        special,
+        structure,
+    )
 
 FAMILIES = {
     "Scalar functions": scalars.EXAMPLES,
@@ -28,13 +38,14 @@ FAMILIES = {
     "Marks, copies and checks": structure.MARKS,
     "Ops of graphs and functions": structure.BUILDERS,
     "Lists": structure.LISTS,
+    "Sparse matrices": sparse.EXAMPLES,
     "Loops and branches": structure.CONTROL,
     "Random numbers": [*draws.EXAMPLES, *draws.SANDBOX],
 }
 
 LATER = {
     "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg",),
-    "Sparse matrices": ("aesara.sparse",),
+    "Sparse matrices of the sandbox": ("aesara.sparse.sandbox",),
     "Files and messages": ("aesara.tensor.io",),
 }
 """Ops without rules, by family and module."""

@@ -1,10 +1,9 @@
-"""Marks, copies and checks; printing; Ops of graphs and of functions; lists; sparse matrices."""
+"""Marks, copies and checks; printing; Ops of graphs and of functions; lists."""
 
 import aesara
 import aesara.tensor as at
 import aesara.typed_list as tl
 import numpy as np
-import scipy.sparse
 from aesara import gradient, printing, raise_op
 from aesara.breakpoint import PdbBreakpoint
 from aesara.compile import builders, ops
@@ -12,12 +11,10 @@ from aesara.ifelse import IfElse, ifelse
 from aesara.sandbox.minimal import Minimal
 from aesara.scan.op import Scan
 from aesara.scan.utils import until
-from aesara.sparse.basic import DenseFromSparse, as_sparse, dense_from_sparse
 
 from catalogue.example import example, numbers, vector
 
 others = numbers(3)
-eye = scipy.sparse.csr_matrix(np.eye(3))
 one = np.array(1)
 
 
@@ -49,7 +46,6 @@ MARKS = [
     example(gradient.DisconnectedGrad, gradient.disconnected_grad, vector),
     example(gradient.GradClip, lambda x: gradient.grad_clip(x, -1, 1), vector),
     example(gradient.GradScale, lambda x: gradient.grad_scale(x, 2), vector),
-    example(DenseFromSparse, lambda x: x * dense_from_sparse(as_sparse(eye)), vector),
     example(Minimal, Minimal(), np.array([1.5, 2.0])),
     example(ops.OutputGuard, ops.OutputGuard(), vector, meaning=lambda x: x),
     example(PdbBreakpoint, lambda x, c: PdbBreakpoint("stop")(c, x), vector, np.array(0)),

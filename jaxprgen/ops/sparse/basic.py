@@ -15,6 +15,7 @@ from jaxprgen.emit.sparse import FORMATS, Sparse
 from jaxprgen.emit.values import INT32, Value
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import is_a
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.shape import lower_shape
 from jaxprgen.ops.sparse.operands import dense_of, dtype_of, matrix_of, order_of
@@ -39,9 +40,43 @@ def lower_csm_properties(ctx: RuleContext, x: Any) -> list[Any]:
     """Return the entries, their indices, the pointers and the shape."""
     order = order_of(ctx.node.inputs[0])
     x = sp.arranged(matrix_of(x), order)
+    if not x.is_exact and _shows_size(ctx):
+        x = sp.cut(x, _stored(ctx))
     shape = lower_shape(ctx, x)
     shape = shape if isinstance(shape, Value) else Value(shape)
     return [x.data, x.indices[1 - order], sp.pointers_of(x, order), shape.astype(INT32)]
+
+
+def _shows_size(ctx: RuleContext) -> bool:
+    """Return whether it matters how many entries there are, besides those that are stored.
+
+    It does not where functions of the entries become a matrix again, or are results that do.
+    """
+    if getattr(ctx.node.tag, "is_result", False):
+        return False
+    plan, entries = ctx.lowering.plan, set[int]()
+    for step in plan.steps:
+        if is_a(step.node.op, "sparse.CSMProperties") and step.inputs == ctx.step.inputs:
+            entries.update(step.outputs[:2])  # Those of one matrix are as long as each other.
+        if is_a(step.node.op, "sparse.CSM") or entries.isdisjoint(step.inputs):
+            continue
+        others = (plan.variables[p].type.ndim for p in step.inputs if p not in entries)
+        if not is_a(step.node.op, "tensor.Elemwise") or any(others):
+            return True
+        entries.update(step.outputs)
+    return not entries.isdisjoint(plan.output_places)
+
+
+def _stored(ctx: RuleContext) -> int:
+    """Return how many entries are stored, which values of arguments decide."""
+    count = ctx.decided([0], lambda values: int(values[0].nnz))
+    if count is None:
+        raise ctx.undecided(
+            [0],
+            "The values of a matrix decide how many entries it stores. Compute with the matrix "
+            "itself, or make it dense.",
+        )
+    return count
 
 
 @lowers("sparse.DenseFromSparse", folds=False)
@@ -66,7 +101,7 @@ def lower_construct_sparse_from_list(
     data = reshape(transpose(values, (1, 0)), (count * width,))
     index = reshape(repeat_evenly(reshape(rows, (1, count)), width, 0), (count * width,))
     columns = Value(np.repeat(np.arange(width, dtype=np.int32), count))
-    return Sparse(data, (index.astype(INT32), columns), (n, m), 1)
+    return Sparse(data, (index.astype(INT32), columns), (n, m), 1, is_exact=True)
 
 
 @lowers("sparse.SquareDiagonal", folds=False)
@@ -74,7 +109,7 @@ def lower_square_diagonal(ctx: RuleContext, diagonal: Value) -> Sparse:
     """Return a diagonal matrix."""
     (n,) = diagonal.shape
     places = sp.counted(n)
-    return Sparse(diagonal, (places, places), (n, n), 1, sp.counted(n + 1))
+    return Sparse(diagonal, (places, places), (n, n), 1, sp.counted(n + 1), is_exact=True)
 
 
 @lowers("sparse.Cast")
@@ -170,6 +205,7 @@ def lower_get_item_list(ctx: RuleContext, x: Any, index: Value) -> Sparse:
 def lower_get_item_2_lists(ctx: RuleContext, x: Any, rows: Value, columns: Value) -> Value:
     """Return the elements at pairs of indices."""
     x = matrix_of(x)
+    sp.require_same(rows.shape, columns.shape)
     found = sm.looked_up(x, _index(x, rows, 0), _index(x, columns, 1))
     return found.astype(ctx.dtype)
 
@@ -188,6 +224,8 @@ def lower_get_item_2_lists_grad(
 ) -> Sparse:
     """Return the matrix with these elements at pairs of indices, the last ones."""
     x = matrix_of(x)
+    for size in (columns.shape, g.shape):
+        sp.require_same(rows.shape, size)
     pair = (_index(x, rows, 0), _index(x, columns, 1))
     return sp.last_of_each(Sparse(g.astype(dtype_of(ctx)), pair, x.shape))
 

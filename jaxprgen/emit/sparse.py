@@ -102,6 +102,8 @@ def starts_of(indices: Sequence[Value]) -> Value:
 def read(x: Value, indices: Sequence[Value]) -> Value:
     """Return elements of the first axes of an array; zeros where an index is out of bounds."""
     axes = range(len(indices))
+    if 0 in x.shape:  # XLA reads from no empty array.
+        return full((*indices[0].shape, *x.shape[len(indices) :]), 0, x.dtype)
     return lax.gather(x, starts_of(indices), axes, [0], in_bounds=False, drop=True)
 
 
@@ -110,6 +112,8 @@ def total_at(updates: Value, indices: Sequence[Value], shape: Shape, *, ordered:
     if updates.dtype == BOOL:
         return truth(total_at(updates.astype(INT32), indices, shape, ordered=ordered))
     zeros, axes = full((*shape, *updates.shape[1:]), 0, updates.dtype), range(len(shape))
+    if 0 in zeros.shape or 0 in updates.shape:
+        return zeros
     starts = starts_of(indices)
     return lax.scatter_add(
         zeros, starts, updates, axes, [0], in_bounds=False, drop=True, ordered=ordered
@@ -118,6 +122,8 @@ def total_at(updates: Value, indices: Sequence[Value], shape: Shape, *, ordered:
 
 def written(x: Value, updates: Value, index: Value) -> Value:
     """Return a vector with other elements at an index, of which the last wins on CPUs."""
+    if 0 in (*x.shape, *updates.shape):
+        return x
     return lax.scatter(x, starts_of([index]), updates, [0], [0], in_bounds=True)
 
 
@@ -188,7 +194,7 @@ def arranged(x: Sparse, order: int, *, wholly: bool = False) -> Sparse:
         keys = [Value(each[permutation.static]) for each in known]
     else:
         *keys, permutation = lax.sort([*keys, counted(x.slots)], 0, 2)
-    data = lax.gather(x.data, starts_of([permutation]), [0], [0], in_bounds=True, unique=True)
+    data = read(x.data, [permutation])
     pointers = x.pointers if x.order == order else None
     pair = (keys[order], keys[1 - order])
     return Sparse(data, pair, x.shape, order, pointers, x.is_exact)

@@ -18,7 +18,6 @@ from jaxprgen.emit.sparse import (
     kept,
     read,
     require_same,
-    starts_of,
     summed,
     to_dense,
     total_at,
@@ -152,7 +151,7 @@ def rows_written(index: Value, x: Sparse, shape: Shape) -> Sparse:
     (count,) = index.shape
     winners = written(full(shape[:1], 0, INT32), counted(count), index)
     rows, columns = x.indices
-    target = lax.gather(index, starts_of([rows]), [0], [0], in_bounds=False)
+    target = read(index, [rows])
     is_last = ew.equal(read(winners, [target]), rows) & (rows < count)
     return kept(Sparse(x.data, (target.astype(INT32), columns), shape), is_last)
 

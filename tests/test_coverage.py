@@ -19,7 +19,7 @@ COVERAGE = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(COVERAGE)
 
 
-NOT_BUILT = {"ConnectionistTemporalClassification", "CorrMM"}
+NOT_BUILT = {"ConnectionistTemporalClassification", "ConvolutionIndices", "CorrMM"}
 """Of which Aesara makes no node: it fails itself."""
 WITHOUT_PYTHON = {"GradTodo", "JAXShapeTuple", "SymPyCCode"}
 """Whose Python implementation fails or is none, and which no other Op means the same as."""

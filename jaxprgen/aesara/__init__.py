@@ -6,10 +6,11 @@ from jaxprgen import ops as ops
 from jaxprgen.aesara import jax_arrays as jax_arrays
 from jaxprgen.aesara.containers import DeviceContainer, StateContainer
 from jaxprgen.aesara.loops import compiled_loop
+from jaxprgen.aesara.sparse_draws import with_generators
 from jaxprgen.graphs.library import Containers, GraphLibrary
 from jaxprgen.lowering.registry import lowers_package
 
-LIBRARY = GraphLibrary(compiled_loop, Containers(StateContainer, DeviceContainer))
+LIBRARY = GraphLibrary(compiled_loop, Containers(StateContainer, DeviceContainer), with_generators)
 
 lowers_package("aeppl", "jaxprgen.aesara.aeppl")
 lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")

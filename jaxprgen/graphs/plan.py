@@ -94,6 +94,12 @@ def plan_of(
     arrays, inputs = inputs, inputs if states else with_key(inputs, nodes)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)
+    if states and plan.generators:
+        raise InvalidGraphError(
+            "This graph draws from NumPy's global generator, which is not part of it: no function "
+            "can keep its state. Draw from a generator of aesara.tensor.random, or compile the "
+            "graph by jaxprgen.compile, which takes a key."
+        )
     for variable in outputs:
         if not is_array(variable) and not (states and is_a(variable.type, "tensor.RandomType")):
             raise InvalidGraphError(f"Output {_not_an_array(variable)}")

@@ -112,12 +112,22 @@ def _matrix(variable: Any, parts: Sequence[Any]) -> Any:
     return made
 
 
+def all_entries(matrix: Any) -> Any:
+    """Return ``csm_properties`` of a matrix, with its entries that are not stored.
+
+    Only a matrix again may be made of them.
+    """
+    found = module_of(matrix, "sparse.basic").csm_properties(matrix)
+    found[0].owner.tag.has_all_entries = True
+    return found
+
+
 def _properties(matrix: Any) -> list[Any]:
     """Return the four arrays of a matrix."""
     basic = module_of(matrix, "tensor.basic")
-    data, indices, pointers, _ = module_of(matrix, "sparse.basic").csm_properties(matrix)
+    data, indices, pointers, _ = all_entries(matrix)
     shape = module_of(matrix, "tensor.shape").shape(matrix)
-    data.name, data.owner.tag.is_result = matrix.name, True
+    data.name = matrix.name
     return [data, indices, pointers, basic.alloc(np.bool_(False), shape[0], shape[1], 0)]
 
 

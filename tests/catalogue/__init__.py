@@ -45,7 +45,6 @@ FAMILIES = {
 
 LATER = {
     "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg",),
-    "Sparse matrices of the sandbox": ("aesara.sparse.sandbox",),
     "Files and messages": ("aesara.tensor.io",),
 }
 """Ops without rules, by family and module."""

@@ -1,6 +1,6 @@
 """Sparse matrices. Operands and results are dense: conversions stand around every Op."""
 
-import aesara.sparse as sp
+import aesara.sparse as sparse
 import aesara.tensor as at
 import numpy as np
 from aesara.sparse import basic, rewriting
@@ -15,6 +15,7 @@ from aesara.sparse.basic import (
     csr_from_dense,
     dense_from_sparse,
 )
+from aesara.sparse.sandbox import sp, sp2
 
 from catalogue.example import example, numbers
 
@@ -45,7 +46,9 @@ def one(op, build, *operands, dtypes=KINDS, **options):
 
     def graph(x, *others):
         found = build(csr(x), *others)
-        return dense_from_sparse(found) if isinstance(found.type, sp.SparseTensorType) else found
+        return (
+            dense_from_sparse(found) if isinstance(found.type, sparse.SparseTensorType) else found
+        )
 
     return example(op, graph, x, *operands, dtypes=dtypes, **options)
 
@@ -61,7 +64,7 @@ def _csc(matrix):
 
 def compared(name):
     """Entries for the comparisons of one kind."""
-    function = getattr(sp, {"NotEqual": "neq", "Equal": "eq"}.get(name, _short(name)))
+    function = getattr(sparse, {"NotEqual": "neq", "Equal": "eq"}.get(name, _short(name)))
     real = ("int32", "float32", "float64")
     return [
         two(getattr(basic, f"{name}SS"), function, real),
@@ -98,6 +101,18 @@ def csm_grad(x, y):
     return basic.CSMGrad()(*csm_properties(a), *csm_properties(b))
 
 
+def abs_of(m):
+    """Rates made of the entries of a matrix."""
+    return m * m
+
+
+def chances(m):
+    """Probabilities with the entries of a matrix, by row."""
+    squares = dense_from_sparse(m * m)
+    totals = at.maximum(squares.sum(axis=1, keepdims=True), 1e-6)
+    return csr_from_dense(squares / totals)
+
+
 EXAMPLES = [
     one(CSM, lambda m: CSM("csr")(*arrays(m), csm_shape(m))),
     one(basic.CSMProperties, lambda m: csm_indptr(m)),
@@ -130,7 +145,7 @@ EXAMPLES = [
     one(basic.Neg, lambda m: -m),
     one(basic.ColScaleCSC, lambda m, s: basic.ColScaleCSC()(_csc(m), s), row, dtypes=FLOATS),
     one(basic.RowScaleCSC, lambda m, s: basic.RowScaleCSC()(_csc(m), s), column, dtypes=FLOATS),
-    one(basic.SpSum, lambda m: sp.sp_sum(m, 0)),
+    one(basic.SpSum, lambda m: sparse.sp_sum(m, 0)),
     example(basic.Diag, lambda x: basic.diag(csr_from_dense(x)), square, dtypes=KINDS),
     example(
         basic.SquareDiagonal,
@@ -142,23 +157,27 @@ EXAMPLES = [
     two(basic.AddSS, lambda a, b: a + b),
     two(basic.AddSSData, lambda a, b: basic.add_s_s_data(a, -a)),
     one(basic.AddSD, lambda m, y: m + y, y),
-    one(basic.StructuredAddSV, sp.structured_add_s_v, row, dtypes=FLOATS),
+    one(basic.StructuredAddSV, sparse.structured_add_s_v, row, dtypes=FLOATS),
     two(basic.MulSS, lambda a, b: a * b),
     one(basic.MulSD, lambda m, y: m * y, y),
-    one(basic.MulSV, sp.mul_s_v, row, dtypes=FLOATS),
+    one(basic.MulSV, sparse.mul_s_v, row, dtypes=FLOATS),
     *(
         entry
         for name in ("Equal", "NotEqual", "LessThan", "GreaterThan", "LessEqual", "GreaterEqual")
         for entry in compared(name)
     ),
-    two(basic.HStack, lambda a, b: sp.hstack([a, b], format="csr")),
-    two(basic.VStack, lambda a, b: sp.vstack([a, b], format="csr")),
+    two(basic.HStack, lambda a, b: sparse.hstack([a, b], format="csr")),
+    two(basic.VStack, lambda a, b: sparse.vstack([a, b], format="csr")),
     one(basic.Remove0, basic.remove0),
-    one(basic.TrueDot, sp.true_dot, z, dtypes=FLOATS),
-    one(basic.StructuredDot, sp.structured_dot, z),
-    one(basic.Dot, sp.dot, z),
+    one(basic.TrueDot, sparse.true_dot, z, dtypes=FLOATS),
+    one(basic.StructuredDot, sparse.structured_dot, z),
+    one(basic.Dot, sparse.dot, z),
     one(
-        basic.SamplingDot, lambda m, a, b: sp.sampling_dot(a, b, m), numbers(4, 2), z, dtypes=FLOATS
+        basic.SamplingDot,
+        lambda m, a, b: sparse.sampling_dot(a, b, m),
+        numbers(4, 2),
+        z,
+        dtypes=FLOATS,
     ),
     one(
         basic.Usmm,
@@ -181,13 +200,13 @@ EXAMPLES = [
     entries(
         rewriting.StructuredDotCSR,
         lambda d, i, p, z: rewriting.StructuredDotCSR()(d, i, p, z),
-        sp.dot,
+        sparse.dot,
         z,
     ),
     entries(
         rewriting.StructuredDotCSC,
         lambda d, i, p, z: rewriting.StructuredDotCSC()(d, i, p, at.constant(np.int32(4)), z),
-        sp.dot,
+        sparse.dot,
         z,
         matrix=csc,
     ),
@@ -209,7 +228,7 @@ EXAMPLES = [
         lambda d, i, p, y, z: rewriting.UsmmCscDense(False)(
             at.constant(np.full((1, 1), 2, "float32")), d, i, p, at.constant(np.int32(4)), y, z
         ),
-        lambda m, y, z: 2 * sp.dot(m, y) + z,
+        lambda m, y, z: 2 * sparse.dot(m, y) + z,
         z,
         numbers(4, 2),
         matrix=csc,
@@ -217,7 +236,7 @@ EXAMPLES = [
     entries(rewriting.MulSDCSR, rewriting.MulSDCSR(), lambda m, y: csm_data(m * y), y),
     entries(rewriting.MulSDCSC, rewriting.MulSDCSC(), lambda m, y: csm_data(m * y), y, matrix=csc),
     entries(
-        rewriting.MulSVCSR, rewriting.MulSVCSR(), lambda m, v: csm_data(sp.col_scale(m, v)), row
+        rewriting.MulSVCSR, rewriting.MulSVCSR(), lambda m, v: csm_data(sparse.col_scale(m, v)), row
     ),
     entries(
         rewriting.StructuredAddSVCSR,
@@ -231,6 +250,23 @@ EXAMPLES = [
         lambda m, y: dense_from_sparse(m) + y,
         y,
     ),
+    one(sp2.Poisson, lambda m: sp2.poisson(abs_of(m)), dtypes=FLOATS, is_drawn=True),
+    example(
+        sp2.Binomial,
+        lambda p: dense_from_sparse(
+            sp2.csr_dbinomial(at.constant(4), at.mean(p * p) / 20, at.constant([3, 2]))
+        ),
+        row,
+        dtypes=FLOATS,
+        is_drawn=True,
+    ),
+    one(
+        sp2.Multinomial,
+        lambda m: sp2.multinomial(at.constant(3), chances(m)),
+        dtypes=FLOATS,
+        is_drawn=True,
+    ),
+    example(sp.ConvolutionIndices, lambda x: sp.convolution_indices(x, x), row),
     example(
         rewriting.SamplingDotCSR,
         lambda x, a, b: rewriting.SamplingDotCSR()(a, b, *arrays(csr(x)), at.constant(np.int32(3)))[
@@ -239,7 +275,7 @@ EXAMPLES = [
         x,
         numbers(4, 2),
         z,
-        meaning=lambda x, a, b: csm_data(sp.sampling_dot(a, b, csr(x))),
+        meaning=lambda x, a, b: csm_data(sparse.sampling_dot(a, b, csr(x))),
         dtypes=FLOATS,
     ),
 ]

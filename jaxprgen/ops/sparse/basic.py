@@ -50,9 +50,10 @@ def lower_csm_properties(ctx: RuleContext, x: Any) -> list[Any]:
 def _shows_size(ctx: RuleContext) -> bool:
     """Return whether it matters how many entries there are, besides those that are stored.
 
-    It does not where functions of the entries become a matrix again, or are results that do.
+    It does not where functions of the entries become a matrix again; see also
+    `jaxprgen.graphs.sparse.all_entries`.
     """
-    if getattr(ctx.node.tag, "is_result", False):
+    if getattr(ctx.node.tag, "has_all_entries", False):
         return False
     plan, entries = ctx.lowering.plan, set[int]()
     for step in plan.steps:

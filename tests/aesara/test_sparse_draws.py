@@ -1,0 +1,57 @@
+"""Sparse matrices of random counts."""
+
+import aesara
+import aesara.sparse as sparse
+import aesara.tensor as at
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+from aesara.sparse.basic import dense_from_sparse
+from aesara.sparse.sandbox import sp2
+
+import jaxprgen
+from jaxprgen import errors
+
+X = sparse.csr_matrix("X")
+RATES = scipy.sparse.csr_matrix([[3.0, 0, 1], [0, 0, 0], [0, 0.5, 2]])
+CHANCES = scipy.sparse.csr_matrix([[0.25, 0, 0.75], [0, 1, 0], [0.5, 0.5, 0]])
+COUNT = 2_000
+
+
+def means(output, *args):
+    """Return the mean of many draws, and draws of two keys."""
+    inputs = [X] if args else []
+    f = jaxprgen.compile(inputs, dense_from_sparse(output))
+    from jax.experimental.sparse import BCSR
+
+    args = [BCSR.from_scipy_sparse(x) for x in args]
+    draws = jax.vmap(lambda key: f(key, *args))(jax.random.split(jax.random.key(0), COUNT))
+    assert np.array_equal(draws, np.round(draws))
+    return np.asarray(draws).mean(0)
+
+
+def test_poisson():
+    np.testing.assert_allclose(means(sp2.poisson(X), RATES), RATES.toarray(), atol=0.2)
+
+
+def test_poisson_of_poisson():
+    twice = sp2.poisson(sp2.poisson(X))
+    np.testing.assert_allclose(means(twice, RATES), RATES.toarray(), atol=0.3)
+
+
+def test_binomial():
+    drawn = sp2.csr_dbinomial(at.constant(4), at.constant(0.25), at.constant([3, 2]))
+    np.testing.assert_allclose(means(drawn), np.ones((3, 2)), atol=0.1)
+
+
+@pytest.mark.parametrize("n", [4, np.array([4, 2, 6])])
+def test_multinomial(n):
+    drawn = sp2.multinomial(at.constant(n), X)
+    wanted = CHANCES.toarray() * np.reshape(n, (-1, 1))
+    np.testing.assert_allclose(means(drawn, CHANCES), wanted, atol=0.2)
+
+
+def test_functions_that_keep_state():
+    with pytest.raises(errors.InvalidGraphError, match="NumPy's global generator"):
+        aesara.function([X], sp2.poisson(X), mode="JAXPR")

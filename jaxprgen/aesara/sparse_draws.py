@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import aesara.tensor as at
+import aesara.tensor
 from aesara.sparse import basic
 
 from jaxprgen.graphs.sparse import all_entries
 from jaxprgen.graphs.state import substitute
 from jaxprgen.lowering.names import Variable, entry_of
 from jaxprgen.lowering.traversal import toposort
+
+at: Any = aesara.tensor  # Its submodules and functions lack types.
 
 
 def with_generators(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import scipy.sparse
 
@@ -111,6 +112,17 @@ def grouped(results: Sequence[Any], formats: Mapping[int, str]) -> list[Any]:
         is_matrix = len(found) in formats
         found.append(MatrixParts(x, next(left), next(left), next(left)) if is_matrix else x)
     return found
+
+
+def as_dictionaries(tree: Any) -> Any:
+    """Return a pytree with dictionaries in place of `MatrixParts`; their leaves are the same."""
+
+    def is_matrix(x: Any) -> bool:
+        return isinstance(x, MatrixParts)
+
+    return jax.tree.map(
+        lambda x: dict(zip(PARTS, x, strict=True)) if is_matrix(x) else x, tree, is_leaf=is_matrix
+    )
 
 
 def jax_matrix(parts: MatrixParts, format: str) -> Any:

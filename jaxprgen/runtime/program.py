@@ -14,7 +14,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.arguments.inputs import signature
-from jaxprgen.arguments.sparse import grouped, jax_matrix
+from jaxprgen.arguments.sparse import as_dictionaries, grouped, jax_matrix
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.ir import canonical_dtype
@@ -89,9 +89,12 @@ class Options(NamedTuple):
         return results[0] if len(results) == 1 else tuple(results)
 
     def results_tree(self, count: int) -> Any:
-        """Return the pytree structure of this many results as a call gives them."""
+        """Return the pytree structure of this many results as an exported program gives them.
+
+        A matrix is a dictionary of its arrays.
+        """
         options = self._replace(as_parts=True)
-        return jax.tree.structure(options.arranged(list(range(count))))
+        return jax.tree.structure(as_dictionaries(options.arranged(list(range(count)))))
 
 
 def options_of(

@@ -367,3 +367,16 @@ def test_tools(tmp_path):
     assert len(exported.in_avals) == 5
     values = jaxprgen.debug(product)(A, ROW)
     np.testing.assert_allclose(values, A @ ROW)
+
+
+def test_saved_functions_take_and_return_arrays(tmp_path):
+    f = jaxprgen.compile([X, v], {"product": sparse.dot(X, v), "transpose": X.T})
+    jaxprgen.save(tmp_path / "f.jxg", f, A, ROW)
+    loaded = jaxprgen.load(tmp_path / "f.jxg")
+    found = loaded(A.data, A.indices, A.indptr, np.empty((5, 4, 0), bool), ROW)
+    np.testing.assert_allclose(found["product"], A @ ROW)
+    arrays = found["transpose"]
+    assert sorted(arrays) == ["data", "indices", "indptr", "shape"]
+    shape = arrays.pop("shape").shape[:2]
+    given = (arrays["data"], arrays["indices"], arrays["indptr"])
+    assert (scipy.sparse.csc_matrix(given, shape) != A.T).nnz == 0

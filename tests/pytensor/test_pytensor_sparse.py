@@ -40,6 +40,9 @@ GRAPHS = {
     "stacks": lambda: [
         sparse.dense_from_sparse(f([X, Y], format="csr")) for f in (sparse.hstack, sparse.vstack)
     ],
+    "blocks": lambda: [
+        sparse.dense_from_sparse(sparse.block_diag(X, pt.constant(TALL), X.T, format="csr"))
+    ],
     "gradient": lambda: [pt.grad((sparse.structured_dot(X, v[:, None]) ** 2).sum(), v)],
 }
 

@@ -164,6 +164,18 @@ def lower_stack(ctx: RuleContext, *xs: Any) -> Sparse:
     return joined if len(formats) == 1 else sp.summed(joined)
 
 
+@lowers("sparse.SparseBlockDiagonal")
+def lower_sparse_block_diagonal(ctx: RuleContext, *xs: Any) -> Sparse:
+    """Return a matrix with blocks along its diagonal, each of them sparse or dense."""
+    order = order_of(ctx.node.outputs[0])
+    blocks = [sp.from_dense(x, order) if isinstance(x, Value) else matrix_of(x) for x in xs]
+    ends = [(0, 0)]
+    for x in blocks:
+        ends.append((ends[-1][0] + x.shape[0], ends[-1][1] + x.shape[1]))
+    joined = sp.summed(sp.joined(blocks, ends[-1], ends[:-1]))
+    return joined.with_data(joined.data.astype(dtype_of(ctx)))
+
+
 # --- Parts --------------------------------------------------------------------------------
 
 

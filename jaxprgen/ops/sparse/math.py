@@ -46,13 +46,13 @@ def lower_structured_add_sv(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     return sp.without_zeros(x.with_data(where(truth(x.data), added, x.data)))
 
 
-@lowers("sparse.MulSS", "sparse.MultiplySparseSparse")
+@lowers("sparse.MulSS", "sparse.MultiplySparseSparse", "sparse.SparseSparseMultiply")
 def lower_mul_ss(ctx: RuleContext, x: Any, y: Any) -> Sparse:
     """Multiply two matrices elementwise."""
     return sm.combined(lambda a, b: a * b, matrix_of(x), matrix_of(y))
 
 
-@lowers("sparse.MulSD", "sparse.MultiplySparseDense")
+@lowers("sparse.MulSD", "sparse.MultiplySparseDense", "sparse.SparseDenseMultiply")
 def lower_mul_sd(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     """Multiply the entries by a scalar, or by the elements of a dense matrix at their positions."""
     x = matrix_of(x)
@@ -61,7 +61,7 @@ def lower_mul_sd(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     return x.with_data((x.data * sm.at_entries(x, y)).astype(dtype_of(ctx)))
 
 
-@lowers("sparse.MulSV", "sparse.MultiplySparseDenseVector")
+@lowers("sparse.MulSV", "sparse.MultiplySparseDenseVector", "sparse.SparseDenseVectorMultiply")
 def lower_mul_sv(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     """Multiply the columns by the elements of a vector."""
     x = matrix_of(x)

@@ -105,11 +105,6 @@ def dot_left(x: Value, y: Sparse) -> Value:
     return transpose(dot(transposed(y), transpose(x, (1, 0))), (1, 0))
 
 
-def dot_sparse(x: Sparse, y: Sparse) -> Value:
-    """Return the product of two sparse matrices, as an array."""
-    return dot(x, to_dense(y))
-
-
 def sampled_dot(x: Value, y: Value, pattern: Sparse) -> Value:
     """Return the elements of ``x @ y.T`` at the entries of a matrix."""
     rows, columns = pattern.indices

@@ -15,6 +15,7 @@ from jaxprgen.errors import ArgumentTypeError
 PARTS = ("data", "indices", "indptr", "shape")
 """The names of the arrays of a matrix. The last one is empty; its type holds the shape."""
 FORMATS = ("csr", "csc")
+"""The formats of matrices, by the axis that they compress."""
 
 
 class MatrixParts(NamedTuple):

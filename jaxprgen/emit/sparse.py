@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import Size
+from jaxprgen.arguments.sparse import FORMATS
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
@@ -32,9 +33,6 @@ from jaxprgen.emit.values import (
     where,
 )
 from jaxprgen.errors import ShapeMismatchError
-
-FORMATS = ("csr", "csc")
-"""The formats of matrices, by the axis that they compress."""
 
 
 @dataclass(frozen=True, eq=False)

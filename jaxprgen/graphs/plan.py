@@ -91,6 +91,7 @@ def plan_of(
     if matrices is not None:
         inputs, outputs = matrices.inputs, matrices.outputs
         nodes = toposort(outputs, set(inputs))
+        carried = matrices.moved(carried or {})
     arrays, inputs = inputs, inputs if states else with_key(inputs, nodes)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)

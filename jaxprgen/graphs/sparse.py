@@ -35,6 +35,15 @@ class OpenedGraph(NamedTuple):
     arguments: Mapping[int, str]
     results: Mapping[int, str]
 
+    def moved(self, carried: Mapping[int, int]) -> dict[int, int]:
+        """Return a mapping from outputs to inputs, none of them matrices, by their new positions."""
+        more = len(PARTS) - 1
+        return {
+            o + more * sum(r < o for r in self.results): i
+            + more * sum(a < i for a in self.arguments)
+            for o, i in carried.items()
+        }
+
 
 def opened(
     inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]

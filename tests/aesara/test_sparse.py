@@ -309,7 +309,7 @@ def test_shared_matrices():
     f = jaxprgen.compile([v], outputs)
     g = aesara.function([v], outputs, mode="JAXPR")
     count = aesara.shared(0.0)
-    h = jaxprgen.function([v], outputs, updates={count: count + 1})
+    h = jaxprgen.function([v], [*outputs, S.T], updates={count: count + 1})
     again = pickle.loads(pickle.dumps(f))
     for times in (1, 3):
         S.set_value(times * A)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from jaxprgen.arguments.sparse import FORMATS
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import sparse as sp
 from jaxprgen.emit import sparse_math as sm
 from jaxprgen.emit.shape import repeat_evenly, reshape, transpose
 from jaxprgen.emit.sizes import as_size
-from jaxprgen.emit.sparse import FORMATS, Sparse
+from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import INT32, Value
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from jaxprgen.arguments.sparse import FORMATS
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.sparse import FORMATS, Sparse, of_scipy, to_dense
+from jaxprgen.emit.sparse import Sparse, of_scipy, to_dense
 from jaxprgen.emit.values import Dtype, Value
 from jaxprgen.lowering.context import RuleContext
 

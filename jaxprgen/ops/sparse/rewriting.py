@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jaxprgen.arguments.sparse import FORMATS
 from jaxprgen.emit import sparse as sp
 from jaxprgen.emit import sparse_math as sm
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.sizes import as_size
-from jaxprgen.emit.sparse import FORMATS, Sparse
+from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import Value, full
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers

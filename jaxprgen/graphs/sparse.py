@@ -36,7 +36,7 @@ class OpenedGraph(NamedTuple):
     results: Mapping[int, str]
 
     def moved(self, carried: Mapping[int, int]) -> dict[int, int]:
-        """Return a mapping from outputs to inputs, none of them matrices, by their new positions."""
+        """Return a mapping from outputs to inputs, which are arrays, by their new positions."""
         more = len(PARTS) - 1
         return {
             o + more * sum(r < o for r in self.results): i

@@ -45,7 +45,7 @@ def _poisson(op: Any, mean: Any) -> Any:
 
 
 def _binomial(op: Any, n: Any, p: Any, shape: Any) -> Any:
-    counts = at.random.binomial(n, p, size=shape).astype(op.dtype)
+    counts = at.random.binomial(n, p, size=(shape[0], shape[1])).astype(op.dtype)
     return basic.SparseFromDense(op.format)(counts)
 
 

@@ -43,6 +43,10 @@ def test_poisson_of_poisson():
 def test_binomial():
     drawn = sp2.csr_dbinomial(at.constant(4), at.constant(0.25), at.constant([3, 2]))
     np.testing.assert_allclose(means(drawn), np.ones((3, 2)), atol=0.1)
+    shape = at.lvector("shape")
+    drawn = sp2.csc_dbinomial(at.constant(4), at.constant(0.25), shape)
+    f = jaxprgen.compile([shape], dense_from_sparse(drawn))
+    assert f(jax.random.key(0), np.array([2, 5])).shape == (2, 5)
 
 
 @pytest.mark.parametrize("n", [4, np.array([4, 2, 6])])

@@ -24,3 +24,4 @@ def fixture_of(name):
 horseshoe, eight_schools, map_estimate, kernels, gibbs, chains = map(
     fixture_of, ["horseshoe", "eight_schools", "map_estimate", "kernels", "gibbs", "chains"]
 )
+spatial, text = map(fixture_of, ["spatial", "text"])

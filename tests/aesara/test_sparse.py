@@ -149,28 +149,28 @@ def _as(matrix, other):
 
 @pytest.mark.parametrize("name", ONE)
 @given(data=st.data())
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_functions_of_a_matrix(name, data):
     check(ONE[name], data.draw(matrices()))
 
 
 @pytest.mark.parametrize("name", TWO)
 @given(data=st.data())
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_functions_of_two_matrices(name, data):
     format = data.draw(st.sampled_from(FORMATS))
     check(TWO[name], *(data.draw(matrices(format=format)) for _ in range(2)))
 
 
 @given(x=matrices(shape=(4, 4)))
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_diagonals(x):
     check(lambda x: [sparse.diag(x), sparse.square_diagonal(sparse.diag(x))], x)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float32", "complex128"])
 @given(data=st.data())
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_dtypes(dtype, data):
     x, y = (data.draw(matrices(dtype=dtype, format="csr")) for _ in range(2))
     check(lambda x, y: [x + y, x * y, sparse.dot(x, y.T), x.T, -x, x + MATRIX], x, y)
@@ -187,7 +187,7 @@ def test_made_of_arrays(format):
 
 
 @given(x=matrices())
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_gradients_that_aesara_makes(x):
     def build(x):
         data = x.owner.inputs[0]
@@ -204,7 +204,7 @@ def test_gradients_that_aesara_makes(x):
 
 
 @given(x=matrices())
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_jax_differentiates_by_entries(x):
     inputs, (matrix,), args = taken_apart([x])
     f = jaxprgen.compile(inputs, at.sum(sparse.dot(matrix, at.constant(TALL)) ** 2))
@@ -215,7 +215,7 @@ def test_jax_differentiates_by_entries(x):
 
 
 @given(x=matrices())
-@settings(max_examples=amount(quick=2, deep=100))
+@settings(max_examples=amount(quick=2, deep=30))
 def test_entries_of_computed_matrices(x):
     def build(x):
         data, indices, pointers, _ = csm_properties(sparse.ensure_sorted_indices(x + x))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from jaxprgen.arguments.sparse import FORMATS
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import sparse as sp
 from jaxprgen.emit import sparse_math as sm
 from jaxprgen.emit.shape import repeat_evenly, reshape, transpose
@@ -102,7 +101,7 @@ def lower_construct_sparse_from_list(
     count, width = values.shape
     data = reshape(transpose(values, (1, 0)), (count * width,))
     index = reshape(repeat_evenly(reshape(rows, (1, count)), width, 0), (count * width,))
-    columns = Value(np.repeat(np.arange(width, dtype=np.int32), count))
+    columns = reshape(lax.iota(INT32, (width, count), 0), (count * width,))
     return Sparse(data, (index.astype(INT32), columns), (n, m), 1, is_exact=True)
 
 

@@ -3,7 +3,10 @@
 Each model is compiled with its gradient, with all default passes and without those that batch and
 loop repetitions, in turn, each time in a fresh process. The time to the first number starts at
 `jaxprgen.compile`. Models of hundreds of written-out steps take XLA minutes without the passes;
-those cells stay empty unless ``--all`` is given. The models are those of the tests.
+those cells stay empty unless ``--all`` is given. The models are those of the tests. Two of them are
+also written by hand, with arrays, for ``jax.jit``.
+
+``--sizes`` prints, for all models, the equations of value and gradient at 32 and 512 repetitions.
 
 ``--memory`` prints, for all models of the tests, the bytes of temporary values and results without
 and with the passes, at ``--size`` repetitions. ``--share`` prints the processor time that the two
@@ -21,6 +24,7 @@ from typing import Any
 import jaxprgen  # First: it makes Aesara importable.
 import aesara
 import jax
+import jax.numpy as jnp
 import numpy as np
 from compare.library import aesara_library
 from compare.workloads import WORKLOADS
@@ -34,7 +38,7 @@ sys.setrecursionlimit(10**6)  # Aesara's gradient recurses once per step.
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "passes")]
 
-import test_repeats as models  # noqa: E402
+import repeated_models as models  # noqa: E402
 
 CALLS = 200
 CASES = {
@@ -48,26 +52,56 @@ CASES = {
     ("kalman_filter", 160): False,
 }
 """Models with their sizes, and whether XLA compiles them in less than a minute as written."""
+
+
+def normals_by_hand(x: Any, mu: Any) -> Any:
+    """Compute what the model ``normals`` does, with arrays."""
+    z = (x - mu * np.arange(1.0, len(x) + 1)) / 2.0
+    return jnp.sum(-0.5 * z**2 - np.log(2.0))
+
+
+def separate_inputs_by_hand(*xs: Any) -> Any:
+    """Compute what the model ``separate_inputs`` does, with arrays."""
+    return jnp.sum(-0.5 * ((jnp.stack(xs) - np.arange(float(len(xs)))) / 2.0) ** 2)
+
+
+BY_HAND = {"normals": normals_by_hand, "separate_inputs": separate_inputs_by_hand}
 WRITTEN_OUT = tuple(p for p in DEFAULT if not isinstance(p, VmapRepeats | ScanRepeats))
 
 
-def measure(name: str, n: int, passes: Any) -> dict[str, float]:
+def measure(name: str, n: int, which: str) -> dict[str, float]:
     """Return the times of one model and the number of its equations."""
     inputs, output, arguments = getattr(models, name)(n)
     outputs = [output, *aesara.grad(output, inputs)]
     jax.jit(lambda x: x + 1)(1.0)  # JAX's own start.
     start = time.perf_counter()
-    f = jaxprgen.compile(inputs, outputs, passes=passes)
+    if which == "by hand":
+        f: Any = jax.jit(jax.value_and_grad(BY_HAND[name], tuple(range(len(inputs)))))
+    else:
+        f = jaxprgen.compile(inputs, outputs, passes=DEFAULT if which == "default" else WRITTEN_OUT)
     jax.block_until_ready(f(*arguments))
     first = time.perf_counter() - start
-    arguments = [jax.numpy.asarray(x) for x in arguments]
+    arguments = [jnp.asarray(x) for x in arguments]
     calls: list[float] = []
     for _ in range(CALLS):
         start = time.perf_counter()
         jax.block_until_ready(f(*arguments))
         calls.append(time.perf_counter() - start)
-    equations = count_equations(f.jaxpr(*arguments))
+    program = f.trace(*arguments).jaxpr if which == "by hand" else f.jaxpr(*arguments)
+    equations = count_equations(program)
     return {"first": first, "call": statistics.median(calls), "equations": equations}
+
+
+def report_sizes() -> None:
+    """Print the equations of all models at two numbers of repetitions."""
+    print("| model | equations at 32 | at 512 |")
+    print("|---|---|---|")
+    for model in models.MODELS:
+        counts: list[int] = []
+        for n in (32, 512):
+            f, arguments = models.compiled(model, n)
+            counts.append(count_equations(f.jaxpr(*arguments)))
+        print(f"| {model.__name__.replace('_', ' ')} | {counts[0]:,} | {counts[1]:,} |", flush=True)
 
 
 def report_memory(n: int) -> None:
@@ -114,6 +148,7 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--share", action="store_true")
+    parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--one", nargs=3)
     options = parser.parse_args()
     if options.memory:
@@ -122,19 +157,25 @@ def main() -> None:
     if options.share:
         report_share()
         return
+    if options.sizes:
+        report_sizes()
+        return
     if options.one:
         name, n, which = options.one
-        passes = DEFAULT if which == "default" else WRITTEN_OUT
-        print(json.dumps(measure(name, int(n), passes)))
+        print(json.dumps(measure(name, int(n), which)))
         return
     print(f"jax {jax.__version__}, numpy {np.__version__}; medians of {options.rounds} processes")
-    print("| model | first number as written, s | repeats found, s | call, µs | equations |")
-    print("|---|---|---|---|---|")
+    firsts = "first number as written, s | repeats found, s | by hand, s"
+    print(f"| model | {firsts} | call, µs | equations |")
+    print("|---|---|---|---|---|---|")
     for (name, n), is_quick in CASES.items():
-        found: dict[str, list[dict[str, float]]] = {"written": [], "default": []}
+        found: dict[str, list[dict[str, float]]] = {"written": [], "default": [], "by hand": []}
         for _ in range(options.rounds):
-            for which in found if is_quick or options.all else ["default"]:
-                found[which].append(measured(__file__, name, n, which))
+            for which in found:
+                if (which != "by hand" or name in BY_HAND) and (
+                    which != "written" or is_quick or options.all
+                ):
+                    found[which].append(measured(__file__, name, n, which))
 
         def cell(which: str, key: str, scale: float, digits: int, found: Any = found) -> str:
             values = [row[key] * scale for row in found[which]]
@@ -144,8 +185,8 @@ def main() -> None:
             " → ".join(cell(which, key, scale, 0) for which in found)
             for key, scale in (("call", 1e6), ("equations", 1))
         ]
-        old, new = cell("written", "first", 1, 2), cell("default", "first", 1, 2)
-        print(f"| {name}, {n} | {old} | {new} | {calls} | {counts} |", flush=True)
+        firsts = " | ".join(cell(which, "first", 1, 2) for which in found)
+        print(f"| {name}, {n} | {firsts} | {calls} | {counts} |", flush=True)
 
 
 if __name__ == "__main__":

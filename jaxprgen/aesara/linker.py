@@ -51,6 +51,7 @@ class JaxprFunction(Function):
             and all(c.implicit for c in self.input_storage[len(given) :])
             and not any(c.strict or c.allow_downcast for c in given)
             and not self.vm.generators
+            and not self.vm.reads_matrices
             and self.vm.program
         )
         self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None

@@ -21,12 +21,7 @@ def with_generators(
 ) -> Sequence[Variable]:
     """Return outputs whose graph draws from generators of its own instead.
 
-    Parameters
-    ----------
-    inputs, outputs
-        The graph, which is not changed.
-    kinds
-        The classes of its Ops.
+    It is a ``lowered`` of `jaxprgen.graphs.library.GraphLibrary`.
     """
     if not any(entry_of(_DRAWN, kind) for kind in kinds):
         return outputs

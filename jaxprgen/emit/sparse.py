@@ -1,8 +1,9 @@
 """Sparse matrices: the entries that are stored, their positions, and a static shape.
 
-Computations gather and add up entries; none makes a dense array unless its result is one. Several
-entries may have one position; their sum counts. An entry whose position is the shape itself is not
-stored: it fills an array whose size is an upper bound.
+Computations gather and add up entries. A dense array is made only of a result that is one, or for
+which no smaller bound of the number of entries is known. Several entries may have one position;
+their sum counts. An entry whose position is the shape itself is not stored: it fills an array whose
+size is an upper bound.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def written(x: Value, updates: Value, index: Value) -> Value:
 
 def counted(n: Size) -> Value:
     """Return the numbers below a size, int32."""
-    return lax.iota(ew.canonical(INT32), (n,), 0)
+    return lax.iota(INT32, (n,), 0)
 
 
 def _static(*xs: Value) -> list[Array] | None:
@@ -285,14 +286,23 @@ def last_of_each(x: Sparse) -> Sparse:
 
 def joined(xs: Sequence[Sparse], shape: Shape, offsets: Sequence[tuple[Size, Size]]) -> Sparse:
     """Return the matrix of the entries of several, each moved by its offsets."""
-    pairs: list[list[Value]] = []
-    for x, offset in zip(xs, offsets, strict=True):
-        is_stored = (x.indices[0] < x.shape[0]) & (x.indices[1] < x.shape[1])
-        moved = zip(x.indices, offset, shape, strict=True)
-        pairs.append([where(is_stored, i + o, full((), n, INT32)) for i, o, n in moved])
+    pairs = [_moved(x, offset, shape) for x, offset in zip(xs, offsets, strict=True)]
     rows, columns = (concatenate([pair[d] for pair in pairs], 0) for d in (0, 1))
     data = concatenate(alike(*(x.data for x in xs)), 0)
     return Sparse(data, (rows, columns), shape)
+
+
+def _moved(x: Sparse, offset: tuple[Size, Size], shape: Shape) -> list[Value]:
+    """Return the positions of entries, moved within a larger shape; known ones stay known."""
+    known = _static(*x.indices)
+    ends = zip(offset, shape, strict=True)
+    if known is not None and is_known((*x.shape, *offset, *shape)):
+        inside = (known[0] < x.shape[0]) & (known[1] < x.shape[1])
+        pairs = zip(known, ends, strict=True)
+        return [Value(np.where(inside, i + o, n).astype(np.int32)) for i, (o, n) in pairs]
+    is_stored = (x.indices[0] < x.shape[0]) & (x.indices[1] < x.shape[1])
+    pairs = zip(x.indices, ends, strict=True)
+    return [where(is_stored, i + o, full((), n, INT32)) for i, (o, n) in pairs]
 
 
 def require_same(shape: Shape, other: Shape) -> None:

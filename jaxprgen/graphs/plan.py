@@ -92,6 +92,8 @@ def plan_of(
         inputs, outputs = matrices.inputs, matrices.outputs
         nodes = toposort(outputs, set(inputs))
         carried = matrices.moved(carried or {})
+        found = {matrices.replaced.get(v, v): sharding for v, sharding in found.items()}
+        sizes = {matrices.replaced.get(v, v): n for v, n in (sizes or {}).items()}
     arrays, inputs = inputs, inputs if states else with_key(inputs, nodes)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)

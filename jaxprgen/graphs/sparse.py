@@ -15,7 +15,7 @@ import numpy as np
 from jaxprgen.arguments.sparse import FORMATS, PARTS, parts_of
 from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.library import is_sparse, name_of
-from jaxprgen.graphs.state import substitute
+from jaxprgen.graphs.state import substitution
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 
 
@@ -26,12 +26,15 @@ class OpenedGraph(NamedTuple):
     ----------
     inputs, outputs
         Its ends.
+    replaced
+        What takes the place of variables of the graph as it was.
     arguments, results
         The formats of the matrices among the inputs and outputs as they were, by position.
     """
 
     inputs: Sequence[Variable]
     outputs: Sequence[Variable]
+    replaced: Mapping[Variable, Variable]
     arguments: Mapping[int, str]
     results: Mapping[int, str]
 
@@ -48,7 +51,7 @@ class OpenedGraph(NamedTuple):
 def opened(
     inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
 ) -> OpenedGraph | None:
-    """Return a graph with arrays in place of matrices at its ends; None if there are none.
+    """Return the graph of the arrays of its matrices; None if no matrix is an end of the graph.
 
     Shared variables that are matrices are read as arrays, too.
 
@@ -73,10 +76,12 @@ def opened(
     taken = {v: _parts(v) for v in inputs if is_sparse(v)}
     held = {v: _shared_parts(v) for v in shared if v not in taken}
     made = [(v, _matrix(v, parts)) for v, parts in {**taken, **held}.items()]
-    whole = substitute(outputs, made)
+    replaced = substitution(outputs, made)
+    whole = [replaced.get(v, v) for v in outputs]
     return OpenedGraph(
         [part for v in inputs for part in taken.get(v, [v])],
         [part for v in whole for part in (_properties(v) if is_sparse(v) else [v])],
+        replaced,
         arguments,
         results,
     )

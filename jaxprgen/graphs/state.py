@@ -158,6 +158,17 @@ def substitute(
     InvalidGraphError
         A replacement has another type than its variable.
     """
+    found = substitution(outputs, replaced)
+    return [found.get(v, v) for v in outputs]
+
+
+def substitution(
+    outputs: Sequence[Variable], replaced: Sequence[tuple[Variable, Any]]
+) -> dict[Variable, Variable]:
+    """Return what takes the place of each variable that depends on others that are replaced.
+
+    The parameters and errors are those of `substitute`.
+    """
     found: dict[Variable, Variable] = {}
     for old, value in replaced:
         try:
@@ -166,12 +177,10 @@ def substitute(
             raise InvalidGraphError(
                 f"{name_of(old)} is a {old.type}; {value!r} cannot replace it."
             ) from error
-    if not found:
-        return list(outputs)
-    for node in toposort(outputs, set(found)):
+    for node in toposort(outputs, set(found)) if found else ():
         inputs = [found.get(v, v) for v in node.inputs]
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             clone = node.clone_with_new_inputs(inputs)
             for mine, theirs in zip(node.outputs, clone.outputs, strict=True):
                 found.setdefault(mine, theirs)
-    return [found.get(v, v) for v in outputs]
+    return found

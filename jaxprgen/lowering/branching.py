@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprgen.emit import control, random
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.random import Stream
+from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import BOOL, Array, Value, full
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
@@ -58,12 +59,32 @@ def lower_branches(
                 nested.lower(ctx, graphs[which], current_builder(), given, positions[which])[0]
             )
             _compare(ctx, found)
-            return [x for value in found[-1] for x in random.leaves(value)]
+            return [x for value in found[-1] for x in _leaves(value)]
 
         return emit
 
     results = iter(control.cond(ew.truth(xs[0]), branch(0), branch(1), leaves))
-    return [random.rebuilt(x, results) for x in found[-1]]
+    return [_rebuilt(x, results) for x in found[-1]]
+
+
+def _leaves(x: Any) -> list[Value]:
+    """Return the arrays of a branch's result."""
+    return [x.data, *x.indices] if isinstance(x, Sparse) else random.leaves(x)
+
+
+def _rebuilt(x: Any, arrays: Iterator[Value]) -> Any:
+    """Return a result like ``x`` with the next arrays in place of its own."""
+    if not isinstance(x, Sparse):
+        return random.rebuilt(x, arrays)
+    data, rows, columns = (next(arrays) for _ in range(3))
+    return Sparse(data, (rows, columns), x.shape)
+
+
+def _shape(x: Any) -> Any:
+    """Return what must agree between branches: of a matrix, also how many entries it has."""
+    if isinstance(x, Sparse):
+        return *x.shape, x.slots
+    return None if type(x) is Stream else x.shape
 
 
 def _which(values: Sequence[Array]) -> int:
@@ -73,7 +94,7 @@ def _which(values: Sequence[Array]) -> int:
 
 def _compare(ctx: RuleContext, found: Sequence[Sequence[Any]]) -> None:
     """Let the condition decide if the branches' results have different shapes, or refuse."""
-    shapes = [[None if type(x) is Stream else x.shape for x in xs] for xs in found]
+    shapes = [[*map(_shape, xs)] for xs in found]
     if shapes[0] != shapes[-1]:
         a, c = next((a, c) for a, c in zip(shapes[-1], shapes[0], strict=True) if a != c)
         raise ctx.undecided(

@@ -137,6 +137,8 @@ class LinkedProgram:
     ----------
     program
         The program; falsy without outputs and updates.
+    reads_matrices
+        Whether a shared variable is a sparse matrix.
     by_objects
         Other programs, by the arguments that are not arrays.
     storage_map
@@ -167,12 +169,11 @@ class LinkedProgram:
                 "matrix of it by CSM."
             )
         shared_inputs = [v for v in graph.inputs if is_a(v, "compile.SharedVariable")]
-        read = {v for v in shared_inputs if is_sparse(v)}  # Where their values are.
-        kept = [v for v in graph.inputs if v in new or (v in shared_inputs and v not in read)]
+        # Shared matrices are arguments, which a call reads where they are.
+        self.reads_matrices = any(map(is_sparse, shared_inputs))
+        kept = [v for v in graph.inputs if v in new or (v in shared_inputs and not is_sparse(v))]
         names = dict(zip(kept, names_of(kept), strict=True))
-        self._arguments = {
-            v: c for v, c in container_of.items() if v not in names and v not in read
-        }
+        self._arguments = {v: c for v, c in container_of.items() if v not in names}
         self.generators = [
             i for i, v in enumerate(self._arguments) if is_a(v.type, "tensor.RandomType")
         ]

@@ -93,7 +93,8 @@ def outcome_of(case: Case) -> Outcome:
         str(node.op) for node in io_toposort([], case.outputs) if _is_of(case.example, node.op)
     }
     found = {node.how for node in nodes if node.op in names}
-    found = found or {node.how for node in nodes}  # It is replaced by other Ops.
+    if names and not found:  # Other Ops have taken its place.
+        found = {node.how for node in nodes}
     return Outcome(min(found, key=HOW.index))
 
 

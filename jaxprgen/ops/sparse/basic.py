@@ -192,17 +192,27 @@ def lower_get_item_2d(ctx: RuleContext, x: Any, *bounds: Value | None) -> Sparse
 def lower_get_item_scalar(ctx: RuleContext, x: Any, row: Value, column: Value) -> Value:
     """Return one element."""
     x = matrix_of(x)
-    return reshape(sm.looked_up(x, *(_index(x, i, d) for d, i in enumerate((row, column)))), ())
+    return reshape(
+        sm.looked_up(x, *(_index(ctx, x, i, d) for d, i in enumerate((row, column)))), ()
+    )
 
 
-def _index(x: Sparse, index: Value, axis: int) -> Value:
+def _index(ctx: RuleContext, x: Sparse, index: Value, axis: int) -> Value:
     """Return a vector of indices of an axis, counted from the front."""
     size, known = x.shape[axis], index.static
-    if known is not None and not isinstance(size, int):
-        known = None
-    if known is not None and known.size and (known.min() < -size or known.max() >= size):
-        raise IndexOutOfBoundsError(
-            f"Index {known.tolist()} is out of bounds for axis {axis} with size {size}."
+    fails = f"Index {{}} is out of bounds for axis {axis} with size {size}."
+    if known is not None and isinstance(size, int):
+        outside = known[(known < -size) | (known >= size)]
+        if outside.size:
+            raise IndexOutOfBoundsError(fails.format(outside.flat[0]))
+    else:
+        ctx.require(
+            lambda: ix.in_bounds(index, size),
+            IndexOutOfBoundsError,
+            fails,
+            f"whether every index is within axis {axis} of size {size}. If one is not, the Op "
+            "raises IndexError, and this program finds zeros there",
+            index,
         )
     return ix.wrap(reshape(index, (index.size,)), size, INT32)
 
@@ -211,7 +221,7 @@ def _index(x: Sparse, index: Value, axis: int) -> Value:
 def lower_get_item_list(ctx: RuleContext, x: Any, index: Value) -> Sparse:
     """Return the rows at a vector of indices."""
     x = matrix_of(x)
-    return sm.rows_at(x, _index(x, index, 0))
+    return sm.rows_at(x, _index(ctx, x, index, 0))
 
 
 @lowers("sparse.GetItem2Lists")
@@ -219,7 +229,7 @@ def lower_get_item_2_lists(ctx: RuleContext, x: Any, rows: Value, columns: Value
     """Return the elements at pairs of indices."""
     x = matrix_of(x)
     sp.require_same(rows.shape, columns.shape)
-    found = sm.looked_up(x, _index(x, rows, 0), _index(x, columns, 1))
+    found = sm.looked_up(x, _index(ctx, x, rows, 0), _index(ctx, x, columns, 1))
     return found.astype(ctx.dtype)
 
 
@@ -227,7 +237,7 @@ def lower_get_item_2_lists(ctx: RuleContext, x: Any, rows: Value, columns: Value
 def lower_get_item_list_grad(ctx: RuleContext, x: Any, index: Value, g: Any) -> Sparse:
     """Return the matrix whose rows at a vector of indices are those of another, the last ones."""
     x, g = matrix_of(x), matrix_of(g)
-    rows = sm.rows_written(_index(x, index, 0), g, x.shape)
+    rows = sm.rows_written(_index(ctx, x, index, 0), g, x.shape)
     return rows.with_data(rows.data.astype(dtype_of(ctx)))
 
 
@@ -239,7 +249,7 @@ def lower_get_item_2_lists_grad(
     x = matrix_of(x)
     for size in (columns.shape, g.shape):
         sp.require_same(rows.shape, size)
-    pair = (_index(x, rows, 0), _index(x, columns, 1))
+    pair = (_index(ctx, x, rows, 0), _index(ctx, x, columns, 1))
     return sp.last_of_each(Sparse(g.astype(dtype_of(ctx)), pair, x.shape))
 
 

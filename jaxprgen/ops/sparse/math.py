@@ -96,9 +96,10 @@ _BOTH: dict[str, Relation] = {
     "LessEqual": lambda x, y: x <= y,
     "GreaterEqual": lambda x, y: x >= y,
 }
-"""Relations that hold between zeros, and what they deny."""
+"""Relations that hold between zeros."""
 
 _DENIED = {"Equal": "NotEqual", "LessEqual": "GreaterThan", "GreaterEqual": "LessThan"}
+"""What each of these denies."""
 
 
 def _register(name: str) -> None:

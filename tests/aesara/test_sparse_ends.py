@@ -1,0 +1,218 @@
+"""Sparse matrices as arguments, results, shared variables and constants; and their options."""
+
+import pickle
+
+import aesara
+import aesara.sparse as sparse
+import aesara.tensor as at
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+from aesara.ifelse import ifelse
+from aesara.sparse import basic
+from aesara.sparse.basic import as_sparse, dense_from_sparse
+from jax.experimental.sparse import BCOO, BCSR
+from laws import assert_agrees
+
+import jaxprgen
+from jaxprgen import errors
+
+FORMATS = ("csr", "csc")
+ROW, TALL = np.array([0.5, -2, 0, 3]), np.arange(12.0).reshape(4, 3)
+X, Z, v = sparse.csr_matrix("X"), sparse.csc_matrix("Z"), at.dvector("v")
+A = scipy.sparse.random(5, 4, density=0.5, format="csr", random_state=0)
+product = jaxprgen.compile([X, v], sparse.dot(X, v))
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        A,
+        A.tocsc(),
+        scipy.sparse.coo_array(A),
+        BCSR.from_scipy_sparse(A),
+        BCSR.fromdense(A.toarray(), nse=17),
+        BCOO.from_scipy_sparse(A.tocsc()),
+    ],
+    ids=["csr_matrix", "csc_matrix", "coo_array", "BCSR", "padded BCSR", "BCOO"],
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_arguments(matrix, format):
+    M = X if format == "csr" else Z
+    f = jaxprgen.compile([M, v], [sparse.dot(M, v), sparse.sp_sum(M, 1), sparse.sp_sum(M)])
+    wanted = [A @ ROW, A.toarray().sum(1), A.sum()]
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12), f(matrix, ROW), wanted)
+    np.testing.assert_allclose(f(**{"v": ROW, M.name: matrix})[0], wanted[0], rtol=1e-12)
+    if not scipy.sparse.issparse(matrix):
+        np.testing.assert_allclose(jax.jit(f)(matrix, ROW)[0], wanted[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [A.toarray(), None, 1.0])
+def test_arguments_that_are_no_matrices(wrong):
+    with pytest.raises(errors.ArgumentTypeError, match="Input 'X' is a sparse matrix"):
+        product(wrong, ROW)
+    with pytest.raises(errors.ArgumentCountError, match=r"main\(X, v\) takes 2 arguments"):
+        product(A)
+
+
+def test_results():
+    f = jaxprgen.compile([X, Z], {"csr": X + X, "csc": Z + Z, "dense": sparse.dot(X, Z.T)})
+    found = f(A, A)
+    assert isinstance(found["csr"], BCSR)
+    assert isinstance(found["csc"], BCOO)
+    for each in (found, jax.jit(f)(BCSR.from_scipy_sparse(A), BCOO.from_scipy_sparse(A))):
+        for format in FORMATS:
+            np.testing.assert_allclose(each[format].todense(), 2 * A.toarray())
+
+
+def test_transformations():
+    matrix = BCSR.from_scipy_sparse(A)
+
+    def of_data(data):
+        return product(BCSR((data, matrix.indices, matrix.indptr), shape=A.shape), ROW)
+
+    np.testing.assert_allclose(jax.grad(lambda d: of_data(d).sum())(matrix.data), ROW[A.indices])
+    many = jax.vmap(of_data)(jnp.stack([matrix.data, 2 * matrix.data]))
+    np.testing.assert_allclose(many, [A @ ROW, 2 * (A @ ROW)])
+    columns = jax.vmap(product, (None, 1))(matrix, jnp.asarray(TALL))
+    np.testing.assert_allclose(columns, (A @ TALL).T)
+
+
+def test_no_dense_array():
+    big = scipy.sparse.random(10_000, 5_000, density=1e-5, format="csr", random_state=0)
+    program = product.jaxpr(big, np.ones(5_000))
+    sizes = [np.prod(x.aval.shape) for eqn in program.eqns for x in eqn.outvars]
+    assert max(sizes) <= 10_000
+
+
+def test_shared_matrices():
+    S = aesara.shared(A, "S")
+    outputs = [
+        sparse.dot(S, v),
+        *aesara.scan(lambda x: sparse.dot(S, x)[:4], outputs_info=v, n_steps=2)[:1],
+    ]
+    f = jaxprgen.compile([v], outputs)
+    g = aesara.function([v], outputs, mode="JAXPR")
+    count = aesara.shared(0.0)
+    h = jaxprgen.function([v], [*outputs, S.T], updates={count: count + 1})
+    again = pickle.loads(pickle.dumps(f))
+    g_of_jax = g.vm.jit_fn
+    for times in (1, 3):
+        S.set_value(times * A)
+        np.testing.assert_allclose(g_of_jax(ROW, times * A)[0], times * (A @ ROW))
+        for function in (f, g, h):
+            np.testing.assert_allclose(function(ROW)[0], times * (A @ ROW))
+    np.testing.assert_allclose(again(ROW)[0], A @ ROW)
+    assert count.get_value() == 2
+
+
+def test_mode_jaxpr_returns_scipys_matrices():
+    f = aesara.function([X, Z], [X.T, Z + Z, sparse.dot(X, Z.T)], mode="JAXPR")
+    transposed, doubled, _ = f(A, A.tocsc())
+    assert (transposed.format, doubled.format) == ("csc", "csc")
+    assert (transposed != A.T).nnz == 0
+    assert (doubled != 2 * A).nnz == 0
+    assert doubled.nnz == A.nnz
+
+
+def test_mode_jaxpr_updates_no_matrix():
+    S = aesara.shared(A, "S")
+    with pytest.raises(errors.InvalidGraphError, match="'S' is a sparse matrix"):
+        aesara.function([], updates={S: S + S}, mode="JAXPR")
+
+
+def test_constants():
+    dense = dense_from_sparse(as_sparse(A))
+    steps, _ = aesara.scan(lambda x: (dense @ x)[:4], outputs_info=v, n_steps=3)
+    assert_agrees([v], [dense, dense @ v, steps, sparse.dot(as_sparse(A), v)], [ROW])
+
+
+def test_loops_over_a_matrix():
+    steps, _ = aesara.scan(
+        lambda x, m: sparse.dot(m, x)[:4], outputs_info=v, non_sequences=[X], n_steps=3
+    )
+    found, x = jaxprgen.compile([X, v], steps)(A, ROW), ROW
+    for row in found:
+        x = (A @ x)[:4]
+        np.testing.assert_allclose(row, x)
+
+
+def test_tools():
+    assert "SparseDot" in str(product.report(A, ROW))
+    assert jaxprgen.check([X, v], sparse.dot(X, v)).compiles
+    np.testing.assert_allclose(jaxprgen.debug(product)(A, ROW), A @ ROW)
+
+
+def test_one_program_for_all_numbers_of_entries():
+    (count,) = jax.export.symbolic_shape("count")
+    arrays = [((count,), "float64"), ((count,), "int32"), ((6,), "int32")]
+    declared = {"shape": A.shape, "indices_sorted": True, "unique_indices": True}
+    spec = BCSR.tree_unflatten(declared, [jax.ShapeDtypeStruct(*each) for each in arrays])
+    program = product.export(spec, "f64[4]")
+    for matrix in (A, A.multiply(A > 0.5).tocsr()):
+        like = np.empty((5, 4, 0), bool)
+        found = program.call(matrix.data, matrix.indices, matrix.indptr, like, ROW)
+        np.testing.assert_allclose(found, matrix @ ROW)
+
+
+def test_options_by_variables():
+    found = at.nonzero(sparse.dot(X, v))[0]
+    f = jaxprgen.compile([X, v], found, sizes={found: 7})
+    np.testing.assert_array_equal(f(A, ROW), np.append(np.flatnonzero(A @ ROW), [0] * 7)[:7])
+    mesh = jax.sharding.Mesh(jax.devices()[:1], ("d",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    out = sparse.dot(X, v)
+    program = jaxprgen.compile([X, v], out, shardings={out: rows}).jaxpr(A, ROW)
+    assert program.eqns[-1].primitive.name == "sharding_constraint"
+    with pytest.raises(errors.InvalidGraphError, match="shardings: X is"):
+        jaxprgen.compile([X, v], out, shardings={X: rows})
+
+
+def test_branches_give_matrices():
+    c = at.bscalar("c")
+    chosen = ifelse(c, X, X * at.constant(2.0))
+    f = jaxprgen.compile([X, c, v], sparse.dot(chosen, v))
+    matrix = BCSR.from_scipy_sparse(A)
+    for each in (f, jax.jit(f)):
+        for choice in (0, 1):
+            found = each(matrix, np.int8(choice), ROW)
+            np.testing.assert_allclose(found, (2 - choice) * (A @ ROW))
+
+
+def test_indices_out_of_bounds():
+    i = at.lvector("i")
+    found = basic.get_item_2lists(X, i, i)
+    with pytest.warns(errors.RuntimeCheckWarning, match="every index is within axis 0 of size 5"):
+        jaxprgen.compile([X, i], found)(A, np.array([0, 3]))
+    checked = jaxprgen.compile([X, i], found, checks=True)
+    np.testing.assert_allclose(checked(A, np.array([0, -2])), A.toarray()[[0, -2], [0, -2]])
+    with pytest.raises(errors.IndexOutOfBoundsError, match="Index 9 is out of bounds for axis 0"):
+        checked(A, np.array([0, 9]))
+    with pytest.raises(errors.IndexOutOfBoundsError, match="Index 7 is out of bounds for axis 0"):
+        jaxprgen.compile([X], basic.get_item_2lists(X, [7], [0]))(A)
+
+
+def test_known_positions_are_not_sorted_in_calls():
+    alpha = at.dscalar("alpha")
+    ones = basic.as_sparse(scipy.sparse.eye(5, format="csr"))
+    graph = basic.as_sparse(scipy.sparse.csr_matrix(A @ A.T))
+    f = jaxprgen.compile([alpha, w := at.dvector("w")], sparse.dot(ones - graph * alpha, w))
+    x = np.arange(5.0)
+    np.testing.assert_allclose(f(0.5, x), x - 0.5 * (A @ A.T @ x))
+    assert "sort" not in {eqn.primitive.name for eqn in f.jaxpr(0.5, x).eqns}
+
+
+def test_saved_functions_take_and_return_arrays(tmp_path):
+    f = jaxprgen.compile([X, v], {"product": sparse.dot(X, v), "transpose": X.T})
+    jaxprgen.save(tmp_path / "f.jxg", f, A, ROW)
+    loaded = jaxprgen.load(tmp_path / "f.jxg")
+    found = loaded(A.data, A.indices, A.indptr, np.empty((5, 4, 0), bool), ROW)
+    np.testing.assert_allclose(found["product"], A @ ROW)
+    arrays = found["transpose"]
+    assert sorted(arrays) == ["data", "indices", "indptr", "shape"]
+    shape = arrays.pop("shape").shape[:2]
+    given = (arrays["data"], arrays["indices"], arrays["indptr"])
+    assert (scipy.sparse.csc_matrix(given, shape) != A.T).nnz == 0

@@ -1,74 +1,46 @@
-"""Batching rules: from an equation on one row to an equation on all rows at once.
+"""Batch equations and programs: from those on one row to those on all rows at once.
 
 The rows lie along a new first axis, the batch axis. `jax.vmap` does the same while tracing; here it
-is done on equations. A rule is a function ``rule(builder, eqn, operands, n) -> outputs``. Each
-operand is either *batched*, which means that it has ``n`` rows along its first axis, or shared by
-all rows. At least one operand is batched. All outputs are batched.
+is done on equations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
-
-import numpy as np
-from jax.lax import GatherDimensionNumbers, GatherScatterMode
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen._jax import Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.inner import HOLDERS, holder_of, inner_programs
+from jaxprgen.ir.inner import HOLDERS, inner_programs
+from jaxprgen.passes.batching_rules import (
+    BATCHING_RULES,
+    BatchingRule,
+    MaybeBatched,
+    NotBatchableError,
+    broadcast_to,
+    elementwise,
+    with_batch_axis,
+)
 
-
-class NotBatchableError(Exception):
-    """Raised when an equation, a loop or a program cannot be batched.
-
-    Attributes
-    ----------
-    repeated : tuple of (sequence of JaxprEqn, int)
-        The equations that are to blame, those of one repetition, and how often they repeat.
-    """
-
-    repeated: tuple[Sequence[JaxprEqn], int] = (), 0
-
-
-class MaybeBatched(NamedTuple):
-    """The value of a variable for all rows.
-
-    Attributes
-    ----------
-    atom : Atom
-        The value. If it is batched, its first axis is the batch axis.
-    is_batched : bool
-        Whether each row has its own value. Otherwise all rows share one.
-    """
-
-    atom: Atom
-    is_batched: bool
-
-    @property
-    def rank(self) -> int:
-        """The number of axes of one row."""
-        return len(self.atom.aval.shape) - self.is_batched
-
-
-BatchingRule: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], int], Sequence[Atom]]
+_Batch: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], int], list[MaybeBatched]]
 
 
 def has_batching_rule(eqn: JaxprEqn) -> bool:
     """Return whether an equation has a batching rule.
 
-    For a call, all equations of the called program must have one.
+    For a call or a loop, all equations of its programs must have one.
     """
     name = eqn.primitive.name
-    holder = holder_of(eqn)
-    if holder is not None and holder.only_runs:
-        jaxpr = _jax.open_jaxpr(holder.find(eqn)[0].program)
-        return not jaxpr.constvars and all(map(has_batching_rule, jaxpr.eqns))
-    return not eqn.effects and (
-        not eqn.invars or name in lax.ELEMENTWISE or name in _BATCHING_RULES
-    )
+    if eqn.effects:
+        return False
+    if name in _PROGRAM_RULES:
+        programs = [_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn)]
+        return not any(jaxpr.constvars for jaxpr in programs) and all(
+            has_batching_rule(inner) for jaxpr in programs for inner in jaxpr.eqns
+        )
+    return not eqn.invars or name in lax.ELEMENTWISE or name in BATCHING_RULES
 
 
 def batch(
@@ -104,7 +76,8 @@ def batch(
         return [MaybeBatched(v, False) for v in b.copy(eqn, atoms).values()]
     if not has_batching_rule(eqn):
         raise NotBatchableError(f"{eqn.primitive} has an effect, or no batching rule.")
-    rule = _BATCHING_RULES.get(eqn.primitive.name, _elementwise)
+    name = eqn.primitive.name
+    rule = _PROGRAM_RULES.get(name) or BATCHING_RULES.get(name, elementwise)
     around = b.source_info
     b.source_info = _jax.within(around, eqn.source_info)
     found = [MaybeBatched(x, True) for x in rule(b, eqn, operands, n)]
@@ -112,254 +85,148 @@ def batch(
     return found
 
 
-def with_batch_axis(b: Builder, x: MaybeBatched, n: int) -> Atom:
-    """Return the value with a batch axis of ``n`` rows; a shared value is repeated."""
-    return _broadcast_to(b, x, (n, *x.atom.aval.shape[x.is_batched :]))
-
-
-def _broadcast_to(b: Builder, x: MaybeBatched, shape: tuple[int, ...]) -> Atom:
-    """Return the value in a shape that starts with the batch axis; a scalar fills each row."""
-    if x.atom.aval.shape == shape and x.is_batched:
-        return x.atom
-    axes = range(1 - x.is_batched, x.rank + 1)
-    return lax.broadcast_in_dim(b, x.atom, shape, axes)
-
-
-def _bind(b: Builder, eqn: JaxprEqn, operands: Sequence[Atom], **params: Any) -> list[Atom]:
-    """Emit the equation on other operands, with some parameters changed."""
-    return [*b.bind_multiple(eqn.primitive, operands, {**eqn.params, **params})]
-
-
-def _elementwise(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    out: Any = eqn.outvars[0].aval
-    rank = len(out.shape)
-    return _bind(b, eqn, [_aligned(b, x, rank) for x in operands])
-
-
-def _aligned(b: Builder, x: MaybeBatched, rank: int) -> Atom:
-    """Return the operand with a shape that broadcasts along the batch axis, or as a scalar."""
-    shape = x.atom.aval.shape
-    if not shape or (x.is_batched and x.rank == rank):
-        return x.atom
-    return lax.reshape(b, x.atom, (*shape, *[1] * rank) if x.is_batched else (1, *shape))
-
-
-def _same_shape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Batch elementwise primitives that do not broadcast, but accept scalars."""
-    out: Any = eqn.outvars[0].aval
-    shape = n, *out.shape
-    return _bind(b, eqn, [_broadcast_to(b, x, shape) for x in operands])
-
-
-def _leading(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Batch primitives that accept any number of leading axes."""
-    return _bind(b, eqn, [with_batch_axis(b, x, n) for x in operands])
-
-
-def _triangular_solve(
-    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
-) -> list[Atom]:
-    """Place the right-hand sides of all rows beside each other, if they share one matrix."""
-    matrix, sides = operands
-    if matrix.is_batched or matrix.rank > 2:
-        return _leading(b, eqn, operands, n)
-    _, rows, columns = sides.atom.aval.shape
-    if not eqn.params["left_side"]:
-        flat = lax.reshape(b, sides.atom, (n * rows, columns))
-        (found,) = _bind(b, eqn, [matrix.atom, flat])
-        return [lax.reshape(b, found, (n, rows, columns))]
-    flat = lax.reshape(b, lax.transpose(b, sides.atom, (1, 0, 2)), (rows, n * columns))
-    (found,) = _bind(b, eqn, [matrix.atom, flat])
-    return [lax.transpose(b, lax.reshape(b, found, (rows, n, columns)), (1, 0, 2))]
-
-
-def _along(*names: str) -> BatchingRule:
-    """Return the rule of primitives whose parameters of these names are an axis or axes."""
-
-    def rule(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-        moved: dict[str, Any] = {}
-        for name in names:
-            value = eqn.params[name]
-            moved[name] = value + 1 if isinstance(value, int) else tuple(d + 1 for d in value)
-        return _bind(b, eqn, [with_batch_axis(b, x, n) for x in operands], **moved)
-
-    return rule
-
-
-def _broadcast_in_dim(
-    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
-) -> list[Atom]:
-    shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    moved = 0, *(d + 1 for d in axes)
-    return _bind(b, eqn, [operands[0].atom], shape=(n, *shape), broadcast_dimensions=moved)
-
-
-def _reshape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    if eqn.params["dimensions"] is not None:
-        raise NotBatchableError("A reshape that also transposes has no batching rule.")
-    return _bind(b, eqn, [operands[0].atom], new_sizes=(n, *eqn.params["new_sizes"]))
-
-
-def _transpose(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    moved = 0, *(d + 1 for d in eqn.params["permutation"])
-    return _bind(b, eqn, [operands[0].atom], permutation=moved)
-
-
-def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    params = eqn.params
-    moved: dict[str, Any] = {
-        "start_indices": (0, *params["start_indices"]),
-        "limit_indices": (n, *params["limit_indices"]),
-        "strides": None if params["strides"] is None else (1, *params["strides"]),
-    }
-    return _bind(b, eqn, [operands[0].atom], **moved)
-
-
-def _pad(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    x, value = operands
-    if value.is_batched:
-        raise NotBatchableError("A pad whose value differs between rows has no batching rule.")
-    config = (0, 0, 0), *eqn.params["padding_config"]
-    return _bind(b, eqn, [with_batch_axis(b, x, n), value.atom], padding_config=config)
-
-
-def _dot_general(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    x, y = operands
-    contract, together = eqn.params["dimension_numbers"]
-    moved = [
-        [
-            tuple(d + side.is_batched for d in axes)
-            for axes, side in zip(pair, operands, strict=True)
-        ]
-        for pair in (contract, together)
-    ]
-    if x.is_batched and y.is_batched:
-        moved[1] = [(0, *axes) for axes in moved[1]]
-    (out,) = _bind(b, eqn, [x.atom, y.atom], dimension_numbers=tuple(map(tuple, moved)))
-    before = len(together[0])
-    if y.is_batched and not x.is_batched:
-        before = x.rank - len(contract[0])
-    if before == 0 or (x.is_batched and y.is_batched):
-        return [out]
-    rest = (d for d in range(len(out.aval.shape)) if d != before)
-    return [lax.transpose(b, out, [before, *rest])]
-
-
-def _gather(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    x, indices = operands
-    numbers: GatherDimensionNumbers = eqn.params["dimension_numbers"]
-    sizes = eqn.params["slice_sizes"]
-    by, along = x.is_batched, indices.is_batched
-    kept = tuple(d + 1 for d in numbers.offset_dims)
-    pairs = numbers.operand_batching_dims, numbers.start_indices_batching_dims
-    paired = [tuple(d + s for d in axes) for axes, s in zip(pairs, (by, along), strict=True)]
-    if by and along:
-        paired = [(0, *axes) for axes in paired]
-    moved = GatherDimensionNumbers(
-        offset_dims=(0, *kept) if by and not along else kept,
-        collapsed_slice_dims=tuple(d + by for d in numbers.collapsed_slice_dims),
-        start_index_map=tuple(d + by for d in numbers.start_index_map),
-        operand_batching_dims=paired[0],
-        start_indices_batching_dims=paired[1],
-    )
-    changed: dict[str, Any] = {"dimension_numbers": moved}
-    changed["slice_sizes"] = sizes if not by else (1 if along else n, *sizes)
-    if along and not by:  # Several rows may read the same elements.
-        changed |= {"unique_indices": False, "indices_are_sorted": False}
-    return _bind(b, eqn, [x.atom, indices.atom], **changed)
-
-
-def _dynamic_slice(
-    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
-) -> list[Atom]:
-    """Gather the slices if rows have their own start indices, which are clipped to the bounds."""
-    x, *start = operands
-    sizes = eqn.params["slice_sizes"]
-    if not any(s.is_batched for s in start):
-        zero = b.literal(np.asarray(0, start[0].atom.aval.dtype))
-        return _bind(b, eqn, [x.atom, zero, *(s.atom for s in start)], slice_sizes=(n, *sizes))
-    columns = [lax.reshape(b, with_batch_axis(b, s, n), (n, 1)) for s in start]
-    axes = tuple(range(len(sizes)))
-    params = {
-        "dimension_numbers": GatherDimensionNumbers(axes, (), axes),
-        "slice_sizes": sizes,
-        "unique_indices": False,
-        "indices_are_sorted": False,
-        "mode": GatherScatterMode.CLIP,
-        "fill_value": None,
-    }
-    places = MaybeBatched(lax.concatenate(b, columns, 1), True)
-    blocks = eqn.replace(primitive=_jax.primitive("gather"), params=params)
-    return _gather(b, blocks, [x, places], n)
-
-
-def _convolution(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Take rows of images for more images, and rows of filters for more filters, in groups."""
-    x, w = operands
-    params, out = eqn.params, cast("Any", eqn.outvars[0].aval)
-    order = tuple(range(x.rank))
-    if params["batch_group_count"] != 1 or tuple(params["dimension_numbers"]) != (order,) * 3:
-        raise NotBatchableError("A convolution in another order of axes has no batching rule.")
-    if not w.is_batched:
-        (found,) = _bind(b, eqn, [_joined(b, x.atom), w.atom])
-        return [lax.reshape(b, found, (n, *out.shape))]
-    image, groups = x.atom, params["feature_group_count"]
-    if x.is_batched or groups != 1:
-        image = with_batch_axis(b, x, n)
-        image = lax.transpose(b, image, (1, 0, *(d + 2 for d in order[:-1])))
-        images, _, channels, *sizes = image.aval.shape
-        image, groups = lax.reshape(b, image, (images, n * channels, *sizes)), n * groups
-    (found,) = _bind(b, eqn, [image, _joined(b, w.atom)], feature_group_count=groups)
-    images, filters, *sizes = found.aval.shape
-    found = lax.reshape(b, found, (images, n, filters // n, *sizes))
-    return [lax.transpose(b, found, (1, 0, *(d + 2 for d in order[:-1])))]
-
-
-def _joined(b: Builder, x: Atom) -> Atom:
-    """Return an array with its first two axes joined to one."""
-    rows, count, *rest = x.aval.shape
-    return lax.reshape(b, x, (rows * count, *rest))
-
-
-def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Batch the equations of a called program."""
-    jaxpr: Any = _jax.open_jaxpr(inner_programs(eqn)[0].program)
-    env: dict[Any, MaybeBatched] = dict(zip(jaxpr.invars, operands, strict=True))
-    for inner in jaxpr.eqns:
-        found = batch(b, inner, [lookup(env, x) for x in inner.invars], n)
-        env.update(zip(inner.outvars, found, strict=True))
-    return [with_batch_axis(b, lookup(env, x), n) for x in jaxpr.outvars]
-
-
 def lookup(env: dict[Any, MaybeBatched], x: Atom) -> MaybeBatched:
     """Return the value of an atom; a literal is shared by all rows."""
     return env[x] if type(x) is Var else MaybeBatched(x, False)
 
 
-_REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
-_BATCHING_RULES: dict[str, BatchingRule] = {
-    **dict.fromkeys(["select_n", "clamp", "add_any", "stop_gradient"], _same_shape),
-    **dict.fromkeys(["squeeze", "rev"], _along("dimensions")),
-    **dict.fromkeys(["concatenate", "sort"], _along("dimension")),
-    **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"], _along("axis")),
-    **dict.fromkeys(["split", "stack", "unstack"], _along("axis")),
-    **{f"reduce_{name}": _along("axes") for name in _REDUCED},
-    **dict.fromkeys(["argmax", "argmin"], _along("axes")),
-    **dict.fromkeys(["cholesky", "lu", "eig", "eigh", "qr", "svd", "schur"], _leading),
-    **dict.fromkeys(["geqrf", "householder_product", "tridiagonal_solve"], _leading),
-    **dict.fromkeys(["lu_pivots_to_permutation", "fft", "bitcast_convert_type"], _leading),
+def batch_program(
+    b: Builder,
+    jaxpr: Jaxpr,
+    operands: Iterable[MaybeBatched],
+    n: int,
+    each: _Batch = batch,
+) -> list[MaybeBatched]:
+    """Emit the equations of a program for all rows, and return its outputs.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    jaxpr : Jaxpr
+        The program on one row.
+    operands : iterable of MaybeBatched
+        The values of its constants, if it has any, and of its inputs, for all rows.
+    n : int
+        The number of rows.
+    each : callable
+        Emits one equation, as `batch` does.
+    """
+    program: Any = jaxpr
+    inputs = *program.constvars, *program.invars
+    env: dict[Any, MaybeBatched] = dict(zip(inputs, operands, strict=True))
+    for eqn in program.eqns:
+        found = each(b, eqn, [lookup(env, x) for x in eqn.invars], n)
+        env.update(zip(eqn.outvars, found, strict=True))
+    return [lookup(env, x) for x in program.outvars]
+
+
+# --- Equations that run programs ------------------------------------------------------------
+
+
+def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
+    jaxpr = _jax.open_jaxpr(inner_programs(eqn)[0].program)
+    return [with_batch_axis(b, x, n) for x in batch_program(b, jaxpr, operands, n)]
+
+
+def _scan(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
+    """Run one loop, each step of which computes that step of all rows."""
+    body, params = _jax.open_jaxpr(eqn.params["jaxpr"]), eqn.params
+    first, count = _jax.scan_counts(eqn)
+    last = first + count
+    own = _with_carries([x.is_batched for x in operands], first, count, body)
+    shared = [x.atom for x in operands[:first]]
+    starts = _as_marked(b, operands[first:last], own[first:], n)
+    arrays = [_swapped(b, x.atom) if x.is_batched else x.atom for x in operands[last:]]
+    inner = b.nested(
+        [*(x.aval for x in (*shared, *starts)), *(_jax.slice_type(x.aval) for x in arrays)]
+    )
+    results = batch_program(inner, body, map(MaybeBatched, inner.inputs, own), n)
+    marks = [*own[first:last], *[True] * (len(results) - count)]
+    program = inner.build(_as_marked(inner, results, marks, n), name=body.debug_info.func_src_info)
+    how = {"reverse": params["reverse"], "unroll": params["unroll"]}
+    out = lax.scan(b, program, shared, starts, arrays, params["length"], **how)
+    rows = [_swapped(b, x) for x in out[count:]]
+    return [*_all_batched(b, out[:count], marks, n), *rows]
+
+
+def _while(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
+    """Run one loop as long as a row goes on; rows that are done keep their values."""
+    test, body = (_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn))
+    of_test, of_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    first, count = of_test + of_body, len(eqn.outvars)
+    own = [x.is_batched for x in operands]
+    own[of_test:] = _with_carries(own[of_test:], of_body, count, body)
+    tested = [*own[:of_test], *own[first:]]
+    differ = _depends(test, tested)[0]
+    if differ:
+        own[first:] = [True] * count
+        tested[of_test:] = own[first:]
+    shared = [x.atom for x in operands[:first]]
+    starts = _as_marked(b, operands[first:], own[first:], n)
+
+    inner = b.nested([x.aval for x in (*shared[:of_test], *starts)])
+    (goes_on,) = batch_program(inner, test, map(MaybeBatched, inner.inputs, tested), n)
+    any_row = lax.reduce_or(inner, goes_on.atom, [0]) if differ else goes_on.atom
+    condition = inner.build([any_row], name=test.debug_info.func_src_info)
+
+    inner = b.nested([x.aval for x in (*shared, *starts)])
+    given = [*map(MaybeBatched, inner.inputs, own)]
+    results = batch_program(inner, body, given[of_test:], n)
+    ends = _as_marked(inner, results, own[first:], n)
+    if differ:
+        (goes_on,) = batch_program(inner, test, [*given[:of_test], *given[first:]], n)
+        ends = [
+            lax.select_n(inner, broadcast_to(inner, goes_on, new.aval.shape), old.atom, new)
+            for old, new in zip(given[first:], ends, strict=True)
+        ]
+    program = inner.build(ends, name=body.debug_info.func_src_info)
+    out = lax.while_loop(b, condition, program, starts, shared[:of_test], shared)
+    return _all_batched(b, out, own[first:], n)
+
+
+def _depends(jaxpr: Jaxpr, marks: Iterable[bool]) -> list[bool]:
+    """Return which outputs of a program depend on inputs that are marked."""
+    found: set[Any] = {v for v, mark in zip(jaxpr.invars, marks, strict=True) if mark}
+    for eqn in jaxpr.eqns:
+        if not found.isdisjoint([x for x in eqn.invars if type(x) is Var]):
+            found.update(eqn.outvars)
+    return [type(x) is Var and x in found for x in jaxpr.outvars]
+
+
+def _with_carries(marks: Sequence[bool], first: int, count: int, body: Jaxpr) -> list[bool]:
+    """Mark the carries among the inputs of a loop's body that any step makes depend on others."""
+    found = [*marks]
+    while True:
+        before = [*found]
+        ends = _depends(body, found)
+        for i in range(count):
+            found[first + i] |= ends[i]
+        if found == before:
+            return found
+
+
+def _as_marked(
+    b: Builder, values: Sequence[MaybeBatched], marks: Iterable[bool], n: int
+) -> list[Any]:
+    """Return values, with rows where they are marked."""
+    pairs = zip(values, marks, strict=False)
+    return [with_batch_axis(b, x, n) if mark else x.atom for x, mark in pairs]
+
+
+def _all_batched(b: Builder, atoms: Sequence[Atom], marks: Iterable[bool], n: int) -> list[Atom]:
+    """Return all values with rows; those marked have them."""
+    pairs = zip(atoms, marks, strict=False)
+    return [with_batch_axis(b, MaybeBatched(x, mark), n) for x, mark in pairs]
+
+
+def _swapped(b: Builder, x: Atom) -> Atom:
+    """Return an array with its first two axes exchanged."""
+    return lax.transpose(b, x, [1, 0, *range(2, len(x.aval.shape))])
+
+
+_PROGRAM_RULES: dict[str, BatchingRule] = {
     **{name: _call for name, holder in HOLDERS.items() if holder.only_runs},
-    "broadcast_in_dim": _broadcast_in_dim,
-    "conv_general_dilated": _convolution,
-    "dot_general": _dot_general,
-    "dynamic_slice": _dynamic_slice,
-    "gather": _gather,
-    "pad": _pad,
-    **dict.fromkeys(["random_bits", "random_split", "random_wrap", "random_unwrap"], _leading),
-    **dict.fromkeys(["random_seed", "random_fold_in", "random_gamma", "threefry2x32"], _leading),
-    "one_minus_square": _elementwise,
-    "reshape": _reshape,
-    "slice": _slice,
-    "transpose": _transpose,
-    "triangular_solve": _triangular_solve,
+    "scan": _scan,
+    "while": _while,
 }

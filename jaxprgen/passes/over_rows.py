@@ -13,7 +13,7 @@ from jaxprgen.passes.batching import (
     MaybeBatched,
     NotBatchableError,
     batch,
-    lookup,
+    batch_program,
     with_batch_axis,
 )
 
@@ -45,16 +45,18 @@ def over_rows(
     with Builder(types) as b:
         constants = [MaybeBatched(b.constant(x), False) for x in program.consts]
         rows = map(MaybeBatched, b.inputs, batched)
-        env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *rows), strict=True))
-        for eqn in jaxpr.eqns:
-            operands = [lookup(env, x) for x in eqn.invars]
-            try:
-                found = batch(b, eqn, operands, n)
-            except NotBatchableError:
-                found = _looped(b, eqn, operands, n)
-            env.update(zip(eqn.outvars, found, strict=True))
-        outputs = [with_batch_axis(b, lookup(env, x), n) for x in jaxpr.outvars]
+        found = batch_program(b, jaxpr, [*constants, *rows], n, _batched_or_looped)
+        outputs = [with_batch_axis(b, x, n) for x in found]
     return b.build(outputs)
+
+
+def _batched_or_looped(
+    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
+) -> list[MaybeBatched]:
+    try:
+        return batch(b, eqn, operands, n)
+    except NotBatchableError:
+        return _looped(b, eqn, operands, n)
 
 
 def _looped(

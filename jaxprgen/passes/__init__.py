@@ -16,7 +16,8 @@ Each module and the modules of this package that it needs:
 - `hoisting`: `Hoist` moves loop-invariant code out of loops.
 - `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
 - `share_scan`: `ShareScan` lets one loop stack what another one would compute again.
-- `batching`: one rule per primitive, from an equation on one row to an equation on all rows.
+- `batching_rules`: one rule per primitive, from an equation on one row to an equation on all rows.
+- `batching`: equations and programs on all rows, by these rules (`batching_rules`).
 - `over_rows`: from a whole program on one row to a program on all rows (`batching`).
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `inlining`).
@@ -55,8 +56,8 @@ from jaxprgen.passes.stabilize import Stabilize
 from jaxprgen.passes.vmap_repeats import VmapRepeats
 
 DEFAULT: tuple[Pass, ...] = (
-    VmapRepeats(reassociate=True),
     ScanRepeats(reassociate=True),
+    VmapRepeats(reassociate=True),
     Stabilize(),
     ReverseScan(),
     ShareScan(),

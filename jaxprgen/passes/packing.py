@@ -52,8 +52,6 @@ def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
         return "has an effect"
     if len(nodes) < least:
         return f"fewer than {least}" if len(nodes) > 1 else "alone"
-    if not nodes[0].operands:
-        return "reads nothing"
     columns = zip(*(node.operands for node in nodes), strict=False)
     made = sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes)
     nbytes = max([made, *map(bytes_of, columns)])

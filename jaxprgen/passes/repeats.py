@@ -306,9 +306,11 @@ class Alike:
         ----------
         cut : mapping of int to int
             Positions of nodes whose results count as inputs, each with a number that says which
-            are alike. So the steps of a recurrence become alike.
+            are alike. So the steps of a recurrence become alike. What a step reads from a part of
+            its own values is told apart by the place, which is the same in all steps.
         """
         number, colours = self._number, dict[Any, int]()
+        looped: set[int] = set()
 
         def of(x: Any) -> int:
             found = colours.get(x) if type(x) is Var else None
@@ -318,17 +320,23 @@ class Alike:
             if node.terms:
                 node.terms.sort(key=lambda t: (of(t.atom), t.sign, t.pad is None))
                 node.operands = [t.atom for t in node.terms]
-                found: Hashable = frozenset(
-                    (t.sign, of(t.atom), _inside(t.pad)) for t in node.terms
-                )
+                found: Any = frozenset((t.sign, of(t.atom), _inside(t.pad)) for t in node.terms)
             else:
                 if node.commutes:
                     node.operands.sort(key=of)
                 found = tuple(map(of, node.operands))
-            node.colour = number((node.kind, found))
+            kind: Hashable = node.kind
+            is_looped = cut and not looped.isdisjoint(
+                [colour for _, colour, _ in found] if node.terms else found
+            )
+            if is_looped and reads_a_block(node.eqn):
+                kind = kind, node.eqn.params["start_indices"]
+            node.colour = number((kind, found))
             same = ("cut", cut[i]) if i in cut else node.colour
             for j, v in enumerate(node.outvars):
                 colours[v] = number((same, j))
+                if is_looped or i in cut:
+                    looped.add(colours[v])
 
     def _shared_atoms(self) -> set[Any]:
         """Return the keys of literals, inputs and constants that take many places that are

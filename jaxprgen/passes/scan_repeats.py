@@ -26,8 +26,9 @@ from jaxprgen.passes.packing import (
     why_not_packed,
 )
 from jaxprgen.passes.recurrences import Read, Steps, cuts, steps_of
-from jaxprgen.passes.repeats import CHAINS, Alike, Node, with_slices
-from jaxprgen.passes.vmap_repeats import packed, require_repeats, unless_left_alone
+from jaxprgen.passes.repeat_look import why_no_recurrence
+from jaxprgen.passes.repeats import CHAINS, Alike, Node
+from jaxprgen.passes.vmap_repeats import VmapRepeats, joined, packed, unless_left_alone
 
 _ROUNDS = (3, 8, 20)
 """How far equations are compared to guess what recurs, in turn."""
@@ -68,13 +69,18 @@ class ScanRepeats:
         return each_program(closed, self._looped)
 
     def _looped(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return unless_left_alone(self._found, closed, "ScanRepeats")
+        _, program = joined(closed, self.least, self.reassociate)
+        found = unless_left_alone(self._found, program, "ScanRepeats")
+        return closed if found is program else found
 
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         if _fuses_as_a_whole(closed.jaxpr, self.least):
             raise NotBatchableError(_FUSES)
-        require_repeats(closed, self.least, any_depth=True)
-        once = EliminateCommonSubexpressions()(with_slices(closed))
+        copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate)
+        reason, side_by_side = why_no_recurrence(closed.jaxpr, self.least, copies.least)
+        if reason:
+            raise NotBatchableError(reason)
+        once = EliminateCommonSubexpressions()(copies(closed) if side_by_side else closed)
         alike = Alike(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError("no recurrence was found")]
         for rounds in _ROUNDS:

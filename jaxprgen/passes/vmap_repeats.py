@@ -54,15 +54,14 @@ class VmapRepeats:
         return each_program(closed, self._batched)
 
     def _batched(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        program = _flat(closed)
-        joined = with_writes_joined(program, self.least, self.reassociate)
-        if joined is not program:
-            closed, program = joined, _flat(joined)
+        closed, program = joined(closed, self.least, self.reassociate)
         found = unless_left_alone(self._packed, program, "VmapRepeats")
         return closed if found is program else found
 
     def _packed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        require_repeats(closed, self.least)
+        reason = why_no_repeats(closed.jaxpr, self.least)
+        if reason:
+            raise NotBatchableError(reason)
         alike = Alike(closed.jaxpr, self.reassociate)
         alike.colour()
         groups: dict[int, list[Node]] = {}
@@ -79,6 +78,16 @@ class VmapRepeats:
         if len(units) == len(alike.nodes):
             return closed
         return packed(closed, units, self.least)
+
+
+def joined(closed: ClosedJaxpr, least: int, reassociate: bool) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Return a program whose writes are joined, and the same without stages of joins and splits.
+
+    Both may be the given one; see `jaxprgen.passes.writes.with_writes_joined`.
+    """
+    program = _flat(closed)
+    changed = with_writes_joined(program, least, reassociate)
+    return (closed, program) if changed is program else (changed, _flat(changed))
 
 
 def _flat(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -106,13 +115,6 @@ def note_left(nodes: Sequence[Node], reason: str) -> None:
     notes = listener() if len(nodes) > 1 or nodes[0].eqn.effects else None
     if notes is not None:
         notes.leave([nodes[0].eqn], len(nodes), reason)
-
-
-def require_repeats(closed: ClosedJaxpr, least: int, *, any_depth: bool = False) -> None:
-    """Raise an error unless enough of a program repeats, as far as a quick look tells."""
-    reason = why_no_repeats(closed.jaxpr, least, any_depth=any_depth)
-    if reason:
-        raise NotBatchableError(reason)
 
 
 def packed(closed: ClosedJaxpr, units: Sequence[Unit], least: int) -> ClosedJaxpr:

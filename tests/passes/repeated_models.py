@@ -218,6 +218,17 @@ def two_matrices(n):
     return [a, b], at.sum(p * q), [0.3 * rng.normal(size=(3, 3)), 0.3 * rng.normal(size=(3, 3))]
 
 
+def parallel_recurrences(n):
+    y, rho = at.dmatrix("y"), at.dvector("rho")
+    total = 0
+    for j in range(n):
+        h = at.as_tensor(0.0)
+        for i in range(26):
+            h = at.tanh(rho[j] * h + y[j, i])
+            total = total + h**2
+    return [y, rho], total, [rng.normal(size=(n, 26)), rng.normal(size=n)]
+
+
 BATCHED = [
     normals,
     autoregression,
@@ -244,6 +255,7 @@ LOOPED = [
     first_step_differs,
     backwards,
     two_matrices,
+    parallel_recurrences,
 ]
 MODELS = [*BATCHED, *LOOPED, separate_inputs, layers]
 

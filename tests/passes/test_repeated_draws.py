@@ -17,6 +17,8 @@ DRAWS = {
     "uniform": lambda key, i: jax.random.uniform(key, (2,), np.float32),
     "normal": lambda key, i: jax.random.normal(key),
     "gamma": lambda key, i: jax.random.gamma(key, 0.5 + i),
+    "poisson": lambda key, i: jax.random.poisson(key, 0.5 + i, (2,)),
+    "permutation": lambda key, i: jax.random.permutation(key, 5),
     "key": lambda key, i: jax.random.key_data(jax.random.wrap_key_data(jax.random.key_data(key))),
     "seed": lambda key, i: jax.random.bits(jax.random.key(i)),
 }
@@ -51,7 +53,7 @@ def test_draws_of_jax(draw, form, partitionable):
             (ours,) = jaxprgen.jaxpr_as_fun(changed)(jax.random.key(7))
             (wanted,) = jaxprgen.jaxpr_as_fun(program)(jax.random.key(7))
     assert np.array_equal(ours, wanted)
-    assert counts[0] == counts[1] < 100
+    assert counts[0] == counts[1] < 300
 
 
 @pytest.mark.parametrize("name", [NORMAL, "gamma", "integers"])
@@ -70,6 +72,32 @@ def test_draws_of_aesara(name):
     assert counts[0] == counts[1]
     with jax.disable_jit():
         assert np.array_equal(f(key), g(key))
+
+
+def typed_keys(n):
+    return jax.random.key(n)
+
+
+@pytest.mark.parametrize("make_key", [typed_keys, jax.random.PRNGKey], ids=["typed", "raw"])
+def test_keys_made_one_from_the_other_are_a_loop_over_keys(make_key):
+    def draws(key, n):
+        found = []
+        for i in range(n):
+            key, own, other = jax.random.split(key, 3)
+            found.append(jax.random.uniform(own, (2,)) * i + jax.random.bits(other))
+        return jnp.stack(found)
+
+    counts = []
+    for n in (32, 48):
+        program = jax.make_jaxpr(lambda key, n=n: draws(key, n))(make_key(0))
+        changed = Pipeline(DEFAULT)(program)
+        verify(changed)
+        counts.append(count_equations(changed))
+    with jax.disable_jit():
+        (ours,) = jaxprgen.jaxpr_as_fun(changed)(make_key(7))
+        (wanted,) = jaxprgen.jaxpr_as_fun(program)(make_key(7))
+    assert np.array_equal(ours, wanted)
+    assert counts[0] == counts[1] < 100
 
 
 def test_a_walk_is_a_loop_over_draws():

@@ -175,7 +175,35 @@ def calls(x):
     return jnp.sum(h)
 
 
-GROWING = [calls, jax.grad(calls), pieces, jax.grad(pieces), rows_of_data, jax.grad(rows_of_data)]
+def places_in_arguments(x):
+    places = jnp.argsort(x)
+    return sum(jnp.sin(x[places[i]] * (i + 1)) for i in range(len(x)))
+
+
+def known_places(x):
+    rows = (jax.lax.dynamic_index_in_dim(x, i, keepdims=False) for i in range(len(x)))
+    return sum(jnp.sin(row) * i for i, row in enumerate(rows))
+
+
+def loops(x):
+    def steps(v):
+        return jax.lax.while_loop(lambda c: c < 1, lambda c: 1.5 * c + 0.1, jnp.abs(v))
+
+    return sum(steps(v) for v in x)
+
+
+def scans(x):
+    def path(v):
+        return jax.lax.scan(lambda h, k: (jnp.tanh(v * h + k),) * 2, v, jnp.arange(5, dtype=v.dtype))[1]
+
+    return sum(jnp.sum(path(v)) for v in x)
+
+
+GROWING = [
+    *(calls, jax.grad(calls), pieces, jax.grad(pieces), rows_of_data, jax.grad(rows_of_data)),
+    *(places_in_arguments, jax.grad(places_in_arguments), known_places, jax.grad(known_places)),
+    *(loops, scans, jax.grad(scans)),
+]
 FUNCTIONS = [
     *GROWING,
     *(weakly_typed_terms, jax.grad(weakly_typed_terms)),

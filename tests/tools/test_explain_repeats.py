@@ -77,8 +77,8 @@ def effects(x):
     return sines(x)
 
 
-def loops(x):
-    return sum(jax.lax.while_loop(lambda v: v < 1, lambda v: v + 1, x[i]) for i in range(12))
+def branches(x):
+    return sum(jax.lax.cond(x[i] < 1, jnp.sin, jnp.cos, x[i]) for i in range(12))
 
 
 def split(x):
@@ -114,7 +114,7 @@ REASONS = [
     (few_and_many, DEFAULT, "exp", 5, "fewer than 8"),
     (sines, [SMALL], "sin", 40, "would take 320 bytes, more than 100"),
     (effects, DEFAULT, "io_callback", 12, "has an effect"),
-    (loops, DEFAULT, "while", 12, "no batching rule"),
+    (branches, DEFAULT, "cond", 12, "no batching rule"),
     (
         lambda x: jnp.sum(short_chain(x)),
         DEFAULT,

@@ -194,7 +194,8 @@ def loops(x):
 
 def scans(x):
     def path(v):
-        return jax.lax.scan(lambda h, k: (jnp.tanh(v * h + k),) * 2, v, jnp.arange(5, dtype=v.dtype))[1]
+        noise = jnp.arange(5, dtype=v.dtype)
+        return jax.lax.scan(lambda h, e: (jnp.tanh(v * h + e),) * 2, v, noise)[1]
 
     return sum(jnp.sum(path(v)) for v in x)
 

@@ -155,6 +155,8 @@ class Packing:
         packed = {x for x in outputs if x in self.packs}
         nodes = (node for unit in units for node in unit.nodes) if packed else ()
         lines = {v: n.eqn.source_info for n in nodes for v in n.outvars if v in packed}
+        if len(packed) >= self.least:
+            self.packs.hide_places(packed)
         for x in outputs:
             if x in self.packs:
                 self.b.source_info = lines.get(x, self.b.source_info)

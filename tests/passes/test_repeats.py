@@ -1,6 +1,7 @@
 """Programs that repeat something are computed at once or by a loop, with the same values."""
 
 import sys
+from collections import Counter
 
 import aesara.tensor as at
 import jax
@@ -240,6 +241,20 @@ def test_a_number_may_be_a_result_beside_packs():
     found = VmapRepeats(reassociate=True)(program)
     assert len(found.jaxpr.eqns) < len(program.jaxpr.eqns)
     np.testing.assert_allclose(jaxpr_as_fun(found)(x), jaxpr_as_fun(program)(x), rtol=1e-6)
+
+
+def test_one_kernel_reads_many_results_of_a_pack():
+    """XLA compiles one for each place that it knows."""
+
+    def slopes(*xs):
+        return [2 * jnp.cos(x) for x in xs]
+
+    program = jax.make_jaxpr(slopes)(*np.arange(12.0))
+    found = VmapRepeats(reassociate=True)(program)
+    names = Counter(eqn.primitive.name for eqn in found.jaxpr.eqns)
+    assert names["dynamic_slice"] == 12 and names["optimization_barrier"] == 1
+    assert "slice" not in names
+    np.testing.assert_allclose(jaxpr_as_fun(found)(*np.arange(12.0)), slopes(*np.arange(12.0)))
 
 
 # --- What stays --------------------------------------------------------------------------------

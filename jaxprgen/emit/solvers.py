@@ -7,7 +7,7 @@ array has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,18 +50,121 @@ def implicit(residual: Function, find: Function) -> Function:
 # --- Arrays -------------------------------------------------------------------------------
 
 
-def bfgs(function: Function, start: Any, tolerance: float | None, **options: Any) -> Any:
-    """Return a local minimum by BFGS, and whether the gradient vanishes there."""
-    from jax.scipy.optimize import minimize  # Slow to import, and rarely needed.
+class _Point(NamedTuple):
+    """A vector, the value and the slopes there, and about the inverse of the second derivative."""
+
+    x: Any
+    value: Any
+    slopes: Any
+    inverse: Any
+
+    @property
+    def step(self) -> Any:
+        """The step to the minimum of the quadratic model."""
+        return -self.inverse @ self.slopes
+
+    @property
+    def is_lowest(self) -> Any:
+        """Whether the model falls by no more than rounding."""
+        return -self.slopes @ self.step <= 4 * self.rounding
+
+    @property
+    def rounding(self) -> Any:
+        """About the rounding error of the value."""
+        return jnp.finfo(self.x.dtype).eps * (1 + abs(self.value))
+
+    def moved(self, step: Any, value: Any, slopes: Any) -> _Point:
+        """Return the point after a step, with the inverse by the formula of BFGS."""
+        change = slopes - self.slopes
+        product = step @ change
+        part = jnp.eye(step.size, dtype=step.dtype) - jnp.outer(step, change) / product
+        inverse = part @ self.inverse @ part.T + jnp.outer(step, step) / product
+        inverse = jnp.where(product > 0, inverse, self.inverse)
+        return _Point(self.x + step, value, slopes, inverse)
+
+
+def bfgs(
+    function: Function, start: Any, tolerance: float | None, limit: int | None
+) -> tuple[Any, Any]:
+    """Return a local minimum by BFGS, exact but for rounding, and whether it was found.
+
+    J. Nocedal, S. J. Wright, *Numerical Optimization*, 2006, algorithm 6.1. If the steps run out, a
+    point counts as a minimum if no slope there is above the tolerance, 1e-5 by default.
+    """
 
     def of_vector(x: Any) -> Any:
         return function(x.reshape(start.shape))
 
-    found = minimize(of_vector, start.ravel(), method="BFGS", tol=tolerance, options=options)
-    # The line search ends early where rounding hides that the function falls.
-    slope = jnp.max(abs(found.jac), initial=0.0)
-    is_flat = slope <= jnp.finfo(start.dtype).eps ** 0.5 * (1 + abs(found.fun))
-    return found.x.reshape(start.shape), found.success | is_flat
+    slopes = jax.value_and_grad(of_vector)
+    limit = 200 * start.size if limit is None else limit
+
+    def move(state: Any) -> Any:
+        k, _, point = state
+        length, *found = _line_search(slopes, point)
+        return (
+            k + 1,
+            length > 0,
+            _where(length > 0, point.moved(length * point.step, *found), point),
+        )
+
+    def goes_on(state: Any) -> Any:
+        k, falls, point = state
+        return (k < limit) & falls & ~point.is_lowest
+
+    x = start.ravel()
+    value, slope = slopes(x)
+    scale = jnp.maximum(1, jnp.linalg.norm(slope))
+    first = _Point(x, value, slope, jnp.eye(x.size, dtype=x.dtype) / scale)
+    k, _, point = lax.while_loop(goes_on, move, (0, jnp.ones((), bool), first))
+    point = _refined(slopes, point, limit - k)
+    is_flat = jnp.max(abs(point.slopes), initial=0) <= (1e-5 if tolerance is None else tolerance)
+    return point.x.reshape(start.shape), point.is_lowest | is_flat
+
+
+def _where(condition: Any, a: _Point, b: _Point) -> _Point:
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
+
+
+def _line_search(slopes: Function, point: _Point, limit: int = 60) -> tuple[Any, Any, Any]:
+    """Return how much of the step to go, and the value and the slopes there; 0 if nothing is found.
+
+    Bisection until the weak conditions of Wolfe hold: the value falls, and the slope rises.
+    """
+    fall = point.slopes @ point.step
+
+    def move(state: Any) -> Any:
+        k, low, high, length, *_ = state
+        value, slope = slopes(point.x + length * point.step)
+        falls = value <= point.value + 1e-4 * length * fall + point.rounding
+        rises = slope @ point.step >= 0.9 * fall
+        low, high = jnp.where(falls, length, low), jnp.where(falls, high, length)
+        following = jnp.where(high < jnp.inf, (low + high) / 2, 2 * length)
+        ends = falls & rises
+        return k + 1, low, high, jnp.where(ends, length, following), value, slope, ends
+
+    zero, one = jnp.zeros_like(fall), jnp.ones_like(fall)
+    state = (0, zero, zero + jnp.inf, one, point.value, point.slopes, jnp.zeros((), bool))
+    state = lax.while_loop(lambda s: (s[0] < limit) & ~s[-1], move, state)
+    *_, length, value, slope, ends = state
+    return jnp.where(ends, length, 0), value, slope
+
+
+def _refined(slopes: Function, point: _Point, limit: Any) -> _Point:
+    """Return a minimum, given a point whose value rounding cannot tell from that of the minimum.
+
+    That point has half of the digits of the minimum. Full steps give the others; they go on while
+    the slopes shrink.
+    """
+
+    def move(state: Any) -> Any:
+        k, _, point = state
+        value, new = slopes(point.x + point.step)
+        shrinks = jnp.linalg.norm(new) < jnp.linalg.norm(point.slopes)
+        shrinks &= value <= point.value + 4 * point.rounding
+        return k + 1, shrinks, _where(shrinks, point.moved(point.step, value, new), point)
+
+    state = (0, jnp.ones((), bool), point)
+    return lax.while_loop(lambda s: (s[0] < limit) & s[1], move, state)[2]
 
 
 def newton(function: Function, start: Any, tolerance: float, limit: int) -> tuple[Any, Any]:
@@ -90,6 +193,7 @@ def newton(function: Function, start: Any, tolerance: float, limit: int) -> tupl
         k, _, y, ends = state
         return (k < limit) & ~ends & jnp.any(y != 0)
 
+    tolerance = max(tolerance, 4 * float(jnp.finfo(start.dtype).eps))
     x = start.ravel()
     _, x, y, ends = lax.while_loop(goes_on, move, (0, x, values(x), jnp.zeros((), bool)))
     return x.reshape(start.shape), (ends | jnp.all(y == 0)) & jnp.all(jnp.isfinite(x))
@@ -106,14 +210,15 @@ def secant(
     function: Function, start: Any, second: float | None, tolerance: float, limit: int
 ) -> tuple[Any, Any]:
     """Return a root by the secant method; SciPy chooses the same second point."""
-    nudge = jnp.where(start >= 0, 1e-4, -1e-4)
+    nudge, eps = jnp.where(start >= 0, 1e-4, -1e-4), jnp.finfo(start.dtype).eps
     other = start * (1 + 1e-4) + nudge if second is None else jnp.full_like(start, second)
 
     def move(state: Any) -> Any:
         k, x, y, before, value, _ = state
         slope = (y - value) / (x - before)
         moved = x - y / jnp.where(slope == 0, jnp.nan, slope)
-        return k + 1, moved, function(moved), x, y, abs(moved - x) <= tolerance
+        ends = abs(moved - x) <= tolerance + 4 * eps * abs(moved)
+        return k + 1, moved, function(moved), x, y, ends
 
     def goes_on(state: Any) -> Any:
         k, _, y, *_, ends = state
@@ -194,7 +299,11 @@ def bracket(function: Function, a: Any, b: Any, limit: int = 1000) -> tuple[Any,
 def golden_section(
     function: Function, low: Any, high: Any, tolerance: float, limit: int
 ) -> tuple[Any, Any]:
-    """Return a minimum inside of an interval, by golden-section search."""
+    """Return a minimum inside of an interval, by golden-section search, and whether it was found.
+
+    The result is exact but for rounding if the function has a second derivative there.
+    """
+    tolerance = max(tolerance, float(jnp.finfo(low.dtype).eps))
 
     def inner(a: Any, b: Any) -> Any:
         return a + _GOLDEN * (b - a)
@@ -216,4 +325,10 @@ def golden_section(
     state = (0, low, high, x, function(x), y, function(y))
     state = lax.while_loop(lambda s: (s[0] < limit) & is_wide(s[1], s[2]), move, state)
     _, a, b, x, fx, y, fy = state
-    return jnp.where(fx < fy, x, y), ~is_wide(a, b)
+    x = jnp.where(fx < fy, x, y)
+    curvature = jax.grad(jax.grad(function))(x)
+    inverse = jnp.where(curvature > 0, 1 / curvature, 0)
+    slopes = jax.value_and_grad(lambda x: function(x[0]))
+    point = _Point(x[None], *slopes(x[None]), inverse[None, None])
+    (exact,) = _refined(slopes, point, 20).x
+    return jnp.where((low < exact) & (exact < high), exact, x), ~is_wide(a, b)

@@ -2,7 +2,8 @@
 
 JAX finds the solution by a method of the same kind: a local minimum by BFGS, or by golden-section
 search for a number; a root by Newton's method, or for a number by the secant method or inside of a
-bracket. It differentiates a solution by the implicit function theorem.
+bracket. Each goes on until rounding ends it. JAX differentiates a solution by the implicit function
+theorem.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.derivatives import OverriddenGraph
 from jaxprgen.lowering.names import is_a
+from jaxprgen.lowering.nested import lower
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.ifelse import Region
 
@@ -78,8 +80,8 @@ def _solver(op: Any, given: Mapping[str, Any], start: Any) -> solvers.Function:
     eps = float(jnp.finfo(start.dtype).eps)
     limit = options.get("maxiter", given.get("maxiter"))
     if is_a(op, "tensor.MinimizeOp"):
-        kept = {k: options[k] for k in ("gtol", "maxiter") if k in options}
-        return lambda f, x: solvers.bfgs(f, x, given.get("tol"), **kept)
+        tolerance = options.get("gtol", given.get("tol"))
+        return lambda f, x: solvers.bfgs(f, x, tolerance, limit)
     if is_a(op, "tensor.RootOp"):
         return lambda f, x: solvers.newton(f, x, given.get("tol") or eps**0.6, limit or 200)
     if is_a(op, "tensor.MinimizeScalarOp"):
@@ -126,9 +128,13 @@ def lower_solver(ctx: RuleContext, *xs: Value) -> Sequence[Value]:
     count = len(op.fgraph.inputs)
     graph = Region(op.fgraph.inputs, op.fgraph.outputs[:1])  # JAX differentiates by itself.
     lowering = copy.copy(ctx.lowering)
-    lowering.checks = False  # Inside of loops of JAX, nothing is checked.
+    if lowering.checks:  # Of the solution: a search may try points where the graph has no value.
+        lowering.checks, lowering.announce = False, lambda node, text: None
     inside = ctx._replace(lowering=lowering)
     whole = OverriddenGraph.of(inside, graph, xs[:count], type(op).__name__, free=(0,))
     operands = [value_of(x) for x in whole.operands(xs[:count])]
     routine = _Solution(whole.closed, len(whole.constants), op)
-    return staged(routine, *operands, *xs[count:])
+    solution, found = staged(routine, *operands, *xs[count:])
+    if ctx.lowering.checks:
+        lower(ctx, graph, ctx.builder, [solution, *xs[1:count]])
+    return solution, found

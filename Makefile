@@ -8,10 +8,10 @@ PINS ?=
 BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
-# Part of the deep tests, for make test-deep: one in N, always the same ones.
+# Part of the deep tests, for the targets with -deep: one in N, always the same ones.
 SLICE ?= 0/1
 
-.PHONY: demo test test-deep test-pytensor lint docs bench clean
+.PHONY: demo test test-deep test-pytensor test-pytensor-deep lint docs bench clean
 
 demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
@@ -24,6 +24,9 @@ test-deep: $(VENV)/with-test
 
 test-pytensor: $(VENV)/with-pytensor
 	$(PYTEST) tests/pytensor $(wildcard tests/pymc)
+
+test-pytensor-deep: $(VENV)/with-pytensor
+	$(PYTEST) --deep --slice $(SLICE) tests/pytensor $(wildcard tests/pymc)
 
 lint: $(VENV)/with-lint
 	$(BIN)/ruff check

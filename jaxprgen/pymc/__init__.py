@@ -3,6 +3,7 @@
 Import this module by itself: ``import jaxprgen.pymc``. It imports PyMC.
 """
 
+from jaxprgen.pymc import random as random
 from jaxprgen.pymc import rules as rules
 from jaxprgen.pymc.functions import ModelFunction as ModelFunction
 from jaxprgen.pymc.functions import RandomModelFunction as RandomModelFunction

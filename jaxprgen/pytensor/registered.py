@@ -1,4 +1,5 @@
-"""Rules for Ops of other packages that PyTensor's own JAX backend knows.
+"""Rules for Ops that are JAX functions, and for Ops of other packages that PyTensor's own JAX
+backend knows.
 
 Their authors register a JAX function by ``jax_funcify.register`` of ``pytensor.link.jax.dispatch``,
 or, for a random variable, by ``jax_sample_fn.register`` of its module ``random``.
@@ -23,6 +24,12 @@ def lower_registered(ctx: RuleContext, *xs: Value) -> list[Value]:
     """Stage the JAX function that is registered for the Op."""
     function = _registered(ctx.op, "basic", "jax_funcify")(ctx.op, node=ctx.node)
     return lower_function(ctx, function, xs)
+
+
+@lowers("pytensor.link.JAXOp", folds=False)
+def lower_jax_op(ctx: RuleContext, *xs: Value) -> list[Value]:
+    """Stage the function of `pytensor.wrap_jax`."""
+    return lower_function(ctx, ctx.op.perform_jax, xs)
 
 
 def _registered(op: Any, module: str, name: str) -> Any:

@@ -1,5 +1,6 @@
 """PyMC's samplers on programs of this package."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -67,6 +68,49 @@ def test_numpyro(model):
             nuts_sampler_kwargs={"chain_method": "vectorized"},
         )
     assert_posterior(trace)
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+def test_blackjax_by_pymc(model):
+    """PyMC 6.4 calls BlackJAX in a way that later versions do not take."""
+    blackjax = pytest.importorskip("blackjax")
+    options = {"chain_method": "vectorized"}
+    newest = tuple(map(int, blackjax.__version__.split(".")[:2]))
+    with model, jaxprgen.pymc.sampling():
+        try:
+            trace = pm.sample(
+                500,
+                tune=500,
+                chains=2,
+                nuts_sampler="blackjax",
+                random_seed=1,
+                progressbar=False,
+                nuts_sampler_kwargs=options,
+            )
+        except TypeError as error:
+            assert "progress_bar" in str(error) and newest >= (1, 6)
+            pytest.skip("This PyMC does not know this BlackJAX.")
+    assert_posterior(trace)
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+def test_blackjax_on_a_log_density(model):
+    blackjax = pytest.importorskip("blackjax")
+    f = jaxprgen.pymc.logp(model)
+    warming, sampling = jax.random.split(jax.random.key(1))
+    warmup = blackjax.window_adaptation(blackjax.nuts, f)
+    (state, parameters), _ = warmup.run(warming, model.initial_point(), 500)
+    step = blackjax.nuts(f, **parameters).step
+
+    def advance(state, key):
+        state, _ = step(key, state)
+        return state, state.position["mu"]
+
+    _, draws = jax.lax.scan(advance, state, jax.random.split(sampling, 1000))
+    assert abs(draws.mean() - 1.5) < 0.15
+    assert 0.35 < draws.std() < 0.65
 
 
 @pytest.mark.deep

@@ -144,6 +144,46 @@ def test_choice_and_permutation_of_a_batch_are_independent_and_uniform():
     assert p_value(weighted[:, 0] * 4 + weighted[:, 1], law) > LEVEL
 
 
+def test_choice_with_replacement_and_permutations_of_whole_numbers():
+    p, rows = np.array([0.1, 0.2, 0.0, 0.7]), np.array([2.0, 3.0, 5.0, 7.0])
+    even, weighted, numbers, ordered, standard, successes = drawn(
+        pt.random.choice(rows, size=DRAWS, rng=rng(10)),
+        pt.random.choice(rows, size=DRAWS, p=p, rng=rng(11)),
+        pt.random.choice(5, size=DRAWS, rng=rng(12)),
+        pt.random.permutation(7, rng=rng(13)),
+        pt.random.standard_normal(size=DRAWS, rng=rng(14)),
+        pt.random.nbinom(4, 0.4, size=DRAWS, rng=rng(15)),
+    )
+    assert p_value(even, stats.rv_discrete(values=(rows.astype(int), np.full(4, 0.25)))) > LEVEL
+    assert p_value(weighted, stats.rv_discrete(values=(rows.astype(int), p))) > LEVEL
+    assert p_value(numbers, stats.randint(0, 5)) > LEVEL
+    assert sorted(ordered) == [*range(7)]
+    assert p_value(standard, stats.norm()) > LEVEL
+    assert p_value(successes, stats.nbinom(4, 0.4)) > LEVEL
+
+
+OTHERS = {"MvNormalRV", "DirichletRV", "MultinomialRV", "ChoiceWithoutReplacement", "PermutationRV"}
+"""The random variables that other tests than those of numbers draw."""
+
+
+def test_every_random_variable_of_the_library_is_drawn():
+    from pytensor.tensor.random import basic
+    from pytensor.tensor.random.op import RandomVariable
+
+    kinds = {
+        kind
+        for kind in vars(basic).values()
+        if isinstance(kind, type)
+        and issubclass(kind, RandomVariable)
+        and getattr(kind, "name", None)
+    }
+    drawn_here = {
+        type(graph_of(name, parameters, None, rng(0)).owner.op)
+        for name, (parameters, _) in SCALARS.items()
+    }
+    assert {kind.__name__ for kind in kinds - drawn_here} == OTHERS
+
+
 def batched(graph, rows):
     """Return the random variable of a graph, with the rows of a batch as its first parameter."""
     generator, size, _, *others = graph.owner.inputs

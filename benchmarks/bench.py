@@ -9,17 +9,22 @@ a part. A failure, or a process beyond the time limit, is recorded in place of f
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "benchmarks"
+FLAGS = "PYTENSOR_FLAGS"
 SLOW = 15.0
 """Seconds beyond which a process is not repeated."""
 
@@ -39,12 +44,15 @@ class Cell(NamedTuple):
 def cells(workloads: list[str], systems: list[str]) -> list[Cell]:
     """Return the processes of one round. By hand comes first, as the reference for results."""
     from compare.measure import CALLS
+    from compare.systems import BESIDE_PYTENSOR, PYTENSOR_WORKLOADS
     from compare.workloads import WORKLOADS
 
     found = []
     for name in workloads:
         workload = WORKLOADS[name]
-        wanted = [s for s in systems if s != "numpyro" or workload.numpyro]
+        few = () if name in PYTENSOR_WORKLOADS else BESIDE_PYTENSOR
+        few += () if workload.numpyro else ("numpyro",)
+        wanted = [s for s in systems if s not in few]
         calls = [CALLS] if "jaxprgen" in systems and not workload.nodes else []
         found += [Cell(name, system) for system in [*wanted, *calls]]
     return found
@@ -58,7 +66,8 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
     # Not forked, because a forked process copies each page of memory before writing to it.
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=measure.run, args=(*cell, folder, path))
-    process.start()
+    with _compiler(cell.system):
+        process.start()
     process.join(limit)
     if process.is_alive():
         process.kill()
@@ -67,6 +76,32 @@ def measure(cell: Cell, repeat: int, folder: Path, limit: float) -> dict[str, ob
     elif not path.exists():
         path.write_text(json.dumps({"error": f"the process ended with {process.exitcode}"}))
     return json.loads(path.read_text())
+
+
+@contextlib.contextmanager
+def _compiler(system: str) -> Generator[None]:
+    """Let a process have a C compiler if it measures PyTensor's C mode."""
+    before = os.environ.get(FLAGS, "")
+    if system == "c":
+        compiler = shutil.which("g++") or ""  # Without it, the mode says what it lacks.
+        os.environ[FLAGS] = f"{before},cxx={compiler}"
+    try:
+        yield
+    finally:
+        os.environ[FLAGS] = before
+
+
+def measure_sampling(folder: Path) -> None:
+    """Measure `pymc.sample` as a whole, in one process with this package and in one without."""
+    from compare.records import SAMPLING
+    from processes import measured
+
+    script = str(Path(__file__).with_name("pymc_models.py"))
+    if importlib.util.find_spec("pymc"):
+        found = {who: measured(script, "sample", who) for who in ("ours", "theirs")}
+    else:
+        found = {"error": "PyMC is not installed."}
+    (folder / SAMPLING).write_text(json.dumps(found))
 
 
 def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float, quiet: bool) -> None:
@@ -113,6 +148,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="processes for each figure")
     parser.add_argument("--limit", type=float, default=120, help="seconds for a process")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where records are kept")
+    parser.add_argument("--no-sampling", action="store_true", help="leave pymc.sample out")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--no-measuring", action="store_true", help="use existing records")
     options = parser.parse_args()
@@ -123,6 +159,8 @@ def main() -> None:
                 parser.error(f"There is no {name}; there are {', '.join(known)}.")
         chosen = cells(*named)
         measure_all(chosen, options.repeats, options.folder, options.limit, not sys.stderr.isatty())
+        if not options.no_sampling and options.only == parser.get_default("only"):
+            measure_sampling(options.folder)
     text = page.write(options.folder, ROOT / "docs" if options.page else None)
     print(text)
 

@@ -89,6 +89,27 @@ def test_a_page_reports_failures(compare, folder):
     assert any("A figure is the median of 2 " in line for line in lines)
 
 
+def test_a_page_compares_sampling_if_it_was_measured(compare, folder):
+    _, page, _ = compare
+    assert "## Sampling with PyMC" not in page.write(folder, None)
+    ours = {"seconds": 12.3, "mean": [1.0, 2.0], "error": [0.03, 0.1], "rhat": [1.0, 1.0123]}
+    theirs = {"seconds": 45.0, "mean": [1.1, 2.0], "error": [0.04, 0.1], "rhat": [1.0, 1.0]}
+    (folder / "sampling.json").write_text(json.dumps({"ours": ours, "theirs": theirs}))
+    lines = page.write(folder, None).splitlines()
+    assert "| jaxprgen | 12.3 | 1.012 | 2.00 |" in lines  # 0.1 / hypot(0.03, 0.04)
+    assert "| PyMC | 45.0 | 1.000 |  |" in lines
+    (folder / "sampling.json").write_text(json.dumps({"error": "PyMC is not installed."}))
+    assert "Not measured: PyMC is not installed." in page.write(folder, None)
+
+
+def test_some_systems_are_measured_on_some_workloads_only(compare):
+    from bench import cells
+
+    systems = ["jaxprgen", "numpyro", "numba", "c", "jaxprgen pytensor"]
+    found = {name: [c.system for c in cells([name], systems)] for name in ("chain", "radon")}
+    assert found == {"chain": ["jaxprgen", "calls"], "radon": [*systems, "calls"]}
+
+
 def test_a_call_counts_as_what_it_calls(compare):
     import jax
     import jax.numpy as jnp

@@ -14,6 +14,9 @@ NAMES = {
     "aesara": "Aesara",
     "pytensor": "PyTensor",
     "numpyro": "NumPyro",
+    "jaxprgen pytensor": "jaxprgen, PyTensor's graph",
+    "numba": "PyTensor, Numba",
+    "c": "PyTensor, C",
 }
 """The names of systems on the page."""
 WHOLE = [name for name, workload in WORKLOADS.items() if not workload.nodes]

@@ -87,7 +87,7 @@ def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
     record["stages"] = {**made.stages, **stages}
     record["megabytes"] = _peak() - before
     _check(workload, name, system, results, folder)
-    record |= {"calls": _calls_of(made, args), **_size(made)}
+    record |= {"calls": _calls_of(made, args), **(_size(made) if made.lower else {})}
     return record
 
 
@@ -214,7 +214,7 @@ def _repeats(function: Callable[..., Any], args: Sequence[Any]) -> int:
 
 def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
     """Return the cost of calls with JAX arrays and with NumPy arrays."""
-    kinds = {"JAX": list(map(jnp.asarray, args))}
+    kinds = {"JAX": list(map(jnp.asarray, args))} if made.lower else {}
     if all(isinstance(x, np.ndarray) for x in args):
         kinds["NumPy"] = list(args)
     return {kind: cost(made.call, arrays) for kind, arrays in kinds.items()}

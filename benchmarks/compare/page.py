@@ -8,15 +8,18 @@ from typing import Any
 
 from compare.figures import NAMES, WHOLE, Figure, calls_in_turn, digits, figures, without_xla
 from compare.records import Records
+from compare.systems import BESIDE_PYTENSOR
 from compare.workloads import WORKLOADS
 
 OTHERS = [name for name in NAMES if name != "jaxprgen"]
+BY_JAX = [name for name in OTHERS if name not in BESIDE_PYTENSOR]
 HEAD = """# Benchmarks
 
-This page compares five systems, from a graph to its first number and in later calls: jaxprgen, the
-JAX modes of Aesara and PyTensor with their default rewriting, `jax.numpy` written by hand, and
-NumPyro. `make bench` runs everything and writes this page. `python benchmarks/bench.py --only
-chain,radon` runs a part.
+This page compares systems from a graph to its first number and in later calls: jaxprgen, the JAX
+modes of Aesara and PyTensor with their default rewriting, `jax.numpy` written by hand, and NumPyro.
+For two models it also shows jaxprgen with PyTensor's graph, and PyTensor's Numba and C modes,
+whose compilation counts as rewriting. `make bench` runs everything and writes this page. `python
+benchmarks/bench.py --only chain,radon` runs a part.
 
 {machine}
 
@@ -43,6 +46,7 @@ def write(folder: Path, docs: Path | None) -> str:
         + _goals(figures(records)),
         "## Times and sizes\n\n" + TIMES,
         *(_workload(records, name) for name in WORKLOADS if records.systems(name)),
+        *_sampling(records),
     ]
     text = "\n".join(sections)
     if docs is not None:
@@ -105,7 +109,7 @@ def _ratios(records: Records) -> str:
     head = [
         "workload",
         *(f"first number, {NAMES[s]}" for s in OTHERS),
-        *(f"… without XLA, {NAMES[s]}" for s in OTHERS),
+        *(f"… without XLA, {NAMES[s]}" for s in BY_JAX),
         "our call",
         "… by jax.grad",
         "our equations",
@@ -130,7 +134,7 @@ def _ratio(records: Records, name: str) -> list[str]:
     return [
         WORKLOADS[name].title,
         *(over(system, lambda r: r["first"]) for system in OTHERS),
-        *(over(system, without_xla) for system in OTHERS),
+        *(over(system, without_xla) for system in BY_JAX),
         *("" if x is None else digits(x) for x in (*called, sizes)),
     ]
 
@@ -143,6 +147,29 @@ def _workload(records: Records, name: str) -> str:
     failures = [f"{NAMES[s]}: {_failure(records, name, s)}\n" for s in systems if s not in found]
     text = f"### {WORKLOADS[name].title}\n\n" + table(["", *columns], rows)
     return "\n".join([text, *failures])
+
+
+def _sampling(records: Records) -> list[str]:
+    """Return the section on `pymc.sample`, if it was measured."""
+    found = records.sampling
+    if not found:
+        return []
+    head = ["", "seconds", "largest R-hat", "standard errors between means"]
+    text = (
+        '## Sampling with PyMC\n\n`pm.sample(nuts_sampler="numpyro")` as a whole: a radon model '
+        "with an LKJ prior, two chains of 500 draws after 500 steps of tuning, one process each, "
+        "with `jaxprgen.pymc.sampling()` and without it.\n\n"
+    )
+    if "error" in found:
+        return [f"{text}Not measured: {found['error']}\n"]
+    ours, theirs = found["ours"], found["theirs"]
+    both = zip(ours["mean"], theirs["mean"], ours["error"], theirs["error"], strict=True)
+    apart = max(abs(a - b) / (e**2 + f**2) ** 0.5 for a, b, e, f in both)
+    rows = [
+        [name, digits(record["seconds"]), f"{max(record['rhat']):.3f}", shown]
+        for name, record, shown in (("jaxprgen", ours, digits(apart)), ("PyMC", theirs, ""))
+    ]
+    return [text + table(head, rows)]
 
 
 def _failure(records: Records, name: str, system: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 MACHINE = "machine.json"
-PACKAGES = "jax", "jaxlib", "numpy", "aesara", "pytensor", "numpyro"
+SAMPLING = "sampling.json"
+PACKAGES = "jax", "jaxlib", "numpy", "aesara", "pytensor", "pymc", "numpyro"
 
 
 def median(found: list[Any]) -> Any:
@@ -35,6 +36,10 @@ class Records:
         self._found = {key: _of_repeats(repeats) for key, repeats in found.items()}
         self.repeats = max(map(len, found.values()), default=0)
         self.machine: dict[str, Any] = json.loads((folder / MACHINE).read_text())
+        sampling = folder / SAMPLING
+        self.sampling: dict[str, Any] = (
+            json.loads(sampling.read_text()) if sampling.exists() else {}
+        )
 
     def get(self, workload: str, system: str) -> dict[str, Any] | None:
         """Return the figures, or None if the system failed."""

@@ -7,6 +7,7 @@ everything before that, copies of the graph included, counts as rewriting.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,15 +28,15 @@ class Made(NamedTuple):
     stages
         Seconds spent before JAX is called, by stage.
     jaxpr
-        Returns the program for the arguments.
+        Returns the program for the arguments, if it is JAX's.
     lower
-        Returns the lowered program for the arguments.
+        Returns the lowered program for the arguments, if it is JAX's.
     """
 
     call: Callable[..., Any]
     stages: dict[str, float]
-    jaxpr: Callable[[], Any]
-    lower: Callable[[], Any]
+    jaxpr: Callable[[], Any] | None = None
+    lower: Callable[[], Any] | None = None
 
 
 Make = Callable[[], Made]
@@ -76,9 +77,19 @@ class TimedPasses:
 
 def jaxprgen(workload: Workload, args: Sequence[Any]) -> Make:
     """jaxprgen, with Aesara's graph and gradient."""
+    return ours(aesara_library(), workload, args)
+
+
+def jaxprgen_pytensor(workload: Workload, args: Sequence[Any]) -> Make:
+    """jaxprgen, with PyTensor's graph and gradient."""
+    return ours(pytensor_library(), workload, args)
+
+
+def ours(library: Library, workload: Workload, args: Sequence[Any]) -> Make:
+    """jaxprgen, with the graph and gradient of a library."""
     import jaxprgen as package
 
-    inputs, outputs = workload.graph(aesara_library())
+    inputs, outputs = workload.graph(library)
 
     def make() -> Made:
         passes, start = TimedPasses(), time.perf_counter()
@@ -141,10 +152,31 @@ def pytensor(workload: Workload, args: Sequence[Any]) -> Make:
     return peer(pytensor_library(), workload, args)
 
 
+def without_jax(mode: str, workload: Workload, args: Sequence[Any]) -> Make:
+    """A mode of PyTensor that compiles by Numba or C, which takes NumPy arrays."""
+    library = pytensor_library()
+    inputs, outputs = workload.graph(library)
+
+    def make() -> Made:
+        start = time.perf_counter()
+        f = library.function(inputs, outputs, mode=mode)
+        return Made(f, {"rewriting": time.perf_counter() - start})
+
+    return make
+
+
 SYSTEMS: dict[str, Callable[[Workload, Sequence[Any]], Make]] = {
     "by hand": by_hand,
     "jaxprgen": jaxprgen,
     "aesara": aesara,
     "pytensor": pytensor,
     "numpyro": numpyro,
+    "jaxprgen pytensor": jaxprgen_pytensor,
+    "numba": functools.partial(without_jax, "NUMBA"),
+    "c": functools.partial(without_jax, "CVM"),
 }
+WITHOUT_JAX = ("numba", "c")
+BESIDE_PYTENSOR = ("jaxprgen pytensor", *WITHOUT_JAX)
+"""Systems that are measured on some workloads only, beside PyTensor's JAX mode."""
+PYTENSOR_WORKLOADS = ("radon", "scan")
+"""These workloads."""

@@ -62,6 +62,29 @@ def test_draws_of_continuous_distributions_follow_their_laws():
     assert not wrong
 
 
+def test_draws_of_tails_of_densities_between_points_and_of_polya_gamma():
+    points, heights = np.array([-1.0, 0.0, 1.0, 3.0]), np.array([0.0, 2.0, 1.0, 1.0])
+    with pm.Model() as model:
+        pm.TruncatedNormal("tail", 0.0, 1.0, lower=9.0)
+        pm.TruncatedNormal("lower tail", 1.0, 2.0, upper=-15.0)
+        pm.Interpolated("interpolated", points, heights)
+        pm.PolyaGamma("gamma", h=1.0, z=2.0)
+    keys = jax.random.split(jax.random.key(3), DRAWS)
+    draws = {k: np.asarray(x) for k, x in jax.vmap(jaxprgen.pymc.prior(model))(keys).items()}
+    grid = np.linspace(-1, 3, 40_001)
+    density = np.interp(grid, points, heights)
+    below = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    laws = {
+        "tail": stats.truncnorm(9, np.inf).cdf,
+        "lower tail": stats.truncnorm(-np.inf, -8, 1, 2).cdf,
+        "interpolated": lambda x: np.interp(x, grid, below / below[-1]),
+    }
+    for name, law in laws.items():
+        assert stats.kstest(draws[name], law).pvalue > LEVEL, name
+    error = draws["gamma"].std() / np.sqrt(DRAWS)
+    assert abs(draws["gamma"].mean() - np.tanh(1.0) / 4) < 4.5 * error
+
+
 def weibull(k, q=0.6, beta=1.5):
     return q ** (k**beta) - q ** ((k + 1) ** beta)
 

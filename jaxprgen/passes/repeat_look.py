@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import Any
 
 from jaxprgen._jax import Jaxpr, Var, identity
@@ -26,10 +27,10 @@ def why_no_repeats(jaxpr: Jaxpr, least: int) -> str:
     least : int
         The number of equations from which on they count.
     """
-    return _why_few_primitives(jaxpr, least) or _why_few(_Look(jaxpr, any_depth=False).kinds, least)
+    return _why_few_primitives(jaxpr, least) or _why_few(_Look(jaxpr).kinds, least)
 
 
-def why_no_recurrence(jaxpr: Jaxpr, least: int, copies: int) -> tuple[str, bool]:
+def why_no_recurrence(jaxpr: Jaxpr, least: int, copies: int, reassociate: bool) -> tuple[str, bool]:
     """Return why no recurrence can be worth a look; empty if one may be.
 
     Parameters
@@ -41,6 +42,8 @@ def why_no_recurrence(jaxpr: Jaxpr, least: int, copies: int) -> tuple[str, bool]
         each other.
     copies : int
         From how many recurrences on they are batched.
+    reassociate : bool
+        Whether a chain of additions is no recurrence.
 
     Returns
     -------
@@ -52,7 +55,7 @@ def why_no_recurrence(jaxpr: Jaxpr, least: int, copies: int) -> tuple[str, bool]
     why = _why_few_primitives(jaxpr, least)
     if why:
         return why, False
-    look = _Look(jaxpr, any_depth=True)
+    look = _Look(jaxpr, any_depth=True, chains=CHAINS if reassociate else ())
     deepest = max(look.depths, default=0)
     if deepest < least:
         return f"no {least} equations wait for each other, only {deepest}", False
@@ -90,7 +93,9 @@ class _Look:
         For each equation, how many others wait for each other before it.
     """
 
-    def __init__(self, jaxpr: Jaxpr, *, any_depth: bool) -> None:
+    def __init__(
+        self, jaxpr: Jaxpr, *, any_depth: bool = False, chains: Container[str] = CHAINS
+    ) -> None:
         self.kinds: Counter[Any] = Counter()
         self.depths: list[int] = []
         uses = Counter([x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var])
@@ -103,7 +108,7 @@ class _Look:
             if known is None:
                 known = types[identity(aval)] = types.setdefault(aval, identity(aval))
             operands = [x if type(x) is Var else None for x in eqn.invars]
-            in_chain, depth = eqn.primitive.name in CHAINS, 0
+            in_chain, depth = eqn.primitive.name in chains, 0
             for x in operands:
                 if x is not None:
                     depth = max(depth, depths.get(x, 0) + (not in_chain or uses[x] > 1))

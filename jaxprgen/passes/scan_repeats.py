@@ -77,7 +77,9 @@ class ScanRepeats:
         if _fuses_as_a_whole(closed.jaxpr, self.least):
             raise NotBatchableError(_FUSES)
         copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate)
-        reason, side_by_side = why_no_recurrence(closed.jaxpr, self.least, copies.least)
+        reason, side_by_side = why_no_recurrence(
+            closed.jaxpr, self.least, copies.least, self.reassociate
+        )
         if reason:
             raise NotBatchableError(reason)
         once = EliminateCommonSubexpressions()(copies(closed) if side_by_side else closed)

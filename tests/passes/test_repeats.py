@@ -273,6 +273,12 @@ def test_without_reassociation_every_bit_is_kept(model, exact):
     np.testing.assert_array_equal(first, second)
 
 
+def test_sums_stay_in_order_by_loops_without_reassociation():
+    inputs, output, arguments = normals(40)
+    f = jaxprgen.compile(inputs, output, passes=[ScanRepeats(), VmapRepeats()])
+    assert count_equations(f.jaxpr(*arguments)) < 30
+
+
 def test_small_programs_are_left_alone():
     x = at.dvector("x")
     f = jaxprgen.compile([x], [at.sin(x) + at.cos(x)], passes=())

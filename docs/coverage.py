@@ -21,7 +21,7 @@ importlib.import_module("conftest")  # Sets up the environment; comes first.
 
 import aesara  # noqa: E402
 from aesara.graph.op import Op  # noqa: E402
-from catalogue import BASES, FAMILIES, LATER  # noqa: E402
+from catalogue import BASES, FAMILIES  # noqa: E402
 from catalogue.example import Example  # noqa: E402
 from catalogue.outcome import (  # noqa: E402
     HOW,
@@ -35,8 +35,6 @@ from catalogue.outcome import (  # noqa: E402
 from catalogue.shortfalls import SHORTFALLS  # noqa: E402
 from laws import DTYPES  # noqa: E402
 
-from jaxprgen.lowering.registry import find_rule  # noqa: E402
-
 PAGE = ROOT / "docs" / "coverage.md"
 ELSEWHERE = ("aesara.misc", "aesara.bin", "aesara.d3viz")
 """Modules to skip: they define no Ops, and the first runs benchmarks when it is imported."""
@@ -45,10 +43,9 @@ HEAD = """\
 # Coverage
 
 This page lists every Op class of Aesara and how jaxprgen handles it. `python docs/coverage.py`
-writes the page: it compiles at least one example of each Op, except those of the families without
-rules, reads from the report how the Op is handled, and compares the results with those of Aesara's
-Python linker. The deep tests do the same, and fail if this page is out of date; quick runs try a
-few Ops of each family.
+writes the page: it compiles at least one example of each Op, reads from the report how the Op is
+handled, and compares the results with those of Aesara's Python linker. The deep tests do the same,
+and fail if this page is out of date; quick runs try a few Ops of each family.
 
 | handled | meaning |
 | --- | --- |
@@ -57,7 +54,7 @@ few Ops of each family.
 | called back | has no rule; runs in Python on the host with `compile(..., fallback="callback")` |
 | free | costs no equation |
 | folded | is computed while the program is built |
-| refused | is an error that says why |
+| refused | is an error that says why, and what to do instead |
 | not built | Aesara itself cannot build a node of it |
 
 The column *Refused* lists the cases that are refused of an Op that is otherwise handled; the sums
@@ -156,7 +153,7 @@ def rows(is_tried: Callable[[type], bool] = lambda op: True) -> dict[str, list[R
     Raises
     ------
     LookupError
-        An Op has a rule, or belongs to no family, and has no example.
+        An Op has no example.
     """
     families: dict[str, list[Row]] = {}
     seen: set[type] = set()
@@ -169,16 +166,11 @@ def rows(is_tried: Callable[[type], bool] = lambda op: True) -> dict[str, list[R
         seen |= {example.op for example in examples}
     bases = {(module, name) for module, names in BASES.items() for name in names}
     for op in every_op() - seen:
-        if (op.__module__, op.__name__) in bases:
-            continue
-        family = next((f for f, ms in LATER.items() if op.__module__.startswith(ms)), None)
-        if family is None or find_rule(op) is not None:
+        if (op.__module__, op.__name__) not in bases:
             raise LookupError(f"tests/catalogue has no example of {op.__module__}.{op.__name__}.")
-        families.setdefault(family, []).append(Row(op, [("", {NO_RULE: []})]))
-    order = [*FAMILIES, *LATER]
     return {
-        family: sorted(families[family], key=lambda row: (row.op.__name__.lower(), str(row.op)))
-        for family in sorted(families, key=order.index)
+        family: sorted(found, key=lambda row: (row.op.__name__.lower(), str(row.op)))
+        for family, found in families.items()
     }
 
 

@@ -21,7 +21,7 @@ SPEC.loader.exec_module(COVERAGE)
 
 NOT_BUILT = {"ConnectionistTemporalClassification", "ConvolutionIndices", "CorrMM"}
 """Of which Aesara makes no node: it fails itself."""
-WITHOUT_PYTHON = {"GradTodo", "JAXShapeTuple", "SymPyCCode"}
+WITHOUT_PYTHON = {"GradTodo", "MPIRecv", "MPIRecvWait", "MPISend", "MPISendWait", "SymPyCCode"}
 """Whose Python implementation fails or is none, and which no other Op means the same as."""
 
 
@@ -41,6 +41,18 @@ def test_the_page_is_what_it_would_be_written_as(rows):
         assert COVERAGE.table(row.cells(), []).splitlines()[0] in page.splitlines()
     if is_deep():
         assert COVERAGE.page(rows) == page
+
+
+def test_every_op_is_answered():
+    """What has no rule has a reason and a remedy, or runs in Python on the host."""
+    table = COVERAGE.PAGE.read_text("utf-8").split("\n## Scalar functions")[1]
+    cells = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    assert len(cells) == len({(op, module) for op, module, *_ in cells})
+    for op, _, handled, _, why in cells:
+        if handled == "refused":
+            assert "; instead: " in why, op
+        else:
+            assert ("no rule" in why) == (handled == "called back"), op
 
 
 def test_examples_are_of_their_ops_and_have_values(rows):

@@ -16,11 +16,13 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 from jaxprgen.lowering.static import static_or_ones, static_value
 from jaxprgen.lowering.traversal import toposort
+from jaxprgen.ops.refused import refusal_of
 
 
 def can_be_called_back(node: Apply) -> bool:
     """Return whether a node has a Python implementation that arrays and constants can call."""
-    if is_a(node.op, "graph._NoPythonOp") or not all(map(is_array, node.outputs)):
+    has_none = refusal_of(node.op) or is_a(node.op, "graph._NoPythonOp")
+    if has_none or not all(map(is_array, node.outputs)):
         return False
     return all(is_array(v) or v.owner or is_a(v, "graph.Constant") for v in node.inputs)
 

@@ -13,7 +13,7 @@ from jaxprgen import _jax, collector
 from jaxprgen._jax import SourceInfo
 from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.arguments.shardings import PortableSharding
-from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
+from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
 from jaxprgen.graphs.library import (
@@ -29,6 +29,7 @@ from jaxprgen.graphs.naming import Names
 from jaxprgen.graphs.shardings import placed_constants, shardings_of
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.graphs.tables import Tables, remade
+from jaxprgen.graphs.unsupported import unsupported_error
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
 from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a
@@ -312,8 +313,7 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registrati
         A node, or one inside of its Op to any depth, has no rule.
     """
     rules: dict[Apply, Registration] = {}
-    unsupported: list[Apply] = []
-    rows: list[str] = []
+    unsupported: list[tuple[Apply, Apply | None]] = []
     found: dict[int, Registration | None] = {}  # Many nodes share an Op.
     for node, holder in inner_nodes(nodes):
         op = node.op
@@ -323,41 +323,12 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registrati
         if rule is None:
             rule = Registration(lower_by_callback)
             if not (callbacks and can_be_called_back(node)):
-                unsupported.append(node)
-                rows.append(f"  {describe_op(node)}\n    {origin(node)}")
-                rows += [f"    inside of {describe_op(holder)}"] if holder else []
+                unsupported.append((node, holder))
         if holder is None:
             rules[node] = rule
     if unsupported:
-        raise UnsupportedOpError(
-            f"{len(unsupported)} node(s) of this graph have no rule:\n"
-            + "\n".join(rows)
-            + "\nRegister a JAX function with @jaxprgen.implements(OpClass), a rule with "
-            "@jaxprgen.lowers(OpClass)"
-            + _samples_text(unsupported)
-            + _callbacks_text(unsupported, callbacks)
-            + "\njaxprgen.check lists other remedies, and the part of the graph that compiles."
-        )
+        raise unsupported_error(unsupported, callbacks)
     return rules
-
-
-def _samples_text(unsupported: Sequence[Apply]) -> str:
-    if any(is_a(node.op, "tensor.RandomVariable") for node in unsupported):
-        return (
-            ", or, for a RandomVariable, a function of jax.random with @jaxprgen.samples(OpClass)"
-        )
-    return ""
-
-
-def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
-    if callbacks:
-        return (
-            "; these cannot be called back: they have no Python implementation, or take or return "
-            "something that is not an array."
-        )
-    if any(map(can_be_called_back, unsupported)):
-        return ', or run its Python implementation on the host: compile(..., fallback="callback").'
-    return "."
 
 
 # --- Declared types -----------------------------------------------------------------------

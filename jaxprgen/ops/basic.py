@@ -27,6 +27,7 @@ def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
     return x
 
 
+@lowers("link.JAXShapeTuple", folds=False)  # Its own implementation fails.
 @lowers("tensor.MakeVector")
 def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:
     """Return a vector of the scalars."""

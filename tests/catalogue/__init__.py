@@ -1,4 +1,4 @@
-"""An example of every Op of Aesara's that is dense, by family."""
+"""An example of every Op of Aesara, by family."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ with warnings.catch_warnings():
     from catalogue import (
         algebra,
         draws,
+        files,
         indexing,
         nnet,
         scalars,
@@ -41,13 +42,8 @@ FAMILIES = {
     "Sparse matrices": sparse.EXAMPLES,
     "Loops and branches": structure.CONTROL,
     "Random numbers": [*draws.EXAMPLES, *draws.SANDBOX],
+    "Files and messages": files.EXAMPLES,
 }
-
-LATER = {
-    "Random numbers of the sandbox": ("aesara.sandbox.rng_mrg",),
-    "Files and messages": ("aesara.tensor.io",),
-}
-"""Ops without rules, by family and module."""
 
 BASES = {
     "aesara.graph.op": ("_NoPythonOp",),

@@ -10,7 +10,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import scipy.stats as stats
-from aesara.sandbox import multinomial
+from aesara.sandbox import multinomial, rng_mrg
 from aesara.tensor.random import basic as aer
 from aesara.tensor.random.op import RandomState, RandomVariable, default_rng
 
@@ -196,9 +196,45 @@ EXAMPLES = [
     ),
 ]
 
+next_value = rng_mrg.mrg_next_value
+
+
+def next_value_of_numpy_1(*args: Any, mask: int, **options: Any) -> Any:
+    """The next draw of a stream; NumPy 2 does not take a mask of 32 bits for an int32."""
+    return next_value(*args, mask=np.int64(mask), **options)
+
+
+rng_mrg.mrg_next_value = next_value_of_numpy_1
+
+SEEDS = np.array([[1, 2, 3, 4, 5, 6], [2147483646, 0, 7, 2147462578, 9, 8]], "int32")
+
+HALVES = [
+    [at.constant(x) for x in half]
+    for half in ((SEEDS[0, :3], rng_mrg.M1), (SEEDS[1, 3:], rng_mrg.M2))
+]
+
+
+def whole(x: Any) -> Any:
+    """An operand in its own dtype, if that is the dtype asked for."""
+    return lambda dtype: np.asarray(x, dtype)
+
+
 chances = among([0.2, 0.5, 0.3], [0.25, 0.25, 0.5])
 uniforms = among(0.6, 0.1, 0.35, 0.9)
 SANDBOX = [
+    example(
+        rng_mrg.DotModulo,
+        lambda a, b: rng_mrg.DotModulo()(a, *HALVES[0], b, *HALVES[1]),
+        whole(rng_mrg.A1p72),
+        whole(rng_mrg.A2p72),
+        dtypes=("int64",),
+    ),
+    example(
+        rng_mrg.mrg_uniform,
+        lambda x: rng_mrg.mrg_uniform.new(at.constant(SEEDS), 1, x.dtype, x.shape),
+        among(1, 2, 3),
+        dtypes=INEXACT[:3],
+    ),
     example(
         multinomial.MultinomialFromUniform,
         lambda p, u: multinomial.MultinomialFromUniform("auto")(p, u, 2),

@@ -87,8 +87,12 @@ def outcome_of(case: Case) -> Outcome:
             f = _compiled(case)
             nodes = f.observe(*_arguments(case, f)).nodes
     except JaxprGenError as error:
-        first = str(error).splitlines()[0]
-        return NO_RULE if first.endswith("have no rule:") else Outcome("refused", first)
+        first, *lines = (line.strip() for line in str(error).splitlines())
+        if not first.endswith("have no rule:"):
+            return Outcome("refused", first)
+        said = [line for line in lines if line.startswith(("why: ", "instead: "))]
+        said = "; ".join(dict.fromkeys(said)).removeprefix("why: ")
+        return Outcome("refused", said) if said else NO_RULE
     names = {
         str(node.op) for node in io_toposort([], case.outputs) if _is_of(case.example, node.op)
     }

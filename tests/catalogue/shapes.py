@@ -21,7 +21,7 @@ two, three, large = np.array(2), np.array(3), np.array(1200)
 
 SHAPE = [
     example(DimShuffle, lambda x: x.dimshuffle(1, "x", 0), matrix),
-    example(JAXShapeTuple, lambda x: JAXShapeTuple()(x), scalar),
+    example(JAXShapeTuple, lambda x: JAXShapeTuple()(x), scalar, meaning=lambda x: at.stack([x])),
     example(Reshape, lambda x: at.reshape(x, (3, -1)), matrix),
     example(Reshape, lambda x, n: at.reshape(x, (n, 2), ndim=2), matrix, three),
     example(Shape, at.shape, matrix),

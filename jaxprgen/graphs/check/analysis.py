@@ -23,6 +23,7 @@ from jaxprgen.graphs.sparse import opened
 from jaxprgen.lowering.names import Apply, Variable, is_a
 from jaxprgen.lowering.registry import find_rule, is_supported, needed_inputs
 from jaxprgen.lowering.traversal import inner_nodes, toposort
+from jaxprgen.ops.refused import refusal_of
 
 Trouble: TypeAlias = tuple[str, str, str]
 """A verdict that is not "jit", the reason and the remedy."""
@@ -122,7 +123,8 @@ def _without_rules(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, 
 
     for node in nodes:
         strange = next(filter(is_strange, node.inputs), None)
-        trouble = _no_rule(node) if strange is None else _not_array("takes", strange)
+        is_usual = strange is None or refusal_of(node.op)
+        trouble = _no_rule(node) if is_usual else _not_array("takes", strange)
         if trouble:
             found[node] = trouble
     return found
@@ -137,6 +139,10 @@ def _no_rule(node: Apply) -> Trouble | None:
     unsupported = next((n for n, _ in inner_nodes([node]) if not is_supported(n.op)), None)
     if unsupported is None:
         return None
+    refusal = refusal_of(unsupported.op)
+    if refusal is not None:
+        inside = "" if unsupported is node else f"inside of it, {unsupported.op}: "
+        return "refused", inside + refusal.why, refusal.instead
     reason = "no rule"
     if unsupported is not node:
         reason = f"inside of it, {unsupported.op} has no rule"

@@ -30,6 +30,7 @@ _HOMES = {
     "pretty": "inspect",
     "samples": "ops.random",
     "save": "export.saving",
+    "split_rows": "arguments.sparse",
     "transform": "api",
 }
 """The module that each name is imported from when it is first used."""
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen.api import function as function
     from jaxprgen.api import jaxpr_as_fun as jaxpr_as_fun
     from jaxprgen.api import transform as transform
+    from jaxprgen.arguments.sparse import split_rows as split_rows
     from jaxprgen.errors import JaxprGenError as JaxprGenError
     from jaxprgen.export.loaded import LoadedFunction as LoadedFunction
     from jaxprgen.export.loading import load as load

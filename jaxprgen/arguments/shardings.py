@@ -70,6 +70,12 @@ def splits_evenly(shape: Sequence[Any], sharding: NamedSharding) -> bool:
     return len(sharding.spec) <= len(shape) and not _uneven(shape, sharding)
 
 
+def parts_along(sharding: NamedSharding, axis: int) -> int:
+    """Return into how many parts a sharding splits an axis."""
+    axes = sharding.spec[axis] if axis < len(sharding.spec) else None
+    return math.prod(sharding.mesh.shape[name] for name in _names(axes))
+
+
 def require_even(shape: Sequence[Any], sharding: NamedSharding, what: str) -> None:
     """Raise a `ShardingError` unless a sharding splits an array of this shape evenly."""
     for axis, parts in _uneven(shape, sharding):
@@ -84,10 +90,7 @@ def require_even(shape: Sequence[Any], sharding: NamedSharding, what: str) -> No
 
 def _uneven(shape: Sequence[Any], sharding: NamedSharding) -> list[tuple[int, int]]:
     """Return the axes that are split unevenly, and into how many parts; not those of symbols."""
-    splits = [
-        (axis, math.prod(sharding.mesh.shape[name] for name in _names(axes)))
-        for axis, axes in enumerate(sharding.spec)
-    ]
+    splits = [(axis, parts_along(sharding, axis)) for axis in range(len(sharding.spec))]
     return [(d, n) for d, n in splits if not _jax.is_symbolic(shape[d]) and shape[d] % n]
 
 

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import scipy.sparse
+from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxprgen.arguments.refusals import a
-from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.arguments.shardings import parts_along, placed, require_even
+from jaxprgen.errors import ArgumentTypeError, ShardingError
 
 PARTS = ("data", "indices", "indptr", "shape")
 """The names of the arrays of a matrix. The last one is empty; its type holds the shape."""
@@ -38,6 +40,65 @@ class MatrixParts(NamedTuple):
     like: Any
 
 
+class SplitMatrix(MatrixParts):
+    """The arrays of a matrix in the format CSR that is cut into equal parts of its rows.
+
+    Each array has these of the parts, one after the other. The entries of each part fill equally
+    many places; the places after the last pointer are not stored. See `split_rows`.
+    """
+
+
+def split_rows(matrix: Any, sharding: NamedSharding) -> SplitMatrix:
+    """Return a sparse matrix whose rows are split over the devices of a mesh.
+
+    Each device holds the entries of its own rows. A compiled function takes such a matrix for an
+    input in the format CSR. Products with it, and their derivatives, exchange no entries.
+
+    Parameters
+    ----------
+    matrix : (n, m) matrix of `scipy.sparse`
+        The matrix, in any format.
+    sharding : NamedSharding
+        The mesh, and the axes of it along which to split the rows, as in ``P("rows")``.
+
+    Returns
+    -------
+    SplitMatrix
+        The arrays of the matrix: a pytree. Shorter parts are padded to as many entries as the
+        longest one has.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is not a matrix of SciPy's.
+    ShardingError
+        The sharding splits the rows unevenly, or splits the columns.
+    """
+    if not scipy.sparse.issparse(matrix):
+        raise ArgumentTypeError(
+            f"split_rows got {a(type(matrix).__name__)}, not a matrix of scipy.sparse.\n"
+            "Pass one, such as scipy.sparse.csr_matrix(x)."
+        )
+    spec = (*sharding.spec, None)
+    if any(spec[1:]):
+        raise ShardingError(f"split_rows splits rows alone, got {sharding.spec}.")
+    require_even(matrix.shape, sharding, "The matrix")
+    (rows, columns), whole, parts = matrix.shape, matrix.tocsr(), parts_along(sharding, 0)
+    size = rows // parts
+    pointers = np.stack([whole.indptr[i * size : (i + 1) * size + 1] for i in range(parts)])
+    counts = pointers[:, -1] - pointers[:, 0]
+    data = np.zeros((parts, counts.max()), whole.dtype)
+    indices = np.full(data.shape, columns)  # The index of an entry that is not stored.
+    is_stored = np.arange(data.shape[1]) < counts[:, None]
+    data[is_stored], indices[is_stored] = whole.data, whole.indices
+    split, copied = (NamedSharding(sharding.mesh, PartitionSpec(*axes)) for axes in (spec[:1], ()))
+    positions = (x.astype(np.int32) for x in (indices, pointers - pointers[:, :1]))
+    entries, columns, ends = (
+        placed(x.reshape(-1), split, "The matrix") for x in (data, *positions)
+    )
+    return SplitMatrix(entries, columns, ends, placed(_like(matrix.shape), copied, "The matrix"))
+
+
 def opened(args: Sequence[Any], formats: Mapping[int, str], names: Sequence[str]) -> list[Any]:
     """Return arguments with the arrays of each matrix in its place.
 
@@ -59,6 +120,11 @@ def opened(args: Sequence[Any], formats: Mapping[int, str], names: Sequence[str]
     for i, x in enumerate(args):
         if i not in formats:
             found.append(x)
+        elif isinstance(x, SplitMatrix) and formats[i] != "csr":
+            raise ArgumentTypeError(
+                f"Input {names[i]!r} is a sparse matrix in the format {formats[i]}, but the "
+                "argument is split by rows.\nDeclare the input in the format csr."
+            )
         elif isinstance(x, MatrixParts):
             found += x
         else:

@@ -55,6 +55,9 @@ class Sparse:
         0 (is 1) and this is known.
     is_exact
         Whether all entries are stored.
+    parts
+        An axis that is cut into equal parts, and their number. The entries are as many parts, each
+        with the indices of one part of the axis, so that devices may hold the parts.
     """
 
     data: Value
@@ -63,6 +66,7 @@ class Sparse:
     order: int | None = None
     pointers: Value | None = None
     is_exact: bool = False
+    parts: tuple[int, int] = (0, 1)
 
     @property
     def dtype(self) -> Dtype:
@@ -119,6 +123,55 @@ def total_at(updates: Value, indices: Sequence[Value], shape: Shape, *, ordered:
     )
 
 
+def at_entries(x: Value, matrix: Sparse, *axes: int) -> Value:
+    """Return elements of an array, whose first axes are these of a matrix, at its entries."""
+    sizes, indices, moved, paired = _in_parts(matrix, axes)
+    rest = x.shape[len(axes) :]
+    if not paired or 0 in x.shape:
+        return read(x, indices)
+    x = reshape(x, (*sizes, *rest))
+    found = lax.gather(
+        x, starts_of(indices), moved, [0, 1], in_bounds=False, drop=True, paired=paired
+    )
+    return reshape(found, (matrix.slots, *rest))
+
+
+def sum_at_entries(updates: Value, matrix: Sparse, *axes: int) -> Value:
+    """Return an array of sums, whose axes are these of a matrix, of one value for each entry."""
+    shape, rest = tuple(matrix.shape[d] for d in axes), updates.shape[1:]
+    sizes, indices, moved, paired = _in_parts(matrix, axes)
+    if not paired or 0 in (*shape, *updates.shape) or updates.dtype == BOOL:
+        whole = [matrix.indices[d] for d in axes]
+        return total_at(updates, whole, shape, ordered=axes == (matrix.order,))
+    updates = reshape(updates, (*indices[0].shape, *rest))
+    zeros, starts = full((*sizes, *rest), 0, updates.dtype), starts_of(indices)
+    sums = lax.scatter_add(
+        zeros, starts, updates, moved, [0, 1], in_bounds=False, drop=True, paired=paired
+    )
+    return reshape(sums, (*shape, *rest))
+
+
+def _in_parts(
+    x: Sparse, axes: Sequence[int]
+) -> tuple[list[Size], list[Value], list[int], dict[int, int]]:
+    """Return how entries index an array whose first axes are these of a matrix.
+
+    It is the sizes of these axes, the indices, the axes that they index, and, if one of the axes is
+    cut, the axis of its parts, which goes along with the first axis of the indices. Devices that
+    hold parts of both then exchange nothing.
+    """
+    sizes, indices = [x.shape[d] for d in axes], [x.indices[d] for d in axes]
+    cut, parts = x.parts
+    if parts == 1 or cut not in axes:
+        return sizes, indices, list(range(len(axes))), {}
+    place, count = axes.index(cut), x.slots // parts
+    size = sizes[place] // parts
+    indices = [reshape(i, (parts, count)) for i in indices]
+    indices[place] -= lax.iota(INT32, (parts, count), 0) * size
+    sizes[place : place + 1] = [parts, size]
+    return sizes, indices, [d + (d >= place) for d in range(len(axes))], {place: 0}
+
+
 def written(x: Value, updates: Value, index: Value) -> Value:
     """Return a vector with other elements at an index, of which the last wins on CPUs."""
     if 0 in (*x.shape, *updates.shape):
@@ -145,6 +198,24 @@ def compressed(data: Value, indices: Value, pointers: Value, shape: Shape, order
     across = indices.astype(INT32)
     pair = (along, across) if order == 0 else (across, along)
     return Sparse(data, pair, shape, order, pointers.astype(INT32), is_exact=True)
+
+
+def in_parts(data: Value, indices: Value, pointers: Value, shape: Shape, parts: int) -> Sparse:
+    """Return the matrix of equal parts of its rows, one after the other, each in CSR format.
+
+    Entries of a part after its last pointer are not stored.
+    """
+    size, count = shape[0] // parts, data.shape[0] // parts
+    pointers = reshape(pointers, (parts, size + 1)).astype(INT32)
+    begins = expand_dims(slice_axis(pointers, 1, 1, size + 1), [2])
+    ones, zeros = full((parts, size), 1, INT32), full((parts, count + 1), 0, INT32)
+    steps = lax.scatter_add(
+        zeros, begins, ones, [1], [0, 1], in_bounds=False, drop=True, ordered=True, paired={0: 0}
+    )
+    own = slice_axis(reduce.cumsum(steps, 1), 1, 0, count)
+    rows = where(own < size, own + lax.iota(INT32, own.shape, 0) * size, own.like(shape[0]))
+    pair = (reshape(rows, data.shape), indices.astype(INT32))
+    return Sparse(data, pair, shape, parts=(0, parts))
 
 
 def _expanded(pointers: Value, count: Size) -> Value:
@@ -209,12 +280,13 @@ def transposed(x: Sparse) -> Sparse:
     """Return the transpose, with the same entries."""
     order = None if x.order is None else 1 - x.order
     rows, columns = x.indices
-    return replace(x, indices=(columns, rows), shape=x.shape[::-1], order=order)
+    parts = 1 - x.parts[0], x.parts[1]
+    return replace(x, indices=(columns, rows), shape=x.shape[::-1], order=order, parts=parts)
 
 
 def to_dense(x: Sparse) -> Value:
     """Return the matrix as an array."""
-    return total_at(x.data, x.indices, x.shape, ordered=False)
+    return sum_at_entries(x.data, x, 0, 1)
 
 
 def from_dense(x: Value, order: int) -> Sparse:
@@ -231,7 +303,8 @@ def kept(x: Sparse, condition: Value) -> Sparse:
     rows, columns = (
         where(condition, i, full((), n, INT32)) for i, n in zip(x.indices, x.shape, strict=True)
     )
-    return Sparse(where(condition, x.data, x.data.like(0)), (rows, columns), x.shape)
+    data = where(condition, x.data, x.data.like(0))
+    return Sparse(data, (rows, columns), x.shape, parts=x.parts)
 
 
 def without_zeros(x: Sparse) -> Sparse:

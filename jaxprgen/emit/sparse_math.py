@@ -11,6 +11,7 @@ from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, t
 from jaxprgen.emit.sizes import require_equal
 from jaxprgen.emit.sparse import (
     Sparse,
+    at_entries,
     counted,
     from_dense,
     groups,
@@ -18,6 +19,7 @@ from jaxprgen.emit.sparse import (
     kept,
     read,
     require_same,
+    sum_at_entries,
     summed,
     to_dense,
     total_at,
@@ -57,15 +59,15 @@ def looked_up(x: Sparse, rows: Value, columns: Value) -> Value:
     return read(total_at(x.data, [own], found.shape, ordered=False), [asked])
 
 
-def at_entries(x: Sparse, y: Value) -> Value:
-    """Return the elements of an array at the positions of a matrix's entries."""
-    return read(broadcast_to(y, x.shape), x.indices) if y.ndim == 2 else y
+def elements(y: Value, x: Sparse) -> Value:
+    """Return the elements of an array at a matrix's entries; a scalar is returned as it is."""
+    return at_entries(broadcast_to(y, x.shape), x, 0, 1) if y.ndim == 2 else y
 
 
 def along(x: Sparse, y: Value, axis: int) -> Value:
     """Return the element of a vector that belongs to the row or column of each entry."""
     require_same((x.shape[axis],), y.shape)
-    return read(y, [x.indices[axis]])
+    return at_entries(y, x, axis)
 
 
 # --- Sums and products --------------------------------------------------------------------
@@ -74,10 +76,10 @@ def along(x: Sparse, y: Value, axis: int) -> Value:
 def total(x: Sparse, axis: int | None) -> Value:
     """Return the sum of a matrix, or of its rows (``axis`` 1) or columns (``axis`` 0)."""
     kept_axis = 0 if axis is None else 1 - axis
-    data, own = x.data, x.indices[kept_axis]
+    data = x.data
     if x.order == 1 - kept_axis:  # Entries that are not stored may be anything.
         data = where(x.indices[1 - kept_axis] < x.shape[1 - kept_axis], data, data.like(0))
-    sums = total_at(data, [own], (x.shape[kept_axis],), ordered=x.order == kept_axis)
+    sums = sum_at_entries(data, x, kept_axis)
     return reduce.sum(sums, [0]) if axis is None else sums
 
 
@@ -85,16 +87,15 @@ def diagonal(x: Sparse) -> Value:
     """Return the diagonal of a square matrix."""
     require_same(x.shape[:1], x.shape[1:])
     on_it = where(ew.equal(*x.indices), x.data, x.data.like(0))
-    return total_at(on_it, [x.indices[0]], x.shape[:1], ordered=x.order == 0)
+    return sum_at_entries(on_it, x, 0)
 
 
 def dot(x: Sparse, y: Value) -> Value:
     """Return the product of a sparse matrix and a dense matrix or vector."""
     require_inner(x.shape, y.shape)
     data, y = alike(x.data, y)
-    rows, columns = x.indices
-    products = expand_dims(data, range(1, y.ndim)) * read(y, [columns])
-    return total_at(products, [rows], x.shape[:1], ordered=x.order == 0)
+    products = expand_dims(data, range(1, y.ndim)) * at_entries(y, x, 1)
+    return sum_at_entries(products, x, 0)
 
 
 def dot_left(x: Value, y: Sparse) -> Value:
@@ -107,9 +108,8 @@ def dot_left(x: Value, y: Sparse) -> Value:
 
 def sampled_dot(x: Value, y: Value, pattern: Sparse) -> Value:
     """Return the elements of ``x @ y.T`` at the entries of a matrix."""
-    rows, columns = pattern.indices
     x, y = alike(x, y)
-    return reduce.sum(read(x, [rows]) * read(y, [columns]), [1])
+    return reduce.sum(at_entries(x, pattern, 0) * at_entries(y, pattern, 1), [1])
 
 
 # --- Parts --------------------------------------------------------------------------------

@@ -123,6 +123,7 @@ def _matrix(variable: Any, parts: Sequence[Any]) -> Any:
     *arrays, like = parts
     made = module_of(variable, "sparse.basic").CSM(variable.type.format)(*arrays, like.shape[:2])
     made.name = variable.name
+    made.owner.tag.may_have_parts = variable.type.format == "csr"
     return made
 
 

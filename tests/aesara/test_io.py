@@ -46,7 +46,7 @@ def test_a_file_that_does_not_fit(tmp_path):
             jaxprgen.compile([], io.load(str(path), "float64", (None,)))()
         assert text in str(caught.value)
     unknown = Variable(Generic(), None, name="path")
-    with pytest.raises(InvalidGraphError, match="Input path has type .*, which is not an array"):
+    with pytest.raises(InvalidGraphError, match=r"Input path has type .*, which is not an array"):
         jaxprgen.compile([unknown], io.load(unknown, "float64", (None,)))
 
 

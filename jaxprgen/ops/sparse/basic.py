@@ -10,10 +10,10 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import sparse as sp
 from jaxprgen.emit import sparse_math as sm
 from jaxprgen.emit.shape import repeat_evenly, reshape, transpose
-from jaxprgen.emit.sizes import as_size
+from jaxprgen.emit.sizes import as_size, is_known
 from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import INT32, Value
-from jaxprgen.errors import IndexOutOfBoundsError
+from jaxprgen.errors import IndexOutOfBoundsError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import is_a
 from jaxprgen.lowering.registry import lowers
@@ -31,6 +31,9 @@ def lower_csm(
     rows, columns = map(as_size, ctx.static(3))
     order = FORMATS.index(ctx.op.format)
     sp.require_same(data.shape, indices.shape)
+    parts = pointers.shape[0] - rows
+    if getattr(ctx.node.tag, "may_have_parts", False) and is_known([parts]) and parts > 1:
+        return sp.in_parts(data, indices, pointers, (rows, columns), parts)
     sp.require_same(pointers.shape, ((rows, columns)[order] + 1,))
     return sp.compressed(data, indices, pointers, (rows, columns), order)
 
@@ -39,9 +42,10 @@ def lower_csm(
 def lower_csm_properties(ctx: RuleContext, x: Any) -> list[Any]:
     """Return the entries, their indices, the pointers and the shape."""
     order = order_of(ctx.node.inputs[0])
-    x = sp.arranged(matrix_of(x), order)
-    if not x.is_exact and _shows_size(ctx):
-        x = sp.cut(x, _stored(ctx))
+    x = matrix_of(x)
+    count = None if x.is_exact or not _shows_size(ctx) else _stored(ctx, x)
+    x = sp.arranged(x, order)
+    x = x if count is None else sp.cut(x, count)
     shape = lower_shape(ctx, x)
     shape = shape if isinstance(shape, Value) else Value(shape)
     return [x.data, x.indices[1 - order], sp.pointers_of(x, order), shape.astype(INT32)]
@@ -68,14 +72,18 @@ def _shows_size(ctx: RuleContext) -> bool:
     return not entries.isdisjoint(plan.output_places)
 
 
-def _stored(ctx: RuleContext) -> int:
+def _stored(ctx: RuleContext, x: Sparse) -> int:
     """Return how many entries are stored, which values of arguments decide."""
+    instead = "Compute with the matrix itself, or make it dense."
+    if x.parts[1] > 1:
+        raise StaticShapeError(
+            "The rows of the matrix are split over devices, and how many entries it stores is not "
+            f"known. {instead}"
+        )
     count = ctx.decided([0], lambda values: int(values[0].nnz))
     if count is None:
         raise ctx.undecided(
-            [0],
-            "The values of a matrix decide how many entries it stores. Compute with the matrix "
-            "itself, or make it dense.",
+            [0], f"The values of a matrix decide how many entries it stores. {instead}"
         )
     return count
 

@@ -58,7 +58,7 @@ def lower_mul_sd(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     x = matrix_of(x)
     if y.ndim:
         sp.require_same(x.shape, y.shape)
-    return x.with_data((x.data * sm.at_entries(x, y)).astype(dtype_of(ctx)))
+    return x.with_data((x.data * sm.elements(y, x)).astype(dtype_of(ctx)))
 
 
 @lowers("sparse.MulSV", "sparse.MultiplySparseDenseVector", "sparse.SparseDenseVectorMultiply")

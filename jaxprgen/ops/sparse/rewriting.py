@@ -104,7 +104,7 @@ def lower_usmm_csc_dense(
 def _mul_sd(order: int) -> Callable[..., Value]:
     def rule(ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value) -> Value:
         x = _of_arrays(data, indices, pointers, order, y.shape[1 - order])
-        return (data * sm.at_entries(x, y)).astype(ctx.dtype)
+        return (data * sm.elements(y, x)).astype(ctx.dtype)
 
     rule.__doc__ = "Multiply the entries by the elements of an array at their positions."
     return rule

@@ -203,9 +203,15 @@ def jax_matrix(parts: MatrixParts, format: str) -> Any:
     return BCSR(tuple(arrays), shape=shape[::-1]).to_bcoo().T
 
 
-def scipy_matrix(parts: MatrixParts, format: str) -> Any:
-    """Return one of SciPy's matrices, without what is not stored."""
+def scipy_matrix(parts: MatrixParts, declared: Any) -> Any:
+    """Return one of SciPy's matrices of a declared type, without what is not stored."""
     data, indices, pointers, like = (np.array(x) for x in parts)
     count = pointers[-1]
-    kind = getattr(scipy.sparse, f"{format}_matrix")
-    return kind((data[:count], indices[:count], pointers), like.shape[:2])
+    kind = getattr(scipy.sparse, f"{row_or_column(declared)}_matrix")
+    made = kind((data[:count], indices[:count], pointers), like.shape[:2])
+    return made.asformat(declared.format).astype(declared.dtype, copy=False)
+
+
+def row_or_column(declared: Any) -> str:
+    """Return the format in which programs hold matrices of a type; that of BSR is CSR."""
+    return "csr" if declared.format == "bsr" else declared.format

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen.arguments.sparse import FORMATS, PARTS, parts_of
-from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.library import is_sparse, name_of
+from jaxprgen.arguments.sparse import PARTS, parts_of, row_or_column
+from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.state import substitution
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 
@@ -59,14 +58,9 @@ def opened(
     ----------
     inputs, outputs, nodes
         The graph and its sorted nodes.
-
-    Raises
-    ------
-    InvalidGraphError
-        A matrix has another format than CSR and CSC.
     """
-    arguments = {i: _format(v) for i, v in enumerate(inputs) if is_sparse(v)}
-    results = {i: _format(v) for i, v in enumerate(outputs) if is_sparse(v)}
+    arguments = {i: row_or_column(v.type) for i, v in enumerate(inputs) if is_sparse(v)}
+    results = {i: row_or_column(v.type) for i, v in enumerate(outputs) if is_sparse(v)}
     read = dict.fromkeys([*(v for node in nodes for v in node.inputs), *outputs])
     shared = [
         v for v in read if v.owner is None and is_a(v, "compile.SharedVariable") and is_sparse(v)
@@ -85,15 +79,6 @@ def opened(
         arguments,
         results,
     )
-
-
-def _format(variable: Variable) -> str:
-    if variable.type.format not in FORMATS:
-        raise InvalidGraphError(
-            f"{name_of(variable)} has type {variable.type}; jaxprgen takes and returns sparse "
-            "matrices of the formats csr and csc."
-        )
-    return variable.type.format
 
 
 def _types(variable: Any) -> list[Any]:
@@ -121,9 +106,12 @@ def _parts(variable: Variable) -> list[Variable]:
 def _matrix(variable: Any, parts: Sequence[Any]) -> Any:
     """Return the matrix of four arrays, under the name of a variable."""
     *arrays, like = parts
-    made = module_of(variable, "sparse.basic").CSM(variable.type.format)(*arrays, like.shape[:2])
+    op = module_of(variable, "sparse.basic").CSM(row_or_column(variable.type))
+    made = op(*arrays, like.shape[:2])
+    if variable.type.format == "bsr":  # Which the Op does not declare.
+        made = type(made.owner)(op, made.owner.inputs, [variable.type()]).outputs[0]
     made.name = variable.name
-    made.owner.tag.may_have_parts = variable.type.format == "csr"
+    made.owner.tag.may_have_parts = op.format == "csr"
     return made
 
 
@@ -132,7 +120,13 @@ def all_entries(matrix: Any) -> Any:
 
     Only a matrix again may be made of them.
     """
-    found = module_of(matrix, "sparse.basic").csm_properties(matrix)
+    basic = module_of(matrix, "sparse.basic")
+    if matrix.type.format == "bsr":  # Which the Op does not take.
+        like = basic.csm_properties(basic.matrix("csr", dtype=matrix.type.dtype))
+        node = type(like[0].owner)(basic.csm_properties, [matrix], [v.type() for v in like])
+        found = node.outputs
+    else:
+        found = basic.csm_properties(matrix)
     found[0].owner.tag.has_all_entries = True
     return found
 
@@ -172,4 +166,6 @@ class _Part(list[Any]):
         self._storage, self._position = storage, position
 
     def __getitem__(self, index: Any) -> Any:
-        return parts_of(self._storage[index])[self._position]
+        matrix = self._storage[index]
+        matrix = matrix.tocsr() if matrix.format == "bsr" else matrix
+        return parts_of(matrix)[self._position]

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
-from jaxprgen.errors import ArgumentTypeError, InvalidGraphError, ProfileWarning
+from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.graphs.containers import keep_on_device
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
 from jaxprgen.graphs.state import names_of
@@ -114,7 +114,7 @@ def given_back(
         make: Any = np.random.RandomState if is_old else np.random.default_rng
         return lambda key: with_key(make(np.asarray(jax.random.key_data(key))), key)
     if is_sparse(variable):
-        return lambda parts: scipy_matrix(parts, variable.type.format)
+        return lambda parts: scipy_matrix(parts, variable.type)
     if results == "jax":
         return lambda x: x
     if is_a(variable.type, "scalar.ScalarType"):
@@ -162,15 +162,10 @@ class LinkedProgram:
         self.storage_map = storage_map
         container_of = dict(zip(graph.inputs, containers, strict=True))
         new = {graph.inputs[i]: graph.outputs[o] for o, i in graph.update_mapping.items()}
-        for variable in filter(is_sparse, new):
-            raise InvalidGraphError(
-                f"Shared variable {variable.name!r} is a sparse matrix, which mode JAXPR reads and "
-                "does not update. Update a shared vector of its entries instead, and make the "
-                "matrix of it by CSM."
-            )
         shared_inputs = [v for v in graph.inputs if is_a(v, "compile.SharedVariable")]
         # Shared matrices are arguments, which a call reads where they are.
         self.reads_matrices = any(map(is_sparse, shared_inputs))
+        matrices = {v: new.pop(v) for v in [*filter(is_sparse, new)]}
         kept = [v for v in graph.inputs if v in new or (v in shared_inputs and not is_sparse(v))]
         names = dict(zip(kept, names_of(kept), strict=True))
         self._arguments = {v: c for v, c in container_of.items() if v not in names}
@@ -181,19 +176,22 @@ class LinkedProgram:
         inputs = set(graph.inputs)  # Whose storage holds arguments and states.
         self._results = [[None] if v in inputs else storage_map[v] for v in outputs]
         self._states = [names.get(v) for v in graph.inputs]
-        written = {o: names[graph.inputs[i]] for o, i in graph.update_mapping.items()}
+        updated = {o: graph.inputs[i] for o, i in graph.update_mapping.items()}
+        written = {o: names[v] for o, v in updated.items() if v in names}
         self._updates = [written.get(o) for o in range(len(graph.outputs))]
         self._given_back = [given_back(v) for v in outputs]
-        self._written = [None] * len(new)
+        self._written = [None] * len(graph.update_mapping)
         shared = {n: (v, state.state_in(_known(v, container_of[v]))) for v, n in names.items()}
         updates = {names[v]: value for v, value in new.items()}
-        options = options._replace(as_parts=True)
+        written_to = dict(zip(names_of([*matrices]), matrices.items(), strict=True))
+        stored = {n: (container_of[v], value) for n, (v, value) in written_to.items()}
+        options = options._replace(parts_from=0)
         bare, called = options._replace(checks=False), options if options.checks else None
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
             inputs = [v for v in self._arguments if v not in fixed]
             return state.StatefulProgram(
-                inputs, outputs, shared, updates, bare, callbacks, fixed, called
+                inputs, outputs, shared, updates, bare, callbacks, fixed, called, matrices=stored
             )
 
         self._program = program

@@ -51,8 +51,9 @@ class Options(NamedTuple):
         tuple.
     matrices
         The formats of the results that are sparse matrices, by position.
-    as_parts
-        Whether these are given as `jaxprgen.arguments.sparse.MatrixParts`.
+    parts_from
+        The position from which on these are given as `jaxprgen.arguments.sparse.MatrixParts`; None
+        if all are matrices of `jax.experimental.sparse`.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Options(NamedTuple):
     compiler_options: tuple[tuple[str, CompilerOption], ...]
     results: Any = None
     matrices: tuple[tuple[int, str], ...] = ()
-    as_parts: bool = False
+    parts_from: int | None = None
 
     def __reduce__(self) -> Any:
         passes = portable(self.passes, f"One of {self.passes}")
@@ -80,10 +81,11 @@ class Options(NamedTuple):
         if self.matrices:
             formats = dict(self.matrices)
             results = grouped(results, formats)
-            if not self.as_parts:
-                results = [
-                    jax_matrix(x, formats[i]) if i in formats else x for i, x in enumerate(results)
-                ]
+            end = len(results) if self.parts_from is None else self.parts_from
+            results = [
+                jax_matrix(x, formats[i]) if i < end and i in formats else x
+                for i, x in enumerate(results)
+            ]
         if self.results is not None:
             return jax.tree.unflatten(self.results, results)
         return results[0] if len(results) == 1 else tuple(results)
@@ -93,7 +95,7 @@ class Options(NamedTuple):
 
         A matrix is a dictionary of its arrays.
         """
-        options = self._replace(as_parts=True)
+        options = self._replace(parts_from=0)
         return jax.tree.structure(as_dictionaries(options.arranged(list(range(count)))))
 
 

@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
+from jaxprgen.arguments.sparse import scipy_matrix
 from jaxprgen.errors import StateError
 from jaxprgen.graphs.containers import keep_on_device
 from jaxprgen.graphs.library import is_sparse
@@ -64,6 +65,7 @@ class StatefulFunction:
         self._made_of = graph, rebuild, options, callbacks
         kept = {n: (v, state_in(v.container)) for n, v in graph.shared.items() if not is_sparse(v)}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
+        matrices = {n: (graph.shared[n], updates.pop(n)) for n in [*updates] if n not in kept}
         self._program = StatefulProgram(
             graph.inputs,
             graph.outputs,
@@ -72,6 +74,7 @@ class StatefulFunction:
             options,
             callbacks,
             shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
+            matrices={n: (v.container, new) for n, (v, new) in matrices.items()},
         )
         self.__signature__ = _signature(graph.names, graph.defaults)
         self._names = list(self.__signature__.parameters)
@@ -159,6 +162,9 @@ class StatefulProgram:
         Options for calls outside of JAX's transformations, if they differ from ``options``.
     shardings
         Where the data of variables live.
+    matrices
+        The containers of sparse matrices that are updated, and their new values, by name. Their
+        containers hold SciPy's matrices: the number of entries changes from call to call.
 
     Raises
     ------
@@ -179,6 +185,7 @@ class StatefulProgram:
         fixed: Mapping[Variable, Any] | None = None,
         called: Options | None = None,
         shardings: Mapping[Any, NamedSharding] | None = None,
+        matrices: Mapping[str, tuple[Any, Variable]] | None = None,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
@@ -187,9 +194,11 @@ class StatefulProgram:
         self._read = {n: self._shared[n] for n in read}
         self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
+        self._matrices = {n: container for n, (container, _) in (matrices or {}).items()}
+        outputs = [*outputs, *(new for _, new in (matrices or {}).values())]
         self._where = {n: found for n, v in read.items() if (found := (shardings or {}).get(v))}
         carried = {
-            self._count + i: list(read).index(n) for i, n in enumerate(self._updated) if n in read
+            len(outputs) + i: list(read).index(n) for i, n in enumerate(self._updated) if n in read
         }
         plan = plan_of(
             [*read.values(), *inputs],
@@ -201,6 +210,8 @@ class StatefulProgram:
             carried=carried,
         )
         seconds = time.perf_counter() - start
+        if self._matrices and options.parts_from is None:
+            options = options._replace(parts_from=self._count)
         self.compiled = CompiledFunction(plan, options, seconds)
         self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
         self._donated = tuple(i for i, n in enumerate(read) if n in updates)
@@ -216,6 +227,8 @@ class StatefulProgram:
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""
         clean = _jax.trace_state_clean() and not any(isinstance(x, _jax.Tracer) for x in operands)
+        if self._matrices and not clean:
+            raise self._cannot_transform()
         if self._updated and not clean:
             raise StateError(
                 f"{self._name} updates {', '.join(self._updated)}, which is not possible inside a "
@@ -224,7 +237,7 @@ class StatefulProgram:
                 f"state that {self._name}.state() returns."
             )
         compiled = self._called if clean else self.compiled
-        if not self._shared:
+        if not self._shared and not self._matrices:
             return as_listed(compiled.run(operands))
         with self._lock:
             state, waits = self._state()
@@ -232,9 +245,24 @@ class StatefulProgram:
             results = as_listed(compiled.run([*state, *operands], self._donated))
             if waits:
                 jax.block_until_ready(results)
-            for n, value in zip(self._updated, results[self._count :], strict=True):
+            outputs, matrices, values = self._sorted(results)
+            for n, value in zip(self._updated, values, strict=True):
                 self._shared[n].write(value)
-        return results[: self._count]
+            for container, parts in zip(self._matrices.values(), matrices, strict=True):
+                container.storage[0] = scipy_matrix(parts, container.type)
+        return outputs
+
+    def _sorted(self, results: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return the results, the new matrices and the other updates."""
+        end = self._count + len(self._matrices)
+        return results[: self._count], results[self._count : end], results[end:]
+
+    def _cannot_transform(self) -> StateError:
+        return StateError(
+            f"{self._name} updates {', '.join(self._matrices)}: how many entries a sparse matrix "
+            "stores follows from values, so JAX cannot transform this function.\n"
+            "Update a shared vector of the entries instead, and make the matrix of it by CSM."
+        )
 
     def _state(self) -> tuple[list[Any], bool]:
         """Return the values on the device, and whether one of them uses memory of the host."""
@@ -259,6 +287,8 @@ class StatefulProgram:
         self, state: Mapping[str, Any], operands: Sequence[Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the outputs for arguments and a state, and the new state; write nothing."""
+        if self._matrices:
+            raise self._cannot_transform()
         if set(state) != set(self._read):
             own, given = (", ".join(map(str, names)) or "nothing" for names in (self._read, state))
             raise StateError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.arguments.sparse import FORMATS
+from jaxprgen.arguments.sparse import FORMATS, row_or_column
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.sparse import Sparse, of_scipy, to_dense
 from jaxprgen.emit.values import Dtype, Value
@@ -25,7 +25,7 @@ def dense_of(x: Any) -> Value:
 
 def order_of(variable: Any) -> int:
     """Return the axis that the format of a variable compresses."""
-    return FORMATS.index(variable.type.format)
+    return FORMATS.index(row_or_column(variable.type))
 
 
 def dtype_of(ctx: RuleContext) -> Dtype:

@@ -231,6 +231,10 @@ class SpecializationWarning(UserWarning):
     """Issued when programs are emitted for many values of one input."""
 
 
+class DenseMatrixWarning(UserWarning):
+    """Issued when a program makes a large array of a sparse matrix."""
+
+
 class ProfileWarning(UserWarning):
     """Issued when a function of mode "JAXPR" is profiled, which has no steps to be timed."""
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from jaxprgen._jax import min_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
@@ -13,15 +16,14 @@ from jaxprgen.emit.sparse import (
     Sparse,
     at_entries,
     counted,
-    from_dense,
     groups,
     joined,
     kept,
+    pointers_of,
     read,
     require_same,
     sum_at_entries,
     summed,
-    to_dense,
     total_at,
     transposed,
     without_zeros,
@@ -135,10 +137,20 @@ def part(x: Sparse, slices: Sequence[tuple[int, int, int]]) -> Sparse:
 def rows_at(x: Sparse, index: Value) -> Sparse:
     """Return ``x[index]`` for a vector of rows, each of which may occur several times.
 
-    The result has as many entries as it has elements: how many are stored depends on values.
+    The result has room for as many entries in each row as the longest row of ``x`` has, if the
+    positions are known, or else for a whole row.
     """
-    taken = read(to_dense(x), [index])
-    return from_dense(taken, 0)
+    x = summed(x)
+    pointers, (count,), columns = pointers_of(x, 0), index.shape, x.shape[1]
+    ends = pointers.static
+    longest = min_size(x.slots, columns) if ends is None else int(np.diff(ends).max(initial=0))
+    begins, after = (expand_dims(read(pointers, [i]), [1]) for i in (index, index + 1))
+    rows, steps = (lax.iota(INT32, (count, longest), d) for d in (0, 1))
+    places, is_stored = begins + steps, begins + steps < after
+    flat = (count * longest,)
+    places, rows, is_stored = (reshape(each, flat) for each in (places, rows, is_stored))
+    taken = Sparse(read(x.data, [places]), (rows, read(x.indices[1], [places])), (count, columns))
+    return kept(taken, is_stored)
 
 
 def rows_written(index: Value, x: Sparse, shape: Shape) -> Sparse:

@@ -196,6 +196,11 @@ class RuleContext(NamedTuple):
             text = f"Not checked: {unchecked}.\n{_REMEDY}\n{where(self.step)}"
             self.lowering.announce(self.node, text)
 
+    def warn(self, category: type[Warning], text: str) -> None:
+        """Warn once of this node, when the program is made; the user's line follows the text."""
+        where = self.lowering.statics.describe(self.step)
+        self.lowering.announce(self.node, f"{text}\n{where}", category)
+
 
 _REMEDY = (
     "Nothing has failed: this is said once, when the program is made. To have it checked in every "

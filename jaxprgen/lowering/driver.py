@@ -67,7 +67,8 @@ class Lowering:
     checks
         Whether run-time checks become equations (for `jax.experimental.checkify`).
     announce
-        Called with a node and a message for every run-time check that is left out.
+        Called with a node and a message for every run-time check that is left out, and with a
+        category for every other warning.
     wide
         Whether results have the dtypes that the graph declares, or 32 bits; by default as x64 says.
     ask, hindrance, decisions
@@ -96,7 +97,7 @@ class Lowering:
         shared: Sequence[Array],
         values: Mapping[int, Any],
         checks: bool,
-        announce: Callable[[Any, str], None],
+        announce: Callable[..., None],
         wide: bool | None = None,
         ask: Ask | None = None,
         hindrance: Callable[[int, bool], str] = lambda *_: "",

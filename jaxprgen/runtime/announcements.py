@@ -42,9 +42,11 @@ class Announcements:
             message, category = self._texts[about]
             warnings.warn(message, category, stacklevel=levels_to_user())
 
-    def check(self, node: Any, message: str) -> None:
-        """Announce that a node leaves out a check."""
-        self._texts.setdefault(node, (message, RuntimeCheckWarning))
+    def of_node(
+        self, node: Any, message: str, category: type[Warning] = RuntimeCheckWarning
+    ) -> None:
+        """Announce something of a node: by default, that it leaves out a check."""
+        self._texts.setdefault((node, category), (message, category))
 
     def narrowing(self) -> None:
         """Announce that 64-bit numbers are computed with 32 bits."""

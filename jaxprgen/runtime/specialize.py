@@ -236,7 +236,7 @@ class Specializer:
                 shared,
                 values.usable(needs.static, decides=False),
                 self._options.checks,
-                self._announcements.check,
+                self._announcements.of_node,
                 hindrance=values.hindrance,
                 decisions=decisions,
                 observer=self._observer,

@@ -222,7 +222,7 @@ class StatefulProgram:
     @property
     def kept(self) -> list[str]:
         """The names of the shared variables."""
-        return list(self._shared)
+        return [*self._shared, *self._matrices]
 
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""

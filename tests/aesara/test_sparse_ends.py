@@ -14,8 +14,9 @@ import scipy.sparse
 from aesara.ifelse import ifelse
 from aesara.sparse import basic
 from aesara.sparse.basic import as_sparse, dense_from_sparse
+from aesara.sparse.type import SparseTensorType
 from jax.experimental.sparse import BCOO, BCSR
-from laws import assert_agrees
+from laws import all_equations, assert_agrees
 
 import jaxprgen
 from jaxprgen import errors
@@ -118,10 +119,66 @@ def test_mode_jaxpr_returns_scipys_matrices():
     assert doubled.nnz == A.nnz
 
 
-def test_mode_jaxpr_updates_no_matrix():
+def by_mode(inputs, outputs, updates):
+    return aesara.function(inputs, outputs, updates=updates, mode="JAXPR")
+
+
+@pytest.mark.parametrize("make", [by_mode, jaxprgen.function])
+@pytest.mark.parametrize("format", FORMATS)
+def test_updates(make, format):
+    """The value stays one of SciPy's, with the entries that are stored and no others."""
+    S, n = aesara.shared(A.asformat(format), "S"), aesara.shared(np.float64(1), "n")
+    ones = as_sparse(scipy.sparse.eye(5, 4, format=format))
+    f = make([v], [sparse.dot(S, v), n], updates={n: n + 1, S: S + ones})
+    dense = A.toarray()
+    for i in range(3):
+        product, number = f(ROW)
+        np.testing.assert_allclose(product, dense @ ROW)
+        assert number == i + 1
+        dense += np.eye(5, 4)
+        found = S.get_value(borrow=True)
+        assert (found.format, found.nnz) == (format, np.count_nonzero(dense))
+        np.testing.assert_allclose(found.toarray(), dense)
+    S.set_value(A.asformat(format))
+    np.testing.assert_allclose(f(ROW)[0], A @ ROW)
+
+
+def test_updates_are_not_for_transformations():
     S = aesara.shared(A, "S")
-    with pytest.raises(errors.InvalidGraphError, match="'S' is a sparse matrix"):
-        aesara.function([], updates={S: S + S}, mode="JAXPR")
+    f = jaxprgen.function([v], sparse.dot(S, v), updates={S: S + S})
+    assert "keeps S" in repr(f)
+    for call in (lambda: jax.jit(f)(ROW), lambda: f.pure({}, ROW)):
+        with pytest.raises(errors.StateError) as caught:
+            call()
+        assert str(caught.value) == (
+            "main updates S: how many entries a sparse matrix stores follows from values, so JAX "
+            "cannot transform this function.\nUpdate a shared vector of the entries instead, and "
+            "make the matrix of it by CSM."
+        )
+
+
+def test_format_bsr():
+    """Of Aesara's Ops, the structured product alone takes it."""
+    a, b = (SparseTensorType("bsr", dtype="float64")(name) for name in "ab")
+    square = A @ A.T
+    outputs = [a, sparse.structured_dot(a, b), sparse.structured_dot(b, v[:, None])]
+    for matrix in (square, square.tobsr((1, 5))):
+        ours = jaxprgen.compile([a, b, v], outputs)(square.tobsr(), matrix, TALL.ravel()[:5])
+        of_mode = aesara.function([a, b, v], outputs, mode="JAXPR")
+        theirs = of_mode(square.tobsr(), matrix.tobsr(), TALL.ravel()[:5])
+        wanted = [square, square @ square, square @ TALL.ravel()[:5, None]]
+        for mine, yours, known in zip(ours[:2], theirs[:2], wanted[:2], strict=True):
+            assert isinstance(mine, BCSR) and yours.format == "bsr"
+            np.testing.assert_allclose(mine.todense(), known.toarray())
+            np.testing.assert_allclose(yours.toarray(), known.toarray())
+        np.testing.assert_allclose(ours[2], wanted[2])
+    S = aesara.shared(square.tobsr(), "S")
+    product = sparse.structured_dot(S, v[:, None])
+    np.testing.assert_allclose(jaxprgen.compile([v], product)(TALL.ravel()[:5]), wanted[2])
+    step = jaxprgen.function([v], product, updates={S: sparse.structured_dot(S, S)})
+    np.testing.assert_allclose(step(TALL.ravel()[:5]), wanted[2])
+    assert S.get_value(borrow=True).format == "bsr"
+    np.testing.assert_allclose(S.get_value().toarray(), wanted[1].toarray())
 
 
 def test_constants():
@@ -216,3 +273,62 @@ def test_saved_functions_take_and_return_arrays(tmp_path):
     shape = arrays.pop("shape").shape[:2]
     given = (arrays["data"], arrays["indices"], arrays["indptr"])
     assert (scipy.sparse.csc_matrix(given, shape) != A.T).nnz == 0
+
+
+def spec(*shape, count=1_000_000):
+    """The type of a large matrix."""
+    arrays = [((count,), "float64"), ((count,), "int32"), ((shape[0] + 1,), "int32")]
+    declared = {"shape": shape, "indices_sorted": True, "unique_indices": True}
+    return BCSR.tree_unflatten(declared, [jax.ShapeDtypeStruct(*each) for each in arrays])
+
+
+Y, i = sparse.csr_matrix("Y"), at.lvector("i")
+TALL_ONE, WIDE_ONE = spec(100_000, 10_000), spec(10_000, 100_000)
+WITHOUT = {
+    "added": (lambda: X + X, TALL_ONE),
+    "multiplied": (lambda: X * X, TALL_ONE),
+    "compared": (lambda: sparse.lt(X, X), TALL_ONE),
+    "rows": (lambda: X[[0, 2]], TALL_ONE),
+    "part": (lambda: X[:1000, 10:], TALL_ONE),
+    "elements": (lambda: X[5, 7], TALL_ONE),
+    "product from the right": (lambda: sparse.dot(X, sparse.dot(X.T, at.ones(100_000))), TALL_ONE),
+    "stacked": (lambda: sparse.vstack([X, X]), TALL_ONE),
+    "gradient": (lambda: aesara.grad(sparse.sp_sum(X, sparse_grad=True), X), TALL_ONE),
+}
+
+
+def large_arrays(program, limit=10**8):
+    sizes = [v.aval.size for eqn in all_equations(program.jaxpr) for v in eqn.outvars]
+    return [size for size in sizes if size > limit]
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_results_without_a_dense_array(name):
+    build, matrix = WITHOUT[name]
+    assert not large_arrays(jaxprgen.compile([X], build()).jaxpr(matrix))
+
+
+WARNED = {
+    "product": (lambda: sparse.true_dot(X, X.T), [TALL_ONE], "shape (100000, 100000), 80.00 GB"),
+    "compared": (lambda: sparse.le(X, X), [TALL_ONE], "shape (100000, 10000), 8.00 GB"),
+    "gradient": (lambda: aesara.grad(sparse.sp_sum(X), X), [TALL_ONE], "let JAX differentiate"),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_a_dense_array_is_announced_once(name):
+    build, matrices, text = WARNED[name]
+    f = jaxprgen.compile([X], build())
+    with pytest.warns(errors.DenseMatrixWarning) as caught:
+        assert large_arrays(f.jaxpr(*matrices))
+        f.jaxpr(*matrices)
+    messages = [str(each.message) for each in caught]
+    assert len(messages) == len(set(messages)) and text in "".join(messages)
+    assert "built at" in messages[0]
+    remedies = {"product": "dot(X, dot(Y, v))", "compared": "Compare by !=, < or >"}
+    assert remedies.get(name, "sparse_grad=True") in "".join(messages)
+
+
+def test_the_smaller_of_two_factors_is_made_dense():
+    f = jaxprgen.compile([X, Y], sparse.structured_dot(X, Y))
+    assert not large_arrays(f.jaxpr(spec(10, 10_000, count=50), WIDE_ONE))

@@ -132,9 +132,7 @@ def test_mistakes():
     with pytest.raises(ArgumentTypeError) as caught:
         jaxprgen.compile([Z], sparse.sp_sum(Z))(split)
     assert "argument is split by rows.\nDeclare the input in the format csr." in str(caught.value)
-    with pytest.raises(
-        StaticShapeError, match="split over devices, and how many"
-    ):
+    with pytest.raises(StaticShapeError, match="split over devices, and how many"):
         jaxprgen.compile([X], basic.csm_data(X))(split)
     with pytest.raises(ShapeMismatchError):
         jaxprgen.compile([X], sparse.sp_sum(X))(split._replace(indptr=split.indptr[:-1]))

@@ -18,7 +18,13 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import is_a
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.shape import lower_shape
-from jaxprgen.ops.sparse.operands import dense_of, dtype_of, matrix_of, order_of
+from jaxprgen.ops.sparse.operands import (
+    dense_of,
+    dtype_of,
+    matrix_of,
+    order_of,
+    warn_of_dense,
+)
 
 # --- Construction and properties ----------------------------------------------------------
 
@@ -91,7 +97,14 @@ def _stored(ctx: RuleContext, x: Sparse) -> int:
 @lowers("sparse.DenseFromSparse", folds=False)
 def lower_dense_from_sparse(ctx: RuleContext, x: Any) -> Value:
     """Return the matrix as an array."""
-    return dense_of(x)
+    why = "the graph makes a matrix dense"
+    instead = (
+        "If this is part of a gradient by aesara.grad, as of sp_sum without sparse_grad=True, let "
+        "JAX differentiate by the entries."
+    )
+    x = dense_of(x)
+    warn_of_dense(ctx, x.shape, x.dtype, why, instead)
+    return x
 
 
 @lowers("sparse.SparseFromDense", folds=False)

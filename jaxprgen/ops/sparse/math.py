@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +10,12 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import sparse as sp
 from jaxprgen.emit import sparse_math as sm
 from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import Value, alike, truth, where
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
-from jaxprgen.ops.sparse.operands import dense_of, dtype_of, matrix_of, order_of
+from jaxprgen.ops.sparse.operands import dtype_of, matrix_of, order_of, warn_of_dense
 
 # --- Elementwise --------------------------------------------------------------------------
 
@@ -109,6 +111,9 @@ def _register(name: str) -> None:
         dtype = dtype_of(ctx)
         if name in _EITHER:
             return sm.combined(lambda a, b: _EITHER[name](a, b).astype(dtype), x, y)
+        why = "two zeros are compared, too, so that the result stores nearly all elements"
+        instead = "Compare by !=, < or >, which do not hold between zeros."
+        warn_of_dense(ctx, x.shape, x.dtype, why, instead)
         # As in SciPy: where NaN is compared, what denies the relation does not hold.
         denied = _EITHER[_DENIED[name]](*alike(sp.to_dense(x), sp.to_dense(y)))
         return sp.from_dense((~denied).astype(dtype), order_of(ctx.node.outputs[0]))
@@ -132,39 +137,58 @@ def lower_sp_sum(ctx: RuleContext, x: Any) -> Value:
     return sm.total(matrix_of(x), ctx.op.axis).astype(ctx.dtype)
 
 
-def _product(x: Any, y: Any) -> Value:
+def _product(ctx: RuleContext, x: Any, y: Any) -> Value:
     """Return the product of two matrices, as an array; at least one of them is sparse."""
     if isinstance(x, Value):
         return sm.dot_left(x, matrix_of(y))
-    return sm.dot(matrix_of(x), dense_of(y))
+    x = matrix_of(x)
+    if isinstance(y, Value):
+        return sm.dot(x, y)
+    y = matrix_of(y)
+    sizes = [math.prod(each.shape) if is_known(each.shape) else 0 for each in (x, y)]
+    smaller = x if sizes[0] < sizes[1] else y
+    why = "one of two sparse factors is made dense"
+    warn_of_dense(ctx, smaller.shape, smaller.dtype, why, _FROM_THE_RIGHT)
+    return sm.dot_left(sp.to_dense(x), y) if smaller is x else sm.dot(x, sp.to_dense(y))
+
+
+_FROM_THE_RIGHT = (
+    "If a product with a vector or a dense matrix follows, begin with that one: dot(X, dot(Y, v))."
+)
+
+
+def _sparse_product(ctx: RuleContext, x: Any, y: Any) -> Sparse:
+    product = _product(ctx, x, y).astype(dtype_of(ctx))
+    why = "how many entries a product of sparse matrices stores depends on values"
+    warn_of_dense(ctx, product.shape, product.dtype, why, _FROM_THE_RIGHT)
+    return sp.from_dense(product, order_of(ctx.node.outputs[0]))
 
 
 @lowers("sparse.Dot")
 def lower_dot(ctx: RuleContext, x: Any, y: Any) -> Value:
     """Multiply; the result is dense."""
-    return _product(x, y).astype(ctx.dtype)
+    return _product(ctx, x, y).astype(ctx.dtype)
 
 
 @lowers("sparse.TrueDot")
 def lower_true_dot(ctx: RuleContext, x: Any, y: Any) -> Sparse:
     """Multiply; the result is sparse."""
-    return sp.from_dense(_product(x, y).astype(dtype_of(ctx)), order_of(ctx.node.outputs[0]))
+    return _sparse_product(ctx, x, y)
 
 
 @lowers("sparse.StructuredDot")
 def lower_structured_dot(ctx: RuleContext, x: Any, y: Any) -> Value | Sparse:
     """Multiply; the result is sparse if both operands are."""
-    product = _product(x, y).astype(dtype_of(ctx))
-    return (
-        product if isinstance(y, Value) else sp.from_dense(product, order_of(ctx.node.outputs[0]))
-    )
+    if isinstance(y, Value):
+        return _product(ctx, x, y).astype(dtype_of(ctx))
+    return _sparse_product(ctx, x, y)
 
 
 @lowers("sparse.Usmm")
 def lower_usmm(ctx: RuleContext, alpha: Value, x: Any, y: Any, z: Value) -> Value:
     """Return ``alpha * x @ y + z``."""
     alpha = reshape(alpha, ()) if alpha.size == 1 else alpha
-    return (_product(x, y) * alpha + z).astype(ctx.dtype)
+    return (_product(ctx, x, y) * alpha + z).astype(ctx.dtype)
 
 
 @lowers("sparse.SamplingDot")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from jaxprgen.arguments.sparse import FORMATS, row_or_column
 from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.sparse import Sparse, of_scipy, to_dense
-from jaxprgen.emit.values import Dtype, Value
+from jaxprgen.emit.values import Dtype, Shape, Value
+from jaxprgen.errors import DenseMatrixWarning
 from jaxprgen.lowering.context import RuleContext
 
 
@@ -31,3 +34,17 @@ def order_of(variable: Any) -> int:
 def dtype_of(ctx: RuleContext) -> Dtype:
     """Return the declared dtype of the first output, which may be a matrix."""
     return ew.canonical(np.dtype(ctx.node.outputs[0].type.dtype))
+
+
+LARGE = 1 << 27
+"""Bytes of an array from which a program warns that it makes one of a sparse matrix."""
+
+
+def warn_of_dense(ctx: RuleContext, shape: Shape, dtype: Dtype, why: str, instead: str) -> None:
+    """Warn if an array of a shape is large, which a rule makes although no result is dense."""
+    size = math.prod(shape) * dtype.itemsize if is_known(shape) else 0
+    if size > LARGE:
+        ctx.warn(
+            DenseMatrixWarning,
+            f"{ctx.op} makes an array of shape {shape}, {size / 1e9:.2f} GB: {why}.\n{instead}",
+        )

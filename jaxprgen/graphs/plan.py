@@ -95,15 +95,10 @@ def plan_of(
         carried = matrices.moved(carried or {})
         found = {matrices.replaced.get(v, v): sharding for v, sharding in found.items()}
         sizes = {matrices.replaced.get(v, v): n for v, n in (sizes or {}).items()}
-    arrays, inputs = inputs, inputs if states else with_key(inputs, nodes)
+    drawn = _own_generators(inputs, nodes) if states else []
+    arrays, inputs = inputs, [*inputs, *drawn] if states else with_key(inputs, nodes)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)
-    if states and plan.generators:
-        raise InvalidGraphError(
-            "This graph draws from NumPy's global generator, which is not part of it: no function "
-            "can keep its state. Draw from a generator of aesara.tensor.random, or compile the "
-            "graph by jaxprgen.compile, which takes a key."
-        )
     for variable in outputs:
         if not is_array(variable) and not (states and is_a(variable.type, "tensor.RandomType")):
             raise InvalidGraphError(f"Output {_not_an_array(variable)}")
@@ -111,11 +106,20 @@ def plan_of(
         plan,
         sizes=sizes_by_place(plan, sizes or {}),
         carried=carried or {},
-        arguments=_moved(matrices.arguments, len(inputs) > len(arrays)) if matrices else {},
+        arguments=_moved(matrices.arguments, not states and len(inputs) > len(arrays))
+        if matrices
+        else {},
         results=matrices.results if matrices else {},
+        keys=len(drawn),
         shardings={p: found[v] for p, v in enumerate(plan.variables) if v in found},
         reduced=lambda: (remade, (_plan_again, Tables((*ends, *options), ends[0]))),
     )
+
+
+def _own_generators(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> list[Variable]:
+    """Return the generators that Ops without one, which draw from NumPy's global one, get."""
+    read = dict.fromkeys(v for node in nodes for v in node.inputs if v.owner is None)
+    return [v for v in read if is_a(v.type, "tensor.RandomType") and v not in {*inputs}]
 
 
 def _moved(formats: Mapping[int, str], has_key: bool) -> dict[int, str]:

@@ -118,6 +118,8 @@ class Plan:
     arguments, results
         The formats of arguments and results that are sparse matrices, by position. Each of them is
         four inputs or outputs; see `jaxprgen.arguments.sparse`.
+    keys
+        How many of the last inputs are keys that NumPy's global generator draws.
     inner
         Returns the plan of a graph inside of an Op, made once.
     generators
@@ -143,6 +145,7 @@ class Plan:
     carried: Mapping[int, int] = field(default_factory=dict[int, int])
     arguments: Mapping[int, str] = field(default_factory=dict[int, str])
     results: Mapping[int, str] = field(default_factory=dict[int, str])
+    keys: int = 0
     inner: Callable[[Any], Plan] | None = None
     generators: tuple[int, ...] = ()
     reduced: Callable[[], tuple[Any, ...]] | None = None

@@ -57,6 +57,12 @@ def key_of(generator: Any) -> Any:
         return jax.random.key(seed_of(generator))
 
 
+def drawn_key() -> Any:
+    """Return a key that NumPy's global generator draws; `numpy.random.seed` decides it."""
+    seed = np.random.randint(0, np.iinfo(np.int64).max, dtype=np.int64)
+    return jax.random.key(int(seed))
+
+
 def with_key(generator: Any, key: Any) -> Any:
     """Return a generator or random state with the bits of this one that stands for a key."""
     old = isinstance(generator, np.random.RandomState)

@@ -23,6 +23,7 @@ from jaxprgen.graphs.state import StatefulGraph
 from jaxprgen.lowering.names import Variable
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.runtime.generators import drawn_key
 from jaxprgen.runtime.program import Options, as_listed
 from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import SharedValue, shared_value
@@ -214,6 +215,7 @@ class StatefulProgram:
             options = options._replace(parts_from=self._count)
         self.compiled = CompiledFunction(plan, options, seconds)
         self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
+        self._keys = plan.keys
         self._donated = tuple(i for i, n in enumerate(read) if n in updates)
         self._lock = threading.Lock()
         remedy = f"To pass them as arguments, call {options.name}.pure(state, ...)."
@@ -227,7 +229,7 @@ class StatefulProgram:
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""
         clean = _jax.trace_state_clean() and not any(isinstance(x, _jax.Tracer) for x in operands)
-        if self._matrices and not clean:
+        if (self._matrices or self._keys) and not clean:
             raise self._cannot_transform()
         if self._updated and not clean:
             raise StateError(
@@ -237,6 +239,7 @@ class StatefulProgram:
                 f"state that {self._name}.state() returns."
             )
         compiled = self._called if clean else self.compiled
+        operands = [*operands, *(drawn_key() for _ in range(self._keys))]
         if not self._shared and not self._matrices:
             return as_listed(compiled.run(operands))
         with self._lock:
@@ -258,6 +261,12 @@ class StatefulProgram:
         return results[: self._count], results[self._count : end], results[end:]
 
     def _cannot_transform(self) -> StateError:
+        if self._keys:
+            return StateError(
+                f"{self._name} draws from NumPy's global generator, which JAX cannot transform.\n"
+                "Draw from a generator of aesara.tensor.random, or compile the graph by "
+                "jaxprgen.compile, which takes a key."
+            )
         return StateError(
             f"{self._name} updates {', '.join(self._matrices)}: how many entries a sparse matrix "
             "stores follows from values, so JAX cannot transform this function.\n"
@@ -287,7 +296,7 @@ class StatefulProgram:
         self, state: Mapping[str, Any], operands: Sequence[Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the outputs for arguments and a state, and the new state; write nothing."""
-        if self._matrices:
+        if self._matrices or self._keys:
             raise self._cannot_transform()
         if set(state) != set(self._read):
             own, given = (", ".join(map(str, names)) or "nothing" for names in (self._read, state))

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from aesara.sparse.basic import dense_from_sparse
 from aesara.sparse.sandbox import sp2
+from jax.experimental.sparse import BCSR
 
 import jaxprgen
 from jaxprgen import errors
@@ -23,8 +24,6 @@ def means(output, *args):
     """Return the mean of many draws, and draws of two keys."""
     inputs = [X] if args else []
     f = jaxprgen.compile(inputs, dense_from_sparse(output))
-    from jax.experimental.sparse import BCSR
-
     args = [BCSR.from_scipy_sparse(x) for x in args]
     draws = jax.vmap(lambda key: f(key, *args))(jax.random.split(jax.random.key(0), COUNT))
     assert np.array_equal(draws, np.round(draws))
@@ -56,6 +55,29 @@ def test_multinomial(n):
     np.testing.assert_allclose(means(drawn, CHANCES), wanted, atol=0.2)
 
 
-def test_functions_that_keep_state():
-    with pytest.raises(errors.InvalidGraphError, match="NumPy's global generator"):
-        aesara.function([X], sp2.poisson(X), mode="JAXPR")
+def by_mode(inputs, output):
+    return aesara.function(inputs, output, mode="JAXPR")
+
+
+@pytest.mark.parametrize("make", [by_mode, jaxprgen.function])
+def test_functions_draw_from_the_global_generator_of_numpy(make):
+    """As in Aesara, NumPy's seed decides the draws, and each call advances the generator."""
+    f = make([X], dense_from_sparse(sp2.poisson(X) + sp2.poisson(X)))
+    np.random.seed(0)
+    first, second = ([np.asarray(f(RATES)) for _ in range(400)] for _ in range(2))
+    np.testing.assert_allclose(np.mean(first, 0), 2 * RATES.toarray(), atol=0.5)
+    assert not np.array_equal(first, second)
+    np.random.seed(0)
+    np.testing.assert_array_equal([np.asarray(f(RATES)) for _ in range(3)], first[:3])
+
+
+def test_what_draws_from_it_is_not_for_transformations():
+    f = jaxprgen.function([X], dense_from_sparse(sp2.poisson(X)))
+    for call in (jax.jit(f), lambda x: f.pure({}, x)):
+        with pytest.raises(errors.StateError) as caught:
+            call(BCSR.from_scipy_sparse(RATES))
+        assert str(caught.value) == (
+            "main draws from NumPy's global generator, which JAX cannot transform.\nDraw from a "
+            "generator of aesara.tensor.random, or compile the graph by jaxprgen.compile, which "
+            "takes a key."
+        )

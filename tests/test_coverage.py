@@ -27,7 +27,7 @@ WITHOUT_PYTHON = {"GradTodo", "MPIRecv", "MPIRecvWait", "MPISend", "MPISendWait"
 
 @pytest.fixture(scope="module")
 def rows():
-    """Every Op has an example, or is of a later family: else this fails.
+    """Every Op has an example: else this fails.
 
     In a quick run, the rows are those of a few Ops of each family.
     """
@@ -52,7 +52,7 @@ def test_every_op_is_answered():
         if handled == "refused":
             assert "; instead: " in why, op
         else:
-            assert ("no rule" in why) == (handled == "called back"), op
+            assert "no rule" not in why or handled == "called back", op
 
 
 def test_examples_are_of_their_ops_and_have_values(rows):

@@ -111,7 +111,6 @@ def not_variables(what, given):
     )
 
 
-BLOCKS = aesara.sparse.bsr_matrix("s")
 GENERATOR = aesara.shared(np.random.default_rng(0), "rng")
 NO_ARRAY = "which is not an array; jaxprgen takes and returns tensors and scalars."
 
@@ -131,11 +130,6 @@ NO_ARRAY = "which is not an array; jaxprgen takes and returns tensors and scalar
             "A FunctionGraph has outputs of its own; do not pass others.",
         ),
         (([x], [x, GENERATOR]), f"Output rng has type RandomGeneratorType, {NO_ARRAY}"),
-        (
-            ([BLOCKS], BLOCKS),
-            f"s has type {BLOCKS.type}; jaxprgen takes and returns sparse matrices of the formats "
-            "csr and csc.",
-        ),
         (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
     ],
 )

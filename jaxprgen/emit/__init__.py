@@ -22,7 +22,7 @@ vocabulary with the arguments and the dtypes of NumPy.
   inverses and functions of matrices; factorizations.
 - `fft`, `convolution`, `convolution_geometry`, `windows`, `pooling`, `normalization`, `softmax`,
   `ctc`: signals and neural networks.
-- `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`: draws.
+- `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`, `mrg31k3p`: draws.
 - `control`, `elementwise_loop`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
 - `callback`, `checks`, `constraints`, `staged`, `solvers`: Python on the host, checks, routines

@@ -109,6 +109,23 @@ def test_a_product_and_its_gradient_exchange_a_value_and_the_gradient(way):
     assert temporary <= 3 * 12 * B.nnz / 8  # Of each device, beside three times its own entries.
 
 
+@pytest.mark.compiles
+def test_parts_meet_only_the_rows_of_their_device():
+    E, r = at.dmatrix("E"), at.dvector("r")
+    factors = [
+        basic.col_scale(X, D[:, 0]),
+        basic.row_scale(X, r),
+        basic.remove0(-X),
+        basic.mul_s_d(X, at.dot(E, D.T)),
+        sparse.sampling_dot(E, D, X),
+    ]
+    f = jaxprgen.compile([X, D, E, r], [*(sparse.dot(x, D) for x in factors), sparse.sp_sum(X, 1)])
+    split = jaxprgen.split_rows(matrix(512, 50), ROWS)
+    shapes = {(512, 3): ROWS, (512,): ROWS, (50, 3): NamedSharding(MESHES[0], P())}
+    types = {shape: jax.ShapeDtypeStruct(shape, float, sharding=s) for shape, s in shapes.items()}
+    assert f.report(split, types[50, 3], types[512, 3], types[512,]).collectives == ()
+
+
 def test_parts_of_different_sizes_are_padded():
     uneven = scipy.sparse.csr_matrix(np.tril(np.ones((16, 16))))
     split = jaxprgen.split_rows(uneven, ROWS)

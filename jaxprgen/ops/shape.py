@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.sizes import is_known, with_size
+from jaxprgen.emit.sizes import is_known, require_equal, with_size
 from jaxprgen.emit.values import Array, Value, broadcast_to, full
 from jaxprgen.errors import FailedAssertionError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
@@ -37,8 +39,8 @@ def lower_shape_i(ctx: RuleContext, x: Value) -> Value:
 
 
 @lowers("tensor.SpecifyShape")
-def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Value:
-    """Return the operand, if it has the asserted shape."""
+def lower_specify_shape(ctx: RuleContext, x: Any, *sizes: Value | None) -> Any:
+    """Return the operand, which may be a sparse matrix, if it has the asserted shape."""
     expected = [None if n is None else ctx.static_int(i + 1) for i, n in enumerate(sizes)]
     shape = x.shape
 
@@ -47,7 +49,10 @@ def lower_specify_shape(ctx: RuleContext, x: Value, *sizes: Value | None) -> Val
         return FailedAssertionError(f"SpecifyShape: Got shape {shape}, expected {wanted}.")
 
     for axis, n in enumerate(expected):
-        x = x if n is None else with_size(x, axis, n, fails)
+        if n is not None and isinstance(x, Value):
+            x = with_size(x, axis, n, fails)
+        elif n is not None:
+            require_equal(shape[axis], n, fails)
     return x
 
 

@@ -15,6 +15,7 @@ from aesara.ifelse import ifelse
 from aesara.sparse import basic
 from aesara.sparse.basic import as_sparse, dense_from_sparse
 from aesara.sparse.type import SparseTensorType
+from aesara.tensor.shape import specify_shape
 from jax.experimental.sparse import BCOO, BCSR
 from laws import all_equations, assert_agrees
 
@@ -141,6 +142,17 @@ def test_updates(make, format):
         np.testing.assert_allclose(found.toarray(), dense)
     S.set_value(A.asformat(format))
     np.testing.assert_allclose(f(ROW)[0], A @ ROW)
+
+
+def test_specified_shapes():
+    S, fits = aesara.shared(A, "S"), specify_shape(X, (5, None))
+    outputs = [sparse.dot(fits, v), sparse.dot(specify_shape(as_sparse(A), (5, 4)), v)]
+    f = jaxprgen.function([X, v], outputs, updates={S: specify_shape(S, (5, 4)) + fits})
+    for found in f(A, ROW):
+        np.testing.assert_allclose(found, A @ ROW)
+    np.testing.assert_allclose(S.get_value().toarray(), 2 * A.toarray())
+    with pytest.raises(errors.FailedAssertionError, match=r"Got shape \(4, 5\), expected \(5, any"):
+        f(A.T, TALL.ravel()[:5])
 
 
 def test_updates_are_not_for_transformations():

@@ -43,8 +43,8 @@ class MatrixParts(NamedTuple):
 class SplitMatrix(MatrixParts):
     """The arrays of a matrix in the format CSR that is cut into equal parts of its rows.
 
-    Each array has these of the parts, one after the other. The entries of each part fill equally
-    many places; the places after the last pointer are not stored. See `split_rows`.
+    Each array holds those of the parts, one after the other. All parts have as many places for
+    entries; what is in the places after a part's last pointer is not stored. See `split_rows`.
     """
 
 

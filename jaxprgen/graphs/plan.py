@@ -119,7 +119,8 @@ def plan_of(
 def _own_generators(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> list[Variable]:
     """Return the generators that Ops without one, which draw from NumPy's global one, get."""
     read = dict.fromkeys(v for node in nodes for v in node.inputs if v.owner is None)
-    return [v for v in read if is_a(v.type, "tensor.RandomType") and v not in {*inputs}]
+    given = {*inputs}
+    return [v for v in read if is_a(v.type, "tensor.RandomType") and v not in given]
 
 
 def _moved(formats: Mapping[int, str], has_key: bool) -> dict[int, str]:

@@ -41,7 +41,7 @@ LARGE = 1 << 27
 
 
 def warn_of_dense(ctx: RuleContext, shape: Shape, dtype: Dtype, why: str, instead: str) -> None:
-    """Warn if an array of a shape is large, which a rule makes although no result is dense."""
+    """Warn of an array that a rule makes of a sparse matrix, if it is large."""
     size = math.prod(shape) * dtype.itemsize if is_known(shape) else 0
     if size > LARGE:
         ctx.warn(

@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # For scale.md.
-NAMES = ("semantics", "models", "deploy", "scale", "reading")
+NAMES = ("tutorial", "semantics", "models", "loops", "shared", "deploy", "scale", "reading")
 NAMES += ("cost", "ops", "rewriting", "repeats", "interpreters")
 if getattr(importlib.util.find_spec("pymc"), "origin", None):  # Not a folder of that name.
     NAMES += ("pymc",)
@@ -30,7 +30,7 @@ BLOCKS = re.compile(
 )
 ROW = re.compile(r"^\| `(.*?)` \|.*$", re.MULTILINE)
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SETS_UP = re.compile(r"^make ", re.MULTILINE)
+SETS_UP = re.compile(r"^(make|pip) ", re.MULTILINE)
 """Marks a block of commands that only a reader runs."""
 
 

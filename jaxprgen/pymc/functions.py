@@ -133,7 +133,7 @@ def logp(
 
     A point holds the model's value variables, which are unconstrained: `Model.initial_point` makes
     one, and ``model.value_vars`` lists them. The value variable of ``sigma ~ HalfNormal`` is
-    "sigma_log__". Invalid parameters of distributions give minus infinity, as in PyMC.
+    ``sigma_log__``. Invalid parameters of distributions give minus infinity, as in PyMC.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Settings of the site: ``make site`` builds it from these pages, and `repository_links` mends links.
+"""Settings of the site, which ``make site`` builds; `repository_links` mends the links of pages.
 
 The pages are plain files that also read well in the repository. Their code has run before:
 ``docs/build.py`` runs it, and the tests check that the output shown is that of the code.

@@ -18,6 +18,7 @@ from aeppl.transforms import LogTransform, TransformValuesRewrite
 from numpyro.infer import MCMC, NUTS
 from scipy.integrate import quad_vec
 
+import figures
 from sampling import nuts
 
 jax.config.update("jax_enable_x64", True)
@@ -111,5 +112,16 @@ def main():
     return draws
 
 
+def plot(draws):
+    """Draw the posterior intervals of both samplers, and the exact means."""
+    figure, axes = figures.subplots(size=(7, 3.6))
+    for i, (name, drawn) in enumerate(draws.items()):
+        figures.intervals(axes, NAMES, drawn, color=f"C{i}", offset=0.3 * i - 0.15, label=name)
+    axes.plot(exact_means(), range(len(NAMES)), "|k", ms=12, label="exact mean")
+    axes.set(xlabel="points of the test", title="Eight schools: middle 50 and 90 % of draws")
+    axes.legend(loc="lower right")
+    return figure
+
+
 if __name__ == "__main__":
-    main()
+    figures.save(plot, main())

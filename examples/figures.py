@@ -42,8 +42,8 @@ def subplots(*shape, size=(7, 3.2), **options):
     matplotlib.use("agg", force=False)
     import matplotlib.pyplot as plt
 
-    with plt.rc_context(STYLE):
-        return plt.subplots(*shape, figsize=size, layout="constrained", **options)
+    plt.rcParams.update(STYLE)
+    return plt.subplots(*shape, figsize=size, layout="constrained", **options)
 
 
 def intervals(axes, names, draws, *, color="C0", offset=0.0, label=None):

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from aemcmc.basic import construct_sampler
 
+import figures
 from horseshoe import COEFFICIENTS, simulate
 
 jax.config.update("jax_enable_x64", True)
@@ -90,5 +91,19 @@ def main():
     return {"tau": taus, "lambda": lams, "beta": betas}
 
 
+def plot(draws):
+    """Draw the traces of three coefficients, and the histograms of their draws."""
+    figure, axes = figures.subplots(3, 2, size=(7, 3.8), width_ratios=[3, 1], sharey="row")
+    for i, (trace, histogram) in enumerate(axes):
+        drawn = np.asarray(draws["beta"][..., i])
+        figures.traces(trace, drawn[:, :1000])
+        histogram.hist(drawn.ravel(), bins=60, orientation="horizontal", density=True)
+        histogram.axhline(COEFFICIENTS[i], color="k", lw=1)
+        trace.set_ylabel(f"beta[{i}]")
+    axes[0, 0].set_title("The first 1,000 draws of four chains")
+    axes[0, 1].set_title("All draws, simulated value")
+    return figure
+
+
 if __name__ == "__main__":
-    main()
+    figures.save(plot, main())

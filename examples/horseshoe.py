@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import figures
 from sampling import nuts
 
 jax.config.update("jax_enable_x64", True)
@@ -91,5 +92,16 @@ def main():
     return {"tau": taus, "lambda": lams, "beta": betas}
 
 
+def plot(draws):
+    """Draw the posterior intervals of the coefficients, and those that made the data."""
+    figure, axes = figures.subplots(size=(7, 2.8))
+    names = [f"beta[{i}]" for i in range(len(COEFFICIENTS))]
+    figures.intervals(axes, names, draws["beta"], label="posterior")
+    axes.plot(COEFFICIENTS, range(len(names)), "|k", ms=12, label="simulated")
+    axes.set_title("Horseshoe regression: middle 50 and 90 % of draws")
+    axes.legend()
+    return figure
+
+
 if __name__ == "__main__":
-    main()
+    figures.save(plot, main())

@@ -13,6 +13,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 
+import figures
 from eight_schools import EFFECTS, ERRORS, NAMES, exact_means, quantities
 
 jax.config.update("jax_enable_x64", True)
@@ -71,5 +72,18 @@ def main():
     return found
 
 
+def plot(found):
+    """Draw the traces of mu and tau in four chains of each kernel."""
+    figure, axes = figures.subplots(2, 2, size=(7, 3.4), sharex=True, sharey="row")
+    for column, (name, draws) in zip(axes.T, found.items(), strict=True):
+        figures.traces(column[0], draws[:4, :, 0])
+        figures.traces(column[1], draws[:4, :, 1])
+        column[0].set_title(name)
+        column[1].set(yscale="log", ylim=(0.05, 50), xlabel="draw")
+    axes[0, 0].set_ylabel("mu")
+    axes[1, 0].set_ylabel("tau")
+    return figure
+
+
 if __name__ == "__main__":
-    main()
+    figures.save(plot, main())

@@ -3,6 +3,7 @@
 The model is an Aesara graph (model.py). Both fits must agree with each other and with scikit-learn.
 """
 
+import figures
 import jax
 import model
 import numpy as np
@@ -25,7 +26,7 @@ def fit(value_and_gradient, data) -> np.ndarray:
     return minimize(negated, start, jac=True, method="BFGS", options={"gtol": 1e-7}).x
 
 
-def main() -> None:
+def main() -> tuple[np.ndarray, np.ndarray]:
     features, labels = model.load_data()
     data = features, labels, 1.0
 
@@ -49,9 +50,23 @@ def main() -> None:
         print(f"Fit by {name}: relative difference from scikit-learn {relative:.1e}")
         assert relative < 1e-3
 
-    correct = np.mean((features @ fits["jax.grad"][1:] + fits["jax.grad"][0] > 0) == labels)
-    print(f"Classified correctly: {correct:.1%} of {len(labels)} tumours")
+    eta = features @ fits["jax.grad"][1:] + fits["jax.grad"][0]
+    print(f"Classified correctly: {np.mean((eta > 0) == labels):.1%} of {len(labels)} tumours")
+    return eta, labels
+
+
+def plot(eta, labels):
+    """Draw the fitted log-odds of malignant and of benign tumours."""
+    figure, axes = figures.subplots(size=(7, 2.6))
+    bins = np.linspace(-20, 15, 60)
+    for i, name in enumerate(["malignant", "benign"]):
+        odds = np.clip(eta[labels == i], *bins[[0, -1]])
+        axes.hist(odds, bins, color=f"C{1 - i}", alpha=0.7, label=name)
+    axes.axvline(0, color="k", lw=0.8)
+    axes.set(xlabel="fitted log-odds of being benign", ylabel="tumours", title="569 tumours")
+    axes.legend()
+    return figure
 
 
 if __name__ == "__main__":
-    main()
+    figures.save(plot, *main())

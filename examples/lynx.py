@@ -86,7 +86,7 @@ def sample(key):
 
 
 def main():
-    (rates, starts, sigmas), diverged = sample(jax.random.key(0))
+    (rates, starts, _), diverged = sample(jax.random.key(0))
     print(f"{int(diverged.sum())} of {diverged.size} draws diverged.\n")
     print(f"{'':20}{'published':>10}{'mean':>8}{'sd':>8}{'size':>8}{'R-hat':>8}")
     for i, name in enumerate(NAMES):

@@ -126,7 +126,7 @@ print(f"1971: 90 % of draws are between {low:.0f} and {high:.0f}")
 # %%
 figure, axes = figures.subplots()
 axes.plot(YEARS, FLOWS, ".", color="0.4", ms=4, label="flows")
-figures.band(axes, YEARS[1:], levels, color="C0", label="level")
+figures.band(axes, YEARS[1:], levels, color="C0", label="level so far")
 figures.band(axes, 1971 + np.arange(AHEAD), futures, color="C1", label="forecast")
 axes.set(ylabel="100 million m³ a year", title="The Nile at Aswan", ylim=(300, 1450))
 axes.legend(ncols=3, loc="upper right")

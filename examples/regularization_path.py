@@ -4,6 +4,7 @@ Newton's method uses `jax.grad` and `jax.hessian` of the compiled log-posterior;
 vectorizes it over the strengths.
 """
 
+import figures
 import jax
 import jax.numpy as jnp
 import model
@@ -30,7 +31,7 @@ def fit(strength, features, labels):
     return jax.lax.fori_loop(0, NEWTON_STEPS, step, start)
 
 
-def main() -> None:
+def main() -> tuple[np.ndarray, jax.Array]:
     features, labels = model.load_data()
     strengths = np.logspace(-1, 3, 64)
     fits = jax.jit(jax.vmap(fit, in_axes=(0, None, None)))(strengths, features, labels)
@@ -44,7 +45,18 @@ def main() -> None:
         print(f"{strengths[i]:8.2f}   {np.max(np.abs(fits[i, 1:])):19.4f}   {relative:28.1e}")
         assert relative < 1e-3
     print(f"{len(strengths)} fits of {fits.shape[1]} parameters in one call")
+    return strengths, fits
+
+
+def plot(strengths, fits):
+    """Draw each coefficient along the strengths."""
+    figure, axes = figures.subplots()
+    axes.plot(strengths, fits[:, 1:], lw=0.9)
+    axes.axhline(0, color="k", lw=0.5)
+    axes.set(xscale="log", xlabel="strength of the prior", ylabel="coefficient")
+    axes.set_title("30 coefficients for 64 strengths")
+    return figure
 
 
 if __name__ == "__main__":
-    main()
+    figures.save(plot, *main())

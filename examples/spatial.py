@@ -21,6 +21,7 @@ from aeppl.transforms import LogOddsTransform, LogTransform, TransformValuesRewr
 from jax.experimental.sparse import BCSR
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
+import figures
 from sampling import nuts
 
 jax.config.update("jax_enable_x64", True)
@@ -100,8 +101,25 @@ def main():
         print(f"{row}{size:8.0f}{ratio:8.3f}")
     found = np.corrcoef(rates, phis.mean((0, 1)))[0, 1]
     print(f"\nCorrelation of the simulated phi with the means of its draws: {found:.2f}")
-    return draws
+    return draws | {"phi": phis}
+
+
+def plot(draws):
+    """Draw the rates of the states: those simulated, those counted, and posterior intervals."""
+    rates, counts = simulate()
+    order = np.argsort(rates)
+    flat = np.exp(np.asarray(draws["phi"])).reshape(-1, len(STATES))[:, order]
+    low, high = np.percentile(flat, [5, 95], axis=0)
+    figure, axes = figures.subplots()
+    names = [STATES[i] for i in order]
+    axes.vlines(names, low, high, lw=3, alpha=0.4, label="middle 90 % of draws")
+    axes.plot(np.exp(rates)[order], "_k", ms=7, label="simulated")
+    axes.plot(counts[order] / EXPECTED, ".", color="C1", ms=5, label="counts / expected")
+    axes.set(ylabel="rate", title="Rates of the states", xmargin=0.01)
+    axes.tick_params("x", labelsize=6, rotation=90)
+    axes.legend()
+    return figure
 
 
 if __name__ == "__main__":
-    main()
+    figures.save(plot, main())

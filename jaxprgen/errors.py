@@ -28,7 +28,18 @@ class JaxprGenError(Exception):
     located = False
 
     def at(self, where: str) -> JaxprGenError:
-        """Return the same error with the description of a place after its message."""
+        """Return the same error with the description of a place after its message.
+
+        Parameters
+        ----------
+        where : str
+            The lines that name the node, its operands and the user's line.
+
+        Returns
+        -------
+        JaxprGenError
+            An error of the same class.
+        """
         error = type(self)(f"{self}\n{where}")
         error.located = True
         return error
@@ -244,6 +255,16 @@ def assertion_error(kind: type[Exception]) -> type[FailedAssertionError]:
     """Return the class of a failed assertion that derives from ``kind``, and has its name.
 
     It also derives from `ParameterError` if ``kind`` is a ValueError. Errors of it can be pickled.
+
+    Parameters
+    ----------
+    kind : type
+        The class of errors that Aesara's Op raises.
+
+    Returns
+    -------
+    type
+        The class, always the same one for the same ``kind``.
     """
     base = ParameterError if issubclass(kind, ValueError) else FailedAssertionError
     if issubclass(base, kind):
@@ -266,7 +287,18 @@ _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive"
 
 
 def undecided_size(error: Exception) -> SymbolicSizeError:
-    """Return the error of a program that would differ from one symbolic size to another."""
+    """Return the error of a program that would differ from one symbolic size to another.
+
+    Parameters
+    ----------
+    error : Exception
+        The error of JAX about a comparison of symbolic sizes.
+
+    Returns
+    -------
+    SymbolicSizeError
+        An error that says which comparison decides, and what to do.
+    """
     found = _COMPARISON.search(str(error))
     if found is None:
         return SymbolicSizeError(

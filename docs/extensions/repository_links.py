@@ -14,7 +14,11 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 """The pages that show files from outside of ``docs``."""
 SHOWN = re.compile(r"^<!-- the text of \.\./(\w+\.md)(?:, up to (.+?))? -->$", re.MULTILINE)
 CODE = re.compile(r"^(```+|~~~+).*?^\1", re.DOTALL | re.MULTILINE)

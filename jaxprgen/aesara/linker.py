@@ -27,6 +27,17 @@ class JaxprLinker(LinkerMixin, JAXLinker):
 
     It derives from Aesara's JAX linker, so that Aesara's rewrites take JAX for their target. The
     parameters are those of `jaxprgen.runtime.linked.LinkerMixin`.
+
+    Parameters
+    ----------
+    allow_gc : bool, optional
+        As for Aesara's linkers; it has no effect.
+    results : {"numpy", "jax"}
+        What a call returns.
+    checks : bool
+        Check what Aesara checks at run time.
+    fallback, passes, compiler_options
+        As for `jaxprgen.compile`.
     """
 
     containers = DeviceContainer, Container
@@ -99,7 +110,13 @@ class JaxprFunctionMaker(FunctionMaker):
 
 
 class JaxprMode(Mode):
-    """An Aesara mode that links by `JaxprLinker`, after the rewrites that are asked for."""
+    """An Aesara mode that links by `JaxprLinker`, after the rewrites that are asked for.
+
+    Parameters
+    ----------
+    linker, optimizer, db
+        As for `aesara.compile.mode.Mode`; a `JaxprLinker` by default.
+    """
 
     function_maker = JaxprFunctionMaker
 

@@ -141,7 +141,18 @@ class LoadedFunction:
         return str(self._parts.levels[0].one.mlir_module())
 
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
-        """Return the program for arguments of these types as JAX lowers it."""
+        """Return the program for arguments of these types as JAX lowers it.
+
+        Parameters
+        ----------
+        args, named
+            The arguments, by position or by name: arrays, `jax.ShapeDtypeStruct` or tracers.
+
+        Returns
+        -------
+        jax.stages.Lowered
+            The lowered program.
+        """
         operands = self._accepted(self._counted(args, named))
         return self._jitted.lower(*operands, *self._parts.data.values())
 

@@ -39,11 +39,27 @@ class Domain:
             The array. A literal may be a Python scalar.
         aval
             Its type.
+
+        Returns
+        -------
+        value
+            A value of this domain; by default the array itself.
         """
         return x
 
     def array(self, value: Any) -> Any:
-        """Return the array by which `TRACED` selects a branch or ends a loop."""
+        """Return the array by which `TRACED` selects a branch or ends a loop.
+
+        Parameters
+        ----------
+        value
+            A value of this domain.
+
+        Returns
+        -------
+        Array
+            A scalar.
+        """
         return value
 
     def choices(self, value: Any) -> Sequence[int]:
@@ -51,6 +67,16 @@ class Domain:
 
         Loops go on for 1 (true) and end for 0 (false). If there is more than one integer, every
         branch is taken and the results are joined.
+
+        Parameters
+        ----------
+        value
+            A value of this domain.
+
+        Returns
+        -------
+        sequence of int
+            At least one integer.
         """
         array = self.array(value)
         if isinstance(array, _jax.Tracer):
@@ -62,18 +88,51 @@ class Domain:
         return (int(array),)
 
     def join(self, first: Any, second: Any) -> Any:
-        """Return a value that stands for either of two; needed if `choices` returns several."""
+        """Return a value that stands for either of two; needed if `choices` returns several.
+
+        Parameters
+        ----------
+        first, second
+            Values of this domain, of one shape and dtype.
+
+        Returns
+        -------
+        value
+            A value of this domain.
+        """
         raise InterpretationError(
             "A branch or a loop depends on a value that is not decided.\n"
             "Define join(first, second) in the domain: a value that stands for either."
         )
 
     def is_value(self, x: Any) -> bool:
-        """Return whether something is of the `value_type`."""
+        """Return whether something is of the `value_type`.
+
+        Parameters
+        ----------
+        x
+            Any object.
+
+        Returns
+        -------
+        bool
+            Whether it is a value of this domain, and no array.
+        """
         return self.value_type is not None and isinstance(x, self.value_type)
 
     def stand_in(self, x: Any) -> Any:
-        """Return what a function is traced with in place of an argument."""
+        """Return what a function is traced with in place of an argument.
+
+        Parameters
+        ----------
+        x
+            The argument: a value of this domain, or an array.
+
+        Returns
+        -------
+        array or jax.ShapeDtypeStruct
+            Something of the argument's shape and dtype.
+        """
         if not self.is_value(x):
             return x
         if not (hasattr(x, "shape") and hasattr(x, "dtype")):
@@ -147,12 +206,42 @@ class Context:
 
 
 def bind(context: Context, *operands: Any, **params: Any) -> Any:
-    """Compute what the primitive does, on arrays: the rule that leaves a primitive as it is."""
+    """Compute what the primitive does, on arrays: the rule that leaves a primitive as it is.
+
+    Parameters
+    ----------
+    context : Context
+        The equation and its surroundings.
+    *operands
+        The values of the equation's operands.
+    **params
+        The parameters of the equation.
+
+    Returns
+    -------
+    Array or list of Array
+        The result; a list if the primitive has several.
+    """
     return _jax.bind_eqn(context.eqn.replace(params=params), operands)
 
 
 def refuse(context: Context, *operands: Any, **params: Any) -> NoReturn:
-    """Raise a `MissingRuleError`: the default rule of interpreters that need one everywhere."""
+    """Raise a `MissingRuleError`: the default rule of interpreters that need one everywhere.
+
+    Parameters
+    ----------
+    context : Context
+        The equation and its surroundings.
+    *operands
+        The values of the equation's operands.
+    **params
+        The parameters of the equation.
+
+    Raises
+    ------
+    MissingRuleError
+        Always. It names the primitive and the line.
+    """
     raise MissingRuleError(
         f"The interpreter {context.interpreter!r} has no rule for {context.primitive}.\n"
         f'Register one with @{context.interpreter}.rule("{context.primitive}"), on a function '

@@ -99,6 +99,11 @@ class Interpreter:
             Primitives or their names.
         override
             Replace existing rules instead of raising `DuplicateRuleError`.
+
+        Returns
+        -------
+        callable
+            A decorator that returns the function that it is given.
         """
 
         def register(rule: R) -> R:

@@ -39,6 +39,10 @@ def sampling() -> Generator[None]:
     their own use mode "JAXPR", such as those of initial points and of predictive draws. Leaving
     the block undoes all of it, also after an error. It holds for all threads of the process.
 
+    Yields
+    ------
+    None
+
     Raises
     ------
     UnsupportedVersionError

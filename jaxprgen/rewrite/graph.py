@@ -201,7 +201,15 @@ class Graph:
 
 
 class Operand(NamedTuple):
-    """A matched value, as a check of a rule sees it."""
+    """A matched value, as a check of a rule sees it.
+
+    Attributes
+    ----------
+    graph : Graph
+        The program that is rewritten.
+    atom : Var or Literal
+        The value there.
+    """
 
     graph: Graph
     atom: Any

@@ -100,7 +100,20 @@ class Rule:
         return ("mul", "div") if isinstance(pattern, Product) else (pattern.function.name,)
 
     def refusal(self, graph: Graph, match: Match) -> str | None:
-        """Return the reason why the check refuses a match, or None if it accepts the match."""
+        """Return the reason why the check refuses a match, or None if it accepts the match.
+
+        Parameters
+        ----------
+        graph : Graph
+            The program that is rewritten.
+        match : Match
+            What the pattern's names stand for.
+
+        Returns
+        -------
+        str or None
+            The reason, as the check gives it.
+        """
         if self.check is None:
             return None
         given = {
@@ -116,7 +129,18 @@ class Rule:
         return tuple(inspect.signature(self.check).parameters) if self.check else ()
 
     def emit(self, match: Match) -> Value:
-        """Append the replacement of a match to the builder at hand, and return its value."""
+        """Append the replacement of a match to the builder at hand, and return its value.
+
+        Parameters
+        ----------
+        match : Match
+            What the pattern's names stand for.
+
+        Returns
+        -------
+        Value
+            The value that takes the place of the matched one.
+        """
         if not isinstance(self.pattern, Product):
             return self.replacement.emit(match)
         return _Placing(match.others, self.replacement).term().emit(match)
@@ -213,6 +237,11 @@ def rule(
     place : str, optional
         See `Rule`; by default the caller's line.
 
+    Returns
+    -------
+    Rule
+        The rule, as `apply` takes it.
+
     Raises
     ------
     InvalidRuleError
@@ -233,6 +262,18 @@ def table(*lines: tuple[Any, ...], check: Check | None = None) -> tuple[Rule, ..
     """Return a rule for each line ``(pattern, replacement)`` or ``(pattern, replacement, check)``.
 
     ``check`` is the check of lines without one. Errors are those of `rule`.
+
+    Parameters
+    ----------
+    *lines : tuple
+        A pattern, its replacement, and optionally a check, as `rule` takes them.
+    check : callable, optional
+        The check of lines without one of their own.
+
+    Returns
+    -------
+    tuple of Rule
+        A rule for each line.
     """
     place = _place()
     return tuple(rule(*line[:2], *(line[2:] or (check,)), place=place) for line in lines)

@@ -29,13 +29,29 @@ class Statistics:
     counts: dict[Rule, Count] = field(default_factory=dict)
 
     def hit(self, rule: Rule, seconds: float) -> None:
-        """Record that a rule fired, after this time."""
+        """Record that a rule fired, after this time.
+
+        Parameters
+        ----------
+        rule : Rule
+            The rule.
+        seconds : float
+            The time that it took.
+        """
         count = self.counts.setdefault(rule, Count())
         count.hits += 1
         count.seconds += seconds
 
     def missed(self, rule: Rule, seconds: float) -> None:
-        """Record that a rule did not fire, after this time."""
+        """Record that a rule did not fire, after this time.
+
+        Parameters
+        ----------
+        rule : Rule
+            The rule.
+        seconds : float
+            The time that it took.
+        """
         count = self.counts.setdefault(rule, Count())
         count.misses += 1
         count.seconds += seconds

@@ -167,13 +167,34 @@ class CompiledFunction:
         return program.run(operands, on_device, donated)
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
-        """Return the program for arguments of these types. Its constants are data."""
+        """Return the program for arguments of these types. Its constants are data.
+
+        Parameters
+        ----------
+        args, named
+            The arguments, by position or by name: arrays, `jax.ShapeDtypeStruct` or tracers.
+
+        Returns
+        -------
+        ClosedJaxpr
+            The program after the passes. Its inputs are the arguments; a PRNG key comes first.
+        """
         return self.program(args, named).with_values(self._read_shared())
 
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program as JAX lowers it: StableHLO, cost analysis, ``.compile()``.
 
         Calls with arguments of these types then find it compiled.
+
+        Parameters
+        ----------
+        args, named
+            The arguments, by position or by name: arrays, `jax.ShapeDtypeStruct` or tracers.
+
+        Returns
+        -------
+        jax.stages.Lowered
+            The lowered program.
         """
         operands, shared = self.accepted(args, named), self._read_shared()
         return self._specializer(operands, shared).lower(operands, shared)
@@ -241,7 +262,18 @@ class CompiledFunction:
         return self._specializer(self.accepted(args, named), self._read_shared())
 
     def observe(self, *args: Any, **named: Any) -> Observation:
-        """Emit the program for arguments of these types anew, and show it beside its graph."""
+        """Emit the program for arguments of these types anew, and show it beside its graph.
+
+        Parameters
+        ----------
+        args, named
+            The arguments, by position or by name: arrays, `jax.ShapeDtypeStruct` or tracers.
+
+        Returns
+        -------
+        Observation
+            The program, its nodes, and the names of its variables.
+        """
         return observe(self._plan, self._options, self.accepted(args, named), self._read_shared())
 
     def report(self, *args: Any, emitted: bool = False, **named: Any) -> Report:
@@ -257,6 +289,11 @@ class CompiledFunction:
             The arguments, or their types, as for a call.
         emitted
             Leave out nodes that became no equations.
+
+        Returns
+        -------
+        Report
+            A table, as text by ``str`` and as plain values by ``as_dict()``.
         """
         operands, shared = self.accepted(args, named), self._read_shared()
         observation = observe(self._plan, self._options, operands, shared)

@@ -80,6 +80,6 @@ def test_the_spatial_posterior_is_that_of_numpyro(spatial, capsys):
 
 @pytest.mark.deep
 def test_texts_are_classified(text, capsys):
-    assert text.main() > 0.9  # It asserts that the coefficients are those of scikit-learn.
+    assert text.main()[0] > 0.9  # It asserts that the coefficients are those of scikit-learn.
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed[2:-1]] == list(text.TOPICS)

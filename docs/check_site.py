@@ -38,7 +38,11 @@ class Page(HTMLParser):
 
 def faults(site: Path) -> Iterator[str]:
     """Yield a line for each fault."""
-    pages = {path: Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+    pages = {
+        path: Page(path.read_text("utf-8"))
+        for path in sorted(site.rglob("*.html"))
+        if "_static" not in path.parts
+    }
     for path, page in pages.items():
         name = path.relative_to(site)
         for target in page.loads:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "extensions")]
+sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE / "extensions")]
 os.environ["AESARA_FLAGS"] = f"cxx=,{os.environ.get('AESARA_FLAGS', '')}"
 os.environ["PYTENSOR_FLAGS"] = f"cxx=,{os.environ.get('PYTENSOR_FLAGS', '')}"
 

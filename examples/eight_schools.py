@@ -119,7 +119,7 @@ def plot(draws):
         figures.intervals(axes, NAMES, drawn, color=f"C{i}", offset=0.3 * i - 0.15, label=name)
     axes.plot(exact_means(), range(len(NAMES)), "|k", ms=12, label="exact mean")
     axes.set(xlabel="points of the test", title="Eight schools: middle 50 and 90 % of draws")
-    axes.legend(loc="lower right")
+    axes.legend(loc="center right")
     return figure
 
 

@@ -101,7 +101,7 @@ def plot(draws):
         histogram.axhline(COEFFICIENTS[i], color="k", lw=1)
         trace.set_ylabel(f"beta[{i}]")
     axes[0, 0].set_title("The first 1,000 draws of four chains")
-    axes[0, 1].set_title("All draws, simulated value")
+    axes[0, 1].set_title("All draws")
     return figure
 
 

@@ -76,7 +76,7 @@ def test_public_names_say_what_they_take_and_return(name):
 
 
 def test_functions_of_numpy_take_what_numpys_take():
-    """So NumPy's pages describe their arguments. Operands, which are arrays, may be named x or y."""
+    """So NumPy's pages describe their arguments. Operands, which are arrays, may be x or y."""
     others = {}
     for name, function in vars(jaxprgen.numpy).items():
         if not inspect.isfunction(function) or name[0] == "_":

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import notebooks
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +31,17 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     """Insert the files that a page shows, and mend its links."""
     place = Path(app.env.doc2path(docname))
     if place.suffix == ".md":
-        text = mended(app, source[0], place, place)
+        text = mended(app, source[0] + download(f"docs/{docname}.md", docname), place, place)
         source[0] = SHOWN.sub(lambda shown: of_file(app, shown, place), text)
+
+
+def download(file: str, docname: str) -> str:
+    """Return a link to the notebook that a file is the source of, or nothing."""
+    for name, source in notebooks.SOURCES.items():
+        if source == file:
+            up = "../" * docname.count("/")
+            return f'\n<p><a href="{up}notebooks/{name}.ipynb" download>Download as a notebook</a></p>\n'
+    return ""
 
 
 def of_file(app: Sphinx, shown: re.Match[str], page: Path) -> str:
@@ -77,13 +87,19 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     for name in sorted(app.env.repository_files):
         path = ROOT / name
         files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-        body = f"<h1>{name}</h1>\n"
+        body = f"<h1>{name}</h1>\n" + download(name, f"source/{name}")
         for file in files:
             if file != path:
                 body += f'<h2 id="{file.name}">{file.name}</h2>\n'
             language = LEXERS.get(file.suffix, "text")
             body += app.builder.highlighter.highlight_block(file.read_text("utf-8"), language)
         yield f"source/{name}", {"title": name, "body": body}, "page.html"
+
+
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """Write the notebooks beside the pages."""
+    if exception is None:
+        notebooks.write(Path(app.outdir) / "notebooks")
 
 
 def start(app: Sphinx) -> None:
@@ -96,4 +112,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", start)
     app.connect("source-read", read)
     app.connect("html-collect-pages", pages)
+    app.connect("build-finished", finish)
     return {"parallel_read_safe": False}

@@ -75,7 +75,10 @@ arguments:
 example:
   python -m jaxprgen run model.jxg --arg X=@data.npy --arg y=@outcomes.npy
 """
-_INFO = "Say what is in a file that `export` or `jaxprgen.save` wrote."
+_INFO = """\
+Say what is in a file that `export` or `jaxprgen.save` wrote. Without a file, say which versions
+and devices there are, for a report of a fault.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,7 +128,9 @@ def _parser() -> argparse.ArgumentParser:
         )
         added.set_defaults(module=module)
         added.add_argument(
-            subject.lower(), metavar="MODULE:GRAPH" if subject == "GRAPH" else subject
+            subject.strip("[]").lower(),
+            metavar="MODULE:GRAPH" if subject == "GRAPH" else subject.strip("[]"),
+            nargs="?" if subject.startswith("[") else None,
         )
         return added
 
@@ -169,7 +174,8 @@ def _parser() -> argparse.ArgumentParser:
 
     run = command("run", _OF_FILES, "file", "run a saved program", _RUN, _RUN_EXAMPLES)
     _add_arguments(run, "NAME=VALUE", "value of an input; repeat for each input")
-    info = command("info", _OF_FILES, "file", "say what is in a saved program", _INFO)
+    about = "say what is in a saved program, or which versions and devices there are"
+    info = command("info", _OF_FILES, "[file]", about, _INFO)
     info.add_argument("--text", action="store_true", help="print its StableHLO")
     return parser
 

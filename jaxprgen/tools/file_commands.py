@@ -1,10 +1,10 @@
-"""The commands about saved files: run one, and say what is in it. They need no Aesara."""
+"""The commands about saved files, and about what is installed. They need no Aesara."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from jaxprgen.errors import UsageError
 from jaxprgen.export.archive import Archive
 from jaxprgen.export.loading import load
+from jaxprgen.tools.environment import environment
 from jaxprgen.tools.values import by_place, value_of
 
 
@@ -38,7 +39,12 @@ def _plain(x: Any) -> Any:
 
 
 def info(options: argparse.Namespace) -> int:
-    """Say what is in a saved file, and return the exit status."""
+    """Say what is in a saved file, or what is installed, and return the exit status."""
+    if options.file is None:
+        if options.text:
+            raise UsageError("--text prints the StableHLO of a file. Name one: info FILE --text")
+        _print_table(environment())
+        return 0
     f = load(options.file)
     if options.text:
         print(f.as_text())
@@ -47,9 +53,14 @@ def info(options: argparse.Namespace) -> int:
     rows = [("function", repr(f)[len("<loaded function ") : -1]), *_rows(manifest)]
     for name, array in f.data.items():
         rows.append(("data", f"{name}: {array.dtype}{list(array.shape)}, {array.nbytes} bytes"))
+    _print_table(rows)
+    return 0
+
+
+def _print_table(rows: Iterable[tuple[str, str]]) -> None:
+    rows = [*rows]
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name:{width}}  {text}" for name, text in rows))
-    return 0
 
 
 def _rows(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,13 +2,17 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
+import jaxprgen
+from jaxprgen.tools import environment
 from jaxprgen.tools.command_line import main
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +91,23 @@ def test_all_options(run):
     assert "exported for n >= 2, which does not hold: n is 1" in err
 
 
+def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
+    monkeypatch.setenv("JAX_EXAMPLE", "1")
+    monkeypatch.setattr(environment, "_PACKAGES", ("numpy", "no-such-package"))
+    status, out, err = run("info")
+    assert (status, err) == (0, "")
+    rows = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert rows[0] == ["jaxprgen", jaxprgen.__version__]
+    assert rows[1][1].startswith(platform.python_version())
+    assert ["numpy", np.__version__] in rows and ["no-such-package", "not installed"] in rows
+    devices = [text for name, text in rows if name == "device"]
+    assert devices == [f"{d.id}: {d.platform}, {d.device_kind}" for d in jax.devices()]
+    assert ["setting", "JAX_EXAMPLE=1"] in rows
+    status, out, err = run("info", "--text")
+    assert (status, out) == (2, "")
+    assert err == "error: --text prints the StableHLO of a file. Name one: info FILE --text\n"
+
+
 def test_values_that_decide_shapes_seeds_and_complex_numbers(run):
     export(run, "graphs:counted", "--arg", "n=3", "--arg", "b=f64[k]")
     assert run("run", "f.jxg", "--arg", "b=[1, 1]")[:2] == (0, "[0.0, 2.0, 4.0]\n")
@@ -142,7 +163,8 @@ runpy.run_module("jaxprgen", run_name="__main__", alter_sys=True)
 
 def test_files_run_without_aesara_and_scipy(run, tmp_path):
     export(run, "graphs:linear", "--arg", "X=f64[n,k]", "--arg", "b=f64[k]")
-    for arguments in (["info", "f.jxg"], ["run", "f.jxg", "--arg", "X=[[2]]", "--arg", "b=[3]"]):
+    call = ["run", "f.jxg", "--arg", "X=[[2]]", "--arg", "b=[3]"]
+    for arguments in (["info"], ["info", "f.jxg"], call):
         done = subprocess.run(
             [sys.executable, "-c", WITHOUT_AESARA, *arguments],
             capture_output=True,

@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist wor
 # Part of the deep tests, for the targets with -deep: one in N, always the same ones.
 SLICE ?= 0/1
 
-.PHONY: demo test test-deep test-pytensor test-pytensor-deep lint docs bench clean
+.PHONY: demo test test-deep test-pytensor test-pytensor-deep lint docs site notebooks gallery bench release clean
 
 demo: $(VENV)/with-test
 	$(BIN)/python examples/logistic_regression.py
@@ -37,8 +37,26 @@ docs: $(VENV)/with-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/build.py
 	$(BIN)/python docs/coverage.py
 
+# The site, in build/site. It fails if a link leads nowhere, or if a page would load from elsewhere.
+site: $(VENV)/with-site
+	rm -rf build/site
+	$(BIN)/python -m sphinx --fresh-env --quiet --fail-on-warning --keep-going docs build/site
+	$(BIN)/python docs/check_site.py build/site
+
+notebooks: $(VENV)/with-test
+	$(BIN)/python docs/notebooks.py build/notebooks
+
+# The pictures of the gallery, made anew; each script takes about a minute.
+gallery: $(VENV)/with-test
+	for page in docs/gallery/*.png; do name=$$(basename $$page .png); \
+	  $(BIN)/python examples/$$name.py --plot $$page || exit 1; done
+
 bench: $(VENV)/with-bench
 	$(BIN)/python benchmarks/bench.py --page
+
+# Builds dist/, checks it, and runs the README with the wheel on each stack.
+release:
+	bash .ci/release
 
 # The package and one of its dependency groups; again when pyproject.toml changes.
 $(VENV)/with-%: pyproject.toml

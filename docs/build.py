@@ -1,6 +1,7 @@
 """Run the code of the README and of the documentation, and write its output into the pages.
 
-Run this from the root of the repository: ``python docs/build.py``. A block of text that follows a
+Run this from the root of the repository: ``python docs/build.py``, for all pages or for those that
+are named after it. A block of text that follows a
 block of code holds the output of that code. A block that still matches the output is kept; ``...``
 in it matches anything, for output that differs from run to run. In a table with the heading
 ``| code | answer |``, each answer is what the code in its row does.
@@ -18,7 +19,17 @@ import warnings
 from pathlib import Path
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # For scale.md.
-NAMES = ("tutorial", "semantics", "models", "loops", "shared", "deploy", "scale", "reading")
+NAMES = (
+    "tutorial",
+    "semantics",
+    "models",
+    "loops",
+    "shared",
+    "versions",
+    "deploy",
+    "scale",
+    "reading",
+)
 NAMES += ("cost", "ops", "rewriting", "repeats", "interpreters")
 if getattr(importlib.util.find_spec("pymc"), "origin", None):  # Not a folder of that name.
     NAMES += ("pymc",)
@@ -96,5 +107,5 @@ def run_shell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    for page in sys.argv[1:] or PAGES:
         Path(page).write_text(build(page), "utf-8")

@@ -40,7 +40,8 @@ def download(file: str, docname: str) -> str:
     for name, source in notebooks.SOURCES.items():
         if source == file:
             up = "../" * docname.count("/")
-            return f'\n<p><a href="{up}notebooks/{name}.ipynb" download>Download as a notebook</a></p>\n'
+            link = f'<a href="{up}notebooks/{name}.ipynb" download>Download as a notebook</a>'
+            return f"\n<p>{link}</p>\n"
     return ""
 
 

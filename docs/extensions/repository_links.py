@@ -24,7 +24,7 @@ PAGES = {
 SHOWN = re.compile(r"^<!-- the text of \.\./(\w+\.md)(?:, up to (.+?))? -->$", re.MULTILINE)
 CODE = re.compile(r"^(```+|~~~+).*?^\1", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
-LEXERS = {".py": "python", ".md": "markdown", ".toml": "toml", "": "text"}
+LEXERS = {".py": "python", ".md": "markdown", ".toml": "toml"}
 
 
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -87,7 +87,7 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     """Yield a page for each file or folder that a page links to."""
     for name in sorted(app.env.repository_files):
         path = ROOT / name
-        files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+        files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in LEXERS)
         body = f"<h1>{name}</h1>\n" + download(name, f"source/{name}")
         for file in files:
             if file != path:

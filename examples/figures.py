@@ -4,6 +4,7 @@ This needs Matplotlib. A file whose name ends in ``.svg`` has that format, any o
 """
 
 import io
+import os
 import sys
 
 import numpy as np
@@ -39,7 +40,8 @@ def subplots(*shape, size=(7, 3.2), **options):
     """Return a new figure and its axes."""
     import matplotlib
 
-    matplotlib.use("agg", force=False)
+    if "MPLBACKEND" not in os.environ:  # Notebooks set it.
+        matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
     plt.rcParams.update(STYLE)

@@ -87,7 +87,8 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     """Yield a page for each file or folder that a page links to."""
     for name in sorted(app.env.repository_files):
         path = ROOT / name
-        files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in LEXERS)
+        inside = path.iterdir() if path.is_dir() else [path]
+        files = sorted(file for file in inside if file.suffix in LEXERS or file == path)
         body = f"<h1>{name}</h1>\n" + download(name, f"source/{name}")
         for file in files:
             if file != path:

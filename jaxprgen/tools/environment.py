@@ -9,10 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import jax
 
-import jaxprgen
-
-_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "aesara", "pytensor", "aeppl", "pymc", "blackjax")
-_PACKAGES += ("numpyro",)
+_PACKAGES = ("jaxprgen", "jax", "jaxlib", "numpy", "scipy", "aesara", "pytensor", "aeppl", "pymc")
+_PACKAGES += ("blackjax", "numpyro")
 _SETTINGS = ("JAX_", "XLA_", "AESARA_FLAGS", "PYTENSOR_FLAGS")
 """Environment variables that change what happens: those that begin like this."""
 
@@ -25,10 +23,9 @@ def environment() -> Iterator[tuple[str, str]]:
     tuple of str
         A package and its version, a device, or an environment variable and its value.
     """
-    yield "jaxprgen", jaxprgen.__version__
-    yield "python", f"{platform.python_version()}, {platform.platform()}"
     for package in _PACKAGES:
         yield package, _version(package)
+    yield "python", f"{platform.python_version()}, {platform.platform()}"
     for device in jax.devices():
         yield "device", f"{device.id}: {device.platform}, {device.device_kind}"
     for name, value in sorted(os.environ.items()):

@@ -70,7 +70,18 @@ class ModelFunction:
         return self._call((), point, data)
 
     def compiled(self, *data: str) -> CompiledFunction:
-        """Return the function of the variables in the order of ``names``, then of these data."""
+        """Return the function of the variables in the order of ``names``, then of these data.
+
+        Parameters
+        ----------
+        *data : str
+            The names of data that are arguments; others have the values that their containers hold.
+
+        Returns
+        -------
+        CompiledFunction
+            The function, always the same one for the same names.
+        """
         if data not in self._compiled:
             inputs = [*self._inputs, *(self._data[name] for name in data)]
             self._compiled[data] = compile(inputs, self._outputs, name=self._name)

@@ -87,7 +87,10 @@ def test_functions_of_numpy_take_what_numpys_take():
             continue
         _, *rest = inspect.signature(function).parameters.values()
         names = {p.name for p in rest if p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
-        named = {name.lower() for name in inspect.signature(theirs).parameters}
+        try:
+            named = {name.lower() for name in inspect.signature(theirs).parameters}
+        except ValueError:  # NumPy 1.26 does not tell those of functions in C.
+            continue
         if extra := names - {"y"} - named:
             others[name] = extra
     # `numpy.pad` takes it among its keyword arguments; NumPy 2.1 renamed that of `reshape`.

@@ -27,18 +27,19 @@ from jaxprgen.passes.batching_rules import (
 _Batch: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], int], list[MaybeBatched]]
 
 
-def has_batching_rule(eqn: JaxprEqn) -> bool:
+def has_batching_rule(eqn: JaxprEqn, *, loops: bool = True) -> bool:
     """Return whether an equation has a batching rule.
 
-    For a call or a loop, all equations of its programs must have one.
+    For a call or a loop, all equations of its programs must have one. Where ``loops`` is false,
+    loops count as having none.
     """
     name = eqn.primitive.name
-    if eqn.effects:
+    if eqn.effects or (name in _LOOPS and not loops):
         return False
     if name in _PROGRAM_RULES:
         programs = [_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn)]
         return not any(jaxpr.constvars for jaxpr in programs) and all(
-            has_batching_rule(inner) for jaxpr in programs for inner in jaxpr.eqns
+            has_batching_rule(e, loops=loops) for jaxpr in programs for e in jaxpr.eqns
         )
     return not eqn.invars or name in lax.ELEMENTWISE or name in BATCHING_RULES
 
@@ -225,8 +226,8 @@ def _swapped(b: Builder, x: Atom) -> Atom:
     return lax.transpose(b, x, [1, 0, *range(2, len(x.aval.shape))])
 
 
+_LOOPS: dict[str, BatchingRule] = {"scan": _scan, "while": _while}
 _PROGRAM_RULES: dict[str, BatchingRule] = {
     **{name: _call for name, holder in HOLDERS.items() if holder.only_runs},
-    "scan": _scan,
-    "while": _while,
+    **_LOOPS,
 }

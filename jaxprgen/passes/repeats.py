@@ -265,6 +265,8 @@ class Alike:
         self._leaves: dict[Any, int] = {}
         self._types: dict[int, tuple[int, Any]] = {}
         self._shared = self._shared_atoms()
+        reads = (node.eqn.invars[0] for node in self.nodes if reads_a_block(node.eqn))
+        self._slices: Counter[Any] = Counter(x for x in reads if type(x) is Var)
         for node in self.nodes:
             node.kind = self._number(self._kind(node))
 
@@ -307,7 +309,8 @@ class Alike:
         cut : mapping of int to int
             Positions of nodes whose results count as inputs, each with a number that says which
             are alike. So the steps of a recurrence become alike. What a step reads from a part of
-            its own values is told apart by the place, which is the same in all steps.
+            its own values is told apart by the place, which is the same in all steps. What is read
+            of one value in many places comes after the loop, and may be a pack.
         """
         number, colours = self._number, dict[Any, int]()
         looped: set[int] = set()
@@ -329,7 +332,7 @@ class Alike:
             is_looped = cut and not looped.isdisjoint(
                 [colour for _, colour, _ in found] if node.terms else found
             )
-            if is_looped and reads_a_block(node.eqn):
+            if is_looped and reads_a_block(node.eqn) and self._slices[node.operands[0]] < _RARE:
                 kind = kind, node.eqn.params["start_indices"]
             node.colour = number((kind, found))
             same = ("cut", cut[i]) if i in cut else node.colour

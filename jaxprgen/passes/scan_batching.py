@@ -114,6 +114,7 @@ class ScanBatching:
         """Batch all equations and resolve all carries that do not depend on unresolved ones.
 
         Equations without a batching rule stay pending, and so does everything that depends on them.
+        So do inner loops: batched, each would run as long as the longest one.
         """
         while self.pending_equations or self.pending_carries:
             before = len(self.pending_equations) + len(self.pending_carries)
@@ -140,7 +141,7 @@ class ScanBatching:
         if not all(map(self._is_known, eqn.invars)):
             return False
         operands = [lookup(env, x) for x in eqn.invars]
-        if any(x.is_batched for x in operands) and not has_batching_rule(eqn):
+        if any(x.is_batched for x in operands) and not has_batching_rule(eqn, loops=False):
             return False
         env.update(zip(eqn.outvars, batch(b, eqn, operands, self.n), strict=True))
         self._count_memory()
@@ -246,7 +247,7 @@ class ScanBatching:
         NotBatchableError
             Fewer equations would leave the loop than arrays pass between its parts.
         """
-        stuck = [e for e in self.pending_equations if not has_batching_rule(e)]
+        stuck = [e for e in self.pending_equations if not has_batching_rule(e, loops=False)]
         carries = self._recurrent_carries(stuck)
         needed = [*(self.carry_outs[v] for v in carries), *(v for e in stuck for v in e.outvars)]
         inside, read = live_equations(self.pending_equations, needed)

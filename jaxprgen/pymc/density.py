@@ -72,11 +72,15 @@ def _plain(model: Any, variables: Sequence[Any], jacobian: bool) -> list[Any]:
     nodes = {rv.owner for rv in rvs}
     if len(nodes) < len(rvs) or not all(map(_has_density, rvs)):
         raise _NotPlainError
+    # PyMC copies the distributions that are parameters: copies of variables would not be replaced.
+    inner = [x for rv in rvs for x in rv.owner.inputs if _is_distribution(x, nodes)]
+    stand_ins = {rv: rv.type() for rv in rvs} if inner else {}
+    own = dict(zip(inner, substituted(inner, stand_ins), strict=True))
     kinds: dict[Any, tuple[list[Any], _Term]] = {}
-    terms = {}
+    terms: dict[Any, _Term] = {}
     for rv in rvs:
         value, transform = model.rvs_to_values[rv], model.rvs_to_transforms[rv]
-        parameters = [_folded(x) for x in rv.owner.inputs]
+        parameters = [own[x] if x in own else _folded(x) for x in rv.owner.inputs]
         kind = rv.owner.op, transform, value.type, *(_kind(x, nodes) for x in parameters)
         if kind not in kinds:
             # Fresh variables: what replaces them may contain the first variable's parameters.
@@ -89,7 +93,8 @@ def _plain(model: Any, variables: Sequence[Any], jacobian: bool) -> list[Any]:
         if terms[rv].density.owner:
             terms[rv].density.name = f"{rv.name}_logprob"
     wanted = [terms[v].density if v in terms else v for v in variables]
-    found = substituted(wanted, {rv: term.value for rv, term in terms.items()})
+    values = {rv: term.value for rv, term in terms.items()}
+    found = substituted(wanted, values | {v: values[rv] for rv, v in stand_ins.items()})
     if any(v.owner and isinstance(v.owner.op, MeasurableOp) for v in ancestors(found)):
         raise _NotPlainError
     return found
@@ -125,10 +130,12 @@ def _is_kept(parameter: Any, own: Container[Any]) -> bool:
 
     Variables of the model, which the nodes in ``own`` compute, are numbers to others.
     """
+    return isinstance(parameter, Constant) or _is_distribution(parameter, own)
+
+
+def _is_distribution(parameter: Any, own: Container[Any]) -> bool:
     node = parameter.owner
-    return isinstance(parameter, Constant) or bool(
-        node and isinstance(node.op, MeasurableOp) and node not in own
-    )
+    return bool(node and isinstance(node.op, MeasurableOp) and node not in own)
 
 
 def _term(op: Any, inputs: Sequence[Any], transform: Any, jacobian: bool) -> _Term:

@@ -10,6 +10,8 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Generator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any
@@ -58,12 +60,56 @@ def sampling() -> Generator[None]:
     with contextlib.ExitStack() as stack:
         samplers = importlib.import_module("pymc.sampling.jax")
         stack.enter_context(_replaced(samplers, "get_jaxified_graph", _graph_as_function, "pymc"))
-        if "nutpie" in sys.modules or importlib.util.find_spec("nutpie"):
-            models = importlib.import_module("nutpie.compile_pymc")
+
+        def prepare_nutpie(models: ModuleType) -> None:
             made = _nutpie_functions(_attribute(models, "_make_functions", "nutpie"))
             stack.enter_context(_replaced(models, "_make_functions", made, "nutpie"))
+
+        stack.enter_context(_once_imported("nutpie.compile_pymc", prepare_nutpie))
         stack.enter_context(pytensor.config.change_flags(mode=get_mode(MODE)))
         yield
+
+
+class _Finder(MetaPathFinder):
+    """Calls a function with a module after its import, which other finders do."""
+
+    def __init__(self, name: str, after: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._after = after
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            run = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                run(module)
+                self._after(module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+@contextlib.contextmanager
+def _once_imported(name: str, after: Callable[[ModuleType], None]) -> Generator[None]:
+    """Call a function with a module: now, or when it is imported. Its import may take seconds."""
+    if name in sys.modules:
+        after(sys.modules[name])
+        yield
+        return
+    finder = _Finder(name, after)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,8 @@
 """PyMC's samplers on programs of this package."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -142,3 +145,26 @@ def test_other_methods_take_the_mode(model, name):
             found = pm.sample_posterior_predictive(prior["prior"].dataset, **options)
             residuals = found["posterior_predictive"]["y"] - prior["prior"]["mu"]
             assert abs(residuals.values.std() - 1) < 0.1
+
+
+_NUTPIE = """
+import sys
+import pymc.sampling.jax
+import jaxprgen.pymc
+before = list(sys.meta_path)
+with jaxprgen.pymc.sampling():
+    assert "nutpie" not in sys.modules
+    import nutpie.compile_pymc as models
+    inside = models._make_functions
+assert models._make_functions is not inside and sys.meta_path == before
+with jaxprgen.pymc.sampling():
+    assert models._make_functions.__module__ == "jaxprgen.pymc.sampling"
+with jaxprgen.pymc.sampling():
+    pass
+assert models._make_functions.__module__ == "nutpie.compile_pymc" and sys.meta_path == before
+"""
+
+
+def test_nutpie_is_not_imported_unless_the_block_does():
+    pytest.importorskip("nutpie")
+    subprocess.run([sys.executable, "-c", _NUTPIE], check=True)

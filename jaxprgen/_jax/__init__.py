@@ -20,12 +20,22 @@ if TYPE_CHECKING:
     from jaxprgen._jax.placement import *  # noqa: F403
     from jaxprgen._jax.primitives import *  # noqa: F403
     from jaxprgen._jax.programs import *  # noqa: F403
+    from jaxprgen._jax.rows import *  # noqa: F403
     from jaxprgen._jax.sizes import *  # noqa: F403
     from jaxprgen._jax.types import *  # noqa: F403
 else:
     _MODULES = [
         *("types", "sizes", "core", "exporting", "executables"),  # For programs from files.
-        *("programs", "primitives", "derivatives", "lines", "meshes", "placement", "checks"),
+        *(
+            "programs",
+            "primitives",
+            "derivatives",
+            "lines",
+            "meshes",
+            "placement",
+            "checks",
+            "rows",
+        ),
     ]
     """Where a name is looked for, in this order."""
 

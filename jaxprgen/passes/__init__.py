@@ -37,12 +37,14 @@ Each module and the modules of this package that it needs:
   (`affine_recurrences`, `scan_batching`, `inlining`).
 - `unbatching`: one rule per primitive, from an equation on all rows to an equation on one row.
 - `fusion_cluster`: find the equations that can be fused with a loop (`unbatching`).
+- `fewer_kernels`: `FewerKernels` gives derivatives that compile sooner (`inlining`).
 - `reduce_in_scan`: `ReduceInScan` fuses them with the loop (`fusion_cluster`, `inlining`).
 """
 
 from jaxprgen.passes.associative_scan import AssociativeScan
 from jaxprgen.passes.constant_folding import FoldConstants
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions, EliminateDeadCode
+from jaxprgen.passes.fewer_kernels import FewerKernels
 from jaxprgen.passes.hoisting import Hoist
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
@@ -63,6 +65,7 @@ DEFAULT: tuple[Pass, ...] = (
     ShareScan(),
     MapToVmap(reassociate=True),
     DistributeScan(reassociate=True),
+    FewerKernels(),
 )
 """The passes that `jaxprgen.compile` applies unless it is given others."""
 
@@ -72,6 +75,7 @@ __all__ = [
     "DistributeScan",
     "EliminateCommonSubexpressions",
     "EliminateDeadCode",
+    "FewerKernels",
     "FoldConstants",
     "Hoist",
     "Inline",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal
 from jaxprgen.emit import primitives as emit
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
@@ -49,6 +49,8 @@ class FewerKernels:
 
 def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
     operands: list[Any] = eqn.invars
+    if all(isinstance(x, Literal) for x in operands):
+        return None
     b = Builder([x.aval for x in operands])  # Sets `plain` by the types.
     b.source_info = eqn.source_info
     if eqn.primitive.name == "lgamma":

@@ -67,6 +67,11 @@ def test_positions_of_cotangents_are_hidden_from_xla():
     assert text.count("stablehlo.optimization_barrier") == 1
 
 
+def test_lgamma_of_a_number_stays():
+    program = jax.make_jaxpr(lambda: jax.lax.lgamma(3.5))()
+    assert FewerKernels()(program) is program
+
+
 @pytest.mark.parametrize("shape", [(), (5,)])
 def test_lgamma_apart_from_its_derivative(shape):
     def f(x):

@@ -44,7 +44,7 @@ def test_the_page_is_what_it_would_be_written_as(rows):
 
 
 def test_every_op_is_answered():
-    """What has no rule has a reason and a remedy, or runs in Python on the host."""
+    """Every Op without a rule states a reason and a remedy, or runs in Python on the host."""
     table = COVERAGE.PAGE.read_text("utf-8").split("\n## Scalar functions")[1]
     cells = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
     assert len(cells) == len({(op, module) for op, module, *_ in cells})

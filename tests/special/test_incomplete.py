@@ -145,7 +145,8 @@ def test_derivatives_of_what_is_not_regularized():
     step = 1e-5
     for op, sign in sample([(aem.gammal, 1), (aem.gammau, -1)], 1):
         f = compiled(op, 2, at.dscalar)
-        slope = (np.vectorize(f)(k + step, x) - np.vectorize(f)(k - step, x)) / (2 * step)
+        above, below = ([f(a, b) for a, b in zip(k + d, x, strict=True)] for d in (step, -step))
+        slope = np.subtract(above, below) / (2 * step)
         density = sign * np.exp((k - 1) * np.log(x) - x)
         dk, dx = gradients(f, k, x)
         assert_close(dk, slope, 1e-6, [k, x])

@@ -102,7 +102,7 @@ def _look_alikes(
             place = 2 * j + 1 if is_ordered else 1
             if made is None:
                 if not node.terms:
-                    own[i] += (alike.leaf(x) + 1) * place
+                    own[i] += (alike.leaf(x, node.role(j)) + 1) * place
             else:
                 sources.append(made)
                 targets.append(i)

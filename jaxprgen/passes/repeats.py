@@ -99,6 +99,10 @@ class Node:
         self.commutes = not terms and commutes(self.eqn)
         self.kind = self.colour = -1
 
+    def role(self, i: int) -> tuple[int, int]:
+        """Return what alike nodes read in the place of the i-th operand."""
+        return self.kind, 0 if self.commutes or self.terms else i
+
 
 def reads_a_block(eqn: JaxprEqn) -> bool:
     """Return whether an equation is a slice at a known place."""
@@ -247,7 +251,8 @@ class Alike:
     """Colours the nodes of a program.
 
     Literals, inputs and constants of one type have the same colour, unless they are *shared*: read
-    by many equations that are alike, such as a parameter of all terms of a likelihood.
+    by many equations that are alike, such as a parameter of all terms of a likelihood. A literal is
+    shared at that place only, because the same number has other meanings elsewhere.
 
     Attributes
     ----------
@@ -264,11 +269,11 @@ class Alike:
         self._numbers: dict[Hashable, int] = {}
         self._leaves: dict[Any, int] = {}
         self._types: dict[int, tuple[int, Any]] = {}
-        self._shared = self._shared_atoms()
         reads = (node.eqn.invars[0] for node in self.nodes if reads_a_block(node.eqn))
         self._slices: Counter[Any] = Counter(x for x in reads if type(x) is Var)
         for node in self.nodes:
             node.kind = self._number(self._kind(node))
+        self._shared = self._shared_atoms()
 
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -292,13 +297,14 @@ class Alike:
             found = self._types[identity(aval)] = self._number(("type", aval)), aval
         return found[0]
 
-    def leaf(self, x: Any) -> int:
-        """Return the colour of a literal, an input or a constant."""
-        key = x if type(x) is Var else literal_key(x)
-        found = self._leaves.get(key)
+    def leaf(self, x: Any, role: tuple[int, int]) -> int:
+        """Return the colour of a literal, an input or a constant in a role."""
+        known = x if type(x) is Var else (role, identity(x))
+        found = self._leaves.get(known)
         if found is None:
+            key = _leaf_key(x, role)
             named = key if key in self._shared else (type(x) is Var, x.aval)
-            found = self._leaves[key] = self._number(("leaf", named))
+            found = self._leaves[known] = self._number(("leaf", named))
         return found
 
     def colour(self, cut: Mapping[int, int] = MappingProxyType({})) -> None:
@@ -315,19 +321,23 @@ class Alike:
         number, colours = self._number, dict[Any, int]()
         looped: set[int] = set()
 
-        def of(x: Any) -> int:
+        def of(x: Any, role: tuple[int, int]) -> int:
             found = colours.get(x) if type(x) is Var else None
-            return self.leaf(x) if found is None else found
+            return self.leaf(x, role) if found is None else found
 
         for i, node in enumerate(self.nodes):
             if node.terms:
-                node.terms.sort(key=lambda t: (of(t.atom), t.sign, t.pad is None))
+                role = node.role(0)
+                read = [(of(t.atom, role), t) for t in node.terms]
+                read.sort(key=lambda pair: (pair[0], pair[1].sign, pair[1].pad is None))
+                node.terms = [t for _, t in read]
                 node.operands = [t.atom for t in node.terms]
-                found: Any = frozenset((t.sign, of(t.atom), _inside(t.pad)) for t in node.terms)
+                found: Any = frozenset((t.sign, colour, _inside(t.pad)) for colour, t in read)
             else:
                 if node.commutes:
-                    node.operands.sort(key=of)
-                found = tuple(map(of, node.operands))
+                    role = node.role(0)
+                    node.operands.sort(key=lambda x, role=role: of(x, role))
+                found = tuple(of(x, node.role(i)) for i, x in enumerate(node.operands))
             kind: Hashable = node.kind
             is_looped = cut and not looped.isdisjoint(
                 [colour for _, colour, _ in found] if node.terms else found
@@ -342,24 +352,25 @@ class Alike:
                     looped.add(colours[v])
 
     def _shared_atoms(self) -> set[Any]:
-        """Return the keys of literals, inputs and constants that take many places that are
-        alike."""
+        """Return the keys of literals, inputs and constants that many alike nodes read."""
         taken: Counter[Any] = Counter()
-        places: Counter[Any] = Counter()
+        roles: Counter[Any] = Counter()
         for node in self.nodes:
-            name = node.eqn.primitive
-            is_ordered = not node.terms and not node.commutes
             for i, x in enumerate(node.operands):
                 if type(x) is Var and x in self.maker:
                     continue
-                place = name, i if is_ordered else 0, x.aval
-                taken[place, x if type(x) is Var else literal_key(x)] += 1
-                places[place] += 1
+                role = node.role(i)
+                taken[role, _leaf_key(x, role)] += 1
+                roles[role] += 1
         return {
             key
-            for (place, key), count in taken.items()
-            if count > 1 and count * _RARE >= places[place]
+            for (role, key), count in taken.items()
+            if count > 1 and count * _RARE >= roles[role]
         }
+
+
+def _leaf_key(x: Any, role: tuple[int, int]) -> Hashable:
+    return x if type(x) is Var else (role, literal_key(x))
 
 
 def _inside(pad: JaxprEqn | None) -> Hashable:

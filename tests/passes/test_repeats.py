@@ -57,6 +57,16 @@ def test_programs_do_not_grow_with_the_repetitions(model):
     assert sizes[1] == sizes[0]
 
 
+def test_a_number_that_all_terms_share_may_also_be_the_factor_of_one():
+    def equations(divisor):
+        x, mu = at.dvector("x"), at.dscalar("mu")
+        terms = [at.exp((x[i] - mu * float(i + 2)) / divisor) for i in range(20)]
+        f = jaxprgen.compile([x, mu], sum(terms))
+        return count_equations(f.jaxpr(np.ones(20), 0.5))
+
+    assert equations(2.0) == equations(2.5)
+
+
 # --- Repetitions of every graph --------------------------------------------------------------
 
 

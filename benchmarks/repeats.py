@@ -10,10 +10,13 @@ also written by hand, with arrays, for ``jax.jit``.
 
 ``--memory`` prints, for all models of the tests, the bytes of temporary values and results without
 and with the passes, at ``--size`` repetitions. ``--share`` prints the processor time that the two
-passes take of programs that repeat nothing, and their share of the time of all passes.
+passes take of programs that repeat nothing, and their share of the time of all passes. ``--large``
+prints what the two passes take of programs of about 10,000 and 100,000 equations. ``--stages``
+prints what each stage takes of thousands of written-out terms and steps.
 """
 
 import argparse  # noqa: I001
+import itertools
 import json
 import statistics
 import sys
@@ -24,6 +27,7 @@ from typing import Any
 import jaxprgen  # First: it makes Aesara importable.
 import aesara
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from compare.library import aesara_library
@@ -67,6 +71,7 @@ def separate_inputs_by_hand(*xs: Any) -> Any:
 
 BY_HAND = {"normals": normals_by_hand, "separate_inputs": separate_inputs_by_hand}
 WRITTEN_OUT = tuple(p for p in DEFAULT if not isinstance(p, VmapRepeats | ScanRepeats))
+FOUND = tuple(p for p in DEFAULT if p not in WRITTEN_OUT)
 
 
 def measure(name: str, n: int, which: str) -> dict[str, float]:
@@ -121,7 +126,6 @@ def report_memory(n: int) -> None:
 
 def report_share() -> None:
     """Print what the two passes cost programs that repeat nothing."""
-    found = tuple(p for p in DEFAULT if p not in WRITTEN_OUT)
     print("| model | equations | with passes | ms | of all passes |")
     print("|---|---|---|---|---|")
     for name in ("chain", "logistic", "schools", "radon", "scan", "process", "network"):
@@ -131,13 +135,85 @@ def report_share() -> None:
         changed, times = program, list[tuple[float, float]]()
         for _ in range(31):
             start = time.process_time()
-            changed = Pipeline(found)(program)
+            changed = Pipeline(FOUND)(program)
             middle = time.process_time()
             Pipeline(WRITTEN_OUT)(changed)
             times.append((middle - start, time.process_time() - middle))
         own, others = map(statistics.median, zip(*times, strict=True))
         counts = f"{count_equations(program)} | {count_equations(changed)}"
         print(f"| {load.title} | {counts} | {own * 1e3:.2f} | {own / (own + others):.0%} |")
+
+
+def terms(x: Any, a: Any) -> Any:
+    """Return a sum of terms, eight equations and an addition each."""
+    return sum(-0.5 * ((xi - a) / 2.0) ** 2 - jnp.log(2.0 + a * xi) for xi in x)
+
+
+def chain(x: Any, a: Any) -> Any:
+    """Return what a chain of steps without data makes of an array, four equations each."""
+    last = x[:3]
+    for _ in x:
+        last = jnp.sin(last * a) + jnp.cos(last)
+    return last
+
+
+def filtered(x: Any, a: Any) -> Any:
+    """Return a sum over the steps of a recurrence, eight equations each."""
+    last, total = 0.0, 0.0
+    for xi in x:
+        last = jnp.tanh(a * last + xi)
+        total += (xi - last) ** 2
+    return total
+
+
+def report_large() -> None:
+    """Print the processor time of the two passes at two sizes of programs of JAX."""
+    print("| program | equations | with passes | s |")
+    print("|---|---|---|---|")
+    for function in (terms, chain, filtered):
+        per_repetition = len(jax.make_jaxpr(function)(np.ones(9), 0.3).jaxpr.eqns) / 9
+        for size in (10_000, 100_000):
+            n = round(size / per_repetition)
+            program = changed = jax.make_jaxpr(function)(np.ones(n), 0.3)
+            times: list[float] = []
+            for _ in range(3):
+                start = time.process_time()
+                changed = Pipeline(FOUND)(program)
+                times.append(time.process_time() - start)
+            counts = f"{count_equations(program):,} | {count_equations(changed)}"
+            print(
+                f"| {function.__name__} | {counts} | {statistics.median(times):.2f} |", flush=True
+            )
+
+
+def report_stages() -> None:
+    """Print the processor time of each stage from a graph with its gradient to a first number."""
+    print("| model | nodes | plan, s | emission, s | passes, s | lowering and XLA, s |")
+    print("|---|---|---|---|---|---|")
+    for name, n in (("normals", 8), ("normals", 500), ("normals", 5000), ("autoregression", 1000)):
+        inputs, output, arguments = getattr(models, name)(n)
+        outputs = [output, *aesara.grad(output, inputs)]
+        marks = [time.process_time()]
+        f = jaxprgen.compile(inputs, outputs, passes=())
+        marks.append(time.process_time())
+        program = f.jaxpr(*arguments)
+        marks.append(time.process_time())
+        program = Pipeline(DEFAULT)(program)
+        marks.append(time.process_time())
+        jax.jit(jax.extend.core.jaxpr_as_fun(program)).lower(*arguments).compile()
+        marks.append(time.process_time())
+        nodes = len(list(aesara.graph.basic.applys_between(inputs, outputs)))
+        seconds = " | ".join(f"{b - a:.2f}" for a, b in itertools.pairwise(marks))
+        if n > 8:  # The first one is for JAX's own start.
+            print(f"| {name}, {n} | {nodes:,} | {seconds} |", flush=True)
+
+
+REPORTS = {
+    "share": report_share,
+    "sizes": report_sizes,
+    "large": report_large,
+    "stages": report_stages,
+}
 
 
 def main() -> None:
@@ -147,19 +223,17 @@ def main() -> None:
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--share", action="store_true")
-    parser.add_argument("--sizes", action="store_true")
+    for name in REPORTS:
+        parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--one", nargs=3)
     options = parser.parse_args()
     if options.memory:
         report_memory(options.size)
         return
-    if options.share:
-        report_share()
-        return
-    if options.sizes:
-        report_sizes()
-        return
+    for name, report in REPORTS.items():
+        if getattr(options, name):
+            report()
+            return
     if options.one:
         name, n, which = options.one
         print(json.dumps(measure(name, int(n), which)))

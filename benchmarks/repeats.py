@@ -27,13 +27,13 @@ from typing import Any
 import jaxprgen  # First: it makes Aesara importable.
 import aesara
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from compare.library import aesara_library
 from compare.workloads import WORKLOADS
 from processes import measured
 
+from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import DEFAULT, Pipeline, ScanRepeats, VmapRepeats
 
@@ -200,7 +200,7 @@ def report_stages() -> None:
         marks.append(time.process_time())
         program = Pipeline(DEFAULT)(program)
         marks.append(time.process_time())
-        jax.jit(jax.extend.core.jaxpr_as_fun(program)).lower(*arguments).compile()
+        jax.jit(jaxpr_as_fun(program)).lower(*arguments).compile()
         marks.append(time.process_time())
         nodes = len(list(aesara.graph.basic.applys_between(inputs, outputs)))
         seconds = " | ".join(f"{b - a:.2f}" for a, b in itertools.pairwise(marks))

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from jax.sharding import NamedSharding, PartitionSpec
 
+from jaxprgen import _jax
 from jaxprgen.arguments.refusals import a
 from jaxprgen.arguments.shardings import parts_along, placed, require_even
 from jaxprgen.errors import ArgumentTypeError, ShardingError
@@ -135,13 +136,43 @@ def opened(args: Sequence[Any], formats: Mapping[int, str], names: Sequence[str]
 def _opened(x: Any, format: str, name: str) -> MatrixParts:
     if scipy.sparse.issparse(x):
         return parts_of(x.asformat(format))
-    if type(x).__module__.startswith("jax.experimental.sparse") and x.ndim == 2:
+    if _is_jaxs(x) and x.ndim == 2 and not _other_axes(x):
         return _of_jax(x, format)
+    what, remedy = _refused(x, format)
     raise ArgumentTypeError(
-        f"Input {name!r} is a sparse matrix in the format {format}, but the argument is "
-        f"{a(type(x).__name__)}.\nPass a matrix of scipy.sparse, such as "
-        f"scipy.sparse.{format}_matrix(x), or of jax.experimental.sparse, such as "
-        "BCSR.fromdense(x)."
+        f"Input {name!r} is a sparse matrix in the format {format}, but the argument is {what}.\n"
+        f"{remedy}"
+    )
+
+
+def _is_jaxs(x: Any) -> bool:
+    return type(x).__module__.startswith("jax.experimental.sparse")
+
+
+def _other_axes(x: Any) -> dict[str, int]:
+    """Return how many axes of one of JAX's arrays are not sparse, by JAX's names for them."""
+    found = {name: getattr(x, name, 0) for name in ("n_batch", "n_dense")}
+    return {name: count for name, count in found.items() if count}
+
+
+def _refused(x: Any, format: str) -> tuple[str, str]:
+    """Return what an argument is that is no matrix, and what to pass instead."""
+    kind = a(type(x).__name__)
+    if isinstance(x, _jax.Tracer):
+        return f"an array of shape {x.shape} that JAX traces", (
+            "Transformations of JAX make such an array of a matrix A of scipy.sparse. Pass "
+            "jax.experimental.sparse.BCSR.from_scipy_sparse(A), or let the function that JAX "
+            "transforms close over A."
+        )
+    if _is_jaxs(x):
+        axes = "".join(f", {name}={count}" for name, count in _other_axes(x).items())
+        return f"{kind} of shape {x.shape}{axes}", (
+            "Pass a matrix whose two axes are sparse, such as BCSR.fromdense(x), and map over a "
+            "batch of them by jax.vmap."
+        )
+    return kind, (
+        f"Pass a matrix of scipy.sparse, such as scipy.sparse.{format}_matrix(x), or of "
+        "jax.experimental.sparse, such as BCSR.fromdense(x)."
     )
 
 

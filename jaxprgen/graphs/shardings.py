@@ -10,8 +10,8 @@ from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
 from jaxprgen.arguments.shardings import placed, sharding_of
-from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.library import is_array, name_of
+from jaxprgen.errors import InvalidGraphError, ShardingError
+from jaxprgen.graphs.library import is_array, is_sparse, name_of
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.lowering.names import Apply, Variable, is_a
 
@@ -54,6 +54,8 @@ def shardings_of(
     found: dict[Variable, NamedSharding] = {}
     for key, spec in given.items():
         variable = _named(key, roles) if isinstance(key, str) else key
+        if variable in roles and is_sparse(variable):
+            raise _of_matrix(roles[variable], name_of(variable))
         if variable not in roles or not is_array(variable):
             raise _unknown(
                 name_of(variable) if is_a(variable, "graph.Variable") else repr(variable)
@@ -89,6 +91,19 @@ def _named(name: str, variables: Iterable[Variable]) -> Variable:
     if not named:
         raise _unknown(repr(name))
     return named[0]
+
+
+def _of_matrix(role: str, name: str) -> ShardingError:
+    """Return the error of a sparse matrix, whose parts the arguments of a call decide."""
+    if role == "output":
+        remedy = "Give the sharding to a dense result, such as a product with the matrix."
+    else:
+        remedy = "Pass jaxprgen.split_rows(A, sharding) as the argument: it splits the rows of A."
+        if role != "input":
+            remedy = f"Make it an input of the graph. {remedy}"
+    return ShardingError(
+        f"shardings: {role} {name!r} is a sparse matrix, which this option cannot split.\n{remedy}"
+    )
 
 
 def _unknown(what: str) -> InvalidGraphError:

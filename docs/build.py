@@ -25,6 +25,7 @@ NAMES = (
     "models",
     "loops",
     "shared",
+    "sparse",
     "versions",
     "deploy",
     "scale",

@@ -24,12 +24,13 @@ from jaxprgen.emit.sparse import (
     require_same,
     sum_at_entries,
     summed,
+    to_dense,
     total_at,
     transposed,
     without_zeros,
     written,
 )
-from jaxprgen.emit.values import INT32, Shape, Value, alike, broadcast_to, full, where
+from jaxprgen.emit.values import BOOL, INT32, Shape, Value, alike, broadcast_to, full, where
 from jaxprgen.errors import ShapeMismatchError
 
 # --- Functions of the elements ------------------------------------------------------------
@@ -98,6 +99,19 @@ def dot(x: Sparse, y: Value) -> Value:
     data, y = alike(x.data, y)
     products = expand_dims(data, range(1, y.ndim)) * at_entries(y, x, 1)
     return sum_at_entries(products, x, 0)
+
+
+def dot_sparse(x: Sparse, y: Sparse) -> Value:
+    """Return the product of two sparse matrices, of which the second one is made dense.
+
+    As in SciPy, zeros that are not stored are no factors: infinity times such a zero is not NaN.
+    """
+    require_inner(x.shape, y.shape)
+    a, b = alike(x.data, y.data)
+    dense, stored = (to_dense(y.with_data(d)) for d in (b, full(b.shape, True, BOOL)))
+    factors, is_factor = (at_entries(array, x, 1) for array in (dense, stored))
+    products = expand_dims(a, [1]) * factors
+    return sum_at_entries(where(is_factor, products, products.like(0)), x, 0)
 
 
 def dot_left(x: Value, y: Sparse) -> Value:

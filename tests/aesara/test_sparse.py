@@ -12,6 +12,7 @@ from aesara.sparse import basic
 from aesara.sparse.basic import CSM, csm_properties, dense_from_sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.experimental.sparse import BCSR
 from laws import reference
 from profiles import amount
 
@@ -227,3 +228,37 @@ def test_entries_of_computed_matrices(x):
     np.testing.assert_allclose(
         stays_inside(*args), np.where((x + x).toarray(), np.exp((x + x).toarray()), 0)
     )
+
+
+@pytest.mark.parametrize("shape", [(9, 8, 6), (6, 8, 9)], ids=["right", "left"])
+def test_infinity_times_a_zero_that_is_not_stored(shape):
+    """The smaller factor is made dense, but only its stored elements are factors."""
+    n, m, k = shape
+    x = scipy.sparse.random(n, m, 0.4, "csr", random_state=1)
+    y = scipy.sparse.random(m, k, 0.4, "csr", random_state=2)
+    x.data[:4], y.data[:4] = [np.inf, np.nan, 0, -np.inf], [0, np.inf, 1, np.nan]
+    X, Y = sparse.csr_matrix("X"), sparse.csr_matrix("Y")
+    wanted = (x @ y).toarray()
+    assert np.isnan(wanted).any() and not np.isnan(wanted).all()
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(x.toarray() @ y.toarray()).sum() > np.isnan(wanted).sum()
+    f = jaxprgen.compile([X, Y], sparse.dot(X, Y))
+    np.testing.assert_array_equal(f(x, y), wanted)
+    for product in (sparse.true_dot, sparse.structured_dot):
+        found = jaxprgen.compile([X, Y], dense_from_sparse(product(X, Y)))(x, y)
+        np.testing.assert_array_equal(found, wanted)
+
+    weights = np.arange(1.0, n * k + 1).reshape(n, k)
+
+    def weighted(left, right):
+        matrices = (
+            BCSR((data, each.indices, each.indptr), shape=each.shape)
+            for data, each in ((left, x), (right, y))
+        )
+        return (f(*matrices) * weights).sum()
+
+    slopes = jax.grad(weighted, (0, 1))(jnp.asarray(x.data), jnp.asarray(y.data))
+    by_x, by_y = (y @ weights.T).T, x.T @ weights  # Of SciPy: entries times the weights.
+    for found, wanted, each in zip(slopes, (by_x, by_y), (x, y), strict=True):
+        entries = each.tocoo()
+        np.testing.assert_array_equal(found, wanted[entries.row, entries.col])

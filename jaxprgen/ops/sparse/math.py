@@ -9,7 +9,7 @@ from typing import Any
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import sparse as sp
 from jaxprgen.emit import sparse_math as sm
-from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import Value, alike, truth, where
@@ -149,7 +149,9 @@ def _product(ctx: RuleContext, x: Any, y: Any) -> Value:
     smaller = x if sizes[0] < sizes[1] else y
     why = "one of two sparse factors is made dense"
     warn_of_dense(ctx, smaller.shape, smaller.dtype, why, _FROM_THE_RIGHT)
-    return sm.dot_left(sp.to_dense(x), y) if smaller is x else sm.dot(x, sp.to_dense(y))
+    if smaller is y:
+        return sm.dot_sparse(x, y)
+    return transpose(sm.dot_sparse(sp.transposed(y), sp.transposed(x)), (1, 0))
 
 
 _FROM_THE_RIGHT = (

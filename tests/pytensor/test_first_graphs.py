@@ -31,6 +31,14 @@ CASES = {
 }
 
 
+def test_sizes_that_rewrites_for_jax_make_a_tuple_of():
+    """The Op's own ``perform`` fails, so NumPy is the reference."""
+    module = pytest.importorskip("pytensor.link.jax.dispatch.shape")
+    x, n = pt.dvector("x"), pt.iscalar("n")
+    f = jaxprgen.compile([x, n], pt.reshape(x, module.JAXShapeTuple()(n, n)))
+    np.testing.assert_array_equal(f(X, 2), X.reshape(2, 2))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_values(case):
     x = pt.dvector("x")

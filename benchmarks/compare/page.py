@@ -40,10 +40,10 @@ def write(folder: Path, docs: Path | None) -> str:
     sections = [
         HEAD.format(machine=_machine(records), repeats=records.repeats),
         "![From graphs to numbers, and the cost of a node](benchmarks.svg)\n",
-        "## Ratios\n\nThe time of each system over that of jaxprgen; in the last three columns, "
-        "jaxprgen over handwritten JAX.\n\n" + _ratios(records),
         "## Budgets\n\nThe budgets of this project, with the worst and the best workload.\n\n"
         + _goals(figures(records)),
+        "## Ratios\n\nThe time of each system over that of jaxprgen; in the last three columns, "
+        "jaxprgen over handwritten JAX.\n\n" + _ratios(records),
         "## Times and sizes\n\n" + TIMES,
         *(_workload(records, name) for name in WORKLOADS if records.systems(name)),
         *_sampling(records),

@@ -145,8 +145,8 @@ def _workload(records: Records, name: str) -> str:
     columns = [c for c in COLUMNS if any(_cell(r, c) for r in found.values())]
     rows = [[NAMES[s], *(_cell(r, c) for c in columns)] for s, r in found.items()]
     failures = [f"{NAMES[s]}: {_failure(records, name, s)}\n" for s in systems if s not in found]
-    text = f"### {WORKLOADS[name].title}\n\n" + table(["", *columns], rows)
-    return "\n".join([text, *failures])
+    text = f"<details><summary>{WORKLOADS[name].title}</summary>\n\n" + table(["", *columns], rows)
+    return "\n".join([text, *failures, "</details>\n"])
 
 
 def _sampling(records: Records) -> list[str]:

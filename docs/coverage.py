@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import collections
 import importlib
-import pkgutil
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +32,7 @@ from catalogue.outcome import (  # noqa: E402
 )
 from catalogue.shortfalls import SHORTFALLS  # noqa: E402
 from laws import DTYPES  # noqa: E402
+from op_classes import op_classes  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"
 ELSEWHERE = ("aesara.misc", "aesara.bin", "aesara.d3viz")
@@ -103,27 +102,7 @@ class Row(NamedTuple):
 
 def every_op() -> set[type]:
     """Return the Op classes of all modules that can be imported here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for module in pkgutil.walk_packages(aesara.__path__, "aesara.", onerror=lambda _: None):
-            if not module.name.startswith(ELSEWHERE):
-                try:
-                    importlib.import_module(module.name)
-                except Exception:  # It needs a C compiler or another library.
-                    continue
-    found: set[type] = set()
-    pending = Op.__subclasses__()
-    while pending:
-        kind = pending.pop()
-        if kind not in found:
-            found.add(kind)
-            pending += kind.__subclasses__()
-    return {kind for kind in found if kind.__module__.startswith("aesara.") and _is_in_module(kind)}
-
-
-def _is_in_module(kind: type) -> bool:
-    """Return whether the module itself has the class; functions make classes in its name, too."""
-    return "." in kind.__qualname__ or hasattr(sys.modules[kind.__module__], kind.__name__)
+    return op_classes(aesara, Op, ELSEWHERE)
 
 
 def outcomes_of(example: Example) -> dict[Outcome, list[str]]:

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import sys
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +16,10 @@ from pytensor.tensor.random.op import RandomVariable
 from jaxprgen.lowering.names import entry_of
 from jaxprgen.lowering.registry import find_rule, import_rules
 from jaxprgen.ops import random, scalar
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests")]
+
+from op_classes import op_classes  # noqa: E402
 
 PAGE = Path(__file__).with_name("coverage-pytensor.md")
 ELSEWHERE = ("pytensor.misc", "pytensor.bin", "pytensor.d3viz", "pytensor.ipython")
@@ -53,32 +54,6 @@ class Row(NamedTuple):
     module: str
     rule: str
     reason: str
-
-
-def every_op() -> set[type]:
-    """Return the Op classes of all modules that can be imported here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for module in pkgutil.walk_packages(pytensor.__path__, "pytensor.", lambda _: None):
-            if not module.name.startswith(ELSEWHERE):
-                try:
-                    importlib.import_module(module.name)
-                except Exception:  # It needs a C compiler or another library.
-                    continue
-    found: set[type] = set()
-    pending = Op.__subclasses__()
-    while pending:
-        kind = pending.pop()
-        if kind not in found:
-            found.add(kind)
-            pending += kind.__subclasses__()
-    return {kind for kind in found if kind.__module__.startswith("pytensor.") and _is_named(kind)}
-
-
-def _is_named(kind: type) -> bool:
-    """Return whether a module has a public class; functions make classes in its name, too."""
-    is_there = "." in kind.__qualname__ or hasattr(sys.modules[kind.__module__], kind.__name__)
-    return is_there and not kind.__name__.startswith("_")
 
 
 def rule_of(kind: type) -> str | None:
@@ -116,7 +91,8 @@ def row_of(kind: type) -> Row:
 
 def rows() -> list[Row]:
     """Return the rows of the page, by module and name."""
-    found = [row_of(kind) for kind in every_op() if rule_of(kind) or not kind.__subclasses__()]
+    classes = op_classes(pytensor, Op, ELSEWHERE)
+    found = [row_of(kind) for kind in classes if rule_of(kind) or not kind.__subclasses__()]
     return sorted(found, key=lambda row: (row.module, row.name.lower(), row.name))
 
 

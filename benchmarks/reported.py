@@ -119,7 +119,7 @@ def flat_variables(n: int) -> Model:
 
 
 MODELS: dict[str, tuple[Callable[[int], Model], int]] = {
-    "JAX 17335, marginalized terms": (marginalized, 100),
+    "JAX 17335, marginalized terms": (marginalized, 200),
     "JAX 2777, random gates": (gates, 80),
     "NumPyro 543, power flow": (power_flow, 16),
     "PyMC 7044, variables": (variables, 300),

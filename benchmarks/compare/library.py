@@ -45,8 +45,12 @@ def aesara_library() -> Library:
     import aesara
     import aesara.tensor as at
     from aesara.link.jax.linker import JAXLinker
-    from aesara.tensor.nnet import conv2d
     from aesara.tensor.special import log_softmax
+
+    def convolve(x: Any, w: Any) -> Any:
+        from aesara.tensor.nnet import conv2d  # Slow to import, and rarely used.
+
+        return conv2d(x, w, filter_flip=False)
 
     return Library(
         at,
@@ -55,7 +59,7 @@ def aesara_library() -> Library:
         at.random.RandomStream,
         lambda *args: aesara.scan(*args)[0],
         lambda x: log_softmax(x, axis=-1),
-        lambda x, w: conv2d(x, w, filter_flip=False),
+        convolve,
         at.slinalg,
         JAXLinker,
     )

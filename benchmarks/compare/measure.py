@@ -1,14 +1,12 @@
-"""Measure in one process: one system on a workload, or the calls of several systems in turn."""
+"""Measure one system on a workload, in this process."""
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 import statistics
-import textwrap
+import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,33 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compare.systems import SYSTEMS, Made, Make
+from compare.systems import SYSTEMS, Made
 from compare.workloads import WORKLOADS, Workload
 
-CALLS = "calls"
-"""The process that calls the functions of several systems in turn, to share the noise."""
-SMALL = "nodes-1000"
-"""The workload that larger graphs are compared with."""
 EVENTS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
     "/jax/core/compile/backend_compile_duration": "XLA",
 }
-
-
-def run(workload: str, system: str, folder: Path, path: Path) -> None:
-    """Measure, and write a record, or the error if it fails."""
-    import compare.preload  # noqa: F401
-
-    try:
-        measure = measure_calls if system == CALLS else measure_system
-        record = measure(workload, system, folder)
-    except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        text = textwrap.shorten(f"{type(error).__name__}: {lines[0]}", 160, placeholder=" …")
-        record = {"error": text}
-        path.with_suffix(".txt").write_text(traceback.format_exc())
-    path.write_text(json.dumps(record, indent=1))
 
 
 def warm_up() -> None:
@@ -65,29 +44,21 @@ def arguments(workload: Workload, system: str) -> tuple[Any, ...]:
 def measure_system(name: str, system: str, folder: Path) -> dict[str, Any]:
     """Measure from the graph to the first number, then calls and the size of the program."""
     workload = WORKLOADS[name]
-    warm_up()
+    sys.setrecursionlimit(10**6)  # Aesara's gradient recurses once for each step of a long graph.
     args = arguments(workload, system)
-    start = time.perf_counter()
     make = SYSTEMS[system](workload, args)
-    record: dict[str, Any] = {"graph": time.perf_counter() - start}
     stages, before = _listen(), _peak()
     start = time.perf_counter()
     made = make()
-    if workload.nodes:
-        program = made.jaxpr()
-        record["first"] = time.perf_counter() - start
-        if system == "jaxprgen":
-            small = WORKLOADS[SMALL]
-            makes = {"again": make, SMALL: SYSTEMS[system](small, arguments(small, system))}
-            record |= _again(makes)
-        stages = {k: s for k, s in stages.items() if k == "tracing"}  # Others concern constants.
-        return {**record, "stages": {**made.stages, **stages}, "equations": count(program)}
     results = jax.block_until_ready(made.call(*args))
-    record["first"] = time.perf_counter() - start
-    record["stages"] = {**made.stages, **stages}
-    record["megabytes"] = _peak() - before
+    record: dict[str, Any] = {"first": time.perf_counter() - start}
+    record |= {"stages": {**made.stages, **stages}, "megabytes": _peak() - before}
+    if workload.steps:
+        return record
     _check(workload, name, system, results, folder)
     record |= {"calls": _calls_of(made, args), **(_size(made) if made.lower else {})}
+    if system == "jaxprgen":
+        record["in turn"] = _calls_in_turn(workload, name, made, folder)
     return record
 
 
@@ -174,7 +145,7 @@ def cost(function: Callable[..., Any], args: Sequence[Any], rounds: int = 100) -
 
 
 def costs_in_turn(
-    functions: dict[str, Callable[..., Any]], args: Sequence[Any], seconds: float = 3
+    functions: dict[str, Callable[..., Any]], args: Sequence[Any], seconds: float = 0.4
 ) -> dict[str, Any]:
     """Return the cost of calls of several functions: medians over single calls in turn.
 
@@ -191,7 +162,7 @@ def costs_in_turn(
         for name in order:
             taken[name].append(timed(functions[name], args, 1))
         shuffle(order)
-    found: dict[str, Any] = {"calls": {"JAX": {name: _medians(t) for name, t in taken.items()}}}
+    found: dict[str, Any] = {name: _medians(t) for name, t in taken.items()}
     if "bare" in functions:
         pairs = zip(taken["jaxprgen"], taken["bare"], strict=True)
         found["above bare"] = statistics.median(ours[2] - bare[2] for ours, bare in pairs)
@@ -220,41 +191,21 @@ def _calls_of(made: Made, args: Sequence[Any]) -> dict[str, Any]:
     return {kind: cost(made.call, arrays) for kind, arrays in kinds.items()}
 
 
-def measure_calls(name: str, _: str, folder: Path) -> dict[str, Any]:
+def _calls_in_turn(workload: Workload, name: str, ours: Made, folder: Path) -> dict[str, Any]:
     """Measure calls in turn: by hand, compiled, and the bare jitted program."""
     import jaxprgen
     from compare.library import aesara_library
 
-    workload = WORKLOADS[name]
     args = workload.arguments()
-    systems = ["by hand", "jaxprgen", *(["numpyro"] if workload.numpyro else [])]
-    made = {system: SYSTEMS[system](workload, args)() for system in systems}
-    for system, found in made.items():
-        _check(workload, name, system, found.call(*args), folder)
-    functions = {system: found.call for system, found in made.items()}
+    functions = {"jaxprgen": ours.call}
+    for system in ("by hand", *(["numpyro"] if workload.numpyro else [])):
+        functions[system] = SYSTEMS[system](workload, args)().call
+        _check(workload, name, system, functions[system](*args), folder)
     if workload.slopes:
         inputs, (value, *_) = workload.graph(aesara_library())
         compiled = jaxprgen.compile(inputs, value)
         functions["jax.grad"] = jax.jit(jax.value_and_grad(compiled, workload.slopes))
-        _check(workload, name, CALLS, functions["jax.grad"](*args), folder)
-    if not workload.mapped:
-        functions["bare"] = jax.jit(jaxprgen.jaxpr_as_fun(made["jaxprgen"].jaxpr()))
+        _check(workload, name, "jax.grad", functions["jax.grad"](*args), folder)
+    if not workload.mapped and ours.jaxpr:
+        functions["bare"] = jax.jit(jaxprgen.jaxpr_as_fun(ours.jaxpr()))
     return costs_in_turn(functions, list(map(jnp.asarray, args)))
-
-
-def _again(makes: dict[str, Make]) -> dict[str, dict[str, float]]:
-    """Seconds of the stages of making programs, once this was done before: medians.
-
-    In turn, as machines are faster at times; what is quick, more often.
-    """
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in makes}
-    for _ in range(3):
-        for name, make in makes.items():
-            end = time.perf_counter() + 0.5
-            found[name].append(make().stages)
-            while time.perf_counter() < end:
-                found[name].append(make().stages)
-    return {
-        name: {stage: statistics.median(s[stage] for s in stages) for stage in stages[0]}
-        for name, stages in found.items()
-    }

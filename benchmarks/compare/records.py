@@ -1,19 +1,69 @@
-"""Read the records of processes, and take medians."""
+"""Read the records of processes; estimate figures, with their intervals."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
 import statistics
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from scipy.special import stdtrit
 
 MACHINE = "machine.json"
 SAMPLING = "sampling.json"
-PACKAGES = "jax", "jaxlib", "numpy", "aesara", "pytensor", "pymc", "numpyro"
+PACKAGES = "jax", "jaxlib", "numpy", "aesara", "pytensor", "pymc", "numpyro", "blackjax"
+
+
+class Estimate(NamedTuple):
+    """A figure of several processes.
+
+    Attributes
+    ----------
+    value
+        The median.
+    low, high
+        The interval; NaN if there is one process only.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def excludes(self, value: float) -> bool:
+        """Return whether there is an interval, and the value is outside."""
+        return value < self.low or value > self.high
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the median, and Student's 95 % interval for the mean of the logarithms.
+
+    The interval is that of the values themselves if one is not positive, as differences can be.
+    """
+    middle, count = statistics.median(values), len(values)
+    if count < 2:
+        return Estimate(middle, math.nan, math.nan)
+    positive = min(values) > 0
+    scaled = list(map(math.log, values)) if positive else values
+    center = statistics.fmean(scaled)
+    wide = float(stdtrit(count - 1, 0.975)) * statistics.stdev(scaled) / math.sqrt(count)
+    low, high = center - wide, center + wide
+    if not positive:
+        return Estimate(middle, low, high)
+    # No time is 10^300 times another. Two processes that differ much would say so.
+    return Estimate(middle, *(math.exp(max(-700.0, min(700.0, x))) for x in (low, high)))
+
+
+def power_law(seconds: dict[int, float]) -> tuple[float, float]:
+    """Return a and k such that the two largest sizes n take a * n**k seconds."""
+    (m, first), (n, second) = sorted(seconds.items())[-2:]
+    power = math.log(second / first) / math.log(n / m)
+    return second / n**power, power
 
 
 def median(found: list[Any]) -> Any:
@@ -28,27 +78,46 @@ class Records:
     """The figures of each workload and system, or its error or time limit."""
 
     def __init__(self, folder: Path) -> None:
-        found: dict[tuple[str, str], list[Any]] = {}
+        self._found: dict[tuple[str, str], dict[int, Any]] = {}
         for path in sorted(folder.glob("*.*.*.json")):
-            workload, system, _ = path.stem.split(".")
-            key = workload, system.replace("_", " ")
-            found.setdefault(key, []).append(json.loads(path.read_text()))
-        self._found = {key: _of_repeats(repeats) for key, repeats in found.items()}
-        self.repeats = max(map(len, found.values()), default=0)
+            workload, system, repeat = path.stem.split(".")
+            rounds = self._found.setdefault((workload, system.replace("_", " ")), {})
+            rounds[int(repeat)] = json.loads(path.read_text())
+        every = [record for rounds in self._found.values() for record in rounds.values()]
+        self.processes = len(every)
+        self.seconds: float = sum(record.get("took", 0) for record in every)
+        self.repeats = max(map(len, self._found.values()), default=0)
+        self.devices = sorted({record["device"] for record in every if "device" in record})
         self.machine: dict[str, Any] = json.loads((folder / MACHINE).read_text())
         sampling = folder / SAMPLING
         self.sampling: dict[str, Any] = (
             json.loads(sampling.read_text()) if sampling.exists() else {}
         )
 
+    def _rounds(self, workload: str, system: str) -> dict[int, Any]:
+        """Return the records by round; none if a process failed."""
+        rounds = self._found.get((workload, system), {})
+        return {} if any(map(_failed, rounds.values())) else rounds
+
     def get(self, workload: str, system: str) -> dict[str, Any] | None:
-        """Return the figures, or None if the system failed."""
-        record = self._found.get((workload, system), {"error": ""})
-        return None if {"error", "limit"} & record.keys() else record
+        """Return the medians of all figures, or None if the system failed."""
+        rounds = self._rounds(workload, system)
+        return median(list(rounds.values())) if rounds else None
+
+    def estimate(
+        self, workload: str, systems: Sequence[str], quantity: Callable[..., float | None]
+    ) -> Estimate | None:
+        """Estimate a quantity of the records of systems, which are those of the same round."""
+        each = [self._rounds(workload, system) for system in systems]
+        rounds = [n for n in each[0] if all(n in found for found in each)]
+        values = [quantity(*(found[n] for found in each)) for n in rounds]
+        known = [x for x in values if x is not None]
+        return estimate(known) if known else None
 
     def failure(self, workload: str, system: str) -> str:
         """Return why there are no figures; empty if nothing was measured."""
-        record = self._found.get((workload, system), {})
+        rounds = self._found.get((workload, system), {})
+        record = next(filter(_failed, rounds.values()), {})
         return f"> {record['limit']:g} s" if "limit" in record else record.get("error", "")
 
     def systems(self, workload: str) -> list[str]:
@@ -56,9 +125,8 @@ class Records:
         return [system for name, system in self._found if name == workload]
 
 
-def _of_repeats(repeats: list[Any]) -> Any:
-    failed = [x for x in repeats if {"error", "limit"} & x.keys()]
-    return failed[0] if failed else median(repeats)
+def _failed(record: dict[str, Any]) -> bool:
+    return bool({"error", "limit"} & record.keys())
 
 
 def describe_machine(folder: Path) -> None:

@@ -177,6 +177,8 @@ SYSTEMS: dict[str, Callable[[Workload, Sequence[Any]], Make]] = {
 }
 WITHOUT_JAX = ("numba", "c")
 BESIDE_PYTENSOR = ("jaxprgen pytensor", *WITHOUT_JAX)
-"""Systems that are measured on some workloads only, beside PyTensor's JAX mode."""
-PYTENSOR_WORKLOADS = ("radon", "scan")
-"""These workloads."""
+"""Systems that are measured on one workload only, beside PyTensor's JAX mode."""
+PYTENSOR_WORKLOAD = "radon"
+"""This workload."""
+GROWING = ("by hand", "jaxprgen", "aesara", "pytensor")
+"""The systems that compile models of growing size."""

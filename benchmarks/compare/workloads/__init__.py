@@ -16,7 +16,6 @@ from compare.workloads import (
     network,
     prior,
     radon,
-    scalars,
     schools,
 )
 
@@ -48,8 +47,8 @@ class Workload(NamedTuple):
         Returns NumPyro's function of the same model.
     mapped
         The graph of all draws, for systems that cannot map ``graph``, which makes one draw.
-    nodes
-        The number of nodes of the graph, if only the cost of making programs is measured.
+    steps
+        The number of steps of the graph, if only the time to the first number is measured.
     check
         Compares results with those by hand.
     """
@@ -61,31 +60,30 @@ class Workload(NamedTuple):
     slopes: tuple[int, ...] = ()
     numpyro: Callable[[], Callable[..., Any]] | None = None
     mapped: Callable[[Any], tuple[list[Any], list[Any]]] | None = None
-    nodes: int = 0
+    steps: int = 0
     check: Callable[[str, Any, Any], None] = agree
 
 
-def _chain(nodes: int, title: str, only_programs: bool) -> Workload:
-    graph = functools.partial(elementwise.graph, n=nodes)
-    by_hand = functools.partial(elementwise.by_hand, n=nodes)
+def _unrolled(steps: int, only_first: bool) -> Workload:
     return Workload(
-        title, graph, by_hand, elementwise.arguments, nodes=nodes if only_programs else 0
-    )
-
-
-def _unrolled(steps: int) -> Workload:
-    return Workload(
-        f"AR(1), {steps} steps unrolled, and gradient",
+        f"AR(1), {steps:,} steps unrolled, and gradient",
         functools.partial(autoregression.unrolled, steps=steps),
         functools.partial(autoregression.unrolled_by_hand, steps=steps),
         functools.partial(autoregression.arguments, steps),
+        steps=steps if only_first else 0,
     )
 
 
-SIZES = 100, 1_000, 10_000, 100_000
+STEPS = 30, 100, 300, 1_000
+"""The sizes of a model that grows."""
 
 WORKLOADS: dict[str, Workload] = {
-    "chain": _chain(200, "chain of 200 elementwise operations", False),
+    "chain": Workload(
+        "chain of 200 elementwise operations",
+        functools.partial(elementwise.graph, n=200),
+        functools.partial(elementwise.by_hand, n=200),
+        elementwise.arguments,
+    ),
     "logistic": Workload(
         "logistic regression and gradient",
         logistic.graph,
@@ -116,10 +114,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda: autoregression.arguments(1000)[1:],
         (0, 1),
     ),
-    **{f"unrolled-{n}": _unrolled(n) for n in (20, 40, 80, 160)},
-    "scalars": Workload(
-        "500 scalar normals and gradient", scalars.graph, scalars.by_hand, scalars.arguments
-    ),
+    "unrolled-80": _unrolled(80, False),
     "process": Workload(
         "Gaussian process of 200 points and gradient",
         gaussian_process.graph,
@@ -142,5 +137,5 @@ WORKLOADS: dict[str, Workload] = {
         mapped=prior.graph_of_all,
         check=prior.check,
     ),
-    **{f"nodes-{n}": _chain(n, f"chain of {n:,} operations", True) for n in SIZES},
+    **{f"steps-{n}": _unrolled(n, True) for n in STEPS},
 }

@@ -28,8 +28,8 @@ def density(X: Any, y: Any, beta: Any) -> Any:
 by_hand = jax.value_and_grad(density, 2)
 
 
-def arguments() -> tuple[Any, ...]:
+def arguments(rows: int = ROWS) -> tuple[Any, ...]:
     """Return random data, and coefficients."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(ROWS, COLUMNS))
-    return X, rng.integers(0, 2, ROWS) * 1.0, np.linspace(-1, 1, COLUMNS)
+    X = rng.normal(size=(rows, COLUMNS))
+    return X, rng.integers(0, 2, rows) * 1.0, np.linspace(-1, 1, COLUMNS)

@@ -28,6 +28,8 @@ def data() -> tuple[Any, Any, Any]:
 
 
 COUNTY, FLOOR, RADON = data()
+NAMES = ["mean", "slope", "between", "within", "z"]
+"""The parameters, as NumPyro names them."""
 
 
 def density(
@@ -59,24 +61,26 @@ def graph(library: Any) -> tuple[list[Any], list[Any]]:
 by_hand = jax.value_and_grad(lambda *parameters: density(jnp, *parameters), (0, 1, 2, 3, 4))
 
 
-def numpyro() -> Callable[..., Any]:
-    """Return NumPyro's negative log-density, with its gradient."""
+def numpyro_model() -> None:
+    """Make the model in NumPyro."""
     import numpyro.distributions as dist
     from numpyro import sample
 
+    mean, slope = sample("mean", dist.Normal(0, 10)), sample("slope", dist.Normal(0, 10))
+    between, within = (
+        sample("between", dist.HalfNormal(5)),
+        sample("within", dist.HalfNormal(5)),
+    )
+    z = sample("z", dist.Normal(0, 1).expand([COUNTIES]))
+    expected = (mean + between * z)[COUNTY] + slope * FLOOR
+    sample("radon", dist.Normal(expected, within), obs=RADON)
+
+
+def numpyro() -> Callable[..., Any]:
+    """Return NumPyro's negative log-density, with its gradient."""
     from compare.numpyro_models import potential
 
-    def model() -> None:
-        mean, slope = sample("mean", dist.Normal(0, 10)), sample("slope", dist.Normal(0, 10))
-        between, within = (
-            sample("between", dist.HalfNormal(5)),
-            sample("within", dist.HalfNormal(5)),
-        )
-        z = sample("z", dist.Normal(0, 1).expand([COUNTIES]))
-        expected = (mean + between * z)[COUNTY] + slope * FLOOR
-        sample("radon", dist.Normal(expected, within), obs=RADON)
-
-    return potential(model, ["mean", "slope", "between", "within", "z"])
+    return potential(numpyro_model, NAMES)
 
 
 def arguments() -> tuple[Any, ...]:

@@ -14,6 +14,8 @@ from compare.workloads.densities import half_cauchy, normal, standard_normal
 
 EFFECTS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 ERRORS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+NAMES = ["mu", "tau", "z"]
+"""The parameters, as NumPyro names them."""
 
 
 def density(lib: Any, mu: Any, log_tau: Any, z: Any) -> Any:
@@ -39,20 +41,22 @@ def graph(library: Any) -> tuple[list[Any], list[Any]]:
 by_hand = jax.value_and_grad(lambda *parameters: density(jnp, *parameters), (0, 1, 2))
 
 
-def numpyro() -> Callable[..., Any]:
-    """Return NumPyro's negative log-density, with its gradient."""
+def numpyro_model() -> None:
+    """Make the model in NumPyro."""
     import numpyro.distributions as dist
     from numpyro import sample
 
+    mu = sample("mu", dist.Normal(0, 5))
+    tau = sample("tau", dist.HalfCauchy(5))
+    z = sample("z", dist.Normal(0, 1).expand([8]))
+    sample("y", dist.Normal(mu + tau * z, ERRORS), obs=EFFECTS)
+
+
+def numpyro() -> Callable[..., Any]:
+    """Return NumPyro's negative log-density, with its gradient."""
     from compare.numpyro_models import potential
 
-    def model() -> None:
-        mu = sample("mu", dist.Normal(0, 5))
-        tau = sample("tau", dist.HalfCauchy(5))
-        z = sample("z", dist.Normal(0, 1).expand([8]))
-        sample("y", dist.Normal(mu + tau * z, ERRORS), obs=EFFECTS)
-
-    return potential(model, ["mu", "tau", "z"])
+    return potential(numpyro_model, NAMES)
 
 
 def arguments() -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from compare import nuts, rows
 from compare.figures import NAMES, WHOLE, first
 from compare.records import Estimate, Records, power_law
+from compare.systems import GROWING
 from compare.workloads import STEPS
 
 MINUTE = 60.0
@@ -65,6 +66,7 @@ def _draws(records: Records, axes: Any) -> None:
                 color=COLORS[system], alpha=alpha, label=label,
             )  # fmt: skip
     axes.set(yscale="log", ylabel="milliseconds for an effective draw")
+    axes.set_ylim(top=10 * axes.get_ylim()[1])  # There is room for the legend.
     axes.set_xticks(range(len(nuts.MODELS)), nuts.MODELS)
 
 
@@ -101,8 +103,8 @@ def largest(seconds: dict[int, float]) -> float:
 def _steps(records: Records, axes: Any) -> None:
     axes.axhline(MINUTE, color="#bbbbbb", linewidth=0.8)
     axes.text(STEPS[0], MINUTE * 1.08, "a minute", color="#888888", fontsize=8)
-    for system, color in COLORS.items():
-        seconds = sizes(records, system)
+    for system in GROWING:
+        seconds, color = sizes(records, system), COLORS[system]
         axes.plot(list(seconds), list(seconds.values()), "o-", color=color, label=NAMES[system])
         if len(seconds) > 1:
             end = max(seconds)

@@ -74,7 +74,7 @@ def _unrolled(steps: int, only_first: bool) -> Workload:
     )
 
 
-STEPS = 30, 100, 300, 1_000
+STEPS = 30, 100, 300, 1_000, 3_000
 """The sizes of a model that grows."""
 
 WORKLOADS: dict[str, Workload] = {

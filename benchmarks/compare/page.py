@@ -81,7 +81,7 @@ def write(folder: Path, docs: Path | None) -> str:
         *_sampling(records),
         METHOD.format(repeats=records.repeats, processes=records.processes),
         "## All times and sizes\n\n" + TIMES,
-        *(_workload(records, name) for name in WHOLE if records.systems(name)),
+        *(_workload(records, name) for name in WORKLOADS if records.systems(name)),
     ]
     text = "\n".join(sections)
     if docs is not None:

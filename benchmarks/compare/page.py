@@ -223,6 +223,7 @@ def _goal(figure: Figure) -> list[str]:
 def _ratios(records: Records) -> str:
     head = [
         "workload",
+        "in plots",
         *(f"first number, {NAMES[s]}" for s in OTHERS),
         *(f"… without XLA, {NAMES[s]}" for s in BY_JAX),
         "our call",
@@ -245,7 +246,8 @@ def _ratio(records: Records, name: str) -> list[str]:
 
     sized = records.estimate(name, ["jaxprgen", "by hand"], ratio(equations))
     return [
-        f"{WORKLOADS[name].title} (*{name}*)",
+        WORKLOADS[name].title,
+        name,
         *(over(system, first) for system in OTHERS),
         *(over(system, without_xla) for system in BY_JAX),
         *(ours(called(of)) for of in ("jaxprgen", "jax.grad")),

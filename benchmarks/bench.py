@@ -1,9 +1,9 @@
 """Compare whole systems, from graphs to numbers: ``python benchmarks/bench.py``.
 
-Each workload and system is measured in fresh processes that have imported everything and computed
-nothing. Records are kept in a folder, as JSON, from which ``--page`` writes docs/benchmarks.md and
-its plots. ``--only chain,radon`` and ``--systems`` measure a part. A failure, or a process beyond
-the time limit, is recorded in place of figures.
+Each workload and system is measured in fresh processes, which import everything and run a small
+JAX program first. Records are kept in a folder, as JSON, from which ``--page`` writes
+docs/benchmarks.md and its plots. ``--only chain,radon`` and ``--systems`` measure a part. A
+failure, or a process beyond the time limit, is recorded in place of figures.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def measure_sampling(folder: Path) -> None:
 
 
 def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float) -> None:
-    """Measure round by round. Some processes run once: what fails, is slow, or ``runs_once``."""
+    """Measure all in each round, but only once what fails, is slow, or ``runs_once``."""
     from compare.records import describe_machine
     from tqdm import tqdm
 
@@ -125,7 +125,7 @@ def measure_all(chosen: list[Cell], repeats: int, folder: Path, limit: float) ->
 
 
 def runs_once(cell: Cell) -> bool:
-    """Return whether a cell is not compared by intervals."""
+    """Return whether a cell needs one process only."""
     from compare.systems import WITHOUT_JAX
 
     return _steps(cell) > 0 or cell.system in WITHOUT_JAX

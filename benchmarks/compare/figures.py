@@ -24,7 +24,7 @@ WHOLE = [name for name, workload in WORKLOADS.items() if not workload.steps]
 LOOPS = ("scan",)
 """The workloads that differentiate a loop with Aesara."""
 SHORT = 200
-"""A call that takes more microseconds hides what surrounds it."""
+"""Microseconds of the calling thread beyond which a call hides its overhead."""
 
 Quantity = Callable[..., float | None]
 """Takes records of one round. It returns None where there is nothing to compare."""
@@ -91,12 +91,12 @@ def ratio(quantity: Quantity) -> Quantity:
 
 
 def emission(record: dict[str, Any]) -> float:
-    """Return the part of emission and passes in the time to the first number."""
+    """Return the share of emission and passes in the time to the first number."""
     return (record["stages"]["emission"] + record["stages"]["passes"]) / record["first"]
 
 
 def waiting(ours: dict[str, Any], by_hand: dict[str, Any]) -> float:
-    """Return the time before lowering over lowering and XLA by hand."""
+    """Return our time before lowering, divided by the time of lowering and XLA by hand."""
     return before_lowering(ours) / (by_hand["stages"]["lowering"] + by_hand["stages"]["XLA"])
 
 
@@ -181,14 +181,15 @@ def figures(records: Records) -> list[Figure]:
 
 
 UNROLLED = (
-    "A graph of many equal terms is emitted term by term before the passes find the repetition. "
-    "The other programs are small: XLA compiles them in a tenth of a second."
+    "In unrolled-80, equal terms are emitted one by one before the passes find the repetition. "
+    "In the others, XLA needs only about a tenth of a second."
 )
 XLA = "XLA compiles the program of each system, and takes most of the time of ours."
 SMALL = "XLA compiles these programs in a tenth of a second, and so little else is a large part."
 GRADIENT = "Aesara's gradient is a graph of its own, with nodes that JAX's gradient does not need."
 PYTHON = (
-    "A call passes through Python code that looks up the program for its arguments; `jax.jit` does "
-    "this in C++. It takes 8 µs, or more where the work of XLA has emptied the processor's caches. "
-    "Inside of `jax.jit`, as in samplers, this cost is gone: see the column *by jax.grad*."
+    "A call from Python looks up its program in Python; `jax.jit` does this in C++. The lookup "
+    "takes longer after long programs, whose work evicts it from the processor's caches. Inside "
+    "of `jax.jit`, as in samplers, there is no such cost: see *… by jax.grad* in "
+    "[ratios](#ratios)."
 )

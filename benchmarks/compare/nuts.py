@@ -71,12 +71,12 @@ def by_blackjax(density: Callable[..., Any], model: Any) -> Sample:
 
 
 def by_hand(model: Any) -> Sample:
-    """BlackJAX, with a density in `jax.numpy`."""
+    """Return BlackJAX's NUTS of a density in `jax.numpy`."""
     return by_blackjax(lambda *position: model.density(jnp, *position), model)
 
 
 def by_jaxprgen(model: Any) -> Sample:
-    """BlackJAX, with a density compiled from Aesara's graph."""
+    """Return BlackJAX's NUTS of a density compiled from Aesara's graph."""
     import jaxprgen
 
     inputs, (value, *_) = model.graph(aesara_library())
@@ -84,7 +84,7 @@ def by_jaxprgen(model: Any) -> Sample:
 
 
 def by_numpyro(model: Any) -> Sample:
-    """NumPyro's NUTS of its own model."""
+    """Return NumPyro's NUTS of its own model."""
     from numpyro.infer import MCMC, NUTS
     from numpyro.infer.initialization import init_to_uniform
 
@@ -113,7 +113,7 @@ def effective(draws: Any) -> float:
     """Return the effective draws of a quantity, (chains, draws), by its ranks.
 
     This is the bulk effective sample size of Vehtari et al. (2021), Rank-normalization, folding,
-    and localization, Bayesian Analysis 16. It does not change if a quantity is transformed.
+    and localization, Bayesian Analysis 16. A monotonic function of a quantity has as many.
     """
     from numpyro.diagnostics import effective_sample_size
     from scipy.special import ndtri

@@ -22,7 +22,7 @@ from compare.figures import (
 from compare.plot import effective, largest, plot, sizes
 from compare.records import Estimate, Records
 from compare.systems import BESIDE_PYTENSOR, GROWING
-from compare.workloads import WORKLOADS
+from compare.workloads import STEPS, WORKLOADS
 
 OTHERS = [name for name in NAMES if name != "jaxprgen"]
 BY_JAX = [name for name in OTHERS if name not in BESIDE_PYTENSOR]
@@ -31,7 +31,7 @@ HEAD = """# Benchmarks
 
 How long does a modeller wait for the first number, for a draw, and for a model that grows? This
 page compares jaxprgen with the JAX modes of Aesara and PyTensor, with `jax.numpy` written by hand,
-and with NumPyro. `make bench` measures everything in {minutes:.0f} minutes and writes this page.
+and with NumPyro. `make bench` measures its figures in {minutes:.0f} minutes and writes it.
 
 {machine}
 """
@@ -39,32 +39,35 @@ METHOD = """## How it is measured
 
 - Each workload and system runs in {repeats} processes of its own ({processes} in all), which have
   imported everything and run a small JAX program before. Nothing comes from a cache of another
-  process. A process runs once if it fails, if its first number takes more than 5 s, if PyTensor
-  compiles by Numba or C, or if it measures how a model grows.
-- A figure is the median over processes. In brackets is its 95 % interval, by Student's distribution
-  of the logarithms. A ratio pairs the processes of a round. Figures of one process have no
-  interval.
+  process. One process measures what fails or takes more than 5 s to its first number, PyTensor's
+  Numba and C modes, and models that grow.
+- A figure is the median over processes. The brackets hold a 95 % interval for the mean of the
+  logarithms, by Student's distribution. Ratios compare processes of the same round. There is no
+  interval for one process, or where both ends round to the same number.
 - All results agree with those by hand to eight digits, random draws by their quartiles.
-- Calls take JAX arrays and wait for the result. Functions that are compared are called in turn, in
-  one process. Times are wall times, but for the difference to the bare program, which is time of
-  the calling thread.
-- Aesara and PyTensor rewrite graphs as they do by default. The compilation of PyTensor's Numba and
-  C modes counts as rewriting.
-- Equations of inner programs count; calls of functions do not.
+- Calls take JAX arrays and wait for the result. Times are wall times unless a column says
+  otherwise. Ratios of calls come from calls in turn, in one process. The times of calls in the last
+  tables come from separate processes, so their quotients differ.
+- *Above the bare program* is a call of ours minus a call of `jax.jit` on our jaxpr, in processor
+  time of the calling thread.
+- Aesara and PyTensor rewrite graphs as they do by default. PyTensor's C mode compiles while it
+  rewrites, its Numba mode in the first run.
+- Counts of equations include inner programs, but not the calls to them.
 
 `python benchmarks/bench.py --only chain,radon` measures a part, and `--sampling` adds `pm.sample`.
 """
 SAMPLERS = """NUTS draws from two models in {chains} chains of 1,000 draws, after 500 steps that
 adapt the step size and a diagonal mass matrix. BlackJAX takes a log-density: one that jaxprgen
 compiled from Aesara's graph, or one by hand. NumPyro samples its own model. *Effective draws* are
-those of the parameter that has the fewest, by ranks (Vehtari and others, 2021).
+those of the parameter that has the fewest, by ranks (Vehtari and others, 2021). The last column has
+a mean with its standard error.
 """
 SIZES = """The model is an autoregression that a Python loop writes out, with its gradient. jaxprgen
-finds the repetition and gives XLA one step; the others give it all steps. A size is not measured if
-it is expected to take more than a minute. The dotted lines continue the last two sizes.
+finds the repetition and gives XLA one step; the others give it all steps. Sizes go up to {largest}
+steps; one is skipped if it is expected to take more than a minute. The dotted lines and the last
+row continue the two largest sizes that were measured, and are worth one digit.
 """
-ROWS = """A call of the logistic regression and its gradient, of 30 columns: what surrounds a call
-matters for small data only.
+ROWS = """The model is a logistic regression of 30 columns, with its gradient.
 """
 
 
@@ -76,8 +79,7 @@ def write(folder: Path, docs: Path | None) -> str:
         HEAD.format(machine=_machine(records), minutes=records.seconds / 60),
         *pictures.values(),
         *_goals(figures(records)),
-        "## Ratios\n\nThe time of each system over that of jaxprgen; in the last three columns, "
-        "jaxprgen over handwritten JAX.\n\n" + _ratios(records),
+        RATIOS + _ratios(records),
         *_sampling(records),
         METHOD.format(repeats=records.repeats, processes=records.processes),
         "## All times and sizes\n\n" + TIMES,
@@ -111,7 +113,10 @@ def _pictures(records: Records) -> dict[str, str]:
             ["largest measured, steps", *(f"{max(x):,}" for x in known.values())],
             ["expected in a minute, steps", *(f"{_rounded(largest(x)):,}" for x in known.values())],
         ]
-        text = SIZES, table(["", *(NAMES[s] for s in known)], lines)
+        text = (
+            SIZES.format(largest=f"{max(STEPS):,}"),
+            table(["", *(NAMES[s] for s in known)], lines),
+        )
         add("size", title, "Seconds to the first number against the number of steps", *text)
     if records.get("rows", *rows.SYSTEMS):
         title, alt = "A call as data grows", "Microseconds for a call against rows of data"
@@ -162,6 +167,13 @@ def _rounded(value: float) -> int:
     return int(float(f"{value:.0e}"))
 
 
+RATIOS = """## Ratios
+
+Each time is divided by that of jaxprgen, so jaxprgen is faster where the ratio is above 1. The last
+three columns divide jaxprgen by JAX written by hand, so there it is better below 1. *Raises* means
+that the system fails.
+
+"""
 TIMES = """The stages are in milliseconds, calls in microseconds. StableHLO and the memory that XLA
 requests are in kilobytes. The memory of the process is the growth of its peak until the first
 number, in megabytes.
@@ -198,9 +210,9 @@ def _goals(found: Sequence[Figure]) -> list[str]:
             missed.setdefault(figure.reason, []).append(f"*{figure.text}* ({', '.join(names)})")
     reasons = [f"- {'; '.join(texts)}: {reason}\n" for reason, texts in missed.items()]
     return [
-        "## Goals\n\nThe goals of this project, with the worst and the best workload.\n\n"
+        "## Goals\n\nThese are the goals of this project, with the worst and best workload.\n\n"
         + table(head, [_goal(figure) for figure in found]),
-        *(["Why goals are missed:\n\n" + "".join(reasons)] if reasons else []),
+        *(["Reasons for missed goals:\n\n" + "".join(reasons)] if reasons else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What one process measures: a workload with a system, draws by NUTS, or calls as data grows."""
+"""Measure one thing in a process: a workload with a system, NUTS, or calls as data grows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PARTS = {"nuts": nuts, "rows": rows}
 """Workloads that are measured in another way, by the first word of their names."""
 NAMES = [*WORKLOADS, *(f"nuts-{model}" for model in nuts.MODELS), "rows"]
 ON_REQUEST = ("logistic", "network")
-"""Workloads that are measured only by name. The first is in another plot; the others' JAX modes
-cannot compile the second."""
+"""Workloads that are measured only by name: `rows` covers ``logistic``, and the JAX modes of Aesara
+and PyTensor cannot compile ``network``."""
 
 
 class Cell(NamedTuple):

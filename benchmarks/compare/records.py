@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
 def estimate(values: Sequence[float]) -> Estimate:
     """Return the median, and Student's 95 % interval for the mean of the logarithms.
 
-    The interval is that of the values themselves if one is not positive, as differences can be.
+    If a value is zero or negative, as differences can be, it is that of the values instead.
     """
     middle, count = statistics.median(values), len(values)
     if count < 2:
@@ -107,7 +107,7 @@ class Records:
     def estimate(
         self, workload: str, systems: Sequence[str], quantity: Callable[..., float | None]
     ) -> Estimate | None:
-        """Estimate a quantity of the records of systems, which are those of the same round."""
+        """Estimate a quantity from the systems' records of the same round."""
         each = [self._rounds(workload, system) for system in systems]
         rounds = [n for n in each[0] if all(n in found for found in each)]
         values = [quantity(*(found[n] for found in each)) for n in rounds]

@@ -28,7 +28,7 @@ def measure(_: str, system: str, repeat: int) -> dict[str, Any]:
 
 
 def estimate(records: Records, rows: int, system: str) -> Estimate | None:
-    """Estimate the microseconds of a call, in wall time, as threads share large calls."""
+    """Estimate the wall time of a call in microseconds; large calls use several threads."""
     return records.estimate("rows", SYSTEMS, lambda record: record[str(rows)][system]["wall"])
 
 

@@ -24,8 +24,7 @@ from compare.records import Estimate, Records
 from compare.systems import BESIDE_PYTENSOR, GROWING
 from compare.workloads import STEPS, WORKLOADS
 
-OTHERS = [name for name in NAMES if name != "jaxprgen"]
-BY_JAX = [name for name in OTHERS if name not in BESIDE_PYTENSOR]
+BY_JAX = [name for name in NAMES if name not in ("jaxprgen", *BESIDE_PYTENSOR)]
 FOLDER = "benchmarks"
 HEAD = """# Benchmarks
 
@@ -170,8 +169,8 @@ def _rounded(value: float) -> int:
 RATIOS = """## Ratios
 
 Each time is divided by that of jaxprgen, so jaxprgen is faster where the ratio is above 1. The last
-three columns divide jaxprgen by JAX written by hand, so there it is better below 1. *Raises* means
-that the system fails.
+three columns of the first table divide jaxprgen by JAX written by hand, so there it is better below
+1. *Raises* means that the system fails.
 
 """
 TIMES = """The stages are in milliseconds, calls in microseconds. StableHLO and the memory that XLA
@@ -233,36 +232,43 @@ def _goal(figure: Figure) -> list[str]:
 
 
 def _ratios(records: Records) -> str:
-    head = [
-        "workload",
-        "in plots",
-        *(f"first number, {NAMES[s]}" for s in OTHERS),
-        *(f"… without XLA, {NAMES[s]}" for s in BY_JAX),
-        "our call",
-        "… by jax.grad",
-        "our equations",
-    ]
-    return table(head, [_ratio(records, name) for name in WHOLE if records.systems(name)])
+    """Return tables of first numbers and calls, of the time without XLA, and beside PyTensor."""
+    names = [name for name in WHOLE if records.systems(name)]
+    head = ["workload", "in plots", *(f"first number, {NAMES[s]}" for s in BY_JAX)]
+    head += ["our call", "… by jax.grad", "our equations"]
+    parts = [table(head, [_ratio(records, name) for name in names])]
+    for systems, quantity, text in (
+        (BY_JAX, without_xla, "The first number without the time of XLA:"),
+        (
+            BESIDE_PYTENSOR,
+            first,
+            "The first number of what is measured beside PyTensor's JAX mode:",
+        ),
+    ):
+        measured = [n for n in names if not set(systems).isdisjoint(records.systems(n))]
+        lines = [[n, *(_over(records, n, s, quantity) for s in systems)] for n in measured]
+        if lines:
+            parts.append(f"{text}\n\n{table(['', *(NAMES[s] for s in systems)], lines)}")
+    return "\n".join(parts)
+
+
+def _over(records: Records, name: str, system: str, quantity: Any) -> str:
+    """Write a quantity of a system over that of jaxprgen."""
+    found = records.estimate(name, [system, "jaxprgen"], ratio(quantity))
+    if found:
+        return _shown(found)
+    failure = records.failure(name, system)
+    return failure if failure.startswith(">") else "raises" if failure else ""
 
 
 def _ratio(records: Records, name: str) -> list[str]:
-    def over(system: str, quantity: Any) -> str:
-        found = records.estimate(name, [system, "jaxprgen"], ratio(quantity))
-        if found:
-            return _shown(found)
-        failure = records.failure(name, system)
-        return failure if failure.startswith(">") else "raises" if failure else ""
-
-    def ours(quantity: Any, *others: str) -> str:
-        return _shown(records.estimate(name, ["jaxprgen", *others], quantity))
-
     sized = records.estimate(name, ["jaxprgen", "by hand"], ratio(equations))
+    ways = ("jaxprgen", "jax.grad")
     return [
         WORKLOADS[name].title,
         name,
-        *(over(system, first) for system in OTHERS),
-        *(over(system, without_xla) for system in BY_JAX),
-        *(ours(called(of)) for of in ("jaxprgen", "jax.grad")),
+        *(_over(records, name, system, first) for system in BY_JAX),
+        *(_shown(records.estimate(name, ["jaxprgen"], called(way))) for way in ways),
         digits(sized.value) if sized else "",  # Each process has the same program.
     ]
 

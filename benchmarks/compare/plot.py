@@ -81,8 +81,10 @@ def _bars(
     """Draw bars, with their intervals as whiskers."""
     nothing = Estimate(np.nan, np.nan, np.nan)
     each = [x or nothing for x in found]
-    below = [x.value - x.low for x in each], [x.high - x.value for x in each]
-    bar(places, [x.value for x in each], width, **{error: np.abs(below)}, **style, error_kw=THIN)
+    # The interval is that of a mean, and the median may be outside of it.
+    below = [max(0.0, x.value - x.low) for x in each]
+    above = [max(0.0, x.high - x.value) for x in each]
+    bar(places, [x.value for x in each], width, **{error: [below, above]}, **style, error_kw=THIN)
 
 
 THIN = {"elinewidth": 0.7}

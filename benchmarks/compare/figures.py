@@ -182,10 +182,10 @@ def figures(records: Records) -> list[Figure]:
 
 UNROLLED = (
     "In unrolled-80, equal terms are emitted one by one before the passes find the repetition. "
-    "In the others, XLA needs only about a tenth of a second."
+    "The others are small, and XLA compiles them fast."
 )
 XLA = "XLA compiles the program of each system, and takes most of the time of ours."
-SMALL = "XLA compiles these programs in a tenth of a second, and so little else is a large part."
+SMALL = "XLA compiles these small programs fast, and so everything else is a large part."
 GRADIENT = "Aesara's gradient is a graph of its own, with nodes that JAX's gradient does not need."
 PYTHON = (
     "A call from Python looks up its program in Python; `jax.jit` does this in C++. The lookup "

@@ -188,7 +188,7 @@ def _machine(records: Records) -> str:
     versions = [f"{name} {v}" for name, v in machine["versions"].items()]
     return (
         f"Measured on {machine['processor']}, {machine['cores']} cores, with Python "
-        f"{machine['Python']}, {', '.join(versions)}."
+        f"{machine['Python']}, {', '.join(versions)}. JAX ran on: {', '.join(records.devices)}."
     )
 
 

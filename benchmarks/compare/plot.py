@@ -11,11 +11,10 @@ import numpy as np
 
 from compare import nuts, rows
 from compare.figures import NAMES, WHOLE, first
-from compare.records import Estimate, Records, power_law
+from compare.records import MINUTE, Estimate, Records, power_law
 from compare.systems import GROWING
 from compare.workloads import STEPS
 
-MINUTE = 60.0
 COLORS = {
     "jaxprgen": "#c1272d",
     "by hand": "#333333",

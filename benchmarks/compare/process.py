@@ -58,7 +58,7 @@ def run(cell: Cell, repeat: int, folder: Path, path: Path) -> None:
             record = part.measure(workload, system, repeat)
         else:
             record = measure_system(workload, system, folder)
-        record["device"] = f"{jax.default_backend()} ({jax.devices()[0].device_kind})"
+        record["device"] = jax.devices()[0].device_kind
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         text = textwrap.shorten(f"{type(error).__name__}: {lines[0]}", 160, placeholder=" …")

@@ -17,6 +17,8 @@ from scipy.special import stdtrit
 
 MACHINE = "machine.json"
 SAMPLING = "sampling.json"
+MINUTE = 60.0
+"""Seconds to the first number of the largest model that is measured."""
 PACKAGES = "jax", "jaxlib", "numpy", "aesara", "pytensor", "pymc", "numpyro", "blackjax"
 
 
@@ -35,10 +37,6 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
-    def excludes(self, value: float) -> bool:
-        """Return whether there is an interval, and the value is outside."""
-        return value < self.low or value > self.high
-
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Return the median, and Student's 95 % interval for the mean of the logarithms.
@@ -52,11 +50,8 @@ def estimate(values: Sequence[float]) -> Estimate:
     scaled = list(map(math.log, values)) if positive else values
     center = statistics.fmean(scaled)
     wide = float(stdtrit(count - 1, 0.975)) * statistics.stdev(scaled) / math.sqrt(count)
-    low, high = center - wide, center + wide
-    if not positive:
-        return Estimate(middle, low, high)
-    # No time is 10^300 times another. Two processes that differ much would say so.
-    return Estimate(middle, *(math.exp(max(-700.0, min(700.0, x))) for x in (low, high)))
+    ends = center - wide, center + wide
+    return Estimate(middle, *(map(math.exp, ends) if positive else ends))
 
 
 def power_law(seconds: dict[int, float]) -> tuple[float, float]:

@@ -106,12 +106,12 @@ _loops: WeakKeyDictionary[Scan, Scan] = WeakKeyDictionary()
 
 def _apart(op: Scan) -> Scan:
     """Return the same loop with a graph of its own, which Aesara changes where it compiles it."""
-    if op not in _loops:
-        twin = op.clone()
+    twin = _loops.get(op)  # Once, because the key may be an equal loop that is about to die.
+    if twin is None:
         mode = Mode(linker="vm", optimizer=None)
+        twin = _loops[op] = op.clone()
         twin.mode_instance = mode.clone(link_kwargs={"allow_gc": False})
-        _loops[op] = twin
-    return _loops[op]
+    return twin
 
 
 # --- Agreement -----------------------------------------------------------------------------

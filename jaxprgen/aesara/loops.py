@@ -16,7 +16,8 @@ def compiled_loop(op: Scan) -> Scan:
 
     It is compiled by Aesara's Python linker, without rewriting, in any mode.
     """
-    if op not in _copies:
+    twin = _copies.get(op)  # Once, because the key may be an equal loop that is about to die.
+    if twin is None:
         twin = op.clone()
         twin.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
         for node in twin.fgraph.apply_nodes:
@@ -33,4 +34,4 @@ def compiled_loop(op: Scan) -> Scan:
         )
         twin._fn = maker.create([x.value for x in inputs])  # pyright: ignore[reportPrivateUsage]
         _copies[op] = twin
-    return _copies[op]
+    return twin

@@ -1,6 +1,7 @@
 """The examples with PyMC: densities by SciPy, and posteriors as published or integrated."""
 
 import importlib
+import importlib.metadata
 import re
 import sys
 from pathlib import Path
@@ -153,3 +154,14 @@ def test_a_posterior_is_as_published_and_as_on_the_page(
         assert abs(found[variable][0] - mean) < sd / 4, variable
     for variable, (mean, within) in published(name, example).items():
         assert abs(found[variable][0] - mean) < within, variable
+
+
+def test_no_script_hides_a_package_that_others_look_for():
+    """The folder of a script comes first: xarray would take a sparse.py for the package sparse."""
+    scripts = {
+        path.stem for name in ("benchmarks", "examples") for path in (ROOT / name).rglob("*.py")
+    }
+    found = (x for each in importlib.metadata.distributions() for x in each.requires or ())
+    wanted = {re.split(r"[^\w.-]", x)[0].lower().replace("-", "_") for x in found}
+    assert "sparse" in wanted
+    assert scripts & wanted == set()

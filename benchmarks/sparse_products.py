@@ -1,7 +1,7 @@
 """Measure products of a sparse matrix, beside a gather and a segment sum written by hand.
 
-Run as ``python benchmarks/sparse.py [ROWS COLUMNS ENTRIES]``; by default 100,000 by 10,000 with
-1,000,000 entries. All programs return a sum of squares of a matrix-vector product with its
+Run as ``python benchmarks/sparse_products.py [ROWS COLUMNS ENTRIES]``; by default 100,000 by 10,000
+with 1,000,000 entries. All programs return a sum of squares of a matrix-vector product with its
 derivatives by the entries and the vector. They are called in turn; times are medians of 21 calls.
 A ratio is between medians of a program and of the one written by hand that is given the same.
 """

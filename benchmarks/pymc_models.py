@@ -2,11 +2,11 @@
 
 For each model, the first number is the log-density with its gradient at the initial point, from the
 model's graph: with this package by `jaxprgen.pymc.logp` and ``jax.value_and_grad``, with PyTensor
-by the function that PyMC's JAX samplers use. PyMC finds the point before. Each figure is the median of fresh processes that
-alternate between the two; none finds programs in a cache. Calls of both are made in turn, in
-another process. ``--sample`` draws from the radon model by NumPyro's NUTS, with and without
-`jaxprgen.pymc.sampling`, also in fresh processes: seconds of the whole call, the largest
-R-hat, and the largest difference of posterior means in units of its Monte Carlo error.
+by the function that PyMC's JAX samplers use. PyMC finds the point before. Each figure is the median
+of fresh processes that alternate between the two; none finds programs in a cache. Calls of both are
+made in turn, in another process. ``--sample`` draws from the radon model by NumPyro's NUTS, with
+and without `jaxprgen.pymc.sampling`, also in fresh processes: seconds of the whole call, the
+largest R-hat, and the largest difference of posterior means in units of its Monte Carlo error.
 """
 
 import argparse

@@ -1,5 +1,7 @@
 """`Scan`: values, dtypes and shapes are those of Aesara's Python linker; what is used is there."""
 
+from weakref import WeakKeyDictionary
+
 import aesara
 import aesara.tensor as at
 import jax
@@ -15,6 +17,7 @@ from profiles import examples
 
 import jaxprgen
 from jaxprgen import inspect
+from jaxprgen.aesara.loops import compiled_loop
 
 x, v0 = at.dvector("x"), at.dvector("v0")
 X, T = at.dmatrix("X"), at.dtensor3("T")
@@ -334,6 +337,21 @@ def test_rows_that_are_all_alike_are_none():
     f = assert_agrees([x0], [scan(step, at.as_tensor(signs), x0)], [0.5])
     assert len(loop_of(f, 0.5).invars) == 2
     assert_agrees([x0], [scan(step, at.as_tensor(np.full(3, np.nan)), x0)], [0.5])
+
+
+class Fleeting(WeakKeyDictionary):
+    """A dictionary whose keys die when somebody asks for one."""
+
+    def __contains__(self, key):
+        found = super().__contains__(key)
+        self.clear()
+        return found
+
+
+def test_a_loop_may_die_while_an_equal_one_is_looked_up(monkeypatch):
+    monkeypatch.setattr("jaxprgen.aesara.loops._copies", Fleeting())
+    op = scan(lambda c: 2 * c, None, x0, n_steps=3).owner.inputs[0].owner.op
+    assert compiled_loop(op) is compiled_loop(op)
 
 
 # --- Looking at it ----------------------------------------------------------------------------

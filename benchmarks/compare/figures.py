@@ -182,14 +182,14 @@ def figures(records: Records) -> list[Figure]:
 
 UNROLLED = (
     "In unrolled-80, equal terms are emitted one by one before the passes find the repetition. "
-    "The others are small, and XLA compiles them fast."
+    "The other programs are small, and XLA compiles them fast."
 )
 XLA = "XLA compiles the program of each system, and takes most of the time of ours."
-SMALL = "XLA compiles these small programs fast, and so everything else is a large part."
+SMALL = "XLA compiles these small programs fast, so everything else is a large part."
 GRADIENT = "Aesara's gradient is a graph of its own, with nodes that JAX's gradient does not need."
 PYTHON = (
     "A call from Python looks up its program in Python; `jax.jit` does this in C++. The lookup "
-    "takes longer after long programs, whose work evicts it from the processor's caches. Inside "
-    "of `jax.jit`, as in samplers, there is no such cost: see *… by jax.grad* in "
+    "takes longer after long programs, whose work evicts its code from the processor's caches. "
+    "Inside of `jax.jit`, as in samplers, there is no such cost: see *… by jax.grad* in "
     "[ratios](#ratios)."
 )

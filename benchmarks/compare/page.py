@@ -37,18 +37,19 @@ and with NumPyro. `make bench` measures its figures in {minutes:.0f} minutes and
 METHOD = """## How it is measured
 
 - Each workload and system runs in {repeats} processes of its own ({processes} in all), which have
-  imported everything and run a small JAX program before. Nothing comes from a cache of another
-  process. One process measures what fails or takes more than 5 s to its first number, PyTensor's
-  Numba and C modes, and models that grow.
+  imported everything and run a small JAX program before. No process reads the cache of
+  another. Four cases run in one process only: systems that fail, those that take more than 5 s to
+  the first number, PyTensor's Numba and C modes, and models that grow.
 - A figure is the median over processes. The brackets hold a 95 % interval for the mean of the
   logarithms, by Student's distribution. Ratios compare processes of the same round. There is no
   interval for one process, or where both ends round to the same number.
-- All results agree with those by hand to eight digits, random draws by their quartiles.
+- All results agree with the results by hand to eight digits. Random draws are compared by their
+  quartiles.
 - Calls take JAX arrays and wait for the result. Times are wall times unless a column says
-  otherwise. Ratios of calls come from calls in turn, in one process. The times of calls in the last
-  tables come from separate processes, so their quotients differ.
+  otherwise. Ratios of calls come from one process that calls both in turn. The last tables time the
+  calls of each system in separate processes, so their quotients differ from these ratios.
 - *Above the bare program* is a call of ours minus a call of `jax.jit` on our jaxpr, in processor
-  time of the calling thread.
+  time of the calling thread. It leaves out programs that keep this thread busy for 200 µs or more.
 - Aesara and PyTensor rewrite graphs as they do by default. PyTensor's C mode compiles while it
   rewrites, its Numba mode in the first run.
 - Counts of equations include inner programs, but not the calls to them.
@@ -57,14 +58,14 @@ METHOD = """## How it is measured
 """
 SAMPLERS = """NUTS draws from two models in {chains} chains of 1,000 draws, after 500 steps that
 adapt the step size and a diagonal mass matrix. BlackJAX takes a log-density: one that jaxprgen
-compiled from Aesara's graph, or one by hand. NumPyro samples its own model. *Effective draws* are
-those of the parameter that has the fewest, by ranks (Vehtari and others, 2021). The last column has
-a mean with its standard error.
+compiled from Aesara's graph, or one by hand. NumPyro samples its own model. *Effective draws*
+are the smallest bulk effective sample size of any parameter (Vehtari and others, 2021). The last
+column gives the posterior mean with its Monte Carlo standard error.
 """
 SIZES = """The model is an autoregression that a Python loop writes out, with its gradient. jaxprgen
 finds the repetition and gives XLA one step; the others give it all steps. Sizes go up to {largest}
 steps; one is skipped if it is expected to take more than a minute. The dotted lines and the last
-row continue the two largest sizes that were measured, and are worth one digit.
+row extrapolate from the two largest measured sizes; trust one digit.
 """
 ROWS = """The model is a logistic regression of 30 columns, with its gradient.
 """
@@ -168,14 +169,15 @@ def _rounded(value: float) -> int:
 
 RATIOS = """## Ratios
 
-Each time is divided by that of jaxprgen, so jaxprgen is faster where the ratio is above 1. The last
-three columns of the first table divide jaxprgen by JAX written by hand, so there it is better below
-1. *Raises* means that the system fails.
+Each time is divided by jaxprgen's time, so jaxprgen is faster where the ratio is above 1. The last
+three columns of the first table divide jaxprgen by JAX written by hand: there, below 1 is better.
+*… by jax.grad* differentiates our compiled value by JAX, inside of `jax.jit`. *Raises* means that
+the system fails.
 
 """
-TIMES = """The stages are in milliseconds, calls in microseconds. StableHLO and the memory that XLA
-requests are in kilobytes. The memory of the process is the growth of its peak until the first
-number, in megabytes.
+TIMES = """First numbers and stages are in milliseconds, calls in microseconds. StableHLO and
+the memory that XLA requests are in kilobytes. The memory of the process is the growth of its peak
+until the first number, in megabytes.
 
 *Rewriting* is everything that Aesara and PyTensor do before they write the Python function that
 JAX traces; *to Python* writes it. *Emission* ends when the passes receive the program. The first
@@ -209,7 +211,8 @@ def _goals(found: Sequence[Figure]) -> list[str]:
             missed.setdefault(figure.reason, []).append(f"*{figure.text}* ({', '.join(names)})")
     reasons = [f"- {'; '.join(texts)}: {reason}\n" for reason, texts in missed.items()]
     return [
-        "## Goals\n\nThese are the goals of this project, with the worst and best workload.\n\n"
+        "## Goals\n\n"
+        "Each row shows a goal of this project with its worst and its best workload.\n\n"
         + table(head, [_goal(figure) for figure in found]),
         *(["Reasons for missed goals:\n\n" + "".join(reasons)] if reasons else []),
     ]
@@ -242,7 +245,7 @@ def _ratios(records: Records) -> str:
         (
             BESIDE_PYTENSOR,
             first,
-            "The first number of what is measured beside PyTensor's JAX mode:",
+            "The first number of other ways to run PyTensor's graph:",
         ),
     ):
         measured = [n for n in names if not set(systems).isdisjoint(records.systems(n))]

@@ -53,6 +53,8 @@ METHOD = """## How it is measured
 - Aesara and PyTensor rewrite graphs as they do by default. PyTensor's C mode compiles while it
   rewrites, its Numba mode in the first run.
 - Counts of equations include inner programs, but not the calls to them.
+- Eight schools has Rubin's data (1981). The data of all other models are synthetic; those of radon
+  have the size of the original: 919 houses in 85 counties.
 
 `python benchmarks/bench.py --only chain,radon` measures a part, and `--sampling` adds `pm.sample`.
 """
@@ -60,7 +62,8 @@ SAMPLERS = """NUTS draws from two models in {chains} chains of 1,000 draws, afte
 adapt the step size and a diagonal mass matrix. BlackJAX takes a log-density: one that jaxprgen
 compiled from Aesara's graph, or one by hand. NumPyro samples its own model. *Effective draws*
 are the smallest bulk effective sample size of any parameter (Vehtari and others, 2021). The last
-column gives the posterior mean with its Monte Carlo standard error.
+column gives the posterior mean, with its Monte Carlo standard error, of `mu` in schools and of the
+mean intercept in radon.
 """
 SIZES = """The model is an autoregression that a Python loop writes out, with its gradient. jaxprgen
 finds the repetition and gives XLA one step; the others give it all steps. Sizes go up to {largest}

@@ -57,6 +57,8 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     if math.prod(broadcast_shapes(*(source.shape for source in sources))) > FOLD_LIMIT:
         return None
     shape = common_shape(*xs)
+    # Types may not declare the sizes of 1 that sources have before repetition.
+    sources = np.broadcast_arrays(*sources)
     return [broadcast_to(Value(y), shape) for y in _evaluate(ctx, sources)]
 
 

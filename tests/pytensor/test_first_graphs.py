@@ -25,6 +25,7 @@ CASES = {
     "split": lambda x: pt.split(x, [1, 3], n_splits=2)[1],
     "sort": lambda x: pt.sort(x),
     "largest": lambda x: pt.argmax(x),
+    "diagonal": lambda x: pt.einsum("ii->i", pt.outer(x, x)),
     "softmax": lambda x: pt.special.softmax(x),
     "arange": lambda x: pt.arange(x.shape[0]) * x,
     "scan": lambda x: pytensor.scan(lambda a, b: a + b, x, [np.float64(0.0)], return_updates=False),

@@ -132,14 +132,16 @@ def lower_advanced_subtensor_by_selected(ctx: RuleContext, x: Any, *index: Any) 
 
 @lowers("tensor.AdvancedIncSubtensor", "tensor.AdvancedIncSubtensor1", lazy=Selected)
 def lower_advanced_inc_subtensor_by_selected(
-    ctx: RuleContext, x: Any, y: Any, *index: Any
+    ctx: RuleContext, x: Any, y: Any, *entries: Any
 ) -> Value:
     """Write elements selected by a mask where the same mask, or its `nonzero`, selects."""
-    selected = next(v for v in (x, y, *index) if isinstance(v, Selected))
-    if indices_of_one(ctx.node, 2) and _fits_selection(x, y, index[0].mask):
-        index = (index[0].mask,)
+    selected = next(v for v in (x, y, *entries) if isinstance(v, Selected))
+    if indices_of_one(ctx.node, 2) and _fits_selection(x, y, entries[0].mask):
+        index = [entries[0].mask]
     elif isinstance(x, Selected) or not isinstance(y, Selected) or lone_mask(ctx.node, 2) is None:
         raise selected.refuse()
+    else:
+        index = _with_slices(ctx, entries, first=2)
     if isinstance(y, Selected):
         y = replace(y, values=y.values.astype(ctx.dtype))
     else:

@@ -1,5 +1,6 @@
 """Writes at indices broadcast only what PyTensor's types say."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -29,3 +30,13 @@ def test_sizes_of_one_are_repeated_if_they_are_declared(write, shape, declared):
             ours(*values)
     else:
         np.testing.assert_array_equal(ours(*values), expected)
+
+
+@pytest.mark.parametrize("write", ["set", "inc"])
+def test_what_a_mask_selects_is_written_between_slices(write):
+    x, y = pt.dtensor3("x"), pt.dvector("y")
+    mask = y > 0
+    output = getattr(x[:, mask, 1:], write)(2 * x[:, mask, :3])
+    values = np.arange(24.0).reshape(2, 3, 4), np.array([1.0, -1.0, 2.0])
+    expected = pytensor.function([x, y], output, mode=PYTHON)(*values)
+    np.testing.assert_array_equal(jax.jit(jaxprgen.compile([x, y], output))(*values), expected)

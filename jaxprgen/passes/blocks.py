@@ -66,8 +66,8 @@ def written(eqn: Any, index: Index) -> Block | None:
     if name == "pad" and pads_with_zeros(eqn):
         start = tuple(int(low) for low, _, _ in eqn.params["padding_config"])
         return Block(None, start, operands[0].aval.shape, operands[0])
-    if name not in _SCATTERS:
-        return None
+    if name not in _SCATTERS or (name == "scatter" and eqn.params["update_jaxpr"] is not None):
+        return None  # The latter applies a function to what is there.
     numbers = eqn.params["dimension_numbers"]
     axes = numbers.scatter_dims_to_operand_dims
     if len(operands[1].aval.shape) != 1 or numbers.operand_batching_dims:

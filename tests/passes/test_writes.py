@@ -129,6 +129,17 @@ def test_values_are_those_of_the_pieces(function):
     np.testing.assert_allclose(ours[1], wanted[1], rtol=1e-9, atol=1e-12)
 
 
+def test_a_function_applied_to_an_element_is_no_write():
+    def applied(x):
+        for i in range(len(x)):
+            x = x.at[i].apply(jnp.sin)
+        return x
+
+    x = rng.normal(size=12)
+    ours = jaxprgen.transform(applied, VmapRepeats(reassociate=True))(x)
+    np.testing.assert_allclose(ours, np.sin(x), rtol=1e-12)
+
+
 # --- Any writes, in any order ------------------------------------------------------------------
 
 

@@ -175,11 +175,12 @@ def _repeated(b: Builder, x: Atom, counts: Sequence[int], family: str) -> MaybeB
     if family != "add":
         raise NotBatchableError("Powers are left alone.")
     shape = x.aval.shape
+    numbers = np.asarray(counts).astype(x.aval.dtype)  # Small integers wrap, as their sums do.
     if max(counts) == min(counts):
-        factor = b.literal(np.asarray(counts[0], x.aval.dtype))
+        factor = b.literal(numbers[0])
         whole = lax.broadcast_in_dim(b, factor, shape, []) if shape else factor
         return MaybeBatched(lax.mul(b, x, whole), False)
-    factors = b.constant(np.asarray(counts, x.aval.dtype), equal=True)
+    factors = b.constant(numbers, equal=True)
     size = (len(counts), *shape)
     rows = lax.broadcast_in_dim(b, x, size, range(1, len(size)))
     return MaybeBatched(lax.mul(b, rows, lax.broadcast_in_dim(b, factors, size, [0])), True)

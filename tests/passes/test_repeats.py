@@ -253,6 +253,17 @@ def test_a_number_may_be_a_result_beside_packs():
     np.testing.assert_allclose(jaxpr_as_fun(found)(x), jaxpr_as_fun(program)(x), rtol=1e-6)
 
 
+def test_a_small_integer_may_be_added_more_often_than_it_can_count():
+    def function(x, y):
+        return sum((~x[i] + y for i in range(200)), np.int8(0))
+
+    x, y = np.arange(200, dtype=np.int8), np.int8(3)
+    program = jax.make_jaxpr(function)(x, y)
+    found = VmapRepeats()(program)
+    assert len(found.jaxpr.eqns) < 20
+    assert jaxpr_as_fun(found)(x, y) == [np.sum(~x + y, dtype=np.int8)]
+
+
 def test_one_kernel_reads_many_results_of_a_pack():
     """XLA compiles one for each place that it knows."""
 

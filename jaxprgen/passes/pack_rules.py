@@ -137,7 +137,8 @@ def _corresponding(packs: Packs, nodes: Sequence[Node]) -> list[tuple[int, list[
     if all(kind.keys() == kinds[0].keys() for kind in kinds):
         return [(key[0], [[t.atom for t in kind[key]] for kind in kinds]) for key in kinds[0]]
     # Terms of one colour come from various places: they correspond by their order.
-    if any(len(node.terms) != len(nodes[0].terms) for node in nodes):
+    signs = [[term.sign for term in node.terms] for node in nodes]
+    if any(own != signs[0] for own in signs):
         raise NotBatchableError("These sums have terms of different origins.")
     columns = zip(*(node.terms for node in nodes), strict=True)
     return [(column[0].sign, [[t.atom] for t in column]) for column in columns]

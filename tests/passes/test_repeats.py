@@ -264,6 +264,19 @@ def test_a_small_integer_may_be_added_more_often_than_it_can_count():
     assert jaxpr_as_fun(found)(x, y) == [np.sum(~x + y, dtype=np.int8)]
 
 
+def test_sums_of_inputs_keep_their_signs():
+    def function(*xs):
+        total = 0.0
+        for i, (p, q, r) in enumerate(zip(xs[::3], xs[1::3], xs[2::3], strict=True)):
+            v = p + q - r if i % 2 else p - q - r
+            total += jnp.sin(jnp.exp(jnp.sin(jnp.cos(v))))
+        return total
+
+    x = np.linspace(-1, 1, 72)
+    ours = jaxprgen.transform(function, VmapRepeats(reassociate=True))(*x)
+    np.testing.assert_allclose(ours, function(*x), rtol=1e-6)
+
+
 def test_one_kernel_reads_many_results_of_a_pack():
     """XLA compiles one for each place that it knows."""
 

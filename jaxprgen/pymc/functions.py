@@ -15,7 +15,7 @@ from pytensor.graph.replace import clone_replace
 from jaxprgen.api import compile
 from jaxprgen.errors import UnknownNameError
 from jaxprgen.pymc.density import density
-from jaxprgen.pymc.graphs import data_of, lowered
+from jaxprgen.pymc.graphs import data_of, draws, lowered
 from jaxprgen.runtime.compiled import CompiledFunction
 
 Point = Mapping[str, Any]
@@ -108,7 +108,8 @@ class ModelFunction:
 class RandomModelFunction(ModelFunction):
     """Draws from a model as a JAX function of a key; `prior` and `posterior_predictive` make it.
 
-    One call makes one draw. Use `jax.vmap` over keys, and points, for many.
+    One call makes one draw. Use `jax.vmap` over keys, and points, for many. `logp` and `dlogp` make
+    it of a model whose data are drawn, as by `pymc.Minibatch`.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class RandomModelFunction(ModelFunction):
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, key: Any, point: Point | None = None, data: Point | None = None
     ) -> Any:
-        """Return one draw of each variable, by name."""
+        """Return the value at a point for one draw of random numbers."""
         return self._call((key,) * self._draws(), point or {}, data)
 
     def _draws(self) -> bool:
@@ -161,7 +162,8 @@ def logp(
     Returns
     -------
     ModelFunction
-        A function ``f(point, data=None)``.
+        A function ``f(point, data=None)``. If the model draws its data, as `pymc.Minibatch` does, a
+        `RandomModelFunction`, ``f(key, point, data=None)``.
 
     Examples
     --------
@@ -172,7 +174,7 @@ def logp(
         vars = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     graph = density(model, vars, jacobian=jacobian, sum=sum)
     outputs = graph if sum else {v.name: term for v, term in zip(vars, graph, strict=True)}
-    return ModelFunction(model, _value_variables(model), outputs, "logp")
+    return _of_points(model, outputs, "logp")
 
 
 def dlogp(
@@ -195,16 +197,21 @@ def dlogp(
     -------
     ModelFunction
         A function ``f(point, data=None)`` that returns a dictionary of arrays by the names of value
-        variables. Points are those of `logp`.
+        variables. Points, and a key where there is one, are those of `logp`.
     """
     model = pm.modelcontext(model)
-    named = _value_variables(model)
     wrt = model.continuous_value_vars if vars is None else [model.rvs_to_values[v] for v in vars]
     # Not after PyTensor's rewrites, as in PyMC: they make some gradients NaN.
     total = lowered(model.logp(jacobian=jacobian))
     slopes = pytensor.grad(total, wrt, disconnected_inputs="ignore")
     outputs = {v.name: slope for v, slope in zip(wrt, slopes, strict=True)}
-    return ModelFunction(model, named, outputs, "dlogp")
+    return _of_points(model, outputs, "dlogp")
+
+
+def _of_points(model: Any, outputs: Any, name: str) -> ModelFunction:
+    """Return outputs as a function of value variables, after a key if the graph draws."""
+    kind = RandomModelFunction if draws(outputs) else ModelFunction
+    return kind(model, {v.name: v for v in model.value_vars}, outputs, name)
 
 
 def prior(model: Any = None, var_names: Sequence[str] | None = None) -> RandomModelFunction:
@@ -266,7 +273,3 @@ def posterior_predictive(
     outputs = clone_replace([model[name] for name in names], replace=given)
     named = dict(zip(names, outputs, strict=True))
     return RandomModelFunction(model, inputs, named, "posterior_predictive")
-
-
-def _value_variables(model: Any) -> dict[str, Any]:
-    return {v.name: v for v in model.value_vars}

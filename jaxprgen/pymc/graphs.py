@@ -39,6 +39,11 @@ def lowered(outputs: Any, *, check_bounds: bool = True) -> Any:
     return jax.tree.unflatten(tree, flat)
 
 
+def draws(outputs: Any) -> bool:
+    """Return whether graphs draw random numbers."""
+    return any(is_a(v.type, "tensor.RandomType") for v in ancestors(jax.tree.leaves(outputs)))
+
+
 def data_of(outputs: Any) -> dict[str, Any]:
     """Return the shared variables of graphs that hold arrays, by name."""
     found = dict.fromkeys(ancestors(jax.tree.leaves(outputs)))

@@ -60,6 +60,19 @@ def test_terms_are_named(model):
     np.testing.assert_allclose(sum(np.sum(x) for x in terms.values()), log_density(np.arange(3.0)))
 
 
+@pytest.mark.filterwarnings("ignore:Not checked")  # Whether the drawn rows are within the data.
+def test_a_density_of_drawn_data_takes_a_key():
+    y = np.linspace(-1.0, 2.0, 100)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), observed=pm.Minibatch(y, batch_size=10), total_size=100)
+    f, key, point = jaxprgen.pymc.logp(model), jax.random.key(0), {"mu": np.float64(0.4)}
+    values = jax.vmap(f, (0, None))(jax.random.split(key, 1000), point)
+    expected = scipy.stats.norm.logpdf(0.4) + scipy.stats.norm.logpdf(y, 0.4).sum()
+    assert abs(values.mean() - expected) < 4 * values.std() / 1000**0.5
+    slope = jaxprgen.pymc.dlogp(model)(key, point)["mu"]
+    np.testing.assert_allclose(jax.grad(f, 1)(key, point)["mu"], slope, rtol=1e-8)
+
+
 def test_invalid_parameters_give_minus_infinity_if_the_model_checks_them():
     for checks in (True, False):
         with pm.Model(check_bounds=checks) as model:

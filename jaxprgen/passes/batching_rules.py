@@ -123,7 +123,7 @@ def _along(*names: str) -> BatchingRule:
         moved: dict[str, Any] = {}
         for name in names:
             value = eqn.params[name]
-            moved[name] = value + 1 if isinstance(value, int) else tuple(d + 1 for d in value)
+            moved[name] = value + 1 if np.ndim(value) == 0 else tuple(d + 1 for d in value)
         return _bind(b, eqn, [with_batch_axis(b, x, n) for x in operands], **moved)
 
     return rule

@@ -49,6 +49,7 @@ MAPS = {
     "reshape": lambda x, w: each(lambda r: (r[None] * w).reshape(9), x),
     "transpose": lambda x, w: each(lambda r: jnp.outer(r, w[1] + r).T, x),
     "rev": lambda x, w: each(lambda r: r[::-1], x),
+    "roll": lambda x, w: each(lambda r: jnp.roll(r, 1), x),
     "slices": lambda x, w: each(lambda r: (r[1:], r[::2], r[2]), x),
     "pad": lambda x, w: each(lambda r: jnp.pad(r, (1, 2)), x),
     "concatenate": lambda x, w: each(lambda r: jnp.concatenate([r, w[0], r]), x),

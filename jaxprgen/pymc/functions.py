@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -123,11 +124,12 @@ class RandomModelFunction(ModelFunction):
         self, key: Any, point: Point | None = None, data: Point | None = None
     ) -> Any:
         """Return the value at a point for one draw of random numbers."""
-        return self._call((key,) * self._draws(), point or {}, data)
+        return self._call((key,) * self._draws, point or {}, data)
 
+    @functools.cached_property
     def _draws(self) -> bool:
-        """Return whether the graph draws random numbers; if not, it takes no key."""
-        return len(self.compiled().inputs) > len(self.names)
+        """Whether the graph draws random numbers; if not, it takes no key."""
+        return draws(self._outputs)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,8 +1,9 @@
-"""A saved file: a zip of members that are read where they lie, and believed only if they fit.
+"""A saved file: a zip of members that are read at once, and believed only if they fit.
 
 Members are stored without compression, with their sizes and SHA-256 in a manifest. Arrays are
-``.npy`` members whose data start at multiples of 64 bytes, so that they are used as they lie in
-the mapped file. Reading never writes, unpickles or allocates more than the file holds.
+``.npy`` members whose data start at multiples of 64 bytes, so that they are used where they lie in
+the memory that holds the file's content. Reading never writes, unpickles or allocates more than the
+file holds.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import math
 import mmap
 import os
 import re
+import secrets
 import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -55,16 +57,19 @@ def write(
         The file cannot be written.
     """
     path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # No other thread, process or container writes to this name.
+    beside = path.with_name(f".jaxprgen-{secrets.token_hex(8)}.part")
     try:
-        try:
-            with zipfile.ZipFile(beside, "x", zipfile.ZIP_STORED) as file:
-                described = {name: _add(file, name, x) for name, x in members.items()}
-                listed = {"format": FORMAT, **manifest, "members": described}
-                _add(file, MANIFEST, json.dumps(listed, indent=1).encode())
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with open(beside, "xb") as opened:
+            try:
+                with zipfile.ZipFile(opened, "w", zipfile.ZIP_STORED) as file:
+                    described = {name: _add(file, name, x) for name, x in members.items()}
+                    listed = {"format": FORMAT, **manifest, "members": described}
+                    _add(file, MANIFEST, json.dumps(listed, indent=1).encode())
+                opened.close()  # Windows replaces no open file.
+                os.replace(beside, path)
+            finally:
+                beside.unlink(missing_ok=True)
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror}.") from error
 
@@ -97,8 +102,23 @@ def _npy(array: np.ndarray[Any, Any]) -> list[Any]:
     return [header.getvalue(), array.reshape(-1).view(np.uint8)]
 
 
+def _content(file: BinaryIO) -> mmap.mmap:
+    """Return a copy of a file, in memory that begins at a page, so that arrays are aligned."""
+    size = os.fstat(file.fileno()).st_size
+    if not size:
+        raise ValueError("it is empty")
+    content = mmap.mmap(-1, size)
+    if file.readinto(content) != size:  # type: ignore[attr-defined]
+        raise ValueError("it became shorter while it was read")
+    content.seek(0)
+    return content
+
+
 class Archive:
-    """A file that `write` wrote, mapped into memory.
+    """A file that `write` wrote.
+
+    Its content is copied into memory before it is checked, so nothing that happens to the file
+    later changes what was checked.
 
     Parameters
     ----------
@@ -115,7 +135,7 @@ class Archive:
         self.path = Path(path)
         try:
             with open(self.path, "rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._content = _content(file)
         except FileNotFoundError:
             raise SavedFileError(f"There is no file {self.path}.") from None
         except (OSError, ValueError) as error:
@@ -138,7 +158,7 @@ class Archive:
         return bytes(self._members[name])
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """Return the array of a ``.npy`` member, read-only, in the memory of the file."""
+        """Return the array of a ``.npy`` member, read-only, in the memory of the archive."""
         content = self._members[name]
         file = io.BytesIO(content[: 1 << 14])
         try:
@@ -159,7 +179,7 @@ class Archive:
     def _listed(self) -> dict[str, memoryview]:
         """Return the content of each member."""
         try:
-            with zipfile.ZipFile(self._map) as file:  # type: ignore[arg-type]
+            with zipfile.ZipFile(self._content) as file:  # type: ignore[arg-type]
                 infos = file.infolist()
         except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
             self.fail(f"it is not a zip file, or only part of one ({error})")
@@ -175,16 +195,16 @@ class Archive:
                 self.fail(f"its member {name} overlaps another one")
             start = self._start(info)
             end = start + info.file_size
-            if info.file_size != info.compress_size or end > len(self._map):
+            if info.file_size != info.compress_size or end > len(self._content):
                 self.fail(f"its member {name} declares {info.file_size} bytes, which it lacks")
-            found[name] = memoryview(self._map)[start:end]
+            found[name] = memoryview(self._content)[start:end].toreadonly()
             if name == MANIFEST and zlib.crc32(found[name]) != info.CRC:
                 self.fail(f"the checksum of {name} is wrong")
         return found
 
     def _start(self, info: zipfile.ZipInfo) -> int:
         """Return where the content of a member begins."""
-        header = self._map[info.header_offset : info.header_offset + _LOCAL_HEADER.size]
+        header = self._content[info.header_offset : info.header_offset + _LOCAL_HEADER.size]
         if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\3\4":
             self.fail(f"its member {info.filename} is not where it should be")
         *_, name, extra = _LOCAL_HEADER.unpack(header)

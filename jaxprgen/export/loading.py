@@ -32,9 +32,8 @@ from jaxprgen.export.stablehlo import what_is_wrong
 def load(path: str | os.PathLike[str], *, trust_executable: bool = False) -> LoadedFunction:
     """Load a function that `jaxprgen.save` wrote to a file.
 
-    This needs neither Aesara nor the code that made the graph. Arrays stay in the file, mapped into
-    memory, until a call puts them on the device. Do not change the file while it is in use; `save`
-    replaces it.
+    This needs neither Aesara nor the code that made the graph. The file is read once, as a whole;
+    what becomes of it later does not matter. A call puts its arrays on the device.
 
     Parameters
     ----------

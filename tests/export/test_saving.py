@@ -1,5 +1,7 @@
 """A function that is saved and loaded is the function that was saved."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import aesara
 import aesara.tensor as at
 import jax
@@ -15,6 +17,7 @@ from jaxprgen.errors import (
     ReverseModeError,
     UnknownNameError,
 )
+from jaxprgen.export.archive import Archive, write
 
 X, b = at.dmatrix("X"), at.dvector("b")
 LARGE = np.arange(3000.0).reshape(3, 1000)  # More than a constant of StableHLO may have.
@@ -215,3 +218,42 @@ def test_equal_functions_give_equal_files(tmp_path):
     for name in "ab":
         jaxprgen.save(tmp_path / name, jaxprgen.compile([X, b], OUTPUTS), "f64[n,3]", "f64[3]")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_savers_in_threads_remove_nothing_of_each_other(tmp_path):
+    """Threads, and containers in which each process has the same number, write side by side."""
+    path = tmp_path / "model.jxg"
+    jaxprgen.save(path, f, "f64[n,3]", "f64[3]")
+    members = {"data_0.npy": LARGE}
+    with ThreadPoolExecutor(4) as pool:
+        written = [pool.submit(write, path, {"number": i}, members) for i in range(100)]
+        read = [pool.submit(lambda: Archive(path).manifest) for _ in range(100)]
+    assert all(each.result() is None for each in written)
+    assert all("members" in each.result() for each in read)
+    assert [each.name for each in tmp_path.iterdir()] == ["model.jxg"]
+
+
+def test_a_save_that_fails_leaves_what_was_there(tmp_path):
+    path = tmp_path / "model.jxg"
+    write(path, {}, {"data_0.npy": LARGE})
+    before = path.read_bytes()
+    with pytest.raises(AttributeError):
+        write(path, {}, {"data_0.npy": LARGE, "no_bytes": object()})
+    assert [each.name for each in tmp_path.iterdir()] == ["model.jxg"]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", [0, 100, None])
+def test_what_becomes_of_a_file_after_it_is_loaded_does_not_matter(tmp_path, size):
+    path = tmp_path / "model.jxg"
+    jaxprgen.save(path, f, "f64[n,3]", "f64[3]")
+    loaded, content = jaxprgen.load(path), path.read_bytes()
+    before = {name: np.array(x) for name, x in loaded.data.items()}
+    with open(path, "r+b") as file:  # As `cp` does: the same file gets other content.
+        file.write(bytes(len(content)))
+        if size is not None:
+            file.truncate(size)
+    for name, value in loaded.data.items():
+        np.testing.assert_array_equal(value, before[name])
+        assert not value.flags.writeable
+    assert_close(loaded(x, v), f(x, v))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import threading
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -13,6 +17,61 @@ from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.graphs.library import library_for
 from jaxprgen.graphs.tables import container_copy
 from jaxprgen.lowering.names import module_of
+
+
+class Lock(NamedTuple):
+    """The lock of a container. A thread may take a lock that it holds.
+
+    Attributes
+    ----------
+    number : int
+        How many containers had a lock before.
+    lock : threading.RLock
+        The lock.
+    """
+
+    number: int
+    lock: Any
+
+
+def lock_of(container: Any) -> Lock:
+    """Return the lock of a container, the same one for all functions of the variable."""
+    with _adding:
+        found = _locks.get(container)
+        if found is None:
+            found = _locks[container] = Lock(next(_numbers), threading.RLock())
+        return found
+
+
+class Locks:
+    """Several locks, for a ``with`` block.
+
+    All functions take them in the order of their numbers, so that no two wait for each other.
+
+    Parameters
+    ----------
+    locks : iterable of Lock
+        The locks.
+    """
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, locks: Iterable[Lock]) -> None:
+        by_number = {each.number: each.lock for each in locks}
+        self._locks = [by_number[number] for number in sorted(by_number)]
+
+    def __enter__(self) -> None:
+        for lock in self._locks:
+            lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        for lock in reversed(self._locks):
+            lock.release()
+
+
+_locks: WeakKeyDictionary[Any, Lock] = WeakKeyDictionary()
+_numbers = itertools.count()
+_adding = threading.Lock()
 
 
 class StateMixin:
@@ -29,10 +88,11 @@ class StateMixin:
         return self.storage[0]
 
     def _set(self, value: Any) -> None:
-        if _jax.is_spread(value) and not self.readonly:
-            self.storage[0] = _admitted(value, self)
-        else:
-            super().__set__(value)  # type: ignore[misc]
+        with lock_of(self).lock:  # A function that updates the value is done, or has not begun.
+            if _jax.is_spread(value) and not self.readonly:
+                self.storage[0] = _admitted(value, self)
+            else:
+                super().__set__(value)  # type: ignore[misc]
 
     value = data = property(_get, _set)
 

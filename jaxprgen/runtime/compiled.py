@@ -17,6 +17,7 @@ from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
+from jaxprgen.graphs.containers import Locks
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
@@ -74,6 +75,7 @@ class CompiledFunction:
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature(self._names)
         self._shared = [shared_value(plan.variables[s.place].container) for s in plan.shared]
+        self._locks = Locks(shared.lock for shared in self._shared)
         names = [s.name for s in plan.shared]
         listed = ", ".join([*names, *(["..."] if plan.inputs else [])])
         self._fixed = FixedValues(
@@ -123,8 +125,8 @@ class CompiledFunction:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
         return self.run(self._in_order(args, named) if named else args)
 
-    def run(self, args: Sequence[Any], donated: tuple[int, ...] = ()) -> Any:
-        """Call the function; JAX may reuse the memory of ``donated`` arguments for results."""
+    def run(self, args: Sequence[Any]) -> Any:
+        """Call the function with its inputs in order."""
         if self._plan.arguments:
             args = self._flat(args, {})
         if self._shardings:
@@ -134,27 +136,27 @@ class CompiledFunction:
         if not _jax.trace_state_clean():
             require_arguments(self.__name__, self._data())
         if not self._shared:
-            return self._run(args, (), (), donated)
-        if not _jax.runs_now():
-            self._fixed.warn()
-            return self._run(args, self._read_shared(), [s.copy() for s in self._shared], donated)
-        values, on_device, on_host = zip(*[s.now() for s in self._shared], strict=True)
-        results = self._run(args, values, on_device, donated)
-        return jax.block_until_ready(results) if any(on_host) else results
+            return self._run(args, (), ())
+        with self._locks:  # All values are those of one moment, and stay until the program runs.
+            if not _jax.runs_now():
+                self._fixed.warn()
+                return self._run(args, self._read_shared(), [s.copy() for s in self._shared])
+            values, on_device, on_host = zip(*[s.now() for s in self._shared], strict=True)
+            results = self._run(args, values, on_device)
+            return jax.block_until_ready(results) if any(on_host) else results
 
     def _run(
         self,
         args: Sequence[Any],
         shared: Sequence[Any],
         on_device: Sequence[Any],
-        donated: tuple[int, ...],
     ) -> Any:
         types = types_of_arrays(args, self._dtypes)
         if types is not None:
             # Types of arrays in the cache were accepted when their program was emitted.
             found = self._specializer.find(types, args, shared)
             if found is not None:
-                return found.run(args, on_device, donated)
+                return found.run(args, on_device)
         operands = self._accepted(args)
         if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
             raise ArgumentTypeError(
@@ -164,7 +166,7 @@ class CompiledFunction:
         program = self._specializer(operands, shared)
         if any(isinstance(x, _jax.Tracer) for x in operands):
             return self._options.arranged(program.bind(operands, on_device))
-        return program.run(operands, on_device, donated)
+        return program.run(operands, on_device)
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data.

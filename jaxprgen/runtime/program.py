@@ -71,10 +71,9 @@ class Options(NamedTuple):
     def __deepcopy__(self, memo: dict[int, Any]) -> Options:
         return self
 
-    def jit(self, function: Any, donated: Sequence[int] = ()) -> Any:
-        """Return ``jax.jit`` of a function; the memory of ``donated`` arguments is reused."""
-        options = dict(self.compiler_options) or None
-        return jax.jit(function, donate_argnums=donated, compiler_options=options)
+    def jit(self, function: Any) -> Any:
+        """Return ``jax.jit`` of a function, with the options of XLA."""
+        return jax.jit(function, compiler_options=dict(self.compiler_options) or None)
 
     def arranged(self, results: Sequence[Any]) -> Any:
         """Return the results of a program as a call gives them."""
@@ -182,7 +181,6 @@ class Program:
             signature(hoisted.jaxpr.debug_info.arg_names[len(constants) :]),
         )
         self._has_checks = _jax.has_checks(closed)
-        self._jitted: dict[tuple[int, ...], Any] = {}
 
     def with_values(self, shared: Sequence[Any]) -> ClosedJaxpr:
         """Return the program with these values of shared variables among its constants."""
@@ -194,14 +192,11 @@ class Program:
         constants = [values[position[id(c)]] if id(c) in position else c for c in closed.consts]
         return ClosedJaxpr(closed.jaxpr, constants)
 
-    def run(
-        self, operands: Sequence[Any], shared: Sequence[Any], donated: tuple[int, ...] = ()
-    ) -> Any:
+    def run(self, operands: Sequence[Any], shared: Sequence[Any]) -> Any:
         """Run the program on arrays, and return its results as a call gives them.
 
-        Raise the error of the first check that fails, if the program has checks. Arguments then
-        keep their memory, because the call may be repeated. Inside a function that JAX traces, the
-        checks are left to `jax.experimental.checkify`.
+        Raise the error of the first check that fails, if the program has checks. Inside a function
+        that JAX traces, the checks are left to `jax.experimental.checkify`.
 
         Parameters
         ----------
@@ -209,16 +204,14 @@ class Program:
             The arguments.
         shared
             The values of all shared variables, on the device.
-        donated
-            The positions of arguments whose memory JAX may reuse for results.
         """
         given = (*self._constants, *shared, *operands)
         if not self._has_checks:
-            return self._jit(donated)(*given)
+            return self._jit(*given)
         if not _jax.trace_state_clean():
             return self._options.arranged(self.bind(operands, shared))
         try:
-            error, results = self._jit(())(*given)
+            error, results = self._jit(*given)
         except _jax.NonFiniteError:  # Look for the equation that made it, as `jax.jit` does.
             return self._options.arranged(self._call.run(given))
         found = error.get_exception()
@@ -241,7 +234,7 @@ class Program:
             for x in (*self._large, *shared)
             for sharding in [x.sharding if _jax.is_spread(x) else None]
         ]
-        return self._jit(()).lower(*hidden, *operands)
+        return self._jit.lower(*hidden, *operands)
 
     def flat(self) -> tuple[list[Array], Callable[..., list[Any]]]:
         """Return the large constants, and the program as a function without hidden arguments.
@@ -261,10 +254,8 @@ class Program:
         self._held = self._store.hold(self._large)
         return [held.on_device for held in self._held]
 
-    def _jit(self, donated: tuple[int, ...]) -> Any:
-        found = self._jitted.get(donated)
-        if found is not None:
-            return found
+    @functools.cached_property
+    def _jit(self) -> Any:
         call, name, arranged = self._call, self._options.name, self._options.arranged
 
         def program(*given: Any) -> Any:
@@ -272,10 +263,7 @@ class Program:
 
         program.__name__ = program.__qualname__ = name
         program.__signature__ = call.signature  # type: ignore[attr-defined]
-        before = call.constants + call.shared
-        called = _jax.checked(program) if self._has_checks else program
-        jitted = self._options.jit(called, [before + i for i in donated])
-        return self._jitted.setdefault(donated, jitted)
+        return self._options.jit(_jax.checked(program) if self._has_checks else program)
 
 
 class _Call(NamedTuple):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,6 +13,7 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen.arguments.shardings import placed
 from jaxprgen.emit.values import Array
+from jaxprgen.graphs.containers import Lock, lock_of
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.runtime.generators import Keyed, is_generator, key_of, with_key
 from jaxprgen.runtime.program import to_device
@@ -69,12 +68,15 @@ class SharedValue:
     storage : list
         It holds the value. A large array that nothing else refers to is moved to memory that the
         CPU device can use.
+    lock : Lock
+        The lock of the variable. Whoever reads the value, runs a program on it, and perhaps writes
+        a new one, holds it all the while.
     """
 
-    def __init__(self, storage: list[Any]) -> None:
+    def __init__(self, storage: list[Any], lock: Lock) -> None:
         self._storage = storage
+        self.lock = lock
         self._copy = self._used = _Copy()
-        self._lent: Callable[[], Any] = lambda: None  # The JAX array that nobody may donate.
 
     @property
     def value(self) -> Any:
@@ -113,12 +115,11 @@ class SharedValue:
         return value, value if _is_on_device(value) else self.copy(), False
 
     def copy(self) -> Any:
-        """Return the value in memory on the device that nobody writes into or donates."""
+        """Return the value in memory on the device that nobody writes into."""
         value = source = self._storage[0]
         if is_generator(value):
             return self._key(value)
-        if isinstance(value, jax.Array):
-            self._lent = weakref.ref(value)
+        if _is_on_device(value):
             return value
         if not self._copy.is_of(value):
             if isinstance(value, np.ndarray) and not _is_frozen(value):
@@ -126,16 +127,6 @@ class SharedValue:
                 source = bytearray(value.data)
             self._copy = _Copy(to_device([value])[0], source)
         return self._copy.array
-
-    def take(self) -> Any:
-        """Return the value in memory that the caller may donate."""
-        value = self._storage[0]
-        if is_generator(value):
-            return self._key(value)
-        if value is not None and self._lent() is value:
-            with _jax.eval_context():
-                return jax.numpy.copy(value)
-        return value if _is_on_device(value) else np.array(value)
 
     def write(self, value: Any) -> None:
         """Set the value, an array on the device or a key, for all functions of the variable."""
@@ -161,7 +152,9 @@ _values: WeakKeyDictionary[Any, SharedValue] = WeakKeyDictionary()
 def shared_value(container: Any) -> SharedValue:
     """Return the value in a container of Aesara, the same object for all functions."""
     found = _values.get(container)
-    return found or _values.setdefault(container, SharedValue(container.storage))
+    return found or _values.setdefault(
+        container, SharedValue(container.storage, lock_of(container))
+    )
 
 
 def _is_on_device(value: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.arguments.sparse import scipy_matrix
 from jaxprgen.errors import StateError
-from jaxprgen.graphs.containers import keep_on_device
+from jaxprgen.graphs.containers import Locks, keep_on_device, lock_of
 from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import StatefulGraph
@@ -216,8 +215,8 @@ class StatefulProgram:
         self.compiled = CompiledFunction(plan, options, seconds)
         self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
         self._keys = plan.keys
-        self._donated = tuple(i for i, n in enumerate(read) if n in updates)
-        self._lock = threading.Lock()
+        of_matrices = map(lock_of, self._matrices.values())
+        self._locks = Locks([*(shared.lock for shared in self._shared.values()), *of_matrices])
         remedy = f"To pass them as arguments, call {options.name}.pure(state, ...)."
         self._fixed = FixedValues(options.name, list(read), remedy)
 
@@ -242,10 +241,9 @@ class StatefulProgram:
         operands = [*operands, *(drawn_key() for _ in range(self._keys))]
         if not self._shared and not self._matrices:
             return as_listed(compiled.run(operands))
-        with self._lock:
+        with self._locks:  # From reading to writing: no other function updates in between.
             state, waits = self._state()
-            # The program may reuse the memory of what it updates.
-            results = as_listed(compiled.run([*state, *operands], self._donated))
+            results = as_listed(compiled.run([*state, *operands]))
             if waits:
                 jax.block_until_ready(results)
             outputs, matrices, values = self._sorted(results)
@@ -281,10 +279,7 @@ class StatefulProgram:
             require_arguments(self._name, data)
             self._fixed.warn()
             return [shared.copy() for shared in self._read.values()], False
-        found = [
-            (shared.take(), False) if n in self._updated else shared.now()[1:]
-            for n, shared in self._read.items()
-        ]
+        found = [shared.now()[1:] for shared in self._read.values()]
         return [value for value, _ in found], any(on_host for _, on_host in found)
 
     def _place(self) -> None:
@@ -310,9 +305,9 @@ class StatefulProgram:
 
     def state(self) -> dict[str, Any]:
         """Return copies of the current values, by name."""
-        with self._lock:
+        with self._locks:
             self._place()
-            return {n: jax.numpy.copy(shared.take()) for n, shared in self._shared.items()}
+            return {n: shared.copy() for n, shared in self._shared.items()}
 
 
 def state_in(container: Any) -> SharedValue:

@@ -129,9 +129,8 @@ def test_state_stays_on_the_device():
     total = aesara.shared(np.zeros(3))
     f = aesara.function([x], [], updates={total: total + x}, mode="JAXPR")
     f(ONES)
-    before = total.container.storage[0]
     f(ONES)
-    assert before.is_deleted()  # Its memory holds the new value.
+    assert isinstance(total.container.storage[0], jax.Array)
 
 
 def test_values_of_shared_variables_are_numpy_arrays():

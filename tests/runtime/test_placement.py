@@ -248,7 +248,6 @@ def test_results_come_as_asked_whatever_the_arguments_imply(on):
                 assert np.allclose(out, DATA @ PARAMETERS)
 
 
-@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 def test_a_value_that_does_not_keep_its_size_need_not_keep_its_sharding(on):
     rows = aesara.shared(jax.device_put(DATA, on.rows), name="rows")
     step = jaxprgen.function([x], None, updates={rows: at.concatenate([rows, x])})
@@ -287,14 +286,14 @@ UPDATES = {
 
 @pytest.mark.parametrize("build", UPDATES.values(), ids=UPDATES)
 @pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
-def test_updates_keep_the_sharding_and_the_memory(make, build, on):
+def test_updates_keep_the_sharding(make, build, on):
     shared = aesara.shared(jax.device_put(DATA, on.rows), name="data")
     step, expected = make([x], shared.sum(), updates={shared: build(shared)}), DATA
     for _ in range(3):
         old = held(shared)
         assert np.allclose(step(DATA / 9), expected.sum())
         expected = build(at.as_tensor_variable(expected)).eval({x: DATA / 9})
-        assert old.is_deleted()
+        assert not old.is_deleted()  # It was handed out.
         assert_split(held(shared), on.rows, np.asarray(held(shared)))
         assert np.allclose(held(shared), expected)
 

@@ -133,6 +133,6 @@ def test_what_jax_records_outlives_updates(rows):
     for _ in range(2):
         old = state.get_value(borrow=True)
         step()
-    assert old.is_deleted()  # Of a value that nothing records, the memory is reused.
+    assert np.allclose(old, 2 * LARGE[:8])
     assert np.allclose(value, LARGE[:8].sum())
     assert np.allclose(pullback(1.0)[0], LARGE[:8].sum(axis=0))

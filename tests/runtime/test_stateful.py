@@ -45,14 +45,15 @@ def test_updates_are_seen_by_the_next_call_and_by_get_value():
     assert_same(ours.get_value(), np.arange(3.0) + 1)
 
 
-def test_values_stay_on_the_device_and_their_memory_is_reused():
+def test_values_stay_on_the_device():
     total = counter()
     f = jaxprgen.function([x], None, updates={total: total + x})
     f(np.ones(3))
     before = total.get_value(borrow=True)
     assert isinstance(before, jax.Array)
     f(np.ones(3))
-    assert before.is_deleted()
+    assert isinstance(total.get_value(borrow=True), jax.Array)
+    assert_same(before, np.ones(3))
 
 
 def test_functions_share_what_they_update():

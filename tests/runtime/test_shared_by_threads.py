@@ -1,0 +1,133 @@
+"""Functions of one shared variable, in several threads, lose no update and see no half of one."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import aesara
+import aesara.tensor as at
+import numpy as np
+import pytest
+from profiles import amount
+
+import jaxprgen
+
+CALLS = amount(quick=300, deep=3000)
+x = at.dscalar("x")
+
+
+@pytest.fixture(autouse=True)
+def _threads_take_turns_often():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(*tasks):
+    """Run tasks at once; an error of one of them is raised here."""
+    start = threading.Barrier(len(tasks))
+
+    def run(task):
+        start.wait()
+        return task()
+
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        return [each.result() for each in [pool.submit(run, task) for task in tasks]]
+
+
+def many(f, *args, times=CALLS):
+    return lambda: [f(*args) for _ in range(times)][-1]
+
+
+def by_function(updates, outputs=None):
+    return jaxprgen.function([x], outputs, updates=updates)
+
+
+def by_mode(updates, outputs=None):
+    return aesara.function([x], outputs, updates=updates, mode="JAXPR")
+
+
+MAKERS = {"function": by_function, "mode": by_mode}
+
+
+@pytest.mark.parametrize("second", MAKERS)
+@pytest.mark.parametrize("first", MAKERS)
+def test_two_functions_that_update_one_variable_lose_nothing(first, second):
+    total = aesara.shared(np.zeros(3), name="total")
+    f, g = MAKERS[first]({total: total + x}), MAKERS[second]({total: total + 2 * x})
+    in_threads(many(f, 1.0), many(g, 1.0))
+    np.testing.assert_array_equal(total.get_value(), np.full(3, 3.0 * CALLS))
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_reader_sees_whole_updates(size):
+    """All elements, and both variables, change at once; large arrays lie in memory of the host."""
+    a, b = (aesara.shared(np.zeros(size), name=name) for name in "ab")
+    update = by_function({a: a + x, b: b + x})
+    read = jaxprgen.compile([], [a.min(), a.max(), b.min(), b.max()])
+    update(0.0)
+
+    def reader():
+        for _ in range(CALLS):
+            assert len({float(value) for value in read()}) == 1
+
+    in_threads(many(update, 1.0), reader, reader)
+    assert float(read()[0]) == CALLS
+
+
+def test_what_was_handed_out_stays():
+    total = aesara.shared(np.zeros(3), name="total")
+    update = by_function({total: total + x}, [total])
+    held = []
+    for _ in range(3):
+        held += [update(1.0)[0], total.get_value(borrow=True)]
+    np.testing.assert_array_equal([value[0] for value in held], [0, 1, 1, 2, 2, 3])
+
+
+def test_functions_take_locks_in_one_order():
+    """They update the same variables in opposite orders; nobody waits for ever."""
+    variables = [aesara.shared(0.0, name=name) for name in "abc"]
+    turned = dict(zip(variables, [*variables[1:], variables[0]], strict=True))
+    f = by_function({v: v + x for v in variables})
+    g = by_function({v: v + x for v in reversed(variables)})
+    h = by_function(turned)
+    in_threads(many(f, 1.0), many(g, 1.0), many(h, 1.0))
+    assert [v.get_value() for v in variables] == [2.0 * CALLS] * 3
+
+
+def test_set_value_is_before_or_after_an_update():
+    total = aesara.shared(0.0, name="total")
+    update = by_function({total: total + x})
+    update(0.0)
+
+    def setter():
+        for i in range(CALLS):
+            total.set_value(1e6 * i)
+            assert total.get_value() >= 1e6 * i  # Updates only add.
+
+    in_threads(many(update, 1.0), setter)
+
+
+def test_state_is_that_of_one_moment():
+    a, b = (aesara.shared(0.0, name=name) for name in "ab")
+    update = by_function({a: a + x, b: b - x})
+    update(0.0)
+
+    def reader():
+        for _ in range(CALLS):
+            assert sum(map(float, update.state().values())) == 0
+
+    in_threads(many(update, 1.0), reader)
+
+
+def test_a_call_that_fails_leaves_its_variables():
+    total = aesara.shared(np.zeros(3), name="total")
+    checked = at.as_tensor(total)[at.cast(x, "int64")]
+    f = aesara.function([x], checked, updates={total: total + 1}, mode="JAXPR")
+    f(0.0)
+    with pytest.raises(IndexError):
+        f(3.0)
+    np.testing.assert_array_equal(total.get_value(), np.ones(3))
+    f(0.0)
+    np.testing.assert_array_equal(total.get_value(), np.full(3, 2.0))

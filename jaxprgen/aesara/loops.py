@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+import weakref
 
 from aesara.compile.function.types import FunctionMaker
 from aesara.compile.mode import Mode
 from aesara.scan.op import Scan
 
-_copies: WeakKeyDictionary[Scan, Scan] = WeakKeyDictionary()
+_copies: dict[int, Scan] = {}
+"""The copy of each loop, by its address: Ops of unlike loops may compare equal."""
 
 
 def compiled_loop(op: Scan) -> Scan:
@@ -16,7 +17,7 @@ def compiled_loop(op: Scan) -> Scan:
 
     It is compiled by Aesara's Python linker, without rewriting, in any mode.
     """
-    twin = _copies.get(op)  # Once, because the key may be an equal loop that is about to die.
+    twin = _copies.get(id(op))
     if twin is None:
         twin = op.clone()
         twin.fgraph = op.fgraph.clone_get_equiv(clone_inner_graphs=True)[0]
@@ -33,5 +34,6 @@ def compiled_loop(op: Scan) -> Scan:
             on_unused_input="ignore",
         )
         twin._fn = maker.create([x.value for x in inputs])  # pyright: ignore[reportPrivateUsage]
-        _copies[op] = twin
+        _copies[id(op)] = twin
+        weakref.finalize(op, _copies.pop, id(op), None).atexit = False
     return twin

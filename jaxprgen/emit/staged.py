@@ -1,4 +1,4 @@
-"""Leaf routines that no few primitives express: JAX traces them once, and the trace is copied in.
+"""Leaf routines that no few primitives express: JAX traces them, and the trace is copied in.
 
 This is the only place where JAX traces on the way to a program: samplers of JAX, and the functions
 that users register by `jaxprgen.implements` and `jaxprgen.samples`. `jaxprgen.runtime.report` shows
@@ -7,8 +7,7 @@ the nodes that need it.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,16 +15,38 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit.values import Value, atoms, value_of
-from jaxprgen.ir import current_builder
+from jaxprgen.ir import current_builder, outermost_builder
 from jaxprgen.ir.rewriting import without_lines
 
 
 def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
-    """Return the outputs of a JAX routine. Equal routines on equal types are traced once."""
+    """Return the outputs of a JAX routine.
+
+    Within one program, JAX traces routines that are the same once for each list of operand types.
+    Two tuples of one class are the same if their items are; numbers and strings are compared by
+    type and bits, and everything else by identity. No trace outlives its program, because what a
+    routine computes may depend on objects that change.
+    """
     arguments = atoms(operands)
-    program = _trace(routine, tuple(x.aval for x in arguments), _jax.trace_context())
-    outputs = current_builder().inline(program, arguments)
-    return [value_of(x) for x in outputs]
+    types = tuple(x.aval for x in arguments)
+    key = "staged", _key(routine), types, _jax.trace_context()
+    # The entry holds the routine, so that its parts keep their addresses.
+    program, _ = outermost_builder().once(key, lambda: (_trace(routine, types), routine))
+    return [value_of(x) for x in current_builder().inline(program, arguments)]
+
+
+def _key(x: Any) -> Hashable:
+    """Return what only the same routine, or part of one, has."""
+    if isinstance(x, tuple):
+        return type(x), *map(_key, x)
+    if type(x) in (int, bool, str, float, complex):
+        return type(x), repr(x)  # It tells zeros of either sign apart.
+    return _jax.identity(x)
+
+
+def _trace(routine: Callable[..., Any], types: Sequence[Any]) -> ClosedJaxpr:
+    # A new function, because JAX keeps traces of functions that compare equal.
+    return without_lines(jax.make_jaxpr(lambda *operands: routine(*operands))(*types))
 
 
 class Sampler(NamedTuple):
@@ -41,8 +62,3 @@ class Sampler(NamedTuple):
     def __call__(self, key: Any, *parameters: Any) -> Any:
         """Return the draws."""
         return self.function(key, *parameters, shape=self.shape, dtype=self.dtype)
-
-
-@functools.lru_cache(maxsize=1024)
-def _trace(routine: Callable[..., Any], avals: Sequence[Any], _: Any) -> ClosedJaxpr:
-    return without_lines(jax.make_jaxpr(routine)(*avals))

@@ -147,6 +147,8 @@ class Identities:
             return kind, _bits(x)
         if kind is dict:
             return kind, *x, *map(self._value, x.values())
+        if callable(x):
+            return kind, identity(x)
         try:
             hash(x)
         except TypeError:

@@ -25,10 +25,10 @@ def implements(
     """Register a JAX function that computes what an Op computes.
 
     The function takes one array per input of the Op, and returns an array, or a tuple of one array
-    per output. Keyword-only arguments get the Op's attributes of their names. JAX traces the
-    function once for each Op and combination of types, and its equations become part of the
-    program. So derivatives are those of JAX, including custom ones. Reports show such nodes as
-    staged.
+    per output. Keyword-only arguments get the Op's attributes of their names, as they are when a
+    program is made. For each program, JAX traces the function once per Op object and combination of
+    types, and its equations become part of the program. So derivatives are those of JAX, including
+    custom ones. Reports show such nodes as staged.
 
     Parameters
     ----------
@@ -104,10 +104,7 @@ def _as_python(value: Array) -> Any:
 
 
 class _Implementation(NamedTuple):
-    """A function with an Op's attributes and static inputs: a function of the other inputs.
-
-    It is equal for equal Ops, so that JAX traces it once for all of them.
-    """
+    """A function with an Op's attributes and static inputs: a function of the other inputs."""
 
     function: Callable[..., Any]
     op: Any

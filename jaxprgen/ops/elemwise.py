@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxprgen._jax import identity
 from jaxprgen.emit.elementwise import canonical
 from jaxprgen.emit.elementwise_loop import elementwise_loop
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
@@ -67,7 +68,7 @@ def _evaluate(ctx: RuleContext, sources: Sequence[np.ndarray[Any, Any]]) -> Sequ
     if sum(x.size for x in sources) > _SMALL:
         return ctx.evaluate(*sources)
     dtypes = [v.type.dtype for v in ctx.node.outputs]
-    key = (ctx.op, *dtypes, *((x.dtype, x.shape, x.tobytes()) for x in sources))
+    key = (identity(ctx.op), *dtypes, *((x.dtype, x.shape, x.tobytes()) for x in sources))
     found = ctx.lowering.evaluated.get(key)
     if found is None:
         found = ctx.lowering.evaluated[key] = ctx.evaluate(*sources)

@@ -1,6 +1,7 @@
 """`Scan`: values, dtypes and shapes are those of Aesara's Python linker; what is used is there."""
 
-from weakref import WeakKeyDictionary
+import gc
+import weakref
 
 import aesara
 import aesara.tensor as at
@@ -9,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
+from aesara.graph.basic import Apply, clone_replace
+from aesara.graph.op import Op
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_agrees
@@ -339,19 +342,42 @@ def test_rows_that_are_all_alike_are_none():
     assert_agrees([x0], [scan(step, at.as_tensor(np.full(3, np.nan)), x0)], [0.5])
 
 
-class Fleeting(WeakKeyDictionary):
-    """A dictionary whose keys die when somebody asks for one."""
+class Multiplied(Op):
+    """Ops of all factors compare equal, and so do loops over them."""
 
-    def __contains__(self, key):
-        found = super().__contains__(key)
-        self.clear()
-        return found
+    __props__ = ()
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = self.factor * inputs[0]
 
 
-def test_a_loop_may_die_while_an_equal_one_is_looked_up(monkeypatch):
-    monkeypatch.setattr("jaxprgen.aesara.loops._copies", Fleeting())
+def test_each_loop_runs_its_own_ops_though_loops_compare_equal():
+    """Two loops that follow from known values, in one program and in two."""
+    results = [scan(lambda c, f=f: Multiplied(f)(c), None, x0, n_steps=3) for f in (2, 3)]
+    ops = [y.owner.inputs[0].owner.op for y in results]
+    assert ops[0] == ops[1]
+    known = [compiled_loop(op) for op in ops]
+    assert known == [compiled_loop(op) for op in ops] and known[0] is not known[1]
+    lengths = [at.cast(clone_replace(y, {x0: 1.0})[-1], "int64") for y in results]
+    together = jaxprgen.compile([], [at.zeros((n,)) for n in lengths], fallback="callback")
+    apart = [jaxprgen.compile([], at.zeros((n,)), fallback="callback")() for n in lengths]
+    for found in (together(), apart):
+        assert [x.shape for x in found] == [(8,), (27,)]
+
+
+def test_the_copy_of_a_loop_dies_with_it():
     op = scan(lambda c: 2 * c, None, x0, n_steps=3).owner.inputs[0].owner.op
-    assert compiled_loop(op) is compiled_loop(op)
+    copy = weakref.ref(compiled_loop(op))
+    assert compiled_loop(op) is copy()
+    del op
+    gc.collect()
+    assert copy() is None
 
 
 # --- Looking at it ----------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import aesara
 import aesara.tensor as at
 import jax
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply
 from aesara.graph.op import Op
-from aesara.scalar.basic import BinaryScalarOp, upgrade_to_float
+from aesara.scalar.basic import BinaryScalarOp, UnaryScalarOp, upgrade_to_float
 from aesara.tensor.elemwise import Elemwise
 from jax import lax
 from laws import assert_agrees, equations
@@ -169,7 +172,7 @@ def test_several_outputs_and_an_op_inside_a_loop():
     assert_agrees([x], [states], [POINTS])
 
 
-def test_jax_traces_once_for_each_op_and_types():
+def test_jax_traces_once_for_each_op_and_types_of_a_program():
     calls = []
 
     @jaxprgen.implements(Softclip)
@@ -177,14 +180,165 @@ def test_jax_traces_once_for_each_op_and_types():
         calls.append((x.shape, limit))
         return softclip(x, limit=limit)
 
-    f = jaxprgen.compile([x, y], Softclip(2.0)(x).sum() + Softclip(2.0)(y).sum())
+    two, four = Softclip(2.0), Softclip(4.0)
+    f = jaxprgen.compile([x, y], two(x).sum() + two(at.exp(y)).sum() + four(x).sum())
     f.jaxpr(POINTS, POINTS)
-    f.cache_clear()
-    f.jaxpr(POINTS, POINTS)
-    assert calls == [((3,), 2.0)]
+    assert calls == [((3,), 2.0), ((3,), 4.0)]
     f.jaxpr(POINTS, POINTS[:2])
-    jaxprgen.compile([x], Softclip(4.0)(x)).jaxpr(POINTS)
-    assert calls[1:] == [((2,), 2.0), ((3,), 4.0)]
+    assert calls[2:] == [((3,), 2.0), ((2,), 2.0), ((3,), 4.0)]
+
+
+class Applied(Softclip):
+    """Ops that compare equal, whatever their attribute is."""
+
+    __props__ = ()
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Stubborn:
+    """A function that compares equal to all of its class."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * x
+
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    def __hash__(self):
+        return 0
+
+
+class OddScale(UnaryScalarOp):
+    """A scalar Op whose factor does not count when Ops are compared."""
+
+    def __init__(self, factor):
+        super().__init__(upgrade_to_float, name="scale")
+        self.factor = factor
+
+    def impl(self, x):
+        return self.factor * x
+
+
+def computed(x, value):
+    """Return what an Op computes with an attribute of any kind."""
+    if callable(value):
+        return value(x)
+    if isinstance(value, dict):
+        return x * value["factor"]
+    return x / jnp.asarray(value, x.dtype).sum()
+
+
+PAIRS = {
+    "numbers": (2.0, 3.0),
+    "numbers of two types": (True, 1),
+    "zeros of both signs": (0.0, -0.0),
+    "NaN": (float("nan"), 1.0),
+    "arrays": (np.array([1.0, 2.0]), np.array([1.0, 3.0])),
+    "scalars of NumPy": (np.float32(2), np.float64(3)),
+    "functions": (lambda x: 2 * x, lambda x: 3 * x),
+    "functions that compare equal": (Stubborn(2.0), Stubborn(3.0)),
+    "unhashable lists": ([1, 2], [1, 3]),
+    "dictionaries": ({"factor": 2.0}, {"factor": 3.0}),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("together", [True, False], ids=["one program", "two programs"])
+def test_each_op_has_its_own_result_though_ops_compare_equal(pair, together):
+    jaxprgen.implements(Applied)(lambda x, *, value: computed(x, value))
+    ops = [Applied(value) for value in pair]
+    assert ops[0] == ops[1] and hash(ops[0]) == hash(ops[1])
+    wanted = [np.asarray(computed(jnp.asarray(POINTS), value)) for value in pair]
+    if together:
+        found = jaxprgen.compile([x], [op(x) for op in ops])(POINTS)
+    else:
+        found = [jaxprgen.compile([x], op(x))(POINTS) for op in ops]
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(np.signbit(ours), np.signbit(theirs))
+
+
+def test_a_changed_attribute_counts_in_the_next_program():
+    jaxprgen.implements(Applied)(lambda x, *, value: computed(x, value))
+    op = Applied({"factor": 2.0})
+    f = jaxprgen.compile([x], op(x))
+    np.testing.assert_array_equal(f(POINTS), 2 * POINTS)
+    op.value["factor"] = 3.0
+    np.testing.assert_array_equal(jaxprgen.compile([x], op(x))(POINTS), 3 * POINTS)
+    np.testing.assert_array_equal(f(POINTS), 2 * POINTS)  # Its program is made.
+    op.value = lambda x: x + 1
+    np.testing.assert_array_equal(jaxprgen.compile([x], op(x))(POINTS), POINTS + 1)
+
+
+def test_functions_that_compare_equal_are_not_exchanged():
+    jaxprgen.implements(Applied)(Stubborn(2.0))
+    f = jaxprgen.compile([x], Applied(None)(x))
+    np.testing.assert_array_equal(f(POINTS), 2 * POINTS)
+    jaxprgen.implements(Applied, override=True)(Stubborn(3.0))
+    f = jaxprgen.compile([x], Applied(None)(x))
+    np.testing.assert_array_equal(f(POINTS), 3 * POINTS)
+
+
+@pytest.mark.parametrize("values", [(1, 1.0), (0.0, -0.0)], ids=str)
+def test_static_inputs_of_equal_value_are_told_apart(values):
+    class Described(Softclip):
+        def make_node(self, x, number):
+            return Apply(self, [x, at.as_tensor(number)], [x.type()])
+
+    @jaxprgen.implements(Described, static_argnums=(1,))
+    def described(x, number):
+        return x + (2 if isinstance(number, int) else np.copysign(3.0, number))
+
+    op = Described()
+    found = jaxprgen.compile([x], [op(x, number) for number in values])(POINTS)
+    for ours, number in zip(found, values, strict=True):
+        np.testing.assert_array_equal(ours, described(POINTS, number))
+
+
+def test_scalar_ops_that_compare_equal_are_evaluated_apart():
+    """Known operands are computed when the program is made; functions are no part of it."""
+    ops = [Elemwise(OddScale(factor)) for factor in (2.0, 3.0)]
+    assert ops[0] == ops[1]
+    jaxprgen.lowers(OddScale)(lambda ctx, x: x * ctx.op.scalar_op.factor)
+    known = at.constant(POINTS)
+    found = jaxprgen.compile([x], [x * 0 + op(known) for op in ops])(POINTS)
+    np.testing.assert_array_equal(found, [2 * POINTS, 3 * POINTS])
+
+
+def test_callbacks_of_ops_that_compare_equal_are_apart():
+    class Host(Op):
+        __props__ = ()
+
+        def __init__(self, factor):
+            self.factor = factor
+
+        def make_node(self, x):
+            return Apply(self, [x], [x.type()])
+
+        def infer_shape(self, fgraph, node, shapes):
+            return shapes
+
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = self.factor * inputs[0]
+
+    found = jaxprgen.compile([x], [Host(n)(x) for n in (2, 3)], fallback="callback")(POINTS)
+    np.testing.assert_array_equal(found, [2 * POINTS, 3 * POINTS])
+
+
+def test_an_op_and_its_attributes_die_with_their_functions():
+    jaxprgen.implements(Applied)(lambda x, *, value: value(x))
+    op = Applied(Stubborn(2.0))
+    f = jaxprgen.compile([x], op(x))
+    f(POINTS)
+    kept = weakref.ref(op), weakref.ref(op.value)
+    del f, op
+    gc.collect()
+    assert [ref() for ref in kept] == [None, None]
 
 
 def test_values_of_static_inputs_are_given_to_the_function():

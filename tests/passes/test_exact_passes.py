@@ -13,6 +13,7 @@ import jaxprgen
 from jaxprgen._jax import NonFiniteError, check_jaxpr, default_params, open_jaxpr, primitive
 from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import (
+    DEFAULT,
     EliminateCommonSubexpressions,
     EliminateDeadCode,
     FoldConstants,
@@ -147,6 +148,33 @@ def test_unread_results_of_calls_are_removed():
     found = rewritten(need, call, x, y)
     assert names(found) == ["jit"] and names(found, CALLED) == ["sin"]
     assert len(found.jaxpr.eqns[0].invars) == 1
+
+
+class Equal:
+    """A function on the host that compares equal to all of its class."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * x
+
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize("passes", [(share,), DEFAULT], ids=["sharing", "default"])
+def test_functions_that_compare_equal_are_not_exchanged(passes):
+    """Equations that call them are neither merged nor batched together."""
+
+    def f(x):
+        return [jax.pure_callback(Equal(n), x, x) for n in range(12)]
+
+    found = jaxprgen.transform(f, *passes)(x)
+    np.testing.assert_array_equal(found, np.arange(12)[:, None] * x)
 
 
 def test_calls_of_one_program_still_share_it():

@@ -233,3 +233,34 @@ def test_samples():
     assert "staged" in str(f.report(KEY))
     with pytest.raises(DuplicateRuleError, match="LogitNormalRV already has a sampler"):
         jaxprgen.samples(LogitNormalRV)(draw)
+
+
+class Scaled:
+    """A sampler that compares equal to all of its class."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, key, mu, sigma, *, shape, dtype):
+        return self.factor * jax.random.normal(key, shape, dtype)
+
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize("changed", ["the function", "what it holds"])
+def test_samplers_that_compare_equal_are_not_exchanged(changed):
+    class OwnRV(LogitNormalRV):
+        pass
+
+    x = OwnRV()(0.0, 2.0, size=(3,), rng=generator())
+    draw = jaxprgen.samples(OwnRV)(Scaled(2.0))
+    twice = jaxprgen.compile([], x)(KEY)
+    if changed == "the function":
+        jaxprgen.samples(OwnRV, override=True)(Scaled(3.0))
+    else:
+        draw.factor = 3.0
+    np.testing.assert_allclose(jaxprgen.compile([], x)(KEY), 1.5 * twice, rtol=1e-14)

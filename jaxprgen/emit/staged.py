@@ -23,24 +23,25 @@ def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
     """Return the outputs of a JAX routine.
 
     Within one program, JAX traces routines that are the same once for each list of operand types.
-    Two tuples of one class are the same if their items are; numbers and strings are compared by
-    type and bits, and everything else by identity. No trace outlives its program, because what a
-    routine computes may depend on objects that change.
+    Two named tuples of one class are the same if their items are. Numbers, strings and tuples of
+    them are compared by type and value, and everything else by identity. No trace outlives its
+    program, because what a routine computes may depend on objects that change.
     """
     arguments = atoms(operands)
     types = tuple(x.aval for x in arguments)
-    key = "staged", _key(routine), types, _jax.trace_context()
+    parts = tuple(routine) if isinstance(routine, tuple) else (routine,)
+    key = "staged", type(routine), _key(parts), types, _jax.trace_context()
     # The entry holds the routine, so that its parts keep their addresses.
     program, _ = outermost_builder().once(key, lambda: (_trace(routine, types), routine))
     return [value_of(x) for x in current_builder().inline(program, arguments)]
 
 
 def _key(x: Any) -> Hashable:
-    """Return what only the same routine, or part of one, has."""
-    if isinstance(x, tuple):
-        return type(x), *map(_key, x)
+    """Return what only the same part of a routine has."""
+    if type(x) is tuple:
+        return tuple(map(_key, x))
     if type(x) in (int, bool, str, float, complex):
-        return type(x), repr(x)  # It tells zeros of either sign apart.
+        return type(x), repr(x)  # This tells zeros of either sign apart.
     return _jax.identity(x)
 
 

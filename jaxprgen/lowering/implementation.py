@@ -26,9 +26,9 @@ def implements(
 
     The function takes one array per input of the Op, and returns an array, or a tuple of one array
     per output. Keyword-only arguments get the Op's attributes of their names, as they are when a
-    program is made. For each program, JAX traces the function once per Op object and combination of
-    types, and its equations become part of the program. So derivatives are those of JAX, including
-    custom ones. Reports show such nodes as staged.
+    program is made. For each program, JAX traces the function once per combination of attributes
+    and types, and its equations become part of the program. So derivatives are those of JAX,
+    including custom ones. Reports show such nodes as staged.
 
     Parameters
     ----------
@@ -69,7 +69,9 @@ def implements(
             # A scalar Op is part of an elementwise one.
             op = ctx.op if isinstance(ctx.op, op_types) else ctx.op.scalar_op
             statics = tuple((i, _as_python(ctx.static(i))) for i in positions)
-            routine = _Implementation(function, op, attributes, statics)
+            routine = _Implementation(
+                function, type(op), _options(function, op, attributes), statics
+            )
             arrays = [x for i, x in enumerate(inputs) if i not in positions]
             return _checked(routine, staged(routine, *arrays), ctx.step.types)
 
@@ -85,7 +87,7 @@ def lower_function(
     ctx: RuleContext, function: Callable[..., Any], inputs: Sequence[Value]
 ) -> list[Value]:
     """Return the outputs of a JAX function that computes a node, as `implements` does."""
-    routine = _Implementation(function, ctx.op, (), ())
+    routine = _Implementation(function, type(ctx.op), (), ())
     return _checked(routine, staged(routine, *inputs), ctx.step.types)
 
 
@@ -103,17 +105,36 @@ def _as_python(value: Array) -> Any:
     return value.item() if not value.ndim else tuple(map(_as_python, value))
 
 
+def _options(
+    function: Callable[..., Any], op: Any, attributes: Sequence[tuple[str, bool]]
+) -> tuple[tuple[str, Any], ...]:
+    """Return the attributes of an Op that a function takes, with their values."""
+    for name, is_required in attributes:
+        if is_required and not hasattr(op, name):
+            raise LoweringError(
+                f"{_described(function, type(op))} takes {name!r} by keyword only, but the Op has "
+                "no such attribute.\n"
+                "Keyword-only arguments are attributes of the Op. Set the attribute, or give "
+                "the argument a default."
+            )
+    return tuple((name, getattr(op, name)) for name, _ in attributes if hasattr(op, name))
+
+
+def _described(function: Callable[..., Any], op_type: type) -> str:
+    name = getattr(function, "__name__", repr(function))
+    return f"The JAX function {name}, which implements {op_type.__name__},"
+
+
 class _Implementation(NamedTuple):
     """A function with an Op's attributes and static inputs: a function of the other inputs."""
 
     function: Callable[..., Any]
-    op: Any
-    attributes: Sequence[tuple[str, bool]]
-    statics: Sequence[tuple[int, Any]]
+    op_type: type
+    options: tuple[tuple[str, Any], ...]
+    statics: tuple[tuple[int, Any], ...]
 
     def __str__(self) -> str:
-        name = getattr(self.function, "__name__", repr(self.function))
-        return f"The JAX function {name}, which implements {type(self.op).__name__},"
+        return _described(self.function, self.op_type)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return the outputs."""
@@ -121,7 +142,7 @@ class _Implementation(NamedTuple):
         for position, value in self.statics:
             arguments.insert(position, value)
         try:
-            found = self.function(*arguments, **self._options())
+            found = self.function(*arguments, **dict(self.options))
         except JaxprGenError:
             raise
         except Exception as error:
@@ -134,23 +155,12 @@ class _Implementation(NamedTuple):
             )
         return outputs
 
-    def _options(self) -> dict[str, Any]:
-        op = self.op
-        for name, is_required in self.attributes:
-            if is_required and not hasattr(op, name):
-                raise LoweringError(
-                    f"{self} takes {name!r} by keyword only, but the Op has no such attribute.\n"
-                    "Keyword-only arguments are attributes of the Op. Set the attribute, or give "
-                    "the argument a default."
-                )
-        return {name: getattr(op, name) for name, _ in self.attributes if hasattr(op, name)}
-
     def _failed(self, error: Exception) -> LoweringError:
         text = f"{self} failed: {type(error).__name__}: {error}"
         if isinstance(error, (TypeError, IndexError)):  # Those that JAX raises of tracers.
             text += (
                 "\nIf the function needs the value of an input, for example for a shape, declare "
-                f"its position: @jaxprgen.implements({type(self.op).__name__}, static_argnums=…)."
+                f"its position: @jaxprgen.implements({self.op_type.__name__}, static_argnums=…)."
             )
         return LoweringError(text)
 

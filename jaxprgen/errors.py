@@ -180,11 +180,14 @@ class CallbackError(JaxprGenError, RuntimeError):
 
 
 class DuplicateRuleError(JaxprGenError, ValueError):
-    """Raised when an Op or primitive already has a rule; ``override=True`` replaces it."""
+    """Raised when an Op or primitive already has a rule; ``override=True`` replaces it.
+
+    Also raised when a rewrite rule never fires, because one before it fires wherever it would.
+    """
 
 
 class InvalidRuleError(JaxprGenError, ValueError):
-    """Raised when a rewrite rule is malformed."""
+    """Raised when a rewrite rule is malformed, or its replacement fails or has another type."""
 
 
 class RewriteCycleError(JaxprGenError, RuntimeError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src import callback as _callback
 from jax._src import debugging as _debugging
 from jax._src.lax import lax as _lax
@@ -15,7 +17,7 @@ from jax._src.lax import linalg as _linalg
 from jax._src.lax.control_flow import loops as _loops
 
 from jaxprgen._jax.core import JaxprEqn, Primitive
-from jaxprgen._jax.types import ShapedArray, prng
+from jaxprgen._jax.types import ShapedArray, prng, trace_context
 
 _NOT_EXPORTED = {
     "geqrf": _linalg.geqrf_p,
@@ -41,7 +43,7 @@ def _primitives() -> Any:
     return importlib.import_module("jax.extend.core.primitives")
 
 
-def _options(name: str) -> Mapping[str, Any]:
+def _options(name: str) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a function of `jax.lax`, by name."""
     return inspect.signature(getattr(jax.lax, name)).parameters
 
@@ -51,7 +53,9 @@ def _options(name: str) -> Mapping[str, Any]:
 _ADDED = ("accuracy", "out_dtype", "out_sharding")
 _DEFAULTS: dict[str, dict[str, Any]] = {
     **{
-        name: {option: None for option in _ADDED if option in _options(name)}
+        name: {
+            option: found.default for option, found in _options(name).items() if option in _ADDED
+        }
         for name in (
             *("exp", "exp2", "expm1", "log", "log1p", "logistic"),
             *("sin", "cos", "tan", "tanh", "sqrt", "rsqrt", "cbrt", "erfc"),
@@ -68,6 +72,122 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 def default_params(name: str) -> dict[str, Any]:
     """Return the parameters of a primitive for the options that this package never sets."""
     return dict(_DEFAULTS.get(name, ()))
+
+
+_NAMED_OTHERWISE = {("argmax", "axis"): "axes", ("argmin", "axis"): "axes"}
+"""The parameters of equations whose name is not that of the parameter of the function."""
+
+
+_UNANNOTATED = ("x", "a", "b", "key")
+"""The operands of functions whose parameters have no annotations."""
+
+
+@functools.cache
+def _lax_function(name: str) -> Any:
+    """Return the function of `jax.lax` that makes equations of a primitive from arrays, or None."""
+    name = "broadcasted_iota" if name == "iota" else name.replace("-", "_")  # As in scatter-add.
+    found = getattr(jax.lax, name, None) or getattr(jax.lax.linalg, name, None)
+    if not callable(found) or str(found.__module__).endswith("parallel"):
+        return None
+    kinds = inspect.signature(found).parameters.values()
+    return None if any("Callable" in str(x.annotation) for x in kinds) else found
+
+
+@functools.cache
+def required_params(name: str) -> tuple[str, ...]:
+    """Return the parameters of a primitive for which the function of `jax.lax` has no default.
+
+    Control flow, collectives and other primitives without such a function have none.
+    """
+    function = _lax_function(name)
+    given = inspect.signature(function).parameters.values() if function else ()
+    several = inspect.Parameter.VAR_POSITIONAL
+    return tuple(
+        _NAMED_OTHERWISE.get((name, x.name), x.name)
+        for x in given
+        if x.default is x.empty and x.kind is not several and not _is_operand(x)
+    )
+
+
+def _is_operand(x: inspect.Parameter) -> bool:
+    return "Array" in str(x.annotation) or x.name in _UNANNOTATED
+
+
+@functools.cache
+def _options_with_default(name: str) -> dict[str, Any]:
+    function = _lax_function(name)
+    given = inspect.signature(function).parameters.values() if function else ()
+    found = {x.name: x.default for x in given if x.default is not x.empty}
+    found.pop("allow_negative_indices", None)  # No parameter of an equation.
+    return found
+
+
+def is_default(eqn: JaxprEqn, param: str) -> bool:
+    """Return whether a parameter has the value that `jax.lax` gives it by default.
+
+    Some defaults depend on the operands, such as the dtype of a product's result, or on JAX's
+    settings, such as the precision of a product. So the function of `jax.lax` is traced on the
+    equation's operands where the signature does not answer.
+    """
+    name, value = eqn.primitive.name, eqn.params[param]
+    if param in required_params(name):
+        return False
+    options = _options_with_default(name)
+    default = options.get("out_sharding" if param == "sharding" else param, options)
+    if default is options or not _are_same(default, value):
+        given = {k: eqn.params[k] for k in required_params(name) if k in eqn.params}
+        types = [x.aval for x in eqn.invars]
+        default = _traced_params(name, types, given).get(param, options)
+    return default is not options and _are_same(default, value)
+
+
+def _are_same(x: Any, y: Any) -> bool:
+    return x is y or (type(x) is type(y) and bool(np.all(x == y)))
+
+
+def all_params(name: str, types: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all parameters of an equation: those given, and those that `jax.lax` adds to them.
+
+    Parameters
+    ----------
+    name
+        The primitive.
+    types
+        The types of the operands.
+    given
+        Some of the parameters, at least those without a default.
+    """
+    params = {**_DEFAULTS.get(name, {}), **given}
+    options = _options_with_default(name)
+    named = {*params, *(["out_sharding"] if "sharding" in params else [])}
+    if named.issuperset(options):
+        return params
+    passed = {k: x for k, x in given.items() if k in options or k in required_params(name)}
+    return {**_traced_params(name, types, passed), **params}
+
+
+def _traced_params(name: str, types: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an equation that `jax.lax` makes; empty if it makes none of them."""
+    key = name.replace("-", "_"), tuple(types), tuple(given.items()), trace_context()
+    try:
+        return _cached_params(*key)
+    except TypeError:  # A parameter cannot be hashed.
+        return _cached_params.__wrapped__(*key)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_params(
+    name: str, types: Sequence[Any], given: Sequence[tuple[str, Any]], _: Any
+) -> dict[str, Any]:
+    function = _lax_function(name)
+    if function is None:
+        return {}
+    try:
+        found = jax.make_jaxpr(lambda *xs: function(*xs, **dict(given)))(*types)
+    except Exception:  # The function takes the operands or parameters in another form.
+        return {}
+    made = [e for e in found.jaxpr.eqns if e.primitive.name.replace("-", "_") == name]
+    return made[-1].params if made and len(made[-1].invars) == len(types) else {}
 
 
 def matmul_precision() -> Any:

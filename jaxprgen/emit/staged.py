@@ -29,8 +29,9 @@ def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
     """
     arguments = atoms(operands)
     types = tuple(x.aval for x in arguments)
-    parts = tuple(routine) if isinstance(routine, tuple) else (routine,)
-    key = "staged", type(routine), _key(parts), types, _jax.trace_context()
+    whole: Any = routine
+    parts = tuple(whole) if isinstance(whole, tuple) else (whole,)
+    key = "staged", type(whole), _key(parts), types, _jax.trace_context()
     # The entry holds the routine, so that its parts keep their addresses.
     program, _ = outermost_builder().once(key, lambda: (_trace(routine, types), routine))
     return [value_of(x) for x in current_builder().inline(program, arguments)]

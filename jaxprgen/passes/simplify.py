@@ -57,6 +57,14 @@ def _not_complex(x: Operand) -> str | None:
     return "it does not hold for complex numbers" if x.dtype.kind == "c" else None
 
 
+def _complex(x: Operand) -> str | None:
+    return None if x.dtype.kind == "c" else "it makes a complex number of a real one"
+
+
+def _booleans(p: Operand) -> str | None:
+    return None if p.dtype.kind == "b" else "it holds only for booleans"
+
+
 def _transpose(x: Value, first: Sequence[int], then: Sequence[int]) -> Value:
     return lax.transpose(x, [first[d] for d in then])
 
@@ -77,7 +85,7 @@ EXACT = table(
     # Operations that undo each other.
     (neg(neg(x)), x),
     (not_(not_(x)), x),
-    (conj(conj(x)), x),
+    (conj(conj(x)), x, _complex),
     (_permuted(_permuted(x, first), then), emitted(_transpose)(x, first=first, then=then)),
     (_permuted(x, first), x, _is_ordered),
     (rev(rev(x, dimensions=first), dimensions=first), x),
@@ -97,7 +105,7 @@ EXACT = table(
     (max_(x, x), x),
     (min_(x, x), x),
     (select_n(p, x, x), x),
-    (select_n(not_(p), x, y), select_n(p, y, x)),
+    (select_n(not_(p), x, y), select_n(p, y, x), _booleans),
     # Signs.
     (x * -1, neg(x), _reals),
     (x / -1, neg(x), _reals),

@@ -16,8 +16,7 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.emit.values import Value, broadcast_shapes, broadcast_to
-from jaxprgen.errors import RewriteCycleError, ShapeMismatchError
+from jaxprgen.errors import InvalidRuleError, RewriteCycleError
 from jaxprgen.ir import Builder, current_builder, redundancy
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
@@ -25,7 +24,7 @@ from jaxprgen.rewrite.index import IndexedRule, PrimitiveRules, RuleIndex, index
 from jaxprgen.rewrite.matching import Matcher
 from jaxprgen.rewrite.rules import Rule
 from jaxprgen.rewrite.statistics import Statistics
-from jaxprgen.rewrite.terms import NOTHING
+from jaxprgen.rewrite.terms import NOTHING, Match
 
 _LONGEST = 32
 """How many rules may fire, each on the result of another. Rule sets that end use far fewer."""
@@ -59,6 +58,10 @@ def apply(
     ------
     RewriteCycleError
         Rules undo each other, or one undoes itself.
+    InvalidRuleError
+        A replacement fails, or has another shape or dtype than what it replaces.
+    DuplicateRuleError
+        A rule can never fire, because one before it fires in its place.
     """
     index = indexed(tuple(rules))
     return each_program(closed, lambda program: _settled(program, index, statistics))
@@ -198,7 +201,7 @@ class Rewriting:
                 b = Builder([x.aval for x in operands])
                 b.source_info = _jax.marked(eqn.source_info, rule.name)
                 with b:
-                    found = fitted(rule.emit(match), root.aval)
+                    found = _emitted(rule, match, eqn)
                 if found is not None:
                     self._take(rule, eqn, b, found, chain)
                     return True
@@ -235,20 +238,19 @@ def _cycle(eqn: JaxprEqn, chain: Sequence[Rule]) -> RewriteCycleError:
     )
 
 
-def fitted(x: Value, aval: Any) -> Any:
-    """Return a value as an atom of a type, broadcast if needed; None if that is impossible."""
-    if x.fill_value is not None and not x.ndim:
-        x = x.astype(aval.dtype)
+def _emitted(rule: Rule, match: Match, eqn: JaxprEqn) -> Any:
+    """Return a replacement as an atom of the type of what it replaces.
+
+    It is None if only the sharding, or the mesh axes over which a value varies, are others.
+    """
+    aval: Any = eqn.outvars[0].aval
     try:
-        if broadcast_shapes(x.shape, aval.shape) != aval.shape:
-            return None
-    except ShapeMismatchError:
-        return None
-    found = broadcast_to(x, aval.shape).atom()
-    own: Any = found.aval
-    if own.dtype != aval.dtype:
-        return None
-    if own.weak_type != aval.weak_type:
+        found: Any = rule.emit(match, aval).atom()
+    except InvalidRuleError as error:
+        frame = _jax.frame_of(eqn.source_info)
+        where = f", {frame.built}" if frame else ""
+        raise error.at(f"  in {eqn.primitive}{where}") from error.__cause__
+    if found.aval.weak_type != aval.weak_type:
         params = {"new_dtype": aval.dtype, "weak_type": aval.weak_type, "sharding": None}
         primitive = _jax.primitive("convert_element_type")
         found = current_builder().bind_multiple(primitive, [found], params)[0]

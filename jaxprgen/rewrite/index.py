@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprgen.rewrite.graph import NO_TRAITS, TWICE, Trait
-from jaxprgen.rewrite.rules import Rule
+from jaxprgen.rewrite.rules import Rule, require_distinct
 from jaxprgen.rewrite.terms import Call, Number, Once, Product, Term, walk
 
 
@@ -63,6 +63,7 @@ class RuleIndex:
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
+        require_distinct(rules)
         self.entries: dict[str, PrimitiveRules] = {}
         found: list[IndexedRule] = []
         for rule in rules:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir.redundancy import COMMUTATIVE
 from jaxprgen.rewrite.graph import PRODUCTS, Graph
@@ -139,13 +140,21 @@ class Matcher:
 
     def _params(self, term: Call, eqn: JaxprEqn, match: Match) -> Iterator[Match]:
         matches: Iterator[Match] = iter((match,))
-        for name, wanted in term.wanted.items():
-            value = eqn.params.get(name)
+        for name, wanted in term.params.items():
+            if name not in eqn.params:
+                self._missed(match, lambda name=name: f"{eqn.primitive} has no parameter {name}")
+                return
+            value = eqn.params[name]
             if type(wanted) is Param:
                 matches = _each(functools.partial(self._param, wanted.name, value), matches)
-            elif not _equal(wanted, value):
+            elif wanted is not ... and not _equal(wanted, value):
                 text = f"{name} is {value}, not {wanted}"
                 self._missed(match, lambda text=text: text)
+                return
+        for name in () if term.is_open else eqn.params:
+            if name not in term.params and not _jax.is_default(eqn, name):
+                text = f"the pattern leaves out {name}, which is not as by default: "
+                self._missed(match, lambda text=text, name=name: f"{text}{eqn.params[name]}")
                 return
         yield from matches
 

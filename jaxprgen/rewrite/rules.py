@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from jaxprgen.emit.values import Value, value_of
-from jaxprgen.errors import InvalidRuleError
+from jaxprgen import _jax
+from jaxprgen.emit.values import Value, broadcast_to, value_of
+from jaxprgen.errors import DuplicateRuleError, InvalidRuleError
+from jaxprgen.ir import primitives as lax
 from jaxprgen.rewrite.graph import Graph, Operand
 from jaxprgen.rewrite.terms import (
     Call,
@@ -25,6 +27,7 @@ from jaxprgen.rewrite.terms import (
     div,
     mul,
     neg,
+    structure,
     walk,
 )
 from jaxprgen.rewrite.traced import Traced, arguments_of, traced_pattern
@@ -54,8 +57,8 @@ class Rule:
     Raises
     ------
     InvalidRuleError
-        The replacement or the check uses a name that the pattern does not bind, or the replacement
-        holds a term that only patterns can.
+        The replacement or the check uses a name that the pattern does not bind, one of them holds a
+        term that only the other can, or a parameter without a default in `jax.lax` is left out.
     """
 
     pattern: Call | Product
@@ -66,6 +69,8 @@ class Rule:
 
     def __post_init__(self) -> None:
         values, params = _bound_names(self.pattern)
+        self._require_params("pattern", self.pattern)
+        self._require_params("replacement", self.replacement)
         for term in walk(self.replacement):
             if _is_pattern_only(term):
                 raise InvalidRuleError(
@@ -82,6 +87,24 @@ class Rule:
             }
             if unbound := required - values - params:
                 raise self._unbound("check", unbound)
+
+    def _require_params(self, part: str, term: Term) -> None:
+        """Require that calls name the parameters for which `jax.lax` has no default."""
+        for call in (x for x in walk(term) if isinstance(x, Call)):
+            name = call.function.name
+            if part == "pattern" and name.startswith("<"):
+                raise InvalidRuleError(
+                    f"{self}: the pattern contains {call}, which only replacements can contain."
+                )
+            missing = [k for k in _jax.required_params(name) if k not in call.params]
+            if missing and not call.is_open:
+                operands = ", ".join(map(str, call.operands))
+                way = f", or accept any value: {name}({operands}, ...)" * (part == "pattern")
+                raise InvalidRuleError(
+                    f"{self}: the {part} {call} leaves out {', '.join(missing)}, for which "
+                    f"jax.lax has no default.\nName it, {missing[0]}=Param({missing[0]!r}) or a "
+                    f"value{way}."
+                )
 
     def _unbound(self, user: str, unbound: set[str]) -> InvalidRuleError:
         values, params = _bound_names(self.pattern)
@@ -128,25 +151,68 @@ class Rule:
         """The names of the check's arguments."""
         return tuple(inspect.signature(self.check).parameters) if self.check else ()
 
-    def emit(self, match: Match) -> Value:
+    def emit(self, match: Match, aval: Any) -> Value:
         """Append the replacement of a match to the builder at hand, and return its value.
 
         Parameters
         ----------
         match : Match
             What the pattern's names stand for.
+        aval : ShapedArray
+            The type of the matched value.
 
         Returns
         -------
         Value
-            The value that takes the place of the matched one.
+            The value that takes the place of the matched one. It has the same shape and dtype.
+
+        Raises
+        ------
+        InvalidRuleError
+            The replacement fails, or has another shape or dtype.
         """
-        if not isinstance(self.pattern, Product):
-            return self.replacement.emit(match)
-        return _Placing(match.others, self.replacement).term().emit(match)
+        term = self.replacement
+        is_product = isinstance(self.pattern, Product)
+        if is_product:
+            new = term if isinstance(term, Number) else _Replaced(self, aval)
+            term = _Placing(match.others, new).term()
+        if isinstance(term, Number):
+            return _run(self, lambda: term.filled(aval.shape, aval.dtype), match)
+        if not is_product:
+            return _replaced(self, match, aval)
+        found = _run(self, lambda: term.emit(match), match)
+        return broadcast_to(found, aval.shape)  # Numbers may be all that is left.
 
     def __str__(self) -> str:
         return f"{self.name} ({self.place})" if self.place else self.name
+
+
+def _replaced(rule: Rule, match: Match, aval: Any) -> Value:
+    """Append the replacement itself, which has to have the shape and dtype of a type."""
+    found = _run(rule, lambda: rule.replacement.emit(match), match)
+    if not found.ndim and aval.shape and _is_of_scalars(match):
+        found = broadcast_to(found, aval.shape)
+    if found.shape == aval.shape and found.dtype == aval.dtype:
+        return found
+    raise InvalidRuleError(
+        f"{rule}: {rule.pattern} is {_text(aval)}, but its replacement {rule.replacement} is "
+        f"{_text(found)}, for {_texts(match)}.\n"
+        "A replacement has the shape and dtype of what it replaces: convert it with .astype "
+        "and .reshape, or refuse these types in the rule's check."
+    )
+
+
+def _run(rule: Rule, emit: Callable[[], Value], match: Match) -> Value:
+    try:
+        return emit()
+    except InvalidRuleError:
+        raise
+    except Exception as error:
+        raise InvalidRuleError(
+            f"{rule}: the replacement {rule.replacement} of {rule.pattern} failed for "
+            f"{_texts(match)}: {type(error).__name__}: {str(error).rstrip('.')}.\n"
+            "Refuse these types in the rule's check, or correct the replacement."
+        ) from error
 
 
 class _Placing:
@@ -163,7 +229,9 @@ class _Placing:
     def term(self) -> Term:
         term, is_under = self._part(self._others.tree, 0) or (Number(1), False)
         term = div(1, term) if is_under else term
-        return neg(term) if self._others.is_negative else term
+        if not self._others.is_negative:
+            return term
+        return Number(-term.value) if isinstance(term, Number) else neg(term)
 
     def _part(self, tree: Any, place: int) -> tuple[Term, bool] | None:
         if type(tree) is not tuple:
@@ -190,6 +258,17 @@ class _Placing:
             return None
         new, self._new = self._new, None
         return new, False
+
+
+@dataclass(frozen=True)
+class _Replaced(Term):
+    """The replacement of a rule, which has to have the type of what it replaces."""
+
+    rule: Rule
+    aval: Any
+
+    def emit(self, match: Match) -> Value:
+        return _replaced(self.rule, match, self.aval)
 
 
 @dataclass(frozen=True)
@@ -245,8 +324,7 @@ def rule(
     Raises
     ------
     InvalidRuleError
-        The pattern is not the only result of an equation, the replacement or the check uses a name
-        that the pattern does not bind, or the replacement holds a term that only patterns can.
+        The pattern is not the only result of an equation, or the rule is malformed; see `Rule`.
     """
     if not isinstance(pattern, (Call, Product)):
         name = name or getattr(pattern, "__name__", "")
@@ -261,7 +339,8 @@ def rule(
 def table(*lines: tuple[Any, ...], check: Check | None = None) -> tuple[Rule, ...]:
     """Return a rule for each line ``(pattern, replacement)`` or ``(pattern, replacement, check)``.
 
-    ``check`` is the check of lines without one. Errors are those of `rule`.
+    ``check`` is the check of lines without one. Errors are those of `rule` and, if a line can never
+    fire because of a line before it, a `DuplicateRuleError`.
 
     Parameters
     ----------
@@ -276,7 +355,34 @@ def table(*lines: tuple[Any, ...], check: Check | None = None) -> tuple[Rule, ..
         A rule for each line.
     """
     place = _place()
-    return tuple(rule(*line[:2], *(line[2:] or (check,)), place=place) for line in lines)
+    rules = tuple(rule(*line[:2], *(line[2:] or (check,)), place=place) for line in lines)
+    require_distinct(rules)
+    return rules
+
+
+def require_distinct(rules: Sequence[Rule]) -> None:
+    """Require that no rule comes after another one that fires wherever it would.
+
+    Raises
+    ------
+    DuplicateRuleError
+        Two rules have patterns that match the same, and the first has no check; or both have the
+        same check, and names for it.
+    """
+    found: dict[Any, Rule] = {}
+    for rule in rules:
+        names: dict[Any, int] = {}
+        pattern = structure(rule.pattern, names)
+        own = (pattern, rule.check, tuple(names)) if rule.check else pattern
+        for key in (pattern, own):
+            first = found.get(key)
+            if first is not None:
+                raise DuplicateRuleError(
+                    f"{rule} never fires: {first} comes before it, and its pattern {first.pattern} "
+                    f"matches whatever {rule.pattern} matches.\n"
+                    "Remove one of the rules, or give the first one a check."
+                )
+        found[own] = rule
 
 
 def _place() -> str:
@@ -303,7 +409,8 @@ def _bound_names(pattern: Term) -> tuple[set[str], set[str]]:
 def _is_pattern_only(term: Term) -> bool:
     """Return whether a term, apart from its operands, cannot be emitted."""
     if isinstance(term, Call):
-        return term.function.emit is None
+        is_any = term.is_open or any(x is ... for x in term.params.values())
+        return is_any or term.function.emit is None
     return isinstance(term, (Once, Param, Product, Rest))
 
 
@@ -317,6 +424,24 @@ def _used_names(term: Term) -> tuple[set[str], set[str]]:
         positional, params = arguments_of(term.function)
         return {x.name for x in positional}, set(params)
     return set(), set()
+
+
+def _is_of_scalars(match: Match) -> bool:
+    """Return whether a match has an elementwise root, and names scalars alone."""
+    atoms = (x if isinstance(x, tuple) else (x,) for x in match.atoms.values())
+    is_elementwise = match.equations[0].primitive.name in lax.ELEMENTWISE
+    return is_elementwise and not any(x.aval.shape for xs in atoms for x in xs)
+
+
+def _text(x: Any) -> str:
+    return f"{x.dtype}[{','.join(map(str, x.shape))}]"
+
+
+def _texts(match: Match) -> str:
+    """Return the names of a match with their types or values."""
+    several = {k: x if isinstance(x, tuple) else (x,) for k, x in match.atoms.items()}
+    types = [f"{k}: {', '.join(_text(x.aval) for x in xs)}" for k, xs in several.items()]
+    return "; ".join([*types, *(f"{k} = {x}" for k, x in match.params.items())]) or "no names"
 
 
 def _is_one(term: Term) -> bool:

@@ -7,17 +7,27 @@ same name. An underscore may follow, which Python's keywords need: ``not_``, ``a
 
 from __future__ import annotations
 
-import functools
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.emit.values import Emit, Value, elementwise, full_rank, value_of
+from jaxprgen.emit.values import (
+    Dtype,
+    Emit,
+    Shape,
+    Value,
+    elementwise,
+    full,
+    full_rank,
+    value_of,
+)
+from jaxprgen.errors import InvalidRuleError
 from jaxprgen.ir import Atom, Builder, current_builder
 from jaxprgen.ir import primitives as lax
 
@@ -160,6 +170,23 @@ class Number(Term):
         """Return the number, which `Call.emit` converts to the dtype of other operands."""
         return Value(np.asarray(self.value))
 
+    def filled(self, shape: Shape, dtype: Dtype) -> Value:
+        """Return the number in a shape and a dtype, which has to hold it up to rounding.
+
+        Raises
+        ------
+        ValueError
+            The dtype is one of integers or booleans, or of real numbers, and the number is not.
+        """
+        number = np.asarray(self.value)
+        holds = number.dtype.kind != "c" or dtype.kind == "c"
+        if holds and dtype.kind in "biu":
+            with np.errstate(invalid="ignore"):
+                holds = number.astype(dtype) == number
+        if not holds:
+            raise ValueError(f"{dtype} does not hold the number {self}")
+        return full(shape, self.value, dtype)
+
 
 @dataclass(frozen=True)
 class Once(Term):
@@ -202,21 +229,19 @@ class Param(Term):
 class Call(Term):
     """A function applied to operands.
 
-    Parameters that are not given match their defaults or, without a default, any value.
+    Parameters that are not given match the values that `jax.lax` gives them by default, or any
+    value if the call is open. The value ``...`` of a parameter matches any value, too.
     """
 
     function: Function
     operands: tuple[Term, ...]
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    @functools.cached_property
-    def wanted(self) -> Mapping[str, Any]:
-        """The parameters that an equation must have to match."""
-        return {**_jax.default_params(self.function.name), **self.params}
+    is_open: bool = False
 
     def __str__(self) -> str:
-        params = [f"{k}={v}" for k, v in self.params.items()]
-        return f"{self.function.name}({', '.join([*map(str, self.operands), *params])})"
+        parts = [*map(str, self.operands), *["..."] * self.is_open]
+        parts += [f"{k}={'...' if v is ... else v}" for k, v in self.params.items()]
+        return f"{self.function.name}({', '.join(parts)})"
 
     def emit(self, match: Match) -> Value:
         """Append the function's equations for the matched operands, and return its result."""
@@ -224,7 +249,7 @@ class Call(Term):
         values = [x.emit(match) for x in self.operands]
         typed = [v for x, v in zip(self.operands, values, strict=True) if type(x) is not Number]
         values = [
-            typed[0].like(x.value) if typed and type(x) is Number else v
+            x.filled((), typed[0].dtype) if typed and type(x) is Number else v
             for x, v in zip(self.operands, values, strict=True)
         ]
         params = {
@@ -248,24 +273,54 @@ class Function(NamedTuple):
     name: str
     emit: Emit | None = None
 
-    def __call__(self, *operands: TermLike, **params: Any) -> Call:
-        """Return the call with these operands, which are terms and numbers, and parameters."""
-        terms = tuple(x if isinstance(x, Term) else Number(x) for x in operands)
-        return Call(self, terms, params)
+    def __call__(self, *operands: Any, **params: Any) -> Call:
+        """Return the call with these operands, which are terms and numbers, and parameters.
+
+        In a pattern, ``...`` after the operands accepts any value of the parameters that are not
+        given, and as a parameter any value of that one.
+        """
+        is_open = bool(operands) and operands[-1] is ...
+        terms = operands[:-1] if is_open else operands
+        terms = tuple(x if isinstance(x, Term) else Number(x) for x in terms)
+        return Call(self, terms, params, is_open)
 
 
 def walk(term: Term) -> Iterator[Term]:
     """Yield a term, and all terms among its operands."""
     yield term
-    parts: tuple[Term, ...] = ()
-    if isinstance(term, Call):
-        parts = term.operands
-    elif isinstance(term, Product):
-        parts = (*term.factors, *term.divisors)
-    elif isinstance(term, Once):
-        parts = (term.call,)
-    for part in parts:
+    for part in _parts(term):
         yield from walk(part)
+
+
+def structure(term: Term, names: dict[Any, int]) -> Hashable:
+    """Return what only patterns have in common that match the same, whatever their names are.
+
+    The names are added to ``names``, in the order in which they appear, with their numbers.
+    """
+    if isinstance(term, (Variable, Rest)):
+        number = names.setdefault(term.name, len(names))
+        return type(term), number, getattr(term, "constant", False)
+    if isinstance(term, Number):
+        return Number, term.value, str(term.value)[0] == "-"
+    parts = tuple(structure(x, names) for x in _parts(term))
+    if isinstance(term, Call):
+        params = tuple((k, _value(v, names)) for k, v in sorted(term.params.items()))
+        return Call, term.function.name, parts, params, term.is_open
+    return type(term), parts, len(getattr(term, "divisors", ()))
+
+
+def _value(value: Any, names: dict[Any, int]) -> Hashable:
+    if isinstance(value, Param):
+        return Param, names.setdefault((Param, value.name), len(names))
+    return type(value), repr(value)
+
+
+def _parts(term: Term) -> tuple[Term, ...]:
+    if isinstance(term, Call):
+        return term.operands
+    if isinstance(term, Product):
+        return (*term.factors, *term.divisors)
+    return (term.call,) if isinstance(term, Once) else ()
 
 
 def variables(names: str) -> list[Variable]:
@@ -286,13 +341,20 @@ _OF_ONE_SHAPE = {
 
 
 def primitive(name: str) -> Function:
-    """Return the function of a primitive's name; in a replacement, its operands broadcast."""
+    """Return the function of a primitive's name; in a replacement, its operands broadcast.
+
+    Raises
+    ------
+    InvalidRuleError
+        The installed JAX has no such primitive.
+    """
+    if not _jax.has_primitive(name):
+        raise InvalidRuleError(f"JAX {jax.__version__} has no primitive {name!r}.")
 
     def emit(*operands: Value, **params: Any) -> Value:
-        given = {**_jax.default_params(name), **params}
-
         def construct(b: Builder, *operands: Atom) -> Var:
-            return b.bind(_jax.primitive(name), operands, given)
+            types = [x.aval for x in operands]
+            return b.bind(_jax.primitive(name), operands, _jax.all_params(name, types, params))
 
         if name in lax.ELEMENTWISE:
             return elementwise(construct, *operands)
@@ -300,7 +362,7 @@ def primitive(name: str) -> Function:
             return full_rank(construct, *operands)
         return Value(construct(current_builder(), *[x.atom() for x in operands]))
 
-    return Function(name, emit)
+    return Function(_jax.primitive(name).name, emit)
 
 
 add, sub, mul, div, neg = map(primitive, ("add", "sub", "mul", "div", "neg"))

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn
 from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import InvalidRuleError
@@ -108,12 +109,24 @@ class _TermReader(Evaluator):
             raise InvalidRuleError(f"A pattern cannot contain {name}, which has several results.")
         rest = [x for x in operands if isinstance(x, Rest)]
         operands = [x for x in operands if not isinstance(x, Rest)] + rest[:1]
-        params = {k: self._param(k, value) for k, value in eqn.params.items()}
+        params = {
+            k: self._param(k, v)
+            for k, v in eqn.params.items()
+            if k in self.params or not _is_natural(eqn, k)
+        }
         return [Call(Function(name), tuple(operands), params)]
 
     def _param(self, name: str, value: Any) -> Any:
         """Return a parameter's value, or `Param` if the function has an argument for it."""
         return Param(name) if name in self.params and self.params[name] == value else value
+
+
+def _is_natural(eqn: JaxprEqn, param: str) -> bool:
+    """Return whether a parameter is a dtype that follows from the dtypes of operands."""
+    value, types = eqn.params[param], [x.aval for x in eqn.invars]
+    if not isinstance(value, np.dtype) or all(getattr(t, "dtype", None) != value for t in types):
+        return False
+    return _jax.is_default(eqn, param)
 
 
 def _number(value: np.ndarray[Any, Any]) -> Number:

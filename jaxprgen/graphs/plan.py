@@ -15,6 +15,7 @@ from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
+from jaxprgen.graphs.inner_updates import updates_inside, with_updates_outside
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
 from jaxprgen.graphs.library import (
     describe_op,
@@ -85,6 +86,9 @@ def plan_of(
     """
     ends = inputs, outputs = ends_of(graph, outputs)
     outputs, nodes = sorted_graph(inputs, outputs)
+    if any(updates_inside(node.op) for node in nodes):
+        outputs, _ = with_updates_outside(outputs, inputs)
+        nodes = toposort(outputs, set(inputs))
     found = shardings_of(shardings or {}, inputs, outputs, nodes)
     where = {v: PortableSharding.of(sharding) for v, sharding in found.items()}
     options = (callbacks, sizes, states, fixed, where, carried)

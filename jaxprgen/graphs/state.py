@@ -7,6 +7,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError
+from jaxprgen.graphs.inner_updates import (
+    is_placeholder,
+    require_not_updated_twice,
+    with_updates_outside,
+)
 from jaxprgen.graphs.library import name_of
 from jaxprgen.graphs.shardings import shardings_of
 from jaxprgen.graphs.tables import Tables, remade
@@ -79,6 +84,11 @@ def stateful_graph(
         if not missing:
             break
         new |= _updates([(v, v.default_update) for v in missing])
+    whole, advanced = with_updates_outside(whole, known)
+    require_not_updated_twice((v for v, x in new.items() if not is_placeholder(x)), advanced)
+    values = zip(new, whole[len(results) :], strict=True)
+    new = {v: x for v, x in values if x is not v}  # What an Op only reads has itself as new value.
+    whole = [*whole[: len(results)], *new.values()]
     shared = list(dict.fromkeys([*leaves, *new]))
     variables = [x.variable for x in given]
     # A name may be that of an argument, and ``givens`` may have replaced an output.

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jaxprgen.emit.values import Value
+from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering import derivatives, nested
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a
@@ -45,6 +46,12 @@ def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
     mode is an error; otherwise ``R_op`` in both modes.
     """
     op, graph = ctx.op, ctx.op.fgraph
+    if _updates_itself(graph):
+        raise UnsupportedOpError(
+            f"{op} updates a shared variable inside of a loop or branch, whose steps would all see "
+            "its old value.\nReturn the new value as one more output of the OpFromGraph, and let "
+            "the loop carry it: outputs_info= of scan, or updates= of the function."
+        )
     name = op.name or type(op).__name__
     if not op._lop_is_default:
         return derivatives.call_with_pullback(ctx, graph, xs, name, lambda: _pullback(op))
@@ -53,6 +60,16 @@ def lower_op_from_graph(ctx: RuleContext, *xs: Value) -> list[Any]:
             ctx, graph, xs, name, lambda: op.get_rop_op().fgraph
         )
     return nested.call(ctx, graph, xs, name)[: len(ctx.node.outputs)]
+
+
+def _updates_itself(graph: FunctionGraph) -> bool:
+    """Return whether a graph updates an input; elsewhere it returns the new value instead."""
+    mapping = getattr(graph, "update_mapping", None) or {}
+    values = [graph.outputs[o] for o in mapping]
+    return any(
+        v is not graph.inputs[i] and not (v.owner and is_a(v.owner.op, "compile.UpdatePlaceholder"))
+        for v, i in zip(values, mapping.values(), strict=True)
+    )
 
 
 def _pullback(op: Any) -> tuple[FunctionGraph, list[bool]]:

@@ -13,6 +13,7 @@ from jaxprgen import _jax
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
 from jaxprgen.errors import ArgumentTypeError, ProfileWarning
 from jaxprgen.graphs.containers import keep_on_device
+from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_updates_outside
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
 from jaxprgen.graphs.state import names_of
 from jaxprgen.lowering.names import Variable, is_a
@@ -161,7 +162,10 @@ class LinkedProgram:
     ) -> None:
         self.storage_map = storage_map
         container_of = dict(zip(graph.inputs, containers, strict=True))
-        new = {graph.inputs[i]: graph.outputs[o] for o, i in graph.update_mapping.items()}
+        returned, advanced = with_updates_outside(graph.outputs, graph.inputs)
+        new = {graph.inputs[i]: returned[o] for o, i in graph.update_mapping.items()}
+        require_not_updated_twice(new, advanced)
+        new |= {v: x for v, x in advanced.items() if v in container_of}
         shared_inputs = [v for v in graph.inputs if is_a(v, "compile.SharedVariable")]
         # Shared matrices are arguments, which a call reads where they are.
         self.reads_matrices = any(map(is_sparse, shared_inputs))
@@ -173,6 +177,7 @@ class LinkedProgram:
             i for i, v in enumerate(self._arguments) if is_a(v.type, "tensor.RandomType")
         ]
         outputs = [v for o, v in enumerate(graph.outputs) if o not in graph.update_mapping]
+        results = [x for o, x in enumerate(returned) if o not in graph.update_mapping]
         inputs = set(graph.inputs)  # Whose storage holds arguments and states.
         self._results = [[None] if v in inputs else storage_map[v] for v in outputs]
         self._states = [names.get(v) for v in graph.inputs]
@@ -191,7 +196,7 @@ class LinkedProgram:
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
             inputs = [v for v in self._arguments if v not in fixed]
             return state.StatefulProgram(
-                inputs, outputs, shared, updates, bare, callbacks, fixed, called, matrices=stored
+                inputs, results, shared, updates, bare, callbacks, fixed, called, matrices=stored
             )
 
         self._program = program

@@ -250,7 +250,7 @@ class ScanBatching:
         stuck = [e for e in self.pending_equations if not has_batching_rule(e, loops=False)]
         carries = self._recurrent_carries(stuck)
         needed = [*(self.carry_outs[v] for v in carries), *(v for e in stuck for v in e.outvars)]
-        inside, read = live_equations(self.pending_equations, needed)
+        inside = self._whole_equations(needed)
         made = {*carries, *(v for e in inside for v in e.outvars)}
         self.pending_equations = [e for e in self.pending_equations if made.isdisjoint(e.outvars)]
         self.pending_carries = [v for v in self.pending_carries if v not in carries]
@@ -258,6 +258,7 @@ class ScanBatching:
         wanted += [x for r in self.reductions.values() for x in r.terms]
         wanted += [*self.results, *(self.carry_outs[v] for v in self.pending_carries)]
         stacked = list(dict.fromkeys(x for x in wanted if type(x) is Var and x in made))
+        inside, read = live_equations(inside, [*needed, *stacked])
         given = [v for v in self.env if v in read]
         constants = [v for v in given if not self.env[v].is_batched]
         arrays = [v for v in given if self.env[v].is_batched]
@@ -267,6 +268,19 @@ class ScanBatching:
         rows = [MaybeBatched(x, True) for x in out[len(carries) :]]
         self.env.update(zip(stacked, rows, strict=True))
         self._count_memory()
+
+    def _whole_equations(self, needed: Sequence[Any]) -> list[Any]:
+        """Return the pending equations on which atoms depend, with all of their results.
+
+        An equation with several results is not divided: those that the loop does not need may be
+        read after it.
+        """
+        live, kept = {x for x in needed if type(x) is Var}, list[Any]()
+        for e in reversed(self.pending_equations):
+            if not live.isdisjoint(e.outvars):
+                live.update(x for x in e.invars if type(x) is Var)
+                kept.append(e)
+        return kept[::-1]
 
     def _recurrent_carries(self, stuck: Sequence[Any]) -> list[Any]:
         """Return the carries that depend on themselves or that ``stuck`` equations read.

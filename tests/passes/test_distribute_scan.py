@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from laws import in_one_program
+from laws import all_equations, in_one_program
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr
 from jaxprgen.api import jaxpr_as_fun
@@ -31,10 +31,10 @@ def body_of(closed):
 
 one = np.ones(3)
 LOOPS = {
-    "before": (exact, loop(lambda c, r, w: (jnp.tanh(c + r @ w), c), one), {"add", "tanh"}),
-    "behind": (exact, loop(lambda c, r, w: (c * r, jnp.sin(c @ w) ** 2), one), {"mul"}),
+    "before": (summing, loop(lambda c, r, w: (jnp.tanh(c + r @ w), c), one), {"add", "tanh"}),
+    "behind": (summing, loop(lambda c, r, w: (c * r, jnp.sin(c @ w) ** 2), one), {"mul"}),
     "both": (
-        exact,
+        summing,
         loop(lambda c, r, w: (c * jnp.exp(r), (jnp.log(c * c) @ w, c + r, 2 * r)), one),
         {"mul"},
     ),
@@ -49,7 +49,7 @@ LOOPS = {
         {"sin", "add"},
     ),
     "a recurrence that another one needs": (
-        exact,
+        summing,
         loop(
             lambda c, r, w: (
                 (jnp.sin(c[0]), c[1] * c[2], jnp.cos(c[0])),
@@ -157,7 +157,7 @@ STUCK = {
 def test_only_the_equation_without_a_rule_stays(name):
     """An equation without a batching rule does not keep others in the loop."""
     f = loop(STUCK[name], one)
-    found = exact(jax.make_jaxpr(f)(xs, w))
+    found = summing(jax.make_jaxpr(f)(xs, w))
     assert "cond" in body_of(found)
     assert not {"exp", "dot_general"}.intersection(body_of(found))
     assert_same_with_gradients(f, found)
@@ -174,10 +174,75 @@ def test_inner_loops_with_unread_results():
 
         return lax.scan(step, one, x)
 
-    found = exact(jax.make_jaxpr(f)(xs, w))
+    found = summing(jax.make_jaxpr(f)(xs, w))
     assert "scan" in body_of(found)
     assert "dot_general" not in body_of(found)
     assert_same_with_gradients(f, found)
+
+
+@jax.custom_jvp
+def custom(a, b):
+    return jnp.sin(a) * b, a - b
+
+
+custom.defjvp(lambda primals, tangents: (custom(*primals), custom(*tangents)))
+remat = jax.checkpoint(lambda a, b: (jnp.sin(a) * b, a - b))
+SEVERAL = {
+    "a call": jax.jit(lambda a, b: (jnp.sin(a) * b, a - b)),
+    "a custom derivative": custom,
+    "rematerialization": lambda a, b: jax.vjp(remat, a, b)[1]((a, b)),
+    "a branch": lambda a, b: lax.cond(b[0] > 0, lambda: (a * b, b), lambda: (a / 2, a - b)),
+    "a loop": lambda a, b: lax.while_loop(
+        lambda c: c[0][0] > 0.5, lambda c: (c[0] / 2, c[1] + c[0]), (a, b)
+    ),
+    "a scan": lambda a, b: lax.scan(lambda c, i: (jnp.sin(c), c + i), a, b)[::1],
+    "two sorted arrays": lambda a, b: lax.sort((a, b), num_keys=1),
+    "a factorization": lambda a, b: jnp.linalg.eigh(jnp.outer(a, a) + jnp.eye(3)),
+}
+
+
+@pytest.mark.parametrize("rewrite", [exact, summing], ids=["exact", "summing"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_some_results_of_an_equation_are_needed_in_the_loop(name, rewrite):
+    """The others are read after it, by equations and by sums."""
+
+    def both(a, b):
+        u, v = SEVERAL[name](a, b)
+        return u if u.shape == a.shape else jnp.tile(u, 3)[:3], jnp.tanh(v).reshape(-1, 3).sum(0)
+
+    def f(x, w):
+        def step(carry, r):
+            h, total = carry
+            u, v = both(h, r)
+            return (u, total + v), (jnp.exp(v) + jnp.cos(r), jnp.tan(r), v * r)
+
+        def other(carry, r):
+            v, u = both(carry, r)
+            return u, (jnp.exp(v) + jnp.cos(r), jnp.tan(r))
+
+        return lax.scan(step, (one, one), x), lax.scan(other, one, x, reverse=True)
+
+    found = rewrite(jax.make_jaxpr(f)(xs, w))
+    bodies = [e.params["jaxpr"] for e in found.jaxpr.eqns if e.primitive.name == "scan"]
+    inside = [e.primitive.name for body in bodies for e in all_equations(open_jaxpr(body))]
+    assert len(bodies) >= 2 and "tan" not in inside
+    check_jaxpr(found.jaxpr)
+    for x, y in zip(*in_one_program([jaxpr_as_fun(found), f], xs, w), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+def test_gradients_of_selections():
+    """JAX derives ``where`` as a call with one result for each branch."""
+
+    def loss(c, x):
+        return lax.scan(lambda h, r: (jnp.where(r > 0, c, h), h * r), one, x)[1].sum()
+
+    closed = jax.make_jaxpr(jax.grad(loss, (0, 1)))(one, xs)
+    found = summing(closed)
+    assert found is not closed
+    ours, theirs = in_one_program([jaxpr_as_fun(found), jax.grad(loss, (0, 1))], one, xs)
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
 def test_unrolling_is_kept():

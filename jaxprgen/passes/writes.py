@@ -7,7 +7,7 @@ it, whatever is written elsewhere, and the blocks of a chain are written togethe
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -77,6 +77,16 @@ class _Chain:
                 return None
             found.append(place)
         return tuple(found)
+
+    @property
+    def shape(self) -> Place:
+        """The shape of the array."""
+        return self.equations[0].outvars[0].aval.shape
+
+    def done_before(self, count: int) -> int:
+        """Return after how many writes the last version before ``count`` writes was needed."""
+        older = bisect_left(self.needed, count)
+        return self.needed[older - 1] if older else 0
 
     def last(self, start: Place, before: int) -> int | None:
         """Return which of the first ``before`` writes was the last to a block."""
@@ -207,8 +217,14 @@ class _Joining:
         """Return what stands for an atom; emit an array if it was written to."""
         if type(x) is not Var:
             return x
-        if x in self.versions and x not in self.atoms:
-            self.atoms[x] = self._joined(*self.versions[x])
+        waiting = [x] if x in self.versions and x not in self.atoms else []
+        while waiting:  # A program may write an array in any number of phases.
+            before = self._before(*self.versions[waiting[-1]])
+            if before in self.versions and before not in self.atoms:
+                waiting.append(before)
+            else:
+                v = waiting.pop()
+                self.atoms[v] = self._joined(*self.versions[v])
         return self.atoms.get(x, x)
 
     def _write(self, chain: _Chain, count: int) -> None:
@@ -265,11 +281,20 @@ class _Joining:
 
     # --- Whole arrays -----------------------------------------------------------------------
 
+    def _before(self, chain: _Chain, count: int) -> Any:
+        """Return the array that must be known before `_joined`, or None if there is none."""
+        done = chain.done_before(count)
+        if done:
+            return chain.equations[done - 1].outvars[0]
+        starts = {block.start for block in chain.blocks[:count]}
+        is_whole = len(starts) * np.prod(chain.sizes) == np.prod(chain.shape)
+        is_read = len(starts) < self.least or not is_whole
+        return chain.root if is_read and type(chain.root) is Var else None
+
     def _joined(self, chain: _Chain, count: int) -> Atom:
         """Return an array after some writes of a chain, from the last version that was needed."""
-        older = bisect_left(chain.needed, count)
-        done = chain.needed[older - 1] if older else 0
-        chain.needed.insert(older, count)
+        done = chain.done_before(count)
+        insort(chain.needed, count)
         before = self.atom(chain.equations[done - 1].outvars[0]) if done else None
         blocks = {chain.blocks[i].start: i for i in range(done, count)}
         if len(blocks) < self.least:
@@ -278,11 +303,11 @@ class _Joining:
         rows = [self._shaped(chain.values[blocks[i]], (1, *chain.sizes)) for i in places]
         stacked = lax.concatenate(self.b, rows, 0)
         starts = np.asarray(places)
-        shape: Place = chain.equations[0].outvars[0].aval.shape
+        shape = chain.shape
         region = self._region(starts, chain.sizes, stacked)
         if region is not None and region.aval.shape == shape:
             return region
-        before = self._root(chain, shape) if before is None else before
+        before = self._root(chain) if before is None else before
         if region is not None:
             return self._updated(before, region, starts[0])
         axes = [d for d, n in enumerate(shape) if chain.sizes[d] != n]
@@ -292,17 +317,13 @@ class _Joining:
         return lax.scatter(self.b, before, known, stacked, axes, along, in_bounds=True, unique=True)
 
     def _one_by_one(self, chain: _Chain, before: Any, done: int, count: int) -> Atom:
-        found = (
-            self._root(chain, chain.equations[0].outvars[0].aval.shape)
-            if before is None
-            else before
-        )
+        found = self._root(chain) if before is None else before
         for block, value in zip(chain.blocks[done:count], chain.values[done:count], strict=True):
             found = self._updated(found, self._shaped(value, chain.sizes), block.start)
         return found
 
-    def _root(self, chain: _Chain, shape: Place) -> Atom:
-        return self._zeros(chain, shape) if chain.root is None else self.atom(chain.root)
+    def _root(self, chain: _Chain) -> Atom:
+        return self._zeros(chain, chain.shape) if chain.root is None else self.atom(chain.root)
 
     def _updated(self, x: Atom, block: Atom, start: Sequence[int]) -> Atom:
         places = [self.b.literal(np.asarray(int(i), np.int32)) for i in start]

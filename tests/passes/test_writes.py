@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import pytest
 from profiles import amount
 
 import jaxprgen
+from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations, verify
 from jaxprgen.passes import DEFAULT, Pipeline, ScanRepeats, VmapRepeats
 
@@ -138,6 +140,25 @@ def test_a_function_applied_to_an_element_is_no_write():
     x = rng.normal(size=12)
     ours = jaxprgen.transform(applied, VmapRepeats(reassociate=True))(x)
     np.testing.assert_allclose(ours, np.sin(x), rtol=1e-12)
+
+
+def test_an_array_may_be_written_in_any_number_of_phases():
+    """Each phase reads the array of the phase before, deeper than Python recurses."""
+
+    def f(x):
+        y = jnp.zeros(8)
+        for t in range(sys.getrecursionlimit() // 2):
+            for i in (0, 1) if t % 2 else (1, 4):  # Single elements, then pairs beside them.
+                y = jax.lax.dynamic_update_slice(y, x[t : t + 1 + t % 2], (i * (1 + t % 2),))
+        return y
+
+    x = rng.normal(size=sys.getrecursionlimit())
+    program = jax.make_jaxpr(f)(x)
+    found = VmapRepeats(least=2)(program)
+    assert found is not program
+    verify(found)
+    ours, wanted = Evaluator().run(found, [x]), Evaluator().run(program, [x])
+    np.testing.assert_array_equal(ours, wanted)
 
 
 # --- Any writes, in any order ------------------------------------------------------------------

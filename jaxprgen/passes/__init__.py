@@ -28,8 +28,8 @@ Each module and the modules of this package that it needs:
   (`constant_folding`, `packs`, `repeats`).
 - `recurrences`: find the steps of recurrences among them (`repeats`).
 - `repeat_notes`: what these passes found, for those who listen (no other module).
-- `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `repeats`,
-  `scan_batching`).
+- `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `inlining`,
+  `repeats`, `scan_batching`).
 - `vmap_repeats`, `scan_repeats`: `VmapRepeats` and `ScanRepeats` batch and loop what a program
   repeats (`packing`, `recurrences`, `elimination`).
 - `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).

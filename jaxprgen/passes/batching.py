@@ -13,6 +13,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.evaluate import is_batched
 from jaxprgen.ir.inner import HOLDERS, inner_programs
 from jaxprgen.passes.batching_rules import (
     BATCHING_RULES,
@@ -20,28 +21,48 @@ from jaxprgen.passes.batching_rules import (
     MaybeBatched,
     NotBatchableError,
     broadcast_to,
+    draws_alike,
     elementwise,
+    reorders,
     with_batch_axis,
 )
 
 _Batch: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], int], list[MaybeBatched]]
 
 
-def has_batching_rule(eqn: JaxprEqn, *, loops: bool = True) -> bool:
-    """Return whether an equation has a batching rule.
+def why_not_batched(eqn: JaxprEqn, *, loops: bool = True, reassociate: bool = True) -> str:
+    """Return why an equation cannot be batched; empty if it can.
 
-    For a call or a loop, all equations of its programs must have one. Where ``loops`` is false,
-    loops count as having none.
+    A call or a loop can be batched if all equations of its programs can.
+
+    Parameters
+    ----------
+    eqn : JaxprEqn
+        The equation.
+    loops : bool
+        Whether loops can be batched.
+    reassociate : bool
+        Whether floating-point numbers may be added in another order; see `REORDERING`.
     """
     name = eqn.primitive.name
-    if eqn.effects or (name in _LOOPS and not loops):
-        return False
+    if eqn.effects:
+        return "has an effect"
+    if name in _LOOPS and not loops:
+        return "is a loop"
     if name in _PROGRAM_RULES:
         programs = [_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn)]
-        return not any(jaxpr.constvars for jaxpr in programs) and all(
-            has_batching_rule(e, loops=loops) for jaxpr in programs for e in jaxpr.eqns
-        )
-    return not eqn.invars or name in lax.ELEMENTWISE or name in BATCHING_RULES
+        if any(jaxpr.constvars for jaxpr in programs):
+            return "no batching rule"
+        if name == "while" and any("while" in _jax.primitives_of(e) for e in programs[1].eqns):
+            return "a loop inside may not end on rows that are done"
+        inside = (e for jaxpr in programs for e in jaxpr.eqns)
+        reasons = (why_not_batched(e, loops=loops, reassociate=reassociate) for e in inside)
+        return next(filter(None, reasons), "")
+    if eqn.invars and name not in lax.ELEMENTWISE and name not in BATCHING_RULES:
+        return "no batching rule"
+    if not reassociate and reorders(eqn):
+        return "would add numbers in another order"
+    return "" if draws_alike(eqn) else "keys of this kind would draw other numbers"
 
 
 def batch(
@@ -75,8 +96,9 @@ def batch(
             raise NotBatchableError("rng_uniform draws other numbers for every row.")
         atoms = {x: o.atom for x, o in zip(eqn.invars, operands, strict=True) if type(x) is Var}
         return [MaybeBatched(v, False) for v in b.copy(eqn, atoms).values()]
-    if not has_batching_rule(eqn):
-        raise NotBatchableError(f"{eqn.primitive} has an effect, or no batching rule.")
+    reason = why_not_batched(eqn)
+    if reason:
+        raise NotBatchableError(f"{eqn.primitive}: {reason}")
     name = eqn.primitive.name
     rule = _PROGRAM_RULES.get(name) or BATCHING_RULES.get(name, elementwise)
     around = b.source_info
@@ -159,7 +181,8 @@ def _while(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) 
     own = [x.is_batched for x in operands]
     own[of_test:] = _with_carries(own[of_test:], of_body, count, body)
     tested = [*own[:of_test], *own[first:]]
-    differ = _depends(test, tested)[0]
+    # A condition with axes, as under `jax.vmap`, decides for each element of the leading axes.
+    differ = _depends(test, tested)[0] or is_batched(eqn)
     if differ:
         own[first:] = [True] * count
         tested[of_test:] = own[first:]
@@ -168,7 +191,8 @@ def _while(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) 
 
     inner = b.nested([x.aval for x in (*shared[:of_test], *starts)])
     (goes_on,) = batch_program(inner, test, map(MaybeBatched, inner.inputs, tested), n)
-    any_row = lax.reduce_or(inner, goes_on.atom, [0]) if differ else goes_on.atom
+    axes = range(len(goes_on.atom.aval.shape))
+    any_row = lax.reduce_or(inner, goes_on.atom, axes) if axes else goes_on.atom
     condition = inner.build([any_row], name=test.debug_info.func_src_info)
 
     inner = b.nested([x.aval for x in (*shared, *starts)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
+import jax
 import numpy as np
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
@@ -324,12 +325,46 @@ BATCHING_RULES: dict[str, BatchingRule] = {
     "gather": _gather,
     "pad": _pad,
     "dynamic_update_slice": _dynamic_update_slice,
-    **{f"scatter{how}": _scatter for how in ("", "-add", "_add", "-mul", "_mul", "_min", "_max")},
+    **{f"scatter{how}": _scatter for how in ("", "-add", "-sub", "-mul", "-min", "-max")},
     **dict.fromkeys(["random_bits", "random_split", "random_wrap", "random_unwrap"], _leading),
-    **dict.fromkeys(["random_seed", "random_fold_in", "random_gamma", "threefry2x32"], _leading),
-    "one_minus_square": elementwise,
+    **dict.fromkeys(["random_seed", "random_gamma"], _leading),
+    **dict.fromkeys(["random_fold_in", "threefry2x32", "one_minus_square"], elementwise),
     "reshape": _reshape,
     "slice": _slice,
     "transpose": _transpose,
     "triangular_solve": _triangular_solve,
 }
+
+REORDERING = frozenset(
+    {
+        *("dot_general", "conv_general_dilated", "reduce_sum", "reduce_prod"),
+        *("cumsum", "cumprod", "cumlogsumexp", "scatter-add", "scatter-sub", "scatter-mul"),
+        *("cholesky", "lu", "eig", "eigh", "qr", "svd", "schur", "triangular_solve"),
+        *("geqrf", "householder_product", "tridiagonal_solve", "fft"),
+    }
+)
+"""The primitives that add or multiply several numbers for one result.
+
+XLA, and the libraries that it calls, choose their order by the shapes of the operands. So rows that
+are computed together may be rounded otherwise than each row alone.
+"""
+
+
+def reorders(eqn: JaxprEqn) -> bool:
+    """Return whether rows of an equation may be rounded otherwise than the equation alone."""
+    if eqn.primitive.name not in REORDERING:
+        return False
+    avals: list[Any] = [v.aval for v in eqn.outvars]
+    return any(jax.numpy.issubdtype(aval.dtype, np.inexact) for aval in avals)
+
+
+def draws_alike(eqn: JaxprEqn) -> bool:
+    """Return whether rows of keys draw the same numbers as each key alone.
+
+    JAX promises that only for Threefry: see `jax.random`, *Advanced RNG configuration*.
+    """
+    if not eqn.primitive.name.startswith("random_"):
+        return True
+    atoms: list[Any] = [*eqn.invars, *eqn.outvars]
+    keys = filter(_jax.is_key, [x.aval for x in atoms])
+    return all(_jax.key_implementation(aval.dtype) == "threefry2x32" for aval in keys)

@@ -18,8 +18,6 @@ COMBINING: Mapping[str, Callable[..., Var]] = MappingProxyType(
     {
         "scatter-add": lax.add,
         "scatter-mul": lax.mul,
-        "scatter_mul": lax.mul,
-        "scatter_add": lax.add,
         "add": lax.add,
         "add_any": lax.add,
     }

@@ -70,6 +70,8 @@ def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> l
         The variables. Results for a ``DropVar`` are not bound.
     """
     names: dict[Any, Any] = {}
+    pairs = zip(results, variables, strict=True)
+    results = [as_weak_as(b, x, v) if type(v) is Var else x for x, v in pairs]
     made = {v for e in b.equations_from(0) for v in e.outvars}
     for x, v in zip(results, variables, strict=True):
         if type(v) is not Var:
@@ -83,3 +85,12 @@ def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> l
         )
         for e in b.equations_from(0)
     ]
+
+
+def as_weak_as(b: Builder, x: Atom, v: Var) -> Atom:
+    """Return a value with a weak type if a variable has one, and without if it has none."""
+    dtype, is_weak = x.aval.dtype, v.aval.weak_type
+    if x.aval.weak_type == is_weak:
+        return x
+    params = {"new_dtype": dtype, "weak_type": is_weak, "sharding": None}
+    return b.bind(_jax.primitive("convert_element_type"), (x,), params)

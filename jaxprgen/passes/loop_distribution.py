@@ -34,7 +34,8 @@ class MapToVmap:
         well, although a compiler that fuses does not store all of them. Loops that would need more
         stay.
     reassociate : bool
-        Whether floating-point numbers may be reduced in another order, which changes rounding.
+        Whether floating-point numbers may be added in another order, which changes rounding.
+        Otherwise, matrix products, sums over axes and the like stay in the loop.
     """
 
     memory: int = 2**26
@@ -67,7 +68,8 @@ class DistributeScan:
         The number of bytes that the values of all steps may take outside of the loop. If they do
         not fit into the processor's caches, the loop is faster.
     reassociate : bool
-        Whether floating-point numbers may be reduced in another order, which changes rounding.
+        Whether floating-point numbers may be added in another order, which changes rounding.
+        Otherwise, matrix products, sums over axes and the like stay in the loop.
     """
 
     memory: int = 2**22

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
-from jaxprgen.passes.batching import NotBatchableError, has_batching_rule
+from jaxprgen.passes.batching import NotBatchableError, why_not_batched
+from jaxprgen.passes.inlining import as_weak_as
 from jaxprgen.passes.pack_rules import emit_pack, emit_sum, joined
 from jaxprgen.passes.packs import Packs
 from jaxprgen.passes.repeat_notes import Found, Notes
@@ -45,7 +46,7 @@ class Unit(Protocol):
         ...
 
 
-def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
+def why_not_packed(nodes: Sequence[Node], least: int, memory: int, reassociate: bool) -> str:
     """Return why alike nodes cannot become one equation on rows; empty if they can."""
     eqn = nodes[0].eqn
     if eqn.effects:
@@ -59,9 +60,9 @@ def why_not_packed(nodes: Sequence[Node], least: int, memory: int) -> str:
         return too_large(nbytes, memory)
     if any(term.pad is not None for term in nodes[0].terms):
         return "terms padded with zeros are added up one by one"
-    if not (nodes[0].terms or reads_a_block(eqn) or has_batching_rule(eqn)):
-        return "no batching rule"
-    return ""
+    if nodes[0].terms or reads_a_block(eqn):
+        return ""
+    return why_not_batched(eqn, reassociate=reassociate)
 
 
 def bytes_of(column: Sequence[Any]) -> float:
@@ -187,6 +188,7 @@ class Packing:
 
     def bind(self, v: Any, x: Atom) -> None:
         """Bind a variable of the program to a value that the builder has emitted."""
+        x = as_weak_as(self.b, x, v)
         self._flush()
         is_new = type(x) is Var and x in self._made and x not in self._names
         if not is_new:

@@ -21,8 +21,8 @@ from jaxprgen.passes.batching import (
     MaybeBatched,
     NotBatchableError,
     batch,
-    has_batching_rule,
     lookup,
+    why_not_batched,
     with_batch_axis,
 )
 from jaxprgen.passes.inlining import bound_to
@@ -68,7 +68,7 @@ class ScanBatching:
     memory : int
         The number of bytes that the values of all steps may take.
     reassociate : bool
-        Whether floating-point numbers may be reduced in another order.
+        Whether floating-point numbers may be added in another order.
 
     Attributes
     ----------
@@ -89,6 +89,7 @@ class ScanBatching:
     def __init__(self, eqn: JaxprEqn, memory: int, reassociate: bool) -> None:
         self.eqn: Any = eqn
         self.memory = memory
+        self.reassociate = reassociate
         self.n: int = eqn.params["length"]
         self.body: Any = _jax.open_jaxpr(eqn.params["jaxpr"])
         self.b = Builder([x.aval for x in self.eqn.invars])  # Sets `plain` by the types.
@@ -135,13 +136,16 @@ class ScanBatching:
     def _is_known(self, x: Any) -> bool:
         return type(x) is not Var or x in self.env
 
+    def _is_stuck(self, eqn: Any) -> bool:
+        return bool(why_not_batched(eqn, loops=False, reassociate=self.reassociate))
+
     def _emit(self, eqn: Any) -> bool:
         """Batch an equation if its operands are known, and return whether it was batched."""
         b, env = self.b, self.env
         if not all(map(self._is_known, eqn.invars)):
             return False
         operands = [lookup(env, x) for x in eqn.invars]
-        if any(x.is_batched for x in operands) and not has_batching_rule(eqn, loops=False):
+        if any(x.is_batched for x in operands) and self._is_stuck(eqn):
             return False
         env.update(zip(eqn.outvars, batch(b, eqn, operands, self.n), strict=True))
         self._count_memory()
@@ -247,7 +251,7 @@ class ScanBatching:
         NotBatchableError
             Fewer equations would leave the loop than arrays pass between its parts.
         """
-        stuck = [e for e in self.pending_equations if not has_batching_rule(e, loops=False)]
+        stuck = [e for e in self.pending_equations if self._is_stuck(e)]
         carries = self._recurrent_carries(stuck)
         needed = [*(self.carry_outs[v] for v in carries), *(v for e in stuck for v in e.outvars)]
         inside = self._whole_equations(needed)

@@ -52,6 +52,7 @@ class ScanRepeats:
         steps.
     reassociate : bool
         Whether floating-point numbers may be added in another order, which changes rounding.
+        Otherwise, matrix products, sums over axes and the like are not batched.
     """
 
     least: int = 24
@@ -126,7 +127,9 @@ class ScanRepeats:
             units.append(loop)
         for nodes in groups.values():
             rest = [node for node in nodes if id(node) not in inside]
-            if len(rest) == len(nodes) and not why_not_packed(rest, self.least, self.memory):
+            if len(rest) == len(nodes) and not why_not_packed(
+                rest, self.least, self.memory, self.reassociate
+            ):
                 units.append(Pack(rest))
             else:
                 units += [Single(node) for node in rest]

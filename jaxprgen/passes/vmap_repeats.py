@@ -34,6 +34,7 @@ class VmapRepeats:
         The number of bytes that one pack may take, or what it reads.
     reassociate : bool
         Whether floating-point numbers may be added in another order, which changes rounding.
+        Otherwise, matrix products, sums over axes and the like are not batched.
     """
 
     least: int = 8
@@ -69,7 +70,7 @@ class VmapRepeats:
             groups.setdefault(node.colour, []).append(node)
         units: list[Unit] = []
         for nodes in groups.values():
-            reason = why_not_packed(nodes, self.least, self.memory)
+            reason = why_not_packed(nodes, self.least, self.memory, self.reassociate)
             if reason:
                 units += [Single(node) for node in nodes]
                 note_left(nodes, reason)

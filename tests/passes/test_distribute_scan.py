@@ -185,7 +185,7 @@ def custom(a, b):
     return jnp.sin(a) * b, a - b
 
 
-custom.defjvp(lambda primals, tangents: (custom(*primals), custom(*tangents)))
+custom.defjvp(lambda primals, tangents: (custom(*primals), tangents))
 remat = jax.checkpoint(lambda a, b: (jnp.sin(a) * b, a - b))
 SEVERAL = {
     "a call": jax.jit(lambda a, b: (jnp.sin(a) * b, a - b)),

@@ -1,5 +1,7 @@
 """`DistributeScan`: work outside of recurrences, in any JAX program."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from laws import all_equations, in_one_program
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr
 from jaxprgen.api import jaxpr_as_fun
-from jaxprgen.passes import DistributeScan
+from jaxprgen.passes import DistributeScan, MapToVmap
 
 xs = np.random.default_rng(0).normal(size=(6, 3))
 w = np.random.default_rng(1).normal(size=(3, 3))
@@ -261,14 +263,29 @@ def test_memory_limit():
     assert DistributeScan(memory=2 * rows + last - 1)(closed) is closed
 
 
+def halved(a, b):
+    """Return what a loop of a length that depends on values carries."""
+    start = lax.stop_gradient((a, b))
+    return lax.while_loop(
+        lambda c: jnp.abs(c[0]).sum() > 0.5, lambda c: (c[0] / 2, c[1] + c[0]), start
+    )
+
+
 OPERATIONS = [
-    jnp.sin,
-    jnp.tanh,
-    lambda v: v[::-1],
-    jnp.add,
-    jnp.multiply,
-    lambda a, b: jnp.where(a > 0, a, b),
-    lambda a, b: a * b.sum(),
+    lambda a, b: (jnp.sin(a),),
+    lambda a, b: (a[::-1],),
+    lambda a, b: (a + b,),
+    lambda a, b: (jnp.tanh(a) * jnp.tanh(b),),
+    lambda a, b: (jnp.where(a > 0, a, b),),
+    lambda a, b: (jnp.tanh(a) * b.sum(),),
+    jax.jit(lambda a, b: (jnp.sin(a) * jnp.cos(b), a - b)),
+    custom,
+    lambda a, b: lax.cond(a.sum() > 0, lambda: (jnp.sin(b), a), lambda: (a / 2, a - b)),
+    halved,
+    lambda a, b: lax.scan(
+        lambda c, r: (jnp.sin(c) + r, jnp.where(r > 0, c, r)), a, jnp.stack([a, b]), reverse=True
+    ),
+    lambda a, b: lax.sort((a, b), num_keys=1),
 ]
 
 
@@ -276,7 +293,8 @@ OPERATIONS = [
 def test_random_loops(data, n, k, backwards):
     """Loops with three carries and random equations compute the same as before."""
     places = st.integers(0, 9)
-    choices = data.draw(st.lists(st.tuples(st.integers(0, 6), places, places), max_size=8))
+    kinds = st.integers(0, len(OPERATIONS) - 1)
+    choices = data.draw(st.lists(st.tuples(kinds, places, places), max_size=8))
     ends = data.draw(st.lists(places, min_size=6, max_size=6))
     generator = np.random.default_rng(data.draw(st.integers(0, 99)))
     x, start = generator.normal(size=(n, k)), tuple(generator.normal(size=(3, k)))
@@ -284,18 +302,31 @@ def test_random_loops(data, n, k, backwards):
     def step(carry, row):
         values = [row, *carry]
         for which, i, j in choices:
-            a, b = values[i % len(values)], values[j % len(values)]
-            values.append(OPERATIONS[which](a) if which < 3 else OPERATIONS[which](a, b))
-        found = [values[i % len(values)] for i in ends]
-        return (found[0], found[1], carry[2] + found[2]), found[3:]
+            a, b = values[-1 - i % len(values)], values[-1 - j % len(values)]
+            values += [v if v.shape == a.shape else v[0] for v in OPERATIONS[which](a, b)]
+        found = [values[-1 - i % len(values)] for i in ends]
+        return (jnp.sin(found[0]), jnp.sin(found[1]), carry[2] + found[2]), found[3:]
 
     def f(x):
         return lax.scan(step, start, x, reverse=backwards)
 
-    found = summing(jax.make_jaxpr(f)(x))
-    check_jaxpr(found.jaxpr)
-    for got, wanted in zip(*in_one_program([jaxpr_as_fun(found), f], x), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+    def gradient(x):
+        return jax.grad(lambda x: sum(jnp.sin(y).sum() for y in jax.tree.leaves(f(x))))(x)
+
+    programs = []
+    for g in (f, gradient):
+        closed = jax.make_jaxpr(g)(x)
+        for rewrite in (exact, summing, MapToVmap(reassociate=True)):
+            found = rewrite(closed)
+            check_jaxpr(found.jaxpr)
+            programs.append(jaxpr_as_fun(found))
+    wanted, slopes, *others = in_one_program([f, gradient, *programs], x)
+    for got in others[:3]:
+        jax.tree.map(
+            functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9), got, wanted
+        )
+    for got in others[3:]:
+        np.testing.assert_allclose(got, slopes, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])

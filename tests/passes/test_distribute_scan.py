@@ -303,7 +303,7 @@ def test_random_loops(data, n, k, backwards):
         values = [row, *carry]
         for which, i, j in choices:
             a, b = values[-1 - i % len(values)], values[-1 - j % len(values)]
-            values += [v if v.shape == a.shape else v[0] for v in OPERATIONS[which](a, b)]
+            values += [v if v.shape == a.shape else v.sum(0) for v in OPERATIONS[which](a, b)]
         found = [values[-1 - i % len(values)] for i in ends]
         return (jnp.sin(found[0]), jnp.sin(found[1]), carry[2] + found[2]), found[3:]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from jax._src import source_info_util as _source_info_util
 from jax._src import util as _util
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 
-from jaxprgen._jax.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprgen._jax.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprgen._jax.types import Var
 
 
@@ -43,13 +44,22 @@ def closed_jaxpr(
     name, arg_names, result_names
         Names for JAX's messages and the StableHLO.
     of
-        The program that the equations come from, if JAX traced them. JAX marks a program as "high"
-        while some of its primitives must still be lowered to others.
+        The program that the equations come from, if JAX traced all of them. JAX marks a program as
+        "high" while some of its primitives must still be lowered to others.
     """
     debug_info = _core.DebugInfo("jit", name, tuple(arg_names), tuple(result_names))
-    level = {"is_high": of.is_high} if of is not None and hasattr(of, "is_high") else {}
-    jaxpr = Jaxpr(constvars, invars, outvars, eqns, effects, debug_info, **level)  # type: ignore[arg-type]
+    is_high = of.is_high if of is not None else _is_high(eqns)
+    jaxpr = Jaxpr(constvars, invars, outvars, eqns, effects, debug_info, is_high)  # type: ignore[arg-type]
     return ClosedJaxpr(jaxpr, list(consts))
+
+
+_CAN_TELL = "avals" in inspect.signature(Primitive.is_high).parameters  # Not in JAX 0.7.
+
+
+def _is_high(eqns: Sequence[JaxprEqn]) -> bool:
+    return _CAN_TELL and any(
+        e.primitive.is_high(*(x.aval for x in e.invars), **e.params) for e in eqns
+    )
 
 
 def hoist_constants(
@@ -77,6 +87,7 @@ def hoist_constants(
         if jaxpr.invars
         else [f"const_{i}" for i in range(len(consts))],
         jaxpr.debug_info.result_paths or ("",) * len(jaxpr.outvars),  # type: ignore[arg-type]
+        jaxpr,
     )
     return hoisted, consts
 

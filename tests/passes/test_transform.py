@@ -88,3 +88,23 @@ def test_composite_primitives():
     ours, theirs = jax.jit(jaxprgen.transform(f, *DEFAULT))(xs), f(xs)
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("passes", [(), DEFAULT])
+def test_composite_primitives_beside_constants(passes):
+    """Arrays that a function closes over become inputs of the program that is called."""
+    c = jnp.linspace(0.0, 1.0, 5)
+
+    def f(x):
+        root = lax.custom_root(
+            lambda y: y - c * x[0, 0],
+            c,
+            lambda g, y: lax.fori_loop(0, 9, lambda i, y: y - g(y) / 2, y),
+            lambda g, y: y,
+        )
+        found = jnp.nonzero(x[0] > c[: len(x[0])], size=2, fill_value=0)
+        copies = [jnp.searchsorted(c, x[i % len(x)]) for i in range(8)]
+        return root, found, jnp.frexp(x * c[3]), copies, lax.map(lambda r: jnp.digitize(r, c), x)
+
+    ours, theirs = jax.jit(jaxprgen.transform(f, *passes))(xs), jax.jit(f)(xs)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12), ours, theirs)

@@ -89,8 +89,8 @@ def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> l
 
 def as_weak_as(b: Builder, x: Atom, v: Var) -> Atom:
     """Return a value with a weak type if a variable has one, and without if it has none."""
-    dtype, is_weak = x.aval.dtype, v.aval.weak_type
-    if x.aval.weak_type == is_weak:
+    is_weak = getattr(v.aval, "weak_type", False)  # Not all values are arrays.
+    if getattr(x.aval, "weak_type", False) == is_weak:
         return x
-    params = {"new_dtype": dtype, "weak_type": is_weak, "sharding": None}
+    params = {"new_dtype": x.aval.dtype, "weak_type": is_weak, "sharding": None}
     return b.bind(_jax.primitive("convert_element_type"), (x,), params)

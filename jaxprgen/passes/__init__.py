@@ -22,7 +22,8 @@ Each module and the modules of this package that it needs:
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `inlining`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
-- `repeats`: find equations that are alike (`inlining`).
+- `sums`: terms of sums in their written order, and what repeats in them (no other module).
+- `repeats`: find equations that are alike (`inlining`, `sums`).
 - `repeat_look`: see quickly whether there are any (`repeats`).
 - `blocks`, `writes`, `joins`: join what a program writes to an array block by block, or in stages
   (`constant_folding`, `packs`, `repeats`).

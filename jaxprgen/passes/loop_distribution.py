@@ -34,7 +34,8 @@ class MapToVmap:
         well, although a compiler that fuses does not store all of them. Loops that would need more
         stay.
     reassociate : bool
-        Whether floating-point numbers may be added in another order, which changes rounding.
+        Whether whole steps may be added in another order, which changes rounding. What one step
+        contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like stay in the loop.
     """
 
@@ -68,7 +69,8 @@ class DistributeScan:
         The number of bytes that the values of all steps may take outside of the loop. If they do
         not fit into the processor's caches, the loop is faster.
     reassociate : bool
-        Whether floating-point numbers may be added in another order, which changes rounding.
+        Whether whole steps may be added in another order, which changes rounding. What one step
+        contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like stay in the loop.
     """
 

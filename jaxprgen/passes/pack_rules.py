@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import graphlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +14,9 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, batch, with_batch_axis
 from jaxprgen.passes.packs import Packs, windows
-from jaxprgen.passes.repeats import CHAINS, Node, Term, reads_a_block
+from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
 from jaxprgen.passes.scan_batching import REDUCTIONS
+from jaxprgen.passes.sums import Stretch, Term, stretches
 
 
 def emit_pack(packs: Packs, nodes: Sequence[Node]) -> list[MaybeBatched]:
@@ -105,64 +106,83 @@ def _moved(b: Builder, x: Atom, axis: int, place: int) -> Atom:
 # --- Sums -------------------------------------------------------------------------------------
 
 
-def kinds_of(packs: Packs, terms: Sequence[Term]) -> dict[Any, list[Term]]:
-    """Return the terms of a sum by sign, origin and padding."""
-    found: dict[Any, list[Term]] = {}
-    for term in terms:
-        x = term.atom
-        if x in packs:
-            source: Any = id(packs.source(x).atom)
-        else:
-            source = x if type(x) is Var else "literal"
-        pad = None if term.pad is None else term.pad.outvars[0].aval
-        found.setdefault((term.sign, source, pad), []).append(term)
-    return found
+def _kind(packs: Packs, term: Term) -> Any:
+    """Return the kind of a term in a sum that stays alone: its sign, origin and padding."""
+    x = term.atom
+    if x in packs:
+        source: Any = id(packs.source(x).atom)
+    else:
+        source = x if type(x) is Var else "literal"
+    return term.sign, source, None if term.pad is None else term.pad.outvars[0].aval
 
 
 def _sums(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
-    """Emit alike sums: each kind of term by one reduction over the terms of all of them."""
+    """Emit alike sums: each stretch of their terms by one reduction for all of them."""
     b, n, family = packs.b, len(nodes), CHAINS[nodes[0].eqn.primitive.name]
-    shape = nodes[0].eqn.outvars[0].aval.shape  # type: ignore[attr-defined]
-    parts: list[tuple[int, Atom]] = []
-    for sign, lists in _corresponding(packs, nodes):
-        found = _reduced(packs, lists, family)
-        parts.append((sign, with_batch_axis(b, found, n)))
-        assert parts[-1][1].aval.shape == (n, *shape)
-    return MaybeBatched(combined(b, parts, family), True)
-
-
-def _corresponding(packs: Packs, nodes: Sequence[Node]) -> list[tuple[int, list[list[Any]]]]:
-    """Return the terms of alike sums by kind, one list of atoms for each sum."""
-    kinds = [kinds_of(packs, node.terms) for node in nodes]
-    if all(kind.keys() == kinds[0].keys() for kind in kinds):
-        return [(key[0], [[t.atom for t in kind[key]] for kind in kinds]) for key in kinds[0]]
-    # Terms of one colour come from various places: they correspond by their order.
     signs = [[term.sign for term in node.terms] for node in nodes]
-    if any(own != signs[0] for own in signs):
-        raise NotBatchableError("These sums have terms of different origins.")
-    columns = zip(*(node.terms for node in nodes), strict=True)
-    return [(column[0].sign, [[t.atom] for t in column]) for column in columns]
+    if len(signs[0]) <= _FEW_TERMS and all(own == signs[0] for own in signs):
+        columns = zip(*([term.atom for term in node.terms] for node in nodes), strict=True)
+        parts = [*zip(signs[0], map(packs.column, columns), strict=True)]
+    else:
+        alike = zip(*(node.stretches for node in nodes), strict=True)
+        parts = [_stretched(packs, each, family) for each in alike]
+    found = _combined_rows(b, parts, n, family)
+    rows = with_batch_axis(b, found, n)
+    assert rows.aval.shape == (n, *nodes[0].eqn.outvars[0].aval.shape)  # type: ignore[attr-defined]
+    return MaybeBatched(rows, True)
+
+
+_FEW_TERMS = 4
+"""Sums of this many terms or fewer are added up one by one, for all rows together."""
+
+
+def _stretched(packs: Packs, alike: Sequence[Stretch], family: str) -> tuple[int, MaybeBatched]:
+    """Add up a stretch of each of several sums, and return the sign with which it joins them.
+
+    What one repetition contributes is combined first.
+    """
+    b, rows = packs.b, [row for stretch in alike for row in stretch.repetitions]
+    sign = rows[0][0][0].sign
+    parts: list[tuple[int, MaybeBatched]] = []
+    for runs in zip(*rows, strict=True):
+        lists = [[term.atom for term in run] for run in runs]
+        parts.append((sign * runs[0][0].sign, _reduced(packs, lists, family)))
+    found = _combined_rows(b, parts, len(rows), family)
+    return sign, _folded(b, found, [len(stretch.repetitions) for stretch in alike], family)
+
+
+def _combined_rows(
+    b: Builder, parts: Sequence[tuple[int, MaybeBatched]], n: int, family: str
+) -> MaybeBatched:
+    """Combine values with their signs, in order, for all rows."""
+    is_batched = any(x.is_batched for _, x in parts)
+    atoms = [(sign, with_batch_axis(b, x, n) if is_batched else x.atom) for sign, x in parts]
+    return MaybeBatched(combined(b, atoms, family), is_batched)
 
 
 def _reduced(packs: Packs, lists: Sequence[Sequence[Any]], family: str) -> MaybeBatched:
     """Combine the terms of each of several sums."""
-    b, counts = packs.b, [len(terms) for terms in lists]
     column = packs.column([x for terms in lists for x in terms])
+    return _folded(packs.b, column, list(map(len, lists)), family)
+
+
+def _folded(b: Builder, column: MaybeBatched, counts: Sequence[int], family: str) -> MaybeBatched:
+    """Combine rows, so many for each of several sums."""
     most, least = max(counts), min(counts)
     if most == 1:
         return column
     if not column.is_batched:
         return _repeated(b, column.atom, counts, family)
-    shape = column.atom.aval.shape[1:]
-    if most == least and len(lists) == 1:
+    shape, n = column.atom.aval.shape[1:], len(counts)
+    if most == least and n == 1:
         return MaybeBatched(REDUCTIONS[family][1](b, column.atom, [0]), False)
     if most == least:
-        grid = lax.reshape(b, column.atom, (len(lists), most, *shape))
+        grid = lax.reshape(b, column.atom, (n, most, *shape))
         return MaybeBatched(REDUCTIONS[family][1](b, grid, [1]), True)
     if family != "add":
         raise NotBatchableError("Only sums may have different numbers of terms.")
-    owners = np.repeat(np.arange(len(lists)), counts)[:, None].astype(np.int32)
-    zeros = lax.broadcast_in_dim(b, _zero(b, column.atom), (len(lists), *shape), [])
+    owners = np.repeat(np.arange(n), counts)[:, None].astype(np.int32)
+    zeros = lax.broadcast_in_dim(b, _zero(b, column.atom), (n, *shape), [])
     indices = b.constant(owners, equal=True)
     return MaybeBatched(
         lax.scatter_add(b, zeros, indices, column.atom, [0], [0], in_bounds=True), True
@@ -177,6 +197,8 @@ def _repeated(b: Builder, x: Atom, counts: Sequence[int], family: str) -> MaybeB
         raise NotBatchableError("Powers are left alone.")
     shape = x.aval.shape
     numbers = np.asarray(counts).astype(x.aval.dtype)  # Small integers wrap, as their sums do.
+    if not np.all(np.isfinite(numbers)):
+        raise NotBatchableError("There are more terms than their type can count.")
     if max(counts) == min(counts):
         factor = b.literal(numbers[0])
         whole = lax.broadcast_in_dim(b, factor, shape, []) if shape else factor
@@ -192,20 +214,71 @@ def emit_sum(packs: Packs, node: Node, least: int) -> Atom | None:
 
     Return None if there are not enough of them.
     """
-    b, family = packs.b, CHAINS[node.eqn.primitive.name]
-    kinds = kinds_of(packs, node.terms)
-    if all(len(terms) < least for terms in kinds.values()):
-        return None
+    family, terms = CHAINS[node.eqn.primitive.name], node.terms
+    kinds = [_kind(packs, term) for term in terms]
+    if not node.is_ordered:
+        number = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
+        order = sorted(range(len(terms)), key=lambda i: (-terms[i].sign, number[kinds[i]]))
+        terms, kinds = [terms[i] for i in order], [kinds[i] for i in order]
     shape = node.eqn.outvars[0].aval.shape  # type: ignore[attr-defined]
     parts: list[tuple[int, Atom]] = []
-    for (sign, _, _), terms in kinds.items():
-        if len(terms) < least:
-            parts += [(sign, padded(packs, term)) for term in terms]
-        elif terms[0].pad is None:
-            parts.append((sign, _reduced(packs, [[t.atom for t in terms]], family).atom))
-        else:
-            parts.append((sign, _scattered(packs, terms, shape)))
-    return combined(b, parts, family)
+    written = 0
+    for stretch in stretches(terms, kinds):
+        found = _whole(packs, stretch, shape, family) if stretch.most >= least else None
+        if found is None:
+            written += len(stretch.terms)
+            found = [(term.sign, padded(packs, term)) for term in stretch.terms]
+        parts += found
+    return None if written == len(terms) else combined(packs.b, parts, family)
+
+
+def _whole(
+    packs: Packs, stretch: Stretch, shape: tuple[int, ...], family: str
+) -> list[tuple[int, Atom]] | None:
+    """Emit a stretch of one sum, or return None if its terms must be added one by one."""
+    if all(term.pad is None for term in stretch.terms):
+        sign, found = _stretched(packs, [stretch], family)
+        return [(sign, found.atom)]
+    blocks = [[t for run in runs for t in run] for runs in zip(*stretch.repetitions, strict=True)]
+    order = _order_of_blocks(stretch) if len(blocks) > 1 else [0]
+    if order is None:
+        return None
+    parts = [(blocks[i][0].sign, _scattered(packs, blocks[i], shape)) for i in order]
+    sign = parts[0][0]
+    return [(sign, combined(packs.b, [(sign * own, x) for own, x in parts], family))]
+
+
+def _order_of_blocks(stretch: Stretch) -> list[int] | None:
+    """Return the order of kinds of padded blocks in which every element is added up as written.
+
+    Return None if there is none, or if it is not known, because not all are blocks of one size
+    that are equal or do not overlap.
+    """
+    places: dict[tuple[int, ...], list[int]] = {}
+    sizes = {term.pad and term.atom.aval.shape for term in stretch.terms}
+    if len(sizes) > 1:
+        return None
+    (size,) = sizes
+    for row in stretch.repetitions:
+        for kind, run in enumerate(row):
+            for term in run:
+                places.setdefault(_start(term), []).append(kind)
+    aligned = np.asarray([*places]) % np.maximum(size, 1)  # type: ignore[arg-type]
+    if np.any(aligned != aligned[0]) or any(len({*x}) < len(x) for x in places.values()):
+        return None
+    before: dict[int, set[int]] = {kind: set() for kind in range(len(stretch.kinds))}
+    for found in places.values():
+        for i in range(2, len(found)):  # The first two may be exchanged.
+            before[found[i]].update(found[:i])
+    try:
+        return [*graphlib.TopologicalSorter(before).static_order()]
+    except graphlib.CycleError:
+        return None
+
+
+def _start(term: Term) -> tuple[int, ...]:
+    """Return the place of a padded block."""
+    return tuple(low for low, _, _ in term.pad.params["padding_config"])  # type: ignore[union-attr]
 
 
 def padded(packs: Packs, term: Term) -> Atom:
@@ -218,22 +291,17 @@ def padded(packs: Packs, term: Term) -> Atom:
 
 
 def combined(b: Builder, parts: Sequence[tuple[int, Atom]], family: str) -> Atom:
-    """Combine values with their signs."""
-    combine = functools.partial(REDUCTIONS[family][0], b)
-    plus = [x for sign, x in parts if sign > 0]
-    minus = [x for sign, x in parts if sign < 0]
-    if not minus:
-        return functools.reduce(combine, plus)
-    less = functools.reduce(combine, minus)
-    return lax.sub(b, functools.reduce(combine, plus), less) if plus else lax.neg(b, less)
+    """Combine values with their signs, in order."""
+    (first, found), *others = parts
+    for sign, x in others:
+        found = REDUCTIONS[family][0](b, found, x) if sign == first else lax.sub(b, found, x)
+    return found if first > 0 else lax.neg(b, found)
 
 
 def _scattered(packs: Packs, terms: Sequence[Term], shape: tuple[int, ...]) -> Atom:
     """Add up blocks that are padded with zeros, by writing them to their places."""
     b = packs.b
-    starts = np.asarray(
-        [[low for low, _, _ in term.pad.params["padding_config"]] for term in terms]  # type: ignore[union-attr]
-    )
+    starts = np.asarray(list(map(_start, terms)))
     order = np.lexsort(starts.T[::-1])
     starts = starts[order]
     column = packs.column([terms[i].atom for i in order])

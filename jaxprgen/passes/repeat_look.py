@@ -109,9 +109,10 @@ class _Look:
                 known = types[identity(aval)] = types.setdefault(aval, identity(aval))
             operands = [x if type(x) is Var else None for x in eqn.invars]
             in_chain, depth = eqn.primitive.name in chains, 0
-            for x in operands:
+            for i, x in enumerate(operands):
                 if x is not None:
-                    depth = max(depth, depths.get(x, 0) + (not in_chain or uses[x] > 1))
+                    waits = not in_chain or uses[x] > 1 or (i and eqn.primitive.name == "sub")
+                    depth = max(depth, depths.get(x, 0) + bool(waits))
             kind = eqn.primitive, known, 0 if any_depth else depth
             self.kinds[kind, *map(kinds.get, operands)] += 1
             self.depths.append(depth)

@@ -4,13 +4,14 @@ Equations get numbers, their *colours*. Two equations have one colour if they ha
 primitive, parameters and types, and their operands have the same colours, pairwise. So equations of
 one colour are the last ones of isomorphic histories. None of them depends on another one, because
 all have histories of the same depth. Before colouring, chains of additions become sums of any
-number of terms: the position of a term in a chain says nothing about the term.
+number of terms, as do chains of other associative operations. See `jaxprgen.passes.sums` for the
+order of their terms.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.redundancy import Identities, commutes, literal_key
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.inlining import bound_to
+from jaxprgen.passes.sums import Stretch, Term, stretches
 
 CHAINS: Mapping[str, str] = MappingProxyType(
     {
@@ -34,26 +36,8 @@ _RARE = 8
 """An atom is shared if it is one of this many or fewer in places like its own."""
 
 
-class Term(NamedTuple):
-    """One term of a sum.
-
-    Attributes
-    ----------
-    sign : int
-        1, or -1 if the term is subtracted.
-    atom : Atom
-        The term; if it is padded with zeros, what is inside.
-    pad : JaxprEqn or None
-        The equation that pads it.
-    """
-
-    sign: int
-    atom: Atom
-    pad: JaxprEqn | None = None
-
-
 class Node:
-    """An equation, or a chain of equations that combines terms in any order.
+    """An equation, or a chain of equations that combines terms.
 
     Attributes
     ----------
@@ -69,6 +53,11 @@ class Node:
         The atoms that they read, in an order that equals that of alike nodes.
     terms : list of Term
         The terms of a chain; empty for an equation alone.
+    stretches : list of Stretch
+        The terms, by what repeats in them; those of alike nodes have the same kinds.
+    is_ordered : bool
+        Whether the terms are added in their order, which is that of the program. Others are in any
+        order, such as those of integer sums and maxima.
     commutes : bool
         Whether the order of the operands does not matter.
     kind : int
@@ -82,10 +71,12 @@ class Node:
         "commutes",
         "eqn",
         "equations",
+        "is_ordered",
         "kind",
         "operands",
         "outvars",
         "place",
+        "stretches",
         "terms",
     )
 
@@ -95,6 +86,8 @@ class Node:
         self.eqn: Any = equations[-1]
         self.outvars: Sequence[Any] = self.eqn.outvars
         self.terms = terms
+        self.stretches: list[Stretch] = []
+        self.is_ordered = bool(terms) and _is_ordered(self.eqn)
         self.operands: list[Any] = [t.atom for t in terms] or list(self.eqn.invars)
         self.commutes = not terms and commutes(self.eqn)
         self.kind = self.colour = -1
@@ -102,6 +95,11 @@ class Node:
     def role(self, i: int) -> tuple[int, int]:
         """Return what alike nodes read in the place of the i-th operand."""
         return self.kind, 0 if self.commutes or self.terms else i
+
+
+def _is_ordered(eqn: Any) -> bool:
+    """Return whether the order of the terms of a chain matters: in sums that are rounded."""
+    return CHAINS[eqn.primitive.name] == "add" and eqn.outvars[0].aval.dtype.kind not in "biu"
 
 
 def reads_a_block(eqn: JaxprEqn) -> bool:
@@ -190,19 +188,22 @@ def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
 def _parts(eqn: Any, chains: Mapping[Any, _Chain], uses: Mapping[Any, int]) -> list[_Chain]:
     """Return the operands of an equation as chains, the longest first.
 
-    The longest takes the others in, so that the cost stays linear.
+    The longest takes the other in, so that the cost stays linear. In a sum whose order matters, the
+    other is a single term, because parentheses around it stay, and so is what is subtracted.
     """
-    family = CHAINS[eqn.primitive.name]
+    family, is_ordered = CHAINS[eqn.primitive.name], _is_ordered(eqn)
     signs = (1, -1 if eqn.primitive.name == "sub" else 1)
-    found: list[_Chain] = []
+    found: list[tuple[_Chain, _Chain]] = []
     for sign, x in zip(signs, eqn.invars, strict=True):
+        alone = _Chain(-1, family, [], [Term(sign, x)])
         chain = chains.get(x) if type(x) is Var and uses[x] == 1 else None
-        if chain is None or chain.family != family:
-            chain = _Chain(-1, family, [], [Term(sign, x)])
+        if chain is None or chain.family != family or (is_ordered and sign < 0):
+            chain = alone
         elif sign < 0:
             chain = chain._replace(terms=[t._replace(sign=-t.sign) for t in chain.terms])
-        found.append(chain)
-    return sorted(found, key=lambda chain: -len(chain.terms))
+        found.append((chain, alone))
+    (first, _), second = sorted(found, key=lambda pair: -len(pair[0].terms))
+    return [first, second[is_ordered]]
 
 
 def _places(chain: _Chain, chains: Mapping[Any, _Chain]) -> list[int]:
@@ -327,21 +328,15 @@ class Alike:
 
         for i, node in enumerate(self.nodes):
             if node.terms:
-                role = node.role(0)
-                read = [(of(t.atom, role), t) for t in node.terms]
-                read.sort(key=lambda pair: (pair[0], pair[1].sign, pair[1].pad is None))
-                node.terms = [t for _, t in read]
-                node.operands = [t.atom for t in node.terms]
-                found: Any = frozenset((t.sign, colour, _inside(t.pad)) for colour, t in read)
+                found: Any = self._kinds_of_terms(node, of)
+                read = [colour for kinds in found for _, colour, _ in kinds]
             else:
                 if node.commutes:
                     role = node.role(0)
                     node.operands.sort(key=lambda x, role=role: of(x, role))
-                found = tuple(of(x, node.role(i)) for i, x in enumerate(node.operands))
+                found = read = tuple(of(x, node.role(i)) for i, x in enumerate(node.operands))
             kind: Hashable = node.kind
-            is_looped = cut and not looped.isdisjoint(
-                [colour for _, colour, _ in found] if node.terms else found
-            )
+            is_looped = cut and not looped.isdisjoint(read)
             if is_looped and reads_a_block(node.eqn) and self._slices[node.operands[0]] < _RARE:
                 kind = kind, node.eqn.params["start_indices"]
             node.colour = number((kind, found))
@@ -350,6 +345,19 @@ class Alike:
                 colours[v] = number((same, j))
                 if is_looped or i in cut:
                     looped.add(colours[v])
+
+    def _kinds_of_terms(
+        self, node: Node, of: Callable[[Any, tuple[int, int]], int]
+    ) -> tuple[tuple[Any, ...], ...]:
+        """Split the terms of a node by what repeats in them, and return the kinds of each part."""
+        role = node.role(0)
+        read = [((t.sign, of(t.atom, role), _inside(t.pad)), t) for t in node.terms]
+        if not node.is_ordered:
+            read.sort(key=lambda pair: (-pair[0][0], pair[0][1], pair[0][2] is None))
+        node.terms = [t for _, t in read]
+        node.operands = [t.atom for t in node.terms]
+        node.stretches = stretches(node.terms, [kind for kind, _ in read])
+        return tuple(stretch.kinds for stretch in node.stretches)
 
     def _shared_atoms(self) -> set[Any]:
         """Return the keys of literals, inputs and constants that many alike nodes read."""

@@ -51,7 +51,8 @@ class ScanRepeats:
         The number of bytes that one array of rows may take, such as the values of a variable in all
         steps.
     reassociate : bool
-        Whether floating-point numbers may be added in another order, which changes rounding.
+        Whether whole repetitions may be added in another order, which changes rounding.
+        Parentheses stay, and what one repetition contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like are not batched.
     """
 

@@ -33,7 +33,8 @@ class VmapRepeats:
     memory : int
         The number of bytes that one pack may take, or what it reads.
     reassociate : bool
-        Whether floating-point numbers may be added in another order, which changes rounding.
+        Whether whole repetitions may be added in another order, which changes rounding.
+        Parentheses stay, and what one repetition contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like are not batched.
     """
 

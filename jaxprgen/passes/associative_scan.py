@@ -25,6 +25,7 @@ from jaxprgen.passes.affine_recurrences import (
 )
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, lookup, with_batch_axis
 from jaxprgen.passes.inlining import with_calls_inlined
+from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.scan_batching import ScanBatching
 
 _Functions: TypeAlias = dict[Any, Atom]
@@ -66,6 +67,8 @@ class AssociativeScan:
     memory: int = 2**26
     reassociate: bool = False
     size: int = 8
+
+    meaning = if_reassociated(Meaning.SAME_REALS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program without these loops, or the given one if no recurrence is affine.

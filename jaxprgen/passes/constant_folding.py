@@ -17,6 +17,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import Atom
 from jaxprgen.ir.inner import HOLDERS, Inner, holder_of
 from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.meaning import Meaning
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -143,6 +144,8 @@ class FoldConstants:
     """
 
     limit: int = 2**10
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with constants folded, or the given one if there are none to fold.

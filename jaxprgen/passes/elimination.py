@@ -9,6 +9,7 @@ from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.ir.liveness import are_same
 from jaxprgen.ir.redundancy import Identities, merged
 from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.meaning import Meaning
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class EliminateDeadCode:
     function with a custom derivative keeps all of its results, and loses the equations that no
     result needs.
     """
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program without dead code, or the given one if there is none.
@@ -58,6 +61,8 @@ class EliminateCommonSubexpressions:
     """
 
     limit: int = 2**10
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program without repetitions, or the given one if there are none.

@@ -17,6 +17,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.inlining import bound_to
+from jaxprgen.passes.meaning import Meaning
 
 _MANY = 8
 """Fewer rows are left to XLA, which can fuse their slices with other work."""
@@ -35,6 +36,8 @@ class FewerKernels:
 
     This comes last, because other passes look into joins, and batch ``lgamma``.
     """
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with such derivatives, or the given one if it needs none.

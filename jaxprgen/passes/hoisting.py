@@ -12,6 +12,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.programs import parts
 from jaxprgen.ir.redundancy import split_invariant
 from jaxprgen.ir.rewriting import rewritten
+from jaxprgen.passes.meaning import Meaning
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Hoist:
     primitives are defined for all operands. Inner loops that may not end and callbacks that may
     raise are the exceptions: they are moved only out of code that is certain to run.
     """
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with smaller loops, or the given one if nothing is invariant.

@@ -11,6 +11,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.liveness import are_same
 from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.meaning import Meaning
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Inline:
     `jax.nn` are such calls. Calls with further requirements stay, such as a device or donated
     arguments, and so do functions with custom derivatives.
     """
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program without these calls, or the given one if it has none.

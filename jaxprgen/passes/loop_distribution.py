@@ -9,6 +9,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.batching import NotBatchableError
+from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.scan_batching import ScanBatching
 
 
@@ -41,6 +42,8 @@ class MapToVmap:
 
     memory: int = 2**26
     reassociate: bool = False
+
+    meaning = if_reassociated(Meaning.SAME_TERMS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program without these loops, or the given one if it has none.
@@ -76,6 +79,8 @@ class DistributeScan:
 
     memory: int = 2**22
     reassociate: bool = False
+
+    meaning = if_reassociated(Meaning.SAME_TERMS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with smaller loops, or the given one if no loop changes.

@@ -16,6 +16,7 @@ from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.fusion_cluster import FusionCluster, ShiftedExponentials
 from jaxprgen.passes.inlining import bound_to, contains_scan, inlined
+from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.unbatching import MONOIDS
 
 
@@ -51,6 +52,8 @@ class ReduceInScan:
     """
 
     reassociate: bool = False
+
+    meaning = if_reassociated(Meaning.SAME_REALS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with loops fused, or the given one if no loop changes.

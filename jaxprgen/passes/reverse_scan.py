@@ -12,6 +12,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.inlining import bound_to
+from jaxprgen.passes.meaning import Meaning
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class ReverseScan:
     instead, unless they are read in reverse. A loop stays as it is if this would not reverse fewer
     arrays.
     """
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with such loops reversed, or the given one if no loop changes.

@@ -15,6 +15,7 @@ from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
+from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.pack_rules import combined
 from jaxprgen.passes.packing import (
     Pack,
@@ -59,6 +60,8 @@ class ScanRepeats:
     least: int = 24
     memory: int = 2**26
     reassociate: bool = False
+
+    meaning = if_reassociated(Meaning.SAME_TERMS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with loops, or the given one if it has no recurrence.

@@ -14,6 +14,7 @@ from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.programs import parts
 from jaxprgen.ir.redundancy import Identities, atom_key, merged
 from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.meaning import Meaning
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class ShareScan:
     """
 
     memory: int = 2**22
+
+    meaning = Meaning.SAME_BITS
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with smaller loops, or the given one if no loop changes.

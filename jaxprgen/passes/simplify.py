@@ -10,6 +10,7 @@ from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.values import Value
+from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.terms import (
     Call,
@@ -227,6 +228,8 @@ class Simplify:
     """
 
     reassociate: bool = False
+
+    meaning = if_reassociated(Meaning.SAME_REALS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the simplified program, or the given one if no rule matches.

@@ -11,6 +11,7 @@ import jax
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import transcendental as special
+from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.index import indexed
@@ -302,6 +303,8 @@ class Stabilize:
     other results change by rounding. The exact rules of `Simplify` are applied as well, and
     matrices are not transposed where a product can be written without.
     """
+
+    meaning = Meaning.BETTER
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with stable formulas, or the given one if no rule matches.

@@ -10,6 +10,7 @@ from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
 from jaxprgen.passes.joins import with_joins_flattened
+from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
 from jaxprgen.passes.repeat_look import why_no_repeats
 from jaxprgen.passes.repeat_notes import listener
@@ -41,6 +42,8 @@ class VmapRepeats:
     least: int = 8
     memory: int = 2**26
     reassociate: bool = False
+
+    meaning = if_reassociated(Meaning.SAME_TERMS)
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with batched repetitions, or the given one if it has none.

@@ -7,6 +7,7 @@ that ``except ValueError`` around a call keeps working.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from typing import Any
 
@@ -172,7 +173,10 @@ class EquationError(JaxprGenError, TypeError):
 
 
 class PassError(JaxprGenError, RuntimeError):
-    """Raised when a pass returns no program, or one that is ill-typed or whose types changed."""
+    """Raised when a pass fails, or returns something else than a valid program of the same type.
+
+    With ``Pipeline(validate=True)``, it is also raised when a pass changes what is computed.
+    """
 
 
 class CallbackError(JaxprGenError, RuntimeError):
@@ -226,6 +230,13 @@ class UsageError(JaxprGenError, ValueError):
     """Raised when the command line is called with invalid arguments."""
 
 
+class PassWarning(UserWarning):
+    """Issued when one of the default passes fails; the program stays as it was before that pass.
+
+    ``warnings.simplefilter("error", PassWarning)`` raises it as an error instead.
+    """
+
+
 class RuntimeCheckWarning(UserWarning):
     """Issued when a program leaves out a check that Aesara makes at run time.
 
@@ -251,6 +262,15 @@ class DenseMatrixWarning(UserWarning):
 
 class ProfileWarning(UserWarning):
     """Issued when a function of mode "JAXPR" is profiled, which has no steps to be timed."""
+
+
+def levels_to_user() -> int:
+    """The ``stacklevel`` with which a warning of the caller shows the user's line."""
+    level, frame = 0, inspect.currentframe()
+    inside = ("jaxprgen.", "jax.", "aesara.", "pytensor.", "contextlib")
+    while frame and frame.f_globals.get("__name__", "").startswith(inside):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @functools.cache

@@ -26,6 +26,11 @@ os.environ["PYTENSOR_FLAGS"] = ",".join(
     ["cxx=", f"base_compiledir={_ROOT / '.pytensor'}", os.environ.get("PYTENSOR_FLAGS", "")]
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Warnings are errors in this process and its threads. In processes that tests start, the one of a
+# default pass that fails is an error as well: its text begins like this.
+os.environ["PYTHONWARNINGS"] = ",".join(
+    filter(None, [os.environ.get("PYTHONWARNINGS", ""), "error:The default pass"])
+)
 # Devices for `shard_map` and `pmap`.
 _XLA_FLAGS = [os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=8"]
 os.environ["XLA_FLAGS"] = " ".join(_XLA_FLAGS)

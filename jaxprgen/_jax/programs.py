@@ -118,8 +118,8 @@ def primitives_of(eqn: JaxprEqn) -> frozenset[str]:
     return frozenset((eqn.primitive.name,)).union(*inner)
 
 
-def has_effects(eqn: JaxprEqn) -> bool:
-    """Return whether an equation has side effects. Naming a mesh axis does not count as one."""
+def has_effects(eqn: JaxprEqn | Jaxpr) -> bool:
+    """Return whether an equation or a program has side effects. Naming an axis does not count."""
     return bool(eqn.effects) and any(
         not isinstance(effect, _core.NamedAxisEffect) for effect in eqn.effects
     )

@@ -6,7 +6,12 @@ to JAX functions.
 
 Each module and the modules of this package that it needs:
 
-- `pipeline`: run passes in turn, and check the type of what each returns.
+- `meaning`: classes of passes by what they preserve (no other module).
+- `default`: `DEFAULT`, the passes that are applied by default (their modules).
+- `inputs`: inputs on which programs are compared (no other module).
+- `validation`: compare what a program computes before and after a pass (`inputs`, `meaning`).
+- `pipeline`: run passes in turn, and check what each returns (`default`, `repeat_notes`,
+  `validation`).
 - `observers`: print, compare, verify or time the passes of a pipeline (`pipeline`).
 - `elimination`: `EliminateDeadCode`, `EliminateCommonSubexpressions`.
 - `constant_folding`: `FoldConstants` evaluates equations whose operands are known.
@@ -44,12 +49,14 @@ Each module and the modules of this package that it needs:
 
 from jaxprgen.passes.associative_scan import AssociativeScan
 from jaxprgen.passes.constant_folding import FoldConstants
+from jaxprgen.passes.default import DEFAULT
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions, EliminateDeadCode
 from jaxprgen.passes.fewer_kernels import FewerKernels
 from jaxprgen.passes.hoisting import Hoist
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
-from jaxprgen.passes.pipeline import Pass, Pipeline, Record
+from jaxprgen.passes.meaning import Meaning, Pass
+from jaxprgen.passes.pipeline import Pipeline, Record
 from jaxprgen.passes.reduce_in_scan import ReduceInScan
 from jaxprgen.passes.reverse_scan import ReverseScan
 from jaxprgen.passes.scan_repeats import ScanRepeats
@@ -57,18 +64,6 @@ from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.stabilize import Stabilize
 from jaxprgen.passes.vmap_repeats import VmapRepeats
-
-DEFAULT: tuple[Pass, ...] = (
-    ScanRepeats(reassociate=True),
-    VmapRepeats(reassociate=True),
-    Stabilize(),
-    ReverseScan(),
-    ShareScan(),
-    MapToVmap(reassociate=True),
-    DistributeScan(reassociate=True),
-    FewerKernels(),
-)
-"""The passes that `jaxprgen.compile` applies unless it is given others."""
 
 __all__ = [
     "DEFAULT",
@@ -81,6 +76,7 @@ __all__ = [
     "Hoist",
     "Inline",
     "MapToVmap",
+    "Meaning",
     "Pass",
     "Pipeline",
     "Record",

@@ -28,6 +28,8 @@ def every(*observers: Callable[[Record], None]) -> Callable[[Record], None]:
 class Print:
     """Print one line per pass: its name, the number of equations before and after, and its time.
 
+    With ``Pipeline(..., validate=True)``, the line says why results were not compared, if so.
+
     Attributes
     ----------
     file : text file, optional
@@ -39,10 +41,10 @@ class Print:
     def __call__(self, record: Record) -> None:
         """Print the line of one pass."""
         before, after = map(count_equations, (record.before, record.after))
-        print(
-            f"{record.name}: {before} → {after} equations, {record.seconds * 1e3:.1f} ms",
-            file=self.file or sys.stdout,
-        )
+        line = f"{record.name}: {before} → {after} equations, {record.seconds * 1e3:.1f} ms"
+        if record.not_validated:
+            line += f", results not compared: {record.not_validated}"
+        print(line, file=self.file or sys.stdout)
 
 
 @dataclass(frozen=True)

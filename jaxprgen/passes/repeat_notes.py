@@ -208,6 +208,19 @@ def listening() -> Generator[Notes]:
         _listeners.notes.pop()
 
 
+@contextmanager
+def forgotten_on_failure() -> Generator[None]:
+    """Forget what was noted for the innermost listener in this context, if an error leaves it."""
+    notes = listener()
+    before = {} if notes is None else {name: kept.copy() for name, kept in vars(notes).items()}
+    try:
+        yield
+    except BaseException:
+        if notes is not None:
+            vars(notes).update(before)
+        raise
+
+
 def listener() -> Notes | None:
     """Return the notes of the innermost listener in this thread, if there is one."""
     return _listeners.notes[-1] if _listeners.notes else None

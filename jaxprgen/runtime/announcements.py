@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from jaxprgen.errors import (
     RuntimeCheckWarning,
     SharedValueWarning,
     SpecializationWarning,
+    levels_to_user,
 )
 from jaxprgen.lowering.graph import Plan
 
@@ -141,11 +141,3 @@ def _first_wide(plan: Plan) -> str:
             if declared.dtype.kind in "fc" or place in plan.output_places:
                 return f"the result of {step.node.op} ({declared.dtype})"
     return ""
-
-
-def levels_to_user() -> int:
-    """The ``stacklevel`` with which a warning of the caller shows the user's line."""
-    level, frame, inside = 0, inspect.currentframe(), ("jaxprgen.", "jax.", "aesara.")
-    while frame and frame.f_globals.get("__name__", "").startswith(inside):
-        level, frame = level + 1, frame.f_back
-    return level

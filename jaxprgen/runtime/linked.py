@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
-from jaxprgen.errors import ArgumentTypeError, ProfileWarning
+from jaxprgen.errors import ArgumentTypeError, ProfileWarning, levels_to_user
 from jaxprgen.graphs.containers import keep_on_device
 from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_updates_outside
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
@@ -19,7 +19,6 @@ from jaxprgen.graphs.state import names_of
 from jaxprgen.lowering.names import Variable, is_a
 from jaxprgen.passes import DEFAULT, Pass
 from jaxprgen.runtime import state
-from jaxprgen.runtime.announcements import levels_to_user
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.generators import key_of, with_key
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of

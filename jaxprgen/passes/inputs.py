@@ -32,7 +32,7 @@ class Inputs(NamedTuple):
 
 _MODERATE = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1e-3, 0.1, 30.0, -40.0]
 _SPECIAL = [np.inf, -np.inf, np.nan]
-_TIES = [0.0, -0.0, 1.0, -1.0, 800.0, -800.0, np.nan, np.inf]
+_TIES = [0.0, -0.0, 1.0, -1.0, 1e-5, 800.0, -800.0, np.nan, np.inf]
 _LARGE = {"float64": 1.7e9, "float32": 1e4, "float16": 300.0, "bfloat16": 100.0}
 """Numbers in which a difference of neighbours has few digits, as in seconds since 1970."""
 

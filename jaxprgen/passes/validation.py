@@ -37,9 +37,14 @@ ULPS = 64
 RUNS = 4
 """How many times a program runs with its results changed at random."""
 MOST_EQUATIONS = 20_000
-"""How many equations a program may take for one input. Longer loops are not compared on it."""
-MOST_AFTER = 5 * MOST_EQUATIONS
-"""How many equations it may take after a pass: with more, the pass is said to run on."""
+"""How many equations may be evaluated for the first inputs. Longer programs are not compared."""
+LONGER = 10
+"""How many times as many, and a thousand, may be evaluated for other inputs of the program.
+
+Loops may not end for awkward numbers.
+"""
+LONGER_AFTER = 5
+"""How many times as many again may be evaluated after a pass, which must keep an end."""
 MOST_TRIALS = 80
 """How many simpler inputs are tried when one shows a difference."""
 
@@ -81,6 +86,9 @@ class Validation:
         self._reason = why_not(closed)
         self._inputs = [] if self._reason else [*inputs_of(closed.in_avals)]
         self._results: dict[int, list[Any] | None] = {}
+        self._most = 0
+        if not self._reason:
+            self._reason, self._most = _tried(closed, self._inputs[0])
 
     def step(self, rewrite: Pass | None, found: ClosedJaxpr) -> str:
         """Compare the program with what a pass made of it, and go on from there.
@@ -105,16 +113,11 @@ class Validation:
         before, results, self._program, self._results = self._program, self._results, found, {}
         if self._reason or rewrite is None:
             return self._reason
-        pair = _Pair(before, found, meaning_of(rewrite))
+        pair = _Pair(before, found, meaning_of(rewrite), self._most)
         for i, inputs in enumerate(self._inputs):
-            try:
-                former = results[i] if i in results else _run(before, inputs.values)
-            except Exception as error:
-                self._reason = f"JAX does not evaluate it ({type(error).__name__})"
-                return self._reason
-            if former is None and i == 0:  # Other inputs would take as long.
-                self._reason = "it takes too many equations"
-                return self._reason
+            if i not in results:
+                results[i] = _run(before, inputs.values, _Counting(self._most))
+            former = results[i]
             self._results[i] = None if former is None else _compared(rewrite, pair, inputs, former)
         return ""
 
@@ -123,16 +126,28 @@ def _compared(rewrite: Pass, pair: _Pair, inputs: Inputs, former: list[Array]) -
     """Return the results after a pass; raise an error if they differ from the former ones."""
     after = "The program after the pass"
     try:
-        latter = _run(pair.after, inputs.values, _Counting(MOST_AFTER))
+        latter = _run(pair.after, inputs.values, _Counting(pair.most_after))
     except Exception as error:
         text = f"{after} fails ({type(error).__name__})"
         raise _error(rewrite, pair, inputs, text) from error
     if latter is None:
-        text = f"{after} takes more than {MOST_AFTER} equations, and may not end"
+        text = f"{after} takes more than {pair.most_after} equations, and may not end"
         raise _error(rewrite, pair, inputs, text)
     if pair.difference(inputs, former, latter) is not None:
         raise _error(rewrite, pair, *pair.shrunk(inputs))
     return latter
+
+
+def _tried(closed: ClosedJaxpr, inputs: Inputs) -> tuple[str, int]:
+    """Return why a program does not run, if so, and how many equations other inputs may take."""
+    evaluator = _Counting(MOST_EQUATIONS)
+    try:
+        found = _run(closed, inputs.values, evaluator)
+    except Exception as error:
+        return f"JAX does not evaluate it ({type(error).__name__})", 0
+    if found is None:
+        return "it takes too many equations", 0
+    return "", LONGER * (MOST_EQUATIONS - evaluator.left) + 1000
 
 
 def why_not(closed: ClosedJaxpr) -> str:
@@ -166,17 +181,17 @@ class _Counting(Evaluator):
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self._left = most
+        self.left = most
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
-        self._left -= 1
-        if self._left < 0:
+        self.left -= 1
+        if self.left < 0:
             raise _TooLongError
         return super().apply(site, operands)
 
     def choices(self, x: Any) -> Sequence[int]:
-        self._left -= 1  # A loop may have a body without equations.
-        if self._left < 0:
+        self.left -= 1  # A loop may have a body without equations.
+        if self.left < 0:
             raise _TooLongError
         return super().choices(x)
 
@@ -184,8 +199,8 @@ class _Counting(Evaluator):
 class _Perturbed(_Counting):
     """Changes every result of arithmetic in its last place, or an underflow by as much."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(MOST_AFTER)
+    def __init__(self, most: int, seed: int) -> None:
+        super().__init__(most)
         self._rng = np.random.default_rng(seed)
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
@@ -246,14 +261,12 @@ def _numbers(x: Any) -> Array:
     return x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
-def _run(
-    closed: ClosedJaxpr, values: Sequence[Any], evaluator: Evaluator | None = None
-) -> list[Array] | None:
+def _run(closed: ClosedJaxpr, values: Sequence[Any], evaluator: Evaluator) -> list[Array] | None:
     """Return the results of a program, or None if a loop takes too long."""
     try:
         with _jax.eval_context():
             given = [x if _jax.is_key(x) else jnp.asarray(x) for x in values]
-            return [*map(_numbers, (evaluator or _Counting(MOST_EQUATIONS)).run(closed, given))]
+            return [*map(_numbers, evaluator.run(closed, given))]
     except _TooLongError:
         return None
 
@@ -284,11 +297,20 @@ class Difference(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """The programs before and after a pass, and the class of the pass."""
+    """The programs before and after a pass, and the class of the pass.
+
+    ``most`` is how many equations the former may take.
+    """
 
     before: ClosedJaxpr
     after: ClosedJaxpr
     meaning: Meaning
+    most: int
+
+    @property
+    def most_after(self) -> int:
+        """How many equations the latter may take."""
+        return LONGER_AFTER * self.most
 
     def difference(
         self, inputs: Inputs, former: list[Array] | None, latter: list[Array] | None
@@ -311,9 +333,9 @@ class _Pair(NamedTuple):
         nothing: list[Any] = [0.0] * len(former)
         old = new = nothing
         if self.meaning is not Meaning.SAME_BITS:
-            old = _reaches(self.before, inputs, former)
+            old = _reaches(self.before, inputs, former, self.most_after)
         if self.meaning in (Meaning.BETTER, Meaning.SAME_REALS):
-            new = _reaches(self.after, inputs, latter)
+            new = _reaches(self.after, inputs, latter, self.most_after)
         for i, aval in enumerate(self.before.out_avals):
             x, y = former[i], latter[i]
             bound, is_wrong = self._compared(x, y, old[i], new[i], _eps(aval))
@@ -371,7 +393,8 @@ class _Pair(NamedTuple):
         return inputs, found
 
     def _tried(self, inputs: Inputs) -> Difference | None:
-        former, latter = (_run(program, inputs.values) for program in (self.before, self.after))
+        former = _run(self.before, inputs.values, _Counting(self.most))
+        latter = _run(self.after, inputs.values, _Counting(self.most_after))
         return self.difference(inputs, former, latter)
 
 
@@ -408,11 +431,11 @@ def _least(x: Array, eps: float) -> Array:
         return np.asarray(_times(ULPS, eps) * eps * abs(x)) if eps else np.zeros(x.shape)
 
 
-def _reaches(closed: ClosedJaxpr, inputs: Inputs, results: list[Array]) -> list[Array]:
+def _reaches(closed: ClosedJaxpr, inputs: Inputs, results: list[Array], most: int) -> list[Array]:
     """Return how far rounding errors change each result; infinitely far if there is no telling."""
     found: list[Any] = [0.0] * len(results)
     for seed in range(RUNS):
-        others = _run(closed, inputs.values, _Perturbed(seed))
+        others = _run(closed, inputs.values, _Perturbed(most, seed))
         for i, x in enumerate(results):
             other = np.full(x.shape, np.nan) if others is None else others[i]
             with np.errstate(all="ignore"):

@@ -56,7 +56,6 @@ def at_once(monkeypatch):
 @pytest.fixture
 def few_equations(monkeypatch):
     monkeypatch.setattr("jaxprgen.passes.validation.MOST_EQUATIONS", 1000)
-    monkeypatch.setattr("jaxprgen.passes.validation.MOST_AFTER", 3000)
 
 
 def is_allowed(f, other, meaning, *args):
@@ -204,7 +203,7 @@ def test_a_program_that_ended_must_end(few_equations):
     def endless(n):
         return lax.while_loop(lambda i: i != n, lambda i: i + 1, 0)
 
-    with pytest.raises(PassError, match="takes more than 3000 equations, and may not end"):
+    with pytest.raises(PassError, match=r"takes more than \d+ equations, and may not end"):
         Pipeline((replacing(endless),), validate=True)(jax.make_jaxpr(f)(np.int64(3)))
 
 

@@ -107,13 +107,19 @@ def _moved(b: Builder, x: Atom, axis: int, place: int) -> Atom:
 
 
 def _kind(packs: Packs, term: Term) -> Any:
-    """Return the kind of a term in a sum that stays alone: its sign, origin and padding."""
-    x = term.atom
+    """Return the kind of a term in a sum that stays alone: its sign and origin.
+
+    Padded blocks of one size are of one kind, because few of them meet at an element.
+    """
+    if term.pad is not None:
+        return "block", term.atom.aval.shape
+    return term.sign, _source(packs, term.atom)
+
+
+def _source(packs: Packs, x: Any) -> Any:
     if x in packs:
-        source: Any = id(packs.source(x).atom)
-    else:
-        source = x if type(x) is Var else "literal"
-    return term.sign, source, None if term.pad is None else term.pad.outvars[0].aval
+        return id(packs.source(x).atom)
+    return x if type(x) is Var else "literal"
 
 
 def _sums(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
@@ -224,7 +230,7 @@ def emit_sum(packs: Packs, node: Node, least: int) -> Atom | None:
     parts: list[tuple[int, Atom]] = []
     written = 0
     for stretch in stretches(terms, kinds):
-        found = _whole(packs, stretch, shape, family) if stretch.most >= least else None
+        found = _whole(packs, stretch, shape, least, family)
         if found is None:
             written += len(stretch.terms)
             found = [(term.sign, padded(packs, term)) for term in stretch.terms]
@@ -233,40 +239,47 @@ def emit_sum(packs: Packs, node: Node, least: int) -> Atom | None:
 
 
 def _whole(
-    packs: Packs, stretch: Stretch, shape: tuple[int, ...], family: str
+    packs: Packs, stretch: Stretch, shape: tuple[int, ...], least: int, family: str
 ) -> list[tuple[int, Atom]] | None:
     """Emit a stretch of one sum, or return None if its terms must be added one by one."""
-    if all(term.pad is None for term in stretch.terms):
+    terms = stretch.terms
+    if stretch.most < least:
+        return None
+    if all(term.pad is None for term in terms):
         sign, found = _stretched(packs, [stretch], family)
         return [(sign, found.atom)]
-    blocks = [[t for run in runs for t in run] for runs in zip(*stretch.repetitions, strict=True)]
-    order = _order_of_blocks(stretch) if len(blocks) > 1 else [0]
-    if order is None:
+    groups: dict[Any, list[Term]] = {}
+    for term in terms:
+        groups.setdefault((term.sign, _source(packs, term.atom)), []).append(term)
+    if len(stretch.kinds) > 1 or max(map(len, groups.values())) < least:
         return None
-    parts = [(blocks[i][0].sign, _scattered(packs, blocks[i], shape)) for i in order]
-    sign = parts[0][0]
-    return [(sign, combined(packs.b, [(sign * own, x) for own, x in parts], family))]
+    order = _order_of_blocks(terms, [*groups.values()])
+    if order is None and len({term.sign for term in terms}) > 1:
+        return None
+    rows = [terms] if order is None else [[*groups.values()][i] for i in order]
+    sign = rows[0][0].sign
+    parts = [
+        (sign * own[0].sign, _scattered(packs, own, shape) if own[1:] else padded(packs, own[0]))
+        for own in rows
+    ]
+    return [(sign, combined(packs.b, parts, family))]
 
 
-def _order_of_blocks(stretch: Stretch) -> list[int] | None:
-    """Return the order of kinds of padded blocks in which every element is added up as written.
+def _order_of_blocks(terms: Sequence[Term], groups: Sequence[Sequence[Term]]) -> list[int] | None:
+    """Return an order of groups of padded blocks in which each element is added up as written.
 
-    Return None if there is none, or if it is not known, because not all are blocks of one size
-    that are equal or do not overlap.
+    Return None if there is none, or if it is not known, because blocks may overlap in part.
     """
+    if len(groups) == 1:
+        return [0]
+    number = {id(term): i for i, group in enumerate(groups) for term in group}
     places: dict[tuple[int, ...], list[int]] = {}
-    sizes = {term.pad and term.atom.aval.shape for term in stretch.terms}
-    if len(sizes) > 1:
-        return None
-    (size,) = sizes
-    for row in stretch.repetitions:
-        for kind, run in enumerate(row):
-            for term in run:
-                places.setdefault(_start(term), []).append(kind)
-    aligned = np.asarray([*places]) % np.maximum(size, 1)  # type: ignore[arg-type]
+    for term in terms:
+        places.setdefault(_start(term), []).append(number[id(term)])
+    aligned = np.asarray([*places]) % np.maximum(terms[0].atom.aval.shape, 1)
     if np.any(aligned != aligned[0]) or any(len({*x}) < len(x) for x in places.values()):
         return None
-    before: dict[int, set[int]] = {kind: set() for kind in range(len(stretch.kinds))}
+    before: dict[int, set[int]] = {i: set() for i in range(len(groups))}
     for found in places.values():
         for i in range(2, len(found)):  # The first two may be exchanged.
             before[found[i]].update(found[:i])

@@ -117,12 +117,12 @@ def _repetitions(kinds: Sequence[Hashable]) -> list[tuple[int, int, int]]:
     found: list[tuple[int, int, int]] = []
     start = 0
     while start < n:
-        best = 1, 1
+        period, count = 1, 1
         for p, differing in ends.items():
             end = differing[bisect_left(differing, min(start, n - p))]
             times = max(end - start, 0) // p + 1
-            if times >= _TIMES and times * p > best[0] * best[1]:
-                best = p, times
-        found.append((start, *best))
-        start += best[0] * best[1]
+            if times >= _TIMES and times * p > period * count:
+                period, count = p, times
+        found.append((start, period, count))
+        start += period * count
     return found

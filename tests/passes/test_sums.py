@@ -287,7 +287,13 @@ def differences_of_neighbours(x):
     return sum((x[i] - 0.4 * x[i - 1] + 0.2 * x[i - 2]) ** 2 for i in rows) + 0.0 * jnp.sum(x)
 
 
-SOME = [alternating_signs, several_kinds, groups, differences_of_neighbours]
+def pairs(x):
+    """Every element is read by several pairs, in several roles."""
+    few = range(len(x) // 5)
+    return sum(jnp.sin(x[i] - x[j] * x[i]) for i in few for j in few if i != j)
+
+
+SOME = [alternating_signs, several_kinds, groups, differences_of_neighbours, pairs]
 SOME = [*SOME, *map(jax.grad, SOME)]
 
 

@@ -16,6 +16,11 @@ class Meaning(Enum):
 
     A pass declares its class as its attribute ``meaning``. A pass without this attribute has to
     preserve every bit. A pipeline holds passes to their classes with ``validate=True``.
+
+    Attributes
+    ----------
+    SAME_BITS, SAME_TERMS, BETTER, SAME_REALS
+        The classes, from the strictest to the most lenient.
     """
 
     SAME_BITS = "same bits"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
-from jaxprgen.emit.values import Value, broadcast_to, value_of
-from jaxprgen.errors import DuplicateRuleError, InvalidRuleError
+from jaxprgen.emit.values import Shape, Value, broadcast_shapes, broadcast_to, value_of
+from jaxprgen.errors import DuplicateRuleError, InvalidRuleError, JaxprGenError
 from jaxprgen.ir import primitives as lax
 from jaxprgen.rewrite.graph import Graph, Operand
 from jaxprgen.rewrite.terms import (
@@ -190,7 +190,7 @@ class Rule:
 def _replaced(rule: Rule, match: Match, aval: Any) -> Value:
     """Append the replacement itself, which has to have the shape and dtype of a type."""
     found = _run(rule, lambda: rule.replacement.emit(match), match)
-    if not found.ndim and aval.shape and _is_of_scalars(match):
+    if found.shape != aval.shape and _is_elementwise(rule, match, found.shape):
         found = broadcast_to(found, aval.shape)
     if found.shape == aval.shape and found.dtype == aval.dtype:
         return found
@@ -426,11 +426,21 @@ def _used_names(term: Term) -> tuple[set[str], set[str]]:
     return set(), set()
 
 
-def _is_of_scalars(match: Match) -> bool:
-    """Return whether a match has an elementwise root, and names scalars alone."""
-    atoms = (x if isinstance(x, tuple) else (x,) for x in match.atoms.values())
-    is_elementwise = match.equations[0].primitive.name in lax.ELEMENTWISE
-    return is_elementwise and not any(x.aval.shape for xs in atoms for x in xs)
+def _is_elementwise(rule: Rule, match: Match, shape: Shape) -> bool:
+    """Return whether a match and its replacement are elementwise: their operands broadcast.
+
+    The replacement then has the shape to which the operands broadcast that it uses, which may be
+    smaller than that of the match: in ``mul(x, 1)``, the 1 may have the larger shape.
+    """
+    if match.equations[0].primitive.name not in lax.ELEMENTWISE:
+        return False
+    names = {name for term in walk(rule.replacement) for name in _used_names(term)[0]}
+    found = (match.atoms[name] for name in names if name in match.atoms)
+    atoms = (y for x in found for y in (x if isinstance(x, tuple) else (x,)))
+    try:
+        return shape == broadcast_shapes(*(y.aval.shape for y in atoms))
+    except JaxprGenError:
+        return False
 
 
 def _text(x: Any) -> str:

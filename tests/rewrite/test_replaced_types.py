@@ -168,6 +168,24 @@ def test_scalar_literals_broadcast():
         np.testing.assert_array_equal(*jaxprgen.jaxpr_as_fun(found)(ones), function(ones))
 
 
+@pytest.mark.parametrize("shapes", [((3, 1), (3, 2)), ((1, 2), (3, 2)), ((), (2,))], ids=str)
+def test_the_number_of_a_rule_may_have_the_larger_shape(shapes):
+    """Operands of elementwise primitives broadcast, so `x * 1` may be larger than `x`."""
+    small, large = shapes
+
+    def f(x):
+        one, zero = jnp.ones(large), jnp.zeros(large)
+        return x * one, one * x, x / one, x - zero, x + -zero, jnp.log(x * one) - zero
+
+    x = np.linspace(0.5, 2.0, int(np.prod(small))).reshape(small)
+    closed = jax.make_jaxpr(f)(x)
+    found = Simplify(reassociate=True)(closed)
+    check_jaxpr(found.jaxpr)
+    assert len(found.jaxpr.eqns) < len(closed.jaxpr.eqns)
+    for before, after in zip(f(x), jax.core.eval_jaxpr(found.jaxpr, found.consts, x), strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
 def test_real_numbers_conjugated_twice_are_left_alone():
     """The result is complex, so it is not the operand."""
     for dtype in (np.float32, np.float64):

@@ -21,6 +21,7 @@ from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
+    DEFAULT,
     EliminateCommonSubexpressions,
     EliminateDeadCode,
     FoldConstants,
@@ -161,6 +162,13 @@ def test_passes_preserve_results_under_full_optimization():
                 changed.add(name)
                 np.testing.assert_array_max_ulp(np.asarray(x), np.asarray(y), maxulp=2)
     assert len(changed) <= 2, changed
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_default_passes_change_no_more_than_they_declare(family):
+    """On random and awkward inputs."""
+    for name in sample(FAMILIES[family], 12):
+        Pipeline(DEFAULT, validate=True)(jax.make_jaxpr(FAMILIES[family][name])(values))
 
 
 # --- Random programs ----------------------------------------------------------------------

@@ -35,8 +35,9 @@ def with_updates_outside(
 ) -> tuple[list[Variable], dict[Variable, Variable]]:
     """Return a graph whose Ops return the new values of what they update.
 
-    Applications of such Ops run in the order of a traversal from the first output on. Whatever else
-    reads a variable that they update sees its old value.
+    Applications of such Ops run in the order of a traversal from the first output on. Applications
+    to the same inputs are one, as Aesara's default modes merge equal nodes: aemcmc relies on it.
+    Whatever else reads a variable that they update sees its old value.
 
     Parameters
     ----------
@@ -60,8 +61,14 @@ def with_updates_outside(
     replaced: dict[Variable, Variable] = {}
     last: dict[Variable, Variable] = {}
     placeholders: list[Apply] = []
+    merged: dict[Any, Apply] = {}
     for node in nodes:
         operands = [replaced.get(v, v) for v in node.inputs]
+        same = merged.setdefault((node.op, *map(_content, operands)), node)
+        if same is not node:
+            pairs = zip(node.outputs, same.outputs, strict=True)
+            replaced.update((v, replaced.get(w, w)) for v, w in pairs)
+            continue
         op, updated = node.op, list[int]()
         if updates_inside(op):
             if op not in opened:
@@ -86,6 +93,12 @@ def with_updates_outside(
     for node in placeholders:
         replaced[node.outputs[0]] = last.get(node.inputs[0], node.inputs[0])
     return [replaced.get(v, v) for v in outputs], last
+
+
+def _content(variable: Variable) -> Any:
+    """Return what is equal for equal constants, and for other variables if they are the same."""
+    is_constant = is_a(variable, "graph.Constant") and hasattr(variable, "merge_signature")
+    return variable.merge_signature() if is_constant else variable
 
 
 def _returning_updates(op: Any) -> tuple[Any, list[int]]:

@@ -121,8 +121,13 @@ def _returning_updates(op: Any) -> tuple[Any, list[int]]:
 
 
 def require_not_updated_twice(new: Iterable[Variable], updated: Iterable[Variable]) -> None:
-    """Raise if a variable that an Op updates has another new value as well."""
+    """Raise if a variable that an Op updates has another new value as well.
+
+    That of a generator takes precedence, as in Aesara: aeppl's Markov chains return it.
+    """
     for variable in set(new).intersection(updated):
+        if is_a(variable.type, "tensor.RandomType"):
+            continue
         raise InvalidGraphError(
             f"{name_of(variable)} is updated twice: by the function, and inside of an OpFromGraph."
             "\nLeave out one of the two."

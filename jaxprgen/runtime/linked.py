@@ -164,7 +164,7 @@ class LinkedProgram:
         returned, advanced = with_updates_outside(graph.outputs, graph.inputs)
         new = {graph.inputs[i]: returned[o] for o, i in graph.update_mapping.items()}
         require_not_updated_twice(new, advanced)
-        new |= {v: x for v, x in advanced.items() if v in container_of}
+        new |= {v: x for v, x in advanced.items() if v in container_of and v not in new}
         shared_inputs = [v for v in graph.inputs if is_a(v, "compile.SharedVariable")]
         # Shared matrices are arguments, which a call reads where they are.
         self.reads_matrices = any(map(is_sparse, shared_inputs))

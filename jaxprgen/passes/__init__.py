@@ -43,6 +43,11 @@ Each module and the modules of this package that it needs:
   (`affine_recurrences`, `scan_batching`, `inlining`).
 - `unbatching`: one rule per primitive, from an equation on all rows to an equation on one row.
 - `fusion_cluster`: find the equations that can be fused with a loop (`unbatching`).
+- `conditions`: where cases of choices hold, as conditions that analyses combine.
+- `places`: which elements an equation reads for one of its result, and how steep it may be.
+- `sink_zeros`: `SinkZeros` keeps zeros that a choice put (`conditions`, `places`).
+- `guard_branches`: `GuardBranches` keeps derivatives of branches that are not taken out of
+  gradients (`conditions`, `places`, `inlining`).
 - `fewer_kernels`: `FewerKernels` gives derivatives that compile sooner (`inlining`).
 - `reduce_in_scan`: `ReduceInScan` fuses them with the loop (`fusion_cluster`, `inlining`).
 """
@@ -52,6 +57,7 @@ from jaxprgen.passes.constant_folding import FoldConstants
 from jaxprgen.passes.default import DEFAULT
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions, EliminateDeadCode
 from jaxprgen.passes.fewer_kernels import FewerKernels
+from jaxprgen.passes.guard_branches import GuardBranches
 from jaxprgen.passes.hoisting import Hoist
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
@@ -62,6 +68,7 @@ from jaxprgen.passes.reverse_scan import ReverseScan
 from jaxprgen.passes.scan_repeats import ScanRepeats
 from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.simplify import Simplify
+from jaxprgen.passes.sink_zeros import SinkZeros
 from jaxprgen.passes.stabilize import Stabilize
 from jaxprgen.passes.vmap_repeats import VmapRepeats
 
@@ -73,6 +80,7 @@ __all__ = [
     "EliminateDeadCode",
     "FewerKernels",
     "FoldConstants",
+    "GuardBranches",
     "Hoist",
     "Inline",
     "MapToVmap",
@@ -85,6 +93,7 @@ __all__ = [
     "ScanRepeats",
     "ShareScan",
     "Simplify",
+    "SinkZeros",
     "Stabilize",
     "VmapRepeats",
 ]

@@ -45,6 +45,16 @@ def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int
     return b.bind(_jax.primitive("broadcast_in_dim"), (x,), params, aval)
 
 
+def broadcast_to(b: Builder, x: Atom, shape: Shape) -> Atom:
+    """Repeat an array along new leading axes and along axes of size one, as NumPy does.
+
+    An array that has this shape already is returned as it is.
+    """
+    if x.aval.shape == shape:
+        return x
+    return broadcast_in_dim(b, x, shape, range(len(shape) - len(x.aval.shape), len(shape)))
+
+
 def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
     """Return the same elements, in row-major order, in another shape."""
     if math.prod(shape) != math.prod(x.aval.shape):

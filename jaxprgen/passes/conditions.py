@@ -1,0 +1,253 @@
+"""Conditions: where, of the elements of an array, some cases of choices hold.
+
+``select_n(p, x, y)`` takes elements of ``x`` where ``p`` is false, and of ``y`` elsewhere. A
+condition is in disjunctive normal form: a set of *clauses*, of which one must hold, each a set of
+*cases*, of which all must hold. Analyses combine conditions by `either` and `both`, and carry them
+along equations by `moved`. What grows too long is given up, so that they stay linear.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.redundancy import Identities, literal_key, may_move
+
+_MOST = 8
+"""A condition of more cases than this is given up."""
+
+
+class Case(NamedTuple):
+    """One case of a choice, as it applies to an array.
+
+    Attributes
+    ----------
+    number : int
+        The number of the predicate, by which cases are sorted.
+    predicate : Var
+        An array of booleans or integers.
+    axes : tuple of (int or None)
+        For each axis of the predicate, the axis of the array to which it belongs; None for an axis
+        of size one. All elements along the other axes of the array have one case.
+    case : int
+        The value of the predicate; 0 and 1 for false and true.
+    """
+
+    number: int
+    predicate: Var
+    axes: tuple[int | None, ...]
+    case: int
+
+    @property
+    def otherwise(self) -> Case | None:
+        """The opposite case, if there are two."""
+        is_boolean = self.predicate.aval.dtype == np.bool_  # type: ignore[attr-defined]
+        return self._replace(case=1 - self.case) if is_boolean else None
+
+
+Clause: TypeAlias = frozenset[Case]
+Condition: TypeAlias = frozenset[Clause]
+
+ALWAYS: Condition = frozenset({frozenset()})
+NEVER: Condition = frozenset()
+
+
+def either(a: Condition, b: Condition) -> Condition:
+    """Return the condition that one of two holds; `ALWAYS` if it would be long."""
+    if a == b or ALWAYS in (a, b):
+        return b if b == ALWAYS else a
+    if not (a and b):
+        return a or b
+    clauses = sorted(a | b, key=sorted)
+    changed = True
+    while changed:
+        clauses = [c for c in clauses if not any(other < c for other in clauses)]
+        changed = False
+        for i, c in enumerate(clauses):
+            shorter = next((c - {x} for x in sorted(c) if _is_opposed(c, x, clauses)), None)
+            if shorter is not None:
+                clauses[i], changed = shorter, True
+                break
+    found = frozenset(clauses)
+    return found if _size(found) <= _MOST else ALWAYS
+
+
+def _is_opposed(clause: Clause, case: Case, clauses: Sequence[Clause]) -> bool:
+    """Return whether a clause holds in the opposite of one of its cases, too."""
+    other = case.otherwise
+    return other is not None and any(c <= (clause - {case}) | {other} for c in clauses)
+
+
+def both(a: Condition, b: Condition) -> Condition:
+    """Return the condition that two hold.
+
+    If it would be long, the shorter of the two is returned, which holds in more places.
+    """
+    if a == ALWAYS or b == ALWAYS:
+        return b if a == ALWAYS else a
+    clauses = sorted({c | d for c in a for d in b}, key=sorted)
+    found = NEVER
+    for clause in clauses:
+        if not any(case.otherwise in clause for case in clause):
+            found = either(found, frozenset({clause}))
+    return min(a, b, key=_size) if found == ALWAYS else found
+
+
+def _size(condition: Condition) -> int:
+    return sum(map(len, condition))
+
+
+def moved(condition: Condition, axes: Sequence[int | None]) -> Condition:
+    """Return a condition on one array as one on another array.
+
+    ``axes`` has the axis of the other array for each axis of the first, or None. Cases that vary
+    along an axis without one are left out, so that the condition holds in more places.
+    """
+    n = len(axes)
+    cases = [case for clause in condition for case in clause]
+    if all(d is None or (d < n and axes[d] == d) for case in cases for d in case.axes):
+        return condition
+    found = NEVER
+    for clause in condition:
+        kept: list[Case] = []
+        for case in clause:
+            to = [axes[d] if d is not None and d < n else None for d in case.axes]
+            if to.count(None) == case.axes.count(None):
+                kept.append(case._replace(axes=tuple(to)))
+        found = either(found, frozenset({frozenset(kept)}))
+    return found
+
+
+# --- Choices of a program -------------------------------------------------------------------
+
+
+class Choices:
+    """The predicates of a program's choices, by the smallest arrays that say them.
+
+    Parameters
+    ----------
+    eqns : sequence of JaxprEqn
+        The equations of the program.
+    """
+
+    def __init__(self, eqns: Sequence[JaxprEqn]) -> None:
+        self._makers: dict[Any, Any] = {v: e for e in eqns for v in e.outvars}
+        self._numbers: dict[Any, int] = {}
+        self._first = _first_of_equals(eqns)
+        self._fixed: set[Any] = set()
+        for eqn in eqns:
+            if not may_move(eqn) or not self._fixed.isdisjoint(_variables(eqn.invars)):
+                self._fixed.update(eqn.outvars)
+
+    def case(self, predicate: Any, case: int) -> Condition:
+        """Return one case of a choice as a condition.
+
+        It is `ALWAYS` if the predicate is a number, or waits for an effect.
+        """
+        if type(predicate) is not Var or predicate in self._fixed:
+            return ALWAYS
+        aval: Any = predicate.aval
+        axes = tuple(range(len(aval.shape)))
+        while type(predicate) is Var and predicate in self._makers:
+            eqn: Any = self._makers[predicate]
+            name = eqn.primitive.name
+            if name == "not" and aval.dtype == np.bool_:
+                (predicate,), case = eqn.invars, 1 - case
+            elif name == "broadcast_in_dim":
+                (x, *sizes), to = eqn.invars, eqn.params["broadcast_dimensions"]
+                shape = eqn.outvars[0].aval.shape
+                if sizes:
+                    break
+                is_whole = (n == shape[d] for n, d in zip(x.aval.shape, to, strict=True))
+                axes = tuple(
+                    axes[d] if whole else None for d, whole in zip(to, is_whole, strict=True)
+                )
+                predicate = x
+            else:
+                break
+        if type(predicate) is not Var:
+            return ALWAYS
+        predicate = self._first.get(predicate, predicate)
+        number = self._numbers.setdefault(predicate, len(self._numbers))
+        return frozenset({frozenset({Case(number, predicate, axes, case)})})
+
+
+def _first_of_equals(eqns: Sequence[JaxprEqn]) -> dict[Any, Any]:
+    """Return for each predicate the first one that compares the same."""
+    identities, first, found = Identities(), dict[Any, Any](), dict[Any, Any]()
+
+    def name(x: Any) -> Any:
+        return found.get(x, x) if type(x) is Var else literal_key(x)
+
+    for eqn in eqns:
+        v = eqn.outvars[0] if eqn.outvars else None
+        if type(v) is Var and getattr(v.aval, "dtype", None) == np.bool_ and not eqn.effects:
+            found[v] = first.setdefault(identities.equation(eqn, name), v)
+    return found
+
+
+# --- Conditions as arrays -------------------------------------------------------------------
+
+
+class Conditions:
+    """Emits conditions as arrays of booleans, each once.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    read : callable
+        ``read(predicate)`` returns the atom that holds a predicate.
+    """
+
+    def __init__(self, b: Builder, read: Callable[[Var], Atom]) -> None:
+        self._b = b
+        self._read = read
+        self._made: dict[Any, Any] = {}
+
+    def __call__(self, condition: Condition, shape: tuple[int, ...]) -> Atom:
+        """Return a condition that is neither `ALWAYS` nor `NEVER`.
+
+        Its array has this shape, or is a scalar.
+        """
+        found = self._made.get((condition, shape))
+        if found is None:
+            cases = sorted({case for clause in condition for case in clause})
+            scalar = all(set(case.axes) <= {None} for case in cases)
+            full = () if scalar else shape
+            holds = {case: self._holds(case, full) for case in cases}
+            clauses = [
+                self._joined(lax.bitwise_and, [holds[case] for case in cases if case in clause])
+                for clause in sorted(condition, key=sorted)
+            ]
+            found = self._made[condition, shape] = self._joined(lax.bitwise_or, clauses)
+        return found
+
+    def _joined(self, operation: Callable[..., Atom], xs: Sequence[Atom]) -> Atom:
+        return functools.reduce(functools.partial(operation, self._b), xs)
+
+    def _holds(self, case: Case, shape: tuple[int, ...]) -> Any:
+        found = self._made.get((case, shape))
+        if found is None:
+            b, x = self._b, self._read(case.predicate)
+            if x.aval.dtype != np.bool_:
+                x = lax.eq(b, x, b.literal(np.asarray(case.case, x.aval.dtype)))
+            elif not case.case:
+                x = lax.bitwise_not(b, x)
+            axes = [d for d in case.axes if d is not None]
+            if len(axes) < len(case.axes):
+                x = lax.reshape(b, x, tuple(shape[d] for d in axes))
+            if axes != list(range(len(shape))):
+                x = lax.broadcast_in_dim(b, x, shape, axes)
+            found = self._made[case, shape] = x
+        return found
+
+
+def _variables(atoms: Iterable[Any]) -> list[Any]:
+    return [x for x in atoms if type(x) is Var]

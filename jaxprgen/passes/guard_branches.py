@@ -1,0 +1,512 @@
+"""Guard branches: no derivative comes from a branch that is not taken."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, ShapedArray, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.inner import inner_programs
+from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.conditions import (
+    ALWAYS,
+    NEVER,
+    Choices,
+    Condition,
+    Conditions,
+    both,
+    either,
+    moved,
+)
+from jaxprgen.passes.inlining import Inline
+from jaxprgen.passes.meaning import Meaning
+from jaxprgen.passes.places import (
+    is_bounded,
+    is_elementwise,
+    is_inexact,
+    is_linear,
+    operand_axes,
+    result_axes,
+)
+
+_EXTREMES = {"max": (lax.max, lax.gt), "min": (lax.min, lax.lt)}
+_CHOICES = frozenset({"select_n", *_EXTREMES})
+
+
+@dataclass(frozen=True)
+class GuardBranches:
+    """Keep derivatives of branches that are not taken out of gradients.
+
+    ``where(x > 0, log(x), 0)`` computes both branches and selects one. At ``x = 0`` its derivative
+    multiplies the zero that the choice hands to the logarithm by an infinite slope, which is NaN.
+    This pass masks what enters a branch: as a value, it is what it was, bit for bit; as a tangent
+    or cotangent, it is zero where the branch is not taken. So a function that is smooth on the
+    branches that it takes has finite derivatives of any order, in forward and reverse mode.
+
+    ``max`` and ``min`` choose as well. Their derivatives select, where those of JAX multiply by
+    zero. Programs without a choice stay as they are.
+
+    Attributes
+    ----------
+    ties : {"shared", "first"}
+        Where both operands of ``max`` or ``min`` are equal, each has half of the derivative, as in
+        JAX, or the first one has all of it, as in Aesara and PyTensor.
+    """
+
+    ties: str = "shared"
+
+    meaning = Meaning.SAME_BITS
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return the program with masks, or the given one if it needs none.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
+        if not _chooses(closed.jaxpr):
+            return closed
+        inlined = Inline()(closed)  # `jax.numpy.where` is a call.
+        found = each_program(inlined, functools.partial(_guarded, ties=self.ties))
+        return closed if found is inlined else found
+
+
+def _chooses(jaxpr: Jaxpr) -> bool:
+    """Return whether a program or one inside of it chooses between numbers."""
+    pending, seen = [jaxpr], set[int]()
+    while pending:
+        jaxpr = pending.pop()
+        if id(jaxpr) in seen:
+            continue
+        seen.add(id(jaxpr))
+        for eqn in jaxpr.eqns:
+            if _is_choice(eqn):
+                return True
+            pending += [_jax.open_jaxpr(x.program) for x in inner_programs(eqn)]
+    return False
+
+
+def _is_choice(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name in _CHOICES and is_inexact(eqn.outvars[0])
+
+
+def _guarded(closed: ClosedJaxpr, ties: str) -> ClosedJaxpr:
+    if not any(map(_is_choice, closed.jaxpr.eqns)):
+        return closed
+    b = Builder([v.aval for v in closed.jaxpr.invars])  # Sets `plain` by the types.
+    if not b.plain:
+        return closed
+    writer = _Writer(b, closed.jaxpr, ties)
+    equations = writer.equations()
+    outputs = [writer.masked.get(x, x) if type(x) is Var else x for x in closed.jaxpr.outvars]
+    if not writer.has_changed:
+        return closed
+    return with_equations(closed, equations, outputs, dict(b.constants))
+
+
+# --- Analysis ---------------------------------------------------------------------------------
+
+
+class Comparison(NamedTuple):
+    """Predicates that say which operand a maximum or minimum does not take."""
+
+    first_loses: Var
+    second_loses: Var
+
+
+class Guards:
+    """Where masks are needed.
+
+    The *reach* of a value is the condition under which it matters to a result: the union, over its
+    uses, of what each use passes on. The *motion* of a value is the condition under which it
+    depends on an input, given the masks. Both take one pass over the equations.
+
+    A derivative is *hazardous* if it may be infinite or NaN where its equation does not matter. A
+    mask stands where a value whose derivative is finite enters a hazardous equation: before that
+    none is needed, and after it one is there already.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    eqns : sequence of JaxprEqn
+        Its equations.
+    comparisons : mapping of Var to Comparison
+        Predicates for the results of maxima and minima.
+
+    Attributes
+    ----------
+    masks : list of dict
+        For each equation, the conditions of the masks on operands, by position, and of the mask on
+        the result, by -1.
+    """
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        eqns: Sequence[JaxprEqn],
+        comparisons: Mapping[Any, Comparison],
+    ) -> None:
+        self._eqns = eqns
+        self._comparisons = comparisons
+        self._choices = Choices(eqns)
+        self._moving: set[Any] = {v for v in jaxpr.invars if is_inexact(v)}
+        for eqn in eqns:
+            if any(type(x) is Var and x in self._moving for x in eqn.invars):
+                self._moving.update(filter(is_inexact, eqn.outvars))
+        self._reach = self._reaches(jaxpr.outvars)
+        self._finite, self._clean = self._kinds(jaxpr.invars)
+        self.masks = self._masks()
+        self._mask_still_results(jaxpr.outvars)
+
+    def _reaches(self, outputs: Sequence[Any]) -> dict[Any, Condition]:
+        reach: dict[Any, Condition] = {
+            x: ALWAYS for x in outputs if type(x) is Var and is_inexact(x)
+        }
+        self._results: list[Condition] = []
+        for eqn in reversed(self._eqns):
+            found = NEVER
+            for v in eqn.outvars:
+                own = reach.get(v, NEVER)
+                found = either(found, own if len(eqn.outvars) == 1 else moved(own, ()))
+            self._results.append(found)
+            if found:
+                for i, x in enumerate(eqn.invars):
+                    if type(x) is Var and is_inexact(x):
+                        passed = self._chosen(eqn, i, found)
+                        if passed != ALWAYS:
+                            passed = moved(passed, operand_axes(eqn, i))
+                        reach[x] = either(reach.get(x, NEVER), passed)
+        self._results.reverse()
+        return reach
+
+    def _chosen(self, eqn: JaxprEqn, i: int, condition: Condition) -> Condition:
+        """Return where a condition on the result holds, and the equation takes its i-th operand."""
+        name = eqn.primitive.name
+        if name == "select_n" and i > 0:
+            return both(condition, self._choices.case(eqn.invars[0], i - 1))
+        if name in _EXTREMES and eqn.outvars[0] in self._comparisons:
+            return both(condition, self._choices.case(self._comparisons[eqn.outvars[0]][i], 0))
+        return condition
+
+    def _kinds(self, inputs: Sequence[Any]) -> tuple[set[Any], set[Any]]:
+        """Return the values that are finite if the results are, and those of finite derivatives."""
+        finite = {v for v, reach in self._reach.items() if reach == ALWAYS}
+        clean = set(inputs)
+        for eqn in self._eqns:
+            if not self._is_hazard(eqn, finite):
+                if is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
+                    finite.update(eqn.outvars)
+                if all(
+                    type(x) is not Var or x not in self._moving or x in clean for x in eqn.invars
+                ):
+                    clean.update(eqn.outvars)
+        return finite, clean
+
+    def _is_hazard(self, eqn: JaxprEqn, finite: set[Any]) -> bool:
+        """Return whether slopes may be infinite or NaN where the equation does not matter."""
+        if is_linear(eqn) or _is_choice(eqn):
+            return False
+        return not (is_bounded(eqn) and all(_is_finite(x, finite) for x in eqn.invars))
+
+    def _masks(self) -> list[dict[int, Condition]]:
+        found: list[dict[int, Condition]] = []
+        hazards: set[Any] = set()  # Values that hazardous equations of their own reach depend on.
+        for eqn, reach in zip(reversed(self._eqns), reversed(self._results), strict=True):
+            masks: dict[int, Condition] = {}
+            found.append(masks)
+            if not reach or (reach == ALWAYS and not _is_choice(eqn)):
+                continue
+            is_hazard = reach != ALWAYS and self._is_hazard(eqn, self._finite)
+            is_before = reach != ALWAYS and not hazards.isdisjoint(eqn.outvars)
+            is_clean = any(v in self._clean for v in eqn.outvars)
+            for i, x in enumerate(eqn.invars):
+                if type(x) is not Var or x not in self._moving:
+                    continue
+                if is_hazard or is_before:
+                    hazards.add(x)
+                if x in self._clean and (is_hazard or (is_before and not is_clean)):
+                    masks[i] = self._passed(eqn, i, reach)
+        found.reverse()
+        return [{i: c for i, c in m.items() if c not in (ALWAYS, NEVER)} for m in found]
+
+    def _passed(self, eqn: JaxprEqn, i: int, reach: Condition) -> Condition:
+        """Return the condition of a mask on an operand."""
+        chosen = self._chosen(eqn, i, reach)
+        # The smaller operand of an elementwise equation is broadcast before it is masked.
+        return chosen if is_elementwise(eqn) else moved(chosen, operand_axes(eqn, i))
+
+    def _mask_still_results(self, outputs: Sequence[Any]) -> None:
+        """Mask results that do not move, but of which a derivative may be NaN.
+
+        In forward mode, ``sqrt(max(x, 0))`` multiplies a zero tangent by an infinite slope where
+        ``x`` is negative.
+        """
+        motion: dict[Any, Condition] = dict.fromkeys(self._moving, ALWAYS)
+        hazards: set[Any] = set()
+        wanted: dict[Any, Condition] = {}
+        makers: dict[Any, int] = {}
+        for k, (eqn, masks) in enumerate(zip(self._eqns, self.masks, strict=True)):
+            own = [self._motion(eqn, i, motion, masks) for i in range(len(eqn.invars))]
+            found = functools.reduce(either, own, NEVER)
+            is_hazard = not is_bounded(eqn) and not _is_choice(eqn)
+            for i, x in enumerate(eqn.invars):
+                if type(x) is not Var or x not in hazards:
+                    continue
+                if _is_choice(eqn):
+                    case = self._chosen(eqn, i, ALWAYS)
+                    if both(case, motion[x]) == case:
+                        continue  # The choice leaves out where the operand does not move.
+                elif own[i] != found:
+                    wanted[x] = motion[x]
+                is_hazard = True
+                if _count(own[i]) < _count(motion[x]):
+                    wanted[x] = motion[x]
+            for v in eqn.outvars:
+                makers[v] = k
+                if v in self._moving:
+                    motion[v] = found
+                    if is_hazard and found != ALWAYS and self._reach.get(v):
+                        hazards.add(v)
+        wanted.update((x, motion[x]) for x in outputs if type(x) is Var and x in hazards)
+        for x, condition in wanted.items():
+            if condition != NEVER and len(self._eqns[makers[x]].outvars) == 1:
+                self.masks[makers[x]][-1] = condition
+
+    def _motion(self, eqn: JaxprEqn, i: int, motion: Any, masks: Any) -> Condition:
+        """Return where an operand moves the result of an equation."""
+        x = eqn.invars[i]
+        if type(x) is not Var or x not in self._moving:
+            return NEVER
+        mask = masks.get(i, ALWAYS)
+        if motion[x] == mask == ALWAYS:
+            return self._chosen(eqn, i, ALWAYS)
+        if is_elementwise(eqn):
+            return self._chosen(eqn, i, both(moved(motion[x], result_axes(eqn, i)), mask))
+        return moved(both(motion[x], mask), result_axes(eqn, i))
+
+
+def _is_finite(x: Any, finite: set[Any]) -> bool:
+    if isinstance(x, Literal):
+        return not is_inexact(x) or bool(np.isfinite(x.val))
+    return x in finite or not is_inexact(x)
+
+
+def _count(condition: Condition) -> int:
+    return sum(map(len, condition))
+
+
+# --- Rewriting --------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes a program anew, with masks.
+
+    A predicate may depend on what the branches compute, so it reads values without masks. An
+    equation that reads masked values, and that a predicate needs, is there twice. Their values are
+    equal, and a compiler sees it.
+    """
+
+    def __init__(self, b: Builder, jaxpr: Jaxpr, ties: str) -> None:
+        self._b = b
+        self._ties = ties
+        self._eqns, comparisons = self._compared(jaxpr.eqns)
+        self._flushed = len(b)
+        self._masks = Guards(jaxpr, self._eqns, comparisons).masks
+        self._conditions = Conditions(b, self._unmasked)
+        self._makers = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}
+        self._made: dict[Any, Atom] = {}
+        self._result: list[JaxprEqn] = []
+        self._done: set[int] = set()
+        self._raw: dict[Any, Any] = {}
+        self._differs: set[int] = set()  # Equations that read masked values.
+        self.masked: dict[Any, Any] = {}
+        for i, eqn in enumerate(self._eqns):
+            read = (self._makers.get(x) for x in eqn.invars if type(x) is Var)
+            if self._masks[i] or not self._differs.isdisjoint(read):
+                self._differs.add(i)
+        self.has_changed = bool(self._differs) or bool(comparisons)
+
+    def _compared(self, eqns: Sequence[JaxprEqn]) -> tuple[list[JaxprEqn], dict[Any, Comparison]]:
+        """Return the equations, with comparisons before each maximum and minimum."""
+        b, found, comparisons = self._b, list[JaxprEqn](), dict[Any, Comparison]()
+        for eqn in eqns:
+            name = eqn.primitive.name
+            if name in _EXTREMES and is_inexact(eqn.outvars[0]) and not _is_complex(eqn.outvars[0]):
+                (x, y), start = eqn.invars, len(b)
+                _, wins = _EXTREMES[name]
+                b.source_info = eqn.source_info
+                comparisons[eqn.outvars[0]] = Comparison(wins(b, y, x), wins(b, x, y))
+                found += b.equations_from(start)
+            found.append(eqn)
+        return found, comparisons
+
+    def equations(self) -> list[JaxprEqn]:
+        """Return the equations with masks."""
+        for i, eqn in enumerate(self._eqns):
+            if i not in self._done:
+                self._emit(i, eqn)
+        return self._result
+
+    def _emit(self, i: int, eqn: JaxprEqn) -> None:
+        """Append an equation whose operands are masked."""
+        self._done.add(i)
+        self._b.source_info = eqn.source_info
+        operands: list[Any] = [self.masked.get(x, x) if type(x) is Var else x for x in eqn.invars]
+        for k, condition in self._masks[i].items():
+            if k >= 0:
+                operands[k] = self._mask(eqn.invars[k], operands[k], condition, eqn)
+        self._append(eqn, operands)
+        if -1 in self._masks[i]:
+            (v,) = eqn.outvars
+            self.masked[v] = self._mask(v, self.masked.get(v, v), self._masks[i][-1], eqn)
+
+    def _append(self, eqn: JaxprEqn, operands: list[Any]) -> None:
+        name = eqn.primitive.name
+        v: Any = eqn.outvars[0] if name in _EXTREMES else None
+        if name in _EXTREMES and is_inexact(v) and not _is_complex(v):
+            shape: Any = v.aval.shape
+            x, y = (lax.broadcast_to(self._b, x, shape) for x in operands)
+            self.masked[v] = extreme(self._b, name, x, y, self._ties)
+            self._flush()
+            # The equation itself stays for the predicates, and is dead without them.
+        self._result.append(eqn.replace(invars=operands))
+
+    def _mask(self, x: Any, operand: Any, condition: Condition, eqn: JaxprEqn) -> Any:
+        shape = eqn.outvars[0].aval.shape if is_elementwise(eqn) else x.aval.shape  # type: ignore[attr-defined]
+        key = operand, condition, shape
+        found = self._made.get(key)
+        if found is None:
+            holds = self._conditions(condition, shape)
+            operand = lax.broadcast_to(self._b, operand, shape)
+            found = self._made[key] = mask(self._b, holds, operand)
+            self._flush()
+        return found
+
+    def _unmasked(self, v: Any) -> Any:
+        """Return a variable as it is without masks, and append what computes it."""
+        pending = [v]
+        while pending:
+            x = pending[-1]
+            i = self._makers.get(x)
+            if i is None or self._is_there(x):
+                pending.pop()
+                continue
+            eqn = self._eqns[i]
+            needed = [y for y in eqn.invars if type(y) is Var and not self._is_there(y)]
+            if needed:
+                pending += needed
+                continue
+            pending.pop()
+            self._flush()
+            if i in self._differs:
+                operands = {y: self._raw.get(y, y) for y in eqn.invars if type(y) is Var}
+                self._raw.update(self._b.copy(eqn, operands))
+                self._flush()
+            else:
+                self._emit(i, eqn)
+        return self._raw.get(v, v)
+
+    def _is_there(self, v: Any) -> bool:
+        i = self._makers.get(v)
+        return i is None or v in self._raw or (i in self._done and i not in self._differs)
+
+    def _flush(self) -> None:
+        new = self._b.equations_from(self._flushed)
+        self._flushed += len(new)
+        self._result += new
+
+
+def _is_complex(v: Any) -> bool:
+    return bool(np.issubdtype(np.dtype(v.aval.dtype), np.complexfloating))
+
+
+# --- Derivatives that choose ------------------------------------------------------------------
+
+
+def mask(b: Builder, condition: Atom, x: Atom) -> Atom:
+    """Return ``x``, whose derivatives are zero where a condition is false.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    condition : atom of bool
+        A scalar, or an array of the shape of ``x``.
+    x : atom
+    """
+    program, params = _mask_call(condition.aval, x.aval)
+    return b.call(_jax.custom_jvp_call_p, program, [condition, x], params)[0]
+
+
+@functools.lru_cache(256)
+def _mask_call(condition: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dict[str, Any]]:
+    same = Builder([condition, x])
+    program = same.build(same.inputs[1:], name="mask")
+
+    def derivative(*zeros: bool) -> tuple[ClosedJaxpr, Sequence[bool]]:
+        b = Builder([condition, x] if zeros[1] else [condition, x, x])
+        holds, value, *tangents = b.inputs
+        # The value is masked again, for derivatives of the derivative.
+        outputs = [mask(b, holds, value)]
+        outputs += [lax.select_n(b, holds, _zeros(b, x), t) for t in tangents]
+        return b.build(outputs, name="mask"), (zeros[1],)
+
+    return program, _jax.custom_jvp_params(program, derivative)
+
+
+def extreme(b: Builder, name: str, x: Atom, y: Atom, ties: str) -> Atom:
+    """Return ``max(x, y)`` or ``min(x, y)``, whose derivatives are selected.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    name : {"max", "min"}
+        The primitive.
+    x, y : atoms of one type
+    ties : {"shared", "first"}
+        See `GuardBranches`.
+    """
+    program, params = _extreme_call(name, x.aval, y.aval, ties)
+    return b.call(_jax.custom_jvp_call_p, program, [x, y], params)[0]
+
+
+@functools.lru_cache(256)
+def _extreme_call(
+    name: str, x: ShapedArray, y: ShapedArray, ties: str
+) -> tuple[ClosedJaxpr, dict[str, Any]]:
+    choose, wins = _EXTREMES[name]
+    values = Builder([x, y])
+    program = values.build([choose(values, *values.inputs)], name=name)
+
+    def derivative(*zeros: bool) -> tuple[ClosedJaxpr, Sequence[bool]]:
+        b = Builder([x, y, *(aval for aval, zero in zip((x, y), zeros, strict=True) if not zero)])
+        first, second, *tangents = b.inputs
+        outputs = [extreme(b, name, first, second, ties)]
+        if tangents:
+            rest = iter(tangents)
+            of_first, of_second = (_zeros(b, x) if still else next(rest) for still in zeros)
+            if ties == "first":
+                otherwise = of_first
+            else:
+                half = b.literal(np.asarray(0.5, x.dtype))
+                otherwise = lax.mul(b, lax.add(b, of_first, of_second), half)
+            # NaN is neither larger nor smaller: JAX, too, gives it to both.
+            found = lax.select_n(b, wins(b, second, first), otherwise, of_second)
+            outputs.append(lax.select_n(b, wins(b, first, second), found, of_first))
+        return b.build(outputs, name=name), (all(zeros),)
+
+    return program, _jax.custom_jvp_params(program, derivative)
+
+
+def _zeros(b: Builder, x: ShapedArray) -> Atom:
+    return lax.broadcast_to(b, b.literal(np.zeros((), x.dtype)), x.shape)

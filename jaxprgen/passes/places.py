@@ -1,0 +1,173 @@
+"""Which elements an equation reads for one element of its result, and how steep it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import JaxprEqn, Literal
+from jaxprgen.ir import primitives as lax
+
+
+def result_axes(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
+    """Return the axis of the result that each axis of the i-th operand becomes, or None."""
+    found: list[int | None] = [None] * len(getattr(eqn.invars[i].aval, "shape", ()))
+    for d, k in enumerate(operand_axes(eqn, i)):
+        if k is not None:
+            found[k] = d
+    return found
+
+
+def operand_axes(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
+    """Return the axis of the i-th operand that each axis of the result comes from, or None.
+
+    An element of the result must depend on nothing of the operand but the elements at its own place
+    along these axes. No axes are known of primitives that are not listed here.
+    """
+    if len(eqn.outvars) != 1:
+        return ()
+    x: Any = eqn.invars[i].aval
+    out: Any = eqn.outvars[0].aval
+    if not hasattr(x, "shape"):
+        return ()
+    name, params = eqn.primitive.name, eqn.params
+    if is_elementwise(eqn):
+        if len(x.shape) != len(out.shape):
+            return ()
+        return [d if m == n else None for d, (m, n) in enumerate(zip(x.shape, out.shape))]  # noqa: B905
+    find = _AXES.get(name)
+    return () if find is None else find(params, x.shape, out.shape, i)
+
+
+def is_elementwise(eqn: JaxprEqn) -> bool:
+    """Return whether an equation computes each element from those at its own place."""
+    name = eqn.primitive.name
+    if name in lax.ELEMENTWISE or name in ("add_any", "select_n", "clamp"):
+        return True
+    if name in ("custom_jvp_call", "custom_vjp_call"):
+        jaxpr = _jax.open_jaxpr(eqn.params["call_jaxpr"])
+        return all(map(_keeps_places, jaxpr.eqns))
+    return False
+
+
+def _keeps_places(eqn: JaxprEqn) -> bool:
+    if eqn.primitive.name == "broadcast_in_dim":
+        return not eqn.invars[0].aval.shape  # type: ignore[attr-defined]
+    return is_elementwise(eqn)
+
+
+def _of_broadcast(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    found: list[int | None] = [None] * len(out)
+    for k, d in enumerate(params["broadcast_dimensions"]):
+        found[d] = k if x[k] == out[d] else None
+    return found
+
+
+def _of_reshape(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    places: dict[Any, int] = {}
+    before = 1
+    for k, n in enumerate(x):
+        places.setdefault((before, n), k)
+        before *= n
+    found: list[int | None] = []
+    before = 1
+    for n in out:
+        found.append(places.get((before, n)) if n != 1 else None)
+        before *= n
+    return found
+
+
+def _without(axes: Iterable[int], rank: int) -> list[int | None]:
+    dropped = set(axes)
+    return [d for d in range(rank) if d not in dropped]
+
+
+def _except(axes: Iterable[int], rank: int) -> list[int | None]:
+    dropped = set(axes)
+    return [None if d in dropped else d for d in range(rank)]
+
+
+def _of_slice(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    return [d if m == n else None for d, (m, n) in enumerate(zip(x, out, strict=True))]
+
+
+def _of_product(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    contracted, batch = (pair[i] for pair in params["dimension_numbers"])
+    other = params["dimension_numbers"][1][0]
+    free = [d for d in range(len(x)) if d not in (*contracted, *batch)]
+    unknown: list[int | None] = [None] * (len(out) - len(other) - len(free))
+    return [*batch, *free, *unknown] if i == 0 else [*batch, *unknown, *free]
+
+
+def _of_batches(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    return list(range(len(x) - 2))
+
+
+_AXES: Mapping[str, Any] = {
+    "broadcast_in_dim": _of_broadcast,
+    "reshape": _of_reshape,
+    "transpose": lambda params, x, out, i: list(params["permutation"]),
+    "squeeze": lambda params, x, out, i: _without(params["dimensions"], len(x)),
+    **dict.fromkeys(
+        ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod"),
+        lambda params, x, out, i: _without(params["axes"], len(x)),
+    ),
+    **dict.fromkeys(
+        ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"),
+        lambda params, x, out, i: _except([params["axis"]], len(x)),
+    ),
+    "rev": lambda params, x, out, i: _except(params["dimensions"], len(x)),
+    "slice": _of_slice,
+    "pad": lambda params, x, out, i: _of_slice(params, x, out, i) if i == 0 else (),
+    "concatenate": lambda params, x, out, i: _except([params["dimension"]], len(x)),
+    "dot_general": _of_product,
+    "cholesky": _of_batches,
+    "triangular_solve": _of_batches,
+}
+"""``find(params, operand shape, result shape, i)`` for primitives that are not elementwise."""
+
+
+# --- Slopes ---------------------------------------------------------------------------------
+
+_LINEAR = frozenset(
+    {
+        *("add", "sub", "neg", "add_any", "convert_element_type", "copy", "reduce_precision"),
+        *("broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "reduce_sum"),
+        *("slice", "pad", "rev", "concatenate", "select_n", "cumsum", "real", "imag", "complex"),
+        *("conj", "dynamic_slice", "gather", "split", "stack", "unstack", "clamp"),
+    }
+)
+
+_BOUNDED = frozenset(
+    {
+        *("mul", "square", "dot_general", "sin", "cos", "tanh", "atan", "logistic", "erf", "erfc"),
+        *("abs", "sign", "floor", "ceil", "round"),
+    }
+)
+"""Functions whose slope is finite wherever their operands are finite, as products are."""
+
+
+def is_linear(eqn: JaxprEqn) -> bool:
+    """Return whether derivatives of an equation multiply by finite numbers alone."""
+    name = eqn.primitive.name
+    if name in ("mul", "div"):
+        factors: list[Any] = eqn.invars if name == "mul" else eqn.invars[1:]
+        return any(isinstance(x, Literal) and np.isfinite(x.val) and x.val != 0 for x in factors)
+    return name in _LINEAR
+
+
+def is_bounded(eqn: JaxprEqn) -> bool:
+    """Return whether the slopes of an equation are finite wherever its operands are finite."""
+    name = eqn.primitive.name
+    return name in _BOUNDED or (name == "integer_pow" and eqn.params["y"] >= 0) or is_linear(eqn)
+
+
+def is_inexact(v: Any) -> bool:
+    """Return whether an atom holds real or complex numbers."""
+    dtype: Any = getattr(v.aval, "dtype", None)
+    kind = getattr(dtype, "kind", "")
+    return kind in ("f", "c") or (kind == "V" and jax.numpy.issubdtype(dtype, np.inexact))

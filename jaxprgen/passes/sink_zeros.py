@@ -1,0 +1,148 @@
+"""Sink zeros: a zero that a choice put stays zero in the products that it is part of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.conditions import (
+    ALWAYS,
+    NEVER,
+    Choices,
+    Condition,
+    Conditions,
+    both,
+    either,
+    moved,
+)
+from jaxprgen.passes.meaning import Meaning
+from jaxprgen.passes.places import is_inexact, is_linear, result_axes
+
+_PRODUCTS = frozenset({"mul", "div"})
+_CHAIN = frozenset({*_PRODUCTS, "neg", "convert_element_type"})
+
+
+@dataclass(frozen=True)
+class SinkZeros:
+    """Let a zero that a choice put win over whatever it multiplies.
+
+    The gradient that Aesara or PyTensor writes for ``switch(x > 0, log(x), 0)`` is
+    ``switch(x > 0, g, 0) / x``, which is NaN at ``x = 0``. Their default modes take the quotient
+    into the choice, so that it is zero. This pass does the same at the end of each chain of
+    products.
+
+    A literal zero, or one that a choice put, times or over anything becomes zero, even if the other
+    factor is NaN or infinite. Other values stay as they are.
+    """
+
+    meaning = Meaning.BETTER
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return the program with these choices, or the given one if it needs none.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
+        return each_program(closed, _sunk)
+
+
+def _sunk(closed: ClosedJaxpr) -> ClosedJaxpr:
+    jaxpr = closed.jaxpr
+    if not any(eqn.primitive.name in _PRODUCTS for eqn in jaxpr.eqns):
+        return closed
+    b = Builder([v.aval for v in jaxpr.invars])  # Sets `plain` by the types.
+    if not b.plain:
+        return closed
+    nonzero, wanted = _analyzed(jaxpr.eqns, jaxpr.outvars)
+    if not wanted:
+        return closed
+    renamed: dict[Any, Any] = {}
+    equations: list[JaxprEqn] = []
+    conditions = Conditions(b, lambda v: renamed.get(v, v))
+    flushed = 0
+    for eqn in jaxpr.eqns:
+        operands = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
+        equations.append(eqn.replace(invars=operands))
+        (v, *_) = eqn.outvars
+        if v in wanted:
+            b.source_info = eqn.source_info
+            renamed[v] = _cleared(b, v, nonzero[v], conditions)
+            equations += b.equations_from(flushed)
+            flushed = len(b)
+    outputs = [renamed.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
+    return with_equations(closed, equations, outputs, dict(b.constants))
+
+
+def _cleared(b: Builder, v: Any, nonzero: Condition, conditions: Conditions) -> Atom:
+    shape = v.aval.shape
+    zero = lax.broadcast_to(b, b.literal(np.zeros((), v.aval.dtype)), shape)
+    return zero if nonzero == NEVER else lax.select_n(b, conditions(nonzero, shape), zero, v)
+
+
+def _analyzed(eqns: Any, outputs: Any) -> tuple[dict[Any, Condition], set[Any]]:
+    """Return where values are not zeros of a choice, and the products that must be cleared."""
+    choices = Choices(eqns)
+    nonzero: dict[Any, Condition] = {}
+    is_product: dict[Any, bool] = {}
+    wanted: set[Any] = set()
+
+    def of(x: Any) -> Condition:
+        if isinstance(x, Literal):
+            return NEVER if _is_zero(x.val) else ALWAYS
+        return nonzero.get(x, ALWAYS)
+
+    def read(x: Any) -> None:
+        if type(x) is Var and is_product.get(x):
+            wanted.add(x)
+
+    for eqn in eqns:
+        name = eqn.primitive.name
+        if len(eqn.outvars) == 1 and is_inexact(eqn.outvars[0]):
+            v = eqn.outvars[0]
+            found = _nonzero(eqn, [of(x) for x in eqn.invars], choices)
+            if found != ALWAYS:
+                nonzero[v] = found
+                is_product[v] = name in _PRODUCTS or (
+                    name in _CHAIN and any(is_product.get(x) for x in eqn.invars if type(x) is Var)
+                )
+        for x in eqn.invars:
+            if name not in _CHAIN or (name == "div" and x is not eqn.invars[0]):
+                read(x)
+    for x in outputs:
+        read(x)
+    return nonzero, wanted
+
+
+def _nonzero(eqn: JaxprEqn, operands: list[Condition], choices: Choices) -> Condition:
+    """Return where the result of an equation is not a zero of a choice."""
+    name = eqn.primitive.name
+    if name == "select_n":
+        found = NEVER
+        for case, own in enumerate(operands[1:]):
+            found = either(found, both(own, choices.case(eqn.invars[0], case)))
+        return found
+    own = [moved(r, result_axes(eqn, i)) for i, r in enumerate(operands)]
+    if name == "mul":
+        return both(*own)
+    if name == "div":
+        return own[0]
+    if name in ("add", "sub", "add_any", "neg", "convert_element_type", "concatenate", "pad") or (
+        len(own) == 1 and is_linear(eqn)
+    ):
+        found = NEVER
+        for each in own:
+            found = either(found, each)
+        return found
+    return ALWAYS
+
+
+def _is_zero(x: Any) -> bool:
+    return np.ndim(x) == 0 and x == 0 and not np.signbit(np.real(x))

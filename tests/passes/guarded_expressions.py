@@ -1,0 +1,167 @@
+"""Random expressions with choices, in `jax.numpy` and by mpmath on the branches that are taken."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import mpmath
+from hypothesis import strategies as st
+
+mpmath.mp.dps = 60
+LARGEST, SMALLEST = mpmath.mpf(10) ** 100, mpmath.mpf(10) ** -100
+
+
+class Undefined(Exception):
+    """A value or derivative is not finite and moderate, or there is a kink."""
+
+
+class Jet:
+    """A value and its first two derivatives."""
+
+    def __init__(self, value, first=0, second=0):
+        self.parts = tuple(map(mpmath.mpf, (value, first, second)))
+        for part in self.parts:
+            if not mpmath.isfinite(part) or not (part == 0 or SMALLEST < abs(part) < LARGEST):
+                raise Undefined
+
+    @property
+    def value(self):
+        return self.parts[0]
+
+    def through(self, value, first, second):
+        """The jet of a function of this one, of which these are value and derivatives."""
+        _, d, dd = self.parts
+        return Jet(value, first * d, second * d * d + first * dd)
+
+
+def _times(a, b):
+    (a0, a1, a2), (b0, b1, b2) = a.parts, b.parts
+    return Jet(a0 * b0, a1 * b0 + a0 * b1, a2 * b0 + 2 * a1 * b1 + a0 * b2)
+
+
+def _plus(a, b):
+    return Jet(*(p + q for p, q in zip(a.parts, b.parts, strict=True)))
+
+
+def _reciprocal(x):
+    v = x.value
+    if v == 0:
+        raise Undefined
+    return x.through(1 / v, -1 / v**2, 2 / v**3)
+
+
+def _power(n):
+    def jet(x):
+        v = x.value
+        slope = 0 if n == 0 else n * v ** (n - 1)
+        return x.through(v**n, slope, 0 if n < 2 else n * (n - 1) * v ** (n - 2))
+
+    return jet
+
+
+def _on(domain, value, first, second):
+    def jet(x):
+        if not domain(x.value) or abs(x.value) > 10**6:
+            raise Undefined
+        return x.through(*(f(x.value) for f in (value, first, second)))
+
+    return jet
+
+
+def _positive(v):
+    return v > 0
+
+
+def _any(v):
+    return abs(v) < 200
+
+
+m = mpmath
+UNARY = {
+    "neg": (jnp.negative, lambda x: x.through(-x.value, -1, 0)),
+    "log": (jnp.log, _on(_positive, m.log, lambda v: 1 / v, lambda v: -1 / v**2)),
+    "log1p": (
+        jnp.log1p,
+        _on(lambda v: v > -1, m.log1p, lambda v: 1 / (1 + v), lambda v: -((1 + v) ** -2)),
+    ),
+    "sqrt": (
+        jnp.sqrt,
+        _on(_positive, m.sqrt, lambda v: 1 / (2 * m.sqrt(v)), lambda v: -1 / (4 * v * m.sqrt(v))),
+    ),
+    "exp": (jnp.exp, _on(_any, m.exp, m.exp, m.exp)),
+    "sin": (jnp.sin, _on(_any, m.sin, m.cos, lambda v: -m.sin(v))),
+    "tanh": (
+        jnp.tanh,
+        _on(_any, m.tanh, lambda v: m.sech(v) ** 2, lambda v: -2 * m.tanh(v) * m.sech(v) ** 2),
+    ),
+    "reciprocal": (lambda x: 1 / x, _reciprocal),
+    "cube": (lambda x: x**3, _power(3)),
+    "square": (jnp.square, _power(2)),
+}
+BINARY = {
+    "add": (jnp.add, _plus),
+    "sub": (jnp.subtract, lambda a, b: _plus(a, UNARY["neg"][1](b))),
+    "mul": (jnp.multiply, _times),
+    "div": (jnp.divide, lambda a, b: _times(a, _reciprocal(b))),
+}
+EXTREMES = {"maximum": (jnp.maximum, max), "minimum": (jnp.minimum, min)}
+
+CONSTANTS = (0.0, 1.0, -1.0, 2.0, 0.5, -3.0)
+POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1e-12, -1e-12, 40.0, -40.0, 800.0, -800.0, 1e5)
+
+
+def _grown(inner):
+    return st.one_of(
+        st.tuples(st.sampled_from(sorted(UNARY)), inner),
+        st.tuples(st.sampled_from(sorted(BINARY)), inner, inner),
+        st.tuples(st.sampled_from(sorted(EXTREMES)), inner, st.sampled_from(CONSTANTS)),
+        st.tuples(st.just("where"), inner, st.sampled_from(CONSTANTS), inner, inner),
+        st.tuples(st.just("where"), st.just("x"), st.sampled_from(CONSTANTS), inner, inner),
+    )
+
+
+def expressions(leaves=6):
+    """Expressions as nested tuples; ``("where", a, c, b, d)`` is ``where(a > c, b, d)``."""
+    return st.recursive(
+        st.one_of(st.just("x"), st.sampled_from(CONSTANTS)), _grown, max_leaves=leaves
+    )
+
+
+def on_arrays(expression, x):
+    """The value of an expression by `jax.numpy`, of which both branches are computed."""
+    if expression == "x":
+        return x
+    if isinstance(expression, float):
+        return jnp.full_like(x, expression)
+    name, *operands = expression
+    if name == "where":
+        a, c, b, d = operands
+        return jnp.where(on_arrays(a, x) > c, on_arrays(b, x), on_arrays(d, x))
+    functions = {**UNARY, **BINARY, **EXTREMES}
+    return functions[name][0](*(on_arrays(each, x) for each in operands))
+
+
+def on_taken_branches(expression, x):
+    """The jet of an expression at one point.
+
+    Raises
+    ------
+    Undefined
+        It is not finite and moderate there, or two operands of a maximum are equal.
+    """
+    if expression == "x":
+        return Jet(x, 1)
+    if isinstance(expression, float):
+        return Jet(expression)
+    name, *operands = expression
+    if name == "where":
+        a, c, b, d = operands
+        found = on_taken_branches(a, x).value - c
+        if 0 < abs(found) < 1e-9:
+            raise Undefined  # Rounding decides.
+        return on_taken_branches(b if found > 0 else d, x)
+    jets = [on_taken_branches(each, x) for each in operands]
+    if name in EXTREMES:
+        if abs(jets[0].value - jets[1].value) < 1e-9:
+            raise Undefined
+        return EXTREMES[name][1](jets, key=lambda jet: jet.value)
+    return {**UNARY, **BINARY}[name][1](*jets)

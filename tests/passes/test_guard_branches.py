@@ -1,0 +1,186 @@
+"""`GuardBranches`: where a function is smooth on the branches it takes, its gradient is right."""
+
+import guarded_expressions as guarded
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from jax import lax
+from profiles import examples
+
+import jaxprgen
+from jaxprgen._jax import check_jaxpr
+from jaxprgen.passes import DEFAULT, GuardBranches
+
+POINTS = np.asarray(guarded.POINTS)
+WAYS = ("reverse", "forward", "forward over reverse", "reverse over reverse", "forward twice")
+
+
+def of_elements(f):
+    """First and second derivatives of a function of each element, in every way."""
+
+    def reverse(x):
+        return jax.grad(lambda x: f(x).sum())(x)
+
+    def forward(x):
+        return jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
+
+    @jax.jit
+    def ways(x):
+        ones = jnp.ones_like(x)
+        twice = jax.grad(lambda x: reverse(x).sum())(x)
+        over = jax.jvp(reverse, (x,), (ones,))[1], twice, jax.jvp(forward, (x,), (ones,))[1]
+        return f(x), (reverse(x), forward(x), *over)
+
+    return ways
+
+
+@examples(2)
+@given(guarded.expressions(leaves=16))
+def test_gradients_are_those_of_the_branches_that_are_taken(expression):
+    """The law; the derivatives of reference are mpmath's, of the branches that are taken alone."""
+
+    def f(x):
+        return guarded.on_arrays(expression, x)
+
+    ours = of_elements(jaxprgen.transform(f, GuardBranches()))
+    values, ways = ours(POINTS)
+    for i, point in enumerate(guarded.POINTS):
+        try:
+            _, first, second = guarded.on_taken_branches(expression, point).parts
+        except guarded.Undefined:
+            continue
+        if not np.isfinite(values[i]):
+            continue  # It overflows in double precision.
+        for name, found, truth in zip(
+            WAYS, ways, (first, first, second, second, second), strict=True
+        ):
+            assert np.isfinite(found[i]), (name, point, float(truth))
+
+
+@examples(2)
+@given(guarded.expressions(leaves=16))
+def test_values_keep_their_bits(expression):
+    closed = jax.make_jaxpr(lambda x: guarded.on_arrays(expression, x))(POINTS)
+    found = GuardBranches()(closed)
+    check_jaxpr(found.jaxpr)
+    before, after = (
+        np.asarray(jax.core.eval_jaxpr(c.jaxpr, c.consts, POINTS)) for c in (closed, found)
+    )
+    np.testing.assert_array_equal(after, before)
+    np.testing.assert_array_equal(np.signbit(after), np.signbit(before))
+
+
+def rows(x):
+    return x[:, None] * jnp.array([1.0, 2.0])
+
+
+# A function of an array of shape (3,), and its gradient at (-1, 0, 4), by hand.
+GUARDED = {
+    "reduction": (lambda x: jnp.where(x > 0, jnp.log(rows(x)).sum(1), 0).sum(), (0, 0, 0.5)),
+    "broadcast": (lambda x: jnp.where(rows(x) > 0, jnp.log(rows(x)), 0).sum(), (0, 0, 0.5)),
+    "broadcast predicate": (
+        lambda x: jnp.where(x[:, None] > 0, jnp.log(x)[:, None] * jnp.ones(2), 0).sum(),
+        (0, 0, 0.5),
+    ),
+    "scalar predicate": (
+        lambda x: jnp.where(x[0] > 0, jnp.linalg.cholesky(x[0] * jnp.eye(2)).sum(), x[2]),
+        (0, 0, 1),
+    ),
+    "predicate of the branch": (
+        lambda x: (lambda y: jnp.where(jnp.isfinite(y), y, 0).sum())(1 / x),
+        (-1, 0, -1 / 16),
+    ),
+    "two uses": (
+        lambda x: (lambda y: jnp.where(x > 5, y, jnp.where(x > 0, 2 * y, 0)).sum())(jnp.log(x)),
+        (0, 0, 0.5),
+    ),
+    "scan": (
+        lambda x: lax.scan(lambda c, r: (c + jnp.where(r > 0, jnp.log(r), 0), None), 0.0, x)[0],
+        (0, 0, 0.25),
+    ),
+    "cond": (
+        lambda x: lax.cond(
+            x[0] < 0, lambda x: jnp.where(x > 0, jnp.sqrt(x), 0).sum(), lambda x: x.sum(), x
+        ),
+        (0, 0, 0.25),
+    ),
+    "vmap": (lambda x: jax.vmap(lambda a: jnp.where(a > 0, jnp.log(a), 0))(x).sum(), (0, 0, 0.25)),
+    "exponents": (lambda x: jnp.where(x > 0, x ** jnp.array([0.5, 2.0, 1.5]), 0).sum(), (0, 0, 3)),
+    "safe operand": (
+        lambda x: jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1)), 0).sum(),
+        (0, 0, 0.25),
+    ),
+    "selected root": (lambda x: jnp.sqrt(jnp.where(x > 0, x, 0)).sum(), (0, 0, 0.25)),
+    "of three": (
+        lambda x: lax.select_n(
+            jnp.searchsorted(jnp.array([-0.5, 0.5]), x), -x, jnp.cos(x), jnp.sqrt(x)
+        ).sum(),
+        (-1, 0, 0.25),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "passes", [(GuardBranches(),), (*DEFAULT, GuardBranches())], ids=["alone", "after the default"]
+)
+@pytest.mark.parametrize("name", GUARDED)
+def test_guarded_functions(name, passes):
+    f, gradient = GUARDED[name]
+    f = jaxprgen.transform(f, *passes)
+    x, many = jnp.array([-1.0, 0.0, 4.0]), jnp.array([[-1.0, 0.0, 4.0]] * 2)
+    for found in (
+        jax.grad(f)(x),
+        jax.jacfwd(f)(x),
+        jax.vmap(jax.grad(f))(many)[1],
+        jax.grad(lambda rows: jax.vmap(f)(rows).sum())(many)[1],
+    ):
+        np.testing.assert_allclose(found, gradient, 1e-12)
+    assert np.isfinite(jax.hessian(f)(x)).all()
+
+
+def test_a_loser_of_a_maximum_has_no_derivative():
+    f = jaxprgen.transform(lambda x: jnp.sqrt(jnp.maximum(x, 0)), GuardBranches())
+    x = jnp.array([-1.0, 4.0])
+    for found in of_elements(f)(x)[1][:2]:
+        np.testing.assert_array_equal(found, [0.0, 0.25])
+
+
+def test_programs_without_a_choice_stay_as_they_are():
+    closed = jax.make_jaxpr(lambda x: jnp.linalg.norm(jnp.exp(x)) + jnp.log(x).sum())(POINTS)
+    assert GuardBranches()(closed) is closed
+
+
+def test_a_taken_branch_keeps_its_nan():
+    """A mask hides nothing that matters."""
+    f = jaxprgen.transform(lambda x: jnp.where(x >= 0, jnp.sqrt(x), 0), GuardBranches())
+    assert jax.grad(f)(0.0) == np.inf
+    assert np.isnan(f(np.nan)) == np.isnan(jnp.where(np.nan >= 0, 1.0, 0.0))
+
+
+def test_an_unmapped_operand_stays_unmapped():
+    """Under `vmap`, a mask by a mapped predicate does not copy what all rows share."""
+
+    def f(p, matrix):
+        return jnp.where(p > 0, jnp.linalg.cholesky(matrix).sum(), 0)
+
+    def factors(g):
+        text = str(jax.make_jaxpr(jax.vmap(jax.grad(g, 1), (0, None)))(jnp.ones(4), jnp.eye(3)))
+        return [line for line in text.splitlines() if "= cholesky" in line and "f64[4,3,3]" in line]
+
+    assert factors(jaxprgen.transform(f, GuardBranches())) == factors(f) == []
+
+
+def test_effects_do_not_move():
+    """A predicate that waits for an effect guards nothing, and the program stays as it is."""
+
+    def f(x):
+        y = jnp.log(x)
+        jax.debug.callback(lambda value: None, y)
+        return jnp.where(x > 0, y, 0)
+
+    closed = jax.make_jaxpr(f)(POINTS)
+    found = GuardBranches()(closed)
+    check_jaxpr(found.jaxpr)
+    assert found.effects == closed.effects

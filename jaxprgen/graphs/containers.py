@@ -115,9 +115,10 @@ class DeviceMixin(StateMixin):
 
     def _get(self) -> Any:
         storage = self.storage
-        if isinstance(storage[0], jax.Array) and not _jax.is_spread(storage[0]):
-            storage[0] = np.array(storage[0])
-        return storage[0]
+        with lock_of(self).lock:  # No function writes a new value in between.
+            if isinstance(storage[0], jax.Array) and not _jax.is_spread(storage[0]):
+                storage[0] = np.array(storage[0])
+            return storage[0]
 
     value = data = property(_get, StateMixin._set)
 

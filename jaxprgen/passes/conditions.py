@@ -243,8 +243,10 @@ class Conditions:
             axes = [d for d in case.axes if d is not None]
             if len(axes) < len(case.axes):
                 x = lax.reshape(b, x, tuple(shape[d] for d in axes))
-            if axes != list(range(len(shape))):
-                x = lax.broadcast_in_dim(b, x, shape, axes)
+            if axes != sorted(axes):
+                x = lax.transpose(b, x, sorted(range(len(axes)), key=axes.__getitem__))
+            if len(axes) < len(shape):
+                x = lax.broadcast_in_dim(b, x, shape, sorted(axes))
             found = self._made[case, shape] = x
         return found
 

@@ -233,8 +233,12 @@ class Guards:
                     continue
                 if is_hazard or is_before:
                     hazards.add(x)
-                if x in self._clean and (is_hazard or (is_before and not is_clean)):
-                    masks[i] = self._passed(eqn, i, reach)
+                if not (is_hazard or (is_before and not is_clean)):
+                    continue
+                passed = self._passed(eqn, i, reach)
+                # A value that is not clean has a mask before it, for its own reach alone.
+                if x in self._clean or passed != self._reach.get(x, NEVER):
+                    masks[i] = passed
         found.reverse()
         return [{i: c for i, c in m.items() if c not in (ALWAYS, NEVER)} for m in found]
 

@@ -113,6 +113,16 @@ GUARDED = {
         (0, 0, 0.25),
     ),
     "selected root": (lambda x: jnp.sqrt(jnp.where(x > 0, x, 0)).sum(), (0, 0, 0.25)),
+    "quotient of both branches": (
+        lambda x: (lambda q: jnp.where(x <= 0, q, jnp.exp(-q)).sum())(
+            300 * x / jnp.array([0.3, 1, 600])
+        ),
+        (1000, 300, -0.5 * np.exp(-2)),
+    ),
+    "transposed predicate": (
+        lambda x: jnp.where((rows(x) > 0).T, jnp.log(rows(x).T), 0).sum(),
+        (0, 0, 0.5),
+    ),
     "of three": (
         lambda x: lax.select_n(
             jnp.searchsorted(jnp.array([-0.5, 0.5]), x), -x, jnp.cos(x), jnp.sqrt(x)

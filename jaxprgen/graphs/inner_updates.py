@@ -64,6 +64,7 @@ def with_updates_outside(
     merged: dict[Any, Apply] = {}
     for node in nodes:
         operands = [replaced.get(v, v) for v in node.inputs]
+        # Equal inputs are those that Aesara's default modes merge: of equal Ops.
         same = merged.setdefault((node.op, *map(_content, operands)), node)
         if same is not node:
             pairs = zip(node.outputs, same.outputs, strict=True)

@@ -45,7 +45,8 @@ Each module and the modules of this package that it needs:
 - `fusion_cluster`: find the equations that can be fused with a loop (`unbatching`).
 - `conditions`: where cases of choices hold, as conditions that analyses combine.
 - `places`: which elements an equation reads for one of its result, and how steep it may be.
-- `sink_zeros`: `SinkZeros` keeps zeros that a choice put (`conditions`, `places`).
+- `sink_zeros`: `SinkZeros` keeps zeros that a choice put (`conditions`, `places`,
+  `inlining`).
 - `guard_branches`: `GuardBranches` keeps derivatives of branches that are not taken out of
   gradients (`conditions`, `places`, `inlining`).
 - `fewer_kernels`: `FewerKernels` gives derivatives that compile sooner (`inlining`).

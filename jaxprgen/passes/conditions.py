@@ -79,7 +79,7 @@ def either(a: Condition, b: Condition) -> Condition:
 
 
 def _is_opposed(clause: Clause, case: Case, clauses: Sequence[Clause]) -> bool:
-    """Return whether a clause holds in the opposite of one of its cases, too."""
+    """Return whether a clause also holds in the opposite of one of its cases."""
     other = case.otherwise
     return other is not None and any(c <= (clause - {case}) | {other} for c in clauses)
 

@@ -29,7 +29,6 @@ from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.places import (
     is_bounded,
-    is_elementwise,
     is_inexact,
     is_linear,
     operand_axes,
@@ -201,14 +200,17 @@ class Guards:
         """Return the values that are finite if the results are, and those of finite derivatives."""
         finite = {v for v, reach in self._reach.items() if reach == ALWAYS}
         clean = set(inputs)
-        for eqn in self._eqns:
-            if not self._is_hazard(eqn, finite):
-                if is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
-                    finite.update(eqn.outvars)
-                if all(
-                    type(x) is not Var or x not in self._moving or x in clean for x in eqn.invars
-                ):
-                    clean.update(eqn.outvars)
+        for eqn, reach in zip(self._eqns, self._results, strict=True):
+            operands = [
+                (i, x) for i, x in enumerate(eqn.invars) if type(x) is Var and x in self._moving
+            ]
+            is_hazard = self._is_hazard(eqn, finite)
+            if not is_hazard and is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
+                finite.update(eqn.outvars)
+            # If the reach is not passed on whole, masks before the equation do not suffice.
+            is_lost = any(_count(self._passed(eqn, i, reach)) < _count(reach) for i, _ in operands)
+            if is_lost or (not is_hazard and all(x in clean for _, x in operands)):
+                clean.update(eqn.outvars)
         return finite, clean
 
     def _is_hazard(self, eqn: JaxprEqn, finite: set[Any]) -> bool:
@@ -245,8 +247,8 @@ class Guards:
     def _passed(self, eqn: JaxprEqn, i: int, reach: Condition) -> Condition:
         """Return the condition of a mask on an operand."""
         chosen = self._chosen(eqn, i, reach)
-        # The smaller operand of an elementwise equation is broadcast before it is masked.
-        return chosen if is_elementwise(eqn) else moved(chosen, operand_axes(eqn, i))
+        # A smaller operand is broadcast before it is masked.
+        return chosen if _broadcasts(eqn) else moved(chosen, operand_axes(eqn, i))
 
     def _mask_still_results(self, outputs: Sequence[Any]) -> None:
         """Mask results that do not move, but of which a derivative may be NaN.
@@ -293,9 +295,14 @@ class Guards:
         mask = masks.get(i, ALWAYS)
         if motion[x] == mask == ALWAYS:
             return self._chosen(eqn, i, ALWAYS)
-        if is_elementwise(eqn):
+        if _broadcasts(eqn):
             return self._chosen(eqn, i, both(moved(motion[x], result_axes(eqn, i)), mask))
-        return moved(both(motion[x], mask), result_axes(eqn, i))
+        return self._chosen(eqn, i, moved(both(motion[x], mask), result_axes(eqn, i)))
+
+
+def _broadcasts(eqn: JaxprEqn) -> bool:
+    """Return whether operands of an equation may have any shape that broadcasts to the result's."""
+    return eqn.primitive.name in lax.ELEMENTWISE
 
 
 def _is_finite(x: Any, finite: set[Any]) -> bool:
@@ -385,7 +392,7 @@ class _Writer:
         self._result.append(eqn.replace(invars=operands))
 
     def _mask(self, x: Any, operand: Any, condition: Condition, eqn: JaxprEqn) -> Any:
-        shape = eqn.outvars[0].aval.shape if is_elementwise(eqn) else x.aval.shape  # type: ignore[attr-defined]
+        shape = eqn.outvars[0].aval.shape if _broadcasts(eqn) else x.aval.shape  # type: ignore[attr-defined]
         key = operand, condition, shape
         found = self._made.get(key)
         if found is None:

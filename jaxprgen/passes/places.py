@@ -95,6 +95,11 @@ def _of_slice(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
     return [d if m == n else None for d, (m, n) in enumerate(zip(x, out, strict=True))]
 
 
+def _of_pad(params: Any) -> list[int | None]:
+    config = enumerate(params["padding_config"])
+    return [d if all(type(n) is int and n == 0 for n in sizes) else None for d, sizes in config]
+
+
 def _of_product(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
     contracted, batch = (pair[i] for pair in params["dimension_numbers"])
     other = params["dimension_numbers"][1][0]
@@ -122,7 +127,7 @@ _AXES: Mapping[str, Any] = {
     ),
     "rev": lambda params, x, out, i: _except(params["dimensions"], len(x)),
     "slice": _of_slice,
-    "pad": lambda params, x, out, i: _of_slice(params, x, out, i) if i == 0 else (),
+    "pad": lambda params, x, out, i: _of_pad(params) if i == 0 else (),
     "concatenate": lambda params, x, out, i: _except([params["dimension"]], len(x)),
     "dot_general": _of_product,
     "cholesky": _of_batches,

@@ -21,6 +21,7 @@ from jaxprgen.passes.conditions import (
     either,
     moved,
 )
+from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.places import is_inexact, is_linear, result_axes
 
@@ -51,7 +52,9 @@ class SinkZeros:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        return each_program(closed, _sunk)
+        inlined = Inline()(closed)  # `jax.numpy.where` is a call.
+        found = each_program(inlined, _sunk)
+        return closed if found is inlined else found
 
 
 def _sunk(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -71,7 +74,7 @@ def _sunk(closed: ClosedJaxpr) -> ClosedJaxpr:
     for eqn in jaxpr.eqns:
         operands = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
         equations.append(eqn.replace(invars=operands))
-        (v, *_) = eqn.outvars
+        v = eqn.outvars[0] if len(eqn.outvars) == 1 else None
         if v in wanted:
             b.source_info = eqn.source_info
             renamed[v] = _cleared(b, v, nonzero[v], conditions)

@@ -123,6 +123,10 @@ GUARDED = {
         lambda x: jnp.where((rows(x) > 0).T, jnp.log(rows(x).T), 0).sum(),
         (0, 0, 0.5),
     ),
+    "shifted": (  # A place of the result is not that of the operand.
+        lambda x: jnp.where(x == 0, lax.pad(jnp.exp(x), 0.0, [(1, -1, 0)]), 0).sum(),
+        (np.exp(-1), 0, 0),
+    ),
     "of three": (
         lambda x: lax.select_n(
             jnp.searchsorted(jnp.array([-0.5, 0.5]), x), -x, jnp.cos(x), jnp.sqrt(x)
@@ -148,6 +152,35 @@ def test_guarded_functions(name, passes):
     ):
         np.testing.assert_allclose(found, gradient, 1e-12)
     assert np.isfinite(jax.hessian(f)(x)).all()
+
+
+def test_results_are_masked_where_operands_cannot_be():
+    """A product along an axis depends on all elements, so no mask of its operand is right."""
+    f = jaxprgen.transform(
+        lambda x: (lambda y: jnp.where(y > 0, jnp.log(y), 0).sum())(lax.cumprod(x)), GuardBranches()
+    )
+    np.testing.assert_allclose(jax.grad(f)(jnp.array([2.0, 3.0, 0.0])), [1, 1 / 3, 0], 1e-12)
+
+
+@jax.custom_jvp
+def scaled(scale, x):
+    return scale * jnp.exp(x)
+
+
+@scaled.defjvp
+def _scaled_tangent(primals, tangents):
+    (scale, x), (dscale, dx) = primals, tangents
+    return scaled(scale, x), dscale * jnp.exp(x) + scaled(scale, x) * dx
+
+
+def test_operands_of_calls_keep_their_types():
+    def f(scale, x):
+        return jnp.where(x > 0, scaled(scale, x), 0).sum()
+
+    closed = jax.make_jaxpr(f)(2.0, POINTS[:4])
+    check_jaxpr(GuardBranches()(closed).jaxpr)
+    ours = jax.grad(jaxprgen.transform(f, GuardBranches()), (0, 1))(2.0, POINTS[:4])
+    jax.tree.map(np.testing.assert_allclose, ours, jax.grad(f, (0, 1))(2.0, POINTS[:4]))
 
 
 def test_a_loser_of_a_maximum_has_no_derivative():

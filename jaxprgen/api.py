@@ -17,7 +17,8 @@ from jaxprgen.graphs.interface import flattened
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import Pairs, stateful_graph
 from jaxprgen.lowering.names import is_a
-from jaxprgen.passes import DEFAULT, Pass, Pipeline
+from jaxprgen.passes import Pass, Pipeline
+from jaxprgen.passes.defaults import FOR_GRAPHS
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import CompilerOption, calls_back, options_of
 from jaxprgen.runtime.state import StatefulFunction
@@ -34,7 +35,7 @@ def compile(
     checks: bool = False,
     fallback: Literal["error", "callback"] = "error",
     sizes: Mapping[Any, int] | None = None,
-    passes: Sequence[Pass] = DEFAULT,
+    passes: Sequence[Pass] = FOR_GRAPHS,
     compiler_options: Mapping[str, CompilerOption] | None = None,
     shardings: Mapping[Any, NamedSharding | PartitionSpec] | None = None,
 ) -> CompiledFunction:
@@ -134,7 +135,7 @@ def function(
     no_default_updates: bool | Sequence[Any] = False,
     checks: bool = False,
     fallback: Literal["error", "callback"] = "error",
-    passes: Sequence[Pass] = DEFAULT,
+    passes: Sequence[Pass] = FOR_GRAPHS,
     compiler_options: Mapping[str, CompilerOption] | None = None,
     shardings: Mapping[Any, NamedSharding | PartitionSpec] | None = None,
 ) -> StatefulFunction:

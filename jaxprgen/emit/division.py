@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from jaxprgen._jax import Var
 from jaxprgen.emit import complex_numbers
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.control import while_loop
+from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value, broadcast_to, common_shape, full
 
 
@@ -30,9 +34,20 @@ def remainder(x: Value, y: Value) -> Value:
     rest = ew.where(_signs_differ(truncated, y), truncated + y, truncated)
     if kind != "f":
         return rest
-    # NumPy gives a remainder of zero the divisor's sign.
+    return _with_sign_of_zero(rest, y)
+
+
+def _signed_as(rest: Value, y: Value) -> Value:
+    """Return a remainder; if it is zero, with the divisor's sign."""
     signed_zero = ew.where(y < 0, y.like(-0.0), y.like(0))
     return ew.where(ew.equal(rest, 0), signed_zero, rest)
+
+
+_with_sign_of_zero = with_derivatives(
+    _signed_as,
+    lambda rest, y: full(rest.shape, 1, rest.dtype),
+    lambda rest, y: full(rest.shape, 0, rest.dtype),
+)
 
 
 def _signs_differ(rest: Value, y: Value) -> Value:
@@ -72,7 +87,8 @@ def power(x: Value, y: Value) -> Value:
         raised = _integer_power(x, int(exponent))
         return broadcast_to(raised, common_shape(x, y))
     if kind == "f":
-        return lax.pow(x, y)
+        whole = _as_integers(y)
+        return lax.pow(x, y) if whole is None else whole_power(x, whole)
     shape = common_shape(x, y)
     return _power_by_squaring(broadcast_to(x, shape), broadcast_to(y, shape))
 
@@ -88,6 +104,27 @@ def _integer_power(x: Value, exponent: int) -> Value:
     if exponent == 2:
         return ew.square(x)
     return lax.integer_pow(x, exponent)
+
+
+def _as_integers(exponent: Value) -> Value | None:
+    """Return known exponents that are whole numbers as integers."""
+    known = exponent.source
+    if type(known) is Var or not (np.abs(known) < 2**24).all() or (known != np.round(known)).any():
+        return None
+    return Value(known.astype(np.int32), exponent.shape)
+
+
+def _power(x: Value, y: Value) -> Value:
+    """Return floats to the power of integers; derivatives of all orders are right at 0."""
+    return lax.pow(x, y.astype(x.dtype))
+
+
+def _slope_of_power(x: Value, y: Value) -> Value:
+    is_zero = ew.equal(y, 0)
+    return y.astype(x.dtype) * whole_power(x, ew.where(is_zero, 1, y - 1))
+
+
+whole_power = with_derivatives(_power, _slope_of_power)
 
 
 def _power_by_squaring(x: Value, y: Value) -> Value:

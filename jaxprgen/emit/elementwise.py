@@ -19,8 +19,6 @@ from jaxprgen.emit.values import (
     Emit,
     Value,
     ValueLike,
-    broadcast_to,
-    common_shape,
     equal,
     full,
     full_rank,
@@ -137,13 +135,12 @@ def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
     """Return ``low`` where ``x < low``, else ``high`` where ``x > high``, else ``x``.
 
     NaN in ``x`` stays, and a bound that is NaN does not bound. Two known scalar bounds in ascending
-    order become one ``clamp``.
+    order become a maximum and a minimum, whose derivative at the bounds can be that of ``x``.
     """
     x, low, high = lift(x, low, high)
     lo, hi = low.fill_value, high.fill_value
-    if lo is not None and hi is not None and lo <= hi and x.dtype != BOOL:
-        clamped = lax.clamp(Value(np.asarray(lo)), x, Value(np.asarray(hi)))
-        return broadcast_to(clamped, common_shape(x, low, high))
+    if lo is not None and hi is not None and lo <= hi and x.dtype.kind in "iuf":
+        return minimum(maximum(x, low), high)
     return where(x < low, low, where(x > high, high, x))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import UnsupportedOpError
 
@@ -44,25 +45,30 @@ log2 = _log_to_base(2)
 log10 = _log_to_base(10)
 
 
-def i0(x: Value) -> Value:
+def _i0(x: Value) -> Value:
     """Return the modified Bessel function of the first kind of order 0."""
     return _unscaled(x, lax.bessel_i0e)
 
 
-def i1(x: Value) -> Value:
+def _i1(x: Value) -> Value:
     """Return the modified Bessel function of the first kind of order 1."""
     return _unscaled(x, lax.bessel_i1e)
 
 
+def _derivative_of_i1(x: Value) -> Value:
+    is_zero = ew.equal(x, 0)
+    return i0(x) - ew.where(is_zero, 0.5, i1(x) / ew.where(is_zero, 1, x))
+
+
 def _unscaled(x: Value, construct: Any) -> Value:
     """Return ``exp(|x|)`` times the primitive, also where the exponential overflows."""
-    root = ew.exp(_magnitude(x) * 0.5)
+    root = ew.exp(lax.abs(x) * 0.5)
     return root * construct(x) * root
 
 
-def _magnitude(x: Value) -> Value:
-    """Return ``|x|`` with derivative 0 at 0, where that of JAX's ``abs`` is 1."""
-    return ew.maximum(x, -x)
+# Derivatives of the scaled primitives cancel near 0.
+i0 = with_derivatives(_i0, lambda x: i1(x))
+i1 = with_derivatives(_i1, _derivative_of_i1)
 
 
 def softplus(x: Value) -> Value:
@@ -81,9 +87,10 @@ def log1mexp(x: Value) -> Value:
     M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
     """
     # Each branch is clipped to where it is used, so that its derivative is finite elsewhere.
+    # `0 - expm1(0)` is 0, and not -0, so that the derivative at 0 is that from the left, -inf.
     is_real = x.dtype.kind == "f"
     far = ew.log1p(-ew.exp(ew.minimum(x, -0.5) if is_real else x))
-    near = ew.log(-ew.expm1(ew.maximum(x, -1) if is_real else x))
+    near = ew.log(0 - ew.expm1(ew.maximum(x, -1)) if is_real else -ew.expm1(x))
     return ew.where(x < math.log(0.5), far, near)
 
 

@@ -7,10 +7,10 @@ to JAX functions.
 Each module and the modules of this package that it needs:
 
 - `meaning`: classes of passes by what they preserve (no other module).
-- `default`: `DEFAULT`, the passes that are applied by default (their modules).
+- `defaults`: `default` and `DEFAULT`, the passes that are applied by default (their modules).
 - `inputs`: inputs on which programs are compared (no other module).
 - `validation`: compare what a program computes before and after a pass (`inputs`, `meaning`).
-- `pipeline`: run passes in turn, and check what each returns (`default`, `repeat_notes`,
+- `pipeline`: run passes in turn, and check what each returns (`defaults`, `repeat_notes`,
   `validation`).
 - `observers`: print, compare, verify or time the passes of a pipeline (`pipeline`).
 - `elimination`: `EliminateDeadCode`, `EliminateCommonSubexpressions`.
@@ -55,7 +55,7 @@ Each module and the modules of this package that it needs:
 
 from jaxprgen.passes.associative_scan import AssociativeScan
 from jaxprgen.passes.constant_folding import FoldConstants
-from jaxprgen.passes.default import DEFAULT
+from jaxprgen.passes.defaults import DEFAULT, default
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions, EliminateDeadCode
 from jaxprgen.passes.fewer_kernels import FewerKernels
 from jaxprgen.passes.guard_branches import GuardBranches
@@ -97,4 +97,5 @@ __all__ = [
     "SinkZeros",
     "Stabilize",
     "VmapRepeats",
+    "default",
 ]

@@ -19,7 +19,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.redundancy import Identities, literal_key, may_move
 
-_MOST = 8
+_MOST = 32
 """A condition of more cases than this is given up."""
 
 
@@ -96,7 +96,7 @@ def both(a: Condition, b: Condition) -> Condition:
     for clause in clauses:
         if not any(case.otherwise in clause for case in clause):
             found = either(found, frozenset({clause}))
-    return min(a, b, key=_size) if found == ALWAYS else found
+    return min(a, b, key=_size) if found == ALWAYS or _size(found) > _MOST else found
 
 
 def _size(condition: Condition) -> int:

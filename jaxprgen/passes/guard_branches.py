@@ -29,6 +29,7 @@ from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.places import (
     is_bounded,
+    is_complex,
     is_inexact,
     is_linear,
     operand_axes,
@@ -351,7 +352,7 @@ class _Writer:
         b, found, comparisons = self._b, list[JaxprEqn](), dict[Any, Comparison]()
         for eqn in eqns:
             name = eqn.primitive.name
-            if name in _EXTREMES and is_inexact(eqn.outvars[0]) and not _is_complex(eqn.outvars[0]):
+            if name in _EXTREMES and is_inexact(eqn.outvars[0]) and not is_complex(eqn.outvars[0]):
                 (x, y), start = eqn.invars, len(b)
                 _, wins = _EXTREMES[name]
                 b.source_info = eqn.source_info
@@ -383,9 +384,12 @@ class _Writer:
     def _append(self, eqn: JaxprEqn, operands: list[Any]) -> None:
         name = eqn.primitive.name
         v: Any = eqn.outvars[0] if name in _EXTREMES else None
-        if name in _EXTREMES and is_inexact(v) and not _is_complex(v):
+        if name in _EXTREMES and is_inexact(v) and not is_complex(v):
             shape: Any = v.aval.shape
-            x, y = (lax.broadcast_to(self._b, x, shape) for x in operands)
+            x, y = (
+                x if isinstance(x, Literal) else lax.broadcast_to(self._b, x, shape)
+                for x in operands
+            )
             self.masked[v] = extreme(self._b, name, x, y, self._ties)
             self._flush()
             # The equation itself stays for the predicates, and is dead without them.
@@ -436,10 +440,6 @@ class _Writer:
         self._result += new
 
 
-def _is_complex(v: Any) -> bool:
-    return bool(np.issubdtype(np.dtype(v.aval.dtype), np.complexfloating))
-
-
 # --- Derivatives that choose ------------------------------------------------------------------
 
 
@@ -484,6 +484,7 @@ def extreme(b: Builder, name: str, x: Atom, y: Atom, ties: str) -> Atom:
     name : {"max", "min"}
         The primitive.
     x, y : atoms of one type
+        A literal may be a scalar.
     ties : {"shared", "first"}
         See `GuardBranches`.
     """
@@ -496,6 +497,7 @@ def _extreme_call(
     name: str, x: ShapedArray, y: ShapedArray, ties: str
 ) -> tuple[ClosedJaxpr, dict[str, Any]]:
     choose, wins = _EXTREMES[name]
+    full = x if x.shape else y
     values = Builder([x, y])
     program = values.build([choose(values, *values.inputs)], name=name)
 
@@ -505,7 +507,7 @@ def _extreme_call(
         outputs = [extreme(b, name, first, second, ties)]
         if tangents:
             rest = iter(tangents)
-            of_first, of_second = (_zeros(b, x) if still else next(rest) for still in zeros)
+            of_first, of_second = (_zeros(b, full) if still else next(rest) for still in zeros)
             if ties == "first":
                 otherwise = of_first
             else:

@@ -30,10 +30,12 @@ from jaxprgen.errors import (
 )
 from jaxprgen.ir.describe import shorten
 from jaxprgen.ir.programs import verify
-from jaxprgen.passes.default import DEFAULT
+from jaxprgen.passes.defaults import DEFAULT, FOR_GRAPHS
 from jaxprgen.passes.meaning import Pass, name_of
 from jaxprgen.passes.repeat_notes import forgotten_on_failure
 from jaxprgen.passes.validation import Validation
+
+_DEFAULT = (*DEFAULT, *FOR_GRAPHS)
 
 
 class Record(NamedTuple):
@@ -148,7 +150,7 @@ def _restored(
 ) -> Pipeline:
     """Return a pipeline that was pickled, with the objects of `DEFAULT` that it had."""
     known = [
-        next((own for own in DEFAULT if own == rewrite), rewrite) if is_default else rewrite
+        next((own for own in _DEFAULT if own == rewrite), rewrite) if is_default else rewrite
         for rewrite, is_default in passes
     ]
     return kind(known, observer, validate)
@@ -156,7 +158,7 @@ def _restored(
 
 def _is_default(rewrite: Pass) -> bool:
     """Return whether a pass is one of the objects in `DEFAULT`."""
-    return any(rewrite is own for own in DEFAULT)
+    return any(rewrite is own for own in _DEFAULT)
 
 
 def _is_built_in(rewrite: Pass) -> bool:

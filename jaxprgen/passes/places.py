@@ -171,6 +171,11 @@ def is_bounded(eqn: JaxprEqn) -> bool:
     return name in _BOUNDED or (name == "integer_pow" and eqn.params["y"] >= 0) or is_linear(eqn)
 
 
+def is_complex(v: Any) -> bool:
+    """Return whether an atom holds complex numbers."""
+    return getattr(getattr(v.aval, "dtype", None), "kind", "") == "c"
+
+
 def is_inexact(v: Any) -> bool:
     """Return whether an atom holds real or complex numbers."""
     dtype: Any = getattr(v.aval, "dtype", None)

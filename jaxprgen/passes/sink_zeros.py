@@ -23,7 +23,7 @@ from jaxprgen.passes.conditions import (
 )
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
-from jaxprgen.passes.places import is_inexact, is_linear, result_axes
+from jaxprgen.passes.places import is_complex, is_inexact, is_linear, result_axes
 
 _PRODUCTS = frozenset({"mul", "div"})
 _CHAIN = frozenset({*_PRODUCTS, "neg", "convert_element_type"})
@@ -38,8 +38,9 @@ class SinkZeros:
     into the choice, so that it is zero. This pass does the same at the end of each chain of
     products.
 
-    A literal zero, or one that a choice put, times or over anything becomes zero, even if the other
-    factor is NaN or infinite. Other values stay as they are.
+    A literal zero, or one that a choice put, times or over anything is zero, even if the other
+    factor is NaN or infinite. Other values stay as they are. In programs of complex numbers,
+    literal zeros may be parts of such numbers, and do not count.
     """
 
     meaning = Meaning.BETTER
@@ -87,7 +88,9 @@ def _sunk(closed: ClosedJaxpr) -> ClosedJaxpr:
 def _cleared(b: Builder, v: Any, nonzero: Condition, conditions: Conditions) -> Atom:
     shape = v.aval.shape
     zero = lax.broadcast_to(b, b.literal(np.zeros((), v.aval.dtype)), shape)
-    return zero if nonzero == NEVER else lax.select_n(b, conditions(nonzero, shape), zero, v)
+    if nonzero == NEVER:  # A factor is the number zero: the product has a sign, or is NaN.
+        return lax.select_n(b, lax.ne(b, v, v), v, zero)
+    return lax.select_n(b, conditions(nonzero, shape), zero, v)
 
 
 def _analyzed(eqns: Any, outputs: Any) -> tuple[dict[Any, Condition], set[Any]]:
@@ -97,9 +100,11 @@ def _analyzed(eqns: Any, outputs: Any) -> tuple[dict[Any, Condition], set[Any]]:
     is_product: dict[Any, bool] = {}
     wanted: set[Any] = set()
 
+    of_zero = ALWAYS if any(is_complex(v) for eqn in eqns for v in eqn.outvars) else NEVER
+
     def of(x: Any) -> Condition:
         if isinstance(x, Literal):
-            return NEVER if _is_zero(x.val) else ALWAYS
+            return of_zero if _is_zero(x.val) else ALWAYS
         return nonzero.get(x, ALWAYS)
 
     def read(x: Any) -> None:

@@ -10,6 +10,7 @@ import jax
 
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.emit import division
 from jaxprgen.emit import transcendental as special
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED
@@ -22,6 +23,7 @@ from jaxprgen.rewrite.terms import (
     Term,
     abs_,
     broadcast_in_dim,
+    convert_element_type,
     emitted,
     erf,
     erfc,
@@ -33,6 +35,7 @@ from jaxprgen.rewrite.terms import (
     logistic,
     mul,
     neg,
+    pow,
     primitive,
     reduce_sum,
     sqrt,
@@ -42,9 +45,11 @@ from jaxprgen.rewrite.terms import (
 )
 from jaxprgen.special import stable
 
-x, y = variables("x y")
-axes, shape, kept, left = Param("axes"), Param("shape"), Param("kept"), Param("left")
+x, y, v, w = variables("x y v w")
+axes, shape, kept, left = map(Param, ("axes", "shape", "kept", "left"))
+dtype = Param("dtype")
 
+whole_power = emitted(division.whole_power)
 softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
 log_erfc = emitted(stable.log_erfc)
 logaddexp, logsubexp = emitted(stable.logaddexp), emitted(stable.logsubexp)
@@ -93,8 +98,12 @@ def _positive(x: Operand) -> str | None:
     return _real(x) if _is_positive(x, 6) else "it may be zero"
 
 
-def _all_positive(x: Operand, y: Operand) -> str | None:
-    return _positive(x) or _positive(y)
+def _whole_exponent(x: Operand, y: Operand) -> str | None:
+    return _real(x) if y.dtype.kind in "iu" else "the exponents are not integers"
+
+
+def _positive_divisors(x: Operand, y: Operand, v: Operand, w: Operand) -> str | None:
+    return _positive(x) or _positive(y) or _real(v) or _real(w)
 
 
 def _is_positive(x: Operand, depth: int) -> bool:
@@ -217,6 +226,10 @@ def _repeated(x: Term) -> Call:
     return broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
 
 
+def _converted(x: Term) -> Call:
+    return convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+
 STABLE = table(
     # Differences from one.
     (log(1 + x), log1p(x)),
@@ -230,6 +243,8 @@ STABLE = table(
     (1 - erfc(x), erf(x)),
     (erfc(x) - 1, -erf(x)),
     (1 - logistic(x), logistic(-x)),
+    # The derivative of an integer power is right where the base is 0.
+    (pow(x, _converted(y)), whole_power(x, y), _whole_exponent),
     # Functions that undo each other.
     (log(exp(x)), x),
     (log1p(expm1(x)), x),
@@ -274,7 +289,8 @@ CHOSEN = table(
 GRADIENTS = table(
     # Factors that cancel, and are zero only if they underflow.
     (Product((x,), (x,)), 1, _positive),
-    (Product((1 / x + 1 / y, x, y)), x + y, _all_positive),
+    (Product((v / x + w / y, x, y)), v * y + w * x, _positive_divisors),
+    (Product((v / x - w / y, x, y)), v * y - w * x, _positive_divisors),
     # The logistic function.
     (Product((exp(x),), (1 + exp(x),)), logistic(x)),
     (Product((exp(x), logistic(-x))), logistic(x)),

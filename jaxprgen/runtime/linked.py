@@ -17,7 +17,8 @@ from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_update
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
 from jaxprgen.graphs.state import names_of
 from jaxprgen.lowering.names import Variable, is_a
-from jaxprgen.passes import DEFAULT, Pass
+from jaxprgen.passes import Pass
+from jaxprgen.passes.defaults import FOR_GRAPHS
 from jaxprgen.runtime import state
 from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
 from jaxprgen.runtime.generators import key_of, with_key
@@ -56,7 +57,7 @@ class LinkerMixin:
         results: Literal["numpy", "jax"] = "numpy",
         checks: bool = True,
         fallback: Literal["error", "callback"] = "error",
-        passes: Sequence[Pass] = DEFAULT,
+        passes: Sequence[Pass] = FOR_GRAPHS,
         compiler_options: Mapping[str, CompilerOption] | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)  # type: ignore[call-arg]

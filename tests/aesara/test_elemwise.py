@@ -129,7 +129,7 @@ EQUATIONS = [
     (at.switch(at.ones_like(x), y, z), []),
     (at.exp(at.zeros_like(x)) + y, ["add"]),
     (x.dimshuffle(0, "x").dimshuffle(0), ["broadcast_in_dim", "squeeze"]),
-    (at.clip(x, 0, 1), ["clamp"]),
+    (at.clip(x, 0, 1), ["max", "min"]),
     (x**2, ["square"]),
     (x**3, ["integer_pow"]),
     (at.cast(x, "float64"), []),
@@ -140,8 +140,8 @@ EQUATIONS = [
 @pytest.mark.parametrize(("out", "expected"), EQUATIONS, ids=[str(o) for o, _ in EQUATIONS])
 def test_no_equation_too_many(out, expected):
     args = [np.linspace(0.1, 1, 3) * i for i in range(1, 5)]
-    f = assert_agrees([x, y, z, w], [out], args)
-    assert equations(f, *args) == expected
+    assert_agrees([x, y, z, w], [out], args)
+    assert equations(jaxprgen.compile([x, y, z, w], [out], passes=()), *args) == expected
 
 
 def test_mixed_dtypes_convert_each_operand_once():

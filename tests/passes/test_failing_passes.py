@@ -129,7 +129,7 @@ def default(monkeypatch):
 
     def add(f):
         rewrite = built_in(f)
-        monkeypatch.setattr(pipeline, "DEFAULT", (*pipeline.DEFAULT, rewrite))
+        monkeypatch.setattr(pipeline, "_DEFAULT", (*pipeline._DEFAULT, rewrite))
         return rewrite
 
     return add

@@ -279,7 +279,7 @@ def test_the_error_names_one_pass_of_several():
 
 def test_a_default_pass_that_changes_values_raises(monkeypatch):
     wrong = replacing(jnp.cos)
-    monkeypatch.setattr("jaxprgen.passes.pipeline.DEFAULT", (wrong,))
+    monkeypatch.setattr("jaxprgen.passes.pipeline._DEFAULT", (wrong,))
     with pytest.raises(PassError):
         Pipeline((wrong,), validate=True)(jax.make_jaxpr(jnp.sin)(vector))
 

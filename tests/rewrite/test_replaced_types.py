@@ -237,7 +237,8 @@ MADE_BY = {
     "log(add(y, exp(x)))": exp,
     "log(broadcast": exp,
     "product(x over x)": exp,
-    "product(add(div(1, x)": exp,
+    "product(add(div(v, x)": exp,
+    "product(sub(div(v, x)": exp,
     **dict.fromkeys((f"log1p(neg({name}(x" for name, *_ in stabilize._CHOICES), logistic),
     **dict.fromkeys((f"log({name}(x" for name, *_ in stabilize._CHOICES), logistic),
 }
@@ -261,7 +262,7 @@ def given(pattern, shape, dtype):
     params = {"first": (*range(rank),), "then": (*range(rank),), "permutation": (*range(rank),)}
     params |= {"axes": (*range(1, rank),), "kept": (*range(min(rank, 1)),), "shape": shape}
     params |= {"start_indices": (0,) * rank, "limit_indices": shape, "strides": None}
-    params |= {"new_sizes": (*shape, 1), "dimensions": None, "left": ()}
+    params |= {"dtype": np.dtype(dtype), "new_sizes": (*shape, 1), "dimensions": None, "left": ()}
     if "squeeze(x" in text:
         return (same, {"dimensions": (0,)}) if shape[:1] == (1,) else None
     if "squeeze(div(y" in text:
@@ -298,6 +299,8 @@ def program_of(pattern, shape, dtype):
         return None
     shapes, params = found
     kinds = {"p": "bool", **dict.fromkeys("ijkl", "int32")}
+    if "pow(x, convert" in str(pattern):
+        kinds["y"] = "int32"
     types = [jax.core.ShapedArray(s, jnp.dtype(kinds.get(n, dtype))) for n, s in shapes.items()]
     with Builder(types) as b:
         try:

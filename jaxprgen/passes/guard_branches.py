@@ -209,7 +209,9 @@ class Guards:
             if not is_hazard and is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
                 finite.update(eqn.outvars)
             # If the reach is not passed on whole, masks before the equation do not suffice.
-            is_lost = any(_count(self._passed(eqn, i, reach)) < _count(reach) for i, _ in operands)
+            is_lost = any(
+                0 < _count(self._passed(eqn, i, reach)) < _count(reach) for i, _ in operands
+            )
             if is_lost or (not is_hazard and all(x in clean for _, x in operands)):
                 clean.update(eqn.outvars)
         return finite, clean
@@ -234,6 +236,8 @@ class Guards:
             for i, x in enumerate(eqn.invars):
                 if type(x) is not Var or x not in self._moving:
                     continue
+                if _is_choice(eqn) and self._passed(eqn, i, reach) == NEVER:
+                    masks[i] = NEVER  # What computes it has no reach, and so no masks.
                 if is_hazard or is_before:
                     hazards.add(x)
                 if not (is_hazard or (is_before and not is_clean)):
@@ -243,7 +247,7 @@ class Guards:
                 if x in self._clean or passed != self._reach.get(x, NEVER):
                     masks[i] = passed
         found.reverse()
-        return [{i: c for i, c in m.items() if c not in (ALWAYS, NEVER)} for m in found]
+        return [{i: c for i, c in m.items() if c != ALWAYS} for m in found]
 
     def _passed(self, eqn: JaxprEqn, i: int, reach: Condition) -> Condition:
         """Return the condition of a mask on an operand."""
@@ -400,9 +404,13 @@ class _Writer:
         key = operand, condition, shape
         found = self._made.get(key)
         if found is None:
-            holds = self._conditions(condition, shape)
-            operand = lax.broadcast_to(self._b, operand, shape)
-            found = self._made[key] = mask(self._b, holds, operand)
+            if condition == NEVER:
+                found = lax.stop_gradient(self._b, operand)
+            else:
+                holds = self._conditions(condition, shape)
+                operand = lax.broadcast_to(self._b, operand, shape)
+                found = mask(self._b, holds, operand)
+            self._made[key] = found
             self._flush()
         return found
 

@@ -127,6 +127,10 @@ GUARDED = {
         lambda x: jnp.where(x == 0, lax.pad(jnp.exp(x), 0.0, [(1, -1, 0)]), 0).sum(),
         (np.exp(-1), 0, 0),
     ),
+    "a branch that is never taken": (
+        lambda x: jnp.where(x > 0, jnp.where(x > 0, x, jnp.exp(-1000 * x)), x).sum(),
+        (1, 1, 1),
+    ),
     "of three": (
         lambda x: lax.select_n(
             jnp.searchsorted(jnp.array([-0.5, 0.5]), x), -x, jnp.cos(x), jnp.sqrt(x)

@@ -209,9 +209,8 @@ class Guards:
             if not is_hazard and is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
                 finite.update(eqn.outvars)
             # If the reach is not passed on whole, masks before the equation do not suffice.
-            is_lost = any(
-                0 < _count(self._passed(eqn, i, reach)) < _count(reach) for i, _ in operands
-            )
+            passed = [self._passed(eqn, i, reach) for i, _ in operands]
+            is_lost = any(c != NEVER and _count(c) < _count(reach) for c in passed)
             if is_lost or (not is_hazard and all(x in clean for _, x in operands)):
                 clean.update(eqn.outvars)
         return finite, clean

@@ -19,7 +19,7 @@ _HOMES = {
     "JaxprMode": "aesara.linker",
     "LoadedFunction": "export.loaded",
     "StatefulFunction": "runtime.state",
-    "check": "graphs.check",
+    "check": "tools.checking",
     "compile": "api",
     "debug": "inspect",
     "function": "api",
@@ -57,7 +57,6 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen.export.loaded import LoadedFunction as LoadedFunction
     from jaxprgen.export.loading import load as load
     from jaxprgen.export.saving import save as save
-    from jaxprgen.graphs.check import check as check
     from jaxprgen.inspect import debug as debug
     from jaxprgen.inspect import pretty as pretty
     from jaxprgen.interpreters import Interpreter as Interpreter
@@ -66,6 +65,7 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen.ops.random import samples as samples
     from jaxprgen.runtime.compiled import CompiledFunction as CompiledFunction
     from jaxprgen.runtime.state import StatefulFunction as StatefulFunction
+    from jaxprgen.tools.checking import check as check
 
 
 def __getattr__(name: str) -> Any:

@@ -237,6 +237,10 @@ class PassWarning(UserWarning):
     """
 
 
+class GradientWarning(UserWarning):
+    """Issued when a gradient is NaN or infinite at a point where its function is finite."""
+
+
 class RuntimeCheckWarning(UserWarning):
     """Issued when a program leaves out a check that Aesara makes at run time.
 

@@ -26,8 +26,8 @@ LAYERS = [
     ["runtime"],
     ["aesara", "pytensor"],
     ["api"],
-    ["pymc"],
     ["tools"],
+    ["pymc"],
     ["__main__", "inspect"],
     ["__init__"],
 ]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import sys
@@ -25,6 +26,7 @@ from pytensor.graph.traversal import ancestors
 
 from jaxprgen.api import compile
 from jaxprgen.errors import UnsupportedVersionError
+from jaxprgen.pymc.gradients import check_by_jax, check_raveled
 from jaxprgen.pymc.graphs import lowered
 from jaxprgen.pytensor import linker as linker  # It registers the mode "JAXPR".
 
@@ -40,6 +42,10 @@ def sampling() -> Generator[None]:
     variables of the trace. Other functions that PyMC compiles inside the block without a mode of
     their own use mode "JAXPR", such as those of initial points and of predictive draws. Leaving
     the block undoes all of it, also after an error. It holds for all threads of the process.
+
+    A model's gradient is evaluated at its initial point and at four points around it. If it is NaN
+    or infinite where the log-density is finite, a `jaxprgen.errors.GradientWarning` names the term,
+    the line and the variable: samplers would return draws from another distribution.
 
     Yields
     ------
@@ -60,9 +66,18 @@ def sampling() -> Generator[None]:
     with contextlib.ExitStack() as stack:
         samplers = importlib.import_module("pymc.sampling.jax")
         stack.enter_context(_replaced(samplers, "get_jaxified_graph", _graph_as_function, "pymc"))
+        models = importlib.import_module("pymc.model.core")
+        owner = next(c for c in models.Model.__mro__ if "logp_dlogp_function" in vars(c))
+        for place, name, check in (
+            (samplers, "get_jaxified_logp", _check_jax),
+            (owner, "logp_dlogp_function", _check_own),
+        ):
+            made = _checked(_attribute(place, name, "pymc"), check)
+            stack.enter_context(_replaced(place, name, made, "pymc"))
 
         def prepare_nutpie(models: ModuleType) -> None:
-            made = _nutpie_functions(_attribute(models, "_make_functions", "nutpie"))
+            make = _nutpie_functions(_attribute(models, "_make_functions", "nutpie"))
+            made = _checked(make, _check_nutpie)
             stack.enter_context(_replaced(models, "_make_functions", made, "nutpie"))
 
         stack.enter_context(_once_imported("nutpie.compile_pymc", prepare_nutpie))
@@ -132,6 +147,41 @@ def _attribute(module: ModuleType, name: str, package: str) -> Any:
             "the with block out to sample without jaxprgen."
         )
     return getattr(module, name)
+
+
+def _checked(make: Callable[..., Any], check: Callable[[Any, Any], None]) -> Callable[..., Any]:
+    """Return a function that makes a sampler's function of a model, and then checks gradients."""
+
+    @functools.wraps(make)
+    def made(model: Any, *args: Any, **options: Any) -> Any:
+        found = make(model, *args, **options)
+        check(model, found)
+        return found
+
+    return made
+
+
+def _check_jax(model: Any, density: Any) -> None:
+    check_by_jax(model)
+
+
+def _check_own(model: Any, function: Any) -> None:
+    if len(function._grad_vars) == len(model.value_vars):
+
+        def evaluate(x: Any) -> tuple[Any, Any]:
+            value, *_, slopes = function._pytensor_function(x)
+            return value, slopes
+
+        check_raveled(model, evaluate)
+
+
+def _check_nutpie(model: Any, made: Sequence[Any]) -> None:
+    density = made[2]
+    if len(density.maker.fgraph.outputs) == 1:  # JAX will differentiate it.
+        check_by_jax(model)
+    else:
+        shared = [v.get_value() for v in density.get_shared()]
+        check_raveled(model, lambda x: density.vm.jit_fn(x, *shared))
 
 
 def _graph_as_function(

@@ -13,7 +13,7 @@ import pymc as pm
 import pytensor
 
 import jaxprgen.pymc
-from jaxprgen.errors import UnsupportedVersionError
+from jaxprgen.errors import GradientWarning, UnsupportedVersionError
 
 samplers = pytest.importorskip("pymc.sampling.jax")
 
@@ -54,6 +54,36 @@ def test_a_model_becomes_one_program(model):
         f = samplers.get_jaxified_logp(model)
     found = f([np.float64(0.3)])
     np.testing.assert_allclose(found, model.compile_logp(mode="FAST_COMPILE")({"mu": 0.3}))
+
+
+@pytest.fixture
+def kinked():
+    """A model whose log-density is finite everywhere, and its gradient by JAX nowhere."""
+    with pm.Model() as made:
+        mu = pm.Normal("mu")
+        pm.Potential("kink", pytensor.tensor.sqrt(abs(mu - mu)))
+        pm.Normal("y", mu, 1.0, observed=[1.0, 2.0, 3.0])
+    return made
+
+
+def test_a_gradient_that_samplers_cannot_use_is_named(kinked):
+    with jaxprgen.pymc.sampling(), pytest.warns(GradientWarning) as caught:
+        samplers.get_jaxified_logp(kinked)
+    (warning,) = caught
+    first, term, place, *advice = str(warning.message).splitlines()
+    assert first.startswith(
+        "The gradient of the log-density with respect to 'mu' is not finite at a point where the "
+    )
+    assert term == "  The term is that of 'kink'."
+    assert place.startswith("  It arises in ") and __file__ in place
+    assert len(advice) == 2
+
+
+def test_usable_gradients_are_not_warned_of(model):
+    """Warnings are errors here."""
+    with jaxprgen.pymc.sampling():
+        samplers.get_jaxified_logp(model)
+        model.logp_dlogp_function(ravel_inputs=True)
 
 
 @pytest.mark.deep

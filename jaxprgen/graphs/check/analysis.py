@@ -31,30 +31,7 @@ _OUTSIDE = "compute it outside of the graph, and give its results as inputs"
 
 
 def check(graph: Any, outputs: Any = None) -> GraphCheck:
-    """Find which part of a graph JAX can run, and what is in the way of the rest.
-
-    No arguments are needed. The graph is lowered by the rules that `jaxprgen.compile` uses, for
-    arguments of which only the declared types are known. The graph is not changed.
-
-    Parameters
-    ----------
-    graph, outputs
-        A `FunctionGraph`, or inputs and outputs, as `jaxprgen.compile` takes them.
-
-    Returns
-    -------
-    GraphCheck
-        A verdict on every node, with a reason and a remedy; the inputs that decide shapes by
-        their values, and the nodes of these shapes; and the largest part of the graph that
-        compiles. To find that part, the graph is cut into stages: nodes with equally many blocked
-        nodes between them and the inputs, or the outputs. One call computes a stage.
-
-    Raises
-    ------
-    InvalidGraphError
-        They are not variables, there are no outputs, or an input is a constant or given twice.
-        A missing input, or one that is not an array, is a finding and not an error.
-    """
+    """Find which part of a graph JAX can run, as `jaxprgen.check` does without a point."""
     given, wanted = ends_of(graph, outputs)
     wanted, nodes = sorted_graph(given, wanted)
     matrices = opened(given, wanted, nodes)

@@ -1,9 +1,11 @@
-"""Random expressions with choices, in `jax.numpy` and by mpmath on the branches that are taken."""
+"""Random expressions with choices: by `jax.numpy`, as graphs, and by mpmath on taken branches."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import mpmath
+import numpy as np
 from hypothesis import strategies as st
 
 mpmath.mp.dps = 60
@@ -75,6 +77,14 @@ def _any(v):
     return abs(v) < 200
 
 
+def _bell(v):
+    return 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-v * v)
+
+
+def _logistic(v):
+    return 1 / (1 + mpmath.exp(-v))
+
+
 m = mpmath
 UNARY = {
     "neg": (jnp.negative, lambda x: x.through(-x.value, -1, 0)),
@@ -94,6 +104,38 @@ UNARY = {
         _on(_any, m.tanh, lambda v: m.sech(v) ** 2, lambda v: -2 * m.tanh(v) * m.sech(v) ** 2),
     ),
     "reciprocal": (lambda x: 1 / x, _reciprocal),
+    "expm1": (jnp.expm1, _on(_any, m.expm1, m.exp, m.exp)),
+    "erf": (jax.scipy.special.erf, _on(_any, m.erf, _bell, lambda v: -2 * v * _bell(v))),
+    "erfc": (
+        jax.scipy.special.erfc,
+        _on(_any, m.erfc, lambda v: -_bell(v), lambda v: 2 * v * _bell(v)),
+    ),
+    "gammaln": (
+        jax.scipy.special.gammaln,
+        _on(_positive, m.loggamma, m.digamma, lambda v: m.polygamma(1, v)),
+    ),
+    "softplus": (
+        jax.nn.softplus,
+        _on(_any, lambda v: m.log1p(m.exp(v)), _logistic, lambda v: _logistic(v) * _logistic(-v)),
+    ),
+    "sigmoid": (
+        jax.nn.sigmoid,
+        _on(
+            _any,
+            _logistic,
+            lambda v: _logistic(v) * _logistic(-v),
+            lambda v: _logistic(v) * _logistic(-v) * (_logistic(-v) - _logistic(v)),
+        ),
+    ),
+    "three halves": (
+        lambda x: x**1.5,
+        _on(
+            _positive,
+            lambda v: v * m.sqrt(v),
+            lambda v: 3 * m.sqrt(v) / 2,
+            lambda v: 3 / (4 * m.sqrt(v)),
+        ),
+    ),
     "cube": (lambda x: x**3, _power(3)),
     "square": (jnp.square, _power(2)),
 }
@@ -138,6 +180,27 @@ def on_arrays(expression, x):
         return jnp.where(on_arrays(a, x) > c, on_arrays(b, x), on_arrays(d, x))
     functions = {**UNARY, **BINARY, **EXTREMES}
     return functions[name][0](*(on_arrays(each, x) for each in operands))
+
+
+def as_graph(expression, x, library):
+    """An expression as a graph: ``library`` is `aesara.tensor` or `pytensor.tensor`."""
+    if expression == "x":
+        return x
+    if isinstance(expression, float):
+        return library.constant(np.float64(expression))
+    name, *operands = expression
+    if name == "where":
+        a, c, *branches = operands
+        cases = (as_graph(each, x, library) for each in branches)
+        return library.switch(as_graph(a, x, library) > c, *cases)
+    operands = [as_graph(each, x, library) for each in operands]
+    if name in _BY_OPERATORS:
+        return UNARY[name][0](*operands)
+    return getattr(library, _NAMES.get(name, name))(*operands)
+
+
+_BY_OPERATORS = ("reciprocal", "cube", "three halves")
+_NAMES = {"square": "sqr", "div": "true_divide", "mul": "mul"}
 
 
 def on_taken_branches(expression, x):

@@ -195,12 +195,14 @@ def as_graph(expression, x, library):
         return library.switch(as_graph(a, x, library) > c, *cases)
     operands = [as_graph(each, x, library) for each in operands]
     if name in _BY_OPERATORS:
-        return UNARY[name][0](*operands)
-    return getattr(library, _NAMES.get(name, name))(*operands)
+        return _BY_OPERATORS[name](*operands)
+    return getattr(library, {"square": "sqr"}.get(name, name))(*operands)
 
 
-_BY_OPERATORS = ("reciprocal", "cube", "three halves")
-_NAMES = {"square": "sqr", "div": "true_divide", "mul": "mul"}
+_BY_OPERATORS = {
+    "div": lambda x, y: x / y,
+    **{name: UNARY[name][0] for name in ("reciprocal", "cube", "three halves")},
+}
 
 
 def on_taken_branches(expression, x):

@@ -55,11 +55,12 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     sources = [x.source for x in xs if isinstance(x.source, np.ndarray)]
     if len(sources) < len(xs):
         return None
-    if math.prod(broadcast_shapes(*(source.shape for source in sources))) > FOLD_LIMIT:
+    inner = broadcast_shapes(*(source.shape for source in sources))
+    if math.prod(inner) > FOLD_LIMIT:
         return None
     shape = common_shape(*xs)
     # Types may not declare the sizes of 1 that sources have before repetition.
-    sources = np.broadcast_arrays(*sources)
+    sources = [np.broadcast_to(source, inner) for source in sources]
     return [broadcast_to(Value(y), shape) for y in _evaluate(ctx, sources)]
 
 

@@ -144,6 +144,15 @@ def test_no_equation_too_many(out, expected):
     assert equations(jaxprgen.compile([x, y, z, w], [out], passes=()), *args) == expected
 
 
+def test_known_views_of_read_only_arrays_are_repeated():
+    base = np.ones(1)
+    view = base[:]
+    base.flags.writeable = False
+    known = at.TensorConstant(at.TensorType("float64", shape=(1,)), view)
+    assert known.data is view
+    assert_agrees([x], [x + at.eq(known, [1.0, 2.0, 3.0])], [np.ones(3)])
+
+
 def test_mixed_dtypes_convert_each_operand_once():
     xs = vectors("abc", ["int8", "float32", "bool"])
     args = [

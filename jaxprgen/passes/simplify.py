@@ -116,6 +116,7 @@ EXACT = table(
     (neg(neg(x) * y), x * y, _reals),
     (neg(neg(x) / y), x / y, _floats),
     (neg(x / neg(y)), x / y, _floats),
+    (x + -1, x - 1),
     (x - neg(y), x + y),
     (x + neg(y), x - y),
     (abs_(neg(x)), abs_(x)),

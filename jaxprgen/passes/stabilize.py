@@ -22,8 +22,12 @@ from jaxprgen.rewrite.terms import (
     Product,
     Term,
     abs_,
+    acosh,
+    asinh,
+    atanh,
     broadcast_in_dim,
     convert_element_type,
+    cosh,
     emitted,
     erf,
     erfc,
@@ -33,21 +37,28 @@ from jaxprgen.rewrite.terms import (
     log,
     log1p,
     logistic,
+    lt,
+    max_,
+    min_,
     mul,
     neg,
     pow,
     primitive,
+    reduce_prod,
     reduce_sum,
+    select_n,
+    sinh,
     sqrt,
     square,
     squeeze,
+    tanh,
     variables,
 )
 from jaxprgen.special import stable
 
 x, y, v, w = variables("x y v w")
 axes, shape, kept, left = map(Param, ("axes", "shape", "kept", "left"))
-dtype = Param("dtype")
+dtype, power = Param("dtype"), Param("power")
 
 whole_power = emitted(division.whole_power)
 softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
@@ -55,6 +66,8 @@ log_erfc = emitted(stable.log_erfc)
 logaddexp, logsubexp = emitted(stable.logaddexp), emitted(stable.logsubexp)
 logsumexp, softmax_times = emitted(stable.logsumexp), emitted(stable.softmax_times)
 exp_over_erfc = emitted(stable.exp_over_erfc)
+exp_of_sum, log_scaled = emitted(stable.exp_of_sum), emitted(stable.log_scaled)
+log_power, log_prod = emitted(stable.log_power), emitted(stable.log_prod)
 
 
 def _real(x: Operand) -> str | None:
@@ -145,6 +158,10 @@ def _repeats(x: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None
     return _real(x) if tuple(kept) == rest else "it is repeated along other axes"
 
 
+def _not_empty(x: Operand) -> str | None:
+    return "it is empty" if 0 in x.shape else _real(x)
+
+
 def _whole(x: Operand, axes: Sequence[int]) -> str | None:
     """Require that all axes are reduced: scalars are repeated without an equation."""
     return _unshifted(x) if len(axes) == len(x.shape) else "some axes are not reduced"
@@ -230,6 +247,11 @@ def _converted(x: Term) -> Call:
     return convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
 
 
+def _half(scale: float) -> Call:
+    """Return the power that hyperbolic functions are made of, as `jaxprgen.emit` computes it."""
+    return exp(x * scale) * 0.5 * exp(x * scale)
+
+
 STABLE = table(
     # Differences from one.
     (log(1 + x), log1p(x)),
@@ -251,6 +273,12 @@ STABLE = table(
     (sqrt(square(x)), abs_(x)),
     (sqrt(mul(x, x)), abs_(x)),
     (sqrt(integer_pow(x, y=2)), abs_(x)),
+    (1 / (1 / x), x),
+    (atanh(tanh(x)), x),
+    (asinh(sinh(x)), x),
+    (asinh(select_n(lt(abs_(x), 1), _half(0.5) - _half(-0.5), sinh(min_(max_(x, -1), 1)))), x),
+    (acosh(cosh(x)), abs_(x)),
+    (acosh(_half(0.5) + _half(-0.5)), abs_(x)),
     (log(logistic(x) / logistic(-x)), x),
     # The logistic function, and its logarithm.
     (1 / (1 + exp(x)), logistic(-x)),
@@ -260,10 +288,16 @@ STABLE = table(
     # Logarithms of small numbers, and of sums of large ones.
     (log1p(-exp(x)), log1mexp(x), _may_be_near_zero),
     (log(0 - expm1(x)), log1mexp(x), _may_be_far_below),
+    (log(-expm1(x)), log1mexp(x), _may_be_far_below),
     (log(erfc(x)), log_erfc(x)),
     (log(exp(x) + exp(y)), logaddexp(x, y)),
     (log(y + exp(x)), logaddexp(log(y), x), _sum_of_powers),
     (log(exp(x) - exp(y)), logsubexp(x, y)),
+    (log(1 / x), -log(x)),
+    (log(square(x)), log_power(x, y=2)),
+    (log(mul(x, x)), log_power(x, y=2)),
+    (log(integer_pow(x, y=power)), log_power(x, y=power)),
+    (log(reduce_prod(x, axes=axes)), log_prod(x, axes=axes), _not_empty),
     (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
     (log(_repeated(x)), _repeated(log(x))),
     (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _repeats),
@@ -291,6 +325,11 @@ GRADIENTS = table(
     (Product((x,), (x,)), 1, _positive),
     (Product((v / x + w / y, x, y)), v * y + w * x, _positive_divisors),
     (Product((v / x - w / y, x, y)), v * y - w * x, _positive_divisors),
+    (Product((1 - square(tanh(x)),), (1 - square(tanh(x)),)), 1),
+    (Product((logistic(x), 1 + exp(-x))), 1),
+    (Product((logistic(-x), 1 + exp(x))), 1),
+    (x / mul(x, x), 1 / x),
+    (neg(x) / mul(x, x), -1 / x),
     # The logistic function.
     (Product((exp(x),), (1 + exp(x),)), logistic(x)),
     (Product((exp(x), logistic(-x))), logistic(x)),
@@ -307,6 +346,17 @@ GRADIENTS = table(
     check=_real,
 )
 """Rules for the derivatives of these formulas, as automatic differentiation writes them."""
+
+
+LAST = table(
+    (logistic(x) / logistic(-x), exp(x)),
+    (logistic(-x) / logistic(x), exp(-x)),
+    (exp(x) * exp(y), exp_of_sum(x, y)),
+    (exp(x) / exp(y), exp_of_sum(x, -y)),
+    (log(y * exp(x)), log_scaled(y, x)),
+    check=_real,
+)
+"""Rules that come last, because the other rules look for the terms that these replace."""
 
 
 @dataclass(frozen=True)
@@ -330,8 +380,11 @@ class Stabilize:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        return rewrite.apply(closed, _RULES)
+        return rewrite.apply(rewrite.apply(closed, _RULES), LAST)
 
 
 _RULES = EXACT + UNTRANSPOSED + STABLE + CHOSEN + GRADIENTS
-indexed(_RULES)  # Build the index at import, not while a user waits for the first program.
+(
+    indexed(_RULES),
+    indexed(LAST),
+)  # Build the index at import, not while a user waits for the first program.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
@@ -43,6 +45,48 @@ def logsubexp(x: Value, y: Value) -> Value:
     """Return ``log(exp(x) - exp(y))`` without overflow; -inf where ``x`` and ``y`` are equal."""
     gap = where(ew.equal(x, y), 0, y - x)
     return x + log1mexp(gap)
+
+
+@formula
+def exp_of_sum(x: Value, y: Value) -> Value:
+    """Return ``exp(x) exp(y)``, also where one of them overflows and the other underflows.
+
+    The rounding error of ``x + y`` is computed exactly: D. E. Knuth, *The Art of Computer
+    Programming* 2, section 4.2.2, theorem B.
+    """
+    total = x + y
+    part = total - x
+    rest = (x - (total - part)) + (y - part)
+    rest = ew.stop_gradient(rest)
+    return ew.exp(total) * (1 + where(abs(rest) < 1, rest, 0))
+
+
+@formula
+def log_scaled(y: Value, x: Value) -> Value:
+    """Return ``log(y exp(x))``, also where the exponential or the product is out of range."""
+    power = ew.exp(x)
+    direct = y * power
+    ok = _in_range(power) & _in_range(direct)
+    return where(ok, ew.log(where(ok, direct, 1)), ew.log(y) + x)
+
+
+def log_prod(x: Value, axes: Sequence[int]) -> Value:
+    """Return ``log(prod(x))`` over axes, also where the product is out of range."""
+    direct = reduce.prod(x, axes)
+    other = reduce.sum(ew.log(abs(x)), axes)
+    ok = _in_range(direct) | (direct < 0)
+    return where(ok, ew.log(where(ok, direct, 1)), other)
+
+
+def log_power(x: Value, y: int) -> Value:
+    """Return ``log(x ** y)`` for an integer ``y``, also where the power is out of range."""
+    return ew.log(x if y % 2 else abs(x)) * y
+
+
+def _in_range(x: Value) -> Value:
+    """Return where positive numbers neither overflowed nor underflowed."""
+    limits = np.finfo(x.dtype)
+    return (x >= x.like(limits.tiny)) & (x <= x.like(limits.max))
 
 
 def logsumexp(x: Value, axes: Sequence[int]) -> Value:

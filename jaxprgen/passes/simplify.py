@@ -22,6 +22,7 @@ from jaxprgen.rewrite.terms import (
     and_,
     conj,
     emitted,
+    exp,
     integer_pow,
     max_,
     min_,
@@ -121,6 +122,8 @@ EXACT = table(
     (x + neg(y), x - y),
     (abs_(neg(x)), abs_(x)),
     (abs_(abs_(x)), abs_(x)),
+    (abs_(square(x)), square(x), _floats),
+    (abs_(exp(x)), exp(x), _floats),
     (square(neg(x)), square(x)),
     (square(abs_(x)), square(x), _reals),
 )

@@ -197,6 +197,7 @@ def _restores(y: Operand, x: Operand, kept: Sequence[int], left: Sequence[int]) 
 _CHOICES = (
     ("reshape", ("new_sizes", "dimensions"), ""),
     ("squeeze", ("dimensions",), ""),
+    ("rev", ("dimensions",), ""),
     ("transpose", ("permutation",), ""),
     ("slice", ("start_indices", "limit_indices", "strides"), ""),
     *(("dynamic_slice", ("slice_sizes",), "i j k l"[:n]) for n in (1, 3, 5, 7)),
@@ -298,6 +299,7 @@ STABLE = table(
     (log(mul(x, x)), log_power(x, y=2)),
     (log(integer_pow(x, y=power)), log_power(x, y=power)),
     (log(reduce_prod(x, axes=axes)), log_prod(x, axes=axes), _not_empty),
+    (log(abs_(reduce_prod(x, axes=axes))), log_prod(abs_(x), axes=axes), _not_empty),
     (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
     (log(_repeated(x)), _repeated(log(x))),
     (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _repeats),
@@ -351,6 +353,7 @@ GRADIENTS = table(
 LAST = table(
     (logistic(x) / logistic(-x), exp(x)),
     (logistic(-x) / logistic(x), exp(-x)),
+    (1 / exp(x), exp(-x)),
     (exp(x) * exp(y), exp_of_sum(x, y)),
     (exp(x) / exp(y), exp_of_sum(x, -y)),
     (log(y * exp(x)), log_scaled(y, x)),

@@ -264,6 +264,8 @@ def given(pattern, shape, dtype):
     params |= {"axes": (*range(1, rank),), "kept": (*range(min(rank, 1)),), "shape": shape}
     params |= {"start_indices": (0,) * rank, "limit_indices": shape, "strides": None}
     params |= {"dtype": np.dtype(dtype), "new_sizes": (*shape, 1), "dimensions": None, "left": ()}
+    if "rev(x, dimensions=dimensions" in text:
+        params["dimensions"] = (*range(rank),)
     if "squeeze(x" in text:
         return (same, {"dimensions": (0,)}) if shape[:1] == (1,) else None
     if "squeeze(div(y" in text:

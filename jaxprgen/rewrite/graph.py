@@ -141,7 +141,7 @@ class Graph:
         if len(factors) + len(divisors) < 2:
             return NO_TRAITS
         found = NO_TRAITS.union(*map(self.traits, (*factors, *divisors)))
-        is_twice = not {identity(x) for x in factors}.isdisjoint(map(identity, divisors))
+        is_twice = not {_bits(x) for x in factors}.isdisjoint(map(_bits, divisors))
         return found | {TWICE} if is_twice else found
 
     def traits_within(self, x: Any) -> frozenset[Trait]:
@@ -198,6 +198,11 @@ class Graph:
 
     def _is_one(self, tree: Any) -> bool:
         return type(tree) is not tuple and self.number(tree) == 1
+
+
+def _bits(x: Any) -> Any:
+    """Return what equal atoms have in common: a variable, or the bits of a number."""
+    return x if type(x) is Var else np.asarray(x.val).tobytes()
 
 
 class Operand(NamedTuple):

@@ -21,10 +21,12 @@ import jaxprgen
 CANCELLED = "`x / x` is NaN where `x` is 0, infinite or NaN; cancelling it hides that"
 CANCELS = "`log(c) - log(x)` cancels where `x` is near `c`"
 COMPENSATED = "compensated sums and rounding by a large number are written like this"
+ENDLESS = "`x - x` is NaN where `x` is infinite or NaN; 0 would hide that"
 INFINITE = "IEEE 754 defines this power of -inf as inf"
 NEGATIVE = "powers of negative numbers, which are NaN, would become numbers"
 RARE = "the sign of a number that underflows is that of zero, as in NumPy"
 REORDERED = "another order of factors overflows for other numbers"
+SCATTERED = "a quotient by a probability of 0 is written to an array, where no rule sees it"
 SUMMED = "the sum over the row would leave its quotient, and may overflow"
 ZEROS = "zeros in a matrix are numbers like others, and 0 times infinity is NaN"
 
@@ -655,6 +657,36 @@ REPAIRS = [
     ),
     Repair("local_log_iv", "log(iv(1, x))", [800.0], right=[795.7382865596717], only="pytensor"),
     Repair("local_log_kv", "log(kv(1, x))", [800.0], right=[-803.1160460538381], only="pytensor"),
+    Repair(
+        "local_elemwise_sub_zeros local_add_canonizer",
+        "exp(x) - exp(x)",
+        [800.0],
+        right=[0.0],
+        refused=ENDLESS,
+    ),
+    Repair(
+        "local_logsoftmax",
+        "D(sum(log(softmax(rows))[labels, labels]))",
+        [-800.0, 800.0, -800.0, 800.0],
+        right=[1.0, -1.0, 0.0, 0.0],
+        only="pytensor",
+    ),
+    Repair(
+        "crossentropy_to_crossentropy_with_softmax_with_bias local_softmax_with_bias",
+        "nnet.categorical_crossentropy(nnet.softmax(rows), labels)",
+        [-800.0, 800.0, -800.0, 800.0],
+        right=[1600.0, 0.0],
+        slope=[-1.0, 1.0, 0.0, 0.0],
+        only="aesara",
+    ),
+    Repair(
+        "local_softmax_grad_to_crossentropy_with_softmax_grad",
+        "D(nnet.categorical_crossentropy(nnet.softmax(rows), labels))",
+        [-800.0, 800.0, -800.0, 800.0],
+        right=[-1.0, 1.0, 0.0, 0.0],
+        only="aesara",
+        refused=SCATTERED,
+    ),
 ]
 
 NO_REPAIRS = {
@@ -663,7 +695,7 @@ NO_REPAIRS = {
         remove_tensor_copy local_useless_elemwise local_op_of_op *cast_cast *einsum*
         local_upcast_elemwise_constant_inputs sidestep_unused_rng_consumer
         remove_constants_and_duplicate_inputs_scipy local_*scalar_tensor* local_tensor_scalar_tensor
-        local_useless_2f1grad_loop local_drain_specify_assumptions
+        local_useless_2f1grad_loop local_ctc_no_grad local_drain_specify_assumptions
     """,
     "shapes": """
         *shape* *Shape* *alloc* *dimshuffle* *fill* *second* *broadcast* *BroadcastTo* *join*
@@ -673,10 +705,10 @@ NO_REPAIRS = {
         local_useless_dimshuffle_makevector local_sort_under_reduce
     """,
     "indexing": """
-        *subtensor* *Subtensor* *adv_* *adv1* *_idx_* *_indices *incsub* *_of_write *sparse_write
+        *subtensor* *Subtensor* *adv_* *_idx_* *_indices *incsub* *_of_write *sparse_write
         *_constant_indices extract_diag*
     """,
-    "linear algebra, of matrices with structure": """
+    "linear algebra: another algorithm, which no input makes NaN": """
         *diag* *_solve* *solves* scalar_solve_to_division *det_of_* cholesky_* cho_* *eig* *svd*
         inv_* *kron* *orthogonal* *lu_* reuse_decomposition* lift_linalg* selection_dot_to_indexing
         useless_symmetric_transpose
@@ -691,18 +723,18 @@ NO_REPAIRS = {
         local_div_by_one
     """,
     "signs and orders of sums, products and powers: right as written": """
-        local_*neg* useless_Neg_of_Neg local_add_specialize local_add_remove_zeros
-        local_elemwise_sub_zeros local_mul_specialize local_mul_to_sqr local_abs_*
+        local_neg_* local_add_neg_* local_sub_neg_* local_sum_of_neg_*
+        useless_Neg_of_Neg local_add_specialize local_add_remove_zeros
+        local_mul_specialize local_mul_to_sqr local_abs_*
         local_div_to_reciprocal local_reciprocal_canon local_pow_to_nested_squaring
         local_div_exp_to_mul_exp
     """,
     "functions that are right as written": """
         local_exp_log_nan_switch local_sigmoid_logit local_exp_log_softmax local_polygamma*
         useless_Cosh_of_Arccosh useless_Sinh_of_Arcsinh useless_Tanh_of_Arctanh
-        local_log_softmax_from_logsumexp
     """,
-    "losses of classes: other Ops for the softmax and logarithm above": """
-        *crossentropy* local_softmax_with_bias
+    "losses of classes: one Op in place of two": """
+        *crossentropy*
     """,
 }
 """Names of rewrites that repair nothing, with wildcards, by what they are about."""
@@ -731,20 +763,22 @@ def names_of(database: Any) -> set[str]:
     return {found.name for part in parts for each in part.__db__.values() for found in each}
 
 
-_FUNCTIONS = (
-    *("exp log log1p expm1 sqrt sigmoid erf erfc arctanh tanh arcsinh sinh arccosh cosh".split()),
-    *("sum prod switch gt lt dot iv kv".split()),
-)
+_FUNCTIONS = """
+    exp log log1p expm1 sqrt sigmoid erf erfc arctanh tanh arcsinh sinh arccosh cosh sum prod
+    switch gt lt dot iv kv nnet
+"""
 
 
 def build(repair: Repair, library: ModuleType, tensor: ModuleType) -> tuple[list[Any], Any]:
     """Return the inputs of a graph, and the graph."""
     x, y = inputs = tensor.dvector("x"), tensor.dvector("y")
-    names = {name: getattr(tensor, name) for name in _FUNCTIONS if hasattr(tensor, name)}
+    names = {name: getattr(tensor, name) for name in _FUNCTIONS.split() if hasattr(tensor, name)}
     names |= {
         "softmax": lambda x: tensor.special.softmax(x, axis=-1),
         "sign": getattr(tensor, "sign", None) or tensor.sgn,
         "zeros": tensor.zeros(len(repair.x)),
+        "rows": x.reshape((-1, 2)),
+        "labels": tensor.arange(len(repair.x) // 2),
         "D": lambda y: library.grad(y.sum(), x, disconnected_inputs="ignore"),
     }
     graph = eval(repair.formula, {**names, "x": x, "y": y})

@@ -387,7 +387,5 @@ class Stabilize:
 
 
 _RULES = EXACT + UNTRANSPOSED + STABLE + CHOSEN + GRADIENTS
-(
-    indexed(_RULES),
-    indexed(LAST),
-)  # Build the index at import, not while a user waits for the first program.
+for _rules in (_RULES, LAST):
+    indexed(_rules)  # Build the index at import, not while a user waits for the first program.

@@ -68,6 +68,8 @@ def apply(
 
 
 def _settled(program: ClosedJaxpr, index: RuleIndex, statistics: Statistics | None) -> ClosedJaxpr:
+    if statistics is None and not index.may_fire(program.jaxpr.eqns):
+        return program
     run = Rewriting(program, index, statistics)
     rounds = 1
     while run.fired:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.rewrite.graph import NO_TRAITS, TWICE, Trait
 from jaxprgen.rewrite.rules import Rule, require_distinct
 from jaxprgen.rewrite.terms import Call, Number, Once, Product, Term, walk
@@ -73,6 +75,23 @@ class RuleIndex:
                 self.entries.setdefault(root, PrimitiveRules()).all.append(entry)
         self.traits = NO_TRAITS.union(*(entry.needed for entry in found))
         self.is_on_condition = any(entry.is_on_condition for entry in found)
+        self._calls = {
+            root: [_calls(entry.rule.pattern) for entry in entries.all]
+            for root, entries in self.entries.items()
+        }
+
+    def may_fire(self, eqns: Sequence[JaxprEqn]) -> bool:
+        """Return whether some equation's operands are results of the primitives of a pattern."""
+        made_by: dict[Any, str] = {}
+        for eqn in eqns:
+            name = eqn.primitive.name
+            wanted = self._calls.get(name)
+            if wanted is not None:
+                found = [made_by.get(x) for x in eqn.invars if type(x) is Var]
+                if any(all(found.count(n) >= k for n, k in calls) for calls in wanted):
+                    return True
+            made_by.update(dict.fromkeys(eqn.outvars, name))
+        return False
 
 
 @functools.lru_cache(maxsize=256)
@@ -90,6 +109,13 @@ def _needed(pattern: Call | Product) -> Iterator[Trait]:
         yield from map(_trait, pattern.operands)
         if len(pattern.operands) == 2 and len(set(pattern.operands)) == 1:
             yield TWICE
+
+
+def _calls(pattern: Call | Product) -> list[tuple[str, int]]:
+    """Return the primitives of the operands of a pattern, and how often; nothing of a product."""
+    terms = pattern.operands if isinstance(pattern, Call) else ()
+    parts = [term.call if isinstance(term, Once) else term for term in terms]
+    return [*Counter(term.function.name for term in parts if isinstance(term, Call)).items()]
 
 
 def _trait(term: Term) -> Trait:

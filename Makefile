@@ -36,6 +36,7 @@ lint: $(VENV)/with-lint
 docs: $(VENV)/with-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/build.py
 	$(BIN)/python docs/coverage.py
+	$(BIN)/python docs/repairs.py
 
 # The site, in build/site. It fails if a link leads nowhere, or if a page would load from elsewhere.
 site: $(VENV)/with-site

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.special
 from laws import all_equations, in_one_program
+from mpmath import mp
 
 import jaxprgen
 from jaxprgen.passes import Inline, Stabilize
@@ -211,3 +212,46 @@ def test_elements_out_of_bounds_stay_what_they_are():
     scores, index = np.array([0.0, 1.0]), np.array([0, 5])
     found = jaxprgen.transform(fun, Inline(), Stabilize())(scores, index)
     np.testing.assert_allclose(found, fun(scores, index), 1e-12)
+
+
+POWERS = {
+    "exp(x) * exp(y)": lambda m, x, y: m.exp(x) * m.exp(y),
+    "exp(x) / exp(y)": lambda m, x, y: m.exp(x) / m.exp(y),
+    "1 / exp(x)": lambda m, x, y: 1 / m.exp(x),
+    "log(exp(y) * exp(x))": lambda m, x, y: m.log(m.exp(y) * m.exp(x)),
+    "log(y**2 * exp(x))": lambda m, x, y: m.log(y * y * m.exp(x)),
+    "log(1 / y**2)": lambda m, x, y: m.log(1 / (y * y)),
+    "log(y**-2)": lambda m, x, y: m.log(y**-2),
+    "log((y**2)**3)": lambda m, x, y: m.log((y * y) ** 3),
+    "y / (y * y)": lambda m, x, y: y / (y * y),
+    "1 / (1 / y)": lambda m, x, y: 1 / (1 / y),
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_powers_and_their_logarithms_are_never_less_accurate(name):
+    """Errors are a few units in the last place, or at most those of the formula as written."""
+    random = np.random.default_rng(0)
+    points = random.uniform(-300, 300, (2, 100))
+    points[1, ::2] = points[1, ::2] * 1e-3 - points[0, ::2]  # Products near one.
+    written = np.array(POWERS[name](np, *points))
+    f = jaxprgen.transform(lambda x, y: POWERS[name](jnp, x, y), Inline(), Stabilize())
+    with mp.workdps(300):
+        true = [POWERS[name](mp, *map(mp.mpf, point)) for point in points.T]
+        ours, theirs = (
+            np.array([float(abs((v - t) / t)) for v, t in zip(found, true, strict=True)])
+            for found in (map(float, f(*points)), map(float, written))
+        )
+    assert (ours <= np.maximum(1.01 * theirs, 9e-16)).all(), (ours.max(), theirs.max())
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_powers_of_special_numbers(name):
+    """Finite results and NaN stay; only infinity times zero and the like becomes a number."""
+    special = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan])
+    x, y = (v.ravel() for v in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        written = POWERS[name](np, x, y)
+    f = jaxprgen.transform(lambda x, y: POWERS[name](jnp, x, y), Inline(), Stabilize())
+    stays = np.isfinite(written) | ((np.isnan(x) & ("x" in name.replace("exp", ""))) | np.isnan(y))
+    np.testing.assert_allclose(np.asarray(f(x, y))[stays], written[stays], rtol=1e-14)

@@ -366,8 +366,8 @@ LAST = table(
 class Stabilize:
     """Replace formulas that overflow or cancel by equal formulas that do not.
 
-    The rules correspond to the rewrites by which Aesara and PyTensor repair graphs, such as those for
-    ``log(1 + exp(x))``, ``log(sum(exp(x)))`` and ``log(erfc(x))``. They also cover the derivatives
+    The rules correspond to the rewrites with which Aesara and PyTensor repair graphs, such as those
+    for ``log(1 + exp(x))``, ``log(sum(exp(x)))`` and ``log(erfc(x))``. They cover the derivatives
     of these formulas. They apply to real numbers only. An infinite or NaN result may become finite;
     other results change by rounding. The exact rules of `Simplify` are applied as well, and
     matrices are not transposed where a product can be written without.

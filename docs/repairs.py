@@ -20,12 +20,12 @@ The default modes of Aesara and PyTensor rewrite graphs, and so repair formulas 
 cancel as they are written. jaxprgen applies none of these rewrites. Its passes `Stabilize`,
 `SinkZeros` and `GuardBranches` do the same on programs.
 
-This page lists the smallest graph that each rewrite repairs. As written, in the library's Python
-mode, it is NaN, infinite or has no correct digits at the points shown. The tests check that, and
-that the library's mode `FAST_RUN` and jaxprgen compute the right number. `D` is the gradient with
-respect to `x`, as the library writes it. Of other graphs, `jax.grad` is right as well. All rewrites
-that the libraries canonicalize, stabilize and specialize graphs with are in `tests/repairs.py`,
-which `python docs/repairs.py` makes this page of.
+This page lists a small graph for each rewrite that repairs one. As written, in the library's Python
+mode, it is NaN, infinite or inaccurate at a point shown. The tests check that, and that the
+library's mode `FAST_RUN` and jaxprgen compute the right number. `D` is the gradient with respect to
+`x`, as the library writes it. For other graphs, `jax.grad` is right as well. `tests/repairs.py`
+also names all other rewrites that canonicalize, stabilize or specialize graphs;
+`python docs/repairs.py` writes this page from it.
 
 A repair is left out if it makes the result of other numbers worse, or hides a NaN.
 

@@ -196,7 +196,7 @@ def as_graph(expression, x, library):
     operands = [as_graph(each, x, library) for each in operands]
     if name in _BY_OPERATORS:
         return _BY_OPERATORS[name](*operands)
-    return getattr(library, {"square": "sqr"}.get(name, name))(*operands)
+    return getattr(library, name)(*operands)
 
 
 _BY_OPERATORS = {

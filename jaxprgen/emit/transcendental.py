@@ -90,6 +90,8 @@ def log1mexp(x: Value) -> Value:
     # `0 - expm1(0)` is 0, and not -0, so that the derivative at 0 is that from the left, -inf.
     is_real = x.dtype.kind == "f"
     far = ew.log1p(-ew.exp(ew.minimum(x, -0.5) if is_real else x))
+    # A power that is zero moves nothing, though the slope of its logarithm may be NaN.
+    far = ew.where(ew.equal(x, -math.inf), -0.0, far) if is_real else far
     near = ew.log(0 - ew.expm1(ew.maximum(x, -1)) if is_real else -ew.expm1(x))
     return ew.where(x < math.log(0.5), far, near)
 

@@ -19,7 +19,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.redundancy import Identities, literal_key, may_move
 
-_MOST = 32
+_MOST = 64
 """A condition of more cases than this is given up."""
 
 

@@ -9,8 +9,10 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Literal
+from jaxprgen._jax import Jaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import primitives as lax
+
+_CALLS = frozenset({"custom_jvp_call", "custom_vjp_call"})
 
 
 def result_axes(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
@@ -39,6 +41,8 @@ def operand_axes(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
         if len(x.shape) != len(out.shape):
             return ()
         return [d if m == n else None for d, (m, n) in enumerate(zip(x.shape, out.shape))]  # noqa: B905
+    if name in _CALLS:
+        return _of_call(_jax.open_jaxpr(params["call_jaxpr"]), i)
     find = _AXES.get(name)
     return () if find is None else find(params, x.shape, out.shape, i)
 
@@ -48,7 +52,7 @@ def is_elementwise(eqn: JaxprEqn) -> bool:
     name = eqn.primitive.name
     if name in lax.ELEMENTWISE or name in ("add_any", "select_n", "clamp"):
         return True
-    if name in ("custom_jvp_call", "custom_vjp_call"):
+    if name in _CALLS:
         jaxpr = _jax.open_jaxpr(eqn.params["call_jaxpr"])
         return all(map(_keeps_places, jaxpr.eqns))
     return False
@@ -58,6 +62,23 @@ def _keeps_places(eqn: JaxprEqn) -> bool:
     if eqn.primitive.name == "broadcast_in_dim":
         return not eqn.invars[0].aval.shape  # type: ignore[attr-defined]
     return is_elementwise(eqn)
+
+
+def _of_call(jaxpr: Jaxpr, i: int) -> Sequence[int | None]:
+    """Return the axis of a program's i-th operand that each axis of its result comes from."""
+    x: Any = jaxpr.invars[i]
+    known: dict[Any, list[int | None]] = {x: list(range(len(x.aval.shape)))}
+    for eqn in jaxpr.eqns:
+        own = [
+            [None if d is None else known[v][d] for d in operand_axes(eqn, k)]
+            for k, v in enumerate(eqn.invars)
+            if type(v) is Var and v in known
+        ]
+        for v in eqn.outvars if own else ():
+            same = [a[0] if len(set(a)) == 1 else None for a in zip(*own)]  # noqa: B905
+            rank = len(v.aval.shape)  # type: ignore[attr-defined]
+            known[v] = [*same, *[None] * rank][:rank]
+    return known.get(jaxpr.outvars[0], ())
 
 
 def _of_broadcast(params: Any, x: Any, out: Any, i: int) -> list[int | None]:

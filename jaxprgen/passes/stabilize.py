@@ -26,13 +26,16 @@ from jaxprgen.rewrite.terms import (
     asinh,
     atanh,
     broadcast_in_dim,
+    concatenate,
     convert_element_type,
     cosh,
+    div,
     emitted,
     erf,
     erfc,
     exp,
     expm1,
+    gather,
     integer_pow,
     log,
     log1p,
@@ -46,8 +49,10 @@ from jaxprgen.rewrite.terms import (
     primitive,
     reduce_prod,
     reduce_sum,
+    scatter_add,
     select_n,
     sinh,
+    slice_,
     sqrt,
     square,
     squeeze,
@@ -56,18 +61,20 @@ from jaxprgen.rewrite.terms import (
 )
 from jaxprgen.special import stable
 
-x, y, v, w = variables("x y v w")
+x, y, v, w, i = variables("x y v w i")
 axes, shape, kept, left = map(Param, ("axes", "shape", "kept", "left"))
-dtype, power = Param("dtype"), Param("power")
+dtype, power, axis = map(Param, ("dtype", "power", "axis"))
 
 whole_power = emitted(division.whole_power)
 softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
-log_erfc = emitted(stable.log_erfc)
+log_erfc, log_half_erfc = map(emitted, (stable.log_erfc, stable.log_half_erfc))
 logaddexp, logsubexp = emitted(stable.logaddexp), emitted(stable.logsubexp)
 logsumexp, softmax_times = emitted(stable.logsumexp), emitted(stable.softmax_times)
 exp_over_erfc = emitted(stable.exp_over_erfc)
 exp_of_sum, log_scaled = emitted(stable.exp_of_sum), emitted(stable.log_scaled)
 log_power, log_prod = emitted(stable.log_power), emitted(stable.log_prod)
+slope_of_log1mexp = emitted(stable.slope_of_log1mexp)
+logistic_difference, cumulative = map(emitted, (stable.logistic_difference, stable.cumulative))
 
 
 def _real(x: Operand) -> str | None:
@@ -99,6 +106,10 @@ def _may_be_far_below(x: Operand) -> str | None:
 
 def _may_be_large(x: Operand) -> str | None:
     return _limited(x, "min", lambda bound: bound <= 0.5)
+
+
+def _may_be_small(x: Operand) -> str | None:
+    return _limited(x, "max", lambda bound: bound >= -0.5)
 
 
 def _limited(x: Operand, name: str, is_limit: Callable[[Any], bool]) -> str | None:
@@ -236,6 +247,15 @@ def _has_stable_logarithm(x: Operand) -> bool:
     return x.primitive in ("exp", "logistic", "erfc")
 
 
+def _from_zero_to_one(x: Operand, v: Operand, w: Operand) -> str | None:
+    return _real(x) if v.number == 0 and w.number == 1 else "it does not begin at 0 and end at 1"
+
+
+def _part(x: Term, name: str) -> Call:
+    params = ("start_indices", "limit_indices", "strides")
+    return slice_(x, **{param: Param(f"{param}_{name}") for param in params})
+
+
 def _total(x: Term) -> Call:
     return reduce_sum(exp(x), axes=axes)
 
@@ -286,6 +306,16 @@ STABLE = table(
     (log1p(exp(x)), softplus(x), _not_negated),
     (log(logistic(x)), -softplus(-x)),
     (log1p(-logistic(x)), -softplus(x)),
+    (logistic(x) - logistic(y), logistic_difference(x, y)),
+    (
+        _part(logistic(x), "x") - _part(logistic(y), "y"),
+        logistic_difference(_part(x, "x"), _part(y, "y")),
+    ),
+    (
+        concatenate(v, logistic(x), w, dimension=axis),
+        cumulative(v, x, w, dimension=axis),
+        _from_zero_to_one,
+    ),
     # Logarithms of small numbers, and of sums of large ones.
     (log1p(-exp(x)), log1mexp(x), _may_be_near_zero),
     (log(0 - expm1(x)), log1mexp(x), _may_be_far_below),
@@ -309,6 +339,26 @@ STABLE = table(
 """Rules for formulas as users write them."""
 
 
+def _halves(x: Term) -> list[Call]:
+    return [x * 0.5, x / 2]
+
+
+NORMAL = table(
+    # Normal probabilities are halves of erfc, whose logarithms are accurate on both sides.
+    *((0.5 + half, 0.5 * erfc(-x)) for half in _halves(erf(x))),
+    *((0.5 - half, 0.5 * erfc(x)) for half in _halves(erf(x))),
+    *((1 - half, 0.5 * erfc(-x)) for half in _halves(erfc(x))),
+    *((log(half), log_half_erfc(x)) for half in _halves(erfc(x))),
+    (log1p(erf(x)), log_erfc(-x)),
+    (log1p(-erf(x)), log_erfc(x), _may_be_large),
+    check=_real,
+)
+"""Rules for the normal distribution function as users write it.
+
+There is none for ``log1p(-erfc(x) / 2)``, which libraries write where it is accurate only.
+"""
+
+
 def _chosen(choice: tuple[str, Sequence[str], str], x: Term) -> Call:
     """Return some elements of an array, perhaps in another order."""
     name, params, operands = choice
@@ -321,6 +371,47 @@ CHOSEN = table(
 )
 """Rules for logarithms of some elements of arrays, whose logarithms have a stable formula."""
 
+
+gather_numbers, scatter_numbers = Param("gather_numbers"), Param("scatter_numbers")
+
+
+_INDEXED = {name: Param(name) for name in ("indices_are_sorted", "unique_indices", "mode")}
+
+
+def _taken(x: Term, i: Term) -> Call:
+    sizes = Param("slice_sizes")
+    numbers = {"dimension_numbers": gather_numbers, "slice_sizes": sizes, "fill_value": None}
+    return gather(x, i, **numbers, **_INDEXED)
+
+
+def _put(x: Term, i: Term, y: Term) -> Call:
+    update = {name: Param(name) for name in ("update_jaxpr", "update_consts")}
+    return scatter_add(x, i, y, dimension_numbers=scatter_numbers, **update, **_INDEXED)
+
+
+def _at_one_place(
+    x: Operand,
+    y: Operand,
+    v: Operand,
+    kept: Sequence[int],
+    gather_numbers: Any,
+    scatter_numbers: Any,
+) -> str | None:
+    """Require that elements are added to zeros at the places that they were taken from."""
+    taken, put = gather_numbers, scatter_numbers
+    if v.number != 0 or len(y.shape) != len(kept):
+        return "they are not added to zeros, or have other axes"
+    is_same = (
+        taken.offset_dims == put.update_window_dims
+        and taken.collapsed_slice_dims == put.inserted_window_dims
+        and taken.start_index_map == put.scatter_dims_to_operand_dims
+        and taken.operand_batching_dims == put.operand_batching_dims
+        and taken.start_indices_batching_dims == put.scatter_indices_batching_dims
+    )
+    return _positive(x) if is_same else "they are added at other places"
+
+
+_NORMAL = (exp(-square(x)), exp(-mul(x, x)), exp(mul(neg(x), x)))
 
 GRADIENTS = table(
     # Factors that cancel, and are zero only if they underflow.
@@ -336,15 +427,26 @@ GRADIENTS = table(
     (Product((exp(x),), (1 + exp(x),)), logistic(x)),
     (Product((exp(x), logistic(-x))), logistic(x)),
     (Product((exp(-x), logistic(x))), logistic(-x)),
+    # The derivative of log(1 - exp(x)) at -inf, times the infinite slope of whatever is there.
+    (-1 / expm1(x), slope_of_log1mexp(x)),
     # Ratios that are finite although both terms overflow or underflow.
     (Product((exp(x),), (0 - expm1(x),)), 1 / expm1(0 - x)),
-    (Product((exp(-square(x)),), (erfc(x),)), exp_over_erfc(x), _may_be_large),
-    (Product((exp(-mul(x, x)),), (erfc(x),)), exp_over_erfc(x), _may_be_large),
-    (Product((exp(mul(neg(x), x)),), (erfc(x),)), exp_over_erfc(x), _may_be_large),
+    *((Product((p,), (erfc(x),)), exp_over_erfc(x), _may_be_large) for p in _NORMAL),
+    *((Product((p,), (erfc(-x),)), exp_over_erfc(-x), _may_be_small) for p in _NORMAL),
+    *(
+        (Product((exp(op(x, y) * op(-x, y)),), (erfc(op(-x, y)),)), exp_over_erfc(op(-x, y)))
+        for op in (mul, div)
+    ),
     (Product((exp(x),), (_repeated(_total(x)),)), softmax_times(x, 1, axes=axes), _along),
     (Product((exp(x),), (_total(x),)), softmax_times(x, 1, axes=axes), _whole),
     (mul(exp(x), _repeated(y / _total(x))), softmax_times(x, y, axes=axes), _reduced),
     (squeeze(y / _repeated(x), dimensions=left), y / x, _restores),
+    # The derivative of the logarithm of chosen elements, which may have underflowed.
+    (
+        mul(_put(v, i, _repeated(y / squeeze(_taken(x, i), dimensions=left))), x),
+        _put(v, i, _repeated(y)),
+        _at_one_place,
+    ),
     check=_real,
 )
 """Rules for the derivatives of these formulas, as automatic differentiation writes them."""
@@ -386,6 +488,6 @@ class Stabilize:
         return rewrite.apply(rewrite.apply(closed, _RULES), LAST)
 
 
-_RULES = EXACT + UNTRANSPOSED + STABLE + CHOSEN + GRADIENTS
+_RULES = EXACT + UNTRANSPOSED + STABLE + NORMAL + CHOSEN + GRADIENTS
 for _rules in (_RULES, LAST):
     indexed(_rules)  # Build the index at import, not while a user waits for the first program.

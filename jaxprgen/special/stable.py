@@ -10,10 +10,10 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.formula import formula
-from jaxprgen.emit.shape import expand_dims
+from jaxprgen.emit.shape import concatenate, expand_dims
 from jaxprgen.emit.softmax import centre
 from jaxprgen.emit.transcendental import log1mexp
-from jaxprgen.emit.values import Value, where
+from jaxprgen.emit.values import Value, full, where
 from jaxprgen.special.error_functions import erfcx
 
 
@@ -23,6 +23,13 @@ def log_erfc(x: Value) -> Value:
     small = ew.log1p(-lax.erf(ew.minimum(x, 0.5)))
     large = ew.maximum(x, 0.5)
     return where(x < 0.5, small, ew.log(erfcx(large)) - large * large)
+
+
+@formula
+def log_half_erfc(x: Value) -> Value:
+    """Return ``log(erfc(x) / 2)``, the normal log-cdf, also where it is close to zero."""
+    complement, large = lax.erfc(ew.maximum(-x, -0.5)) * 0.5, ew.maximum(x, 0.5)
+    return where(x < 0.5, ew.log1p(-complement), ew.log(erfcx(large) * 0.5) - large * large)
 
 
 @formula
@@ -87,6 +94,32 @@ def _in_range(x: Value) -> Value:
     """Return where positive numbers neither overflowed nor underflowed."""
     limits = np.finfo(x.dtype)
     return (x >= x.like(limits.tiny)) & (x <= x.like(limits.max))
+
+
+@formula
+def slope_of_log1mexp(x: Value) -> Value:
+    """Return ``-1 / expm1(x)``; where ``x`` is infinite, a zero that `SinkZeros` sees."""
+    return where(ew.equal(x, np.inf), 0, 1 / -ew.expm1(x))
+
+
+@formula
+def logistic_difference(x: Value, y: Value) -> Value:
+    """Return ``logistic(x) - logistic(y)`` without cancellation, also for equal infinities.
+
+    It is ``logistic(x) * logistic(-y) * (1 - exp(y - x))`` for the larger number as ``x``.
+    """
+    is_less = x < y
+    larger, smaller = where(is_less, y, x), where(is_less, x, y)
+    gap = where(ew.isinf(x) & ew.equal(x, y), 0, smaller - larger)
+    size = lax.logistic(larger) * lax.logistic(-smaller) * (0 - ew.expm1(gap))
+    return where(is_less, -size, size)
+
+
+def cumulative(low: Value, x: Value, high: Value, dimension: int) -> Value:
+    """Return ``logistic(x)`` between zeros and ones, which are logistic functions as well."""
+    ends = (full(end.shape, n, x.dtype) for end, n in ((low, -np.inf), (high, np.inf)))
+    first, last = ends
+    return lax.logistic(concatenate([first, x, last], dimension))
 
 
 def logsumexp(x: Value, axes: Sequence[int]) -> Value:

@@ -76,10 +76,26 @@ def rows(x):
     return x[:, None] * jnp.array([1.0, 2.0])
 
 
+@jax.custom_jvp
+def roots(x):
+    """A function of each element with derivatives of its own, computed by reductions."""
+    return jnp.sqrt(rows(x)).sum(1)
+
+
+@roots.defjvp
+def _(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return roots(x), t * (0.5 / jnp.sqrt(rows(x)) * jnp.array([1.0, 2.0])).sum(1)
+
+
 # A function of an array of shape (3,), and its gradient at (-1, 0, 4), by hand.
 GUARDED = {
     "reduction": (lambda x: jnp.where(x > 0, jnp.log(rows(x)).sum(1), 0).sum(), (0, 0, 0.5)),
     "broadcast": (lambda x: jnp.where(rows(x) > 0, jnp.log(rows(x)), 0).sum(), (0, 0, 0.5)),
+    "derivatives of its own": (
+        lambda x: jnp.where(x > 0, jnp.log(roots(x)), 0).sum(),
+        (0, 0, 0.125),
+    ),
     "broadcast predicate": (
         lambda x: jnp.where(x[:, None] > 0, jnp.log(x)[:, None] * jnp.ones(2), 0).sum(),
         (0, 0, 0.5),

@@ -1,12 +1,14 @@
 """`Stabilize`, compared with Aesara's rewrites and mpmath."""
 
 import collections
+import itertools
 from pathlib import Path
 
 import aesara
 import aesara.tensor as at
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -153,6 +155,54 @@ def log1mexp(x):
 def test_more_formulas_at_extremes(y, wanted):
     """Aesara leaves some of these formulas as they are."""
     np.testing.assert_allclose(jaxprgen.compile([x], y)(EXTREME), wanted, 1e-12, 1e-20)
+
+
+CUTS = np.array([-np.inf, -900.0, -40.0, -1.0, 1.0, 1.0, 40.0, 900.0, np.inf])
+
+
+def test_differences_of_sigmoids():
+    """As in the likelihood of ordered data, where both may be close to one."""
+    ends = at.zeros(1), at.ones(1)
+    cumulative = at.concatenate([ends[0], at.sigmoid(x), ends[1]])
+    f = jaxprgen.compile([x], cumulative[1:] - cumulative[:-1])
+    with mpmath.workdps(800):
+        exact = [1 / (1 + mpmath.exp(-mpmath.mpf(cut))) for cut in CUTS]
+        wanted = [float(b - a) for a, b in itertools.pairwise(exact)]
+    np.testing.assert_allclose(f(CUTS[1:-1]), wanted, 1e-12)
+    twice = jaxprgen.compile([x], at.sigmoid(x) - at.sigmoid(x[::-1]))
+    slopes = jax.jacobian(twice)(np.array([-40.0, 1.0, 3.0, 1.0, -40.0]))
+    own = [float(mpmath.exp(-abs(z)) / (1 + mpmath.exp(-abs(z))) ** 2) for z in (-40, 1, 0)]
+    np.testing.assert_allclose(np.diag(slopes)[:3], [*own[:2], 0], 1e-12, 1e-300)
+
+
+NORMAL = {
+    "log(erfc(x)/2)": log(at.erfc(x) / 2),
+    "log(0.5*(1-erf(x)))": log(0.5 * (1 - at.erf(x))),
+    "log(0.5-0.5*erf(x))": log(0.5 - 0.5 * at.erf(x)),
+    "log(0.5+erf(-x)/2)": log(0.5 + at.erf(-x) / 2),
+    "log(1-0.5*(1+erf(x)))": log(1 - 0.5 * (1 + at.erf(x))),
+    "log(0.5*erfc(-(-x)/2*2))": log(0.5 * at.erfc(-(-x / 2) * 2)),
+    "log1p(-erf(x))-log(2)": at.log1p(-at.erf(x)) - np.log(2.0),
+    "log1p(erf(-x))-log(2)": at.log1p(at.erf(-x)) - np.log(2.0),
+}
+
+
+@pytest.mark.parametrize("name", NORMAL)
+def test_normal_probabilities_as_people_write_them(name):
+    """Values and gradients, by the library and by `jax.grad`, up to 60 scales out."""
+    points = np.array([-40.0, -9.0, -4.0, -0.6, -0.3, 0.0, 0.3, 0.6, 4.0, 9.0, 40.0])
+    f = jaxprgen.compile([x], NORMAL[name])
+    with mpmath.workdps(800):
+        tail = [mpmath.erfc(z) / 2 for z in points]
+        value = [float(mpmath.log(p)) for p in tail]
+        slope = [
+            float(-mpmath.exp(-(mpmath.mpf(z) ** 2)) / mpmath.sqrt(mpmath.pi) / p)
+            for z, p in zip(points, tail, strict=True)
+        ]
+    np.testing.assert_allclose(f(points), value, 1e-12, 1e-15)
+    written = jaxprgen.compile([x], aesara.grad(NORMAL[name].sum(), x))
+    for found in (written(points), jax.grad(lambda x: f(x).sum())(points)):
+        np.testing.assert_allclose(found, slope, 1e-10, 1e-300)
 
 
 SCORES = np.array([[0.0, 1000.0, -1000.0], [1.0, 2.0, 3.0]])

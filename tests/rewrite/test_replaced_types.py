@@ -13,7 +13,7 @@ from laws import all_equations
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.emit.values import Value
+from jaxprgen.emit.values import Value, full
 from jaxprgen.errors import EquationError, InvalidRuleError
 from jaxprgen.ir import Builder
 from jaxprgen.passes import Simplify, simplify, stabilize
@@ -215,6 +215,7 @@ RULES = {
         *simplify.REASSOCIATED,
         *simplify.UNTRANSPOSED,
         *stabilize.STABLE,
+        *stabilize.NORMAL,
         *stabilize.CHOSEN,
         *stabilize.GRADIENTS,
         *stabilize.LAST,
@@ -234,7 +235,20 @@ DOT = {"numbers": (((1,), (0,)), ((), ())), "precision": None, "out_sharding": N
 SOLVE = {"lower": True, "transpose_a": False, "conjugate_a": False, "unit_diagonal": False}
 
 
+SCATTER = {
+    "gather_numbers": GATHER["dimension_numbers"],
+    "scatter_numbers": lax.ScatterDimensionNumbers((1,), (0,), (0,)),
+    "update_jaxpr": None,
+    "update_consts": (),
+}
+FILLED = {
+    "concatenate(v, logistic": {"v": 0.0, "w": 1.0},
+    "scatter-add(v": {"v": 0.0},
+}
+"""Operands of patterns that are numbers."""
+
 MADE_BY = {
+    "scatter-add(v": exp,
     "log(add(y, exp(x)))": exp,
     "log(broadcast": exp,
     "product(x over x)": exp,
@@ -254,6 +268,13 @@ def given(pattern, shape, dtype):
         places = dict.fromkeys(set(same) - {"x"}, ())
         fits = rank == len(places) and 0 not in shape
         return ({"x": shape, **places}, {"slice_sizes": (1,) * rank}) if fits else None
+    if "scatter-add" in text:
+        if rank != 2 or not shape[0]:
+            return None
+        kept = {"left": (), "kept": (0, 1), "shape": (2, *shape[1:])}
+        sizes = {"slice_sizes": (1, *shape[1:])}
+        shapes = {"x": shape, "v": shape, "i": (2, 1), "y": (2, *shape[1:])}
+        return shapes, {**GATHER, **SCATTER, **sizes, **kept}
     if "gather" in text:
         sizes = {"slice_sizes": (1, *shape[1:])}
         return ({"x": shape, "i": (2, 1)}, {**GATHER, **sizes}) if rank == 2 and shape[0] else None
@@ -263,6 +284,9 @@ def given(pattern, shape, dtype):
     params = {"first": (*range(rank),), "then": (*range(rank),), "permutation": (*range(rank),)}
     params |= {"axes": (*range(1, rank),), "kept": (*range(min(rank, 1)),), "shape": shape}
     params |= {"start_indices": (0,) * rank, "limit_indices": shape, "strides": None}
+    params |= {"axis": rank - 1}
+    for name in ("start_indices", "limit_indices", "strides"):
+        params |= {f"{name}_{x}": params[name] for x in "xy"}
     params |= {"dtype": np.dtype(dtype), "new_sizes": (*shape, 1), "dimensions": None, "left": ()}
     if "rev(x, dimensions=dimensions" in text:
         params["dimensions"] = (*range(rank),)
@@ -315,6 +339,10 @@ def program_of(pattern, shape, dtype):
                     wanted = [n for n, x in atoms.items() if x.aval.dtype == dtype]
                     atoms |= {n: made_by.emit(Value(atoms[n])).atom() for n in wanted}
                     break
+            for text, numbers in FILLED.items():
+                if text in str(pattern):
+                    for n, y in numbers.items():
+                        atoms[n] = full(shapes[n], y, jnp.dtype(dtype)).atom()
             value = emitted(pattern, NOTHING._replace(atoms=atoms, params=params))
             return b.build([value.atom()])
         except (EquationError, ValueError, TypeError):

@@ -758,9 +758,19 @@ def unclassified(database: Any) -> list[str]:
 
 
 def names_of(database: Any) -> set[str]:
-    """Return the names of all rewrites that canonicalize, stabilize or specialize graphs."""
+    """Return the names of the library's rewrites that canonicalize, stabilize or specialize.
+
+    Packages such as aeppl register rewrites of their own.
+    """
+    library = type(database).__module__.partition(".")[0]
     parts = (database[name] for name in ("canonicalize", "stabilize", "specialize"))
-    return {found.name for part in parts for each in part.__db__.values() for found in each}
+    rewrites = (found for part in parts for each in part.__db__.values() for found in each)
+    return {found.name for found in rewrites if _made_in(found).startswith(library)}
+
+
+def _made_in(rewrite: Any) -> str:
+    made = getattr(rewrite, "fn", None) or type(rewrite)
+    return getattr(made, "__module__", "")
 
 
 _FUNCTIONS = """

@@ -696,6 +696,7 @@ NO_REPAIRS = {
         local_upcast_elemwise_constant_inputs sidestep_unused_rng_consumer
         remove_constants_and_duplicate_inputs_scipy local_*scalar_tensor* local_tensor_scalar_tensor
         local_useless_2f1grad_loop local_ctc_no_grad local_drain_specify_assumptions
+        useless_*xtensor* useless_*xrng*
     """,
     "shapes": """
         *shape* *Shape* *alloc* *dimshuffle* *fill* *second* *broadcast* *BroadcastTo* *join*

@@ -66,7 +66,7 @@ class Matcher:
         elif type(term) is Product:
             yield from self._product(term, x, match)
         elif type(term) is Once:
-            if self.graph.readers[x] == 1:
+            if type(x) is not Var or self.graph.readers[x] == 1:
                 yield from self.matches(term.call, x, match)
             else:
                 self._missed(

@@ -1,10 +1,12 @@
 """Graphs that PyTensor's rewrites repair; see `tests/repairs.py`."""
 
-import pytensor
-import pytensor.tensor as pt
 import pytest
 import repairs
-from pytensor.compile.mode import Mode, optdb
+
+pt = pytest.importorskip("pytensor.tensor")  # Not "pytensor", the name of this folder.
+
+import pytensor  # noqa: E402
+from pytensor.compile.mode import Mode, optdb  # noqa: E402
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,9 @@ from jaxprgen.passes import Simplify, simplify, stabilize
 from jaxprgen.rewrite import apply, rule, table
 from jaxprgen.rewrite.terms import (
     NOTHING,
+    Call,
     Number,
+    Once,
     Param,
     Product,
     Term,
@@ -310,6 +313,9 @@ def given(pattern, shape, dtype):
 
 def emitted(term: Term, match):
     """Return a pattern as the value of a program that it matches."""
+    if isinstance(term, Call):
+        parts = (part.call if isinstance(part, Once) else part for part in term.operands)
+        term = replace(term, operands=tuple(parts))
     if not isinstance(term, Product):
         return term.emit(match)
     first, *factors = (factor.emit(match) for factor in term.factors)

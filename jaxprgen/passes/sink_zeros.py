@@ -102,9 +102,11 @@ def _analyzed(eqns: Any, outputs: Any) -> tuple[dict[Any, Condition], set[Any]]:
 
     of_zero = ALWAYS if any(is_complex(v) for eqn in eqns for v in eqn.outvars) else NEVER
 
-    def of(x: Any) -> Condition:
+    def of(x: Any, is_factor: bool) -> Condition:
         if isinstance(x, Literal):
-            return of_zero if _is_zero(x.val) else ALWAYS
+            # A product with the number -0 keeps its sign where it is no NaN; a choice would not.
+            is_zero = np.ndim(x.val) == 0 and x.val == 0
+            return of_zero if is_zero and (is_factor or not np.signbit(x.val.real)) else ALWAYS
         return nonzero.get(x, ALWAYS)
 
     def read(x: Any) -> None:
@@ -115,7 +117,7 @@ def _analyzed(eqns: Any, outputs: Any) -> tuple[dict[Any, Condition], set[Any]]:
         name = eqn.primitive.name
         if len(eqn.outvars) == 1 and is_inexact(eqn.outvars[0]):
             v = eqn.outvars[0]
-            found = _nonzero(eqn, [of(x) for x in eqn.invars], choices)
+            found = _nonzero(eqn, [of(x, name in _PRODUCTS) for x in eqn.invars], choices)
             if found != ALWAYS:
                 nonzero[v] = found
                 is_product[v] = name in _PRODUCTS or (
@@ -150,7 +152,3 @@ def _nonzero(eqn: JaxprEqn, operands: list[Condition], choices: Choices) -> Cond
             found = either(found, each)
         return found
     return ALWAYS
-
-
-def _is_zero(x: Any) -> bool:
-    return np.ndim(x) == 0 and x == 0 and not np.signbit(np.real(x))

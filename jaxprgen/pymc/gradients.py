@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -22,14 +22,14 @@ def check_by_jax(model: Any) -> None:
     _check(model, density)
 
 
-def check_raveled(model: Any, evaluate: Callable[[Any], tuple[Any, Any]]) -> None:
-    """Warn of a function that takes a point, and returns the gradient, as one flat array."""
+def check_raveled(model: Any, evaluate: Callable[[Any], Sequence[Any]]) -> None:
+    """Warn of a function of a point as `RaveledVars`; its gradient is one flat array, too."""
     names = [v.name for v in model.continuous_value_vars]
 
     def by_name(point: Point) -> tuple[Any, Point]:
         raveled = DictToArrayBijection.map({name: point[name] for name in names})
-        value, slopes = evaluate(raveled.data)
-        return value, DictToArrayBijection.rmap(RaveledVars(slopes, raveled.point_map_info))
+        *terms, slopes = evaluate(raveled)
+        return sum(terms), DictToArrayBijection.rmap(RaveledVars(slopes, raveled.point_map_info))
 
     _check(model, by_name)
 

@@ -166,13 +166,8 @@ def _check_jax(model: Any, density: Any) -> None:
 
 
 def _check_own(model: Any, function: Any) -> None:
-    if len(function._grad_vars) == len(model.value_vars):
-
-        def evaluate(x: Any) -> tuple[Any, Any]:
-            value, *_, slopes = function._pytensor_function(x)
-            return value, slopes
-
-        check_raveled(model, evaluate)
+    if len(function._grad_vars) == len(model.value_vars):  # Others wait for extra values.
+        check_raveled(model, function)
 
 
 def _check_nutpie(model: Any, made: Sequence[Any]) -> None:
@@ -181,7 +176,7 @@ def _check_nutpie(model: Any, made: Sequence[Any]) -> None:
         check_by_jax(model)
     else:
         shared = [v.get_value() for v in density.get_shared()]
-        check_raveled(model, lambda x: density.vm.jit_fn(x, *shared))
+        check_raveled(model, lambda point: density.vm.jit_fn(point.data, *shared))
 
 
 def _graph_as_function(

@@ -84,6 +84,7 @@ def test_usable_gradients_are_not_warned_of(model):
     with jaxprgen.pymc.sampling():
         samplers.get_jaxified_logp(model)
         model.logp_dlogp_function(ravel_inputs=True)
+        model.logp_dlogp_function(ravel_inputs=False, tempered=True)
 
 
 @pytest.mark.deep

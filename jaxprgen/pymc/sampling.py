@@ -167,7 +167,7 @@ def _check_jax(model: Any, density: Any) -> None:
 
 def _check_own(model: Any, function: Any) -> None:
     if len(function._grad_vars) == len(model.value_vars):  # Others wait for extra values.
-        check_raveled(model, function)
+        check_raveled(model, functools.partial(function, extra_vars={}))
 
 
 def _check_nutpie(model: Any, made: Sequence[Any]) -> None:

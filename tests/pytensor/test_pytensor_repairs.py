@@ -8,6 +8,9 @@ pt = pytest.importorskip("pytensor.tensor")  # Not "pytensor", the name of this 
 import pytensor  # noqa: E402
 from pytensor.compile.mode import Mode, optdb  # noqa: E402
 
+release = tuple(map(int, pytensor.__version__.split(".")[:2]))
+pytestmark = pytest.mark.skipif(release < (3, 3), reason="PyTensor 3.3 added some of them")
+
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("repair", repairs.repairs_of("pytensor"), ids=lambda each: each.formula)

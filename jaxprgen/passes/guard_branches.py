@@ -236,7 +236,7 @@ class Guards:
                 if type(x) is not Var or x not in self._moving:
                     continue
                 if _is_choice(eqn) and self._passed(eqn, i, reach) == NEVER:
-                    masks[i] = NEVER  # What computes it has no reach, and so no masks.
+                    masks[i] = NEVER  # No mask stands before an equation without reach.
                 if is_hazard or is_before:
                     hazards.add(x)
                 if not (is_hazard or (is_before and not is_clean)):

@@ -356,7 +356,7 @@ NORMAL = table(
 )
 """Rules for the normal distribution function as users write it.
 
-There is none for ``log1p(-erfc(x) / 2)``, which libraries write where it is accurate only.
+There is none for ``log1p(-erfc(x) / 2)``: libraries write it only where it is accurate.
 """
 
 

@@ -12,18 +12,23 @@ import jax
 import numpy as np
 from pymc.blocking import DictToArrayBijection, RaveledVars
 
-from jaxprgen.pymc.functions import logp
+from jaxprgen.pymc.functions import RandomModelFunction, logp
 from jaxprgen.tools.checking import Point, not_finite, origin, warn
 
 
 def check_by_jax(model: Any) -> None:
     """Warn if `jax.grad` of a model's log-density is not finite where the density is."""
-    density = jax.jit(jax.value_and_grad(logp(model)))
-    _check(model, density)
+    density = logp(model)
+    if not isinstance(density, RandomModelFunction):  # Draws of data take a key.
+        _check(model, jax.jit(jax.value_and_grad(density)))
 
 
 def check_raveled(model: Any, evaluate: Callable[[Any], Sequence[Any]]) -> None:
-    """Warn of a function of a point as `RaveledVars`; its gradient is one flat array, too."""
+    """Warn if a sampler's own gradient is not finite where the density is.
+
+    ``evaluate`` takes a point as `RaveledVars`. It returns the terms of the density, and the
+    gradient as a flat array.
+    """
     names = [v.name for v in model.continuous_value_vars]
 
     def by_name(point: Point) -> tuple[Any, Point]:

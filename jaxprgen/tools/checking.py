@@ -49,7 +49,8 @@ def check(graph: Any, outputs: Any = None, *, point: Sequence[Any] | None = None
     Raises
     ------
     InvalidGraphError
-        They are not variables, there are no outputs, or an input is a constant or given twice.
+        An input or output is not a variable, or an input is a constant or given twice, or there
+        are no outputs.
         A missing input, or one that is not an array, is a finding and not an error.
     ArgumentTypeError
         The graph has a point, but another output.

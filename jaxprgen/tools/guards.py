@@ -95,11 +95,9 @@ def _text(x: Any, makers: Mapping[Any, JaxprEqn], names: Mapping[Var, str], dept
     name = eqn.primitive.name
     if name in _KEPT:
         return _text(eqn.invars[0], makers, names, depth)
-    operands = [_text(y, makers, names, depth - 1) for y in eqn.invars]
-    if name == "not":
-        return f"not ({operands[0]})"
-    if name in ("and", "or"):
-        return shorten(f" {name} ".join(f"({text})" for text in operands))
     if name in _SIGNS:
         return f" {_SIGNS[name]} ".join(atom_text(y, names) for y in eqn.invars)
-    return atom_text(x, names)
+    if name not in ("not", "and", "or"):
+        return atom_text(x, names)
+    operands = [f"({_text(y, makers, names, depth - 1)})" for y in eqn.invars]
+    return f"not {operands[0]}" if name == "not" else shorten(f" {name} ".join(operands))

@@ -1,4 +1,4 @@
-"""Guarded functions of JAX's users and libraries, as they stand: first and second derivatives."""
+"""First and second derivatives of guarded functions from JAX's issues and from libraries."""
 
 import jax
 import jax.numpy as jnp

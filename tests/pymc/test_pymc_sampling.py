@@ -14,6 +14,7 @@ import pytensor
 
 import jaxprgen.pymc
 from jaxprgen.errors import GradientWarning, UnsupportedVersionError
+from jaxprgen.pymc.gradients import check_by_jax
 
 samplers = pytest.importorskip("pymc.sampling.jax")
 
@@ -85,6 +86,14 @@ def test_usable_gradients_are_not_warned_of(model):
         samplers.get_jaxified_logp(model)
         model.logp_dlogp_function(ravel_inputs=True)
         model.logp_dlogp_function(ravel_inputs=False, tempered=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_models_whose_data_are_drawn_are_not_checked():
+    with pm.Model() as drawn:
+        rows = pm.Minibatch(np.arange(10.0), batch_size=4)
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=rows, total_size=10)
+    check_by_jax(drawn)
 
 
 @pytest.mark.deep

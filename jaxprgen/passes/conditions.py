@@ -48,7 +48,7 @@ class Case(NamedTuple):
     def otherwise(self) -> Case | None:
         """The opposite case, if there are two."""
         is_boolean = self.predicate.aval.dtype == np.bool_  # type: ignore[attr-defined]
-        return self._replace(case=1 - self.case) if is_boolean else None
+        return Case(*self[:3], 1 - self.case) if is_boolean else None
 
 
 Clause: TypeAlias = frozenset[Case]
@@ -64,24 +64,8 @@ def either(a: Condition, b: Condition) -> Condition:
         return b if b == ALWAYS else a
     if not (a and b):
         return a or b
-    clauses = sorted(a | b, key=sorted)
-    changed = True
-    while changed:
-        clauses = [c for c in clauses if not any(other < c for other in clauses)]
-        changed = False
-        for i, c in enumerate(clauses):
-            shorter = next((c - {x} for x in sorted(c) if _is_opposed(c, x, clauses)), None)
-            if shorter is not None:
-                clauses[i], changed = shorter, True
-                break
-    found = frozenset(clauses)
+    found = _simplified(a | b)
     return found if _size(found) <= _MOST else ALWAYS
-
-
-def _is_opposed(clause: Clause, case: Case, clauses: Sequence[Clause]) -> bool:
-    """Return whether a clause also holds in the opposite of one of its cases."""
-    other = case.otherwise
-    return other is not None and any(c <= (clause - {case}) | {other} for c in clauses)
 
 
 def both(a: Condition, b: Condition) -> Condition:
@@ -91,12 +75,46 @@ def both(a: Condition, b: Condition) -> Condition:
     """
     if a == ALWAYS or b == ALWAYS:
         return b if a == ALWAYS else a
-    clauses = sorted({c | d for c in a for d in b}, key=sorted)
-    found = NEVER
-    for clause in clauses:
-        if not any(case.otherwise in clause for case in clause):
-            found = either(found, frozenset({clause}))
+    if len(a) * len(b) > _MOST:
+        return min(a, b, key=_size)
+    joined = {c | d for c in a for d in b}
+    found = _simplified(c for c in joined if not any(case.otherwise in c for case in c))
     return min(a, b, key=_size) if found == ALWAYS or _size(found) > _MOST else found
+
+
+def _simplified(clauses: Iterable[Clause]) -> Condition:
+    """Return an equal condition without what other clauses say already."""
+    found = sorted(set(clauses), key=sorted)
+    while True:
+        found = [c for c in found if not any(other < c for other in found)]
+        present = frozenset[Case]().union(*found)
+        shorter = ((i, _shortened(c, found, present)) for i, c in enumerate(found))
+        i, clause = next(((i, c) for i, c in shorter if c is not None), (0, None))
+        if clause is None:
+            return frozenset(found)
+        found[i] = clause
+
+
+def _shortened(
+    clause: Clause, clauses: Sequence[Clause], present: frozenset[Case]
+) -> Clause | None:
+    """Return a clause without a case in the opposite of which it holds, too; None without one."""
+    for case in sorted(clause):
+        other = case.otherwise
+        if other in present and any(c <= (clause - {case}) | {other} for c in clauses):
+            return clause - {case}
+    return None
+
+
+def opposite(condition: Condition) -> Condition:
+    """Return where a condition does not hold, or more than that."""
+    found = ALWAYS
+    for clause in condition:
+        others = [case.otherwise for case in sorted(clause)]
+        if None not in others:
+            alone = (frozenset({frozenset({case})}) for case in others if case is not None)
+            found = both(found, functools.reduce(either, alone, NEVER))
+    return found
 
 
 def _size(condition: Condition) -> int:
@@ -113,15 +131,15 @@ def moved(condition: Condition, axes: Sequence[int | None]) -> Condition:
     cases = [case for clause in condition for case in clause]
     if all(d is None or (d < n and axes[d] == d) for case in cases for d in case.axes):
         return condition
-    found = NEVER
+    found: set[Clause] = set()
     for clause in condition:
         kept: list[Case] = []
         for case in clause:
             to = [axes[d] if d is not None and d < n else None for d in case.axes]
             if to.count(None) == case.axes.count(None):
                 kept.append(case._replace(axes=tuple(to)))
-        found = either(found, frozenset({frozenset(kept)}))
-    return found
+        found.add(frozenset(kept))
+    return _simplified(found)
 
 
 # --- Choices of a program -------------------------------------------------------------------
@@ -230,7 +248,13 @@ class Conditions:
         return found
 
     def _joined(self, operation: Callable[..., Atom], xs: Sequence[Atom]) -> Atom:
-        return functools.reduce(functools.partial(operation, self._b), xs)
+        def join(x: Atom, y: Atom) -> Atom:
+            found = self._made.get((operation, x, y))
+            if found is None:
+                found = self._made[operation, x, y] = operation(self._b, x, y)
+            return found
+
+        return functools.reduce(join, xs)
 
     def _holds(self, case: Case, shape: tuple[int, ...]) -> Any:
         found = self._made.get((case, shape))

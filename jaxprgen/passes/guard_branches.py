@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from jaxprgen.passes.conditions import (
     both,
     either,
     moved,
+    opposite,
 )
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
@@ -172,20 +173,25 @@ class Guards:
             x: ALWAYS for x in outputs if type(x) is Var and is_inexact(x)
         }
         self._results: list[Condition] = []
+        self._passed: list[dict[int, Condition]] = []  # Conditions of masks, by operand.
         for eqn in reversed(self._eqns):
             found = NEVER
             for v in eqn.outvars:
                 own = reach.get(v, NEVER)
                 found = either(found, own if len(eqn.outvars) == 1 else moved(own, ()))
             self._results.append(found)
-            if found:
-                for i, x in enumerate(eqn.invars):
-                    if type(x) is Var and is_inexact(x):
-                        passed = self._chosen(eqn, i, found)
-                        if passed != ALWAYS:
-                            passed = moved(passed, operand_axes(eqn, i))
-                        reach[x] = either(reach.get(x, NEVER), passed)
+            masks: dict[int, Condition] = {}
+            self._passed.append(masks)
+            for i, x in enumerate(eqn.invars):
+                if type(x) is Var and is_inexact(x):
+                    chosen = passed = self._chosen(eqn, i, found)
+                    if chosen != ALWAYS:
+                        passed = moved(chosen, operand_axes(eqn, i))
+                    reach[x] = either(reach.get(x, NEVER), passed)
+                    # A smaller operand is broadcast before it is masked.
+                    masks[i] = chosen if _broadcasts(eqn) else passed
         self._results.reverse()
+        self._passed.reverse()
         return reach
 
     def _chosen(self, eqn: JaxprEqn, i: int, condition: Condition) -> Condition:
@@ -201,16 +207,14 @@ class Guards:
         """Return the values that are finite if the results are, and those of finite derivatives."""
         finite = {v for v, reach in self._reach.items() if reach == ALWAYS}
         clean = set(inputs)
-        for eqn, reach in zip(self._eqns, self._results, strict=True):
-            operands = [
-                (i, x) for i, x in enumerate(eqn.invars) if type(x) is Var and x in self._moving
-            ]
+        for eqn, reach, passed in zip(self._eqns, self._results, self._passed, strict=True):
+            operands = [(c, eqn.invars[i]) for i, c in passed.items()]
+            operands = [(c, x) for c, x in operands if x in self._moving]
             is_hazard = self._is_hazard(eqn, finite)
             if not is_hazard and is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
                 finite.update(eqn.outvars)
             # If the reach is not passed on whole, masks before the equation do not suffice.
-            passed = [self._passed(eqn, i, reach) for i, _ in operands]
-            is_lost = any(c != NEVER and _count(c) < _count(reach) for c in passed)
+            is_lost = any(c != NEVER and _count(c) < _count(reach) for c, _ in operands)
             if is_lost or (not is_hazard and all(x in clean for _, x in operands)):
                 clean.update(eqn.outvars)
         return finite, clean
@@ -224,7 +228,8 @@ class Guards:
     def _masks(self) -> list[dict[int, Condition]]:
         found: list[dict[int, Condition]] = []
         hazards: set[Any] = set()  # Values that hazardous equations of their own reach depend on.
-        for eqn, reach in zip(reversed(self._eqns), reversed(self._results), strict=True):
+        equations = zip(self._eqns, self._results, self._passed, strict=True)
+        for eqn, reach, passed in reversed([*equations]):
             masks: dict[int, Condition] = {}
             found.append(masks)
             if not reach or (reach == ALWAYS and not _is_choice(eqn)):
@@ -232,76 +237,94 @@ class Guards:
             is_hazard = reach != ALWAYS and self._is_hazard(eqn, self._finite)
             is_before = reach != ALWAYS and not hazards.isdisjoint(eqn.outvars)
             is_clean = any(v in self._clean for v in eqn.outvars)
-            for i, x in enumerate(eqn.invars):
-                if type(x) is not Var or x not in self._moving:
+            for i, condition in passed.items():
+                x = eqn.invars[i]
+                if x not in self._moving:
                     continue
-                if _is_choice(eqn) and self._passed(eqn, i, reach) == NEVER:
+                if _is_choice(eqn) and condition == NEVER:
                     masks[i] = NEVER  # No mask stands before an equation without reach.
                 if is_hazard or is_before:
                     hazards.add(x)
                 if not (is_hazard or (is_before and not is_clean)):
                     continue
-                passed = self._passed(eqn, i, reach)
                 # A value that is not clean has a mask before it, for its own reach alone.
-                if x in self._clean or passed != self._reach.get(x, NEVER):
-                    masks[i] = passed
+                if x in self._clean or condition != self._reach.get(x, NEVER):
+                    masks[i] = condition
         found.reverse()
         return [{i: c for i, c in m.items() if c != ALWAYS} for m in found]
-
-    def _passed(self, eqn: JaxprEqn, i: int, reach: Condition) -> Condition:
-        """Return the condition of a mask on an operand."""
-        chosen = self._chosen(eqn, i, reach)
-        # A smaller operand is broadcast before it is masked.
-        return chosen if _broadcasts(eqn) else moved(chosen, operand_axes(eqn, i))
 
     def _mask_still_results(self, outputs: Sequence[Any]) -> None:
         """Mask results that do not move, but of which a derivative may be NaN.
 
         In forward mode, ``sqrt(max(x, 0))`` multiplies a zero tangent by an infinite slope where
-        ``x`` is negative.
+        ``x`` is negative. That is the *danger* of the root. A choice may leave it out; if it enters
+        a result, a mask stands before the first equation that would mix it with other motion.
         """
         motion: dict[Any, Condition] = dict.fromkeys(self._moving, ALWAYS)
-        hazards: set[Any] = set()
-        wanted: dict[Any, Condition] = {}
-        makers: dict[Any, int] = {}
-        for k, (eqn, masks) in enumerate(zip(self._eqns, self.masks, strict=True)):
-            own = [self._motion(eqn, i, motion, masks) for i in range(len(eqn.invars))]
-            found = functools.reduce(either, own, NEVER)
-            is_hazard = not is_bounded(eqn) and not _is_choice(eqn)
+        for eqn, masks in zip(self._eqns, self.masks, strict=True):
+            found = NEVER
             for i, x in enumerate(eqn.invars):
-                if type(x) is not Var or x not in hazards:
-                    continue
-                if _is_choice(eqn):
-                    case = self._chosen(eqn, i, ALWAYS)
-                    if both(case, motion[x]) == case:
-                        continue  # The choice leaves out where the operand does not move.
-                elif own[i] != found:
-                    wanted[x] = motion[x]
-                is_hazard = True
-                if _count(own[i]) < _count(motion[x]):
-                    wanted[x] = motion[x]
-            for v in eqn.outvars:
-                makers[v] = k
-                if v in self._moving:
-                    motion[v] = found
-                    if is_hazard and found != ALWAYS and self._reach.get(v):
-                        hazards.add(v)
-        wanted.update((x, motion[x]) for x in outputs if type(x) is Var and x in hazards)
-        for x, condition in wanted.items():
-            if condition != NEVER and len(self._eqns[makers[x]].outvars) == 1:
-                self.masks[makers[x]][-1] = condition
+                if type(x) is Var and x in self._moving:
+                    found = either(found, self._carried(eqn, i, motion[x], masks))
+            motion.update((v, found) for v in eqn.outvars if v in self._moving)
+        danger, _ = self._dangers(motion, frozenset())
+        entering = {x for x in outputs if type(x) is Var and x in danger}
+        if not entering:
+            return
+        for eqn, masks in zip(reversed(self._eqns), reversed(self.masks), strict=True):
+            if not entering.isdisjoint(eqn.outvars):
+                entering.update(eqn.invars[i] for i, _ in self._endangered(eqn, masks, danger))
+        danger, wanted = self._dangers(motion, entering)
+        wanted.update(x for x in outputs if type(x) is Var and x in danger)
+        for masks, eqn in zip(self.masks, self._eqns, strict=True):
+            if len(eqn.outvars) == 1 and eqn.outvars[0] in wanted:
+                condition = motion[eqn.outvars[0]]
+                if condition not in (ALWAYS, NEVER):
+                    masks[-1] = condition
 
-    def _motion(self, eqn: JaxprEqn, i: int, motion: Any, masks: Any) -> Condition:
-        """Return where an operand moves the result of an equation."""
-        x = eqn.invars[i]
-        if type(x) is not Var or x not in self._moving:
-            return NEVER
+    def _dangers(
+        self, motion: Mapping[Any, Condition], entering: Collection[Any]
+    ) -> tuple[dict[Any, Condition], set[Any]]:
+        """Return where derivatives of values may be NaN, and which values are masked for it.
+
+        A value is masked if it enters a result, and an equation mixes its danger with motion.
+        """
+        danger, masked = dict[Any, Condition](), set[Any]()
+        for eqn, masks in zip(self._eqns, self.masks, strict=True):
+            moving = next((v for v in eqn.outvars if v in self._moving), None)
+            if moving is None:
+                continue
+            found, own = motion[moving], NEVER
+            for i, condition in self._endangered(eqn, masks, danger):
+                if moving in entering and both(condition, found):
+                    masked.add(eqn.invars[i])
+                    danger.pop(eqn.invars[i], None)
+                else:
+                    own = either(own, condition)
+            if found != ALWAYS and not is_bounded(eqn) and not _is_choice(eqn):
+                own = either(own, opposite(found))
+            if own:
+                danger.update((v, own) for v in eqn.outvars if self._reach.get(v))
+        return danger, masked
+
+    def _endangered(
+        self, eqn: JaxprEqn, masks: Any, danger: Mapping[Any, Condition]
+    ) -> list[tuple[int, Condition]]:
+        """Return the operands whose danger reaches the result of an equation, and where."""
+        operands = [
+            (i, danger[x]) for i, x in enumerate(eqn.invars) if type(x) is Var and x in danger
+        ]
+        carried = ((i, self._carried(eqn, i, condition, masks)) for i, condition in operands)
+        return [(i, condition) for i, condition in carried if condition]
+
+    def _carried(self, eqn: JaxprEqn, i: int, condition: Condition, masks: Any) -> Condition:
+        """Return where a condition on an operand, behind its mask, holds on the result."""
         mask = masks.get(i, ALWAYS)
-        if motion[x] == mask == ALWAYS:
+        if condition == mask == ALWAYS:
             return self._chosen(eqn, i, ALWAYS)
         if _broadcasts(eqn):
-            return self._chosen(eqn, i, both(moved(motion[x], result_axes(eqn, i)), mask))
-        return self._chosen(eqn, i, moved(both(motion[x], mask), result_axes(eqn, i)))
+            return self._chosen(eqn, i, both(moved(condition, result_axes(eqn, i)), mask))
+        return self._chosen(eqn, i, moved(both(condition, mask), result_axes(eqn, i)))
 
 
 def _broadcasts(eqn: JaxprEqn) -> bool:
@@ -325,9 +348,9 @@ def _count(condition: Condition) -> int:
 class _Writer:
     """Writes a program anew, with masks.
 
-    A predicate may depend on what the branches compute, so it reads values without masks. An
-    equation that reads masked values, and that a predicate needs, is there twice. Their values are
-    equal, and a compiler sees it.
+    A predicate of a mask may depend on what the branches compute, so it reads values without masks.
+    An equation that reads masked values, and that such a predicate needs, is there twice. Their
+    values are equal, and a compiler sees it.
     """
 
     def __init__(self, b: Builder, jaxpr: Jaxpr, ties: str) -> None:
@@ -344,7 +367,10 @@ class _Writer:
         self._raw: dict[Any, Any] = {}
         self._differs: set[int] = set()  # Equations that read masked values.
         self.masked: dict[Any, Any] = {}
+        self._still = self._still_and_read_by_masks()
         for i, eqn in enumerate(self._eqns):
+            if i in self._still:
+                continue
             read = (self._makers.get(x) for x in eqn.invars if type(x) is Var)
             if self._masks[i] or not self._differs.isdisjoint(read):
                 self._differs.add(i)
@@ -364,22 +390,39 @@ class _Writer:
             found.append(eqn)
         return found, comparisons
 
+    def _still_and_read_by_masks(self) -> set[int]:
+        """Return the equations without derivatives that predicates of masks need."""
+        conditions = (condition for masks in self._masks for condition in masks.values())
+        pending = [x.predicate for condition in conditions for clause in condition for x in clause]
+        seen: set[int] = set()
+        while pending:
+            i = self._makers.get(pending.pop())
+            if i is not None and i not in seen:
+                seen.add(i)
+                pending += [x for x in self._eqns[i].invars if type(x) is Var]
+        return {i for i in seen if not any(map(is_inexact, self._eqns[i].outvars))}
+
     def equations(self) -> list[JaxprEqn]:
         """Return the equations with masks."""
         for i, eqn in enumerate(self._eqns):
-            if i not in self._done:
+            if i in self._done:
+                continue
+            if i in self._still:
+                self._unmasked(eqn.outvars[0])
+            else:
                 self._emit(i, eqn)
         return self._result
 
     def _emit(self, i: int, eqn: JaxprEqn) -> None:
         """Append an equation whose operands are masked."""
-        self._done.add(i)
         self._b.source_info = eqn.source_info
-        operands: list[Any] = [self.masked.get(x, x) if type(x) is Var else x for x in eqn.invars]
+        read = self._value if i in self._still else lambda x: self.masked.get(x, x)
+        operands: list[Any] = [read(x) if type(x) is Var else x for x in eqn.invars]
         for k, condition in self._masks[i].items():
             if k >= 0:
                 operands[k] = self._mask(eqn.invars[k], operands[k], condition, eqn)
         self._append(eqn, operands)
+        self._done.add(i)
         if -1 in self._masks[i]:
             (v,) = eqn.outvars
             self.masked[v] = self._mask(v, self.masked.get(v, v), self._masks[i][-1], eqn)
@@ -430,16 +473,20 @@ class _Writer:
             pending.pop()
             self._flush()
             if i in self._differs:
-                operands = {y: self._raw.get(y, y) for y in eqn.invars if type(y) is Var}
+                operands = {y: self._value(y) for y in eqn.invars if type(y) is Var}
                 self._raw.update(self._b.copy(eqn, operands))
                 self._flush()
             else:
                 self._emit(i, eqn)
-        return self._raw.get(v, v)
+        return self._value(v)
+
+    def _value(self, v: Any) -> Any:
+        """Return what holds the value of a variable, with masks or without."""
+        return self._raw.get(v) or self.masked.get(v, v)
 
     def _is_there(self, v: Any) -> bool:
         i = self._makers.get(v)
-        return i is None or v in self._raw or (i in self._done and i not in self._differs)
+        return i is None or v in self._raw or i in self._done
 
     def _flush(self) -> None:
         new = self._b.equations_from(self._flushed)

@@ -12,7 +12,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -30,6 +30,7 @@ from jaxprgen.errors import (
 )
 from jaxprgen.ir.describe import shorten
 from jaxprgen.ir.programs import verify
+from jaxprgen.ir.redundancy import Identities
 from jaxprgen.passes.defaults import DEFAULT, FOR_GRAPHS
 from jaxprgen.passes.meaning import Pass, name_of
 from jaxprgen.passes.repeat_notes import forgotten_on_failure
@@ -214,17 +215,40 @@ def require_valid(rewrite: Pass, found: ClosedJaxpr) -> None:
 def _require_valid_changes(rewrite: Pass, before: ClosedJaxpr, found: ClosedJaxpr) -> None:
     """Raise a PassError as `require_valid` does, and take the equations for valid that stay.
 
-    JAX takes 50 µs to check an equation, and most passes make few. A variable has one type, so an
-    equation is well typed or not whatever stands around it.
+    JAX takes 50 µs to check an equation, so it checks one of each kind: an equation is well typed
+    if another one of the same parameters and types is, whatever stands around it.
     """
-    known = {id(eqn) for eqn in before.jaxpr.eqns}
-    new = [eqn for eqn in found.jaxpr.eqns if id(eqn) not in known]
+    (gone, new), identities = _differences(before, found), Identities(inside=False)
+
+    def kind(eqn: JaxprEqn) -> Hashable:
+        results = tuple(v.aval for v in eqn.outvars)
+        return identities.equation(eqn, _aval), results
+
+    known = set(map(kind, gone))
+    unknown: dict[Hashable, JaxprEqn] = {}
+    for eqn in new:
+        unknown.setdefault(kind(eqn), eqn)
     with _naming(rewrite):
         verify(found)
         if any(eqn.effects for eqn in new):  # An effect may refer to an input of the program.
             _jax.check_jaxpr(found.jaxpr)
         else:
-            _jax.check_jaxpr(_program_of(new).jaxpr)
+            checked = [eqn for key, eqn in unknown.items() if key not in known]
+            _jax.check_jaxpr(_program_of(checked).jaxpr)
+
+
+def _differences(before: ClosedJaxpr, found: ClosedJaxpr) -> list[list[JaxprEqn]]:
+    """Return the equations of each of two programs that are not in the other one."""
+    pairs = ((before, found), (found, before))
+    return [
+        [eqn for eqn in own.jaxpr.eqns if id(eqn) not in others]
+        for own, other in pairs
+        for others in [set(map(id, other.jaxpr.eqns))]
+    ]
+
+
+def _aval(x: Any) -> Any:
+    return x.aval
 
 
 def _program_of(eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from jaxprgen.ir.describe import type_text
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
+from jaxprgen.passes.choices import Stacked, left_as_written, price, takes_apart
+from jaxprgen.passes.costs import TEN_THOUSAND_CALLS, CostModel, Work, work_of
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.pack_rules import combined
@@ -55,11 +57,15 @@ class ScanRepeats:
         Whether whole repetitions may be added in another order, which changes rounding.
         Parentheses stay, and what one repetition contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like are not batched.
+    cost : CostModel
+        What becomes a loop, or is batched, must take less time, to compile and to call, than as it
+        is written.
     """
 
     least: int = 24
     memory: int = 2**26
     reassociate: bool = False
+    cost: CostModel = TEN_THOUSAND_CALLS
 
     meaning = if_reassociated(Meaning.SAME_TERMS)
 
@@ -81,7 +87,7 @@ class ScanRepeats:
     def _found(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         if _fuses_as_a_whole(closed.jaxpr, self.least):
             raise NotBatchableError(_FUSES)
-        copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate)
+        copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate, cost=self.cost)
         reason, side_by_side = why_no_recurrence(
             closed.jaxpr, self.least, copies.least, self.reassociate
         )
@@ -110,9 +116,7 @@ class ScanRepeats:
         if all(map(_fuses, loops)):
             if not loops:
                 raise NotBatchableError("no recurrence was found")
-            error = NotBatchableError(_FUSES)
-            error.repeated = _repeated(loops[0])
-            raise error
+            raise _left(_repeated(loops[0]), _FUSES)
         inside = {id(node) for steps in loops for row in steps.rows for node in row}
         readers: dict[Any, list[int]] = {}
         for node in alike.nodes:
@@ -125,19 +129,61 @@ class ScanRepeats:
         units: list[Unit] = []
         for loop in [Loop(steps, readers) for steps in loops]:
             if loop.nbytes > self.memory:
-                error = NotBatchableError(too_large(loop.nbytes, self.memory))
-                error.repeated = loop.repeated
-                raise error
+                raise _left(loop.repeated, too_large(loop.nbytes, self.memory))
             units.append(loop)
-        for nodes in groups.values():
-            rest = [node for node in nodes if id(node) not in inside]
-            if len(rest) == len(nodes) and not why_not_packed(
-                rest, self.least, self.memory, self.reassociate
-            ):
-                units.append(Pack(rest))
+        options = self.least, self.memory, self.reassociate
+        rest = {
+            key: [node for node in nodes if id(node) not in inside] for key, nodes in groups.items()
+        }
+        possible = {
+            key: nodes
+            for key, nodes in groups.items()
+            if len(rest[key]) == len(nodes) and not why_not_packed(nodes, *options)
+        }
+        apart = {
+            id(node)
+            for key, nodes in rest.items()
+            for node in nodes
+            if key not in possible and takes_apart(node)
+        }
+        why = self._why_too_dear(units, possible, apart, closed.jaxpr)
+        if why:
+            raise _left(units[0].repeated, why)
+        left = left_as_written(closed.jaxpr, alike, possible, inside, self.cost)
+        for key, nodes in rest.items():
+            if key in possible and key not in left:
+                units.append(Pack(nodes))
             else:
-                units += [Single(node) for node in rest]
+                units += [Single(node) for node in nodes]
         return units
+
+    def _why_too_dear(
+        self,
+        loops: Sequence[Loop],
+        possible: Mapping[int, Sequence[Node]],
+        apart: Collection[int],
+        jaxpr: Jaxpr,
+    ) -> str:
+        """Return why the steps are faster as they are written; empty if loops are worth it."""
+        model, c = self.cost, self.cost.constants
+        packs = [node for nodes in possible.values() for node in nodes]
+        beside = [*packs, *(node for loop in loops for node in loop.nodes)]
+        together = {v for node in beside for v in node.outvars}.union(jaxpr.constvars)
+        extra = compiling = 0.0
+        for loop in loops:
+            stacked, work = loop.stacked(together, {-1, *apart}), work_of(loop.repeated[0])
+            n = loop.repeated[1]
+            extra += stacked.seconds(model) + n * (c.step - c.kernel * work.kernels)
+            moving = Work(work.kernels, work.fused + stacked.fused)
+            compiling += model.compiling(work.times(n)) - model.compiling(moving)
+        return price(model, extra, compiling)
+
+
+def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableError:
+    """Return the error that says why equations that repeat stay as they are."""
+    error = NotBatchableError(why)
+    error.repeated = repeated
+    return error
 
 
 def _fuses_as_a_whole(jaxpr: Jaxpr, least: int) -> bool:
@@ -189,6 +235,7 @@ class Loop:
 
     def __init__(self, steps: Steps, readers: dict[Any, list[int]]) -> None:
         self._steps = steps
+        self._readers = readers
         self.carried: Sequence[str] = ()
         self.nodes = [node for row in steps.rows for node in row]
         own = {id(node) for node in self.nodes}
@@ -222,6 +269,35 @@ class Loop:
         ]
         made = [[row[i].outvars[j] for row in rows] for (i, j), t in self._used.items() if t[1:]]
         return max(map(bytes_of, [*read, *made]), default=0)
+
+    def stacked(self, together: Collection[Any], apart: Collection[int]) -> Stacked:
+        """Return what the loop puts side by side, and what is taken apart after it.
+
+        Parameters
+        ----------
+        together : collection of Var
+            The variables whose values are rows of one array anyway.
+        apart : collection of int
+            The readers that need rows by themselves.
+        """
+        rows, reads = self._steps
+        columns: dict[tuple[int, ...], float] = {}
+        for i, node in enumerate(rows[0]):
+            for k in range(len(node.operands)):
+                if reads[i][k] is None:
+                    column = [row[i].operands[k] for row in rows]
+                    apart = {x for x in column if type(x) is Var and x not in together}
+                    if len(apart) > 1:
+                        nbytes = sum(_jax.nbytes(x.aval) for x in apart)
+                        columns[tuple(sorted(map(id, apart)))] = nbytes
+        out = [
+            rows[t][i].outvars[j]
+            for (i, j), steps in self._used.items()
+            if len(steps) > 1
+            for t in steps
+            if not apart.isdisjoint(self._readers[rows[t][i].outvars[j]])
+        ]
+        return Stacked(sum(columns.values()), len(out), sum(_jax.nbytes(v.aval) for v in out))
 
     def emit(self, packing: Packing) -> None:
         """Emit the loop."""

@@ -9,6 +9,8 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
+from jaxprgen.passes.choices import left_as_written
+from jaxprgen.passes.costs import TEN_THOUSAND_CALLS, CostModel
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
@@ -37,11 +39,14 @@ class VmapRepeats:
         Whether whole repetitions may be added in another order, which changes rounding.
         Parentheses stay, and what one repetition contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like are not batched.
+    cost : CostModel
+        What is batched must take less time, to compile and to call, than as it is written.
     """
 
     least: int = 8
     memory: int = 2**26
     reassociate: bool = False
+    cost: CostModel = TEN_THOUSAND_CALLS
 
     meaning = if_reassociated(Meaning.SAME_TERMS)
 
@@ -72,12 +77,15 @@ class VmapRepeats:
         groups: dict[int, list[Node]] = {}
         for node in alike.nodes:
             groups.setdefault(node.colour, []).append(node)
+        options = self.least, self.memory, self.reassociate
+        reasons = {key: why_not_packed(nodes, *options) for key, nodes in groups.items()}
+        possible = {key: nodes for key, nodes in groups.items() if not reasons[key]}
+        reasons |= left_as_written(closed.jaxpr, alike, possible, (), self.cost)
         units: list[Unit] = []
-        for nodes in groups.values():
-            reason = why_not_packed(nodes, self.least, self.memory, self.reassociate)
-            if reason:
+        for key, nodes in groups.items():
+            if reasons[key]:
                 units += [Single(node) for node in nodes]
-                note_left(nodes, reason)
+                note_left(nodes, reasons[key])
             else:
                 units.append(Pack(nodes))
         if len(units) == len(alike.nodes):

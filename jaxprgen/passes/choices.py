@@ -1,0 +1,211 @@
+"""Choose which repetitions stay as they are written, because it is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxprgen import _jax
+from jaxprgen._jax import Jaxpr, Var
+from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, work_of
+from jaxprgen.passes.repeats import Alike, Node
+
+
+def left_as_written(
+    jaxpr: Jaxpr,
+    alike: Alike,
+    groups: Mapping[int, Sequence[Node]],
+    looped: Collection[int],
+    model: CostModel,
+) -> dict[int, str]:
+    """Return the groups of nodes that are not worth batching, and why.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    alike : Alike
+        Its nodes.
+    groups : mapping of int to sequence of Node
+        The nodes that can be batched, by their colours.
+    looped : collection of int
+        The identities of the nodes that become parts of loops.
+    model : CostModel
+        How times are weighed.
+    """
+    found = _Choice(jaxpr, alike, groups, looped, model)
+    found.leave_fused()
+    found.leave_stacked()
+    return found.left
+
+
+def price(model: CostModel, extra: float, compiling: float) -> str:
+    """Return why something is not worth its price; empty if it is.
+
+    Parameters
+    ----------
+    model : CostModel
+        How times are weighed.
+    extra : float
+        By how much each call takes longer, in seconds.
+    compiling : float
+        By how much compiling is shorter, in seconds.
+    """
+    if model.calls * extra <= compiling:
+        return ""
+    return (
+        f"{model.calls} calls would take {_seconds(model.calls * extra)} longer, "
+        f"compiling {_seconds(compiling)} less"
+    )
+
+
+def _seconds(x: float) -> str:
+    return f"{x:.2g} s"
+
+
+def takes_apart(node: Node) -> bool:
+    """Return whether a node outside of packs and loops needs a row that it reads by itself.
+
+    Sums read rows as a whole, and XLA reads rows within fused functions.
+    """
+    return not node.terms and not is_fused(node.eqn)
+
+
+class Stacked(NamedTuple):
+    """What is put side by side, and taken apart, for a computation of all rows."""
+
+    nbytes_in: float
+    rows_out: int
+    nbytes_out: float
+
+    def seconds(self, model: CostModel) -> float:
+        """Return the time of a call that this takes."""
+        c = model.constants
+        out = c.row_out * self.rows_out + c.byte_out * self.nbytes_out
+        return c.byte_in * self.nbytes_in + out
+
+    @property
+    def fused(self) -> int:
+        """The number of equations that take rows apart."""
+        return 2 * self.rows_out
+
+
+class _Choice:
+    """Which groups are left, while they are found."""
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        alike: Alike,
+        groups: Mapping[int, Sequence[Node]],
+        looped: Collection[int],
+        model: CostModel,
+    ) -> None:
+        self._model = model
+        self._groups = groups
+        self.left: dict[int, str] = {}
+        self._owner = {v: key for key, nodes in groups.items() for n in nodes for v in n.outvars}
+        self._known = frozenset[Any](jaxpr.constvars)
+        # For each group, what reads it: groups, or other nodes and outputs, by negative numbers.
+        self._readers: dict[int, set[int]] = {key: set() for key in groups}
+        self._ends: set[int] = set()  # Groups whose rows are added up, or read one by one.
+        self._terms: dict[int, int] = {}  # For each sum outside of groups, the number of terms.
+        self._apart: dict[int, set[Any]] = {key: set() for key in groups}  # Rows made alone.
+        self._in_loop: set[int] = set()
+        for node in alike.nodes:
+            is_looped = id(node) in looped
+            reader = node.colour if node.colour in groups and not is_looped else -1 - node.place
+            if node.terms and reader < 0:
+                self._terms[reader] = len(node.terms)
+            for x in node.operands:
+                key = self._owner.get(x) if type(x) is Var else None
+                if key is None:
+                    continue
+                if is_looped:
+                    self._in_loop.add(key)
+                else:
+                    self._readers[key].add(reader)
+                    if node.terms or reader < 0:
+                        self._ends.add(key)
+                    if reader < 0 and takes_apart(node):
+                        self._apart[key].add(x)
+        for i, x in enumerate(jaxpr.outvars):
+            key = self._owner.get(x) if type(x) is Var else None
+            if key is not None:
+                self._readers[key].add(-1 - len(jaxpr.eqns) - i)
+                self._ends.add(key)
+                self._apart[key].add(x)
+
+    def leave_fused(self) -> None:
+        """Leave functions of large arrays that XLA fuses up to the sum or the output as written.
+
+        Side by side, their rows would be written to memory.
+        """
+        cone: set[int] = set()
+        for key, nodes in sorted(self._groups.items(), key=lambda item: -item[1][0].place):
+            may_fuse = (is_fused(nodes[0].eqn) or nodes[0].terms) and key not in self._in_loop
+            if may_fuse and all(x < 0 or x in cone for x in self._readers[key]):
+                cone.add(key)
+        edges = ((key, reader) for key in cone for reader in self._readers[key])
+        for part in _connected(cone, edges):
+            ends = self._ends.intersection(part)
+            written = sum(len(self._groups[k]) * elements(self._outvar(k)) for k in ends)
+            sums = {reader for key in part for reader in self._readers[key] if reader < 0}
+            added = sum(self._terms.get(reader, 0) for reader in sums)
+            self._leave(part, self._model.constants.element * written, Work(0, added))
+
+    def leave_stacked(self) -> None:
+        """Leave what reads, or hands out, so many large values that moving them costs more."""
+        rest = {key for key in self._groups if key not in self.left}
+        edges = ((key, reader) for key in rest for reader in self._readers[key] if reader in rest)
+        for part in _connected(rest, edges):
+            stacked = self._stacked(part)
+            kernels = sum(
+                (len(self._groups[k]) - 1) * work_of([self._groups[k][0].eqn]).kernels for k in part
+            )
+            saved = self._model.constants.kernel * kernels
+            self._leave(part, stacked.seconds(self._model) - saved, Work(0, -stacked.fused))
+
+    def _stacked(self, part: Sequence[int]) -> Stacked:
+        own = {*part}
+        columns: dict[tuple[int, ...], float] = {}
+        for key in part:
+            for column in zip(*(node.operands for node in self._groups[key]), strict=False):
+                apart = {x for x in column if type(x) is Var and x not in self._known}
+                apart = {x for x in apart if self._owner.get(x, -1) not in own}
+                if len(apart) > 1:
+                    nbytes = sum(_jax.nbytes(x.aval) for x in apart)
+                    columns[tuple(sorted(map(id, apart)))] = nbytes
+        out = [
+            x for key in part if not is_fused(self._groups[key][0].eqn) for x in self._apart[key]
+        ]
+        return Stacked(sum(columns.values()), len(out), sum(_jax.nbytes(x.aval) for x in out))
+
+    def _outvar(self, key: int) -> Any:
+        return self._groups[key][0].outvars[0]
+
+    def _leave(self, part: Collection[int], extra: float, others: Work) -> None:
+        """Leave groups that take longer in calls than compiling them with others takes less."""
+        one = work_of(e for key in part for e in self._groups[key][0].equations)
+        each = [work_of(self._groups[k][0].equations).times(len(self._groups[k])) for k in part]
+        every = Work(*map(sum, zip(others, *each, strict=True)))
+        why = price(self._model, extra, self._model.compiling(every) - self._model.compiling(one))
+        if why:
+            self.left.update(dict.fromkeys(part, why))
+
+
+def _connected(keys: Collection[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Split keys into parts that no edge connects; edges may lead to other numbers as well."""
+    parent: dict[int, int] = {key: key for key in keys}
+
+    def root(x: int) -> int:
+        while parent.setdefault(x, x) != x:
+            parent[x] = x = parent[parent[x]]
+        return x
+
+    for one, other in edges:
+        parent[root(one)] = root(other)
+    parts: dict[int, list[int]] = {}
+    for key in keys:
+        parts.setdefault(root(key), []).append(key)
+    return [*parts.values()]

@@ -1,0 +1,195 @@
+"""What a program costs: the time to compile it, and the time of the calls that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxprgen import _jax
+from jaxprgen._jax import JaxprEqn
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.inner import holder_of
+
+
+class Work(NamedTuple):
+    """Equations, by what XLA makes of them.
+
+    Attributes
+    ----------
+    kernels : int
+        The equations that become kernels of their own, such as matrix products.
+    fused : int
+        The equations that XLA fuses with others, such as elementwise functions.
+    """
+
+    kernels: int
+    fused: int
+
+    def times(self, n: int) -> Work:
+        """Return the equations of ``n`` copies."""
+        return Work(n * self.kernels, n * self.fused)
+
+
+class Constants(NamedTuple):
+    """The times of one platform, in seconds.
+
+    Attributes
+    ----------
+    compile_kernel, compile_fused : float
+        To compile one equation of a kind.
+    compile_pair : float
+        For each pair of equations, because XLA takes more than linear time.
+    kernel : float
+        To start a kernel from the program, more than from within a loop.
+    step : float
+        A step of a loop.
+    byte_in : float
+        To put a byte of values that were made apart beside others.
+    byte_out, row_out : float
+        To take a byte, or a value of any size, from among others.
+    element : float
+        To write and read an element that a fused function would keep in a register.
+    together : float
+        What work for all steps at once costs in all, before its first element.
+    kernel_in_step, slow_in_step : float
+        A kernel, or an element of a function such as ``exp``, in a step of a loop, more than beside
+        those of other steps.
+    """
+
+    compile_kernel: float
+    compile_fused: float
+    compile_pair: float
+    kernel: float
+    step: float
+    byte_in: float
+    byte_out: float
+    row_out: float
+    element: float
+    together: float
+    kernel_in_step: float
+    slow_in_step: float
+
+
+_CONSTANTS = {
+    "cpu": Constants(
+        compile_kernel=10e-3,
+        compile_fused=0.4e-3,
+        compile_pair=7e-8,
+        kernel=0.2e-6,
+        step=0.02e-6,
+        byte_in=0.03e-9,
+        byte_out=0.15e-9,
+        row_out=0.3e-6,
+        element=1.5e-9,
+        together=10e-6,
+        kernel_in_step=0.25e-6,
+        slow_in_step=4e-9,
+    ),
+    "gpu": Constants(
+        compile_kernel=10e-3,
+        compile_fused=0.4e-3,
+        compile_pair=7e-8,
+        kernel=5e-6,
+        step=20e-6,
+        byte_in=2e-12,
+        byte_out=2e-12,
+        row_out=5e-6,
+        element=2e-11,
+        together=20e-6,
+        kernel_in_step=5e-6,
+        slow_in_step=0.0,
+    ),
+}
+"""Measured by ``benchmarks/costs.py`` on two CPU cores with JAX 0.10.
+
+The times of GPUs are estimates: that kernels take 5 µs to start and steps of loops tens of µs is
+from JAX's issues 2491 and 16611; a byte takes two accesses to memory at 1 TB/s.
+"""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Weigh the forms that a program can take: which one is compiled and called in less time.
+
+    Nothing is measured when a program is compiled, so that one graph gives one program.
+
+    Attributes
+    ----------
+    calls : int
+        How often the program is called. The default is what a sampler makes in seconds. With 0,
+        only the time to compile counts.
+    platform : str
+        The platform that the program is for, such as "cpu" or "gpu". By default, that of JAX's
+        default backend. All but CPUs count as GPUs.
+    """
+
+    calls: int = 10_000
+    platform: str = ""
+
+    @property
+    def constants(self) -> Constants:
+        """The times of the platform."""
+        platform = self.platform or jax.default_backend()
+        return _CONSTANTS["cpu" if platform == "cpu" else "gpu"]
+
+    def compiling(self, work: Work) -> float:
+        """Return the time to compile equations, in seconds."""
+        c = self.constants
+        apart = c.compile_kernel * work.kernels + c.compile_fused * work.fused
+        return apart + c.compile_pair * sum(work) ** 2
+
+
+TEN_THOUSAND_CALLS = CostModel()
+"""The model that passes have by default."""
+
+
+def work_of(eqns: Iterable[JaxprEqn]) -> Work:
+    """Return the work of equations and of those inside; a loop or branch is a kernel, too."""
+    kernels = fused = 0
+    for eqn in eqns:
+        holder = holder_of(eqn)
+        if holder is not None:
+            own = work_of(e for x in holder.find(eqn) for e in _jax.open_jaxpr(x.program).eqns)
+            kernels, fused = kernels + own.kernels + (not holder.only_runs), fused + own.fused
+        elif is_fused(eqn):
+            fused += 1
+        else:
+            kernels += 1
+    return Work(kernels, fused)
+
+
+def is_fused(eqn: JaxprEqn) -> bool:
+    """Return whether XLA fuses an equation with those that read its result."""
+    return eqn.primitive.name in _FUSED
+
+
+def is_slow(eqn: JaxprEqn) -> bool:
+    """Return whether an elementwise function takes several times as long as a product."""
+    return eqn.primitive.name in _SLOW
+
+
+def elements(x: Any) -> int:
+    """Return the number of elements of an atom; 0 of types without a known shape."""
+    shape = getattr(x.aval, "shape", ())
+    return int(np.prod(shape)) if all(isinstance(n, int | np.integer) for n in shape) else 0
+
+
+_SLOW = frozenset(
+    {
+        *("exp", "exp2", "expm1", "log", "log1p", "logistic", "tanh", "pow", "sin", "cos", "tan"),
+        *("asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
+        *("erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "igamma", "igammac"),
+        *("bessel_i0e", "bessel_i1e", "regularized_incomplete_beta", "zeta"),
+    }
+)
+_FUSED = frozenset(
+    {
+        *lax.ELEMENTWISE,
+        *("select_n", "clamp", "add_any", "stop_gradient", "copy", "broadcast_in_dim", "iota"),
+        *("reshape", "squeeze", "expand_dims", "slice", "transpose", "rev", "pad"),
+    }
+)

@@ -7,6 +7,8 @@ to JAX functions.
 Each module and the modules of this package that it needs:
 
 - `meaning`: classes of passes by what they preserve (no other module).
+- `costs`: `CostModel` weighs the time to compile a program against that of its calls (no other
+  module).
 - `defaults`: `default` and `DEFAULT`, the passes that are applied by default (their modules).
 - `inputs`: inputs on which programs are compared (no other module).
 - `validation`: compare what a program computes before and after a pass (`inputs`, `meaning`).
@@ -25,7 +27,7 @@ Each module and the modules of this package that it needs:
 - `batching`: equations and programs on all rows, by these rules (`batching_rules`).
 - `over_rows`: from a whole program on one row to a program on all rows (`batching`).
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
-  `inlining`).
+  `costs`, `inlining`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `sums`: terms of sums in their written order, and what repeats in them (no other module).
 - `repeats`: find equations that are alike (`inlining`, `sums`).
@@ -34,10 +36,11 @@ Each module and the modules of this package that it needs:
   (`constant_folding`, `packs`, `repeats`).
 - `recurrences`: find the steps of recurrences among them (`repeats`).
 - `repeat_notes`: what these passes found, for those who listen (no other module).
+- `choices`: choose which of them stay as they are written (`costs`, `repeats`).
 - `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `inlining`,
   `repeats`, `scan_batching`).
 - `vmap_repeats`, `scan_repeats`: `VmapRepeats` and `ScanRepeats` batch and loop what a program
-  repeats (`packing`, `recurrences`, `elimination`).
+  repeats (`packing`, `choices`, `recurrences`, `elimination`).
 - `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).
 - `associative_scan`: `AssociativeScan` solves such recurrences in a logarithmic number of steps
   (`affine_recurrences`, `scan_batching`, `inlining`).
@@ -55,6 +58,7 @@ Each module and the modules of this package that it needs:
 
 from jaxprgen.passes.associative_scan import AssociativeScan
 from jaxprgen.passes.constant_folding import FoldConstants
+from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.defaults import DEFAULT, default
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions, EliminateDeadCode
 from jaxprgen.passes.fewer_kernels import FewerKernels
@@ -76,6 +80,7 @@ from jaxprgen.passes.vmap_repeats import VmapRepeats
 __all__ = [
     "DEFAULT",
     "AssociativeScan",
+    "CostModel",
     "DistributeScan",
     "EliminateCommonSubexpressions",
     "EliminateDeadCode",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
-from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, work_of
+from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, work_of
 from jaxprgen.passes.repeats import Alike, Node
 
 
@@ -63,17 +63,30 @@ def _seconds(x: float) -> str:
     return f"{x:.2g} s"
 
 
-def takes_apart(node: Node) -> bool:
-    """Return whether a node outside of packs and loops needs a row that it reads by itself.
+def is_kernel(node: Node) -> bool:
+    """Return whether a node reads its operands from memory, and writes its results there.
 
-    Sums read rows as a whole, and XLA reads rows within fused functions.
+    XLA fuses others. A row that this node reads by itself has to be taken out of its array.
     """
-    return not node.terms and not is_fused(node.eqn)
+    return not (node.terms or is_fused(node.eqn) or is_reduction(node.eqn))
 
 
 class Stacked(NamedTuple):
-    """What is put side by side, and taken apart, for a computation of all rows."""
+    """What is put side by side, and taken apart, for a computation of all rows.
 
+    Attributes
+    ----------
+    elements_in : int
+        The elements that go in and that XLA would fuse with what reads them.
+    nbytes_in : float
+        The bytes of all others that go in.
+    rows_out : int
+        The rows that are needed apart.
+    nbytes_out : float
+        Their bytes.
+    """
+
+    elements_in: int
     nbytes_in: float
     rows_out: int
     nbytes_out: float
@@ -82,12 +95,44 @@ class Stacked(NamedTuple):
         """Return the time of a call that this takes."""
         c = model.constants
         out = c.row_out * self.rows_out + c.byte_out * self.nbytes_out
-        return c.byte_in * self.nbytes_in + out
+        return c.element * self.elements_in + c.byte_in * self.nbytes_in + out
 
     @property
-    def fused(self) -> int:
-        """The number of equations that take rows apart."""
-        return 2 * self.rows_out
+    def work(self) -> Work:
+        """The equations that take rows apart."""
+        return Work(2 * self.rows_out, 0)
+
+
+def stacked(
+    columns: Iterable[Sequence[Any]], together: Any, alike: Alike, out: Sequence[Any]
+) -> Stacked:
+    """Return what is put side by side in columns, and taken apart.
+
+    Parameters
+    ----------
+    columns : iterable of sequence of atoms
+        The operands of alike nodes.
+    together : callable
+        Whether a variable's value is a row of a pack, or known.
+    alike : Alike
+        The nodes of the program.
+    out : sequence of Var
+        The variables that are needed apart.
+    """
+    found: dict[frozenset[Any], None] = {}
+    for column in columns:
+        apart = frozenset(x for x in column if type(x) is Var and not together(x))
+        if len(apart) > 1:
+            found[apart] = None
+    fused = nbytes = 0.0
+    for apart in found:
+        for x in apart:
+            made = alike.maker.get(x)
+            if made is not None and not is_kernel(alike.nodes[made]):
+                fused += elements(x)
+            else:
+                nbytes += _jax.nbytes(x.aval)
+    return Stacked(int(fused), nbytes, len(out), sum(_jax.nbytes(v.aval) for v in out))
 
 
 class _Choice:
@@ -102,6 +147,7 @@ class _Choice:
         model: CostModel,
     ) -> None:
         self._model = model
+        self._alike = alike
         self._groups = groups
         self.left: dict[int, str] = {}
         self._owner = {v: key for key, nodes in groups.items() for n in nodes for v in n.outvars}
@@ -110,24 +156,28 @@ class _Choice:
         self._readers: dict[int, set[int]] = {key: set() for key in groups}
         self._ends: set[int] = set()  # Groups whose rows are added up, or read one by one.
         self._terms: dict[int, int] = {}  # For each sum outside of groups, the number of terms.
-        self._apart: dict[int, set[Any]] = {key: set() for key in groups}  # Rows made alone.
-        self._in_loop: set[int] = set()
+        self._apart: dict[int, set[Any]] = {key: set() for key in groups}  # Rows read alone.
+        self._beside_loops: set[int] = set()  # Groups whose rows loops read, or write.
+        stacked = {v for node in alike.nodes if id(node) in looped for v in node.outvars}
         for node in alike.nodes:
             is_looped = id(node) in looped
             reader = node.colour if node.colour in groups and not is_looped else -1 - node.place
             if node.terms and reader < 0:
                 self._terms[reader] = len(node.terms)
+            if reader >= 0 and any(type(x) is Var and x in stacked for x in node.operands):
+                self._beside_loops.add(reader)
+                stacked.update(node.outvars)
             for x in node.operands:
                 key = self._owner.get(x) if type(x) is Var else None
                 if key is None:
                     continue
                 if is_looped:
-                    self._in_loop.add(key)
+                    self._beside_loops.add(key)
                 else:
                     self._readers[key].add(reader)
                     if node.terms or reader < 0:
                         self._ends.add(key)
-                    if reader < 0 and takes_apart(node):
+                    if reader < 0 and is_kernel(node):
                         self._apart[key].add(x)
         for i, x in enumerate(jaxpr.outvars):
             key = self._owner.get(x) if type(x) is Var else None
@@ -137,13 +187,13 @@ class _Choice:
                 self._apart[key].add(x)
 
     def leave_fused(self) -> None:
-        """Leave functions of large arrays that XLA fuses up to the sum or the output as written.
+        """Leave functions of large arrays that XLA fuses up to a sum or an output.
 
         Side by side, their rows would be written to memory.
         """
         cone: set[int] = set()
         for key, nodes in sorted(self._groups.items(), key=lambda item: -item[1][0].place):
-            may_fuse = (is_fused(nodes[0].eqn) or nodes[0].terms) and key not in self._in_loop
+            may_fuse = key not in self._beside_loops and not is_kernel(nodes[0])
             if may_fuse and all(x < 0 or x in cone for x in self._readers[key]):
                 cone.add(key)
         edges = ((key, reader) for key in cone for reader in self._readers[key])
@@ -159,27 +209,22 @@ class _Choice:
         rest = {key for key in self._groups if key not in self.left}
         edges = ((key, reader) for key in rest for reader in self._readers[key] if reader in rest)
         for part in _connected(rest, edges):
-            stacked = self._stacked(part)
+            moved = self._stacked(part)
             kernels = sum(
                 (len(self._groups[k]) - 1) * work_of([self._groups[k][0].eqn]).kernels for k in part
             )
             saved = self._model.constants.kernel * kernels
-            self._leave(part, stacked.seconds(self._model) - saved, Work(0, -stacked.fused))
+            self._leave(part, moved.seconds(self._model) - saved, moved.work.times(-1))
 
     def _stacked(self, part: Sequence[int]) -> Stacked:
         own = {*part}
-        columns: dict[tuple[int, ...], float] = {}
-        for key in part:
-            for column in zip(*(node.operands for node in self._groups[key]), strict=False):
-                apart = {x for x in column if type(x) is Var and x not in self._known}
-                apart = {x for x in apart if self._owner.get(x, -1) not in own}
-                if len(apart) > 1:
-                    nbytes = sum(_jax.nbytes(x.aval) for x in apart)
-                    columns[tuple(sorted(map(id, apart)))] = nbytes
-        out = [
-            x for key in part if not is_fused(self._groups[key][0].eqn) for x in self._apart[key]
-        ]
-        return Stacked(sum(columns.values()), len(out), sum(_jax.nbytes(x.aval) for x in out))
+        nodes = [self._groups[key] for key in part]
+        columns = (column for n in nodes for column in zip(*(x.operands for x in n), strict=False))
+        kernels = [key for key in part if is_kernel(self._groups[key][0])]
+        out = [x for key in kernels for x in self._apart[key]]
+        return stacked(
+            columns, lambda x: x in self._known or self._owner.get(x) in own, self._alike, out
+        )
 
     def _outvar(self, key: int) -> Any:
         return self._groups[key][0].outvars[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -76,14 +76,14 @@ class Constants(NamedTuple):
 
 _CONSTANTS = {
     "cpu": Constants(
-        compile_kernel=10e-3,
+        compile_kernel=5e-3,
         compile_fused=0.4e-3,
         compile_pair=7e-8,
-        kernel=0.2e-6,
+        kernel=0.1e-6,
         step=0.02e-6,
         byte_in=0.03e-9,
         byte_out=0.15e-9,
-        row_out=0.3e-6,
+        row_out=0.8e-6,
         element=1.5e-9,
         together=10e-6,
         kernel_in_step=0.25e-6,
@@ -137,14 +137,40 @@ class CostModel:
         return _CONSTANTS["cpu" if platform == "cpu" else "gpu"]
 
     def compiling(self, work: Work) -> float:
-        """Return the time to compile equations, in seconds."""
+        """Return the time to compile equations.
+
+        Parameters
+        ----------
+        work : Work
+            The equations.
+
+        Returns
+        -------
+        float
+            The time in seconds.
+        """
         c = self.constants
         apart = c.compile_kernel * work.kernels + c.compile_fused * work.fused
         return apart + c.compile_pair * sum(work) ** 2
 
+    def is_faster_together(self, eqns: Sequence[JaxprEqn], steps: int) -> bool:
+        """Return whether calls are shorter if equations leave a loop.
 
-TEN_THOUSAND_CALLS = CostModel()
-"""The model that passes have by default."""
+        Parameters
+        ----------
+        eqns : sequence of JaxprEqn
+            The equations.
+        steps : int
+            The number of steps.
+
+        Returns
+        -------
+        bool
+        """
+        c = self.constants
+        slow = sum(elements(v) for eqn in eqns if is_slow(eqn) for v in eqn.outvars)
+        step = c.kernel_in_step * work_of(eqns).kernels + c.slow_in_step * slow
+        return steps * step > c.together
 
 
 def work_of(eqns: Iterable[JaxprEqn]) -> Work:
@@ -165,6 +191,11 @@ def work_of(eqns: Iterable[JaxprEqn]) -> Work:
 def is_fused(eqn: JaxprEqn) -> bool:
     """Return whether XLA fuses an equation with those that read its result."""
     return eqn.primitive.name in _FUSED
+
+
+def is_reduction(eqn: JaxprEqn) -> bool:
+    """Return whether an equation reduces along axes: XLA fuses it with what makes its operand."""
+    return eqn.primitive.name.startswith("reduce_") and eqn.primitive.name != "reduce_precision"
 
 
 def is_slow(eqn: JaxprEqn) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.batching import NotBatchableError
+from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.scan_batching import ScanBatching
 
@@ -64,7 +66,7 @@ class DistributeScan:
     the sequences alone, is computed for all steps before the loop. Work on which no later step
     depends, such as the terms of a likelihood or sums over all steps, is computed after it. A loop
     stays as it is if fewer equations would leave it than arrays would have to pass between the
-    parts.
+    parts, or if calls would take longer.
 
     Attributes
     ----------
@@ -75,10 +77,14 @@ class DistributeScan:
         Whether whole steps may be added in another order, which changes rounding. What one step
         contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like stay in the loop.
+    cost : CostModel, optional
+        By which what leaves a loop must save more time in its steps than it takes outside.
+        `jaxprgen.passes.default` sets it.
     """
 
     memory: int = 2**22
     reassociate: bool = False
+    cost: CostModel | None = None
 
     meaning = if_reassociated(Meaning.SAME_TERMS)
 
@@ -90,7 +96,8 @@ class DistributeScan:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, _distributed))
+        distribute = functools.partial(_distributed, cost=self.cost)
+        return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, distribute))
 
 
 def _replacement(
@@ -117,11 +124,11 @@ def _batched(batching: ScanBatching) -> list[JaxprEqn]:
     return batching.finish()
 
 
-def _distributed(batching: ScanBatching) -> list[JaxprEqn]:
+def _distributed(batching: ScanBatching, cost: CostModel | None) -> list[JaxprEqn]:
     batching.batch_ready()
     if not batching.pending_carries and not batching.pending_equations:
         raise NotBatchableError("The loop has no recurrence.")
-    batching.emit_residual_loop()
+    batching.emit_residual_loop(cost)
     batching.batch_ready()
     assert not batching.pending_carries and not batching.pending_equations
     return batching.finish()

@@ -31,12 +31,10 @@ from jaxprgen.errors import (
 from jaxprgen.ir.describe import shorten
 from jaxprgen.ir.programs import verify
 from jaxprgen.ir.redundancy import Identities
-from jaxprgen.passes.defaults import DEFAULT, FOR_GRAPHS
+from jaxprgen.passes.defaults import as_default, is_default
 from jaxprgen.passes.meaning import Pass, name_of
 from jaxprgen.passes.repeat_notes import forgotten_on_failure
 from jaxprgen.passes.validation import Validation
-
-_DEFAULT = (*DEFAULT, *FOR_GRAPHS)
 
 
 class Record(NamedTuple):
@@ -102,7 +100,7 @@ class Pipeline:
         object.__setattr__(self, "passes", _sequence_of_passes(self.passes))
 
     def __reduce__(self) -> Any:
-        passes = [(rewrite, _is_default(rewrite)) for rewrite in self.passes]
+        passes = [(rewrite, is_default(rewrite)) for rewrite in self.passes]
         return _restored, (type(self), passes, self.observer, self.validate)
 
     @collector.paused()
@@ -150,16 +148,8 @@ def _restored(
     validate: bool,
 ) -> Pipeline:
     """Return a pipeline that was pickled, with the objects of `DEFAULT` that it had."""
-    known = [
-        next((own for own in _DEFAULT if own == rewrite), rewrite) if is_default else rewrite
-        for rewrite, is_default in passes
-    ]
+    known = [as_default(rewrite) if was_default else rewrite for rewrite, was_default in passes]
     return kind(known, observer, validate)
-
-
-def _is_default(rewrite: Pass) -> bool:
-    """Return whether a pass is one of the objects in `DEFAULT`."""
-    return any(rewrite is own for own in _DEFAULT)
 
 
 def _is_built_in(rewrite: Pass) -> bool:
@@ -185,7 +175,7 @@ def _result(rewrite: Pass, closed: ClosedJaxpr) -> ClosedJaxpr:
                 require_valid(rewrite, found)
             return found
     except Exception as error:
-        if not _is_default(rewrite):
+        if not is_default(rewrite):
             raise
         text = _failure(rewrite, closed, error)
     warnings.warn(text, PassWarning, stacklevel=levels_to_user())

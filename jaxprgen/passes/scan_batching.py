@@ -25,6 +25,7 @@ from jaxprgen.passes.batching import (
     why_not_batched,
     with_batch_axis,
 )
+from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.inlining import bound_to
 
 _Constructor: TypeAlias = Callable[..., Var]
@@ -243,13 +244,19 @@ class ScanBatching:
 
     # --- Carries that depend on themselves ------------------------------------------------
 
-    def emit_residual_loop(self) -> None:
+    def emit_residual_loop(self, cost: CostModel | None = None) -> None:
         """Emit a loop of the recurrences and of the equations that have no batching rule.
+
+        Parameters
+        ----------
+        cost : CostModel, optional
+            By which what leaves the loop must save more time in its steps than it takes outside.
 
         Raises
         ------
         NotBatchableError
-            Fewer equations would leave the loop than arrays pass between its parts.
+            Fewer equations would leave the loop than arrays pass between its parts, or they would
+            save too little time.
         """
         stuck = [e for e in self.pending_equations if self._is_stuck(e)]
         carries = self._recurrent_carries(stuck)
@@ -266,7 +273,7 @@ class ScanBatching:
         given = [v for v in self.env if v in read]
         constants = [v for v in given if not self.env[v].is_batched]
         arrays = [v for v in given if self.env[v].is_batched]
-        self._require_gain(len(inside), len(arrays) + len(stacked))
+        self._require_gain(inside, len(arrays) + len(stacked), cost)
         out = self._emit_loop(inside, constants, carries, arrays, stacked)
         self.finals.update(zip(carries, out, strict=False))
         rows = [MaybeBatched(x, True) for x in out[len(carries) :]]
@@ -313,13 +320,18 @@ class ScanBatching:
                 kept |= bit | further[v]
         return [v for v, bit in bits.items() if kept & bit]
 
-    def _require_gain(self, inside: int, crossing: int) -> None:
-        moved = len(self.body.eqns) - inside
+    def _require_gain(
+        self, inside: Sequence[JaxprEqn], crossing: int, cost: CostModel | None
+    ) -> None:
+        kept = {v for e in inside for v in e.outvars}
+        moved = [e for e in self.body.eqns if kept.isdisjoint(e.outvars)]
         before = len(self.body.invars) - self.carries.stop + len(self.results)
-        if moved <= max(0, crossing - before):
+        if len(self.body.eqns) - len(inside) <= max(0, crossing - before):
             raise NotBatchableError(
                 "Fewer equations would leave the loop than arrays pass between its parts."
             )
+        if cost is not None and not cost.is_faster_together(moved, self.n):
+            raise NotBatchableError("What would leave the loop is as fast in its steps.")
 
     def _emit_loop(
         self,

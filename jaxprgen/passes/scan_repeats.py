@@ -14,8 +14,8 @@ from jaxprgen.ir.describe import type_text
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
-from jaxprgen.passes.choices import Stacked, left_as_written, price, takes_apart
-from jaxprgen.passes.costs import TEN_THOUSAND_CALLS, CostModel, Work, work_of
+from jaxprgen.passes.choices import Stacked, is_kernel, left_as_written, price, stacked
+from jaxprgen.passes.costs import CostModel, Work, work_of
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.pack_rules import combined
@@ -57,15 +57,15 @@ class ScanRepeats:
         Whether whole repetitions may be added in another order, which changes rounding.
         Parentheses stay, and what one repetition contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like are not batched.
-    cost : CostModel
-        What becomes a loop, or is batched, must take less time, to compile and to call, than as it
-        is written.
+    cost : CostModel, optional
+        By which what becomes a loop, or is batched, must take less time, to compile and to call,
+        than as it is written. `jaxprgen.passes.default` sets it.
     """
 
     least: int = 24
     memory: int = 2**26
     reassociate: bool = False
-    cost: CostModel = TEN_THOUSAND_CALLS
+    cost: CostModel | None = None
 
     meaning = if_reassociated(Meaning.SAME_TERMS)
 
@@ -126,11 +126,11 @@ class ScanRepeats:
         for x in closed.jaxpr.outvars:
             if type(x) is Var:
                 readers.setdefault(x, []).append(-1)
-        units: list[Unit] = []
-        for loop in [Loop(steps, readers) for steps in loops]:
+        emitted = [Loop(steps, readers) for steps in loops]
+        for loop in emitted:
             if loop.nbytes > self.memory:
                 raise _left(loop.repeated, too_large(loop.nbytes, self.memory))
-            units.append(loop)
+        units: list[Unit] = [*emitted]
         options = self.least, self.memory, self.reassociate
         rest = {
             key: [node for node in nodes if id(node) not in inside] for key, nodes in groups.items()
@@ -140,43 +140,42 @@ class ScanRepeats:
             for key, nodes in groups.items()
             if len(rest[key]) == len(nodes) and not why_not_packed(nodes, *options)
         }
-        apart = {
-            id(node)
-            for key, nodes in rest.items()
-            for node in nodes
-            if key not in possible and takes_apart(node)
-        }
-        why = self._why_too_dear(units, possible, apart, closed.jaxpr)
-        if why:
-            raise _left(units[0].repeated, why)
-        left = left_as_written(closed.jaxpr, alike, possible, inside, self.cost)
+        if self.cost is not None:
+            left = left_as_written(closed.jaxpr, alike, possible, inside, self.cost)
+            possible = {key: nodes for key, nodes in possible.items() if key not in left}
+            others = (node for key, nodes in rest.items() if key not in possible for node in nodes)
+            apart = {id(node) for node in others if is_kernel(node)}
+            why = _why_too_dear(self.cost, emitted, possible, apart, alike, closed.jaxpr)
+            if why:
+                raise _left(emitted[0].repeated, why)
         for key, nodes in rest.items():
-            if key in possible and key not in left:
+            if key in possible:
                 units.append(Pack(nodes))
             else:
                 units += [Single(node) for node in nodes]
         return units
 
-    def _why_too_dear(
-        self,
-        loops: Sequence[Loop],
-        possible: Mapping[int, Sequence[Node]],
-        apart: Collection[int],
-        jaxpr: Jaxpr,
-    ) -> str:
-        """Return why the steps are faster as they are written; empty if loops are worth it."""
-        model, c = self.cost, self.cost.constants
-        packs = [node for nodes in possible.values() for node in nodes]
-        beside = [*packs, *(node for loop in loops for node in loop.nodes)]
-        together = {v for node in beside for v in node.outvars}.union(jaxpr.constvars)
-        extra = compiling = 0.0
-        for loop in loops:
-            stacked, work = loop.stacked(together, {-1, *apart}), work_of(loop.repeated[0])
-            n = loop.repeated[1]
-            extra += stacked.seconds(model) + n * (c.step - c.kernel * work.kernels)
-            moving = Work(work.kernels, work.fused + stacked.fused)
-            compiling += model.compiling(work.times(n)) - model.compiling(moving)
-        return price(model, extra, compiling)
+
+def _why_too_dear(
+    model: CostModel,
+    loops: Sequence[Loop],
+    packed: Mapping[int, Sequence[Node]],
+    apart: Collection[int],
+    alike: Alike,
+    jaxpr: Jaxpr,
+) -> str:
+    """Return why the steps are faster as they are written; empty if loops are worth it."""
+    c, extra, compiling = model.constants, 0.0, 0.0
+    together = {v for nodes in packed.values() for node in nodes for v in node.outvars}
+    together.update(v for loop in loops for node in loop.nodes for v in node.outvars)
+    together.update(jaxpr.constvars)
+    for loop in loops:
+        moved, work = loop.stacked(together, {-1, *apart}, alike), work_of(loop.repeated[0])
+        n = loop.repeated[1]
+        extra += moved.seconds(model) + n * (c.step - c.kernel * work.kernels)
+        looped = Work(*map(sum, zip(work, moved.work, strict=True)))
+        compiling += model.compiling(work.times(n)) - model.compiling(looped)
+    return price(model, extra, compiling)
 
 
 def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableError:
@@ -270,34 +269,33 @@ class Loop:
         made = [[row[i].outvars[j] for row in rows] for (i, j), t in self._used.items() if t[1:]]
         return max(map(bytes_of, [*read, *made]), default=0)
 
-    def stacked(self, together: Collection[Any], apart: Collection[int]) -> Stacked:
+    def stacked(self, together: Collection[Any], apart: Collection[int], alike: Alike) -> Stacked:
         """Return what the loop puts side by side, and what is taken apart after it.
 
         Parameters
         ----------
         together : collection of Var
-            The variables whose values are rows of one array anyway.
+            The variables whose values are rows of one array anyway, or known.
         apart : collection of int
             The readers that need rows by themselves.
+        alike : Alike
+            The nodes of the program.
         """
         rows, reads = self._steps
-        columns: dict[tuple[int, ...], float] = {}
-        for i, node in enumerate(rows[0]):
-            for k in range(len(node.operands)):
-                if reads[i][k] is None:
-                    column = [row[i].operands[k] for row in rows]
-                    apart = {x for x in column if type(x) is Var and x not in together}
-                    if len(apart) > 1:
-                        nbytes = sum(_jax.nbytes(x.aval) for x in apart)
-                        columns[tuple(sorted(map(id, apart)))] = nbytes
+        columns = (
+            [row[i].operands[k] for row in rows]
+            for i, node in enumerate(rows[0])
+            for k in range(len(node.operands))
+            if reads[i][k] is None
+        )
         out = [
             rows[t][i].outvars[j]
             for (i, j), steps in self._used.items()
-            if len(steps) > 1
+            if len(steps) > 1 and is_kernel(rows[0][i])
             for t in steps
             if not apart.isdisjoint(self._readers[rows[t][i].outvars[j]])
         ]
-        return Stacked(sum(columns.values()), len(out), sum(_jax.nbytes(v.aval) for v in out))
+        return stacked(columns, together.__contains__, alike, out)
 
     def emit(self, packing: Packing) -> None:
         """Emit the loop."""

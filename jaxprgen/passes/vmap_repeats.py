@@ -10,7 +10,7 @@ from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
 from jaxprgen.passes.choices import left_as_written
-from jaxprgen.passes.costs import TEN_THOUSAND_CALLS, CostModel
+from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Pack, Packing, Single, Unit, why_not_packed
@@ -39,14 +39,15 @@ class VmapRepeats:
         Whether whole repetitions may be added in another order, which changes rounding.
         Parentheses stay, and what one repetition contributes to a sum is combined first.
         Otherwise, matrix products, sums over axes and the like are not batched.
-    cost : CostModel
-        What is batched must take less time, to compile and to call, than as it is written.
+    cost : CostModel, optional
+        By which what is batched must take less time, to compile and to call, than as it is written.
+        `jaxprgen.passes.default` sets it.
     """
 
     least: int = 8
     memory: int = 2**26
     reassociate: bool = False
-    cost: CostModel = TEN_THOUSAND_CALLS
+    cost: CostModel | None = None
 
     meaning = if_reassociated(Meaning.SAME_TERMS)
 
@@ -80,7 +81,8 @@ class VmapRepeats:
         options = self.least, self.memory, self.reassociate
         reasons = {key: why_not_packed(nodes, *options) for key, nodes in groups.items()}
         possible = {key: nodes for key, nodes in groups.items() if not reasons[key]}
-        reasons |= left_as_written(closed.jaxpr, alike, possible, (), self.cost)
+        if self.cost is not None:
+            reasons |= left_as_written(closed.jaxpr, alike, possible, (), self.cost)
         units: list[Unit] = []
         for key, nodes in groups.items():
             if reasons[key]:

@@ -18,7 +18,7 @@ import pytest
 import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.errors import PassError, PassWarning, SymbolicSizeError
-from jaxprgen.passes import DEFAULT, EliminateDeadCode, Pipeline, Stabilize, pipeline
+from jaxprgen.passes import DEFAULT, EliminateDeadCode, Pipeline, Stabilize, defaults
 from jaxprgen.passes.repeat_notes import listener, listening
 
 x = np.linspace(0, 1, 3)
@@ -129,7 +129,7 @@ def default(monkeypatch):
 
     def add(f):
         rewrite = built_in(f)
-        monkeypatch.setattr(pipeline, "_DEFAULT", (*pipeline._DEFAULT, rewrite))
+        monkeypatch.setitem(defaults._made, id(rewrite), rewrite)
         return rewrite
 
     return add

@@ -20,7 +20,7 @@ import jaxprgen
 from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations
-from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, vmap_repeats
+from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, default, vmap_repeats
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 
@@ -52,7 +52,7 @@ def test_values_are_those_of_the_written_out_program(model):
 def test_programs_do_not_grow_with_the_repetitions(model):
     sizes = []
     for n in (32, amount(quick=60, deep=512)):
-        f, arguments = compiled(model, n)
+        f, arguments = compiled(model, n, default(calls=0, graph=True))
         sizes.append(count_equations(f.jaxpr(*arguments)))
     assert sizes[1] == sizes[0]
 

@@ -21,6 +21,7 @@ from jaxprgen.passes import (
     Simplify,
     Stabilize,
     VmapRepeats,
+    defaults,
 )
 from jaxprgen.passes.inputs import inputs_of
 from jaxprgen.passes.meaning import meaning_of
@@ -279,7 +280,7 @@ def test_the_error_names_one_pass_of_several():
 
 def test_a_default_pass_that_changes_values_raises(monkeypatch):
     wrong = replacing(jnp.cos)
-    monkeypatch.setattr("jaxprgen.passes.pipeline._DEFAULT", (wrong,))
+    monkeypatch.setitem(defaults._made, id(wrong), wrong)
     with pytest.raises(PassError):
         Pipeline((wrong,), validate=True)(jax.make_jaxpr(jnp.sin)(vector))
 

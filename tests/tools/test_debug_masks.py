@@ -125,7 +125,7 @@ def test_a_mask_lost_in_a_loop_is_found_on_the_line_of_the_step(recurrent):
 
     start = at.as_tensor(np.float64(1.0))
     (_, densities), _ = aesara.scan(step, y, [start, None], [mu])
-    f = jaxprgen.compile([mu, y], densities.sum())
+    f = jaxprgen.compile([mu, y], densities.sum(), passes=())
     (finding,) = findings(jax.grad(f), 0.25, DATA, allow="y")
     assert finding.frame.line == line("density = -0.5")
 

@@ -1,0 +1,167 @@
+"""What is faster as it is written stays so; what is compiled and called in less time changes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprgen
+from jaxprgen.inspect import explain_repeats
+from jaxprgen.ir.programs import count_equations
+from jaxprgen.passes import DEFAULT, CostModel, Pipeline, ScanRepeats, VmapRepeats, default
+
+rng = np.random.default_rng(0)
+
+
+def program(f, args, passes=DEFAULT):
+    return Pipeline(passes)(jax.make_jaxpr(f)(*args))
+
+
+def primitives(closed):
+    return [eqn.primitive.name for eqn in closed.jaxpr.eqns]
+
+
+# --- Sums of terms that XLA fuses -------------------------------------------------------------
+
+
+def stencil(x, k):
+    return sum(k[i, j] * x[i : i + 60, j : j + 60] for i in range(5) for j in range(5))
+
+
+def maxima(x, c):
+    found = x
+    for i in range(32):
+        found = jnp.maximum(found, c[i] * x)
+    return found
+
+
+def filtered(x, h):
+    return sum(h[k] * x[k : len(x) - 40 + k] for k in range(40))
+
+
+def basis(x, c):
+    return sum(c[i] * jnp.exp(-((x - 0.1 * i) ** 2)) for i in range(32))
+
+
+def columns(x, b):
+    return sum(x[:, j] * b[j] for j in range(30))
+
+
+SUMS = {
+    stencil: ((64, 64), (5, 5)),
+    maxima: (5_000, 32),
+    filtered: (5_000, 40),
+    basis: (5_000, 32),
+    columns: ((5_000, 30), 30),
+}
+
+
+def arguments(f, shapes):
+    return [rng.normal(size=shape) for shape in shapes[f]]
+
+
+@pytest.mark.parametrize("f", SUMS, ids=lambda f: f.__name__)
+def test_sums_of_large_functions_stay_as_written(f):
+    args = arguments(f, SUMS)
+    closed = jax.make_jaxpr(f)(*args)
+    assert VmapRepeats(reassociate=True, cost=CostModel())(closed) is closed
+    assert VmapRepeats(reassociate=True)(closed) is not closed  # Nothing is weighed.
+
+
+@pytest.mark.parametrize("f", SUMS, ids=lambda f: f.__name__)
+def test_gradients_of_sums_take_no_more_memory(f):
+    args = arguments(f, SUMS)
+
+    def temporaries(passes):
+        def g(*args):
+            return jax.value_and_grad(lambda *xs: f(*xs).sum(), (0, 1))(*args)
+
+        compiled = jax.jit(jaxprgen.transform(g, *passes)).lower(*args).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert temporaries(DEFAULT) <= 2 * temporaries(()) + 4e6
+
+
+@pytest.mark.parametrize("f", [filtered, basis, columns], ids=lambda f: f.__name__)
+def test_sums_of_small_functions_are_batched(f):
+    small = {filtered: (56, 40), basis: (16, 32), columns: ((16, 30), 30)}
+    args = arguments(f, small)
+    closed = jax.make_jaxpr(f)(*args)
+    assert count_equations(program(f, args)) < count_equations(closed) / 2
+
+
+def test_the_number_of_calls_decides():
+    args = arguments(basis, SUMS)
+    closed = jax.make_jaxpr(basis)(*args)
+    assert len(program(basis, args, default(calls=0)).jaxpr.eqns) < 40 < len(closed.jaxpr.eqns)
+    assert len(program(basis, args, default(calls=10**9)).jaxpr.eqns) > 200
+
+
+# --- Layers with weights of their own ---------------------------------------------------------
+
+
+def layers(ws, x):
+    for w in ws:
+        x = jnp.tanh(x @ w)
+    return jnp.sum(x**2)
+
+
+def test_layers_are_looped_where_compiling_counts_for_more():
+    args = [rng.normal(size=(64, 64)) for _ in range(30)], rng.normal(size=(32, 64))
+    f = jax.value_and_grad(layers)
+    assert "scan" not in primitives(program(f, args))
+    assert "scan" in primitives(program(f, args, default(calls=100)))
+    text = str(explain_repeats(f, *args))
+    assert "10000 calls would take" in text
+    assert "compiling" in text
+
+
+def test_recurrences_are_looped():
+    def recurrent(w, x):
+        h = jnp.zeros(len(w))
+        for i in range(30):
+            h = jnp.tanh(w @ h + x[i])
+        return h.sum()
+
+    args = rng.normal(size=(16, 16)), rng.normal(size=(30, 16))
+    assert primitives(program(jax.value_and_grad(recurrent), args)).count("scan") == 2
+    # A step of a loop takes tens of microseconds there.
+    on_gpu = ScanRepeats(reassociate=True, cost=CostModel(platform="gpu"))
+    assert "scan" not in primitives(program(recurrent, args, [on_gpu]))
+
+
+# --- Loops ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "is_distributed"), [(5, False), (200, True)])
+def test_products_leave_a_loop_of_many_steps(steps, is_distributed):
+    def f(w, x):
+        def step(h, x):
+            return jnp.tanh(h + w @ x), h
+
+        return jax.lax.scan(step, jnp.zeros(6), x)[1].sum()
+
+    found = program(f, (rng.normal(size=(6, 4)), rng.normal(size=(steps, 4))))
+    assert ("dot_general" in primitives(found)) == is_distributed
+
+
+def test_cheap_functions_stay_in_the_loop():
+    def f(rho, y):
+        return jax.lax.scan(lambda h, y: (rho * h + y, (y - h) ** 2), 0.0, y)[1].sum()
+
+    found = program(f, (0.5, rng.normal(size=200)))
+    assert primitives(found) == ["scan", "reduce_sum"]
+
+
+# --- The passes themselves --------------------------------------------------------------------
+
+
+def test_defaults_are_the_same_objects_for_the_same_arguments():
+    assert default() is DEFAULT
+    assert default(calls=100) is default(calls=100)
+    assert default(calls=100) != DEFAULT
+
+
+def test_other_platforms_count_as_gpus():
+    assert CostModel(platform="tpu").constants == CostModel(platform="cuda").constants
+    assert CostModel(platform="cpu").constants != CostModel(platform="gpu").constants

@@ -104,10 +104,12 @@ _CONSTANTS = {
         slow_in_step=0.0,
     ),
 }
-"""Measured by ``benchmarks/costs.py`` on two CPU cores with JAX 0.10.
+"""The times of CPUs are near those that ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
 
-The times of GPUs are estimates: that kernels take 5 µs to start and steps of loops tens of µs is
-from JAX's issues 2491 and 16611; a byte takes two accesses to memory at 1 TB/s.
+Those of rows that are needed apart, and of kernels in steps, are larger: they are from whole
+programs, those of ``benchmarks/waits.py``. The times of GPUs are estimates. That kernels take 5 µs
+to start, and steps of loops tens of µs, is from JAX's issues 2491 and 16611; a byte takes two
+accesses to a memory of 1 TB/s.
 """
 
 

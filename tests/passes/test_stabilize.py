@@ -241,6 +241,47 @@ def test_logarithms_of_chosen_complements(choice):
     np.testing.assert_allclose(f(SCORES, 2), wanted, 1e-12)
 
 
+PROBABILITIES = {
+    "softmax": lambda x: at.special.softmax(x, axis=1),
+    "exp / sum(exp)": lambda x: exp(x) / exp(x).sum(axis=1, keepdims=True),
+}
+COSTS = {
+    "x * p": (lambda p: row * p, lambda x, p: p * (1 + x - (x * p).sum(1, keepdims=True))),
+    "-p": (lambda p: -p, lambda x, p: 0 * p),
+    "dot": (lambda p: at.dot(p, [1, 2, 3.0]), lambda x, p: p * ([1, 2, 3] - p @ [[1], [2], [3]])),
+    "p[:, 0]": (lambda p: log(p)[:, 0], lambda x, p: [1, 0, 0] - p),
+    "log(p[:, 0])": (lambda p: log(p[:, 0]), lambda x, p: [1, 0, 0] - p),
+    "log(p[:, :2])": (lambda p: log(p[:, :2]), lambda x, p: [1, 1, 0] - 2 * p),
+    "log(p[:, ::2])": (lambda p: log(p[:, ::2]), lambda x, p: [1, 0, 1] - 2 * p),
+    "log(p)[:, i]": (lambda p: log(p)[:, i], lambda x, p: [0, 0, 1] - p),
+    "log(p)[[0, 1], [0, i]]": (
+        lambda p: log(p)[at.arange(2), at.stack([0, i])],
+        lambda x, p: [[1, 0, 0], [0, 0, 1]] - p,
+    ),
+    "2 * log(p[[0, 1], [0, i]])": (
+        lambda p: 2 * log(p[at.arange(2), at.stack([0, i])]),
+        lambda x, p: [[2, 0, 0], [0, 0, 2]] - 2 * p,
+    ),
+    "log(p)[0, i]": (lambda p: log(p)[0, i], lambda x, p: [[0, 0, 1], [0, 0, 0]] - p * [[1], [0]]),
+    "categorical_crossentropy": (
+        lambda p: aesara.tensor.nnet.categorical_crossentropy(p, at.stack([0, i])),
+        lambda x, p: p - [[1, 0, 0], [0, 0, 1]],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+@pytest.mark.parametrize("probability", PROBABILITIES)
+@pytest.mark.parametrize("cost", COSTS)
+def test_gradients_that_the_library_writes_of_probabilities(probability, cost):
+    """Probabilities that underflow cancel."""
+    build, slope = COSTS[cost]
+    y = build(PROBABILITIES[probability](row)).sum()
+    found = jaxprgen.compile([row, i], aesara.grad(y, row))(SCORES, 2)
+    wanted = slope(SCORES, scipy.special.softmax(SCORES, axis=1))
+    np.testing.assert_allclose(found, wanted, 1e-12, 1e-15)
+
+
 def test_softmax_of_a_whole_matrix():
     f = jaxprgen.compile([row], log(at.special.softmax(row, axis=None)))
     np.testing.assert_allclose(f(SCORES), scipy.special.log_softmax(SCORES), 1e-12)

@@ -107,7 +107,7 @@ def _may_be_near_zero(x: Operand) -> str | None:
 
 
 def _may_be_far_below(x: Operand) -> str | None:
-    return _limited(x, "max", lambda bound: bound >= -1)
+    return _limited(x, "max", lambda bound: bound >= -1.5)
 
 
 def _may_be_large(x: Operand) -> str | None:

@@ -379,7 +379,6 @@ CHOSEN = table(
 
 
 gather_numbers, scatter_numbers = Param("gather_numbers"), Param("scatter_numbers")
-starts, ends, strides, padding = map(Param, ("starts", "ends", "strides", "padding"))
 
 
 def _taken(x: Term, i: Term) -> Call:
@@ -395,7 +394,8 @@ def _indexed(suffix: str) -> dict[str, Param]:
 
 
 def _sliced(x: Term) -> Call:
-    return slice_(x, start_indices=starts, limit_indices=ends, strides=strides)
+    params = ("start_indices", "limit_indices", "strides")
+    return slice_(x, **{name: Param(name) for name in params})
 
 
 def _put(put: Function, x: Term, i: Term, y: Term) -> Call:
@@ -417,10 +417,10 @@ def _at_one_place(x: Operand, v: Operand, gather_numbers: Any, scatter_numbers: 
 
 
 def _padded_as_sliced(
-    x: Operand, v: Operand, starts: Any, strides: Any, padding: Any
+    x: Operand, v: Operand, start_indices: Any, strides: Any, padding: Any
 ) -> str | None:
-    steps = strides or [1] * len(starts)
-    places = [(start, step - 1) for start, step in zip(starts, steps, strict=True)]
+    steps = strides or [1] * len(start_indices)
+    places = [(start, step - 1) for start, step in zip(start_indices, steps, strict=True)]
     is_same = places == [(low, between) for low, _, between in padding]
     return _among_zeros(x, v) if is_same else "they are put at other places"
 
@@ -491,7 +491,9 @@ GRADIENTS = table(
     # The derivative of the logarithm of chosen elements, which may have underflowed.
     *_of_chosen(_taken(x, i), lambda y: _put(scatter, v, i, y), _at_one_place),
     *_of_chosen(_taken(x, i), lambda y: _put(scatter_add, v, i, y), _at_one_place),
-    *_of_chosen(_sliced(x), lambda y: pad(y, v, padding_config=padding), _padded_as_sliced),
+    *_of_chosen(
+        _sliced(x), lambda y: pad(y, v, padding_config=Param("padding")), _padded_as_sliced
+    ),
     check=_real,
 )
 """Rules for the derivatives of these formulas, as automatic differentiation writes them."""

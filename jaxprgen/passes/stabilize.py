@@ -403,30 +403,77 @@ def _put(put: Function, x: Term, i: Term, y: Term) -> Call:
     return put(x, i, y, dimension_numbers=scatter_numbers, **update, **_indexed("put"))
 
 
-def _at_one_place(x: Operand, v: Operand, gather_numbers: Any, scatter_numbers: Any) -> str | None:
+_ELSEWHERE = "they are put at other places"
+
+
+def _at_one_place(
+    x: Operand,
+    y: Operand,
+    v: Operand,
+    i: Operand,
+    gather_numbers: Any,
+    scatter_numbers: Any,
+    slice_sizes: Sequence[int],
+    shape: Any = None,
+    kept: Any = (),
+    left: Any = (),
+) -> str | None:
     """Require that elements are put among zeros at the places that they were taken from."""
     taken, put = gather_numbers, scatter_numbers
     is_same = (
-        taken.offset_dims == put.update_window_dims
+        v.shape == x.shape
+        and taken.offset_dims == put.update_window_dims
         and taken.collapsed_slice_dims == put.inserted_window_dims
         and taken.start_index_map == put.scatter_dims_to_operand_dims
         and taken.operand_batching_dims == put.operand_batching_dims
         and taken.start_indices_batching_dims == put.scatter_indices_batching_dims
     )
-    return _among_zeros(x, v) if is_same else "they are put at other places"
+    single = {*taken.collapsed_slice_dims, *taken.operand_batching_dims}
+    window = iter([n for d, n in enumerate(slice_sizes) if d not in single])
+    places = iter(i.shape[:-1])
+    rank = len(taken.offset_dims) + len(i.shape) - 1
+    sizes = [next(window if d in taken.offset_dims else places) for d in range(rank)]
+    return _among_zeros(x, y, v, sizes, shape, kept, left) if is_same else _ELSEWHERE
 
 
 def _padded_as_sliced(
-    x: Operand, v: Operand, start_indices: Any, strides: Any, padding: Any
+    x: Operand,
+    y: Operand,
+    v: Operand,
+    start_indices: Any,
+    limit_indices: Any,
+    strides: Any,
+    padding: Any,
+    shape: Any = None,
+    kept: Any = (),
+    left: Any = (),
 ) -> str | None:
     steps = strides or [1] * len(start_indices)
-    places = [(start, step - 1) for start, step in zip(start_indices, steps, strict=True)]
-    is_same = places == [(low, between) for low, _, between in padding]
-    return _among_zeros(x, v) if is_same else "they are put at other places"
+    ends = zip(start_indices, limit_indices, steps, strict=True)
+    sizes = [-((low - high) // step) for low, high, step in ends]
+    ends = zip(start_indices, sizes, steps, x.shape, strict=True)
+    config = [(low, n - low - (k - 1) * step - 1, step - 1) for low, k, step, n in ends]
+    is_same = config == [*map(tuple, padding)]
+    return _among_zeros(x, y, v, sizes, shape, kept, left) if is_same else _ELSEWHERE
 
 
-def _among_zeros(x: Operand, v: Operand) -> str | None:
-    return _positive(x) if v.number == 0 else "the other numbers are not zeros"
+def _among_zeros(
+    x: Operand,
+    y: Operand,
+    v: Operand,
+    sizes: Sequence[int],
+    shape: Sequence[int] | None,
+    kept: Sequence[int],
+    left: Sequence[int],
+) -> str | None:
+    """Require that neither the quotient nor its broadcast repeats elements of these sizes."""
+    if v.number != 0:
+        return "the other numbers are not zeros"
+    axes = [d for d in range(len(sizes)) if d not in left]
+    is_whole = y.shape in ((), tuple(sizes[d] for d in axes)) and (
+        shape is None or (list(shape), list(kept)) == (sizes, axes)
+    )
+    return _positive(x) if is_whole else _ELSEWHERE
 
 
 @emitted
@@ -451,9 +498,17 @@ def _of_totals(sign: Callable[[Term], Term]) -> list[Any]:
     new = softmax_times_sum(x, sign(y), axes=axes)
     rows = reduce_sum(sign(y / _repeated(_total(x))), axes=axes)
     return [
-        (mul(exp(x), _repeated(rows)), new, _along),
-        (mul(exp(x), reduce_sum(sign(y / _total(x)), axes=axes)), new, _whole),
+        (mul(exp(x), _repeated(rows)), new, _rows_along),
+        (mul(exp(x), reduce_sum(sign(y / _total(x)), axes=axes)), new, _rows_whole),
     ]
+
+
+def _rows_along(x: Operand, y: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
+    return _along(x, axes, kept) if x.shape == y.shape else "the shapes differ"
+
+
+def _rows_whole(x: Operand, y: Operand, axes: Sequence[int]) -> str | None:
+    return _whole(x, axes) if x.shape == y.shape else "the shapes differ"
 
 
 _NORMAL = (exp(-square(x)), exp(-mul(x, x)), exp(mul(neg(x), x)))

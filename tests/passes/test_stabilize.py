@@ -282,6 +282,26 @@ def test_gradients_that_the_library_writes_of_probabilities(probability, cost):
     np.testing.assert_allclose(found, wanted, 1e-12, 1e-15)
 
 
+REPEATED = {
+    "quotient": lambda p, y: jax.lax.pad(y[:2] / p[:1, 0], 0.0, [(0, 1, 0)]) * p[:, 0],
+    "another axis": lambda p, y: jnp.pad((y / p[0])[:, None], ((0, 0), (0, 2))) * p,
+    "row": lambda p, y: jnp.broadcast_to(y / p[0], (3, 3)) * p,
+    "padded row": lambda p, y: jnp.pad((y / p[0])[None] * jnp.ones((2, 1)), ((0, 1), (0, 0))) * p,
+    "written row": lambda p, y: jnp.zeros((3, 3)).at[:2].set(y / p[0]) * p,
+    "steps": lambda p, y: jax.lax.pad(y[:2] / p[0, :2], 0.0, [(0, 0, 1)]) * p[0],
+    "total": lambda p, y: (1 / jnp.broadcast_to(p.sum(1)[:, None], (3, 3))).sum(1)[:, None] * p,
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_quotients_that_are_put_elsewhere_do_not_cancel(name):
+    """By exponentials, which are positive, and by their sums."""
+    x, y = np.linspace(-1.0, 1.0, 9).reshape(3, 3), np.array([1.0, 2.0, 3.0])
+    closed = Inline()(jax.make_jaxpr(lambda x, y: REPEATED[name](jnp.exp(x), y))(x, y))
+    (found,) = jaxprgen.jaxpr_as_fun(Stabilize()(closed))(x, y)
+    np.testing.assert_allclose(found, REPEATED[name](np.exp(x), y), 1e-12)
+
+
 def test_softmax_of_a_whole_matrix():
     f = jaxprgen.compile([row], log(at.special.softmax(row, axis=None)))
     np.testing.assert_allclose(f(SCORES), scipy.special.log_softmax(SCORES), 1e-12)

@@ -84,7 +84,9 @@ def softplus(x: Value) -> Value:
 def log1mexp(x: Value) -> Value:
     """Return ``log(1 - exp(x))`` for negative ``x``, accurate at both ends.
 
-    M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012: switch at log(1/2).
+    M. Mächler, *Accurately computing log(1 − exp(−|a|))*, 2012, switches at log(1/2). Down to -1.2
+    both branches are accurate on paper, but before JAX 0.12 `log1p` has an error of 3e-14 on CPUs
+    for numbers between -0.41 and -0.31.
     """
     # Each branch is clipped to where it is used, so that its derivative is finite elsewhere.
     # `0 - expm1(0)` is 0, and not -0, so that the derivative at 0 is that from the left, -inf.
@@ -92,8 +94,8 @@ def log1mexp(x: Value) -> Value:
     far = ew.log1p(-ew.exp(ew.minimum(x, -0.5) if is_real else x))
     # A power that is zero moves nothing, though the slope of its logarithm may be NaN.
     far = ew.where(ew.equal(x, -math.inf), -0.0, far) if is_real else far
-    near = ew.log(0 - ew.expm1(ew.maximum(x, -1)) if is_real else -ew.expm1(x))
-    return ew.where(x < math.log(0.5), far, near)
+    near = ew.log(0 - ew.expm1(ew.maximum(x, -1.5)) if is_real else -ew.expm1(x))
+    return ew.where(x < (-1.2 if is_real else math.log(0.5)), far, near)
 
 
 def angle(x: Value) -> Value:

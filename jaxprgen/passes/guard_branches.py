@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +38,8 @@ from jaxprgen.passes.places import (
 )
 
 _EXTREMES = {"max": (lax.max, lax.gt), "min": (lax.min, lax.lt)}
-_CHOICES = frozenset({"select_n", *_EXTREMES})
+_COMPARING = frozenset({"clamp", *_EXTREMES})
+_CHOICES = frozenset({"select_n", *_COMPARING})
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class GuardBranches:
     or cotangent, it is zero where the branch is not taken. So a function that is smooth on the
     branches that it takes has finite derivatives of any order, in forward and reverse mode.
 
-    ``max`` and ``min`` choose as well. Their derivatives select, where those of JAX multiply by
-    zero. Programs without a choice stay as they are.
+    ``max``, ``min`` and ``clamp`` choose as well. Derivatives of the first two select, where those
+    of JAX multiply by zero. Programs without a choice stay as they are.
 
     Attributes
     ----------
@@ -116,13 +117,6 @@ def _guarded(closed: ClosedJaxpr, ties: str) -> ClosedJaxpr:
 # --- Analysis ---------------------------------------------------------------------------------
 
 
-class Comparison(NamedTuple):
-    """Predicates that say which operand a maximum or minimum does not take."""
-
-    first_loses: Var
-    second_loses: Var
-
-
 class Guards:
     """Where masks are needed.
 
@@ -140,8 +134,8 @@ class Guards:
         The program.
     eqns : sequence of JaxprEqn
         Its equations.
-    comparisons : mapping of Var to Comparison
-        Predicates for the results of maxima and minima.
+    losses : mapping of Var to tuple of Var
+        For results of maxima, minima and clamps, where each operand does not matter.
 
     Attributes
     ----------
@@ -154,10 +148,10 @@ class Guards:
         self,
         jaxpr: Jaxpr,
         eqns: Sequence[JaxprEqn],
-        comparisons: Mapping[Any, Comparison],
+        losses: Mapping[Any, Sequence[Var]],
     ) -> None:
         self._eqns = eqns
-        self._comparisons = comparisons
+        self._losses = losses
         self._choices = Choices(eqns)
         self._moving: set[Any] = {v for v in jaxpr.invars if is_inexact(v)}
         for eqn in eqns:
@@ -199,8 +193,8 @@ class Guards:
         name = eqn.primitive.name
         if name == "select_n" and i > 0:
             return both(condition, self._choices.case(eqn.invars[0], i - 1))
-        if name in _EXTREMES and eqn.outvars[0] in self._comparisons:
-            return both(condition, self._choices.case(self._comparisons[eqn.outvars[0]][i], 0))
+        if name in _COMPARING and eqn.outvars[0] in self._losses:
+            return both(condition, self._choices.case(self._losses[eqn.outvars[0]][i], 0))
         return condition
 
     def _kinds(self, inputs: Sequence[Any]) -> tuple[set[Any], set[Any]]:
@@ -356,9 +350,9 @@ class _Writer:
     def __init__(self, b: Builder, jaxpr: Jaxpr, ties: str) -> None:
         self._b = b
         self._ties = ties
-        self._eqns, comparisons = self._compared(jaxpr.eqns)
+        self._eqns, losses = self._compared(jaxpr.eqns)
         self._flushed = len(b)
-        self._masks = Guards(jaxpr, self._eqns, comparisons).masks
+        self._masks = Guards(jaxpr, self._eqns, losses).masks
         self._conditions = Conditions(b, self._unmasked)
         self._makers = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}
         self._made: dict[Any, Atom] = {}
@@ -374,21 +368,22 @@ class _Writer:
             read = (self._makers.get(x) for x in eqn.invars if type(x) is Var)
             if self._masks[i] or not self._differs.isdisjoint(read):
                 self._differs.add(i)
-        self.has_changed = bool(self._differs) or bool(comparisons)
+        made = (self._eqns[self._makers[v]].primitive.name for v in losses)
+        self.has_changed = bool(self._differs) or any(name in _EXTREMES for name in made)
 
-    def _compared(self, eqns: Sequence[JaxprEqn]) -> tuple[list[JaxprEqn], dict[Any, Comparison]]:
-        """Return the equations, with comparisons before each maximum and minimum."""
-        b, found, comparisons = self._b, list[JaxprEqn](), dict[Any, Comparison]()
+    def _compared(
+        self, eqns: Sequence[JaxprEqn]
+    ) -> tuple[list[JaxprEqn], dict[Any, Sequence[Var]]]:
+        """Return the equations, with comparisons before each maximum, minimum and clamp."""
+        b, found, losses = self._b, list[JaxprEqn](), dict[Any, Sequence[Var]]()
         for eqn in eqns:
-            name = eqn.primitive.name
-            if name in _EXTREMES and is_inexact(eqn.outvars[0]) and not is_complex(eqn.outvars[0]):
-                (x, y), start = eqn.invars, len(b)
-                _, wins = _EXTREMES[name]
-                b.source_info = eqn.source_info
-                comparisons[eqn.outvars[0]] = Comparison(wins(b, y, x), wins(b, x, y))
+            v = eqn.outvars[0] if eqn.primitive.name in _COMPARING else None
+            if v is not None and is_inexact(v) and not is_complex(v):
+                start, b.source_info = len(b), eqn.source_info
+                losses[v] = _losses(b, eqn)
                 found += b.equations_from(start)
             found.append(eqn)
-        return found, comparisons
+        return found, losses
 
     def _still_and_read_by_masks(self) -> set[int]:
         """Return the equations without derivatives that predicates of masks need."""
@@ -492,6 +487,16 @@ class _Writer:
         new = self._b.equations_from(self._flushed)
         self._flushed += len(new)
         self._result += new
+
+
+def _losses(b: Builder, eqn: JaxprEqn) -> Sequence[Var]:
+    """Return for each operand of a comparing equation where the result does not depend on it."""
+    if eqn.primitive.name == "clamp":  # At the bounds, its derivative is zero.
+        low, x, high = eqn.invars
+        outside = lax.bitwise_or(b, lax.le(b, x, low), lax.ge(b, x, high))
+        return lax.le(b, low, x), outside, lax.ge(b, high, x)
+    (x, y), (_, wins) = eqn.invars, _EXTREMES[eqn.primitive.name]
+    return wins(b, y, x), wins(b, x, y)
 
 
 # --- Derivatives that choose ------------------------------------------------------------------

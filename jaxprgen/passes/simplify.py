@@ -20,6 +20,7 @@ from jaxprgen.rewrite.terms import (
     Variable,
     abs_,
     and_,
+    broadcast_in_dim,
     conj,
     emitted,
     exp,
@@ -34,12 +35,13 @@ from jaxprgen.rewrite.terms import (
     rev,
     select_n,
     square,
+    squeeze,
     transpose,
     variables,
 )
 
 x, y, p, q = variables("x y p q")
-first, then = Param("first"), Param("then")
+first, then, shape = Param("first"), Param("then"), Param("shape")
 
 
 def _integers(x: Operand) -> str | None:
@@ -83,6 +85,19 @@ def _reshaped(x: Call | Variable, sizes: Param) -> Call:
     return reshape(x, new_sizes=sizes, dimensions=None)
 
 
+def _broadcast(x: Variable, axes: Param) -> Call:
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes)
+
+
+def _is_undone(
+    x: Operand, shape: Sequence[Any], first: Sequence[int], then: Sequence[int]
+) -> str | None:
+    """Require that the axes which are removed are those that were added, of size 1."""
+    rest = [d for d in range(len(shape)) if d not in then]
+    is_same = list(first) == rest and [shape[d] for d in rest] == list(x.shape)
+    return None if is_same else "the axes differ"
+
+
 EXACT = table(
     # Operations that undo each other.
     (neg(neg(x)), x),
@@ -92,6 +107,7 @@ EXACT = table(
     (_permuted(x, first), x, _is_ordered),
     (rev(rev(x, dimensions=first), dimensions=first), x),
     (_reshaped(_reshaped(x, first), then), _reshaped(x, then)),
+    (squeeze(_broadcast(x, first), dimensions=then), x, _is_undone),
     # Neutral elements. For sums that is -0, because -0 + 0 is 0.
     (x * 1, x, _not_complex),
     (x / 1, x, _not_complex),

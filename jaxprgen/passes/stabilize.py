@@ -12,12 +12,14 @@ from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import division
 from jaxprgen.emit import transcendental as special
+from jaxprgen.emit.values import Value, broadcast_to
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.index import indexed
 from jaxprgen.rewrite.terms import (
     Call,
+    Function,
     Once,
     Param,
     Product,
@@ -46,10 +48,12 @@ from jaxprgen.rewrite.terms import (
     min_,
     mul,
     neg,
+    pad,
     pow,
     primitive,
     reduce_prod,
     reduce_sum,
+    scatter,
     scatter_add,
     select_n,
     sinh,
@@ -71,6 +75,7 @@ softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
 log_erfc, log_half_erfc = map(emitted, (stable.log_erfc, stable.log_half_erfc))
 logaddexp, logsubexp = emitted(stable.logaddexp), emitted(stable.logsubexp)
 logsumexp, softmax_times = emitted(stable.logsumexp), emitted(stable.softmax_times)
+softmax_times_sum = emitted(stable.softmax_times_sum)
 exp_over_erfc = emitted(stable.exp_over_erfc)
 exp_of_sum, log_scaled = emitted(stable.exp_of_sum), emitted(stable.log_scaled)
 log_power, log_prod = emitted(stable.log_power), emitted(stable.log_prod)
@@ -102,7 +107,7 @@ def _may_be_near_zero(x: Operand) -> str | None:
 
 
 def _may_be_far_below(x: Operand) -> str | None:
-    return _limited(x, "max", lambda bound: bound >= -1)
+    return _limited(x, "max", lambda bound: bound >= -1.5)
 
 
 def _may_be_large(x: Operand) -> str | None:
@@ -376,40 +381,134 @@ CHOSEN = table(
 gather_numbers, scatter_numbers = Param("gather_numbers"), Param("scatter_numbers")
 
 
-_INDEXED = {name: Param(name) for name in ("indices_are_sorted", "unique_indices", "mode")}
-
-
 def _taken(x: Term, i: Term) -> Call:
     sizes = Param("slice_sizes")
     numbers = {"dimension_numbers": gather_numbers, "slice_sizes": sizes, "fill_value": None}
-    return gather(x, i, **numbers, **_INDEXED)
+    return gather(x, i, **numbers, **_indexed("taken"))
 
 
-def _put(x: Term, i: Term, y: Term) -> Call:
+def _indexed(suffix: str) -> dict[str, Param]:
+    """Return parameters of gathers or scatters, whose promises about indices may differ."""
+    promises = ("indices_are_sorted", "unique_indices")
+    return {"mode": Param("mode"), **{name: Param(f"{name}_{suffix}") for name in promises}}
+
+
+def _sliced(x: Term) -> Call:
+    params = ("start_indices", "limit_indices", "strides")
+    return slice_(x, **{name: Param(name) for name in params})
+
+
+def _put(put: Function, x: Term, i: Term, y: Term) -> Call:
     update = {name: Param(name) for name in ("update_jaxpr", "update_consts")}
-    return scatter_add(x, i, y, dimension_numbers=scatter_numbers, **update, **_INDEXED)
+    return put(x, i, y, dimension_numbers=scatter_numbers, **update, **_indexed("put"))
+
+
+_ELSEWHERE = "they are put at other places"
 
 
 def _at_one_place(
     x: Operand,
     y: Operand,
     v: Operand,
-    kept: Sequence[int],
+    i: Operand,
     gather_numbers: Any,
     scatter_numbers: Any,
+    slice_sizes: Sequence[int],
+    shape: Any = None,
+    kept: Any = (),
+    left: Any = (),
 ) -> str | None:
-    """Require that elements are added to zeros at the places that they were taken from."""
+    """Require that elements are put among zeros at the places that they were taken from."""
     taken, put = gather_numbers, scatter_numbers
-    if v.number != 0 or len(y.shape) != len(kept):
-        return "they are not added to zeros, or have other axes"
     is_same = (
-        taken.offset_dims == put.update_window_dims
+        v.shape == x.shape
+        and taken.offset_dims == put.update_window_dims
         and taken.collapsed_slice_dims == put.inserted_window_dims
         and taken.start_index_map == put.scatter_dims_to_operand_dims
         and taken.operand_batching_dims == put.operand_batching_dims
         and taken.start_indices_batching_dims == put.scatter_indices_batching_dims
     )
-    return _positive(x) if is_same else "they are added at other places"
+    single = {*taken.collapsed_slice_dims, *taken.operand_batching_dims}
+    window = iter([n for d, n in enumerate(slice_sizes) if d not in single])
+    places = iter(i.shape[:-1])
+    rank = len(taken.offset_dims) + len(i.shape) - 1
+    sizes = [next(window if d in taken.offset_dims else places) for d in range(rank)]
+    return _among_zeros(x, y, v, sizes, shape, kept, left) if is_same else _ELSEWHERE
+
+
+def _padded_as_sliced(
+    x: Operand,
+    y: Operand,
+    v: Operand,
+    start_indices: Any,
+    limit_indices: Any,
+    strides: Any,
+    padding: Any,
+    shape: Any = None,
+    kept: Any = (),
+    left: Any = (),
+) -> str | None:
+    steps = strides or [1] * len(start_indices)
+    ends = zip(start_indices, limit_indices, steps, strict=True)
+    sizes = [-((low - high) // step) for low, high, step in ends]
+    ends = zip(start_indices, sizes, steps, x.shape, strict=True)
+    config = [(low, n - low - (k - 1) * step - 1, step - 1) for low, k, step, n in ends]
+    is_same = config == [*map(tuple, padding)]
+    return _among_zeros(x, y, v, sizes, shape, kept, left) if is_same else _ELSEWHERE
+
+
+def _among_zeros(
+    x: Operand,
+    y: Operand,
+    v: Operand,
+    sizes: Sequence[int],
+    shape: Sequence[int] | None,
+    kept: Sequence[int],
+    left: Sequence[int],
+) -> str | None:
+    """Require that neither the quotient nor its broadcast repeats elements of these sizes."""
+    if v.number != 0:
+        return "the other numbers are not zeros"
+    axes = [d for d in range(len(sizes)) if d not in left]
+    is_whole = y.shape in ((), tuple(sizes[d] for d in axes)) and (
+        shape is None or (list(shape), list(kept)) == (sizes, axes)
+    )
+    return _positive(x) if is_whole else _ELSEWHERE
+
+
+@emitted
+def _filled_like(y: Value, x: Value) -> Value:
+    return y if y.shape else broadcast_to(y, x.shape)
+
+
+def _of_chosen(take: Term, put: Callable[[Term], Call], check: Any) -> list[Any]:
+    """Return rules for a quotient by elements that were taken, put back and multiplied by all.
+
+    Axes of size 1 may be left out between.
+    """
+    squeezed = squeeze(take, dimensions=left)
+    return [
+        (mul(put(y / take), x), put(_filled_like(y, take)), check),
+        (mul(put(_repeated(y / squeezed)), x), put(_repeated(_filled_like(y, squeezed))), check),
+    ]
+
+
+def _of_totals(sign: Callable[[Term], Term]) -> list[Any]:
+    """Return rules for the derivative of ``exp(x) / sum(exp(x))`` by its divisor."""
+    new = softmax_times_sum(x, sign(y), axes=axes)
+    rows = reduce_sum(sign(y / _repeated(_total(x))), axes=axes)
+    return [
+        (mul(exp(x), _repeated(rows)), new, _rows_along),
+        (mul(exp(x), reduce_sum(sign(y / _total(x)), axes=axes)), new, _rows_whole),
+    ]
+
+
+def _rows_along(x: Operand, y: Operand, axes: Sequence[int], kept: Sequence[int]) -> str | None:
+    return _along(x, axes, kept) if x.shape == y.shape else "the shapes differ"
+
+
+def _rows_whole(x: Operand, y: Operand, axes: Sequence[int]) -> str | None:
+    return _whole(x, axes) if x.shape == y.shape else "the shapes differ"
 
 
 _NORMAL = (exp(-square(x)), exp(-mul(x, x)), exp(mul(neg(x), x)))
@@ -442,11 +541,13 @@ GRADIENTS = table(
     (Product((exp(x),), (_total(x),)), softmax_times(x, 1, axes=axes), _whole),
     (mul(exp(x), _repeated(y / _total(x))), softmax_times(x, y, axes=axes), _reduced),
     (squeeze(y / _repeated(x), dimensions=left), y / x, _restores),
+    *_of_totals(lambda y: y),
+    *_of_totals(neg),
     # The derivative of the logarithm of chosen elements, which may have underflowed.
-    (
-        mul(_put(v, i, _repeated(y / squeeze(_taken(x, i), dimensions=left))), x),
-        _put(v, i, _repeated(y)),
-        _at_one_place,
+    *_of_chosen(_taken(x, i), lambda y: _put(scatter, v, i, y), _at_one_place),
+    *_of_chosen(_taken(x, i), lambda y: _put(scatter_add, v, i, y), _at_one_place),
+    *_of_chosen(
+        _sliced(x), lambda y: pad(y, v, padding_config=Param("padding")), _padded_as_sliced
     ),
     check=_real,
 )

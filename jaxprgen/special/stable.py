@@ -135,6 +135,15 @@ def softmax_times(x: Value, y: Value, axes: Sequence[int]) -> Value:
     return factor * (powers / expand_dims(total, axes))
 
 
+def softmax_times_sum(x: Value, y: Value, axes: Sequence[int]) -> Value:
+    """Return the sum of ``y``, an array of the shape of ``x``, times the softmax of ``x``.
+
+    It is divided before it is summed, so that it overflows only if the largest product does.
+    """
+    powers, total, _ = _powers(x, axes)
+    return powers * expand_dims(reduce.sum(y / expand_dims(total, axes), axes), axes)
+
+
 def _powers(x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
     """Return ``exp(x)`` and its sum, divided by the exponential of a shift, and the shift."""
     largest = centre(x, axes)

@@ -1,12 +1,86 @@
 """Gradients of graphs are numbers wherever the function is smooth on the branches it takes."""
 
+import importlib
+import warnings
+
+import aesara
+import aesara.tensor as at
 import guarded_expressions as guarded
+import jax
+import numpy as np
+import pytest
+import scipy.special
 from gradient_law import assert_law
 from hypothesis import given
 from profiles import examples
+
+import jaxprgen
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # It will move.
+    binary_crossentropy = importlib.import_module("aesara.tensor.nnet").binary_crossentropy
 
 
 @examples(1)
 @given(guarded.expressions(leaves=8))
 def test_gradients_are_numbers(expression):
     assert_law("aesara", expression)
+
+
+# --- Reports of users ---------------------------------------------------------------------
+
+x, y = at.dvectors("x", "y")
+s = at.dscalar("s")
+
+
+@pytest.mark.parametrize("mode", ["FAST_RUN", "JAXPR"])
+@pytest.mark.parametrize(
+    "loss", [binary_crossentropy, lambda p, t: -(t * at.log(p) + (1 - t) * at.log(1 - p))]
+)
+def test_cross_entropy_of_large_scores(loss, mode):
+    scores, targets = np.array([-800.0, 800.0, -40.0, 0.5]), np.array([1.0, 0.0, 1.0, 0.3])
+    slope = aesara.grad(loss(at.sigmoid(x), y).sum(), x)
+    found = aesara.function([x, y], slope, mode=mode)(scores, targets)
+    np.testing.assert_allclose(found, scipy.special.expit(scores) - targets, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f", [at.log1mexp, lambda x: at.log(1 - at.exp(x)), lambda x: at.log1p(-at.exp(x))]
+)
+def test_the_slope_of_log1mexp_at_zero_is_that_from_the_left(f):
+    assert aesara.function([s], aesara.grad(f(s), s), mode="JAXPR")(0.0) == -np.inf
+    assert jax.grad(jaxprgen.compile([s], f(s)))(0.0) == -np.inf
+
+
+def test_polynomials_have_slopes_at_zero():
+    polynomial = sum((k + 1.0) * s**k for k in range(4))
+    for mode in ("FAST_COMPILE", "FAST_RUN", "JAXPR"):
+        assert aesara.function([s], aesara.grad(polynomial, s), mode=mode)(0.0) == 2
+    assert jax.grad(jaxprgen.compile([s], polynomial))(0.0) == 2
+    powers = jaxprgen.compile([x, s], (x * s ** at.arange(x.shape[0])).sum())
+    assert jax.grad(powers, 1)(np.arange(1.0, 5.0), 0.0) == 2
+
+
+@pytest.mark.parametrize("mode", ["FAST_COMPILE", "FAST_RUN", "JAXPR"])
+def test_forward_derivatives_of_squares_of_negative_numbers(mode):
+    values, direction = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
+    loss = ((x - 1) ** 2).sum()
+    outputs = [aesara.gradient.Rop(f, x, y) for f in (aesara.grad(loss, x), x**2)]
+    of_gradient, of_square = aesara.function([x, y], outputs, mode=mode)(values, direction)
+    np.testing.assert_allclose(of_gradient, 2 * direction)
+    np.testing.assert_allclose(of_square, 2 * values * direction)
+
+
+def test_a_density_with_a_hurdle():
+    """Zeros have a mass of their own, and the logarithm of a zero is in the other branch."""
+    mu, sigma, p = parameters = at.dscalars("mu", "sigma", "p")
+    dense = at.log(p) - at.log(x) - at.log(sigma) - 0.5 * ((at.log(x) - mu) / sigma) ** 2
+    density = at.switch(x > 0, dense, at.log(1 - p)).sum()
+    args = np.array([0.0, 1.0, 2.5, 0.0]), 0.3, 1.2, 0.7
+    z = (np.log([1.0, 2.5]) - 0.3) / 1.2
+    right = [sum(z / 1.2), sum((z**2 - 1) / 1.2), 2 / 0.7 - 2 / 0.3]
+    inputs, gradient = [x, *parameters], aesara.grad(density, list(parameters))
+    for mode in ("FAST_COMPILE", "FAST_RUN", "JAXPR"):
+        np.testing.assert_allclose(aesara.function(inputs, gradient, mode=mode)(*args), right)
+    by_jax = jax.grad(jaxprgen.compile(inputs, density), argnums=(1, 2, 3))(*args)
+    np.testing.assert_allclose(by_jax, right)

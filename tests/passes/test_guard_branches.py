@@ -210,6 +210,31 @@ def test_a_loser_of_a_maximum_has_no_derivative():
         np.testing.assert_array_equal(found, [0.0, 0.25])
 
 
+def test_a_number_that_is_clamped_has_no_derivative():
+    """At the bounds neither, as in JAX."""
+
+    def f(x):
+        return jnp.sqrt(jax.lax.clamp(0.0, x, 4.0)) + jax.lax.clamp(-1.0, jnp.log(x + 1), 1.0)
+
+    x = jnp.array([-1.0, 0.0, 1.0, 4.0, 9.0])
+    for found in of_elements(jaxprgen.transform(f, GuardBranches()))(x)[1][:2]:
+        np.testing.assert_array_equal(found, [0.0, 1.0, 1.0, 0.0, 0.0])
+
+
+def test_clamps_keep_finite_derivatives():
+    """JAX has none by bounds that are scalars."""
+    f = jax.lax.clamp
+    x = jnp.array([-2.0, -1.0, 0.5, 2.0, 3.0])
+    closed = jax.make_jaxpr(f)(-1.0, x, 2.0)
+    assert GuardBranches()(closed) is closed
+    masked = jaxprgen.transform(lambda *args: jnp.where(x < 9, f(*args) ** 2, 0), GuardBranches())
+    for low, high, by in ((-1.0, 2.0, (1,)), (jnp.full(5, -1.0), jnp.full(5, 2.0), (0, 1, 2))):
+        for derivative in (jax.jacfwd, jax.jacrev):
+            wanted = derivative(lambda *args: f(*args) ** 2, by)(low, x, high)
+            found = derivative(masked, by)(low, x, high)
+            jax.tree.map(np.testing.assert_array_equal, found, wanted)
+
+
 def test_programs_without_a_choice_stay_as_they_are():
     closed = jax.make_jaxpr(lambda x: jnp.linalg.norm(jnp.exp(x)) + jnp.log(x).sum())(POINTS)
     assert GuardBranches()(closed) is closed

@@ -241,6 +241,67 @@ def test_logarithms_of_chosen_complements(choice):
     np.testing.assert_allclose(f(SCORES, 2), wanted, 1e-12)
 
 
+PROBABILITIES = {
+    "softmax": lambda x: at.special.softmax(x, axis=1),
+    "exp / sum(exp)": lambda x: exp(x) / exp(x).sum(axis=1, keepdims=True),
+}
+COSTS = {
+    "x * p": (lambda p: row * p, lambda x, p: p * (1 + x - (x * p).sum(1, keepdims=True))),
+    "-p": (lambda p: -p, lambda x, p: 0 * p),
+    "dot": (lambda p: at.dot(p, [1, 2, 3.0]), lambda x, p: p * ([1, 2, 3] - p @ [[1], [2], [3]])),
+    "p[:, 0]": (lambda p: log(p)[:, 0], lambda x, p: [1, 0, 0] - p),
+    "log(p[:, 0])": (lambda p: log(p[:, 0]), lambda x, p: [1, 0, 0] - p),
+    "log(p[:, :2])": (lambda p: log(p[:, :2]), lambda x, p: [1, 1, 0] - 2 * p),
+    "log(p[:, ::2])": (lambda p: log(p[:, ::2]), lambda x, p: [1, 0, 1] - 2 * p),
+    "log(p)[:, i]": (lambda p: log(p)[:, i], lambda x, p: [0, 0, 1] - p),
+    "log(p)[[0, 1], [0, i]]": (
+        lambda p: log(p)[at.arange(2), at.stack([0, i])],
+        lambda x, p: [[1, 0, 0], [0, 0, 1]] - p,
+    ),
+    "2 * log(p[[0, 1], [0, i]])": (
+        lambda p: 2 * log(p[at.arange(2), at.stack([0, i])]),
+        lambda x, p: [[2, 0, 0], [0, 0, 2]] - 2 * p,
+    ),
+    "log(p)[0, i]": (lambda p: log(p)[0, i], lambda x, p: [[0, 0, 1], [0, 0, 0]] - p * [[1], [0]]),
+    "categorical_crossentropy": (
+        lambda p: aesara.tensor.nnet.categorical_crossentropy(p, at.stack([0, i])),
+        lambda x, p: p - [[1, 0, 0], [0, 0, 1]],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+@pytest.mark.parametrize("probability", PROBABILITIES)
+@pytest.mark.parametrize("cost", COSTS)
+def test_gradients_that_the_library_writes_of_probabilities(probability, cost):
+    """Probabilities that underflow cancel."""
+    build, slope = COSTS[cost]
+    y = build(PROBABILITIES[probability](row)).sum()
+    found = jaxprgen.compile([row, i], aesara.grad(y, row))(SCORES, 2)
+    wanted = slope(SCORES, scipy.special.softmax(SCORES, axis=1))
+    np.testing.assert_allclose(found, wanted, 1e-12, 1e-15)
+
+
+REPEATED = {
+    "quotient": lambda p, y: jax.lax.pad(y[:2] / p[:1, 0], 0.0, [(0, 1, 0)]) * p[:, 0],
+    "another axis": lambda p, y: jnp.pad((y / p[0])[:, None], ((0, 0), (0, 2))) * p,
+    "row": lambda p, y: jnp.broadcast_to(y / p[0], (3, 3)) * p,
+    "padded row": lambda p, y: jnp.pad((y / p[0])[None] * jnp.ones((2, 1)), ((0, 1), (0, 0))) * p,
+    "written row": lambda p, y: jnp.zeros((3, 3)).at[:2].set(y / p[0]) * p,
+    "steps": lambda p, y: jax.lax.pad(y[:2] / p[0, :2], 0.0, [(0, 0, 1)]) * p[0],
+    "total": lambda p, y: (1 / jnp.broadcast_to(p.sum(1)[:, None], (3, 3))).sum(1)[:, None] * p,
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_quotients_that_are_put_elsewhere_do_not_cancel(name):
+    """By exponentials, which are positive, and by their sums."""
+    x, y = np.linspace(-1.0, 1.0, 9).reshape(3, 3), np.array([1.0, 2.0, 3.0])
+    closed = Inline()(jax.make_jaxpr(lambda x, y: REPEATED[name](jnp.exp(x), y))(x, y))
+    (found,) = jaxprgen.jaxpr_as_fun(Stabilize()(closed))(x, y)
+    np.testing.assert_allclose(found, REPEATED[name](np.exp(x), y), 1e-12)
+
+
 def test_softmax_of_a_whole_matrix():
     f = jaxprgen.compile([row], log(at.special.softmax(row, axis=None)))
     np.testing.assert_allclose(f(SCORES), scipy.special.log_softmax(SCORES), 1e-12)

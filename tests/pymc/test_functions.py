@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 
 import pymc as pm
+import scipy.special
 import scipy.stats
 
 import jaxprgen.pymc
@@ -121,6 +122,27 @@ def test_a_derivative_where_a_factor_is_zero():
     (wanted,) = jaxprgen.pymc.dlogp(model)(point).values()
     np.testing.assert_allclose(wanted, 1.3 * np.sqrt(2 / np.pi), rtol=1e-7)
     np.testing.assert_allclose(jax.grad(f)(point)["a"], wanted, rtol=1e-10)
+
+
+def test_derivatives_far_out_in_normal_tails():
+    """Of a truncated normal by central differences, of an ex-Gaussian the slope of its tail."""
+    y, h = np.array([0.1, 0.2]), 1e-5
+    with pm.Model() as truncated:
+        pm.TruncatedNormal("y", pm.Flat("mu"), 1.0, lower=0.0, observed=y)
+    with pm.Model() as times:
+        pm.ExGaussian("y", mu=pm.Flat("mu"), sigma=0.02, nu=0.3, observed=np.array([1.5]))
+
+    def density(mu):
+        return (-0.5 * (y - mu) ** 2).sum() - 2 * scipy.special.log_ndtr(mu)
+
+    slope = (density(-9 + h) - density(-9 - h)) / (2 * h)
+    for model, mu, wanted in ((truncated, -9.0, slope), (times, 0.3, 1 / 0.3)):
+        point = {"mu": np.array(mu)}
+        for found in (
+            jax.grad(jaxprgen.pymc.logp(model))(point),
+            jaxprgen.pymc.dlogp(model)(point),
+        ):
+            np.testing.assert_allclose(found["mu"], wanted, rtol=1e-5)
 
 
 def test_one_graph_serves_all_variables_of_a_kind(monkeypatch):

@@ -187,6 +187,73 @@ def test_other_methods_take_the_mode(model, name):
             assert abs(residuals.values.std() - 1) < 0.1
 
 
+# --- Posteriors of models whose gradients were NaN ------------------------------------------
+
+
+def guarded_regression():
+    """Return a model with a logarithm of negative numbers in a branch, and its posterior."""
+    x, y = np.array([-1, -0.5, 0.5, 2, 3, 5]), np.array([0.1, -0.2, -0.9, 1.2, 2.3, 3.1])
+    with pm.Model() as made:
+        b = pm.Normal("b")
+        mu = pytensor.tensor.switch(x > 0, b * pytensor.tensor.log(x), 0.0)
+        pm.Normal("y", mu, 1, observed=y)
+    logs, y = np.log(x[x > 0]), y[x > 0]
+    precision = 1 + logs @ logs
+    return made, "b", logs @ y / precision, precision**-0.5
+
+
+def response_times():
+    """Return a model of response times with an unknown scale, and its posterior by quadrature."""
+    rng = np.random.default_rng(3)
+    times = rng.normal(0.3, 0.02, 40) + rng.exponential(0.3, 40)
+    with pm.Model() as made:
+        pm.ExGaussian("y", mu=0.3, sigma=pm.HalfNormal("s", 0.1), nu=0.3, observed=times)
+    grid, f = np.linspace(-8, -1, 501), jax.jit(jaxprgen.pymc.logp(made))
+    weights = np.array([f({"s_log__": point}) for point in grid])
+    weights = np.exp(weights - weights.max())
+    weights /= weights.sum()
+    mean = weights @ np.exp(grid)
+    return made, "s", mean, np.sqrt(weights @ np.exp(2 * grid) - mean**2)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("build", [guarded_regression, response_times])
+def test_gradients_are_those_of_pymc(build):
+    made, *_ = build()
+    (v,) = made.value_vars
+    theirs = made.compile_dlogp()
+    by_jax, ours = jax.grad(jaxprgen.pymc.logp(made)), jaxprgen.pymc.dlogp(made)
+    for value in (-7.0, -4.0, -1.0, 0.0, 1.0):
+        point = {v.name: np.array(value)}
+        for found in (by_jax(point)[v.name], ours(point)[v.name]):
+            np.testing.assert_allclose(found, theirs(point)[0], rtol=1e-6)
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sampler", ["pymc", "nutpie", "numpyro"])
+@pytest.mark.parametrize("build", [guarded_regression, response_times])
+def test_posteriors_of_guarded_models(build, sampler):
+    pytest.importorskip(sampler)
+    made, name, mean, deviation = build()
+    options = {"nutpie": {"backend": "jax"}, "numpyro": {"chain_method": "vectorized"}}
+    with made, jaxprgen.pymc.sampling():
+        trace = pm.sample(
+            1000,
+            tune=1000,
+            chains=2,
+            cores=1,
+            nuts_sampler=sampler,
+            nuts_sampler_kwargs=options.get(sampler),
+            random_seed=1,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+    draws = trace.posterior[name].values
+    assert abs(draws.mean() - mean) < 5 * deviation / np.sqrt(200)
+    assert 0.8 < draws.std() / deviation < 1.25
+
+
 _NUTPIE = """
 import sys
 import pymc.sampling.jax

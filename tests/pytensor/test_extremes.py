@@ -42,6 +42,7 @@ ROWS = {
         scipy.special.logsumexp(SCORES, axis=1, keepdims=True),
     ),
 }
+NAN = ("log(exp(x)+exp(-x))", "log(exp(x)-exp(x-1))")
 CASES = {
     **{name: (x, POINTS, *case) for name, case in SCALARS.items()},
     **{name: (m, SCORES, *case) for name, case in ROWS.items()},
@@ -52,7 +53,8 @@ CASES = {
 def test_logarithms_at_extremes(name):
     """Values equal stable formulas of NumPy and SciPy, and JAX's gradients are finite.
 
-    Gradients by PyTensor are NaN at some of these points, with PyTensor's rewrites, too.
+    So are gradients by PyTensor, but for those of two formulas. With PyTensor's rewrites, those of
+    probabilities are NaN at some of these points, too.
     """
     variable, point, y, wanted = CASES[name]
     np.testing.assert_allclose(jaxprgen.compile([variable], y)(point), wanted, 1e-12, 1e-20)
@@ -60,4 +62,6 @@ def test_logarithms_at_extremes(name):
     slopes = jax.grad(total)(point)
     assert np.isfinite(slopes).all()
     found = jaxprgen.compile([variable], pt.grad(y.sum(), variable))(point)
-    np.testing.assert_allclose(np.where(np.isnan(found), slopes, found), slopes, 1e-12, 1e-15)
+    if name in NAN:
+        found = np.where(np.isnan(found), slopes, found)
+    np.testing.assert_allclose(found, slopes, 1e-12, 1e-15)

@@ -243,15 +243,20 @@ SCATTER = {
     "scatter_numbers": lax.ScatterDimensionNumbers((1,), (0,), (0,)),
     "update_jaxpr": None,
     "update_consts": (),
+    **{
+        f"{k}_{x}": False
+        for k in ("indices_are_sorted", "unique_indices")
+        for x in ("taken", "put")
+    },
 }
 FILLED = {
     "concatenate(v, logistic": {"v": 0.0, "w": 1.0},
-    "scatter-add(v": {"v": 0.0},
+    **{text: {"v": 0.0} for text in ("scatter-add(v", "scatter(v", "pad(")},
 }
 """Operands of patterns that are numbers."""
 
 MADE_BY = {
-    "scatter-add(v": exp,
+    **dict.fromkeys(("scatter-add(v", "scatter(v", "pad("), exp),
     "log(add(y, exp(x)))": exp,
     "log(broadcast": exp,
     "product(x over x)": exp,
@@ -271,7 +276,7 @@ def given(pattern, shape, dtype):
         places = dict.fromkeys(set(same) - {"x"}, ())
         fits = rank == len(places) and 0 not in shape
         return ({"x": shape, **places}, {"slice_sizes": (1,) * rank}) if fits else None
-    if "scatter-add" in text:
+    if "scatter" in text:
         if rank != 2 or not shape[0]:
             return None
         kept = {"left": (), "kept": (0, 1), "shape": (2, *shape[1:])}
@@ -298,6 +303,9 @@ def given(pattern, shape, dtype):
     if "squeeze(div(y" in text:
         params |= {"kept": (*range(1, rank + 1),), "left": (0,), "shape": (1, *shape)}
         return {"x": shape, "y": ()}, params
+    if "pad(" in text:
+        params |= {"kept": (*range(rank),), "padding": ((0, 0, 0),) * rank}
+        return {**same, "v": ()}, params
     if "reshape(reshape" in text:
         params |= {"first": (*shape, 1), "then": (1, *shape)}
     if "log(broadcast_in_dim(x" in text:

@@ -17,6 +17,7 @@ import pymc as pm  # noqa: E402
 import pytensor.tensor as pt  # noqa: E402
 from densities import COUNT, LOCATION, OUT, SCALE, SHAPE, UNIT, arguments  # noqa: E402
 from pymc.logprob.utils import ParameterValueError  # noqa: E402
+from pytensor.compile.mode import Mode  # noqa: E402
 
 import jaxprgen  # noqa: E402
 
@@ -58,7 +59,7 @@ CASES = {
     "Multinomial": (lambda p: pm.Multinomial.dist(10, p), {"p": SIMPLEX}, TALLY),
     "DirichletMultinomial": (
         lambda a: pm.DirichletMultinomial.dist(10, a),
-        {"a": POSITIVE},
+        {"a": POSITIVE[:2]},
         TALLY,
     ),
     "OrderedMultinomial": (
@@ -179,7 +180,7 @@ BOUNDED = {
     "Beta": ({"alpha": SHAPE, "beta": SHAPE}, (0.1, 0.9), UNIT),
     "StudentT": ({"nu": SHAPE, "mu": LOCATION, "sigma": SCALE}, (-20.0, 9.0), OUT),
     "Binomial": ({"n": (0, 1, 20, 1000), "p": P}, (1, 9), COUNT),
-    "NegativeBinomial": ({"n": SHAPE, "p": (1e-3, *P[1:])}, (1, 9), COUNT),
+    "NegativeBinomial": ({"n": SHAPE, "p": (1e-3, 0.3, 0.9)}, (1, 9), COUNT),
 }
 
 
@@ -232,7 +233,7 @@ def test_gradients_are_finite_and_right_where_those_of_the_default_mode_are(name
         "the library's gradient": jaxprgen.compile(inputs, slopes),
     }
     default = pytensor.function(
-        inputs, [density, *slopes], mode="FAST_RUN", on_unused_input="ignore"
+        inputs, [density, *slopes], mode=Mode("py", "fast_run"), on_unused_input="ignore"
     )
     for point in zip(*given.values(), strict=True):
         try:
@@ -244,5 +245,5 @@ def test_gradients_are_finite_and_right_where_those_of_the_default_mode_are(name
                 text = f"{way}, d/d{inputs[i]}, at {point}"
                 assert np.isfinite(ours)[np.isfinite(theirs)].all(), text
                 if np.isfinite(value) and np.isfinite(theirs).all():
-                    size = 1e-6 * abs(theirs).max()
+                    size = 1e-6 * abs(theirs).max() + 1e-12
                     np.testing.assert_allclose(ours, theirs, 1e-6, size, err_msg=text)

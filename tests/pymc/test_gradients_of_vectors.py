@@ -143,10 +143,10 @@ CASES = {
     ),
     "LKJCorr": (lambda eta: pm.LKJCorr.dist(3, eta), {"eta": SHAPE}, UNIT_ROWS),
     "LKJCholeskyCov": (
-        lambda eta, lam: pm.LKJCholeskyCov.dist(
-            eta=eta, n=3, sd_dist=pm.Exponential.dist(lam, shape=3), compute_corr=False
+        lambda lam: pm.LKJCholeskyCov.dist(
+            eta=2.5, n=3, sd_dist=pm.Exponential.dist(lam, shape=3), compute_corr=False
         ),
-        {"eta": SHAPE, "lam": SCALE},
+        {"lam": SCALE},
         np.outer(OUT, DIRECTION),
     ),
     "Mixture": (

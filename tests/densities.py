@@ -15,6 +15,8 @@ import jax
 import numpy as np
 import profiles
 
+import jaxprgen
+
 OUT = (0.0, 1.25, -1.25, 4.0, -4.0, 9.0, -9.0, 20.0, -20.0, 40.0, -40.0)
 """Values, in scales from the location."""
 POSITIVE = (-1.0, 0.0, 1e-30, 1e-12, 0.1, 1.0, 4.0, 9.0, 20.0, 40.0, 1e3, 1e6)
@@ -29,38 +31,43 @@ _SCALES = ("sigma", "b", "s", "beta")
 
 
 def arguments(name, parameters, values):
-    """Return vectors of values and of each parameter: some of all combinations, always the same."""
-    lists = {"value": values, **parameters}
-    columns = np.array([*itertools.product(*lists.values())], float).T
-    order = np.random.default_rng(zlib.crc32(name.encode())).permutation(columns.shape[1])
-    found = dict(zip(lists, columns[:, order[: profiles.amount(quick=10, deep=60)]], strict=True))
+    """Return arrays of values and of each parameter: some of all combinations, always the same."""
+    lists = {k: np.asarray(x) for k, x in {"value": values, **parameters}.items()}
+    rows = np.array([*itertools.product(*(range(len(x)) for x in lists.values()))]).T
+    order = np.random.default_rng(zlib.crc32(name.encode())).permutation(rows.shape[1])
+    rows = rows[:, order[: profiles.amount(quick=10, deep=60)]]
+    found = {k: x[row] for (k, x), row in zip(lists.items(), rows, strict=True)}
     if values is OUT:
         scale = next((found[s] for s in _SCALES if s in found), 1.0)
         found["value"] = found.get("mu", found.get("loc", 0.0)) + scale * found["value"]
-    return {k: x.astype(np.asarray(lists[k]).dtype) for k, x in found.items()}
+    return found
 
 
-def assert_right_gradients(as_written, compiled, slopes, theirs, given):
-    """Assert the law for `jax.grad` and for the gradient that the library wrote.
+def assert_right_gradients(library, inputs, density, given):
+    """Assert the law for `jax.grad` and for the gradient that the library writes.
 
     Parameters
     ----------
-    as_written, compiled : callable
-        The log-densities of vectors, without and with the default passes.
-    slopes, theirs : callable
-        Their gradients with respect to the vectors of floats, written by the library: compiled, and
-        by its default mode.
+    library : module
+        `aesara` or `pytensor`.
+    inputs : list of Variable
+        Vectors.
+    density : Variable
+        Log-densities of the vectors' elements.
     given : dict of str to array
         The vectors.
     """
-    points = [*given.values()]
-    wrt = [i for i, x in enumerate(points) if x.dtype.kind == "f"]
+    wrt = [i for i, v in enumerate(inputs) if v.type.dtype.startswith("float")]
+    differentiated = [inputs[i] for i in wrt]
+    slopes = library.grad(density.sum(), differentiated, disconnected_inputs="ignore")
+    compiled, points = jaxprgen.compile(inputs, density), [*given.values()]
     value = np.asarray(compiled(*points))
+    as_written = jaxprgen.compile(inputs, density, passes=())
     references = [exact.slopes(as_written, points, i) for i in wrt]
     is_flat = (value == -np.inf) & np.all([_is_flat(r) for r in references], axis=0)
     ways = {
         "jax.grad": jax.grad(lambda *x: compiled(*x).sum(), wrt)(*points),
-        "the library's gradient": slopes(*points),
+        "the library's gradient": jaxprgen.compile(inputs, slopes)(*points),
     }
     default = None
     for (way, found), (k, i) in itertools.product(ways.items(), enumerate(wrt)):
@@ -70,7 +77,9 @@ def assert_right_gradients(as_written, compiled, slopes, theirs, given):
         error = _errors(np.asarray(found[k]), low, high)
         is_wrong = is_known & ~(error <= 1e-6)
         if is_wrong.any():
-            default = theirs(*points) if default is None else default
+            default = default or library.function(
+                inputs, slopes, mode="FAST_RUN", on_unused_input="ignore"
+            )(*points)
             is_wrong &= _errors(np.asarray(default[k]), low, high) <= 1e-6
         rows = np.stack([*points, found[k], low, high])[:, is_wrong].T
         assert not len(rows), f"{way}: {list(given)}, d/d{[*given][i]}, true from, to:\n{rows}"

@@ -63,7 +63,10 @@ FUNCTIONS = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "neg", "abs")},
     **{name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
     **{name: getattr(mpmath, name) for name in ("exp", "expm1", "sqrt", "sin", "cos", "tan")},
-    **{name: getattr(mpmath, name) for name in ("tanh", "sinh", "cosh", "atan", "erf", "erfc")},
+    **{
+        name: getattr(mpmath, name)
+        for name in ("tanh", "sinh", "cosh", "atan", "atan2", "erf", "erfc")
+    },
     "add_any": operator.add,
     "div": operator.truediv,
     "log": _log,

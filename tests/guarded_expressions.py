@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -9,6 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 mpmath.mp.dps = 60
+STEPS = 2
+"""The number of steps of a loop."""
 LARGEST, SMALLEST = mpmath.mpf(10) ** 100, mpmath.mpf(10) ** -100
 
 
@@ -158,11 +162,21 @@ def _grown(inner):
         st.tuples(st.sampled_from(sorted(EXTREMES)), inner, st.sampled_from(CONSTANTS)),
         st.tuples(st.just("where"), inner, st.sampled_from(CONSTANTS), inner, inner),
         st.tuples(st.just("where"), st.just("x"), st.sampled_from(CONSTANTS), inner, inner),
+        st.tuples(st.just("factor"), inner, inner, inner, inner),
+        st.tuples(st.just("loop"), st.sampled_from(CONSTANTS), inner, inner, inner),
     )
 
 
 def expressions(leaves=6):
-    """Expressions as nested tuples; ``("where", a, c, b, d)`` is ``where(a > c, b, d)``."""
+    """Expressions as nested tuples.
+
+    - ``("where", a, c, b, d)`` is ``where(a > c, b, d)``.
+    - ``("factor", a, b, d, e)`` is half of the logarithm of the determinant of ``[[a, b], [b, d]]``
+      by its Cholesky factor, if the matrix is positive definite, and otherwise ``e``.
+    - ``("loop", c, b, d, e)`` begins with ``e`` and takes two steps ``where(x > c, b, d)``, in
+      which ``x`` is the result of the step before. Where its derivative in reverse mode is
+      differentiated in reverse mode again, JAX has lost the rules of the masks in the loop.
+    """
     return st.recursive(
         st.one_of(st.just("x"), st.sampled_from(CONSTANTS)), _grown, max_leaves=leaves
     )
@@ -178,12 +192,30 @@ def on_arrays(expression, x):
     if name == "where":
         a, c, b, d = operands
         return jnp.where(on_arrays(a, x) > c, on_arrays(b, x), on_arrays(d, x))
-    functions = {**UNARY, **BINARY, **EXTREMES}
-    return functions[name][0](*(on_arrays(each, x) for each in operands))
+    if name == "loop":
+        step = ("where", "x", *operands[:3])
+        start = on_arrays(operands[3], x)
+        return jax.lax.scan(lambda h, _: (on_arrays(step, h), None), start, None, STEPS)[0]
+    operands = [on_arrays(each, x) for each in operands]
+    if name == "factor":
+        a, b, d, other = operands
+        matrix = jnp.stack([jnp.stack([a, b], -1), jnp.stack([b, d], -1)], -1)
+        diagonal = jnp.diagonal(jnp.linalg.cholesky(matrix), axis1=-2, axis2=-1)
+        is_definite = (a > 0) & (d > 0) & (a * d > b * b)
+        return jnp.where(is_definite, jnp.log(diagonal).sum(-1), other)
+    return {**UNARY, **BINARY, **EXTREMES}[name][0](*operands)
+
+
+def has(expression, name):
+    """Whether an expression, or one in it, is of a kind."""
+    return isinstance(expression, tuple) and any(x == name or has(x, name) for x in expression)
 
 
 def as_graph(expression, x, library):
-    """An expression as a graph: ``library`` is `aesara.tensor` or `pytensor.tensor`."""
+    """An expression as a graph: ``library`` is `aesara.tensor` or `pytensor.tensor`.
+
+    With factors of matrices, ``x`` is a scalar.
+    """
     if expression == "x":
         return x
     if isinstance(expression, float):
@@ -193,10 +225,35 @@ def as_graph(expression, x, library):
         a, c, *branches = operands
         cases = (as_graph(each, x, library) for each in branches)
         return library.switch(as_graph(a, x, library) > c, *cases)
+    if name == "loop":
+        step = ("where", "x", *operands[:3])
+        start = as_graph(operands[3], x, library) + library.zeros_like(x)
+        return _last(lambda h: as_graph(step, h, library) + library.zeros_like(h), start)
     operands = [as_graph(each, x, library) for each in operands]
     if name in _BY_OPERATORS:
         return _BY_OPERATORS[name](*operands)
+    if name == "factor":
+        a, b, d, other = operands
+        matrix = library.stack([library.stack([a, b]), library.stack([b, d])])
+        is_definite = library.all(library.stack([a > 0, d > 0, a * d > b * b]))
+        logarithms = library.log(library.diag(_cholesky(library)(matrix)))
+        return library.switch(is_definite, library.sum(logarithms), other)
     return getattr(library, name)(*operands)
+
+
+def _last(step, start):
+    """The result of the last step of a loop."""
+    library = importlib.import_module(type(start).__module__.partition(".")[0])
+    options = {} if library.__name__ == "aesara" else {"return_updates": False}
+    found = library.scan(step, outputs_info=[start], n_steps=STEPS, **options)
+    return (found if options else found[0])[-1]
+
+
+def _cholesky(library):
+    """A function that gives NaN where a matrix is not positive definite."""
+    if library.__name__.startswith("aesara"):
+        return library.slinalg.Cholesky(on_error="nan")
+    return library.linalg.cholesky
 
 
 _BY_OPERATORS = {
@@ -206,15 +263,16 @@ _BY_OPERATORS = {
 
 
 def on_taken_branches(expression, x):
-    """The jet of an expression at one point.
+    """The jet of an expression at one point, which may be a jet.
 
     Raises
     ------
     Undefined
-        It is not finite and moderate there, or two operands of a maximum are equal.
+        It is not finite and moderate there, two operands of a maximum are equal, or a matrix is
+        nearly singular.
     """
     if expression == "x":
-        return Jet(x, 1)
+        return x if isinstance(x, Jet) else Jet(x, 1)
     if isinstance(expression, float):
         return Jet(expression)
     name, *operands = expression
@@ -224,6 +282,20 @@ def on_taken_branches(expression, x):
         if 0 < abs(found) < 1e-9:
             raise Undefined  # Rounding decides.
         return on_taken_branches(b if found > 0 else d, x)
+    if name == "loop":
+        *step, start = operands
+        h = on_taken_branches(start, x)
+        for _ in range(STEPS):
+            h = on_taken_branches(("where", "x", *step), h)
+        return h
+    if name == "factor":
+        a, b, d = (on_taken_branches(each, x) for each in operands[:3])
+        found = _plus(_times(a, d), UNARY["neg"][1](_times(b, b)))
+        if any(0 < abs(jet.value) < 1e-6 * (a.value + d.value) ** 2 for jet in (found, a, d)):
+            raise Undefined
+        if not (a.value > 0 and d.value > 0 and found.value > 0):
+            return on_taken_branches(operands[3], x)
+        return _times(Jet(0.5), UNARY["log"][1](found))
     jets = [on_taken_branches(each, x) for each in operands]
     if name in EXTREMES:
         if abs(jets[0].value - jets[1].value) < 1e-9:

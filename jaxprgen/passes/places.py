@@ -11,6 +11,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.inner import inner_programs
 
 _CALLS = frozenset({"custom_jvp_call", "custom_vjp_call"})
 
@@ -30,9 +31,11 @@ def operand_axes(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
     An element of the result must depend on nothing of the operand but the elements at its own place
     along these axes. No axes are known of primitives that are not listed here.
     """
+    x: Any = eqn.invars[i].aval
+    if eqn.primitive.name in ("while", "scan"):
+        return _of_loop(eqn, i)
     if len(eqn.outvars) != 1:
         return ()
-    x: Any = eqn.invars[i].aval
     out: Any = eqn.outvars[0].aval
     if not hasattr(x, "shape"):
         return ()
@@ -62,6 +65,22 @@ def _keeps_places(eqn: JaxprEqn) -> bool:
     if eqn.primitive.name == "broadcast_in_dim":
         return not eqn.invars[0].aval.shape  # type: ignore[attr-defined]
     return is_elementwise(eqn)
+
+
+def _of_loop(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
+    """Return the axes for a loop whose equations are elementwise, on arrays of one shape.
+
+    What a loop stacks is not followed.
+    """
+    constants, carried = _jax.scan_counts(eqn) if eqn.primitive.name == "scan" else (0, None)
+    if carried not in (None, len(eqn.outvars)):
+        return ()
+    programs = [_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn)]
+    shapes = {v.aval.shape for jaxpr in programs for v in jaxpr.invars}  # type: ignore[attr-defined]
+    if len(shapes - {()}) > 1 or not all(_keeps_places(e) for j in programs for e in j.eqns):
+        return ()
+    is_sliced = carried is not None and i >= constants + carried
+    return range(is_sliced, len(eqn.invars[i].aval.shape))  # type: ignore[attr-defined]
 
 
 def _of_call(jaxpr: Jaxpr, i: int) -> Sequence[int | None]:
@@ -121,6 +140,24 @@ def _of_pad(params: Any) -> list[int | None]:
     return [d if all(type(n) is int and n == 0 for n in sizes) else None for d, sizes in config]
 
 
+def _of_stack(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    found: list[int | None] = [*range(len(x))]
+    return [*found[: params["axis"]], None, *found[params["axis"] :]]
+
+
+def _of_gather(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
+    found: list[int | None] = [None] * len(out)
+    if i > 0:
+        return found
+    numbers = params["dimension_numbers"]
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    kept = (k for k in range(len(x)) if k not in dropped)
+    for d, k in zip(numbers.offset_dims, kept, strict=True):
+        is_whole = params["slice_sizes"][k] == x[k]
+        found[d] = k if is_whole and k not in numbers.start_index_map else None
+    return found
+
+
 def _of_product(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
     contracted, batch = (pair[i] for pair in params["dimension_numbers"])
     other = params["dimension_numbers"][1][0]
@@ -150,6 +187,8 @@ _AXES: Mapping[str, Any] = {
     "slice": _of_slice,
     "pad": lambda params, x, out, i: _of_pad(params) if i == 0 else (),
     "concatenate": lambda params, x, out, i: _except([params["dimension"]], len(x)),
+    "stack": _of_stack,
+    "gather": _of_gather,
     "dot_general": _of_product,
     "cholesky": _of_batches,
     "triangular_solve": _of_batches,

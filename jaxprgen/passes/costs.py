@@ -104,7 +104,7 @@ _CONSTANTS = {
         slow_in_step=0.0,
     ),
 }
-"""The times of CPUs are near those that ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
+"""The times of CPUs are near what ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
 
 Those of rows that are needed apart, and of kernels in steps, are larger: they are from whole
 programs, those of ``benchmarks/waits.py``. The times of GPUs are estimates. That kernels take 5 µs

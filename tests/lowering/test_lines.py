@@ -22,6 +22,7 @@ import jaxprgen
 from jaxprgen._jax import Frame, frame_of, scope_of, sub_jaxprs
 from jaxprgen.errors import UndefinedGradientError
 from jaxprgen.lowering.origin import Origins
+from jaxprgen.passes import DistributeScan
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "model.py"
 ONES = np.ones(3)
@@ -228,7 +229,7 @@ def test_equations_that_leave_a_loop_keep_the_line_of_the_step():
         return total + term
 
     totals, _ = aesara.scan(step, x, [at.as_tensor(np.float64(0.0))], [a])
-    f = jaxprgen.compile([x, a], totals)
+    f = jaxprgen.compile([x, a], totals, passes=[DistributeScan()])
     lines = dict(zip(equations(f, ONES, 1.0), origins_of(f, ONES, 1.0), strict=True))
     assert lines["exp"][1] == "scale = at.exp(a)  # Depends on no step."
     assert lines["tanh"][1] == "term = at.tanh(x_i) * scale"

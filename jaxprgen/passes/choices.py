@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
-from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, work_of
+from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, total, work_of
 from jaxprgen.passes.repeats import Alike, Node
 
 
@@ -104,16 +104,19 @@ class Stacked(NamedTuple):
 
 
 def stacked(
-    columns: Iterable[Sequence[Any]], together: Any, alike: Alike, out: Sequence[Any]
+    columns: Iterable[Sequence[Any]],
+    together: Callable[[Any], bool],
+    alike: Alike,
+    out: Sequence[Any],
 ) -> Stacked:
-    """Return what is put side by side in columns, and taken apart.
+    """Return what is put side by side, as columns of operands, and what is taken apart.
 
     Parameters
     ----------
     columns : iterable of sequence of atoms
         The operands of alike nodes.
     together : callable
-        Whether a variable's value is a row of a pack, or known.
+        ``together(x)`` says whether a value is a row of a pack already, or known.
     alike : Alike
         The nodes of the program.
     out : sequence of Var
@@ -233,7 +236,7 @@ class _Choice:
         """Leave groups that take longer in calls than compiling them with others takes less."""
         one = work_of(e for key in part for e in self._groups[key][0].equations)
         each = [work_of(self._groups[k][0].equations).times(len(self._groups[k])) for k in part]
-        every = Work(*map(sum, zip(others, *each, strict=True)))
+        every = total([others, *each])
         why = price(self._model, extra, self._model.compiling(every) - self._model.compiling(one))
         if why:
             self.left.update(dict.fromkeys(part, why))

@@ -74,42 +74,41 @@ class Constants(NamedTuple):
     slow_in_step: float
 
 
-_CONSTANTS = {
-    "cpu": Constants(
-        compile_kernel=5e-3,
-        compile_fused=0.4e-3,
-        compile_pair=7e-8,
-        kernel=0.1e-6,
-        step=0.02e-6,
-        byte_in=0.03e-9,
-        byte_out=0.15e-9,
-        row_out=0.8e-6,
-        element=1.5e-9,
-        together=10e-6,
-        kernel_in_step=0.25e-6,
-        slow_in_step=4e-9,
-    ),
-    "gpu": Constants(
-        compile_kernel=10e-3,
-        compile_fused=0.4e-3,
-        compile_pair=7e-8,
-        kernel=5e-6,
-        step=20e-6,
-        byte_in=2e-12,
-        byte_out=2e-12,
-        row_out=5e-6,
-        element=2e-11,
-        together=20e-6,
-        kernel_in_step=5e-6,
-        slow_in_step=0.0,
-    ),
-}
-"""The times of CPUs are near what ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
+_CPU = Constants(
+    compile_kernel=5e-3,
+    compile_fused=0.4e-3,
+    compile_pair=7e-8,
+    kernel=0.1e-6,
+    step=0.02e-6,
+    byte_in=0.03e-9,
+    byte_out=0.15e-9,
+    row_out=0.8e-6,
+    element=1.5e-9,
+    together=10e-6,
+    kernel_in_step=0.25e-6,
+    slow_in_step=4e-9,
+)
+"""These are near what ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
 
 Those of rows that are needed apart, and of kernels in steps, are larger: they are from whole
-programs, those of ``benchmarks/waits.py``. The times of GPUs are estimates. That kernels take 5 µs
-to start, and steps of loops tens of µs, is from JAX's issues 2491 and 16611; a byte takes two
-accesses to a memory of 1 TB/s.
+programs, those of ``benchmarks/waits.py``.
+"""
+
+_GPU = _CPU._replace(
+    kernel=5e-6,
+    step=20e-6,
+    byte_in=2e-12,
+    byte_out=2e-12,
+    row_out=5e-6,
+    element=2e-11,
+    together=20e-6,
+    kernel_in_step=5e-6,
+    slow_in_step=0.0,
+)
+"""These are estimates, and nobody has measured them with this package.
+
+That kernels take 5 µs to start, and steps of loops tens of µs, is from JAX's issues 2491 and 16611;
+a byte takes two accesses to a memory of 1 TB/s. Compiling is taken to be as fast as for CPUs.
 """
 
 
@@ -136,7 +135,7 @@ class CostModel:
     def constants(self) -> Constants:
         """The times of the platform."""
         platform = self.platform or jax.default_backend()
-        return _CONSTANTS["cpu" if platform == "cpu" else "gpu"]
+        return _CPU if platform == "cpu" else _GPU
 
     def compiling(self, work: Work) -> float:
         """Return the time to compile equations.
@@ -175,19 +174,26 @@ class CostModel:
         return steps * step > c.together
 
 
-def work_of(eqns: Iterable[JaxprEqn]) -> Work:
-    """Return the work of equations and of those inside; a loop or branch is a kernel, too."""
+def total(works: Iterable[Work]) -> Work:
+    """Return the work of several parts."""
     kernels = fused = 0
-    for eqn in eqns:
-        holder = holder_of(eqn)
-        if holder is not None:
-            own = work_of(e for x in holder.find(eqn) for e in _jax.open_jaxpr(x.program).eqns)
-            kernels, fused = kernels + own.kernels + (not holder.only_runs), fused + own.fused
-        elif is_fused(eqn):
-            fused += 1
-        else:
-            kernels += 1
+    for work in works:
+        kernels, fused = kernels + work.kernels, fused + work.fused
     return Work(kernels, fused)
+
+
+def work_of(eqns: Iterable[JaxprEqn]) -> Work:
+    """Return the work of equations with those inside them. A loop counts as a kernel, too."""
+    return total(map(_work, eqns))
+
+
+def _work(eqn: JaxprEqn) -> Work:
+    holder = holder_of(eqn)
+    if holder is None:
+        return Work(0, 1) if is_fused(eqn) else Work(1, 0)
+    inside = (_jax.open_jaxpr(x.program).eqns for x in holder.find(eqn))
+    own = Work(0 if holder.only_runs else 1, 0)
+    return total([own, *map(work_of, inside)])
 
 
 def is_fused(eqn: JaxprEqn) -> bool:

@@ -8,6 +8,7 @@ of other passes.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import time
 import traceback
 import warnings
@@ -208,13 +209,12 @@ def _require_valid_changes(rewrite: Pass, before: ClosedJaxpr, found: ClosedJaxp
     JAX takes 50 µs to check an equation, so it checks one of each kind: an equation is well typed
     if another one of the same parameters and types is, whatever stands around it.
     """
-    (gone, new), identities = _differences(before, found), Identities(inside=False)
+    identities, aval = Identities(inside=False), operator.attrgetter("aval")
 
     def kind(eqn: JaxprEqn) -> Hashable:
-        results = tuple(v.aval for v in eqn.outvars)
-        return identities.equation(eqn, _aval), results
+        return identities.equation(eqn, aval), *map(aval, eqn.outvars)
 
-    known = set(map(kind, gone))
+    known, new = set(map(kind, _not_in(before, found))), _not_in(found, before)
     unknown: dict[Hashable, JaxprEqn] = {}
     for eqn in new:
         unknown.setdefault(kind(eqn), eqn)
@@ -227,18 +227,10 @@ def _require_valid_changes(rewrite: Pass, before: ClosedJaxpr, found: ClosedJaxp
             _jax.check_jaxpr(_program_of(checked).jaxpr)
 
 
-def _differences(before: ClosedJaxpr, found: ClosedJaxpr) -> list[list[JaxprEqn]]:
-    """Return the equations of each of two programs that are not in the other one."""
-    pairs = ((before, found), (found, before))
-    return [
-        [eqn for eqn in own.jaxpr.eqns if id(eqn) not in others]
-        for own, other in pairs
-        for others in [set(map(id, other.jaxpr.eqns))]
-    ]
-
-
-def _aval(x: Any) -> Any:
-    return x.aval
+def _not_in(found: ClosedJaxpr, other: ClosedJaxpr) -> list[JaxprEqn]:
+    """Return the equations of a program that are not in another one."""
+    others = set(map(id, other.jaxpr.eqns))
+    return [eqn for eqn in found.jaxpr.eqns if id(eqn) not in others]
 
 
 def _program_of(eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:

@@ -326,7 +326,7 @@ class ScanBatching:
         kept = {v for e in inside for v in e.outvars}
         moved = [e for e in self.body.eqns if kept.isdisjoint(e.outvars)]
         before = len(self.body.invars) - self.carries.stop + len(self.results)
-        if len(self.body.eqns) - len(inside) <= max(0, crossing - before):
+        if len(moved) <= max(0, crossing - before):
             raise NotBatchableError(
                 "Fewer equations would leave the loop than arrays pass between its parts."
             )

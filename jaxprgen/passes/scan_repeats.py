@@ -15,7 +15,7 @@ from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.choices import Stacked, is_kernel, left_as_written, price, stacked
-from jaxprgen.passes.costs import CostModel, Work, work_of
+from jaxprgen.passes.costs import CostModel, total, work_of
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.pack_rules import combined
@@ -173,7 +173,7 @@ def _why_too_dear(
         moved, work = loop.stacked(together, {-1, *apart}, alike), work_of(loop.repeated[0])
         n = loop.repeated[1]
         extra += moved.seconds(model) + n * (c.step - c.kernel * work.kernels)
-        looped = Work(*map(sum, zip(work, moved.work, strict=True)))
+        looped = total([work, moved.work])
         compiling += model.compiling(work.times(n)) - model.compiling(looped)
     return price(model, extra, compiling)
 

@@ -1,4 +1,4 @@
-"""What is faster as it is written stays so; what is compiled and called in less time changes."""
+"""Programs that are faster as they are written stay; others are batched, or become loops."""
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,7 @@ def test_gradients_of_sums_take_no_more_memory(f):
         compiled = jax.jit(jaxprgen.transform(g, *passes)).lower(*args).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
-    assert temporaries(DEFAULT) <= 2 * temporaries(()) + 4e6
+    assert temporaries(DEFAULT) <= 1.05 * temporaries(())
 
 
 @pytest.mark.parametrize("f", [filtered, basis, columns], ids=lambda f: f.__name__)

@@ -89,6 +89,23 @@ def test_usable_gradients_are_not_warned_of(model):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_parameters_that_a_check_refuses_have_no_density():
+    with pm.Model() as refusing:
+        sigma = pm.Normal("sigma")
+        pm.Normal("y", 0, sigma, observed=[0.3, 1.0])
+
+    def evaluated():
+        function = refusing.logp_dlogp_function(ravel_inputs=True)
+        function.set_extra_values({})
+        return [function(np.array([x])) for x in (1.0, -1.0)]
+
+    theirs = evaluated()
+    with jaxprgen.pymc.sampling():
+        ours = evaluated()
+    assert ours[1][0] == -np.inf
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12), ours, theirs)
+
+
 def test_models_whose_data_are_drawn_are_not_checked():
     with pm.Model() as drawn:
         rows = pm.Minibatch(np.arange(10.0), batch_size=4)

@@ -157,6 +157,9 @@ class CostModel:
     def is_faster_together(self, eqns: Sequence[JaxprEqn], steps: int) -> bool:
         """Return whether calls are shorter if equations leave a loop.
 
+        Reductions of many elements always leave it: if the elements are split over devices, each
+        step would wait for all of them.
+
         Parameters
         ----------
         eqns : sequence of JaxprEqn
@@ -168,6 +171,8 @@ class CostModel:
         -------
         bool
         """
+        if any(is_reduction(eqn) and elements(eqn.invars[0]) >= _MANY for eqn in eqns):
+            return True
         c = self.constants
         slow = sum(elements(v) for eqn in eqns if is_slow(eqn) for v in eqn.outvars)
         step = c.kernel_in_step * work_of(eqns).kernels + c.slow_in_step * slow
@@ -217,6 +222,8 @@ def elements(x: Any) -> int:
     return int(np.prod(shape)) if all(isinstance(n, int | np.integer) for n in shape) else 0
 
 
+_MANY = 64
+"""From this many elements on, an array may be split over devices."""
 _SLOW = frozenset(
     {
         *("exp", "exp2", "expm1", "log", "log1p", "logistic", "tanh", "pow", "sin", "cos", "tan"),

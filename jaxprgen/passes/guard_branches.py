@@ -262,7 +262,7 @@ class Guards:
                     found = either(found, self._carried(eqn, i, motion[x], masks))
             motion.update((v, found) for v in eqn.outvars if v in self._moving)
         danger, _ = self._dangers(motion, frozenset())
-        entering = {x for x in outputs if type(x) is Var and x in danger}
+        entering: set[Any] = {x for x in outputs if type(x) is Var and x in danger}
         if not entering:
             return
         for eqn, masks in zip(reversed(self._eqns), reversed(self.masks), strict=True):

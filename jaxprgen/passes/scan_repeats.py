@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +160,7 @@ def _why_too_dear(
     model: CostModel,
     loops: Sequence[Loop],
     packed: Mapping[int, Sequence[Node]],
-    apart: Collection[int],
+    apart: Set[int],
     alike: Alike,
     jaxpr: Jaxpr,
 ) -> str:
@@ -269,14 +269,14 @@ class Loop:
         made = [[row[i].outvars[j] for row in rows] for (i, j), t in self._used.items() if t[1:]]
         return max(map(bytes_of, [*read, *made]), default=0)
 
-    def stacked(self, together: Collection[Any], apart: Collection[int], alike: Alike) -> Stacked:
+    def stacked(self, together: Collection[Any], apart: Set[int], alike: Alike) -> Stacked:
         """Return what the loop puts side by side, and what is taken apart after it.
 
         Parameters
         ----------
         together : collection of Var
             The variables whose values are rows of one array anyway, or known.
-        apart : collection of int
+        apart : set of int
             The readers that need rows by themselves.
         alike : Alike
             The nodes of the program.

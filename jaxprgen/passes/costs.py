@@ -85,13 +85,13 @@ _CPU = Constants(
     row_out=0.8e-6,
     element=1.5e-9,
     together=10e-6,
-    kernel_in_step=0.25e-6,
+    kernel_in_step=0.1e-6,
     slow_in_step=4e-9,
 )
 """These are near what ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
 
-Those of rows that are needed apart, and of kernels in steps, are larger: they are from whole
-programs, those of ``benchmarks/waits.py``.
+Bytes that are needed apart cost more here than there: that figure is from whole programs, those
+of ``benchmarks/waits.py``.
 """
 
 _GPU = _CPU._replace(

@@ -259,7 +259,7 @@ def _steps(
     carried: Collection[int],
 ) -> Steps | None:
     """Return the steps that nodes of a cycle form, or None if they are not alike."""
-    by_group: dict[int, dict[int, Node]] = {}
+    by_group: dict[int, dict[int, list[Node]]] = {}
     counts = Counter(group_of[id(node)] for node in nodes if id(node) in carried)
     if not counts:
         return None
@@ -268,16 +268,16 @@ def _steps(
     for node in nodes:
         before = [level[x] + (group_of[x] == main) for x in read[id(node)] if x in level]
         level[id(node)] = own = max(before, default=0)
-        # Of several that do not follow a carry, the last one belongs to the first step.
-        by_group.setdefault(group_of[id(node)], {})[own] = node
-    first = max(min(levels) for levels in by_group.values())
-    last = min(max(levels) for levels in by_group.values())
+        by_group.setdefault(group_of[id(node)], {}).setdefault(own, []).append(node)
+    columns = [column for levels in by_group.values() for column in _columns(levels)]
+    first = max(map(min, columns))
+    last = min(map(max, columns))
     if last - first < 1 or any(
-        t not in levels for levels in by_group.values() for t in range(first, last + 1)
+        t not in column for column in columns for t in range(first, last + 1)
     ):
         return None
-    order = sorted(by_group, key=lambda key: by_group[key][last].place)
-    rows = [[by_group[key][t] for key in order] for t in range(first, last + 1)]
+    columns.sort(key=lambda column: column[last].place)
+    rows = [[column[t] for column in columns] for t in range(first, last + 1)]
     inside = {id(node): (t, i) for t, row in enumerate(rows) for i, node in enumerate(row)}
     reads = [[_read(alike, x, len(rows) - 1, inside) for x in n.operands] for n in rows[-1]]
     for t, row in enumerate(rows):
@@ -290,6 +290,19 @@ def _steps(
                 if got != wanted and not may_start:
                     return None
     return Steps(rows, reads)
+
+
+def _columns(levels: Mapping[int, Sequence[Node]]) -> list[dict[int, Node]]:
+    """Return the nodes of one colour in columns, with one node for each step.
+
+    A step may do the same several times, such as to queries, keys and values. They are told apart
+    by their order. Of more nodes that do not follow a carry, the last ones belong to the first
+    step.
+    """
+    ((many, _),) = Counter(map(len, levels.values())).most_common(1)
+    return [
+        {t: nodes[-1 - j] for t, nodes in levels.items() if j < len(nodes)} for j in range(many)
+    ]
 
 
 def _read(alike: Alike, x: Any, t: int, inside: Mapping[int, tuple[int, int]]) -> Read | None:

@@ -95,7 +95,7 @@ class ScanRepeats:
             raise NotBatchableError(reason)
         once = EliminateCommonSubexpressions()(copies(closed) if side_by_side else closed)
         alike = Alike(once.jaxpr, self.reassociate)
-        reasons = [NotBatchableError("no recurrence was found")]
+        reasons: list[NotBatchableError] = []
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)
             if not cut:
@@ -105,6 +105,7 @@ class ScanRepeats:
                 return packed(once, self._units(alike, cut, once), self.least)
             except NotBatchableError as error:
                 reasons.append(error)
+        reasons = reasons or [NotBatchableError(_NOT_FOUND)]
         raise max(reasons, key=lambda error: error.repeated[1])
 
     def _units(self, alike: Alike, cut: dict[int, int], closed: ClosedJaxpr) -> list[Unit]:
@@ -115,7 +116,7 @@ class ScanRepeats:
         loops = [s for s in steps_of(alike, large, cut) if len(s.rows) >= self.least]
         if all(map(_fuses, loops)):
             if not loops:
-                raise NotBatchableError("no recurrence was found")
+                raise NotBatchableError(_NOT_FOUND)
             raise _left(_repeated(loops[0]), _FUSES)
         inside = {id(node) for steps in loops for row in steps.rows for node in row}
         readers: dict[Any, list[int]] = {}
@@ -213,6 +214,7 @@ def _fuses(steps: Steps) -> bool:
 _FUSED = 2000
 """How many elementwise equations XLA fuses without the help of a loop."""
 _FUSES = "a chain so short that XLA fuses it by itself"
+_NOT_FOUND = "no recurrence was found"
 
 
 def _repeated(steps: Steps) -> tuple[Sequence[JaxprEqn], int]:

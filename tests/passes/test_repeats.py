@@ -291,6 +291,30 @@ def test_one_kernel_reads_many_results_of_a_pack():
     np.testing.assert_allclose(jaxpr_as_fun(found)(*np.arange(12.0)), slopes(*np.arange(12.0)))
 
 
+def test_a_step_may_do_the_same_several_times():
+    """Such as to the queries, keys and values of attention, in layers with weights of their own."""
+
+    def layers(x, weights):
+        for w in weights:
+            normal = x / jnp.sqrt(1 + jnp.sum(x**2, 1, keepdims=True))
+            q, k, v = (normal @ each for each in w[:3])
+            x = x + jax.nn.softmax(q @ k.T) @ v
+            x = x + jnp.tanh(x @ w[3]) @ w[4]
+        return jnp.sum(x**2)
+
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(5, 4)), 0.3 * rng.normal(size=(30, 5, 4, 4))
+    for f in (layers, jax.grad(layers, (0, 1))):
+        program = jax.make_jaxpr(f)(x, [[*w] for w in weights])
+        found = ScanRepeats(reassociate=True)(program)
+        lengths = [e.params["length"] for e in found.jaxpr.eqns if e.primitive.name == "scan"]
+        assert len(lengths) == (1 if f is layers else 2) and min(lengths) >= 24
+        operands = [x, *weights.reshape(-1, 4, 4)]
+        ours, wanted = (jaxpr_as_fun(each)(*operands) for each in (found, program))
+        for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
 # --- What stays --------------------------------------------------------------------------------
 
 

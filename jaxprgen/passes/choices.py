@@ -1,4 +1,4 @@
-"""Choose which repetitions stay as they are written, because it is faster."""
+"""Weigh what repetitions cost, batched or in a loop, beside what they cost as written."""
 
 from __future__ import annotations
 
@@ -11,14 +11,51 @@ from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduct
 from jaxprgen.passes.repeats import Alike, Node
 
 
-def left_as_written(
+class Price(NamedTuple):
+    """What it costs to batch something, or to make a loop of it, beside leaving it as written.
+
+    Attributes
+    ----------
+    calls : int
+        How often the program is called.
+    extra : float
+        By how much these calls take longer, in seconds.
+    compiling : float
+        By how much compiling takes less.
+    """
+
+    calls: int
+    extra: float
+    compiling: float
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether the whole wait gets no longer."""
+        return self.extra <= self.compiling
+
+    def __str__(self) -> str:
+        take = "take" if self.is_worth_it else "would take"
+        calls, compiling = (_difference(x) for x in (-self.extra, self.compiling))
+        return f"{self.calls} calls {take} {calls}, compiling {compiling}"
+
+
+def _difference(saved: float) -> str:
+    return f"{abs(saved):.2g} s {'less' if saved >= 0 else 'longer'}"
+
+
+def price(model: CostModel, extra: float, compiling: float) -> Price:
+    """Return a price from what each call takes longer, and compiling less, in seconds."""
+    return Price(model.calls, model.calls * extra, compiling)
+
+
+def prices(
     jaxpr: Jaxpr,
     alike: Alike,
     groups: Mapping[int, Sequence[Node]],
     looped: Collection[int],
     model: CostModel,
-) -> dict[int, str]:
-    """Return the groups of nodes that are not worth batching, and why.
+) -> dict[int, Price]:
+    """Return what it costs to batch each group of nodes.
 
     Parameters
     ----------
@@ -34,33 +71,9 @@ def left_as_written(
         How times are weighed.
     """
     found = _Choice(jaxpr, alike, groups, looped, model)
-    found.leave_fused()
-    found.leave_stacked()
-    return found.left
-
-
-def price(model: CostModel, extra: float, compiling: float) -> str:
-    """Return why something is not worth its price; empty if it is.
-
-    Parameters
-    ----------
-    model : CostModel
-        How times are weighed.
-    extra : float
-        By how much each call takes longer, in seconds.
-    compiling : float
-        By how much compiling is shorter, in seconds.
-    """
-    if model.calls * extra <= compiling:
-        return ""
-    return (
-        f"{model.calls} calls would take {_seconds(model.calls * extra)} longer, "
-        f"compiling {_seconds(compiling)} less"
-    )
-
-
-def _seconds(x: float) -> str:
-    return f"{x:.2g} s"
+    found.weigh_fused()
+    found.weigh_stacked()
+    return found.prices
 
 
 def is_kernel(node: Node) -> bool:
@@ -139,7 +152,7 @@ def stacked(
 
 
 class _Choice:
-    """Which groups are left, while they are found."""
+    """What groups cost, while they are weighed."""
 
     def __init__(
         self,
@@ -152,7 +165,7 @@ class _Choice:
         self._model = model
         self._alike = alike
         self._groups = groups
-        self.left: dict[int, str] = {}
+        self.prices: dict[int, Price] = {}
         self._owner = {v: key for key, nodes in groups.items() for n in nodes for v in n.outvars}
         self._known = frozenset[Any](jaxpr.constvars)
         # For each group, what reads it: groups, or other nodes and outputs, by negative numbers.
@@ -189,8 +202,8 @@ class _Choice:
                 self._ends.add(key)
                 self._apart[key].add(x)
 
-    def leave_fused(self) -> None:
-        """Leave functions of large arrays that XLA fuses up to a sum or an output.
+    def weigh_fused(self) -> None:
+        """Weigh functions that XLA fuses up to a sum or an output.
 
         Side by side, their rows would be written to memory.
         """
@@ -205,11 +218,12 @@ class _Choice:
             written = sum(len(self._groups[k]) * elements(self._outvar(k)) for k in ends)
             sums = {reader for key in part for reader in self._readers[key] if reader < 0}
             added = sum(self._terms.get(reader, 0) for reader in sums)
-            self._leave(part, self._model.constants.element * written, Work(0, added))
+            self._weigh(part, self._model.constants.element * written, Work(0, added))
 
-    def leave_stacked(self) -> None:
-        """Leave what reads, or hands out, so many large values that moving them costs more."""
-        rest = {key for key in self._groups if key not in self.left}
+    def weigh_stacked(self) -> None:
+        """Weigh what reads, or hands out, values that have to be moved."""
+        prices = self.prices
+        rest = {key for key in self._groups if key not in prices or prices[key].is_worth_it}
         edges = ((key, reader) for key in rest for reader in self._readers[key] if reader in rest)
         for part in _connected(rest, edges):
             moved = self._stacked(part)
@@ -217,7 +231,7 @@ class _Choice:
                 (len(self._groups[k]) - 1) * work_of([self._groups[k][0].eqn]).kernels for k in part
             )
             saved = self._model.constants.kernel * kernels
-            self._leave(part, moved.seconds(self._model) - saved, moved.work.times(-1))
+            self._weigh(part, moved.seconds(self._model) - saved, moved.work.times(-1))
 
     def _stacked(self, part: Sequence[int]) -> Stacked:
         own = {*part}
@@ -232,14 +246,13 @@ class _Choice:
     def _outvar(self, key: int) -> Any:
         return self._groups[key][0].outvars[0]
 
-    def _leave(self, part: Collection[int], extra: float, others: Work) -> None:
-        """Leave groups that take longer in calls than compiling them with others takes less."""
+    def _weigh(self, part: Collection[int], extra: float, others: Work) -> None:
+        """Give groups a price; they are compiled with others, and each call takes longer."""
         one = work_of(e for key in part for e in self._groups[key][0].equations)
         each = [work_of(self._groups[k][0].equations).times(len(self._groups[k])) for k in part]
         every = total([others, *each])
-        why = price(self._model, extra, self._model.compiling(every) - self._model.compiling(one))
-        if why:
-            self.left.update(dict.fromkeys(part, why))
+        compiling = self._model.compiling(every) - self._model.compiling(one)
+        self.prices.update(dict.fromkeys(part, price(self._model, extra, compiling)))
 
 
 def _connected(keys: Collection[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:

@@ -26,10 +26,13 @@ class Unit(Protocol):
         What becomes of them, if they repeat: see `jaxprgen.passes.repeat_notes.Repeat`.
     carried : sequence of str
         The types that a loop carries.
+    price : str
+        What this costs beside the program as written, if that was weighed.
     """
 
     how: str
     carried: Sequence[str]
+    price: str
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -147,7 +150,7 @@ class Packing:
         for unit, start, stop in self._parts:
             first, times = unit.repeated
             if times > 1:
-                repeat = notes.described(unit.how, first, times, unit.carried)
+                repeat = notes.described(unit.how, first, times, unit.carried, unit.price)
                 bound = [v for n in unit.nodes for e in reversed(n.equations) for v in e.outvars]
                 notes.found.append(Found(repeat, bound, self._result[start:stop]))
 
@@ -208,6 +211,7 @@ class Single:
 
     how = "batched"
     carried: Sequence[str] = ()
+    price = ""
 
     def __init__(self, node: Node) -> None:
         self.nodes: Sequence[Node] = [node]
@@ -239,9 +243,11 @@ class Pack:
 
     how = "batched"
     carried: Sequence[str] = ()
+    price = ""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], price: str) -> None:
         self.nodes = nodes
+        self.price = price
 
     @property
     def repeated(self) -> tuple[Sequence[JaxprEqn], int]:

@@ -30,7 +30,7 @@ class Repeat(NamedTuple):
     carried : tuple of str
         The types of what a loop carries from step to step.
     reason : str
-        Why the equations were left alone.
+        Why the equations were left alone, or what they cost beside those that were written.
     """
 
     how: str

@@ -14,7 +14,7 @@ from jaxprgen.ir.describe import type_text
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
-from jaxprgen.passes.choices import Stacked, is_kernel, left_as_written, price, stacked
+from jaxprgen.passes.choices import Price, Stacked, is_kernel, price, prices, stacked
 from jaxprgen.passes.costs import CostModel, total, work_of
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.meaning import Meaning, if_reassociated
@@ -141,31 +141,38 @@ class ScanRepeats:
             for key, nodes in groups.items()
             if len(rest[key]) == len(nodes) and not why_not_packed(nodes, *options)
         }
+        weighed: dict[int, Price] = {}
         if self.cost is not None:
-            left = left_as_written(closed.jaxpr, alike, possible, inside, self.cost)
-            possible = {key: nodes for key, nodes in possible.items() if key not in left}
+            weighed = prices(closed.jaxpr, alike, possible, inside, self.cost)
+            possible = {
+                key: nodes
+                for key, nodes in possible.items()
+                if key not in weighed or weighed[key].is_worth_it
+            }
             others = (node for key, nodes in rest.items() if key not in possible for node in nodes)
             apart = {id(node) for node in others if is_kernel(node)}
-            why = _why_too_dear(self.cost, emitted, possible, apart, alike, closed.jaxpr)
-            if why:
-                raise _left(emitted[0].repeated, why)
+            whole = _price(self.cost, emitted, possible, apart, alike, closed.jaxpr)
+            if not whole.is_worth_it:
+                raise _left(emitted[0].repeated, str(whole))
+            for loop in emitted:
+                loop.price = str(whole)
         for key, nodes in rest.items():
             if key in possible:
-                units.append(Pack(nodes))
+                units.append(Pack(nodes, str(weighed.get(key, ""))))
             else:
                 units += [Single(node) for node in nodes]
         return units
 
 
-def _why_too_dear(
+def _price(
     model: CostModel,
     loops: Sequence[Loop],
     packed: Mapping[int, Sequence[Node]],
     apart: Set[int],
     alike: Alike,
     jaxpr: Jaxpr,
-) -> str:
-    """Return why the steps are faster as they are written; empty if loops are worth it."""
+) -> Price:
+    """Return what it costs to make loops of all steps."""
     c, extra, compiling = model.constants, 0.0, 0.0
     together = {v for nodes in packed.values() for node in nodes for v in node.outvars}
     together.update(v for loop in loops for node in loop.nodes for v in node.outvars)
@@ -238,6 +245,7 @@ class Loop:
         self._steps = steps
         self._readers = readers
         self.carried: Sequence[str] = ()
+        self.price = ""
         self.nodes = [node for row in steps.rows for node in row]
         own = {id(node) for node in self.nodes}
         self._used = {

@@ -9,7 +9,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.batching import NotBatchableError
-from jaxprgen.passes.choices import left_as_written
+from jaxprgen.passes.choices import prices
 from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.meaning import Meaning, if_reassociated
@@ -81,15 +81,15 @@ class VmapRepeats:
         options = self.least, self.memory, self.reassociate
         reasons = {key: why_not_packed(nodes, *options) for key, nodes in groups.items()}
         possible = {key: nodes for key, nodes in groups.items() if not reasons[key]}
-        if self.cost is not None:
-            reasons |= left_as_written(closed.jaxpr, alike, possible, (), self.cost)
+        weighed = {} if self.cost is None else prices(closed.jaxpr, alike, possible, (), self.cost)
+        reasons |= {key: str(price) for key, price in weighed.items() if not price.is_worth_it}
         units: list[Unit] = []
         for key, nodes in groups.items():
             if reasons[key]:
                 units += [Single(node) for node in nodes]
                 note_left(nodes, reasons[key])
             else:
-                units.append(Pack(nodes))
+                units.append(Pack(nodes, str(weighed.get(key, ""))))
         if len(units) == len(alike.nodes):
             return closed
         return packed(closed, units, self.least)

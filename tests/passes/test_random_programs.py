@@ -63,7 +63,8 @@ def until(v):
 
 
 def rows(v):
-    return lax.scan(lambda c, r: (jnp.tanh(c + r), c * r), v, jnp.asarray([0.1, 0.7, -0.3], v.dtype))
+    noise = jnp.asarray([0.1, 0.7, -0.3], v.dtype)
+    return lax.scan(lambda c, r: (jnp.tanh(c + r), c * r), v, noise)
 
 
 UNARY = [
@@ -91,7 +92,7 @@ def terms(draw, unary):
 
     def term(scope):
         v = scope.read(of[0])
-        for place, (f, g) in zip(of[1:], steps[1:], strict=True):
+        for place, (_, g) in zip(of[1:], steps[1:], strict=True):
             v = g(v, scope.read(place))
         return steps[0][0](v)
 

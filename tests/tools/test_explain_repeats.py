@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.inspect import explain_repeats
-from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats
+from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, default
 
 X = np.linspace(0.1, 1.0, 60)
 
@@ -43,6 +43,18 @@ def test_loops_have_their_steps_and_what_they_carry():
     assert loop.carried == ("f32[]",)
     assert f"× {loop.times}  " in str(repeats) and "  carries f32[]  " in str(repeats)
     assert f"1 loop of {loop.times} steps" in repeats.summary
+
+
+@pytest.mark.parametrize("function", [sines, recurrence])
+def test_what_is_found_has_a_price(function):
+    for calls in (1, 100_000):
+        repeats = explain_repeats(function, X, passes=default(calls=calls))
+        chosen = [r for r in (*repeats.found, *repeats.left) if r.times and r.reason]
+        assert chosen
+        for r in chosen:
+            take = "would take" if r.how == "left alone" else "take"
+            assert r.reason.startswith(f"{calls} calls {take} ")
+    assert all(not r.reason for r in explain_repeats(function, X, passes=[VmapRepeats()]).found)
 
 
 def test_compiled_functions_and_observations_are_explained_by_their_own_passes():

@@ -153,6 +153,51 @@ def test_cheap_functions_stay_in_the_loop():
     assert primitives(found) == ["scan", "reduce_sum"]
 
 
+def cumulative_sum(x):
+    """A loop whose sums were computed one by one by a rival, which takes quadratic time."""
+    return jax.lax.fori_loop(1, len(x), lambda i, y: y.at[i].add(y[i - 1]), x)
+
+
+def scanned_sum(x):
+    return jax.lax.scan(lambda c, v: (c + v,) * 2, jnp.zeros_like(x[0]), x)[1]
+
+
+def written_sums(x):
+    found = [x[0]]
+    for i in range(1, len(x)):
+        found.append(found[-1] + x[i])
+    return jnp.stack(found)
+
+
+def diffusion(x):
+    """A loop of a large state, whose gradient a rival computed from a copy for each step."""
+
+    def step(i, u):
+        return u + 0.1 * (jnp.roll(u, 1) + jnp.roll(u, -1) - 2 * u) * jnp.cos(u)
+
+    return jnp.sum(jax.lax.fori_loop(0, 50, step, x) ** 2)
+
+
+@pytest.mark.parametrize("f", [cumulative_sum, scanned_sum, written_sums])
+@pytest.mark.parametrize("n", [64, 256])
+def test_cumulative_sums_stay_linear(f, n):
+    def work(g):
+        costs = jax.jit(g).lower(np.ones(n)).compile().cost_analysis()
+        return (costs if isinstance(costs, dict) else costs[0]).get("flops", 0)
+
+    assert work(jaxprgen.transform(f, *DEFAULT)) <= 2 * work(f) + 4 * n
+
+
+@pytest.mark.parametrize("change", [lambda f: f, jax.grad])
+def test_gradients_of_loops_keep_no_more_than_jax(change):
+    def temporaries(g):
+        compiled = jax.jit(g).lower(np.ones(10_000)).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    f = change(diffusion)
+    assert temporaries(jaxprgen.transform(f, *DEFAULT)) <= 1.1 * temporaries(f) + 1000
+
+
 # --- The passes themselves --------------------------------------------------------------------
 
 

@@ -7,24 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprgen.errors import UnpicklableError
+from jaxprgen.lowering.names import LIBRARIES
 from jaxprgen.lowering.portable import portable
 from jaxprgen.lowering.registry import ADOPTED, adopt, registered
 from jaxprgen.ops.random import SAMPLERS
-
-_LIBRARIES = ("aesara", "jaxprgen")
-"""The packages of Ops that have their rules in every process."""
 
 
 def portable_rules(ops: Sequence[Any]) -> list[Any]:
     """Return the rules and samplers of users' Ops, as far as they pickle.
 
     The process that unpickles may know an Op without its rule: cloudpickle carries classes of the
-    main module along, but not what was registered for them.
+    main module along, but not what was registered for them. Ops of the graph libraries have their
+    rules in every process.
     """
     found: list[Any] = []
     for base in dict.fromkeys(base for op in ops for base in type(op).__mro__):
         entry = base, registered(base), SAMPLERS.get(base)
-        if any(entry[1:]) and base.__module__.partition(".")[0] not in _LIBRARIES:
+        if any(entry[1:]) and base.__module__.partition(".")[0] not in (*LIBRARIES, "jaxprgen"):
             with contextlib.suppress(UnpicklableError):
                 found.append(portable(entry, "The rule"))
     return found

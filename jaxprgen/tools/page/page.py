@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.describe import variable_names
+from jaxprgen.lowering.names import LIBRARIES
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observation, constant_bytes
 from jaxprgen.tools.page.cost import known_flops
@@ -27,7 +28,7 @@ from jaxprgen.tools.text import diff, program_of
 if TYPE_CHECKING:  # Pages of programs that were loaded need no Aesara.
     from jaxprgen.graphs.check import GraphCheck
 
-_PACKAGES = ("jaxprgen", "jax", "aesara", "numpy")
+_PACKAGES = ("jaxprgen", "jax", *LIBRARIES, "numpy")
 
 
 def html(
@@ -187,7 +188,9 @@ def _tabs(views: Iterable[str]) -> str:
 
 
 def _versions() -> str:
-    return ", ".join(f"{package} {sys.modules[package].__version__}" for package in _PACKAGES)
+    """Return the versions of the packages that are imported."""
+    modules = {package: sys.modules.get(package) for package in _PACKAGES}
+    return ", ".join(f"{name} {module.__version__}" for name, module in modules.items() if module)
 
 
 def _costs(closed: ClosedJaxpr) -> str:

@@ -15,7 +15,7 @@ from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.choices import Price, Stacked, is_kernel, price, prices, stacked
-from jaxprgen.passes.costs import CostModel, total, work_of
+from jaxprgen.passes.costs import CostModel, elements, total, work_of
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.pack_rules import combined
@@ -180,7 +180,8 @@ def _price(
     for loop in loops:
         moved, work = loop.stacked(together, {-1, *apart}, alike), work_of(loop.repeated[0])
         n = loop.repeated[1]
-        extra += moved.seconds(model) + n * (c.step - c.kernel * work.kernels)
+        step = c.step - c.kernel * work.kernels + c.element * loop.written
+        extra += moved.seconds(model) + n * step
         looped = total([work, moved.work])
         compiling += model.compiling(work.times(n)) - model.compiling(looped)
     return price(model, extra, compiling)
@@ -278,6 +279,16 @@ class Loop:
         ]
         made = [[row[i].outvars[j] for row in rows] for (i, j), t in self._used.items() if t[1:]]
         return max(map(bytes_of, [*read, *made]), default=0)
+
+    @property
+    def written(self) -> int:
+        """The elements that each step writes though XLA would fuse what makes and reads them."""
+        rows, reads = self._steps
+        if any(map(is_kernel, rows[0])):
+            return 0  # They are written for the kernel.
+        carried = {(x.node, x.result) for xs in reads for x in xs if x is not None and x.lag}
+        kept = {key for key, steps in self._used.items() if len(steps) > 1}
+        return sum(elements(rows[0][i].outvars[j]) for i, j in carried | kept)
 
     def stacked(self, together: Collection[Any], apart: Set[int], alike: Alike) -> Stacked:
         """Return what the loop puts side by side, and what is taken apart after it.

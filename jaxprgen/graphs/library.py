@@ -270,7 +270,8 @@ def origin(node: Apply) -> str:
     """Return the file, line and text where the user built a node."""
     frame = frame_of(*node.outputs) or _in_aesara(*node.outputs)
     if frame is None:
-        return "built at a line that was not recorded (see Aesara's traceback__limit)"
+        limit = f"{library_of(node.op)}.config.traceback__limit"
+        return f"built at a line that was not recorded (see {limit})"
     return frame.built
 
 

@@ -17,6 +17,7 @@ from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
 from jaxprgen.graphs.inner_updates import updates_inside, with_updates_outside
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
+from jaxprgen.graphs.known import KNOWN, known_nodes, without_rule
 from jaxprgen.graphs.library import (
     describe_op,
     frame_of,
@@ -321,23 +322,17 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registrati
     UnsupportedOpError
         A node, or one inside of its Op to any depth, has no rule.
     """
-    rules: dict[Apply, Registration] = {}
-    unsupported: list[tuple[Apply, Apply | None]] = []
     found: dict[int, Registration | None] = {}  # Many nodes share an Op.
-    for node, holder in inner_nodes(nodes):
-        op = node.op
-        if id(op) not in found:
-            found[id(op)] = supported(op)
-        rule = found[id(op)]
-        if rule is None:
-            rule = Registration(lower_by_callback)
-            if not (callbacks and can_be_called_back(node)):
-                unsupported.append((node, holder))
-        if holder is None:
-            rules[node] = rule
-    if unsupported:
-        raise unsupported_error(unsupported, callbacks)
-    return rules
+    for node, _ in inner_nodes(nodes):
+        if id(node.op) not in found:
+            found[id(node.op)] = supported(node.op)
+    if all(found.values()):
+        return {node: found[id(node.op)] for node in nodes}  # type: ignore[misc]
+    missing = without_rule(nodes, lambda node: callbacks and can_be_called_back(node))
+    if missing:
+        raise unsupported_error(missing, callbacks)
+    known, called = known_nodes(nodes), Registration(lower_by_callback)
+    return {n: KNOWN if n in known else found[id(n.op)] or called for n in nodes}
 
 
 # --- Declared types -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 
 import pymc as pm
+import pytensor.tensor as pt
 import scipy.special
 import scipy.stats
 
@@ -200,3 +201,17 @@ def test_densities_that_look_at_their_parameters(build):
     f, point = jaxprgen.pymc.logp(model), {"x": np.float64(0.3)}
     np.testing.assert_allclose(f(point), model.compile_logp()(point), rtol=1e-8)
     np.testing.assert_allclose(jax.grad(f)(point)["x"], model.compile_dlogp()(point)[0], rtol=1e-7)
+
+
+def test_an_op_without_a_rule_is_computed_once_if_constants_decide_it():
+    from pytensor.compile.ops import FromFunctionOp
+
+    basis = FromFunctionOp(lambda v: np.vander(v, 3), [pt.dvector], [pt.dmatrix], None)
+    with pm.Model() as made:
+        w = pm.Normal("w", shape=3)
+        pm.Normal("y", basis(pt.constant(np.linspace(0, 1, 4))) @ w, 1.0, observed=np.ones(4))
+    point = {"w": np.array([0.3, -0.2, 1.0])}
+    wanted = made.compile_logp(mode="FAST_COMPILE")(point)
+    np.testing.assert_allclose(jaxprgen.pymc.logp(made)(point), wanted)
+    slopes = made.compile_dlogp(mode="FAST_COMPILE")(point)
+    np.testing.assert_allclose(jax.grad(jaxprgen.pymc.logp(made))(point)["w"], slopes)

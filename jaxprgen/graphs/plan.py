@@ -197,7 +197,7 @@ def _unfolded(
     numbering = _Numbering(fixed, names)
     for variable in inputs:
         numbering.add_leaf(variable)
-    gathered = gather(nodes, outputs)
+    gathered, of_branches = gather(nodes, outputs)
     places = [numbering.add_node(node) for node in gathered]
     output_places = tuple(numbering.place_of(v) for v in outputs)
     if numbering.missing:
@@ -207,6 +207,8 @@ def _unfolded(
         _step(node, rules.get(node, Registration(lower_if_else)), *ends, source_infos)
         for node, ends in zip(gathered, places, strict=True)
     ]
+    if of_branches:
+        steps = [step._replace(may_fail=step.node in of_branches) for step in steps]
     return Plan(
         library_for(outputs[0]),
         tuple(numbering.variables),

@@ -129,7 +129,10 @@ NO_ARRAY = "which is not an array; jaxprgen takes and returns tensors and scalar
             (FunctionGraph([x], [x + 1], clone=True), x),
             "A FunctionGraph has outputs of its own; do not pass others.",
         ),
-        (([x], [x, GENERATOR]), f"Output rng has type RandomGeneratorType, {NO_ARRAY}"),
+        (
+            ([x], [x, GENERATOR]),
+            f"Output rng has type RandomGeneratorType, {NO_ARRAY}\n  {built('GENERATOR = ae')}",
+        ),
         (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
     ],
 )

@@ -31,10 +31,11 @@ from jaxprgen.graphs.naming import Names
 from jaxprgen.graphs.shardings import placed_constants, shardings_of
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.graphs.tables import Tables, remade
+from jaxprgen.graphs.typed_lists import is_typed_list
 from jaxprgen.graphs.unsupported import unsupported_error
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
-from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a
+from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a, library_of
 from jaxprgen.lowering.origin import Origins
 from jaxprgen.lowering.registry import Registration, supported
 from jaxprgen.lowering.traversal import inner_nodes, toposort
@@ -352,8 +353,22 @@ def _input(variable: Variable) -> Input:
 def _not_an_array(variable: Variable) -> str:
     return (
         f"{name_of(variable)} has type {variable.type}, which is not an array; jaxprgen takes and "
-        "returns tensors and scalars."
+        "returns tensors and scalars." + _instead(variable)
     )
+
+
+def _instead(variable: Variable) -> str:
+    """Return the line that made a variable which is not an array, and what to do about a list."""
+    frame = None if is_a(variable, "graph.Constant") else frame_of(variable)
+    remedy = ""
+    if is_typed_list(variable):
+        remedy = (
+            f"\nTake its arrays as inputs, and let {library_of(variable)}.typed_list.make_list "
+            'make the list; or compile in mode "JAXPR", which takes lists.'
+            if variable.owner is None
+            else "\nReturn its arrays one by one."
+        )
+    return remedy + (f"\n  {frame.built}" if frame else "")
 
 
 def _output_type(variable: Variable) -> OutputType | None:

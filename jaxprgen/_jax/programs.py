@@ -225,7 +225,7 @@ def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
         return eval_jaxpr(alone, values)
 
 
-_REF: Any = getattr(_core, "Ref", None) or _core.ArrayRef  # The second in JAX < 0.8.
+_REF: Any = getattr(_core, "Ref", None) or vars(_core)["ArrayRef"]  # The second in JAX < 0.8.
 
 
 def is_mutable(x: Any) -> bool:

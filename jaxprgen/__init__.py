@@ -90,5 +90,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# Aesara's mode "JAXPR" is known from when Aesara is imported, before or after this package.
+# Mode "JAXPR" is known from when a graph library is imported, before or after this package.
 _aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))
+_aesara.when_imported("pytensor", lambda: importlib.import_module("jaxprgen.pytensor.linker"))

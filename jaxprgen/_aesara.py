@@ -15,7 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -177,11 +177,11 @@ def _mended(after: Callable[[], object]) -> None:
 
 
 class _Loader(Loader):
-    """Aesara's own loader, with what must happen before and after."""
+    """A library's own loader, which runs the library within a context."""
 
-    def __init__(self, own: Any, after: Callable[[], object]) -> None:
+    def __init__(self, own: Any, around: Callable[[], AbstractContextManager[None]]) -> None:
         self._own = own
-        self._after = after
+        self._around = around
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
@@ -192,35 +192,57 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self._own
-        if _NUMPY_2:
-            _restore_numpy_names()
-        with _as_aesara_needs():
+        with self._around():
             self._own.exec_module(module)
-        _mended(self._after)
 
 
 class _Finder(MetaPathFinder):
-    """Finds Aesara as the other finders do, and gives it a `_Loader`."""
+    """Finds a library as the other finders do, and gives it a `_Loader`."""
 
-    def __init__(self, after: Callable[[], object]) -> None:
-        self._after = after
+    def __init__(self, library: str, around: Callable[[], AbstractContextManager[None]]) -> None:
+        self._library = library
+        self._around = around
 
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "aesara" or target is not None:  # A target is reloaded, and was mended.
+        # A target is reloaded: it was prepared when it was first imported.
+        if fullname != self._library or target is not None:
             return None
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (finder.find_spec(fullname, path) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._after)
+            spec.loader = _Loader(spec.loader, self._around)
         return spec
 
 
 def prepare(after: Callable[[], object]) -> None:
     """Mend Aesara when it is imported, or now if it already is, and then call ``after``."""
+
+    @contextmanager
+    def mending() -> Generator[None, None, None]:
+        if _NUMPY_2:
+            _restore_numpy_names()
+        with _as_aesara_needs():
+            yield
+        _mended(after)
+
     if sys.modules.get("aesara") is not None:
         _mended(after)
     else:
-        sys.meta_path.insert(0, _Finder(after))
+        sys.meta_path.insert(0, _Finder("aesara", mending))
+
+
+def when_imported(library: str, after: Callable[[], object]) -> None:
+    """Call ``after`` when a library has been imported, or now if it already is."""
+
+    @contextmanager
+    def importing() -> Generator[None, None, None]:
+        yield
+        after()
+
+    if sys.modules.get(library) is not None:
+        after()
+    else:
+        sys.meta_path.insert(0, _Finder(library, importing))

@@ -196,7 +196,9 @@ def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:
     Parameters
     ----------
     fun : function
-        The function. Its arguments are pytrees of arrays and scalars, by position or by keyword.
+        The function. Its arguments are pytrees, by position or by keyword. JAX traces the arrays in
+        them; numbers of Python and other objects, such as strings and functions, are passed on as
+        they are. Under `jax.jit`, such arguments are ``static_argnums``.
     *passes : Pass
         The passes, in order; see `jaxprgen.passes`.
 
@@ -218,16 +220,46 @@ def transform(fun: Callable[P, R], *passes: Pass) -> Callable[P, R]:
     @functools.wraps(fun)
     def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, tree = jax.tree.flatten((args, kwargs))
+        is_traced = [not isinstance(x, _SCALARS) and _jax.is_traceable(x) for x in leaves]
+        arrays = [x for x, traced in zip(leaves, is_traced, strict=True) if traced]
+        kept: list[Any] = []
 
-        def flat(*leaves: object) -> R:
-            args, kwargs = jax.tree.unflatten(tree, leaves)
-            return fun(*args, **kwargs)  # pyright: ignore[reportCallIssue]
+        @functools.wraps(fun)  # For JAX's messages, and names of arguments.
+        def of_arrays(*args: Any, **kwargs: Any) -> Any:
+            rest = iter(jax.tree.leaves((args, kwargs)))
+            given = [
+                next(rest) if traced else x for x, traced in zip(leaves, is_traced, strict=True)
+            ]
+            args, kwargs = jax.tree.unflatten(tree, given)
+            results, kept[:] = _split(fun(*args, **kwargs))
+            return results
 
-        closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*leaves)
-        closed = pipeline(closed)
-        return jax.tree.unflatten(jax.tree.structure(shapes), jaxpr_as_fun(closed)(*leaves))
+        holes = [x if traced else None for x, traced in zip(leaves, is_traced, strict=True)]
+        args, kwargs = jax.tree.unflatten(tree, holes)
+        closed = pipeline(jax.make_jaxpr(of_arrays)(*args, **kwargs))
+        call = _call_of(closed, getattr(fun, "__name__", type(fun).__name__))
+        results = iter(call(*arrays))
+        restore, others = kept
+        return restore([next(results) if x is _ARRAY else x for x in others])
 
     return transformed
+
+
+_SCALARS = (bool, int, float, complex)
+"""Classes of numbers that functions get as they are: they may be static arguments of `jax.jit`."""
+_ARRAY = object()
+"""Stands for an array among results."""
+
+
+def _split(results: Any) -> tuple[list[Any], list[Any]]:
+    """Return the arrays among results, and how to restore these: a function and the other leaves.
+
+    The other leaves are objects that JAX does not trace, such as functions in modules.
+    """
+    leaves, tree = jax.tree.flatten(results)
+    others = [_ARRAY if _jax.is_traceable(x) else x for x in leaves]
+    arrays = [x for x, other in zip(leaves, others, strict=True) if other is _ARRAY]
+    return arrays, [functools.partial(jax.tree.unflatten, tree), others]
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
@@ -251,8 +283,13 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Any:
     ArgumentCountError
         The function is called with too few or too many arguments.
     """
+    return _call_of(closed_jaxpr, "jaxpr_as_fun")
+
+
+def _call_of(closed_jaxpr: ClosedJaxpr, name: str) -> Callable[..., list[Any]]:
+    """Return a function that binds one ``jit`` equation of that name."""
     hoisted, constants = _jax.hoist_constants(closed_jaxpr)
-    params = _jax.jit_params(hoisted, "jaxpr_as_fun")
+    params = _jax.jit_params(hoisted, name)
 
     def function(*args: Any) -> list[Any]:
         expected = len(closed_jaxpr.in_avals)

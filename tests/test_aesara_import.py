@@ -206,6 +206,47 @@ def test_a_reload_of_aesara_leaves_it_as_it_is():
     assert aesara.scalar.basic.NumpyAutocaster.__call__ is before
 
 
+IMPORTS = "import numpy as np, jaxprgen, aesara, aesara.tensor as at\n"
+USES = """
+x, s = at.dvector("x"), aesara.shared(np.zeros(3), name="s")
+total = aesara.scan(lambda a, b: a + b, x, s.sum())[0][-1]
+draw = at.random.RandomStream(3).normal(size=2)
+f = aesara.function([x], [total, at.slinalg.solve(at.diag(x), x)], updates={s: s + x}, mode="JAXPR")
+f(np.ones(3)), jaxprgen.compile([x, s], total)(np.ones(3), np.zeros(3))
+aesara.function([], draw, mode="JAXPR")()
+"""
+"""Graphs that modes and functions of this package compile."""
+LOOK = """
+import importlib, pkgutil, warnings
+warnings.simplefilter("ignore")
+from aesara.compile.mode import optdb, predefined_modes
+failed, count = [], 0
+for found in pkgutil.walk_packages(aesara.__path__, "aesara.", lambda _: 0):
+    if not found.name.startswith("aesara.misc"):  # It runs benchmarks.
+        try:
+            importlib.import_module(found.name)
+            count += 1
+        except Exception as error:
+            failed.append((found.name, type(error).__name__))
+left = {name for name in optdb.__db__ if optdb.__db__[name]}
+print(failed, count > 100, sorted(predefined_modes), sorted(left), vars(aesara.config).keys())
+"""
+"""Imports every module, and prints those that fail, and what is registered."""
+
+
+def test_every_module_imports_as_it_does_without_programs_of_ours():
+    assert run(IMPORTS + USES + LOOK, JAX_ENABLE_X64="1") == run(IMPORTS + LOOK)
+
+
+def test_functions_in_other_modes_run_on_variables_that_ours_updated():
+    code = """
+for mode in ("FAST_RUN", "FAST_COMPILE"):
+    print(*aesara.function([x], [total, s.sum(), draw.shape[0]], mode=mode)(np.ones(3)))
+"""
+    printed = run(IMPORTS + USES + code, JAX_ENABLE_X64="1")
+    assert printed.splitlines() == ["6.0 3.0 2", "6.0 3.0 2"]
+
+
 def test_without_aesara_the_error_says_what_to_install():
     code = """
 import sys, jaxprgen

@@ -84,7 +84,7 @@ def test_all_unsupported_nodes_are_listed_with_their_lines():
         f"    {built('second = Opaque')}",
         "Register a JAX function with @jaxprgen.implements(OpClass), a rule with "
         "@jaxprgen.lowers(OpClass), or run its Python implementation on the host: "
-        'compile(..., fallback="callback").',
+        'pass fallback="callback" to this function, or to the linker of mode "JAXPR".',
         "jaxprgen.check lists other remedies, and the part of the graph that compiles.",
     ]
 
@@ -129,7 +129,10 @@ NO_ARRAY = "which is not an array; jaxprgen takes and returns tensors and scalar
             (FunctionGraph([x], [x + 1], clone=True), x),
             "A FunctionGraph has outputs of its own; do not pass others.",
         ),
-        (([x], [x, GENERATOR]), f"Output rng has type RandomGeneratorType, {NO_ARRAY}"),
+        (
+            ([x], [x, GENERATOR]),
+            f"Output rng has type RandomGeneratorType, {NO_ARRAY}\n  {built('GENERATOR = ae')}",
+        ),
         (([x], [x, NoneConst]), f"Output NoneConst has type NoneTypeT, {NO_ARRAY}"),
     ],
 )

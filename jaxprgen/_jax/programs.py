@@ -225,6 +225,22 @@ def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
         return eval_jaxpr(alone, values)
 
 
+_REF: Any = getattr(_core, "Ref", None) or vars(_core)["ArrayRef"]  # The second in JAX < 0.8.
+
+
+def is_mutable(x: Any) -> bool:
+    """Return whether a value is a mutable array, as `jax.new_ref` returns."""
+    return isinstance(x, _REF)
+
+
+def read(x: Any) -> Any:
+    """Return the array that a mutable array holds now, and anything else as it is."""
+    if not is_mutable(x):
+        return x
+    with _core.eval_context():
+        return x[...]
+
+
 @contextlib.contextmanager
 def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
     """Give the equations traced in this context the line, names and settings of an equation."""
@@ -235,10 +251,12 @@ def equation_context(eqn: JaxprEqn) -> Generator[None, None, None]:
 
 
 def bind_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
-    """Bind an equation's primitive to values, and return its result or results."""
+    """Bind an equation's primitive to values, and return its result, or a list of its results."""
     found: Any = eqn.primitive.get_bind_params(eqn.params)
     functions, params = found if isinstance(found, tuple) else ((), found)  # A pair in JAX < 0.9.2.
-    return eqn.primitive.bind(*functions, *operands, **params)
+    results: Any = eqn.primitive.bind(*functions, *operands, **params)
+    # Some, such as ``shard_map``, return another iterable.
+    return list(results) if eqn.primitive.multiple_results else results
 
 
 def close(jaxpr: Any) -> ClosedJaxpr:

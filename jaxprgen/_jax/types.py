@@ -136,6 +136,15 @@ def type_of(x: Any) -> ShapedArray:
     return _core.shaped_abstractify(x)  # type: ignore[arg-type,return-value]
 
 
+def is_traceable(x: Any) -> bool:
+    """Return whether JAX takes something as an array: not a string, a function or the like."""
+    try:
+        type_of(x)
+    except TypeError:
+        return False
+    return True
+
+
 _key_types: dict[Any, ShapedArray] = {}
 """The avals of single keys, by the implementation, type and sharding of the key data."""
 

@@ -234,7 +234,8 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
         text = f"Cannot draw {count} of {population} rows without replacement: size is {shape}."
         require_at_least(population, count, lambda: ShapeMismatchError(text))
     if p is None and not replace:
-        return sh.reshape(sh.slice_axis(random.permutation(key, a), 0, 0, count), shape)
+        rows = sh.slice_axis(random.permutation(key, a), 0, 0, count)
+        return sh.reshape(rows, (*shape, *a.shape[1:]))
     if p is None:
         low, high = (full((), n, ew.canonical(np.int64)) for n in (0, population))
         rows = random.randint(key, low, high, shape)

@@ -115,7 +115,7 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[ArrayEntry]:
     check_mask(shape, axis, mask.shape)
     if not mask.shape:
         raise UnsupportedOpError(
-            "A mask without axes makes a new axis in NumPy, but Aesara does not declare that axis."
+            "A mask without axes makes a new axis in NumPy; the graph does not declare it."
         )
     value = mask.static
     assert value is not None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +14,9 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.callback import call_back
 from jaxprgen.emit.values import Array, Dtype
 from jaxprgen.errors import CallbackError, JaxprGenError, UndefinedGradientError
-from jaxprgen.graphs.library import is_array, library_for
+from jaxprgen.graphs.library import is_array, is_sparse, library_for
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
+from jaxprgen.lowering.names import Apply, Variable, is_a, library_of, module_of
 from jaxprgen.lowering.static import static_or_ones, static_value
 from jaxprgen.lowering.traversal import toposort
 from jaxprgen.ops.refused import refusal_of
@@ -24,7 +27,13 @@ def can_be_called_back(node: Apply) -> bool:
     has_none = refusal_of(node.op) or is_a(node.op, "graph._NoPythonOp")
     if has_none or not all(map(is_array, node.outputs)):
         return False
-    return all(is_array(v) or v.owner or is_a(v, "graph.Constant") for v in node.inputs)
+    return all(is_array(v) or _is_object(v) for v in node.inputs)
+
+
+def _is_object(variable: Variable) -> bool:
+    """Return whether a variable may be known while emitting, such as a slice."""
+    is_computed = variable.owner is not None or is_a(variable, "graph.Constant")
+    return is_computed and not is_sparse(variable)
 
 
 def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
@@ -62,15 +71,21 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
 
 def _no_derivative(node: Apply) -> JaxprGenError:
     """Return the error of a gradient through a node that is called back."""
-    name = type(node.op).__name__
+    name, library = type(node.op).__name__, library_of(node.op)
     way = f"Register a rule with @jaxprgen.lowers({name})"
-    op_class = module_of(node.op, "graph.op").Op
-    if type(node.op).L_op is not op_class.L_op or type(node.op).grad is not op_class.grad:
-        way += ", or take the gradient by aesara.grad, which knows that of this Op"
+    if _has_gradient(node.op):
+        way += f", or take the gradient by {library}.grad, which knows that of this Op"
     return UndefinedGradientError(
         f"JAX cannot differentiate {node.op}, which runs in Python as a callback.\n{way}; "
-        "aesara.gradient.disconnected_grad stops gradients."
+        f"{library}.gradient.disconnected_grad stops gradients."
     )
+
+
+def _has_gradient(op: Any) -> bool:
+    """Return whether an Op tells its library its gradient, by a method of any version."""
+    methods = ("L_op", "grad", "pullback")
+    base = module_of(op, "graph.op").Op
+    return any(getattr(type(op), m, None) is not getattr(base, m, None) for m in methods)
 
 
 def _evaluate(node: Apply, inputs: Sequence[Any]) -> list[Array]:
@@ -100,12 +115,22 @@ def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...
         tuple(map(as_tensor_variable, x.shape)) if is_array(v) else None
         for v, x in zip(node.inputs, xs, strict=True)
     ]
-    inferred = infer_shape(None, node, given)
+    try:
+        inferred = infer_shape(*_before_node(library_of(node.op)), node, given)
+    except (NotImplementedError, module_of(node.op, "tensor.exceptions").ShapeError):
+        return None  # By which Ops say that they do not tell.
     if any(sizes is None for sizes in inferred):
         return None
     sizes = [[as_tensor_variable(size) for size in sizes] for sizes in inferred]
     values = _Values(ctx, xs)
     return [tuple(int(values.of(size)) for size in each) for each in sizes]
+
+
+@functools.cache
+def _before_node(library: str) -> tuple[None, ...]:
+    """Return what a library passes to ``infer_shape`` before the node: a graph, in older ones."""
+    own = importlib.import_module(f"{library}.compile.ops").DeepCopyOp.infer_shape
+    return (None,) * (len(inspect.signature(own).parameters) - len(("self", "node", "shapes")))
 
 
 class _Values:

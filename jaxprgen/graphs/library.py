@@ -7,6 +7,7 @@ import functools
 import importlib
 import itertools
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeGuard
@@ -189,6 +190,7 @@ _ERRORS: dict[type[Exception], type[JaxprGenError]] = {
 
 # --- Names and lines ----------------------------------------------------------------------
 
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 SMALL = 4
 """Largest number of elements of arrays that messages show."""
 
@@ -258,7 +260,9 @@ def _users_line(trace: tuple[tuple[str, int, str, str], ...], library: str) -> F
     if not lines:
         return None
     outside = list(itertools.takewhile(lambda frame: frame[2] != "make_node", lines))
-    return Frame(*(outside or lines)[-1][:3])
+    # The library that builds the graph may be another one, such as PyMC.
+    own = [frame for frame in outside if not _INSTALLED.search(frame[0])]
+    return Frame(*(own or outside or lines)[-1][:3])
 
 
 def line_of(variable: Variable) -> Frame | None:
@@ -270,7 +274,8 @@ def origin(node: Apply) -> str:
     """Return the file, line and text where the user built a node."""
     frame = frame_of(*node.outputs) or _in_aesara(*node.outputs)
     if frame is None:
-        return "built at a line that was not recorded (see Aesara's traceback__limit)"
+        limit = f"{library_of(node.op)}.config.traceback__limit"
+        return f"built at a line that was not recorded (see {limit})"
     return frame.built
 
 

@@ -17,6 +17,7 @@ from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
 from jaxprgen.graphs.inner_updates import updates_inside, with_updates_outside
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
+from jaxprgen.graphs.known import KNOWN, known_nodes, without_rule
 from jaxprgen.graphs.library import (
     describe_op,
     frame_of,
@@ -30,10 +31,11 @@ from jaxprgen.graphs.naming import Names
 from jaxprgen.graphs.shardings import placed_constants, shardings_of
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.graphs.tables import Tables, remade
+from jaxprgen.graphs.typed_lists import is_typed_list
 from jaxprgen.graphs.unsupported import unsupported_error
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
-from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a
+from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a, library_of
 from jaxprgen.lowering.origin import Origins
 from jaxprgen.lowering.registry import Registration, supported
 from jaxprgen.lowering.traversal import inner_nodes, toposort
@@ -196,7 +198,7 @@ def _unfolded(
     numbering = _Numbering(fixed, names)
     for variable in inputs:
         numbering.add_leaf(variable)
-    gathered = gather(nodes, outputs)
+    gathered, of_branches = gather(nodes, outputs)
     places = [numbering.add_node(node) for node in gathered]
     output_places = tuple(numbering.place_of(v) for v in outputs)
     if numbering.missing:
@@ -206,6 +208,8 @@ def _unfolded(
         _step(node, rules.get(node, Registration(lower_if_else)), *ends, source_infos)
         for node, ends in zip(gathered, places, strict=True)
     ]
+    if of_branches:
+        steps = [step._replace(may_fail=step.node in of_branches) for step in steps]
     return Plan(
         library_for(outputs[0]),
         tuple(numbering.variables),
@@ -321,23 +325,17 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registrati
     UnsupportedOpError
         A node, or one inside of its Op to any depth, has no rule.
     """
-    rules: dict[Apply, Registration] = {}
-    unsupported: list[tuple[Apply, Apply | None]] = []
     found: dict[int, Registration | None] = {}  # Many nodes share an Op.
-    for node, holder in inner_nodes(nodes):
-        op = node.op
-        if id(op) not in found:
-            found[id(op)] = supported(op)
-        rule = found[id(op)]
-        if rule is None:
-            rule = Registration(lower_by_callback)
-            if not (callbacks and can_be_called_back(node)):
-                unsupported.append((node, holder))
-        if holder is None:
-            rules[node] = rule
-    if unsupported:
-        raise unsupported_error(unsupported, callbacks)
-    return rules
+    for node, _ in inner_nodes(nodes):
+        if id(node.op) not in found:
+            found[id(node.op)] = supported(node.op)
+    if all(found.values()):
+        return {node: found[id(node.op)] for node in nodes}  # type: ignore[misc]
+    missing = without_rule(nodes, lambda node: callbacks and can_be_called_back(node))
+    if missing:
+        raise unsupported_error(missing, callbacks)
+    known, called = known_nodes(nodes), Registration(lower_by_callback)
+    return {n: KNOWN if n in known else found[id(n.op)] or called for n in nodes}
 
 
 # --- Declared types -----------------------------------------------------------------------
@@ -355,8 +353,22 @@ def _input(variable: Variable) -> Input:
 def _not_an_array(variable: Variable) -> str:
     return (
         f"{name_of(variable)} has type {variable.type}, which is not an array; jaxprgen takes and "
-        "returns tensors and scalars."
+        "returns tensors and scalars." + _instead(variable)
     )
+
+
+def _instead(variable: Variable) -> str:
+    """Return the line that made a variable which is not an array, and what to do about a list."""
+    frame = None if is_a(variable, "graph.Constant") else frame_of(variable)
+    remedy = ""
+    if is_typed_list(variable):
+        remedy = (
+            f"\nTake its arrays as inputs, and let {library_of(variable)}.typed_list.make_list "
+            'make the list; or compile in mode "JAXPR", which takes lists.'
+            if variable.owner is None
+            else "\nReturn its arrays one by one."
+        )
+    return remedy + (f"\n  {frame.built}" if frame else "")
 
 
 def _output_type(variable: Variable) -> OutputType | None:

@@ -15,7 +15,7 @@ from jaxprgen.graphs.inner_updates import (
 from jaxprgen.graphs.library import name_of
 from jaxprgen.graphs.shardings import shardings_of
 from jaxprgen.graphs.tables import Tables, remade
-from jaxprgen.lowering.names import Variable, is_a, module_of
+from jaxprgen.lowering.names import Variable, is_a, library_of, module_of
 from jaxprgen.lowering.traversal import toposort
 
 Pairs: TypeAlias = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
@@ -123,7 +123,7 @@ def _updates(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Variable]:
         if not is_a(variable, "compile.SharedVariable"):
             raise InvalidGraphError(
                 f"{name_of(variable)} cannot be updated: it is not a shared variable. Make it one "
-                "with aesara.shared."
+                f"with {library_of(variable)}.shared."
             )
         if variable in found:
             raise InvalidGraphError(f"{name_of(variable)} is updated twice.")

@@ -48,5 +48,8 @@ def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
             "something that is not an array."
         )
     if any(map(can_be_called_back, unsupported)):
-        return ', or run its Python implementation on the host: compile(..., fallback="callback").'
+        return (
+            ', or run its Python implementation on the host: pass fallback="callback" to this '
+            'function, or to the linker of mode "JAXPR".'
+        )
     return "."

@@ -17,6 +17,9 @@ LONGEST = 120
 """The number of characters of a name or a parameter that are shown."""
 
 _NUMPY_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+# JAX calls leaves of arguments `state[0]`, `params['bias']` and `tree[<flat index 0>]`. They become
+# `state.0`, `params.bias` and `tree.0`.
+_KEY = re.compile(r"""\[(?:'([^']*)'|<flat index (\d+)>|"?([^\]"]*)"?)\]""")
 # White space, punctuation of printed programs, control characters and direction marks.
 _UNREADABLE = re.compile(
     r"[\s:;,=#{}\[\]\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
@@ -99,8 +102,7 @@ class _Naming:
         """Name a variable ``base``, with a number if ``numbered`` or if the name is taken."""
         if type(v) is not Var or v in self.names:  # Unread results are of another type.
             return
-        # JAX calls a leaf of an argument `state[0]`, which becomes `state.0`.
-        base = re.sub(r"\[(\w+)\]", r".\1", base)
+        base = _KEY.sub(lambda found: f".{found[1] or found[2] or found[3]}", base)
         base = _UNREADABLE.sub("_", base) or "_"
         name = base
         while numbered or name in self._taken:

@@ -11,6 +11,7 @@ from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import BOOL, Array, Value, full
+from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
@@ -21,8 +22,9 @@ def lower_branches(
 ) -> list[Any]:
     """Emit the first graph if the first input holds, else the second.
 
-    If the condition is static, the branch that is taken is emitted alone. So it is if the branches
-    have results of different shapes and concrete arguments decide the condition.
+    If the condition is static, the branch that is taken is emitted alone. So it is if one branch
+    cannot be emitted, or their results have different shapes, and concrete arguments decide the
+    condition.
 
     Parameters
     ----------
@@ -42,9 +44,16 @@ def lower_branches(
     which = ctx.decided([0], _which) if choice is None else _which([choice])
     # Results of a loop stay deferred: a branch may read their last rows only.
     xs = [x if isinstance(x, (CountedRange, LoopRows)) else ctx.made(x) for x in xs]
+
+    def lower(which: int, xs: Sequence[Any]) -> list[Any]:
+        given = [xs[i] for i in positions[which]]
+        for x in given:
+            if isinstance(x, JaxprGenError):  # In place of the result of a node that failed.
+                raise x
+        return nested.lower(ctx, graphs[which], current_builder(), given, positions[which])[0]
+
     if which is not None:
-        taken = [xs[i] for i in positions[which]]
-        return nested.lower(ctx, graphs[which], ctx.builder, taken, positions[which])[0]
+        return lower(which, xs)
     leaves = [leaf for x in xs for leaf in nested.leaves(x)]
     found: list[list[Any]] = []
 
@@ -54,10 +63,11 @@ def lower_branches(
             values = [nested.rebuilt(x, lambda _: next(rest)) for x in xs]
             if xs[0].dtype == BOOL:
                 values[0] = full(xs[0].shape, which == 0, BOOL)  # It takes this branch.
-            given = [values[i] for i in positions[which]]
-            found.append(
-                nested.lower(ctx, graphs[which], current_builder(), given, positions[which])[0]
-            )
+            try:
+                found.append(lower(which, values))
+            except JaxprGenError:  # The other branch may be the one that is taken.
+                ctx.undecided([0])
+                raise
             _compare(ctx, found)
             return [x for value in found[-1] for x in _leaves(value)]
 

@@ -160,16 +160,28 @@ class Lowering:
         """Lower these steps; their results are then among `values`."""
         builder, observer = self.builder, self._observer
         for step in steps:
+            lower = self._try_step if step.may_fail else self._lower_step
             if observer is None:
-                self._lower_step(step)
+                lower(step)
                 continue
             start, count, staged = perf_counter(), len(builder), builder.inlined
-            self._lower_step(step)
+            lower(step)
             seconds = perf_counter() - start
             observer(step, builder.equations_from(count), builder.inlined > staged, seconds)
 
+    def _try_step(self, step: Step) -> None:
+        """Lower a step, or let its error take the place of its results."""
+        try:
+            for place in step.inputs:
+                if isinstance(self.values[place], JaxprGenError):
+                    raise self.values[place]
+            self._lower_step(step)
+        except JaxprGenError as error:
+            for place in step.outputs:
+                self.values[place] = error
+
     def _lower_step(self, step: Step) -> None:
-        node, (rule, folds, *_), inputs, outputs, types, self.builder.source_info = step
+        node, (rule, folds, *_), inputs, outputs, types, self.builder.source_info, _ = step
         values = self.values
         xs = [values[place] for place in inputs]
         try:
@@ -297,7 +309,7 @@ def _folds(lowering: Lowering, step: Step) -> bool:
     """Return whether a step gives static values, which are then among those of the lowering."""
     try:
         with lowering.builder:
-            lowering.lower_steps([step])
+            lowering.lower_steps([step._replace(may_fail=False)])
     except (JaxprGenError, ValueNeededError):
         pass
     else:

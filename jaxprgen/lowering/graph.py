@@ -37,6 +37,8 @@ class Step(NamedTuple):
         The declared types of its outputs; None for outputs that are not arrays.
     source_info
         The name and the line that its equations get.
+    may_fail
+        Whether only branches need the node: an error is raised where one of them is emitted.
     """
 
     node: Any
@@ -45,6 +47,7 @@ class Step(NamedTuple):
     outputs: tuple[int, ...]
     types: tuple[OutputType | None, ...]
     source_info: SourceInfo
+    may_fail: bool = False
 
 
 class Shared(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jaxprgen.lowering.names import Apply, Variable, is_kind
 from jaxprgen.lowering.registry import lowers_itself
@@ -50,11 +51,14 @@ def inner_nodes(nodes: Sequence[Apply]) -> list[tuple[Apply, Apply | None]]:
     while pending:
         node, holder = pending.pop()
         found.append((node, holder))
-        kind = type(node.op)
-        is_open = is_kind(kind, WITH_GRAPH) and not lowers_itself(kind, WITH_GRAPH)
-        if is_open and id(node.op) not in seen:
+        if id(node.op) not in seen:
             seen.add(id(node.op))
-            graph = node.op.fgraph
-            inside = toposort(graph.outputs, set(graph.inputs))
-            pending.extend((inner, node) for inner in reversed(inside))
+            pending.extend((inner, node) for inner in reversed(nodes_inside(node.op)))
     return found
+
+
+def nodes_inside(op: Any) -> list[Apply]:
+    """Return the sorted nodes inside of an Op; none if it has a rule that does not lower them."""
+    if not is_kind(type(op), WITH_GRAPH) or lowers_itself(type(op), WITH_GRAPH):
+        return []
+    return toposort(op.fgraph.outputs, set(op.fgraph.inputs))

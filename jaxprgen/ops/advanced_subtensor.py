@@ -31,7 +31,7 @@ from jaxprgen.errors import (
     ShapeMismatchError,
 )
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.names import Apply, is_a
+from jaxprgen.lowering.names import Apply, is_a, library_of
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.subtensor import check_bounds, index_with
 
@@ -264,8 +264,8 @@ def _unknown_count(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
     return ctx.undecided(
         positions,
         f"The number of true elements of {names} decides a shape, and is known only when the "
-        f"program runs; keep the shape: aesara.tensor.switch(mask, x, fill), and reduce with the "
-        f"mask as weights. {SIZED}",
+        f"program runs; keep the shape: {library_of(ctx.op)}.tensor.switch(mask, x, fill), and "
+        f"reduce with the mask as weights. {SIZED}",
     )
 
 

@@ -64,36 +64,51 @@ _Branch = tuple[Apply, bool]
 """A branch: the node of its `IfElse`, and whether it is taken if the condition holds."""
 
 
-def gather(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> list[Any]:
-    """Return sorted nodes with a `Gathered` in place of every outermost `IfElse` and its nodes."""
+def gather(
+    nodes: Sequence[Apply], outputs: Sequence[Variable]
+) -> tuple[list[Any], frozenset[Apply]]:
+    """Return sorted nodes with a `Gathered` in place of every outermost `IfElse` and its nodes.
+
+    Also return those of them that only branches of several `IfElse` need.
+    """
     if not any(is_kind(type(node.op), IF_ELSE) for node in nodes):
-        return list(nodes)
-    owners = _owners(nodes, outputs)
+        return list(nodes), frozenset()
+    owners, shared = _owners(nodes, outputs)
     own: dict[_Branch, list[Apply]] = {}
     for node in nodes:
         branch = owners.get(node)
         if branch is not None:
             own.setdefault(branch, []).append(node)
     outside = [node for node in nodes if owners.get(node) is None]
-    return [_gathered(n, own) if is_a(n.op, *IF_ELSE) else n for n in outside]
+    return [_gathered(n, own) if is_a(n.op, *IF_ELSE) else n for n in outside], shared
 
 
-def _owners(nodes: Sequence[Apply], outputs: Sequence[Variable]) -> dict[Apply, _Branch | None]:
-    """Return for each node the branch of an outermost `IfElse` that alone needs it, or None."""
+def _owners(
+    nodes: Sequence[Apply], outputs: Sequence[Variable]
+) -> tuple[dict[Apply, _Branch | None], frozenset[Apply]]:
+    """Return for each node the branch of an outermost `IfElse` that alone needs it, or None.
+
+    Also return the nodes that only branches of several need.
+    """
     users: dict[Apply, set[_Branch | None]] = {}
     for variable in outputs:
         if variable.owner is not None:
             users.setdefault(variable.owner, set()).add(None)
     owners: dict[Apply, _Branch | None] = {}
+    shared: set[Apply] = set()
     for node in reversed(nodes):
         found = users.get(node, {None})
         owner = owners[node] = next(iter(found)) if len(found) == 1 else None
         is_outermost = owner is None and is_a(node.op, *IF_ELSE)
+        if len({user and user[0] for user in found} - {None}) > 1 and None not in found:
+            shared.add(node)
         for i, variable in enumerate(node.inputs):
             if variable.owner is not None:
-                branch = (node, i <= node.op.n_outs) if is_outermost and i else owner  # type: ignore[union-attr]
-                users.setdefault(variable.owner, set()).add(branch)
-    return owners
+                branch = {(node, i <= node.op.n_outs)} if is_outermost and i else {owner}  # type: ignore[union-attr]
+                if node in shared and not is_outermost:
+                    branch = found
+                users.setdefault(variable.owner, set()).update(branch)
+    return owners, frozenset(shared)
 
 
 def _gathered(node: Apply, own: dict[_Branch, list[Apply]]) -> Gathered:

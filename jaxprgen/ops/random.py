@@ -308,11 +308,14 @@ def _minus_one_where(wrong: Sequence[Value], drawn: Value, support: int) -> Valu
 lower_random_variable.supports = has_sampler  # type: ignore[attr-defined]
 
 
-@lowers("tensor.ChoiceRV", folds=False)
+@lowers("tensor.ChoiceRV", folds=False, ranked=False)
 def lower_choice(
     ctx: RuleContext, rng: Any, size: Value, dtype: Value, a: Value, p: Value | None, replace: Value
 ) -> tuple[Any, Value]:
-    """Draw elements of a vector, with given or with equal probabilities."""
+    """Draw rows of an array, with given or with equal probabilities.
+
+    The node declares numbers: Aesara overlooks that rows have axes.
+    """
     stream, key = random.take_key(rng)
     if p is not None:
         p = p.astype(working_dtype([p]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pymc as pm
 import pytensor
@@ -21,6 +21,8 @@ from jaxprgen.runtime.compiled import CompiledFunction
 
 Point = Mapping[str, Any]
 """Values by the names of variables: arrays, scalars or tracers."""
+Fallback: TypeAlias = Literal["error", "callback"]
+"""What to do about Ops without a rule."""
 
 
 class ModelFunction:
@@ -51,7 +53,14 @@ class ModelFunction:
         The names that ``data`` may hold.
     """
 
-    def __init__(self, model: Any, inputs: Mapping[str, Any], outputs: Any, name: str) -> None:
+    def __init__(
+        self,
+        model: Any,
+        inputs: Mapping[str, Any],
+        outputs: Any,
+        name: str,
+        fallback: Fallback = "error",
+    ) -> None:
         self.model = model
         self.names = tuple(inputs)
         self._inputs = list(inputs.values())
@@ -59,6 +68,7 @@ class ModelFunction:
         self._data = data_of(self._outputs)
         self.data_names = tuple(self._data)
         self._name = name
+        self._fallback: Fallback = fallback
         self._compiled: dict[tuple[str, ...], CompiledFunction] = {}
 
     def __repr__(self) -> str:
@@ -85,7 +95,9 @@ class ModelFunction:
         """
         if data not in self._compiled:
             inputs = [*self._inputs, *(self._data[name] for name in data)]
-            self._compiled[data] = compile(inputs, self._outputs, name=self._name)
+            self._compiled[data] = compile(
+                inputs, self._outputs, name=self._name, fallback=self._fallback
+            )
         return self._compiled[data]
 
     def _call(self, key: tuple[Any, ...], point: Point, data: Point | None) -> Any:
@@ -142,6 +154,7 @@ def logp(
     *,
     jacobian: bool = True,
     sum: bool = True,
+    fallback: Fallback = "error",
 ) -> ModelFunction:
     """Return the log-density of a model as a JAX function of points.
 
@@ -160,6 +173,8 @@ def logp(
     sum : bool
         Return the sum. Otherwise the function returns a dictionary of the terms of each variable,
         by the variables' names.
+    fallback : {"error", "callback"}
+        As for `jaxprgen.compile`.
 
     Returns
     -------
@@ -176,11 +191,15 @@ def logp(
         vars = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     graph = density(model, vars, jacobian=jacobian, sum=sum)
     outputs = graph if sum else {v.name: term for v, term in zip(vars, graph, strict=True)}
-    return _of_points(model, outputs, "logp")
+    return _of_points(model, outputs, "logp", fallback)
 
 
 def dlogp(
-    model: Any = None, vars: Sequence[Any] | None = None, *, jacobian: bool = True
+    model: Any = None,
+    vars: Sequence[Any] | None = None,
+    *,
+    jacobian: bool = True,
+    fallback: Fallback = "error",
 ) -> ModelFunction:
     """Return the gradient of the log-density, by PyTensor, as a JAX function of points.
 
@@ -194,6 +213,8 @@ def dlogp(
         The random variables to differentiate with respect to; by default all continuous ones.
     jacobian : bool
         Include the log-determinants of the transformations.
+    fallback : {"error", "callback"}
+        As for `jaxprgen.compile`.
 
     Returns
     -------
@@ -207,16 +228,21 @@ def dlogp(
     total = lowered(model.logp(jacobian=jacobian))
     slopes = pytensor.grad(total, wrt, disconnected_inputs="ignore")
     outputs = {v.name: slope for v, slope in zip(wrt, slopes, strict=True)}
-    return _of_points(model, outputs, "dlogp")
+    return _of_points(model, outputs, "dlogp", fallback)
 
 
-def _of_points(model: Any, outputs: Any, name: str) -> ModelFunction:
+def _of_points(model: Any, outputs: Any, name: str, fallback: Fallback) -> ModelFunction:
     """Return outputs as a function of value variables, after a key if the graph draws."""
     kind = RandomModelFunction if draws(outputs) else ModelFunction
-    return kind(model, {v.name: v for v in model.value_vars}, outputs, name)
+    return kind(model, {v.name: v for v in model.value_vars}, outputs, name, fallback)
 
 
-def prior(model: Any = None, var_names: Sequence[str] | None = None) -> RandomModelFunction:
+def prior(
+    model: Any = None,
+    var_names: Sequence[str] | None = None,
+    *,
+    fallback: Fallback = "error",
+) -> RandomModelFunction:
     """Return a JAX function that draws from the prior, and the prior predictive, distribution.
 
     Parameters
@@ -226,6 +252,8 @@ def prior(model: Any = None, var_names: Sequence[str] | None = None) -> RandomMo
     var_names : sequence of str, optional
         The variables to return; by default all random variables and deterministics. Names may be
         those of unobserved, observed and deterministic variables.
+    fallback : {"error", "callback"}
+        As for `jaxprgen.compile`.
 
     Returns
     -------
@@ -235,7 +263,8 @@ def prior(model: Any = None, var_names: Sequence[str] | None = None) -> RandomMo
     """
     model = pm.modelcontext(model)
     names = var_names or [v.name for v in [*model.basic_RVs, *model.deterministics]]
-    return _Prior(model, {}, {name: model[name] for name in names}, "prior")
+    outputs = {name: model[name] for name in names}
+    return _Prior(model, {}, outputs, "prior", fallback)
 
 
 class _Prior(RandomModelFunction):
@@ -249,7 +278,10 @@ class _Prior(RandomModelFunction):
 
 
 def posterior_predictive(
-    model: Any = None, var_names: Sequence[str] | None = None
+    model: Any = None,
+    var_names: Sequence[str] | None = None,
+    *,
+    fallback: Fallback = "error",
 ) -> RandomModelFunction:
     """Return a JAX function that draws observations for given values of the free variables.
 
@@ -259,6 +291,8 @@ def posterior_predictive(
         The model; by default the one of the surrounding ``with`` block.
     var_names : sequence of str, optional
         The variables to return; by default the observed ones. Deterministics may be among them.
+    fallback : {"error", "callback"}
+        As for `jaxprgen.compile`.
 
     Returns
     -------
@@ -274,4 +308,4 @@ def posterior_predictive(
     given = {v: inputs[v.name] for v in model.free_RVs}
     outputs = clone_replace([model[name] for name in names], replace=given)
     named = dict(zip(names, outputs, strict=True))
-    return RandomModelFunction(model, inputs, named, "posterior_predictive")
+    return RandomModelFunction(model, inputs, named, "posterior_predictive", fallback)

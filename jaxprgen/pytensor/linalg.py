@@ -47,7 +47,7 @@ def lower_schur(ctx: RuleContext, x: Value) -> list[Value]:
     if ctx.op.sort is not None:
         raise UnsupportedOpError(
             f"schur: JAX does not sort eigenvalues, as sort={ctx.op.sort!r} asks.\n"
-            'Leave out sort, or run the Op on the host: compile(..., fallback="callback").'
+            'Leave out sort, or run the Op on the host: pass fallback="callback".'
         )
     (x,) = inexact(x)
     return declared(ctx, *lax.schur(decompositions.square(x.astype(ctx.dtype), "Schur forms")))

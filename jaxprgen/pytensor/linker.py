@@ -21,7 +21,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     """
 
     containers = DeviceContainer, Container
-    required_rewrites = ("inline_ofg_expansion", "lower_xtensor")
+    required_rewrites = ("inline_ofg_expansion",)
 
 
 if "JAXPR" not in predefined_modes:

@@ -123,7 +123,7 @@ def lower_solver(ctx: RuleContext, *xs: Value) -> Sequence[Value]:
     if unknown:
         raise UnsupportedOpError(
             f"{type(op).__name__}: the JAX functions behind it do not take {', '.join(unknown)}.\n"
-            'Leave it out, or run the Op on the host: compile(..., fallback="callback").'
+            'Leave it out, or run the Op on the host: pass fallback="callback".'
         )
     count = len(op.fgraph.inputs)
     graph = Region(op.fgraph.inputs, op.fgraph.outputs[:1])  # JAX differentiates by itself.

@@ -15,7 +15,8 @@ from jaxprgen.errors import ArgumentTypeError, ProfileWarning, levels_to_user
 from jaxprgen.graphs.containers import keep_on_device
 from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_updates_outside
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
-from jaxprgen.graphs.state import names_of
+from jaxprgen.graphs.state import names_of, substitute
+from jaxprgen.graphs.typed_lists import is_typed_list, opened_list
 from jaxprgen.lowering.names import Variable, is_a
 from jaxprgen.passes import Pass
 from jaxprgen.passes.defaults import FOR_GRAPHS
@@ -194,14 +195,30 @@ class LinkedProgram:
         bare, called = options._replace(checks=False), options if options.checks else None
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
-            inputs = [v for v in self._arguments if v not in fixed]
+            lists = {v: opened_list(v, x) for v, x in fixed.items() if is_typed_list(v)}
+            inputs = [x for v in self._arguments for x in (lists[v][0] if v in lists else [v])]
+            made = [(v, x) for v, (_, x) in lists.items()]
+            ends = [*results, *updates.values(), *(value for _, value in stored.values())]
+            found = iter(substitute(ends, made) if made else ends)
             return state.StatefulProgram(
-                inputs, results, shared, updates, bare, callbacks, fixed, called, matrices=stored
+                [v for v in inputs if v not in fixed],
+                [next(found) for _ in results],
+                shared,
+                {n: next(found) for n in updates},
+                bare,
+                callbacks,
+                {v: x for v, x in fixed.items() if v not in lists},
+                called,
+                matrices={n: (c, next(found)) for n, (c, _) in stored.items()},
             )
 
         self._program = program
         self.by_objects: Cache[Any, state.StatefulProgram] = Cache(MOST_PROGRAMS)
-        self._optional = {v: c for v, c in container_of.items() if may_be_none_or_slice(graph, v)}
+        self._optional = {
+            v: c
+            for v, c in container_of.items()
+            if may_be_none_or_slice(graph, v) or is_typed_list(v)
+        }
         self.program: Any = graph.outputs and all(map(_is_data, self._optional)) and program({})
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
@@ -234,12 +251,18 @@ class LinkedProgram:
         """Return the outputs for these arguments, and write the updates."""
         optional = {v: c.storage[0] for v, c in self._optional.items()}
         fixed = {v: x for v, x in optional.items() if is_none_or_slice(x)}
+        lists = {v: x for v, x in optional.items() if is_typed_list(v)}
+        fixed |= {v: jax.tree.structure(x) for v, x in lists.items()}
         program = self._program_with(fixed) if fixed else self.program
         if not program:
             return []
         if self.generators:
             operands = [key_of(x) if i in self.generators else x for i, x in enumerate(operands)]
-        outputs = program([x for x in operands if not is_none_or_slice(x)] if fixed else operands)
+        if fixed:
+            given = zip(self._arguments, operands, strict=True)
+            arrays = [jax.tree.leaves(x) if v in lists else [x] for v, x in given]
+            operands = [x for some in arrays for x in some if not is_none_or_slice(x)]
+        outputs = program(operands)
         return [
             give(x) if isinstance(x, MatrixParts) or _jax.is_complete(x) else x
             for give, x in zip(self._given_back, outputs, strict=True)

@@ -299,7 +299,7 @@ def test_functions_as_ops_are_called_back():
     assert lines[3] == (
         "Register a JAX function with @jaxprgen.implements(OpClass), a rule with "
         "@jaxprgen.lowers(OpClass), or run its Python implementation on the host: "
-        'compile(..., fallback="callback").'
+        'pass fallback="callback" to this function, or to the linker of mode "JAXPR".'
     )
     f = jaxprgen.compile([x], [tripled(x), doubled_rows(x)], fallback="callback")
     for mine, yours in zip(jax.jit(f)(A), (3 * A, np.stack([A, A], 1)), strict=True):

@@ -12,14 +12,18 @@ from aesara.graph.basic import Apply
 from aesara.graph.op import Op
 from aesara.scalar.basic import UnaryScalarOp, same_out
 from aesara.tensor.elemwise import Elemwise
+from aesara.tensor.exceptions import ShapeError
+from catalogue import FAMILIES
+from catalogue.outcome import case_of, compare
 from hypothesis import given
 from laws import DTYPES, assert_same, reference
-from profiles import examples
+from profiles import examples, sample
 
 import jaxprgen
 from jaxprgen import errors
 from jaxprgen.emit.callback import call_back
 from jaxprgen.emit.values import Value
+from jaxprgen.graphs import plan
 from jaxprgen.ir import Builder
 
 ONES = np.ones(3)
@@ -124,6 +128,39 @@ def test_a_shape_comes_from_infer_shape():
     assert_agrees([m], [op(m)], [np.full((2, 3), 5.0)])
     types = called_back([m], op(m)).jaxpr(np.ones((2, 3))).out_avals
     assert [t.shape for t in types] == [(3, 4)]
+
+
+WITHOUT = ("Unique", "IfElse", "AddSD_ccode", "Corr")
+"""Unique asks the graph for shapes; the others, by their first letters, have no ``perform``."""
+INFERRING = [
+    item
+    for name, family in FAMILIES.items()
+    for item in family
+    if hasattr(item.op, "infer_shape") and not item.op.__name__.startswith(WITHOUT)
+    if name != "Sparse matrices" and not item.is_drawn
+]
+
+
+@pytest.mark.parametrize("item", sample(INFERRING, 20), ids=lambda item: item.op.__name__)
+def test_the_shape_of_each_op_that_has_infer_shape_is_right(item, monkeypatch):
+    case = case_of(item, "float64")
+    if case is None or case.wanted is None:
+        pytest.skip("Aesara computes nothing in this dtype.")
+    real = plan.supported
+    monkeypatch.setattr(plan, "supported", lambda op: None if type(op) is item.op else real(op))
+    try:
+        compare(case, fallback="callback")
+    except jax.errors.JaxRuntimeError as error:  # As of a mask.
+        assert "the size of the result depends on their values" in str(error)
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, ShapeError])
+def test_an_op_that_cannot_tell_its_shape_is_tried(error):
+    class Silent(Own):
+        def infer_shape(self, *_):
+            raise error
+
+    assert_agrees([x], [Silent(np.sin, at.dvector)(x)], [ONES])
 
 
 def test_a_value_that_decides_the_shape_is_asked_for():

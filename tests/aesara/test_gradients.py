@@ -84,3 +84,33 @@ def test_a_density_with_a_hurdle():
         np.testing.assert_allclose(aesara.function(inputs, gradient, mode=mode)(*args), right)
     by_jax = jax.grad(jaxprgen.compile(inputs, density), argnums=(1, 2, 3))(*args)
     np.testing.assert_allclose(by_jax, right)
+
+
+# --- Faults of Aesara's own gradients, as docs/semantics.md lists them ------------------------
+
+
+def faulty():
+    """Costs, what to differentiate with respect to, and the values of all inputs."""
+    u, v, a = at.dvector("u"), at.dvector("v"), at.dmatrix("a")
+    point, matrix = np.array([0.3, 0.7]), np.array([[2.0, 0.5], [0.3, 1.5]])
+    yield "repeated", ((u + v) ** 2).sum(), [u, v], [point, np.ones(1)]
+    for options in ({"trans": 1}, {"lower": True, "trans": "T"}, {"unit_diagonal": True}):
+        cost = at.slinalg.solve_triangular(a, u, **options).sum()
+        yield str(options), cost, [u, a], [point, matrix]
+
+
+@pytest.mark.parametrize(("name", "cost", "inputs", "args"), [*faulty()])
+def test_jax_differentiates_right_where_aesara_does_not(name, cost, inputs, args):
+    f = jaxprgen.compile(inputs, cost)
+    right = np.asarray(jax.grad(f, 1)(*args))
+    step = 1e-6
+    for place in np.ndindex(right.shape):
+        moved = np.zeros(right.shape)
+        moved[place] = step
+        ends = (f(args[0], args[1] + moved) - f(args[0], args[1] - moved)) / (2 * step)
+        np.testing.assert_allclose(right[place], ends, rtol=1e-6, atol=1e-8, err_msg=name)
+    theirs = jaxprgen.compile(inputs, aesara.grad(cost, inputs[1]))(*args)
+    mode = aesara.compile.mode.Mode("py", None)
+    reference = aesara.function(inputs, aesara.grad(cost, inputs[1]), mode=mode)(*args)
+    np.testing.assert_allclose(theirs, reference, rtol=1e-10)
+    assert theirs.shape != right.shape or not np.allclose(theirs, right)

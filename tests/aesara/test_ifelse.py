@@ -246,6 +246,73 @@ def test_tracers_do_not_decide_between_shapes(before):
     ]
 
 
+# --- Branches that cannot be built ------------------------------------------------------------
+
+far = x[7]
+DEAD = {
+    "index": [ifelse(a > 0, x[3], x[0])],
+    "index of rows": [ifelse(a > 0, x[[5]], x[[0]])],
+    "write": [ifelse(a > 0, at.set_subtensor(x[5], 1.0), x)],
+    "shapes": [ifelse(a > 0, x + y, x)],
+    "product": [ifelse(a > 0, at.dot(x, y), x.sum())],
+    "reshape": [ifelse(a > 0, x.reshape((2, 2)), at.zeros((2, 2)))],
+    "join": [ifelse(a > 0, at.stack([x, y]), at.stack([x, x]))],
+    "empty maximum": [ifelse(a > 0, y[2:].max(), x.sum())],
+    "empty argmax": [ifelse(a > 0, at.argmax(y[2:]), at.argmax(x)) * x],
+    "negative size": [ifelse(a > 0, at.eye(x.shape[0] - 4)[0], x)],
+    "declared shape": [ifelse(a > 0, at.specify_shape(x, (5,)), x)],
+    "solve": [ifelse(a > 0, at.slinalg.solve(X, y), x)],
+    "inverse": [ifelse(a > 0, at.nlinalg.inv(X[:, :2]).sum(), x.sum())],
+    "loop": [ifelse(a > 0, aesara.scan(lambda p, q: p * q, [x, y[1:]], n_steps=3)[0], x)],
+    "in a loop": [aesara.scan(lambda p: ifelse(a > 0, x[5], p * a), x)[0]],
+    "in a graph": [ifelse(a > 0, OpFromGraph([x, y], [x + y])(x, y), x)],
+    "nested": [ifelse(a > 0, x[6], ifelse(a > -1, x[7], x[0]))],
+    "of a dead one": [ifelse(a > 0, ifelse(a > 1, x[7], x[8]), x[1])],
+    "another one": [ifelse(a > 0, x[1:], x) + ifelse(a > 0, x[9], x[0])],
+    "one value in two": [ifelse(a > 0, far, x[0]), ifelse(a > 0, at.exp(far) + far, x[1])],
+    "other branches": [ifelse(a > 0, far, x[0]), ifelse(a <= 0, x[1], far * 2)],
+    "a size": [at.zeros(ifelse(a > 0, x.reshape((2, 2)).shape[0], x.shape[0])) + x],
+}
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_a_branch_that_is_not_taken_need_not_be_right(name):
+    inputs, values = [x, y, X, a], [ONES, ONES[:2], np.eye(3), -2.0]
+    outputs = DEAD[name]
+    wanted = aesara.function(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+    wanted = wanted(*values)
+    linked = aesara.function(inputs, outputs, mode="JAXPR", on_unused_input="ignore")
+    f = jaxprgen.compile(inputs, outputs)
+    for found in (linked(*values), f(*values), jaxprgen.function(inputs, outputs)(*values)):
+        for p, q in zip(found, wanted, strict=True):
+            assert_same(p, q, where=name)
+    # The branch that is taken raises, and so does a program that may take it.
+    for run in (lambda: f(*values[:3], 1.5), lambda: jax.jit(f)(*values)):
+        with pytest.raises(errors.JaxprGenError, match=r"built at .*test_ifelse"):
+            run()
+    # Arguments that transform are no obstacle where the condition is concrete.
+    slopes = jax.grad(lambda v: sum(r.sum() for r in f(v, *values[1:])))(ONES)
+    assert slopes.shape == (3,)
+    assert jax.jit(lambda v: f(v, *values[1:]))(ONES)[0].shape == wanted[0].shape
+
+
+def test_a_buffer_that_is_empty_until_it_is_filled():
+    """As in Theano#2955."""
+    results = []
+    for make in (
+        lambda ins, new: aesara.function(ins, [], updates=new, mode="FAST_COMPILE"),
+        lambda ins, new: aesara.function(ins, [], updates=new, mode="JAXPR"),
+        lambda ins, new: jaxprgen.function(ins, [], updates=new),
+    ):
+        total, filled = aesara.shared(np.zeros(0)), aesara.shared(0.0)
+        f = make([x], {total: ifelse(filled, x + total, x)})
+        f(ONES)
+        filled.set_value(1.0)
+        f(ONES)
+        results.append(np.asarray(total.get_value()).tolist())
+    assert results == [(2 * ONES).tolist()] * 3
+
+
 def test_errors_in_a_branch_tell_the_node_and_the_branching():
     f = jaxprgen.compile([x, y, a], ifelse(a > 0, x * y, x))
     with pytest.raises(errors.ShapeMismatchError) as caught:

@@ -1,5 +1,6 @@
 """Lists of arrays, which are resolved while emitting."""
 
+import aesara
 import aesara.tensor as at
 import aesara.typed_list as tl
 import jax
@@ -125,3 +126,60 @@ def test_programs_of_lists_can_be_looked_at():
     assert "MakeList" in jaxprgen.inspect.html(f, A, B)
     assert_same(jaxprgen.debug(f)(A, A), A + 1)
     assert_same(jax.jacobian(f)(A, A), np.zeros((2, 2)))
+
+
+LISTS = TypedListType(at.dvector)("values")
+DEEP = TypedListType(TypedListType(at.dvector))("deep")
+GRAPHS_OF_LISTS = {
+    "item": ([LISTS], LISTS[1] * 2, [[A, B]]),
+    "beside arrays": ([x, LISTS, n], [LISTS[n] + x, tl.length(LISTS) * n], [A, [B, A], 1]),
+    "two": ([LISTS, DEEP], tl.extend(LISTS, DEEP[0])[2], [[A, B], [[B], [], [A]]]),
+    "of lists": ([DEEP], [DEEP[1][0].sum(), tl.length(DEEP), tl.length(DEEP[0])], [[[], [B, A]]]),
+    "empty": ([LISTS, x], [tl.length(LISTS), tl.append(LISTS, x)[0]], [[], A]),
+    "unused": ([LISTS, x], x + 1, [[A], A]),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS_OF_LISTS)
+def test_lists_are_arguments_of_the_mode(name):
+    inputs, outputs, args = GRAPHS_OF_LISTS[name]
+    options = {"on_unused_input": "ignore"}
+    f = aesara.function(inputs, outputs, mode="JAXPR", **options)
+    theirs = aesara.function(inputs, outputs, mode="FAST_COMPILE", **options)(*args)
+    single = not isinstance(outputs, list)
+    for found in (f(*args), f(*[list(v) if isinstance(v, list) else v for v in args])):
+        pairs = [(found, theirs)] if single else zip(found, theirs, strict=True)
+        for mine, yours in pairs:
+            assert_same(mine, yours)
+
+
+def test_lists_of_other_lengths_have_other_programs():
+    f = aesara.function([LISTS], tl.length(LISTS) + LISTS[-1].sum(), mode="JAXPR")
+    assert [float(f([A] * k)) for k in (1, 3, 1)] == [4, 6, 4]
+    assert len(f.vm.by_objects) == 2
+
+
+def test_updates_read_lists():
+    total = aesara.shared(0.0, name="total")
+    f = aesara.function([LISTS], updates={total: total + LISTS[0].sum()}, mode="JAXPR")
+    f([A])
+    f([A, B])
+    assert float(total.get_value()) == 6
+
+
+def test_a_list_among_the_ends_of_a_graph_is_refused_with_a_remedy():
+    line = "test_typed_list.py:"
+    with pytest.raises(InvalidGraphError) as caught:
+        jaxprgen.compile([LISTS], LISTS[0])
+    first, second, third = str(caught.value).splitlines()
+    assert first.startswith("Input values has type TypedList <")
+    assert second == (
+        "Take its arrays as inputs, and let aesara.typed_list.make_list make the list; or compile "
+        'in mode "JAXPR", which takes lists.'
+    )
+    assert line in third
+    with pytest.raises(InvalidGraphError) as caught:
+        jaxprgen.compile([x, y], both)
+    first, second, third = str(caught.value).splitlines()
+    assert second == "Return its arrays one by one."
+    assert line in third

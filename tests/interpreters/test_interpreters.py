@@ -567,3 +567,19 @@ def test_stepwise_control_flow_needs_concrete_values():
         "Call the function outside of JAX's transformations, or interpret it with programs=TRACED.",
     ]
     assert found[-1] == built("return lax.while_loop(lambda y: jnp.abs(y)", "until_large")
+
+
+def test_primitives_whose_results_are_no_list_stay_as_they_are():
+    """JAX returns the results of ``shard_map`` in a class of its own."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+    split, whole = jax.sharding.PartitionSpec("d"), jax.sharding.PartitionSpec()
+
+    def parts(x):
+        return x * 2, jax.lax.psum(x.sum(), "d")
+
+    for results, specs in ((parts, (split, whole)), (lambda x: parts(x)[0], split)):
+        f = jax.shard_map(results, mesh=mesh, in_specs=split, out_specs=specs)
+        identity = Interpreter("identity")(f)
+        for g in (identity, jax.jit(identity), Interpreter("outer")(identity)):
+            pairs = jax.tree.map(np.array_equal, g(jnp.arange(4.0)), f(jnp.arange(4.0)))
+            assert jax.tree.all(pairs)

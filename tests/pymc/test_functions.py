@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 
 import pymc as pm
+import pytensor.tensor as pt
 import scipy.special
 import scipy.stats
 
@@ -200,3 +201,37 @@ def test_densities_that_look_at_their_parameters(build):
     f, point = jaxprgen.pymc.logp(model), {"x": np.float64(0.3)}
     np.testing.assert_allclose(f(point), model.compile_logp()(point), rtol=1e-8)
     np.testing.assert_allclose(jax.grad(f)(point)["x"], model.compile_dlogp()(point)[0], rtol=1e-7)
+
+
+def test_an_op_without_a_rule_is_computed_once_if_constants_decide_it():
+    from pytensor.compile.ops import FromFunctionOp
+
+    basis = FromFunctionOp(lambda v: np.vander(v, 3), [pt.dvector], [pt.dmatrix], None)
+    with pm.Model() as made:
+        w = pm.Normal("w", shape=3)
+        pm.Normal("y", basis(pt.constant(np.linspace(0, 1, 4))) @ w, 1.0, observed=np.ones(4))
+    point = {"w": np.array([0.3, -0.2, 1.0])}
+    wanted = made.compile_logp(mode="FAST_COMPILE")(point)
+    np.testing.assert_allclose(jaxprgen.pymc.logp(made)(point), wanted)
+    slopes = made.compile_dlogp(mode="FAST_COMPILE")(point)
+    np.testing.assert_allclose(jax.grad(jaxprgen.pymc.logp(made))(point)["w"], slopes)
+
+
+def test_an_op_without_a_rule_is_called_back_on_request_and_its_line_is_named():
+    from pytensor.compile.ops import FromFunctionOp
+
+    doubled = FromFunctionOp(lambda v: 2 * v, [pt.dvector], [pt.dvector], lambda *args: args[-1])
+    with pm.Model() as made:
+        w = pm.Normal("w", shape=3)
+        pm.Normal("y", doubled(w), 1.0, observed=np.ones(3))
+    point = {"w": np.array([0.3, -0.2, 1.0])}
+    with pytest.raises(jaxprgen.errors.UnsupportedOpError) as caught:
+        jaxprgen.pymc.logp(made)(point)
+    assert "test_functions.py" in str(caught.value).splitlines()[2]
+    assert 'pass fallback="callback" to this function' in str(caught.value)
+    f = jaxprgen.pymc.logp(made, fallback="callback")
+    np.testing.assert_allclose(f(point), made.compile_logp(mode="FAST_COMPILE")(point))
+    drawn = jaxprgen.pymc.prior(made, fallback="callback")(jax.random.key(0))
+    assert drawn["y"].shape == (3,)
+    other = jaxprgen.pymc.posterior_predictive(made, fallback="callback")
+    assert other(jax.random.key(0), point)["y"].shape == (3,)

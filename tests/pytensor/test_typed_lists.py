@@ -31,3 +31,11 @@ def test_items_are_compared():
     for ours, value in zip(found, wanted, strict=True):
         assert ours.dtype == value.dtype
         np.testing.assert_array_equal(ours, value)
+
+
+def test_lists_are_arguments_of_the_mode():
+    values = tl.TypedListType(pt.dvector)("values")
+    f = pytensor.function([values], [values[1] * 2, tl.length(values)], mode="JAXPR")
+    for ours, wanted in zip(f([A, B]), [B * 2, 2], strict=True):
+        np.testing.assert_array_equal(ours, wanted)
+    np.testing.assert_array_equal(f([A, A, B])[1], 3)

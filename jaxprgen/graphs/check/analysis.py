@@ -17,12 +17,13 @@ from jaxprgen.graphs.check.findings import (
     Subset,
 )
 from jaxprgen.graphs.interface import ends_of, sorted_graph
+from jaxprgen.graphs.known import known_nodes, without_rule
 from jaxprgen.graphs.library import frame_of, is_array, name_of
 from jaxprgen.graphs.plan import plan_of_nodes
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.lowering.names import Apply, Variable, is_a
-from jaxprgen.lowering.registry import find_rule, is_supported, needed_inputs
-from jaxprgen.lowering.traversal import inner_nodes, toposort
+from jaxprgen.lowering.registry import find_rule, needed_inputs
+from jaxprgen.lowering.traversal import toposort
 from jaxprgen.ops.refused import refusal_of
 
 Trouble: TypeAlias = tuple[str, str, str]
@@ -88,6 +89,7 @@ def _check_of(node: Apply, trouble: Trouble) -> NodeCheck:
 def _without_rules(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, Trouble]:
     """Return the nodes that have no rule, or take variables that are not arrays."""
     found: dict[Apply, Trouble] = {}
+    known = known_nodes(nodes)
 
     def is_strange(variable: Variable) -> bool:
         """Return whether no rule makes it: it is neither an array nor, say, a slice."""
@@ -99,6 +101,8 @@ def _without_rules(nodes: Sequence[Apply], given: set[Variable]) -> dict[Apply, 
         return variable.owner in found
 
     for node in nodes:
+        if node in known:
+            continue
         strange = next(filter(is_strange, node.inputs), None)
         is_usual = strange is None or refusal_of(node.op)
         trouble = _no_rule(node) if is_usual else _not_array("takes", strange)
@@ -113,9 +117,10 @@ def _not_array(verb: str, variable: Variable) -> Trouble:
 
 def _no_rule(node: Apply) -> Trouble | None:
     """Return why no rule takes a node, or one inside of it; None if rules take them."""
-    unsupported = next((n for n, _ in inner_nodes([node]) if not is_supported(n.op)), None)
-    if unsupported is None:
+    missing = without_rule([node], lambda _: False)
+    if not missing:
         return None
+    unsupported, _ = missing[0]
     refusal = refusal_of(unsupported.op)
     if refusal is not None:
         inside = "" if unsupported is node else f"inside of it, {unsupported.op}: "

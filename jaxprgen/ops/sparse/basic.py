@@ -15,7 +15,7 @@ from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import INT32, Value
 from jaxprgen.errors import IndexOutOfBoundsError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.names import is_a
+from jaxprgen.lowering.names import is_a, library_of
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.shape import lower_shape
 from jaxprgen.ops.sparse.operands import (
@@ -99,8 +99,8 @@ def lower_dense_from_sparse(ctx: RuleContext, x: Any) -> Value:
     """Return the matrix as an array."""
     why = "the graph makes a matrix dense"
     instead = (
-        "If this is part of a gradient by aesara.grad, as of sp_sum without sparse_grad=True, let "
-        "JAX differentiate by the entries."
+        f"If this is part of a gradient by {library_of(ctx.op)}.grad, as of sp_sum without "
+        "sparse_grad=True, let JAX differentiate by the entries."
     )
     x = dense_of(x)
     warn_of_dense(ctx, x.shape, x.dtype, why, instead)

@@ -111,6 +111,7 @@ class Run:
         self._names: Mapping[Any, str] = variable_names(debuggee.closed.jaxpr, debuggee.names)
         self._node_of = {id(eqn): node for node in debuggee.nodes for eqn in node.equations}
         self._other_names = _other_names(debuggee, self._names, self._wanted)
+        # Of mutable arrays, what they held when they were made.
         self._values: dict[Any, Any] = {}
         self._named: dict[str, Any] = {}
         # The first finding of each kind in the node whose equations are being evaluated.
@@ -130,9 +131,11 @@ class Run:
         yield from self._arguments()
         yield from self._constants()
         yield from self._folded()
-        operands = [self._values[v] for v in debuggee.closed.jaxpr.invars]
+        arguments = zip(debuggee.closed.jaxpr.invars, debuggee.operands, strict=True)
+        operands = [x if _jax.is_mutable(x) else self._values[v] for v, x in arguments]
         for done in _DebugEvaluator().steps(debuggee.closed, operands):
-            yield from self._equation(done)
+            operands, results = map(_jax.read, done.operands), map(_jax.read, done.results)
+            yield from self._equation(done._replace(operands=[*operands], results=[*results]))
         outvars: Sequence[Any] = debuggee.closed.jaxpr.outvars
         outputs = [
             self._values[x] if type(x) is Var else _on_device(x.val, x.aval.dtype) for x in outvars
@@ -328,6 +331,7 @@ def _known(value: Any) -> Any:
 
 
 def _on_device(x: Any, dtype: Any) -> Any:
+    x = _jax.read(x)
     if isinstance(x, jax.Array):  # Its dtype may be one that NumPy does not know.
         return x
     with _jax.eval_context():

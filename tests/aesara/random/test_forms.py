@@ -277,6 +277,33 @@ def test_choice():
     assert all(np.isin(x, rows).all() for x in found[:2])
 
 
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"size": ()}, {"size": 5}, {"size": (2, 2)}, {"size": (0,)}),
+        *({"size": 4, "replace": False}, {"size": (2, 2), "replace": False}),
+        *({"size": 3, "p": [0.5, 0.0, 0.25, 0.25]},),
+        *({"size": 3, "p": [0.5, 0.0, 0.25, 0.25], "replace": False},),
+    ],
+)
+def test_choices_from_rows(rank, options):
+    """Aesara declares a rank without the axes of rows; its draws have them, as NumPy's do."""
+    table = np.arange(4 * 3 * 2.0).reshape((4, 3, 2)[:rank] if rank == 3 else (4, 6))
+    drawn = aer.choice(at.constant(table), rng=generator(), **options)
+    shape = aesara.function([], drawn, mode=aesara.compile.mode.Mode("py", None))().shape
+    linked = aesara.function([], drawn, mode="JAXPR")()
+    for found in (jaxprgen.compile([], drawn)(KEY), linked):
+        rows = np.asarray(found).reshape(-1, table[0].size)
+        assert found.shape == shape
+        places = [int(row[0]) // table[0].size for row in rows]
+        np.testing.assert_array_equal(rows, table.reshape(4, -1)[places])
+        assert options.get("replace", True) or len({*places}) == len(places)
+        assert "p" not in options or 1 not in places
+    mean = jaxprgen.compile([], (2 * drawn).sum())(KEY)
+    np.testing.assert_allclose(mean, 2 * jaxprgen.compile([], drawn)(KEY).sum())
+
+
 def test_permutation():
     n, rows = at.lscalar("n"), at.imatrix("rows")
     f = jaxprgen.compile([n, rows], [aer.permutation(n), aer.permutation(rows)])

@@ -1,0 +1,97 @@
+"""Nodes without a rule whose results follow from constants and shapes: Python computes them once.
+
+The libraries do so as well when they compile. Such nodes are splines' bases at fixed points, tables
+by ``as_op``, and factorizations of constants that JAX lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprgen import _jax
+from jaxprgen.errors import UnsupportedOpError
+from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.names import Apply, Variable, is_a
+from jaxprgen.lowering.registry import Registration, is_supported, needed_inputs
+from jaxprgen.lowering.traversal import inner_nodes, nodes_inside
+from jaxprgen.ops.refused import refusal_of
+
+LARGEST = 64
+"""Largest results, in MB: programs keep them."""
+
+
+def known_nodes(nodes: Sequence[Apply]) -> set[Apply]:
+    """Return those of sorted nodes without a rule whose results are the same for all values.
+
+    Some node, of them or inside of their Ops, has no rule. They draw nothing, and their Ops let
+    their library fold them.
+    """
+    found: set[Variable] = set()
+    for node in nodes:
+        for i, output in enumerate(node.outputs):
+            needed = needed_inputs(type(node.op), node, i)
+            if all(v in found or _is_known(v) for v in (node.inputs[k] for k in needed)):
+                found.add(output)
+    return {
+        node for node in nodes if all(map(found.__contains__, node.outputs)) and _can_be_known(node)
+    }
+
+
+def _is_known(variable: Variable) -> bool:
+    is_array = is_a(variable, "graph.Constant") and not is_a(variable.type, "tensor.RandomType")
+    return is_array and not _jax.is_spread(variable.data)
+
+
+def _can_be_known(node: Apply) -> bool:
+    inside = [inner.op for inner, _ in inner_nodes([node])]
+    lacking = [op for op in inside if not is_supported(op)]
+    return bool(lacking) and all(
+        not is_a(op, "graph._NoPythonOp")
+        and refusal_of(op) is None
+        and op.do_constant_folding(None, node)
+        for op in lacking
+    )
+
+
+def without_rule(
+    nodes: Sequence[Apply], is_accepted: Callable[[Apply], bool], holder: Apply | None = None
+) -> list[tuple[Apply, Apply | None]]:
+    """Return the nodes without a rule that are neither known nor accepted.
+
+    Nodes inside of an Op, to any depth, come with the node that holds them.
+    """
+    found: list[tuple[Apply, Apply | None]] = []
+    known, seen = known_nodes(nodes), set[int]()
+    for node in nodes:
+        if node in known:
+            continue
+        if not is_supported(node.op):
+            found += [] if is_accepted(node) else [(node, holder)]
+        elif id(node.op) not in seen:
+            seen.add(id(node.op))
+            found += without_rule(nodes_inside(node.op), is_accepted, node)
+    return found
+
+
+def lower_known(ctx: RuleContext, *xs: Any) -> list[Any]:
+    """Return the results of the Op's ``perform``.
+
+    Raises
+    ------
+    UnsupportedOpError
+        The results are large.
+    """
+    given = [None if x is None else ctx.static(i) for i, x in enumerate(xs)]
+    results = list(ctx.evaluate(*given))
+    size = sum(getattr(x, "nbytes", 0) for x in results) / 2**20
+    if size > LARGEST:
+        raise UnsupportedOpError(
+            f"{ctx.op} has no rule. Its results follow from constants and shapes, but take "
+            f"{size:.0f} MB, and programs keep {LARGEST} MB at most.\n"
+            "Compute them outside of the graph, and pass them as arguments."
+        )
+    return results
+
+
+KNOWN = Registration(lower_known, folds=False)

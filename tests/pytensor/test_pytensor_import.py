@@ -1,0 +1,83 @@
+"""PyTensor knows mode "JAXPR", and neither it nor PyMC notices otherwise that jaxprgen is there."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pytensor")
+
+MODE = 'x = pt.dscalar("x"); print(pytensor.function([x], x + 1, mode="JAXPR")(1.0))'
+IMPORTS = "import pytensor, pytensor.tensor as pt"
+
+
+def run(code: str) -> str:
+    """Return what a new process prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_package_imports_neither_pytensor_nor_jax():
+    code = 'import sys, jaxprgen; print([x for x in ("pytensor", "jax") if x in sys.modules])'
+    assert run(code) == "[]"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        f"import jaxprgen; {IMPORTS}",
+        f"{IMPORTS}; import jaxprgen",
+        f"import jaxprgen.pytensor.linker; {IMPORTS}",
+        f"from jaxprgen.api import compile; {IMPORTS}",
+        f"import jaxprgen; from pytensor.xtensor import xtensor; {IMPORTS}",
+        f"import jaxprgen, importlib; {IMPORTS}; importlib.reload(pytensor)",
+    ],
+)
+def test_the_mode_is_known_whatever_is_imported_first(imports):
+    assert run(f"{imports}\n{MODE}") == "2.0"
+
+
+USES = """
+x, s = pt.dvector("x"), pytensor.shared(np.zeros(3), name="s")
+total, unit = pytensor.scan(lambda a, b: a + b, x, [s.sum()], return_updates=False)[-1], x / x
+roots = pt.linalg.solve(pt.diag(x), x)
+f = pytensor.function([x], [total, roots], updates={s: s + x}, mode="JAXPR")
+f(np.ones(3)), jaxprgen.compile([x, s], total)(np.ones(3), np.zeros(3))
+"""
+"""Graphs that modes and functions of this package compile."""
+LOOK = """
+import importlib, pkgutil, warnings
+warnings.simplefilter("ignore")
+from pytensor.compile.mode import optdb, predefined_modes
+failed, count = [], 0
+for name in ("pytensor", "pymc"):
+    package = importlib.import_module(name) if importlib.util.find_spec(name) else None
+    for found in pkgutil.walk_packages(package and package.__path__ or [], f"{name}.", lambda _: 0):
+        if ".tests" not in found.name and "__main__" not in found.name:
+            try:
+                importlib.import_module(found.name)
+                count += 1
+            except Exception as error:
+                failed.append((found.name, type(error).__name__))
+left = {name for name in optdb.__db__ if optdb.__db__[name]}
+print(failed, count > 100, sorted(predefined_modes), sorted(left))
+"""
+"""Imports every module, and prints those that fail, and what is registered."""
+
+
+def test_every_module_imports_as_it_does_without_this_package():
+    start = f"import importlib.util, numpy as np, jaxprgen\n{IMPORTS}\n"
+    assert run(start + USES + LOOK) == run(start + LOOK)
+
+
+def test_functions_in_other_modes_run_on_variables_that_ours_updated():
+    code = """
+for mode in ("FAST_COMPILE", "JAX"):
+    print(pytensor.function([x], [total, s * x, unit], mode=mode)(np.ones(3)))
+"""
+    start = f"import numpy as np, jaxprgen\n{IMPORTS}\n"
+    ones = "array([1., 1., 1.])"
+    printed = run(start + USES + code)
+    assert printed.splitlines()[0] == f"[array(6.), {ones}, {ones}]"
+    assert "6." in printed.splitlines()[1]

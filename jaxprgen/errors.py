@@ -214,6 +214,10 @@ class ExportError(JaxprGenError, ValueError):
     """Raised when a program cannot leave this process, such as one that calls back into Python."""
 
 
+class UnwritableFileError(ExportError):
+    """Raised when `jaxprgen.save` cannot write where it is asked to."""
+
+
 class SavedFileError(JaxprGenError, ValueError):
     """Raised when a file is not one that `jaxprgen.save` wrote, or not one for these versions."""
 

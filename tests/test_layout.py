@@ -13,6 +13,7 @@ FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
 
 # From the bottom up. A module imports from the layers below it, and within its own folder.
 LAYERS = [
+    ["texts"],
     ["_aesara", "_jax", "collector", "errors"],
     ["ir", "arguments"],
     ["export"],

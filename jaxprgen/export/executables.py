@@ -11,7 +11,7 @@ import jax
 from jaxprgen import _jax
 from jaxprgen.errors import ExportError
 from jaxprgen.export.archive import Archive
-from jaxprgen.export.description import DescriptionError, field
+from jaxprgen.texts import visible
 
 logger = logging.getLogger("jaxprgen")
 
@@ -73,26 +73,23 @@ def _concrete(aval: Any, sizes: Sizes) -> jax.ShapeDtypeStruct:
 def executables_in(archive: Archive) -> list[Executable]:
     """Return the executables of a file that are for this machine, and log why others are not."""
     found: list[Executable] = []
-    for listed in field(archive.manifest, "executables", list):
-        member, sizes = field(listed, "member", str), field(listed, "sizes", dict)
-        machine = field(listed, "machine", dict)
-        if member not in archive or not all(type(n) is int for n in sizes.values()):
-            raise DescriptionError("an executable is not described")
-        own = _jax.machine()
+    own = _jax.machine() if archive.manifest["executables"] else {}
+    for i, listed in enumerate(archive.manifest["executables"]):
+        sizes, machine = listed["sizes"], listed["machine"]
         other = [
-            f"{k} {machine.get(k)!r} instead of {v!r}"
+            visible(f"{k} {machine.get(k)!r} instead of {v!r}")
             for k, v in own.items()
             if machine.get(k) != v
         ]
-        if other:
-            logger.warning(
-                "%s: the executable for %s is compiled anew: it was made for %s.",
-                archive.path,
-                dict(sizes) or "these sizes",
-                ", ".join(other),
-            )
+        if not other:
+            found.append(Executable(sizes, bytes(archive.member(f"executable_{i}"))))
             continue
-        found.append(Executable(sizes, archive.bytes(member)))
+        logger.warning(
+            "%s: the executable for %s is compiled anew: it was made for %s.",
+            archive.path,
+            sizes or "these sizes",
+            ", ".join(other),
+        )
     return found
 
 

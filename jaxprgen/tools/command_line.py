@@ -19,8 +19,10 @@ from jaxprgen.errors import (
     SavedFileError,
     StaticShapeError,
     SymbolicSizeError,
+    UnwritableFileError,
     UsageError,
 )
+from jaxprgen.texts import visible_lines
 
 _USAGE = (
     UsageError,
@@ -29,6 +31,7 @@ _USAGE = (
     ArgumentShapeError,
     DrawingError,
     SavedFileError,
+    UnwritableFileError,
 )
 """The errors of a command, as opposed to those of a graph."""
 _OF_GRAPHS = "jaxprgen.tools.graph_commands"  # It imports Aesara.
@@ -74,6 +77,8 @@ arguments:
 
 example:
   python -m jaxprgen run model.jxg --arg X=@data.npy --arg y=@outcomes.npy
+
+A file is a program: run only what you trust. --sha256 takes what `export` printed.
 """
 _INFO = """\
 Say what is in a file that `export` or `jaxprgen.save` wrote. Without a file, say which versions
@@ -84,6 +89,8 @@ and devices there are, for a report of a fault.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     options = _parser().parse_args(arguments)
+    if sys.stdout is None:
+        return _fail("Standard output is closed.", 2)
     if "JAX_ENABLE_X64" not in os.environ:
         jax.config.update("jax_enable_x64", True)
     if hasattr(sys.stdout, "reconfigure"):  # A terminal may not support every character.
@@ -100,15 +107,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error}\nGive it a value, as in --arg n=5.", 2)
     except JaxprGenError as error:
         return _fail(error, 1)
-    except BrokenPipeError:  # The reader, such as `head`, has closed the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
+        # Python writes what is left at exit, and would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # The reader, such as `head`, has closed the pipe.
+            return 0
         return _fail(f"The output cannot be written: {error.strerror}.", 2)
 
 
 def _fail(error: Exception | str, status: int) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"error: {visible_lines(error)}", file=sys.stderr)
     return status
 
 
@@ -176,6 +185,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_arguments(run, "NAME=VALUE", "value of an input; repeat for each input")
     about = "say what is in a saved program, or which versions and devices there are"
     info = command("info", _OF_FILES, "[file]", about, _INFO)
+    for reader in (run, info):
+        about = "refuse a file that has another SHA-256, before any of it is interpreted"
+        reader.add_argument("--sha256", metavar="DIGITS", help=about)
     info.add_argument("--text", action="store_true", help="print its StableHLO")
     return parser
 

@@ -4,10 +4,10 @@ Importing this package first also makes ``import aesara`` work on NumPy 2 and Py
 package imports Aesara and JAX when a name that needs them is first used.
 """
 
+import functools
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
-
-from jaxprgen import _aesara
 
 __version__ = "0.1.0"
 
@@ -90,5 +90,15 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# Aesara's mode "JAXPR" is known from when Aesara is imported, before or after this package.
-_aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))
+@functools.cache
+def _prepare() -> None:
+    from jaxprgen import _aesara
+
+    # Aesara's mode "JAXPR" is known from when Aesara is imported, before or after this package.
+    _aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))
+
+
+# With `python -m jaxprgen`, Python looks for NumPy in the working directory first, and says "-m"
+# here. `__main__` makes that directory the last, and then prepares.
+if getattr(sys, "argv", [])[:1] != ["-m"]:
+    _prepare()

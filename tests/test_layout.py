@@ -29,8 +29,9 @@ LAYERS = [
     ["api"],
     ["tools"],
     ["pymc"],
-    ["__main__", "inspect"],
+    ["inspect"],
     ["__init__"],
+    ["__main__"],
 ]
 RANK = {group: rank for rank, groups in enumerate(LAYERS) for group in groups}
 INTERNALS_OF_JAX = ("jax._src", "jax.extend", "jaxlib")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxprgen import _jax
-from jaxprgen.errors import ExportError
+from jaxprgen.errors import ArgumentTypeError, ExportError
 from jaxprgen.export.archive import Archive
 from jaxprgen.texts import visible
 
@@ -39,8 +39,10 @@ def compiled(
 
     Raises
     ------
+    ArgumentTypeError
+        A symbol has no size.
     ExportError
-        A symbol has no size, or XLA cannot serialize the executable.
+        XLA cannot serialize the executable.
     """
     listed = [wanted] if isinstance(wanted, Mapping) else [{}] if wanted is True else wanted or []
     for sizes in listed:
@@ -62,7 +64,7 @@ def _concrete(aval: Any, sizes: Sizes) -> jax.ShapeDtypeStruct:
     missing = {s for n in aval.shape for s in _jax.symbols_of(n)} - set(sizes)
     if missing:
         listed = ", ".join(f"{name!r}: 100" for name in sorted(missing))
-        raise ExportError(
+        raise ArgumentTypeError(
             "An executable is for concrete sizes. Name the size of each symbol, as in "
             f"executable={{{listed}}}."
         )

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import jax
 
@@ -19,10 +20,11 @@ from jaxprgen.errors import (
     SavedFileError,
     StaticShapeError,
     SymbolicSizeError,
+    UnknownNameError,
     UnwritableFileError,
     UsageError,
 )
-from jaxprgen.texts import visible_lines
+from jaxprgen.texts import visible, visible_lines
 
 _USAGE = (
     UsageError,
@@ -31,6 +33,7 @@ _USAGE = (
     ArgumentShapeError,
     DrawingError,
     SavedFileError,
+    UnknownNameError,
     UnwritableFileError,
 )
 """The errors of a command, as opposed to those of a graph."""
@@ -121,8 +124,13 @@ def _fail(error: Exception | str, status: int) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message, 300))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m jaxprgen")
+    parser = _Parser(prog="python -m jaxprgen")
     commands = parser.add_subparsers(required=True, metavar="show|export|run|info", dest="command")
 
     def command(
@@ -161,13 +169,16 @@ def _parser() -> argparse.ArgumentParser:
         export, "NAME=TYPE", "type of an input, or the value of one that decides a shape"
     )
     export.add_argument("-o", "--output", metavar="OUT", required=True, help="the file to write")
-    for name, metavar, about in (
-        ("constraint", "'n >= 2'", "what holds between sizes"),
-        ("platform", "NAME", "cpu, cuda, rocm or tpu; by default the one that JAX uses now"),
-        ("batched", "NAME", "an input that `vmap` is to map at once"),
+    platforms = "cpu", "cuda", "rocm", "tpu"
+    for name, metavar, choices, about in (
+        ("constraint", "'n >= 2'", None, "what holds between sizes"),
+        ("platform", "NAME", platforms, "cpu, cuda, rocm or tpu; by default the one JAX uses now"),
+        ("batched", "NAME", None, "an input that `vmap` is to map at once"),
     ):
         about = f"{about}; repeat for several"
-        export.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=about)
+        export.add_argument(
+            f"--{name}", action="append", default=[], metavar=metavar, choices=choices, help=about
+        )
     export.add_argument(
         "--executable",
         action="append",
@@ -178,7 +189,12 @@ def _parser() -> argparse.ArgumentParser:
         help="add XLA's executable for this machine, and for these values of symbolic sizes",
     )
     export.add_argument(
-        "--vjp-order", type=int, default=0, metavar="N", help="how often it can be differentiated"
+        "--vjp-order",
+        type=int,
+        choices=range(10),
+        default=0,
+        metavar="N",
+        help="how often it can be differentiated",
     )
 
     run = command("run", _OF_FILES, "file", "run a saved program", _RUN, _RUN_EXAMPLES)

@@ -6,7 +6,7 @@ LONGEST = 120
 """The number of characters of a name or a parameter that are shown."""
 
 
-def visible(text: object, longest: int | None = None) -> str:
+def visible(text: object, longest: int | None = LONGEST) -> str:
     r"""Return a text on one line, in which every character shows.
 
     Control characters, line breaks, direction marks and lone surrogates become escapes as Python
@@ -18,7 +18,7 @@ def visible(text: object, longest: int | None = None) -> str:
     text
         The text, or what ``str`` makes one of.
     longest
-        The number of characters to keep. The rest becomes ``…``.
+        The number of characters to keep, or None for all. The rest becomes ``…``.
     """
     text = str(text)
     if longest is not None and len(text) > longest:
@@ -29,5 +29,5 @@ def visible(text: object, longest: int | None = None) -> str:
 
 
 def visible_lines(text: object) -> str:
-    """Return a text of several lines, each as `visible` writes it."""
-    return "\n".join(map(visible, str(text).split("\n")))
+    """Return a text of several lines, each as `visible` writes it, at full length."""
+    return "\n".join(visible(line, None) for line in str(text).split("\n"))

@@ -114,7 +114,7 @@ def _shown(path: str | os.PathLike[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return visible(getattr(error, "strerror", None) or error)
+    return visible(getattr(error, "strerror", None) or error, 300)
 
 
 class Archive:

@@ -105,7 +105,7 @@ class LoadedFunction:
             self._parts.results, [_Bare(_type_text(x)) for x in self._parts.levels[0].one.out_avals]
         )
         where = f" where {', '.join(self.constraints)}" if self.constraints else ""
-        return visible(f"<loaded function {self.__name__}({inputs}) -> {results}{where}>")
+        return visible(f"<loaded function {self.__name__}({inputs}) -> {results}{where}>", None)
 
     def cache_clear(self) -> None:
         """Drop all compiled programs; the next call compiles anew."""

@@ -28,6 +28,7 @@ from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import shared_value
 from jaxprgen.runtime.specialize import Specializer
+from jaxprgen.texts import visible
 
 
 class CompiledFunction:
@@ -91,7 +92,7 @@ class CompiledFunction:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {i.type_text()}" for i in self._plan.inputs)
         outputs = ", ".join(label for label, _ in self._outputs())
-        return f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>"
+        return visible(f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>", None)
 
     def _repr_html_(self) -> str:
         """Return the signature as a table, for notebooks."""

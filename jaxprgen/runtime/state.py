@@ -26,6 +26,7 @@ from jaxprgen.runtime.generators import drawn_key
 from jaxprgen.runtime.program import Options, as_listed
 from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import SharedValue, shared_value
+from jaxprgen.texts import visible
 
 
 class StatefulFunction:
@@ -85,7 +86,9 @@ class StatefulFunction:
 
     def __repr__(self) -> str:
         kept = ", ".join(self._program.kept) or "nothing"
-        return f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>"
+        return visible(
+            f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>", None
+        )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and update the shared variables."""

@@ -58,4 +58,4 @@ def info(options: argparse.Namespace) -> int:
 def _print_table(rows: Iterable[tuple[str, str]]) -> None:
     rows = [*rows]
     width = max(len(name) for name, _ in rows)
-    print("\n".join(visible(f"{name:{width}}  {text}") for name, text in rows))
+    print("\n".join(visible(f"{name:{width}}  {text}", None) for name, text in rows))

@@ -74,7 +74,7 @@ def export(options: argparse.Namespace) -> int:
         executable=[_executable(text) for text in options.executable],
     )
     size = Path(options.output).stat().st_size
-    print(visible(f"{options.output}: {size} bytes, SHA-256 {sha256}"))
+    print(visible(f"{options.output}: {size} bytes, SHA-256 {sha256}", None))
     return 0
 
 
@@ -190,6 +190,6 @@ def _run(code: Callable[[], Any], what: str) -> Any:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f"  at {f.filename}:{f.lineno}" for f in frames if not f.filename.startswith("<")]
         # The first frame is the call above.
-        where = visible(lines[-1] if len(lines) > 1 else f"  looked for in {_here()}")
+        where = visible(lines[-1] if len(lines) > 1 else f"  looked for in {_here()}", None)
         said = visible(f"{type(error).__name__}: {error}", 1000)
         raise UsageError(f"{what} failed: {said}\n{where}") from error

@@ -212,7 +212,7 @@ class ShardingError(JaxprGenError, ValueError):
 
 
 class UnpicklableError(JaxprGenError, TypeError):
-    """Raised when a part of a compiled function, such as an Op or a pass, does not pickle."""
+    """Raised when a part of a function does not pickle, or another version wrote its pickle."""
 
 
 class ExportError(JaxprGenError, ValueError):

@@ -19,6 +19,7 @@ from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 from jaxprgen.graphs.containers import Locks
 from jaxprgen.lowering.graph import Plan
+from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.exportable import exportable
@@ -87,7 +88,7 @@ class CompiledFunction:
         )
 
     def __reduce__(self) -> Any:
-        return CompiledFunction, (self._plan, self._options)
+        return stamped(CompiledFunction, self._plan, self._options)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {i.type_text()}" for i in self._plan.inputs)

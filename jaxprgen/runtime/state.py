@@ -20,6 +20,7 @@ from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import StatefulGraph
 from jaxprgen.lowering.names import Variable
+from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.generators import drawn_key
@@ -82,7 +83,7 @@ class StatefulFunction:
         self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
 
     def __reduce__(self) -> Any:
-        return StatefulFunction, self._made_of
+        return stamped(StatefulFunction, *self._made_of)
 
     def __repr__(self) -> str:
         kept = ", ".join(self._program.kept) or "nothing"

@@ -85,16 +85,17 @@ def _replace(path: str, parts: Iterable[Any]) -> str:
     beside = os.path.join(folder, f".jaxprgen-{secrets.token_hex(8)}.part")
     checksum = hashlib.sha256()
     try:
-        # From the start, the part is as private as the file.
-        with open(beside, "xb", opener=lambda x, flags: os.open(x, flags, creation)) as file:
-            if mode is not None:
-                os.chmod(beside, mode)
+        with open(beside, "xb", opener=lambda x, flags: _new(x, flags, creation)) as file:
             for part in parts:
                 file.write(part)
                 checksum.update(part)
             file.write(digest := checksum.digest())
             file.flush()
             os.fsync(file.fileno())
+            if not os.path.exists(beside):
+                os.link(f"/proc/self/fd/{file.fileno()}", beside, src_dir_fd=file.fileno())
+        if mode is not None:  # Until now, the part was at most as open to others.
+            os.chmod(beside, mode)
         os.replace(beside, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -107,6 +108,14 @@ def _replace(path: str, parts: Iterable[Any]) -> str:
             os.close(opened)
     checksum.update(digest)
     return checksum.hexdigest()
+
+
+def _new(path: str, flags: int, mode: int) -> int:
+    """Open a new file; on Linux one without a name, which vanishes with a saver that is killed."""
+    if os.path.exists("/proc/self/fd"):
+        with contextlib.suppress(AttributeError, OSError):
+            return os.open(os.path.dirname(path), os.O_WRONLY | os.O_TMPFILE, mode)
+    return os.open(path, flags, mode)
 
 
 def _shown(path: str | os.PathLike[str]) -> str:

@@ -5,8 +5,11 @@ import hashlib
 import os
 import signal
 import stat
+import subprocess
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import aesara
 import aesara.tensor as at
@@ -26,6 +29,7 @@ from jaxprgen.errors import (
 from jaxprgen.export import loaded as loaded_functions
 from jaxprgen.export.archive import Archive, write
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 X, b = at.dmatrix("X"), at.dvector("b")
 LARGE = np.arange(3000.0).reshape(3, 1000)  # More than a constant of StableHLO may have.
 SHARED = aesara.shared(np.array([1.0, 2.0, 3.0]), name="weights")
@@ -244,8 +248,11 @@ def test_savers_in_threads_remove_nothing_of_each_other(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["model.jxg"]
 
 
+@pytest.mark.parametrize("is_named", [False, True], ids=["without a name", "with a name"])
 @pytest.mark.parametrize("step", ["write", "chmod", "fsync", "replace"])
-def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch, step):
+def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch, step, is_named):
+    if is_named:  # As where the system has no files without a name.
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     path = tmp_path / "model.jxg"
     write(path, {}, {"data_0": LARGE})
     before = path.read_bytes()
@@ -269,6 +276,25 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch, step):
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert [each.name for each in tmp_path.iterdir()] == ["model.jxg"]
     assert path.read_bytes() == before
+
+
+KILLED = """\
+import os, signal, sys
+from jaxprgen.export.archive import write
+
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+write(sys.argv[1], {}, {"data_0": bytes(100_000)})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="the system names every file")
+def test_a_saver_that_is_killed_leaves_nothing(tmp_path):
+    write(tmp_path / "f", {}, {})
+    before = (tmp_path / "f").read_bytes()
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "f")], env=ENVIRONMENT)
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "f").read_bytes() == before
+    assert not hidden(tmp_path)
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o444])

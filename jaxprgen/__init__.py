@@ -98,7 +98,7 @@ def _prepare() -> None:
     _aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))
 
 
-# With `python -m jaxprgen`, Python looks for NumPy in the working directory first, and says "-m"
-# here. `__main__` makes that directory the last, and then prepares.
-if getattr(sys, "argv", [])[:1] != ["-m"]:
+# With `python -m jaxprgen`, Python looks for NumPy in the working directory first. While it imports
+# this file, `sys.argv` begins with "-m". `__main__` makes that directory the last, and prepares.
+if (*getattr(sys, "argv", [])[:1], *sys.orig_argv[1:3]) != ("-m", "-m", "jaxprgen"):
     _prepare()

@@ -312,3 +312,18 @@ def test_a_fused_reciprocal_keeps_its_digits():
     x = at.dvector("x")
     compiled = aesara.function([x], x * at.reciprocal(x + 2))
     np.testing.assert_allclose(compiled([0.1, 3]), [0.1 / 2.1, 3 / 5], rtol=1e-15)
+
+
+def test_a_package_that_is_run_may_import_this_one_first(tmp_path):
+    """`python -m package` imports the package while `sys.argv` is not yet its own."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("import jaxprgen, aesara")
+    (tmp_path / "package" / "__main__.py").write_text("import aesara; print(aesara.__name__)")
+    done = subprocess.run(
+        [sys.executable, "-m", "package"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(jaxprgen.__file__).parents[1])},
+    )
+    assert (done.stdout, done.returncode) == ("aesara\n", 0), done.stderr

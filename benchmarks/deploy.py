@@ -67,6 +67,26 @@ f = jaxprgen.load(f"{path}.xla", trust_executable=True)
 jax.block_until_ready(f(*arguments))
 lap("load, first call, 569 rows")
 """
+SAVE_LARGE = """
+import jaxprgen, aesara
+import aesara.tensor as at
+x, w = at.dvector("x"), aesara.shared(np.arange(125e6), name="w", borrow=True)
+f = jaxprgen.compile([x], x.sum() + w.sum())
+last = time.perf_counter()
+jaxprgen.save(f"{path}.large", f, "f64[n]")
+lap("save 1 GB of data")
+"""
+LOAD_LARGE = """
+import jaxprgen, resource
+jax.devices()
+before, last = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+f = jaxprgen.load(f"{path}.large")
+lap("load 1 GB of data")
+jax.block_until_ready(f(np.ones(3)))
+lap("first call")
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+said["memory"] = f"{(after - before) / 1e3:.0f} MB"
+"""
 START = """
 import json, re, sys, time
 path, rows, said, times = sys.argv[1], json.loads(sys.argv[2]), {}, {}
@@ -119,6 +139,8 @@ def main() -> None:
         "XLA alone": WITHOUT_AESARA + JAX_ALONE,
         "first number": WITHOUT_AESARA + FIRST,
         "first number, executable kept": WITHOUT_AESARA + EXECUTABLE,
+        "save much data": SAVE_LARGE,
+        "load much data": WITHOUT_AESARA + LOAD_LARGE,
     }
     found = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:

@@ -4,10 +4,10 @@ Importing this package first also makes ``import aesara`` work on NumPy 2 and Py
 package imports Aesara and JAX when a name that needs them is first used.
 """
 
+import functools
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
-
-from jaxprgen import _aesara
 
 __version__ = "0.1.0"
 
@@ -90,6 +90,16 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# Mode "JAXPR" is known from when a graph library is imported, before or after this package.
-_aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))
-_aesara.when_imported("pytensor", lambda: importlib.import_module("jaxprgen.pytensor.linker"))
+@functools.cache
+def _prepare() -> None:
+    from jaxprgen import _aesara
+
+    # Mode "JAXPR" is known from when a graph library is imported, before or after this package.
+    _aesara.prepare(lambda: importlib.import_module("jaxprgen.aesara.linker"))
+    _aesara.when_imported("pytensor", lambda: importlib.import_module("jaxprgen.pytensor.linker"))
+
+
+# With `python -m jaxprgen`, Python looks for NumPy in the working directory first. While it imports
+# this file, `sys.argv` begins with "-m". `__main__` makes that directory the last, and prepares.
+if (*getattr(sys, "argv", [])[:1], *sys.orig_argv[1:3]) != ("-m", "-m", "jaxprgen"):
+    _prepare()

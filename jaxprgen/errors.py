@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxprgen.texts import visible_lines
+
 
 class JaxprGenError(Exception):
     """The base class of every error that this package raises on purpose.
@@ -27,6 +29,9 @@ class JaxprGenError(Exception):
     """
 
     located = False
+
+    def __str__(self) -> str:
+        return visible_lines(super().__str__())
 
     def at(self, where: str) -> JaxprGenError:
         """Return the same error with the description of a place after its message.
@@ -207,11 +212,15 @@ class ShardingError(JaxprGenError, ValueError):
 
 
 class UnpicklableError(JaxprGenError, TypeError):
-    """Raised when a part of a compiled function, such as an Op or a pass, does not pickle."""
+    """Raised when a part of a function does not pickle, or another version wrote its pickle."""
 
 
 class ExportError(JaxprGenError, ValueError):
     """Raised when a program cannot leave this process, such as one that calls back into Python."""
+
+
+class UnwritableFileError(ExportError, OSError):
+    """Raised when `jaxprgen.save` cannot write where it is asked to."""
 
 
 class SavedFileError(JaxprGenError, ValueError):

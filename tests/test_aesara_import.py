@@ -191,7 +191,8 @@ def test_every_public_name_is_there():
 
 def test_type_checkers_see_the_names_that_there_are():
     tree = ast.parse(Path(jaxprgen.__file__).read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    ifs = (node for node in tree.body if isinstance(node, ast.If))
+    (block,) = (node for node in ifs if ast.unparse(node.test) == "TYPE_CHECKING")
     seen = {
         alias.asname: node.module.removeprefix("jaxprgen").removeprefix(".")
         for node in block.body
@@ -352,3 +353,18 @@ def test_a_fused_reciprocal_keeps_its_digits():
     x = at.dvector("x")
     compiled = aesara.function([x], x * at.reciprocal(x + 2))
     np.testing.assert_allclose(compiled([0.1, 3]), [0.1 / 2.1, 3 / 5], rtol=1e-15)
+
+
+def test_a_package_that_is_run_may_import_this_one_first(tmp_path):
+    """`python -m package` imports the package while `sys.argv` is not yet its own."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("import jaxprgen, aesara")
+    (tmp_path / "package" / "__main__.py").write_text("import aesara; print(aesara.__name__)")
+    done = subprocess.run(
+        [sys.executable, "-m", "package"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(jaxprgen.__file__).parents[1])},
+    )
+    assert (done.stdout, done.returncode) == ("aesara\n", 0), done.stderr

@@ -13,6 +13,7 @@ FILES = sorted((ROOT / "jaxprgen").rglob("*.py"))
 
 # From the bottom up. A module imports from the layers below it, and within its own folder.
 LAYERS = [
+    ["texts"],
     ["_aesara", "_jax", "collector", "errors"],
     ["ir", "arguments"],
     ["export"],
@@ -28,8 +29,9 @@ LAYERS = [
     ["api"],
     ["tools"],
     ["pymc"],
-    ["__main__", "inspect"],
+    ["inspect"],
     ["__init__"],
+    ["__main__"],
 ]
 RANK = {group: rank for rank, groups in enumerate(LAYERS) for group in groups}
 INTERNALS_OF_JAX = ("jax._src", "jax.extend", "jaxlib")

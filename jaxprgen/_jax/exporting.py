@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax._src import core as _core
-from jax._src.export import _export
 from jax._src.export.shape_poly import shape_assertion_effect as _checks_sizes
 from jax._src.interpreters import mlir as _mlir
 from jax.export import Exported
@@ -68,18 +66,19 @@ def is_portable(exported: Exported) -> bool:
 _IN_CONTEXT = "serialized" in inspect.signature(Exported.mlir_module).parameters
 
 
-def stablehlo_of(programs: Sequence[Exported]) -> Iterator[str]:
-    """Yield the StableHLO of each program as text, without the lines that it comes from.
+def require_readable(programs: Sequence[Exported]) -> None:
+    """Raise whatever MLIR raises if it cannot read the StableHLO of a program.
 
     The context loads only the dialects that a program needs. JAX's own contexts load all of them,
     which takes 13 ms the first time.
     """
     if not _IN_CONTEXT:
-        yield from (program.mlir_module() for program in programs)
+        for program in programs:
+            program.mlir_module()
         return
     with _mlir.JaxIrContext():
         for program in programs:
-            yield program.mlir_module(serialized=False).operation.get_asm()
+            program.mlir_module(serialized=False)
 
 
 def symbolic_scope(shapes: Sequence[Sequence[Any]]) -> Any:
@@ -138,17 +137,3 @@ def key_implementation(dtype: Any) -> str:
 def array_aval(shape: Sequence[Any], dtype: Any, *, weak_type: bool) -> ShapedArray:
     """Return the aval of an unsharded array, whose sizes may be symbolic."""
     return ShapedArray(tuple(shape), dtype, weak_type=weak_type)
-
-
-def physical(aval: ShapedArray) -> ShapedArray:
-    """Return the type of the numbers that an array, perhaps of typed keys, is made of."""
-    return _core.physical_aval(aval)
-
-
-_of_jax: Any = _export
-STABLE_CUSTOM_CALLS: frozenset[str] = frozenset(_of_jax._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE) - {
-    "tf.call_tf_function",
-    "tpu_custom_call",
-    "mosaic_gpu_v2",
-}
-"""The routines that exported programs may call, without those that take code as an argument."""

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from jax._src import config as _config
 from jax._src import source_info_util as _source_info_util
 
+from jaxprgen.texts import visible
+
 SourceInfo = _source_info_util.SourceInfo
 NO_SOURCE = _source_info_util.new_source_info()
 
@@ -48,7 +50,7 @@ class Frame(NamedTuple):
     @property
     def built(self) -> str:
         """A sentence that names this line as the one that built something."""
-        return f"built at {self.place}, in {self.function}: {self.text}"
+        return visible(f"built at {self.place}, in {self.function}: ", None) + visible(self.text)
 
 
 # JAX shows the innermost line of an equation's traceback that is the user's. Exclude this package.
@@ -101,10 +103,10 @@ def _captured(frames: Iterable[Frame]) -> list[Any]:
     functions = [
         FunctionType(
             _CODE.replace(
-                co_filename=frame.file,
+                co_filename=visible(frame.file, None),
                 co_firstlineno=frame.line,
-                co_name=frame.function,
-                co_qualname=frame.function,
+                co_name=visible(frame.function, None),
+                co_qualname=visible(frame.function, None),
             ),
             known,
         )

@@ -13,8 +13,10 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.errors import ArgumentTypeError
+from jaxprgen.texts import visible
 
 _TYPE = re.compile(r"([a-z]+)(\d*)\[([^\[\]]*)\]")
+_UNPARSED = ValueError, SyntaxError, ArithmeticError, RecursionError, tokenize.TokenError
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
 
 
@@ -41,7 +43,9 @@ def parse_type(text: str, scope: Any = None) -> jax.ShapeDtypeStruct:
     """
     match = _TYPE.fullmatch(text.strip())
     if match is None:
-        raise ArgumentTypeError(f"{text!r} is not a type such as f64[10,3], f32[n,2] or key[].")
+        raise ArgumentTypeError(
+            f"{visible(text, 60)!r} is not a type such as f64[10,3], f32[n,2] or key[]."
+        )
     kind, bits, sizes = match.groups()
     try:
         dtype = (
@@ -60,19 +64,23 @@ def parse_sizes(text: str, scope: Any = None) -> tuple[Any, ...]:
     Raises
     ------
     ArgumentTypeError
-        A size is neither an integer nor an expression of symbols.
+        A size is neither an integer >= 0 nor an expression of symbols.
     """
     if not text.strip():
         return ()
+    _refuse_huge(text)
     if "_" in re.split(r"[^\w.]+", text) or "..." in text:
-        raise ArgumentTypeError(f"[{text}]: give each size a number or a name.")
+        raise ArgumentTypeError(f"[{visible(text, 60)}]: give each size a number or a name.")
     try:
-        return tuple(jax.export.symbolic_shape(text, scope=scope))
-    except (ValueError, SyntaxError, tokenize.TokenError):
+        shape = tuple(jax.export.symbolic_shape(text, scope=scope))
+    except _UNPARSED:
         raise ArgumentTypeError(
-            f"[{text}] are no sizes: write numbers, names and expressions such as 2*n, with commas "
-            "between them."
+            f"[{visible(text, 60)}] are no sizes: write numbers, names and expressions such as "
+            "2*n, with commas between them."
         ) from None
+    if any(isinstance(n, int) and n < 0 for n in shape):
+        raise ArgumentTypeError(f"[{visible(text, 60)}]: a size is at least 0.")
+    return shape
 
 
 def scope_with(constraints: Sequence[str]) -> Any:
@@ -83,13 +91,19 @@ def scope_with(constraints: Sequence[str]) -> Any:
     ArgumentTypeError
         JAX cannot parse a constraint, or constraints contradict each other.
     """
+    _refuse_huge(" ".join(constraints))
     try:
         return jax.export.SymbolicScope(tuple(constraints))
-    except (ValueError, SyntaxError, NotImplementedError, tokenize.TokenError) as error:
-        listed = ", ".join(map(repr, constraints))
+    except (*_UNPARSED, NotImplementedError) as error:
+        listed = visible(", ".join(map(repr, constraints)), 100)
         raise ArgumentTypeError(
-            f"JAX does not take the constraints {listed}: {str(error).splitlines()[0]}"
+            f"JAX does not take the constraints {listed}: {visible(str(error).split(chr(10))[0])}"
         ) from None
+
+
+def _refuse_huge(text: str) -> None:
+    if re.search(r"\d{19}", text):
+        raise ArgumentTypeError(f"[{visible(text, 60)}]: a size has at most 18 digits.")
 
 
 def in_scope(specs: Sequence[Any], constraints: Sequence[str]) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +11,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.arguments.specs import parse_sizes, sizes_text
-from jaxprgen.errors import ArgumentTypeError, ExportError
-
-_KINDS = "biufcV"
-_POWER = re.compile(r"\^\s*\d{3,}|\)\s*\^")
-_LONGEST = 1000
-
-
-class DescriptionError(Exception):
-    """Raised if JSON does not describe what it should; the message says why."""
-
+from jaxprgen.errors import ExportError
 
 # --- Types --------------------------------------------------------------------------------
 
@@ -39,12 +29,8 @@ def dtype_of(text: Any) -> Any:
     """Return the dtype of that name."""
     if text == "key":
         return KEY
-    try:
-        key = re.fullmatch(r"key<(\w+)>", text)
-        dtype = _jax.key_dtype(key[1]) if key else np.dtype(getattr(jax.numpy, text))
-    except (KeyError, TypeError, AttributeError):
-        raise DescriptionError(f"{text!r} is not a dtype") from None
-    return dtype
+    key = re.fullmatch(r"key<(\w+)>", text)
+    return _jax.key_dtype(key[1]) if key else np.dtype(getattr(jax.numpy, text))
 
 
 def aval_json(aval: Any) -> dict[str, Any]:
@@ -58,25 +44,8 @@ def aval_json(aval: Any) -> dict[str, Any]:
 
 def aval_of(described: Any, scope: Any) -> Any:
     """Return the aval that `aval_json` described."""
-    dtype = dtype_of(field(described, "dtype", str))
-    shape = sizes_of(field(described, "sizes", str), scope)
-    return _jax.array_aval(shape, dtype, weak_type=field(described, "weak", bool))
-
-
-def sizes_of(text: str, scope: Any) -> tuple[Any, ...]:
-    """Return the sizes that a text stands for.
-
-    Expressions that would take JAX long, such as the hundredth power of a sum, are refused.
-    """
-    if len(text) > _LONGEST or _POWER.search(text):
-        raise DescriptionError(f"the sizes {text[:50]!r} are too complicated")
-    try:
-        shape = parse_sizes(text, scope)
-    except (ArgumentTypeError, RecursionError) as error:
-        raise DescriptionError(str(error)) from None
-    if any(type(n) is int and n < 0 for n in shape):
-        raise DescriptionError(f"the sizes {text!r} are negative")
-    return shape
+    shape = parse_sizes(described["sizes"], scope)
+    return _jax.array_aval(shape, dtype_of(described["dtype"]), weak_type=described["weak"])
 
 
 def input_json(declared: Input) -> dict[str, Any]:
@@ -87,12 +56,8 @@ def input_json(declared: Input) -> dict[str, Any]:
 
 def input_of(described: Any) -> Input:
     """Return the input that `input_json` described."""
-    shape = field(described, "shape", list)
-    if not all(n is None or (type(n) is int and n >= 0) for n in shape):
-        raise DescriptionError(f"{shape} is not a shape")
-    return Input(
-        field(described, "name", str), dtype_of(field(described, "dtype", str)), tuple(shape)
-    )
+    shape = tuple(described["shape"])
+    return Input(described["name"], dtype_of(described["dtype"]), shape)
 
 
 # --- Pytrees ------------------------------------------------------------------------------
@@ -127,25 +92,16 @@ def _node_json(node: Any) -> Any:
 
 def tree_of(described: Any) -> Any:
     """Return the pytree structure that `tree_json` described."""
-    try:
-        return jax.tree.structure(_node_of(described))
-    except RecursionError:
-        raise DescriptionError("the outputs are nested too deep") from None
+    return jax.tree.structure(_node_of(described))
 
 
 def _node_of(described: Any) -> Any:
-    if described == "leaf":
-        return 0
-    if described is None:
-        return None
-    if isinstance(described, dict) and len(described) == 1:
-        ((kind, children),) = described.items()
-        if kind == "dict" and isinstance(children, dict):
-            return {key: _node_of(x) for key, x in children.items()}
-        if kind in ("list", "tuple") and isinstance(children, list):
-            nodes = [_node_of(x) for x in children]
-            return nodes if kind == "list" else tuple(nodes)
-    raise DescriptionError("the arrangement of the outputs is not a pytree")
+    if not isinstance(described, dict):
+        return {"leaf": 0, None: None}[described]
+    ((kind, children),) = described.items()
+    if kind == "dict":
+        return {key: _node_of(x) for key, x in children.items()}
+    return {"list": list, "tuple": tuple}[kind](map(_node_of, children))
 
 
 # --- Programs -----------------------------------------------------------------------------
@@ -206,22 +162,14 @@ def program_of(described: Any, name: str, scope: Any, content: bytes) -> Describ
     content
         Its StableHLO.
     """
-    version = field(described, "calling_convention_version", int)
+    version = described["calling_convention_version"]
     first = jax.export.minimum_supported_calling_convention_version
     last = jax.export.maximum_supported_calling_convention_version
     if not first <= version <= last:
-        raise DescriptionError(
-            f"JAX's calling convention has version {version}, and JAX {jax.__version__} takes "
-            f"{first} to {last}"
-        )
-    in_avals = avals_of(field(described, "arguments", list), scope)
-    out_avals = avals_of(field(described, "results", list), scope)
-    kept = field(described, "kept_arguments", list)
-    if not all(type(i) is int for i in kept) or not set(kept) <= set(range(len(in_avals))):
-        raise DescriptionError("the arguments that a program keeps are not among its arguments")
-    platforms = field(described, "platforms", list)
-    if not platforms or not all(isinstance(x, str) for x in platforms):
-        raise DescriptionError("the platforms of a program are not a list of names")
+        raise ValueError(f"its calling convention is {version}, not one of {first} to {last}")
+    in_avals, out_avals = (
+        tuple(aval_of(x, scope) for x in described[ends]) for ends in ("arguments", "results")
+    )
     exported = _jax.exported_of(
         {
             "fun_name": name,
@@ -229,25 +177,11 @@ def program_of(described: Any, name: str, scope: Any, content: bytes) -> Describ
             "in_avals": in_avals,
             "out_tree": jax.tree.structure(list(range(len(out_avals)))),
             "out_avals": out_avals,
-            "platforms": tuple(platforms),
+            "platforms": tuple(described["platforms"]),
             "mlir_module_serialized": content,
             "calling_convention_version": version,
-            "module_kept_var_idx": tuple(sorted(kept)),
-            "uses_global_constants": field(described, "polymorphic", bool),
+            "module_kept_var_idx": tuple(described["kept_arguments"]),
+            "uses_global_constants": described["polymorphic"],
         }
     )
-    order, batched = field(described, "order", int), field(described, "batched", bool)
-    return Described(order, batched, field(described, "member", str), exported)
-
-
-def avals_of(described: Sequence[Any], scope: Any) -> tuple[Any, ...]:
-    """Return the avals that `aval_json` described."""
-    return tuple(aval_of(x, scope) for x in described)
-
-
-def field(described: Any, name: str, kind: type) -> Any:
-    """Return a field of a JSON object, of which the kind is known."""
-    value = described.get(name) if isinstance(described, dict) else None
-    if type(value) is not kind:
-        raise DescriptionError(f"{name!r} is not of type {kind.__name__}")
-    return value
+    return Described(described["order"], described["batched"], described["member"], exported)

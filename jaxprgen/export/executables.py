@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxprgen import _jax
-from jaxprgen.errors import ExportError
+from jaxprgen.errors import ArgumentTypeError, ExportError
 from jaxprgen.export.archive import Archive
-from jaxprgen.export.description import DescriptionError, field
+from jaxprgen.texts import visible
 
 logger = logging.getLogger("jaxprgen")
 
@@ -39,8 +39,10 @@ def compiled(
 
     Raises
     ------
+    ArgumentTypeError
+        A symbol has no size.
     ExportError
-        A symbol has no size, or XLA cannot serialize the executable.
+        XLA cannot serialize the executable.
     """
     listed = [wanted] if isinstance(wanted, Mapping) else [{}] if wanted is True else wanted or []
     for sizes in listed:
@@ -62,7 +64,7 @@ def _concrete(aval: Any, sizes: Sizes) -> jax.ShapeDtypeStruct:
     missing = {s for n in aval.shape for s in _jax.symbols_of(n)} - set(sizes)
     if missing:
         listed = ", ".join(f"{name!r}: 100" for name in sorted(missing))
-        raise ExportError(
+        raise ArgumentTypeError(
             "An executable is for concrete sizes. Name the size of each symbol, as in "
             f"executable={{{listed}}}."
         )
@@ -73,26 +75,23 @@ def _concrete(aval: Any, sizes: Sizes) -> jax.ShapeDtypeStruct:
 def executables_in(archive: Archive) -> list[Executable]:
     """Return the executables of a file that are for this machine, and log why others are not."""
     found: list[Executable] = []
-    for listed in field(archive.manifest, "executables", list):
-        member, sizes = field(listed, "member", str), field(listed, "sizes", dict)
-        machine = field(listed, "machine", dict)
-        if member not in archive or not all(type(n) is int for n in sizes.values()):
-            raise DescriptionError("an executable is not described")
-        own = _jax.machine()
+    own = _jax.machine() if archive.manifest["executables"] else {}
+    for i, listed in enumerate(archive.manifest["executables"]):
+        sizes, machine = listed["sizes"], listed["machine"]
         other = [
-            f"{k} {machine.get(k)!r} instead of {v!r}"
+            visible(f"{k} {machine.get(k)!r} instead of {v!r}")
             for k, v in own.items()
             if machine.get(k) != v
         ]
-        if other:
-            logger.warning(
-                "%s: the executable for %s is compiled anew: it was made for %s.",
-                archive.path,
-                dict(sizes) or "these sizes",
-                ", ".join(other),
-            )
+        if not other:
+            found.append(Executable(sizes, bytes(archive.member(f"executable_{i}"))))
             continue
-        found.append(Executable(sizes, archive.bytes(member)))
+        logger.warning(
+            "%s: the executable for %s is compiled anew: it was made for %s.",
+            archive.path,
+            sizes or "these sizes",
+            ", ".join(other),
+        )
     return found
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.arguments.inputs import Input
-from jaxprgen.errors import ExportError, undecided_size
+from jaxprgen.errors import ArgumentTypeError, ExportError, undecided_size
+from jaxprgen.texts import visible
 
 
 class ExportedProgram(jax.export.Exported):
@@ -128,11 +129,18 @@ def export_jitted(
 
 @contextmanager
 def _sizes_decided() -> Generator[None, None, None]:
-    """Raise our error where JAX cannot lower an equation for all symbolic sizes."""
+    """Raise our error where JAX cannot export a program for all symbolic sizes."""
     try:
         yield
     except _jax.InconclusiveSizeError as error:
         raise undecided_size(error) from error
+    except ValueError as error:
+        if not str(error).startswith("Cannot solve for values of dimension variables"):
+            raise
+        raise ArgumentTypeError(
+            "JAX takes symbolic sizes that it can solve for, such as n or 2*n + 1, and for each "
+            f"symbol needs one of them: {visible(error, 200)}"
+        ) from error
 
 
 def _with_derivatives(exported: jax.export.Exported, order: int) -> jax.export.Exported:

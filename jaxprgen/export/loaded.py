@@ -18,6 +18,7 @@ from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.export.calls import Flat, Level, function_of
 from jaxprgen.export.executables import Executable, callables
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
+from jaxprgen.texts import visible
 
 
 class Parts(NamedTuple):
@@ -25,8 +26,6 @@ class Parts(NamedTuple):
 
     Attributes
     ----------
-    path
-        The file.
     inputs
         The inputs, as the graph declares them.
     fixed
@@ -43,17 +42,26 @@ class Parts(NamedTuple):
         The layout of their flat arguments.
     executables
         The program as XLA compiled it.
+    about
+        More of what the file says, as names and texts for a reader.
+    sha256
+        The SHA-256 of the file.
     """
 
-    path: str
     inputs: tuple[Input, ...]
     fixed: Mapping[str, str]
     data: Mapping[str, Any]
     results: Any
     constraints: tuple[str, ...]
-    levels: tuple[Level, ...]
+    levels: Sequence[Level]
     flat: Flat
-    executables: Sequence[Executable] = ()
+    executables: Sequence[Executable]
+    about: tuple[tuple[str, str], ...]
+    sha256: str
+
+
+MOST_PROGRAMS = 256
+"""How many programs a loaded function keeps: one for each combination of argument types."""
 
 
 class LoadedFunction:
@@ -85,14 +93,7 @@ class LoadedFunction:
         self.__signature__ = signature([declared.name for declared in parts.inputs])
         self._avals = parts.levels[0].one.in_avals[: len(parts.inputs)]
         self._dtypes = [x.dtype for x in self._avals]
-        self._known: set[tuple[Any, ...]] = set()
-        self._flat = flat = function_of(parts.levels, parts.flat)
-
-        def program(*given: Any) -> Any:
-            return jax.tree.unflatten(parts.results, flat(*given))
-
-        program.__name__ = program.__qualname__ = self.__name__
-        self._jitted = jax.jit(program)
+        self.cache_clear()
         self._executables = callables(parts.levels[0].one, parts.executables)
 
     def __repr__(self) -> str:
@@ -104,7 +105,30 @@ class LoadedFunction:
             self._parts.results, [_Bare(_type_text(x)) for x in self._parts.levels[0].one.out_avals]
         )
         where = f" where {', '.join(self.constraints)}" if self.constraints else ""
-        return f"<loaded function {self.__name__}({inputs}) -> {results}{where}>"
+        return visible(f"<loaded function {self.__name__}({inputs}) -> {results}{where}>", None)
+
+    def cache_clear(self) -> None:
+        """Drop all compiled programs; the next call compiles anew."""
+        results = self._parts.results
+        self._flat = flat = function_of(self._parts.levels, self._parts.flat)
+
+        def program(*given: Any) -> Any:
+            return jax.tree.unflatten(results, flat(*given))
+
+        program.__name__ = program.__qualname__ = self.__name__
+        # JAX drops what it keeps of a function with the function.
+        self._known: set[tuple[Any, ...]] = set()
+        self._jitted = jax.jit(program)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file, as `jaxprgen.save` returned it."""
+        return self._parts.sha256
+
+    @property
+    def about(self) -> tuple[tuple[str, str], ...]:
+        """More of what the file says, as names and texts: what ``info`` prints."""
+        return self._parts.about
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -163,6 +187,8 @@ class LoadedFunction:
         types = types_of_arrays(args, self._dtypes)
         if types is None or tuple(types) not in self._known:
             args = tuple(self._accepted(self._counted(args, {})))
+            if len(self._known) >= MOST_PROGRAMS:
+                self.cache_clear()
             self._known.add(tuple(map(_jax.type_of, args)))
         if self._executables and _jax.runs_now():
             operands = [*args, *self._on_device]

@@ -22,6 +22,7 @@ from jaxprgen.export.exporting import (
     export_jitted,
     require_order,
 )
+from jaxprgen.texts import visible
 
 
 class Saveable(Protocol):
@@ -44,16 +45,15 @@ def save(
     constraints: Sequence[str] = (),
     executable: bool | Sizes | Sequence[Sizes] = False,
     **named: Any,
-) -> None:
+) -> str:
     """Save a compiled function to a file that `jaxprgen.load` reads without Aesara.
 
-    The file holds the program as StableHLO, its data, and the names and types of its inputs. It
-    holds no Python code.
+    The file holds the program as StableHLO, its data, and the names and types of its inputs.
 
     Parameters
     ----------
     path
-        The file. One that exists is replaced, at once.
+        The file. One that exists is replaced at once, and keeps its mode; links are followed.
     f : CompiledFunction
         The function.
     *specs, **named : array, jax.ShapeDtypeStruct or str
@@ -73,10 +73,17 @@ def save(
         is loaded by ``jaxprgen.load(path, trust_executable=True)``: True if all sizes are numbers,
         otherwise the size of each symbol, such as ``{"n": 100}``.
 
+    Returns
+    -------
+    str
+        The SHA-256 of the file, as ``jaxprgen.load(path, sha256=...)`` and ``sha256sum`` have it.
+
     Raises
     ------
     ExportError
-        The program calls back into Python or has run-time checks, or the file cannot be written.
+        The program calls back into Python or has run-time checks.
+    UnwritableFileError
+        The file cannot be written.
     SymbolicSizeError
         One program cannot serve all sizes that have a name.
     """
@@ -99,7 +106,6 @@ def save(
     programs = [*_programs(given, platforms, require_order(vjp_order), is_batched)]
     kept = [*compiled(programs[0].exported, executable)]
     scope = _jax.symbolic_scope([x.shape for x in given.specs])
-    data = {f"data_{i}.npy": array for i, array in enumerate(given.data.values())}
     manifest = {
         "written_by": {"jax": jax.__version__, "numpy": np.__version__},
         "name": given.name,
@@ -107,24 +113,22 @@ def save(
         "fixed": {name: _short(value) for name, value in given.fixed.items()},
         "batched": is_batched,
         "data": [
-            {"name": name, "member": member} for name, member in zip(given.data, data, strict=True)
+            {"name": name, "dtype": array.dtype.str, "shape": array.shape}
+            for name, array in given.data.items()
         ],
         "results": tree_json(given.results),
         "constraints": _jax.constraints_of(scope),
         "programs": [program_json(program) for program in programs],
-        "executables": [
-            {"member": f"executable_{i}.xla", "sizes": x.sizes, "machine": _jax.machine()}
-            for i, x in enumerate(kept)
-        ],
+        "executables": [{"sizes": x.sizes, "machine": _jax.machine()} for x in kept],
     }
-    contents = {p.member: bytes(p.exported.mlir_module_serialized) for p in programs}
-    contents |= {f"executable_{i}.xla": x.content for i, x in enumerate(kept)}
-    write(path, manifest, {**contents, **data})
+    members: dict[str, Any] = {p.member: bytes(p.exported.mlir_module_serialized) for p in programs}
+    members |= {f"executable_{i}": x.content for i, x in enumerate(kept)}
+    members |= {f"data_{i}": array for i, array in enumerate(given.data.values())}
+    return write(path, manifest, members)
 
 
 def _short(value: Any) -> str:
-    text = " ".join(str(np.asarray(value)).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return visible(" ".join(str(np.asarray(value)).split()), 60)
 
 
 def _programs(
@@ -135,14 +139,14 @@ def _programs(
     fixed = len(specs)
     for k in range(order + 1):
         exported = export_jitted(_named(function, given.name), specs, platforms)
-        yield Described(k, False, f"program_{k}.mlir", exported)
+        yield Described(k, False, f"program_{k}", exported)
         if any(is_batched):
             mapped = [*is_batched, *[False] * len(given.data), *[True] * (len(specs) - fixed)]
             many = jax.vmap(function, in_axes=tuple(0 if x else None for x in mapped))
             size = _batch_size(specs)
             several = [_with_axis(x, size) if m else x for x, m in zip(specs, mapped, strict=True)]
             exported_many = export_jitted(_named(many, given.name), several, platforms)
-            yield Described(k, True, f"program_{k}_batched.mlir", exported_many)
+            yield Described(k, True, f"program_{k}_batched", exported_many)
         inputs = *differentiable(specs[: len(given.specs)]), *range(fixed, len(specs))
         outputs = differentiable(exported.out_avals)
         if k < order and not (inputs and outputs):

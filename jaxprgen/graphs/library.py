@@ -38,6 +38,7 @@ from jaxprgen.lowering.traversal import toposort
 from jaxprgen.ops import sizes
 from jaxprgen.ops.identity import failed_check
 from jaxprgen.ops.ifelse import IF_ELSE, Branches
+from jaxprgen.texts import LONGEST, visible
 
 
 class Containers(NamedTuple):
@@ -210,10 +211,10 @@ def _describe_value(variable: Variable, value: Any) -> str:
     return str(variable.type)
 
 
-def name_of(variable: Variable) -> str:
+def name_of(variable: Variable, longest: int | None = LONGEST) -> str:
     """Return the user's name of a variable, or its value, or the Op that computes it."""
     if variable.name:
-        return variable.name
+        return visible(variable.name, longest)
     if _is_small_constant(variable):
         return str(np.asarray(variable.data).tolist())
     if variable.owner is None:
@@ -221,7 +222,7 @@ def name_of(variable: Variable) -> str:
     op = variable.owner.op
     if is_a(op, "tensor.ScalarFromTensor", "tensor.TensorFromScalar"):  # As in an index.
         return name_of(variable.owner.inputs[0])
-    return f"result of {op}"
+    return visible(f"result of {op}", longest)
 
 
 def _is_small_constant(variable: Variable) -> TypeGuard[Any]:
@@ -233,8 +234,8 @@ def _is_small_constant(variable: Variable) -> TypeGuard[Any]:
 def describe_op(node: Apply) -> str:
     """Return a node as text: its Op, applied to the names of its inputs."""
     inputs = ", ".join(name_of(v) for v in node.inputs)
-    named = ", ".join(v.name for v in node.outputs if v.name)
-    return f"{node.op}({inputs})" + (f" -> {named}" if named else "")
+    named = ", ".join(name_of(v) for v in node.outputs if v.name)
+    return f"{visible(node.op)}({inputs})" + (f" -> {named}" if named else "")
 
 
 def frame_of(*variables: Variable) -> Frame | None:

@@ -343,11 +343,11 @@ def _rules_of(nodes: Sequence[Apply], callbacks: bool) -> dict[Apply, Registrati
 
 def _input(variable: Variable) -> Input:
     if is_a(variable.type, "tensor.RandomType"):
-        return Input(name_of(variable), KEY, ())
+        return Input(name_of(variable, None), KEY, ())
     if not is_array(variable) and not is_sparse(variable):
         raise InvalidGraphError(f"Input {_not_an_array(variable)}")
     shape = () if is_a(variable.type, "scalar.ScalarType") else tuple(variable.type.shape)
-    return Input(name_of(variable), np.dtype(variable.type.dtype), shape)
+    return Input(name_of(variable, None), np.dtype(variable.type.dtype), shape)
 
 
 def _not_an_array(variable: Variable) -> str:

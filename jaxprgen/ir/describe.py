@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,18 +13,14 @@ from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.ir.evaluate import Inside
 from jaxprgen.ir.inner import holder_of
-
-LONGEST = 120
-"""The number of characters of a name or a parameter that are shown."""
+from jaxprgen.texts import visible
 
 _NUMPY_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 # JAX calls leaves of arguments `state[0]`, `params['bias']` and `tree[<flat index 0>]`. They become
 # `state.0`, `params.bias` and `tree.0`.
 _KEY = re.compile(r"""\[(?:'([^']*)'|<flat index (\d+)>|"?([^\]"]*)"?)\]""")
-# White space, punctuation of printed programs, control characters and direction marks.
-_UNREADABLE = re.compile(
-    r"[\s:;,=#{}\[\]\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
-)
+_PUNCTUATION = re.compile(r"[\s:;,=#{}\[\]]+")
+"""White space, and punctuation of printed programs."""
 
 
 # --- Names -------------------------------------------------------------------------------
@@ -103,7 +100,8 @@ class _Naming:
         if type(v) is not Var or v in self.names:  # Unread results are of another type.
             return
         base = _KEY.sub(lambda found: f".{found[1] or found[2] or found[3]}", base)
-        base = _UNREADABLE.sub("_", base) or "_"
+        base = "".join(c if c.isprintable() else " " for c in base)
+        base = _PUNCTUATION.sub("_", base) or "_"
         name = base
         while numbered or name in self._taken:
             self._count[base] += 1
@@ -143,11 +141,6 @@ class _Naming:
 # --- Short text --------------------------------------------------------------------------
 
 
-def shorten(text: str, longest: int = LONGEST) -> str:
-    """Return the text, cut to at most ``longest`` characters."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
 def line_text(frame: Frame) -> str:
     """Return file and line as `place_text` does."""
     return place_text(frame.place)
@@ -158,11 +151,13 @@ def place_text(place: str) -> str:
 
     The path starts below the directory of installed packages, or below the working directory.
     """
-    path, here = Path(place), Path.cwd()
+    path = Path(place)
     for i, part in enumerate(path.parts):
         if part in ("site-packages", "dist-packages"):
-            return str(Path(*path.parts[i + 1 :]))
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+            return visible(Path(*path.parts[i + 1 :]), None)
+    with contextlib.suppress(FileNotFoundError, ValueError):  # A directory that was deleted.
+        path = path.relative_to(Path.cwd())
+    return visible(path, None)
 
 
 def innermost_frame(eqn: JaxprEqn, within: Sequence[Inside]) -> Frame | None:
@@ -183,14 +178,14 @@ def iterations(within: Sequence[Inside]) -> tuple[tuple[str, int], ...]:
 def type_text(aval: Any) -> str:
     """Return a type as JAX prints it: ``f64[3]``."""
     short = getattr(aval, "str_short", None)
-    return shorten(short(short_dtypes=True) if short else str(aval))
+    return visible(short(short_dtypes=True) if short else str(aval))
 
 
 def atom_text(x: Any, names: Mapping[Var, str]) -> str:
     """Return a variable's name or a literal's value; ``_`` for an unread result."""
     if type(x) is Var:
-        return shorten(names.get(x, "_"))
-    return shorten(str(x.val)) if hasattr(x, "val") else "_"
+        return visible(names.get(x, "_"))
+    return visible(str(x.val)) if hasattr(x, "val") else "_"
 
 
 def parameters_text(eqn: JaxprEqn) -> str:
@@ -201,7 +196,7 @@ def parameters_text(eqn: JaxprEqn) -> str:
     """
     inner = bool(_jax.sub_jaxprs(eqn))
     return " ".join(
-        f"{name}={shorten(_value_text(value), 60)}"
+        f"{name}={visible(_value_text(value), 60)}"
         for name, value in eqn.params.items()
         if (name in ("name", "length") if inner else value is not None)
     )

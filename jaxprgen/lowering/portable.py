@@ -1,10 +1,12 @@
-"""Parts of functions that users wrote, as any pickler takes them."""
+"""Pickles: their version, and parts of functions that users wrote, as any pickler takes them."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import pickle
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxprgen.errors import UnpicklableError
@@ -54,3 +56,33 @@ class _ByValue(NamedTuple):
 
     def __reduce__(self) -> Any:
         return pickle.loads, (self.pickled,)
+
+
+def stamped(make: Callable[..., Any], *parts: Any) -> tuple[Any, ...]:
+    """Return what a ``__reduce__`` returns, so that only this version of the package unpickles it.
+
+    The version comes first in the pickle, so another version reads none of the parts.
+    """
+    return _made, (_Stamp(), make, *parts)
+
+
+class _Stamp:
+    def __reduce__(self) -> Any:
+        return _checked, (_version(),)
+
+
+def _version() -> str:
+    return sys.modules["jaxprgen"].__version__
+
+
+def _checked(version: str) -> _Stamp:
+    if version != _version():
+        raise UnpicklableError(
+            f"jaxprgen {version} wrote this pickle, and jaxprgen {_version()} does not read it.\n"
+            "Pickle the function anew. A file that jaxprgen.save writes outlives versions."
+        )
+    return _Stamp()
+
+
+def _made(_: _Stamp, make: Callable[..., Any], *parts: Any) -> Any:
+    return make(*parts)

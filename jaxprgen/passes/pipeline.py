@@ -29,13 +29,13 @@ from jaxprgen.errors import (
     PassWarning,
     levels_to_user,
 )
-from jaxprgen.ir.describe import shorten
 from jaxprgen.ir.programs import verify
 from jaxprgen.ir.redundancy import Identities
 from jaxprgen.passes.defaults import as_default, is_default
 from jaxprgen.passes.meaning import Pass, name_of
 from jaxprgen.passes.repeat_notes import forgotten_on_failure
 from jaxprgen.passes.validation import Validation
+from jaxprgen.texts import visible
 
 
 class Record(NamedTuple):
@@ -337,7 +337,7 @@ def _failure(rewrite: Pass, closed: ClosedJaxpr, error: Exception) -> str:
     frame = _line_at(error) or next(filter(None, frames), None)
     where = f"in a program {frame.built}" if frame else "in a program without lines"
     return (
-        f"The default pass {name_of(rewrite)} {shorten(cause, _LONGEST)}\n  {where}\n"
+        f"The default pass {name_of(rewrite)} {visible(cause, _LONGEST)}\n  {where}\n"
         "The program stays as it was before this pass. It computes what you wrote, but it may "
         "compile or run more slowly, or overflow where the pass prevents it. Please report this, "
         "with the text of the program (print jax.make_jaxpr(f)(...), or f.jaxpr(...) of a graph "

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn
-from jaxprgen.ir.describe import place_text, shorten
+from jaxprgen.ir.describe import place_text
+from jaxprgen.texts import visible
 
 
 class Repeat(NamedTuple):
@@ -48,7 +49,7 @@ class Repeat(NamedTuple):
         parts = [
             f"× {self.times}  {', '.join(f'{n} {p}' if n > 1 else p for p, n in what)}",
             f"carries {', '.join(self.carried)}" if self.carried else "",
-            shorten(self.name, _LONGEST),
+            visible(self.name, _LONGEST),
             place_text(self.line) if self.line else "",
             self.reason,
         ]

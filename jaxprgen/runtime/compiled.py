@@ -19,6 +19,7 @@ from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 from jaxprgen.graphs.containers import Locks
 from jaxprgen.lowering.graph import Plan
+from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.exportable import exportable
@@ -28,6 +29,7 @@ from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import shared_value
 from jaxprgen.runtime.specialize import Specializer
+from jaxprgen.texts import visible
 
 
 class CompiledFunction:
@@ -86,12 +88,12 @@ class CompiledFunction:
         )
 
     def __reduce__(self) -> Any:
-        return CompiledFunction, (self._plan, self._options)
+        return stamped(CompiledFunction, self._plan, self._options)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {i.type_text()}" for i in self._plan.inputs)
         outputs = ", ".join(label for label, _ in self._outputs())
-        return f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>"
+        return visible(f"<jaxprgen function {self.__name__}({inputs}) -> {outputs}>", None)
 
     def _repr_html_(self) -> str:
         """Return the signature as a table, for notebooks."""

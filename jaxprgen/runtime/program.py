@@ -20,6 +20,7 @@ from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenErr
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.lowering.portable import portable
 from jaxprgen.passes import Pass, Pipeline
+from jaxprgen.texts import visible
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes
 """The value of an XLA option; bytes are a profile for it."""
@@ -120,7 +121,9 @@ def options_of(
                 "compiler_options maps names of XLA options to strings, numbers or booleans; got "
                 f"{option!r}: {value!r}."
             )
-    return Options(name, checks, Pipeline(passes), tuple(sorted(given.items())), results)
+    return Options(
+        visible(name, None), checks, Pipeline(passes), tuple(sorted(given.items())), results
+    )
 
 
 def calls_back(fallback: str) -> bool:

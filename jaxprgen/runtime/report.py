@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxprgen import _jax
-from jaxprgen.ir.describe import place_text, shorten
+from jaxprgen.ir.describe import place_text
 from jaxprgen.passes.repeat_notes import Repeats
 from jaxprgen.runtime.collectives import Collective, collectives_of
 from jaxprgen.runtime.observe import UNSEEN, Node, Observation, alike, constant_bytes, scopes_of
+from jaxprgen.texts import visible, visible_lines
 
 
 class NodeReport(NamedTuple):
@@ -106,7 +107,7 @@ class Report(NamedTuple):
             _travelling(self.collectives),
             f"Time: {stages}",
         ]
-        return "\n".join(filter(None, lines))
+        return visible_lines("\n".join(filter(None, lines)))
 
 
 def _plain(x: Any) -> Any:
@@ -208,6 +209,7 @@ def _table(rows: Sequence[tuple[str, ...]], numbers: int) -> str:
     After the first column come those of ``numbers``, aligned to the right, and then texts, of which
     the longest are shortened. The last column has lines.
     """
+    rows = [tuple(visible(cell, None) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     texts = range(numbers + 1, len(widths))
     while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
@@ -223,5 +225,5 @@ def _table(rows: Sequence[tuple[str, ...]], numbers: int) -> str:
 
 def _cell(text: str, width: int, *, is_path: bool) -> str:
     if len(text) > width:  # The end of a path says most.
-        text = f"…{text[len(text) - width + 1 :]}" if is_path else shorten(text, width)
+        text = f"…{text[len(text) - width + 1 :]}" if is_path else visible(text, width)
     return text.ljust(width)

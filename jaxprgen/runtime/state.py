@@ -20,12 +20,14 @@ from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import StatefulGraph
 from jaxprgen.lowering.names import Variable
+from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.generators import drawn_key
 from jaxprgen.runtime.program import Options, as_listed
 from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared import SharedValue, shared_value
+from jaxprgen.texts import visible
 
 
 class StatefulFunction:
@@ -81,11 +83,13 @@ class StatefulFunction:
         self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
 
     def __reduce__(self) -> Any:
-        return StatefulFunction, self._made_of
+        return stamped(StatefulFunction, *self._made_of)
 
     def __repr__(self) -> str:
         kept = ", ".join(self._program.kept) or "nothing"
-        return f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>"
+        return visible(
+            f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>", None
+        )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and update the shared variables."""

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import jax
 
@@ -19,8 +20,11 @@ from jaxprgen.errors import (
     SavedFileError,
     StaticShapeError,
     SymbolicSizeError,
+    UnknownNameError,
+    UnwritableFileError,
     UsageError,
 )
+from jaxprgen.texts import visible, visible_lines
 
 _USAGE = (
     UsageError,
@@ -29,6 +33,8 @@ _USAGE = (
     ArgumentShapeError,
     DrawingError,
     SavedFileError,
+    UnknownNameError,
+    UnwritableFileError,
 )
 """The errors of a command, as opposed to those of a graph."""
 _OF_GRAPHS = "jaxprgen.tools.graph_commands"  # It imports Aesara.
@@ -74,6 +80,8 @@ arguments:
 
 example:
   python -m jaxprgen run model.jxg --arg X=@data.npy --arg y=@outcomes.npy
+
+A file is a program: run only what you trust. --sha256 takes what `export` printed.
 """
 _INFO = """\
 Say what is in a file that `export` or `jaxprgen.save` wrote. Without a file, say which versions
@@ -84,6 +92,8 @@ and devices there are, for a report of a fault.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     options = _parser().parse_args(arguments)
+    if sys.stdout is None:
+        return _fail("Standard output is closed.", 2)
     if "JAX_ENABLE_X64" not in os.environ:
         jax.config.update("jax_enable_x64", True)
     if hasattr(sys.stdout, "reconfigure"):  # A terminal may not support every character.
@@ -100,20 +110,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error}\nGive it a value, as in --arg n=5.", 2)
     except JaxprGenError as error:
         return _fail(error, 1)
-    except BrokenPipeError:  # The reader, such as `head`, has closed the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
+        # Python writes what is left at exit, and would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # The reader, such as `head`, has closed the pipe.
+            return 0
         return _fail(f"The output cannot be written: {error.strerror}.", 2)
 
 
 def _fail(error: Exception | str, status: int) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"error: {visible_lines(error)}", file=sys.stderr)
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message, 300))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m jaxprgen")
+    parser = _Parser(prog="python -m jaxprgen")
     commands = parser.add_subparsers(required=True, metavar="show|export|run|info", dest="command")
 
     def command(
@@ -152,13 +169,16 @@ def _parser() -> argparse.ArgumentParser:
         export, "NAME=TYPE", "type of an input, or the value of one that decides a shape"
     )
     export.add_argument("-o", "--output", metavar="OUT", required=True, help="the file to write")
-    for name, metavar, about in (
-        ("constraint", "'n >= 2'", "what holds between sizes"),
-        ("platform", "NAME", "cpu, cuda, rocm or tpu; by default the one that JAX uses now"),
-        ("batched", "NAME", "an input that `vmap` is to map at once"),
+    platforms = "cpu", "cuda", "rocm", "tpu"
+    for name, metavar, choices, about in (
+        ("constraint", "'n >= 2'", None, "what holds between sizes"),
+        ("platform", "NAME", platforms, "cpu, cuda, rocm or tpu; by default the one JAX uses now"),
+        ("batched", "NAME", None, "an input that `vmap` is to map at once"),
     ):
         about = f"{about}; repeat for several"
-        export.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=about)
+        export.add_argument(
+            f"--{name}", action="append", default=[], metavar=metavar, choices=choices, help=about
+        )
     export.add_argument(
         "--executable",
         action="append",
@@ -169,13 +189,21 @@ def _parser() -> argparse.ArgumentParser:
         help="add XLA's executable for this machine, and for these values of symbolic sizes",
     )
     export.add_argument(
-        "--vjp-order", type=int, default=0, metavar="N", help="how often it can be differentiated"
+        "--vjp-order",
+        type=int,
+        choices=range(10),
+        default=0,
+        metavar="N",
+        help="how often it can be differentiated",
     )
 
     run = command("run", _OF_FILES, "file", "run a saved program", _RUN, _RUN_EXAMPLES)
     _add_arguments(run, "NAME=VALUE", "value of an input; repeat for each input")
     about = "say what is in a saved program, or which versions and devices there are"
     info = command("info", _OF_FILES, "[file]", about, _INFO)
+    for reader in (run, info):
+        about = "refuse a file that has another SHA-256, before any of it is interpreted"
+        reader.add_argument("--sha256", metavar="DIGITS", help=about)
     info.add_argument("--text", action="store_true", help="print its StableHLO")
     return parser
 

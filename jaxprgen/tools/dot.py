@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -12,8 +11,9 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.errors import DrawingError
-from jaxprgen.ir.describe import atom_text, line_text, shorten, type_text, variable_names
+from jaxprgen.ir.describe import atom_text, line_text, type_text, variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.texts import visible, visible_lines
 from jaxprgen.tools.text import program_of
 
 _STYLE = """\
@@ -139,7 +139,7 @@ class _Drawing:
         frame = _jax.frame_of(eqn.source_info)
         source = line_text(frame) if frame else ""
         operands = " ".join(atom_text(x, self._names) for x in eqn.invars)
-        label = f"{self._label(eqn.outvars)}\n{shorten(f'{eqn.primitive.name} {operands}', 60)}"
+        label = f"{self._label(eqn.outvars)}\n{visible(f'{eqn.primitive.name} {operands}', 60)}"
         statement = _statement(node, label=label.strip(), tooltip=source)
         inner = _jax.sub_jaxprs(eqn)
         if not inner:
@@ -159,7 +159,7 @@ class _Drawing:
 
     def _cluster(self, label: str) -> Iterator[str]:
         yield f"subgraph cluster{self._clusters} {{"
-        yield f'  label={_quoted(shorten(label))}; style="rounded"; color="#9aa5b1"; fontsize=11;'
+        yield f'  label={_quoted(visible(label))}; style="rounded"; color="#9aa5b1"; fontsize=11;'
         self._clusters += 1
 
     def _edges(
@@ -190,6 +190,6 @@ def _quoted(text: str) -> str:
 
     See https://graphviz.org/docs/attr-types/escString and https://graphviz.org/doc/char.html.
     """
-    text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f]", "�", text).replace("&", "&amp;")
+    text = visible_lines(text).replace("&", "&amp;")
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'

@@ -21,10 +21,11 @@ from jaxprgen.export.saving import save
 from jaxprgen.graphs.check import check
 from jaxprgen.lowering.names import is_a
 from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.texts import visible
 from jaxprgen.tools.dot import dot, draw
 from jaxprgen.tools.page import html
 from jaxprgen.tools.text import pretty
-from jaxprgen.tools.values import argument, by_place, sizes_of, suggestion
+from jaxprgen.tools.values import argument, by_place, shown, sizes_of, suggestion
 
 
 def show(options: argparse.Namespace) -> int:
@@ -63,7 +64,7 @@ def show(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """Save the program of a graph, and return the exit status."""
     f = compile(*_load(options.graph))
-    save(
+    sha256 = save(
         options.output,
         f,
         *_types(f, options.arg, options.constraint),
@@ -73,15 +74,15 @@ def export(options: argparse.Namespace) -> int:
         executable=[_executable(text) for text in options.executable],
     )
     size = Path(options.output).stat().st_size
-    print(f"{options.output}: {size} bytes")
+    print(visible(f"{options.output}: {size} bytes, SHA-256 {sha256}", None))
     return 0
 
 
 def _executable(text: str) -> dict[str, int]:
     """Return the sizes of symbols from a text such as ``n=100,k=3``."""
     pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
-    if not all(size.strip().isdecimal() for _, _, size in pairs):
-        raise UsageError(f"--executable {text} is not of the form n=100,k=3.")
+    if not all(size.strip().isdecimal() and len(size) < 19 for _, _, size in pairs):
+        raise UsageError(f"--executable {shown(text)} is not of the form n=100,k=3.")
     return {name.strip(): int(size) for name, _, size in pairs}
 
 
@@ -113,8 +114,9 @@ def _types(f: CompiledFunction, texts: Sequence[str], constraints: Sequence[str]
 def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{shown(path)} cannot be written: {reason}.") from error
 
 
 # --- The graph ----------------------------------------------------------------------------
@@ -125,14 +127,15 @@ def _load(target: str) -> tuple[Any, ...]:
 
     module_name, _, path = target.rpartition(":")
     if not module_name or not path:
-        raise UsageError(f"{target!r} is not of the form MODULE:GRAPH.")
+        raise UsageError(f"{shown(target)!r} is not of the form MODULE:GRAPH.")
     graph: Any = _module(module_name)
     for name in path.split("."):
         if not hasattr(graph, name):
-            raise UsageError(f"{module_name} has no {path}.{suggestion(name, dir(graph))}")
+            close = suggestion(name, dir(graph))
+            raise UsageError(f"{shown(module_name)} has no {shown(path)}.{close}")
         graph = getattr(graph, name)
     if callable(graph):
-        graph = _run(graph, f"{path}()")
+        graph = _run(graph, f"{shown(path)}()")
     if is_a(graph, "graph.FunctionGraph"):
         return (graph,)
     if isinstance(graph, (tuple, list)) and len(graph) == 2:
@@ -140,25 +143,43 @@ def _load(target: str) -> tuple[Any, ...]:
     kind = type(graph).__name__
     article = "an" if kind[0].lower() in "aeiou" else "a"
     raise UsageError(
-        f"{target} is {article} {kind}, not a FunctionGraph, a pair "
+        f"{shown(target)} is {article} {kind}, not a FunctionGraph, a pair "
         "(inputs, outputs), or a function that returns one of these."
     )
 
 
 def _module(name: str) -> Any:
+    # What is installed comes before what is the user's: a `random.py` of theirs replaces nothing.
     if not name.endswith(".py"):
-        sys.path.insert(0, os.getcwd())
-        return _run(lambda: importlib.import_module(name), f"import {name}")
+        sys.path.append(_here())
+        return _run(lambda: importlib.import_module(name), f"import {shown(name)}")
     path = Path(name)
-    if not path.exists():
-        raise UsageError(f"There is no file {name}.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not os.path.isfile(path):
+        raise UsageError(f"There is no file {shown(name)}.")
+    module_name = path.stem if _is_free(path) else f"{path.stem}_"
+    spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules[path.stem] = module
-    _run(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
+    sys.path.append(os.path.abspath(path.parent))
+    sys.modules[module_name] = module
+    _run(lambda: spec.loader.exec_module(module), shown(name))  # type: ignore[union-attr]
     return module
+
+
+def _is_free(path: Path) -> bool:
+    """Return whether no other file is a module of this one's name."""
+    try:
+        found = importlib.util.find_spec(path.stem)
+    except (ImportError, ValueError):
+        return False
+    return found is None or (found.origin or "") == os.path.abspath(path)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "a directory that was deleted"
 
 
 def _run(code: Callable[[], Any], what: str) -> Any:
@@ -169,5 +190,6 @@ def _run(code: Callable[[], Any], what: str) -> Any:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f"  at {f.filename}:{f.lineno}" for f in frames if not f.filename.startswith("<")]
         # The first frame is the call above.
-        where = lines[-1] if len(lines) > 1 else f"  looked for in {Path.cwd()}"
-        raise UsageError(f"{what} failed: {type(error).__name__}: {error}\n{where}") from error
+        where = visible(lines[-1] if len(lines) > 1 else f"  looked for in {_here()}", None)
+        said = visible(f"{type(error).__name__}: {error}", 1000)
+        raise UsageError(f"{what} failed: {said}\n{where}") from error

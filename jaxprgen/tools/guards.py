@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.ir.describe import atom_text, innermost_frame, shorten, variable_names
+from jaxprgen.ir.describe import atom_text, innermost_frame, variable_names
 from jaxprgen.passes import GuardBranches
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observation
+from jaxprgen.texts import visible
 from jaxprgen.tools.text import program_of
 
 _SIGNS = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==", "ne": "!="}
@@ -100,4 +101,4 @@ def _text(x: Any, makers: Mapping[Any, JaxprEqn], names: Mapping[Var, str], dept
     if name not in ("not", "and", "or"):
         return atom_text(x, names)
     operands = [f"({_text(y, makers, names, depth - 1)})" for y in eqn.invars]
-    return f"not {operands[0]}" if name == "not" else shorten(f" {name} ".join(operands))
+    return f"not {operands[0]}" if name == "not" else visible(f" {name} ".join(operands))

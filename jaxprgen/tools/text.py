@@ -16,6 +16,7 @@ from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.describe import bound_variables, variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observation
+from jaxprgen.texts import visible_lines
 
 WIDTH = 100
 
@@ -59,14 +60,16 @@ def pretty(
         ``f`` is none of the above.
     """
     closed, own = program_of(f, *args)
-    return _jax.pretty_jaxpr(
+    color = _is_color_wanted() if color is None else color
+    text = _jax.pretty_jaxpr(
         closed.jaxpr,
         variable_names(closed.jaxpr, own) if names else {},
         source=source,
         shapes=shapes,
-        color=_is_color_wanted() if color is None else color,
+        color=color,
         width=WIDTH,
     )
+    return text if color else visible_lines(text)
 
 
 def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:

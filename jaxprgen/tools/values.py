@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import json
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,14 @@ import numpy as np
 from jaxprgen.arguments.inputs import Input
 from jaxprgen.arguments.specs import is_type, parse_type, sizes_text
 from jaxprgen.errors import ArgumentTypeError, UsageError
+from jaxprgen.texts import visible
+
+_NUMBERS = "biufc"
+
+
+def shown(text: str) -> str:
+    """Return what a user wrote as an error repeats it."""
+    return visible(text, 80)
 
 
 def by_place(texts: Sequence[str], inputs: Sequence[Input]) -> dict[int, tuple[str, str]]:
@@ -22,7 +31,7 @@ def by_place(texts: Sequence[str], inputs: Sequence[Input]) -> dict[int, tuple[s
     for text in texts:
         place, value = _split(text, inputs)
         if place in found:
-            raise UsageError(f"--arg {text}: input {inputs[place].name!r} is given twice.")
+            raise UsageError(f"--arg {shown(text)}: input {inputs[place].name!r} is given twice.")
         found[place] = text, value.strip()
     return found
 
@@ -30,26 +39,28 @@ def by_place(texts: Sequence[str], inputs: Sequence[Input]) -> dict[int, tuple[s
 def _split(text: str, inputs: Sequence[Input]) -> tuple[int, str]:
     """Return the position of the input that ``NAME=…`` is about, and the text after its ``=``."""
     if "=" not in text:
-        raise UsageError(f"--arg {text} is not of the form NAME=TYPE.")
+        raise UsageError(f"--arg {shown(text)} is not of the form NAME=TYPE.")
     named = [(i, declared.name) for i, declared in enumerate(inputs)]
     found = [(i, name) for i, name in named if text.startswith(f"{name}=")]
     if len(found) > 1 and len({name for _, name in found}) < len(found):
-        raise UsageError(f"--arg {text}: several inputs have this name; give a position instead.")
+        raise UsageError(
+            f"--arg {shown(text)}: several inputs have this name; give a position instead."
+        )
     if found:
         place, name = max(found, key=lambda pair: len(pair[1]))
         return place, text[len(name) + 1 :]
     name, _, value = text.partition("=")
-    if name.isdecimal() and int(name) < len(inputs):
+    if name.isdecimal() and len(name) < 19 and int(name) < len(inputs):
         return int(name), value
     names = [name for _, name in named]
     raise UsageError(
-        f"There is no input {name}; there are {', '.join(names)}.{suggestion(name, names)}"
+        f"There is no input {shown(name)}; there are {', '.join(names)}.{suggestion(name, names)}"
     )
 
 
 def suggestion(name: str, candidates: Sequence[str]) -> str:
     """Return a sentence with the names that one may have meant, or an empty text."""
-    close = difflib.get_close_matches(name, candidates)
+    close = difflib.get_close_matches(name[:100], candidates)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
@@ -69,12 +80,12 @@ def argument(text: str, value: str, declared: Input, scope: Any) -> Any:
         try:
             return parse_type(value, scope)
         except ArgumentTypeError as error:
-            raise UsageError(f"--arg {text}: {error}") from None
+            raise UsageError(f"--arg {shown(text)}: {error}") from None
     array = _array(value)
     if array is None:
         raise UsageError(
-            f"--arg {text} is neither a type such as f64[10,3] nor a value such as 5 or [1,2]."
-            + _with_sizes(value, declared)
+            f"--arg {shown(text)} is neither a type such as f64[10,3] nor a value such as 5 or "
+            "[1,2]." + _with_sizes(value, declared)
         )
     return _fitting(text, array, declared)
 
@@ -83,16 +94,26 @@ def value_of(text: str, value: str, declared: Input) -> Any:
     """Return the array of a number, a list or ``@file.npy``, or the key of a seed."""
     if value.startswith("@"):
         try:
-            array = np.load(value[1:], allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--arg {text}: {value[1:]} cannot be read: {error}") from None
+            with open(value[1:], "rb") as file:
+                array = np.load(file, allow_pickle=False)
+        except Exception as error:  # NumPy raises what it meets: EOFError, BadZipFile, MemoryError.
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise UsageError(
+                f"--arg {shown(text)}: {shown(value[1:])} cannot be read: {visible(why, 200)}"
+            ) from None
         if not isinstance(array, np.ndarray):
-            raise UsageError(f"--arg {text}: {value[1:]} holds several arrays, not one.")
+            raise UsageError(f"--arg {shown(text)}: {shown(value[1:])} holds several arrays.")
+        if array.dtype.kind not in _NUMBERS:
+            raise UsageError(
+                f"--arg {shown(text)}: {shown(value[1:])} holds {visible(array.dtype, 60)}, not "
+                "numbers."
+            )
     else:
         array = _array(value)
     if array is None:
         raise UsageError(
-            f"--arg {text} is neither a value such as 5 or [1,2] nor a file such as @data.npy."
+            f"--arg {shown(text)} is neither a value such as 5 or [1,2] nor a file such as "
+            "@data.npy."
         )
     if declared.is_key and array.ndim == 0 and array.dtype.kind == "i":
         return jax.random.key(int(array))
@@ -102,12 +123,14 @@ def value_of(text: str, value: str, declared: Input) -> Any:
 def _fitting(text: str, array: np.ndarray[Any, Any], declared: Input) -> np.ndarray[Any, Any]:
     """Return an array in its input's dtype, if that holds its values."""
     if declared.is_key:
-        raise UsageError(f"--arg {text}: {declared.name} is a PRNG key; give its type, key[].")
-    with np.errstate(all="ignore"):
+        raise UsageError(
+            f"--arg {shown(text)}: {declared.name} is a PRNG key; give its type, key[]."
+        )
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         cast = array.astype(declared.dtype)
     boolean = (array.dtype.kind == "b") == (declared.dtype.kind == "b")
     if not boolean or not np.array_equal(cast.astype(array.dtype), array, equal_nan=True):
-        raise UsageError(f"--arg {text}: a {declared.dtype} cannot hold this value.")
+        raise UsageError(f"--arg {shown(text)}: a {declared.dtype} cannot hold this value.")
     return cast
 
 
@@ -128,8 +151,8 @@ def _array(text: str) -> np.ndarray[Any, Any] | None:
     for parse in (json.loads, ast.literal_eval):
         try:
             array = np.asarray(parse(text))
-        except (ValueError, SyntaxError, TypeError):
-            continue
-        if array.dtype.kind in "biufc":
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            continue  # Python's parser is out of memory if brackets are nested deep.
+        if array.dtype.kind in _NUMBERS:
             return array
     return None

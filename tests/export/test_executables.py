@@ -8,7 +8,7 @@ from aesara.tensor.slinalg import Cholesky
 
 import jaxprgen
 from jaxprgen import _jax
-from jaxprgen.errors import ExportError
+from jaxprgen.errors import ArgumentTypeError
 
 X = at.dmatrix("X")
 DATA = np.eye(60)  # More than a constant of StableHLO may have.
@@ -58,7 +58,7 @@ def test_an_executable_is_not_touched_unless_it_is_trusted(path, monkeypatch):
 
 
 def test_an_executable_needs_sizes(tmp_path):
-    with pytest.raises(ExportError, match=r"as in executable=\{'n': 100\}"):
+    with pytest.raises(ArgumentTypeError, match=r"as in executable=\{'n': 100\}"):
         jaxprgen.save(tmp_path / "f.jxg", f, "f64[n,2]", executable=True)
     jaxprgen.save(tmp_path / "f.jxg", f, "f64[3,2]", executable=True)
     assert_right(jaxprgen.load(tmp_path / "f.jxg", trust_executable=True), x)

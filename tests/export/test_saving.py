@@ -1,6 +1,15 @@
 """A function that is saved and loaded is the function that was saved."""
 
+import gc
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import aesara
 import aesara.tensor as at
@@ -17,8 +26,10 @@ from jaxprgen.errors import (
     ReverseModeError,
     UnknownNameError,
 )
+from jaxprgen.export import loaded as loaded_functions
 from jaxprgen.export.archive import Archive, write
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 X, b = at.dmatrix("X"), at.dvector("b")
 LARGE = np.arange(3000.0).reshape(3, 1000)  # More than a constant of StableHLO may have.
 SHARED = aesara.shared(np.array([1.0, 2.0, 3.0]), name="weights")
@@ -220,27 +231,100 @@ def test_equal_functions_give_equal_files(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def hidden(folder):
+    return [each.name for each in folder.iterdir() if each.name.startswith(".")]
+
+
 def test_savers_in_threads_remove_nothing_of_each_other(tmp_path):
     """Threads, and containers in which each process has the same number, write side by side."""
     path = tmp_path / "model.jxg"
     jaxprgen.save(path, f, "f64[n,3]", "f64[3]")
-    members = {"data_0.npy": LARGE}
+    members = {"data_0": LARGE}
     with ThreadPoolExecutor(4) as pool:
         written = [pool.submit(write, path, {"number": i}, members) for i in range(100)]
         read = [pool.submit(lambda: Archive(path).manifest) for _ in range(100)]
-    assert all(each.result() is None for each in written)
+    assert Archive(path).sha256 in {each.result() for each in written}
     assert all("members" in each.result() for each in read)
     assert [each.name for each in tmp_path.iterdir()] == ["model.jxg"]
 
 
-def test_a_save_that_fails_leaves_what_was_there(tmp_path):
+@pytest.mark.parametrize("is_named", [False, True], ids=["without a name", "with a name"])
+@pytest.mark.parametrize("step", ["write", "chmod", "fsync", "replace"])
+def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch, step, is_named):
+    if is_named:  # As where the system has no files without a name.
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     path = tmp_path / "model.jxg"
-    write(path, {}, {"data_0.npy": LARGE})
+    write(path, {}, {"data_0": LARGE})
     before = path.read_bytes()
-    with pytest.raises(AttributeError):
-        write(path, {}, {"data_0.npy": LARGE, "no_bytes": object()})
+
+    def fails(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    if step == "write":
+        fails = None
+        resource = pytest.importorskip("resource")  # As a disk that is full: no file may grow.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    else:
+        monkeypatch.setattr(os, step, fails)
+    try:
+        with pytest.raises(ExportError, match=r"model\.jxg cannot be written: (No space|File too)"):
+            write(path, {}, {"data_0": LARGE})
+    finally:
+        if step == "write":
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert [each.name for each in tmp_path.iterdir()] == ["model.jxg"]
     assert path.read_bytes() == before
+
+
+KILLED = """\
+import os, signal, sys
+from jaxprgen.export.archive import write
+
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+write(sys.argv[1], {}, {"data_0": bytes(100_000)})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="the system names every file")
+def test_a_saver_that_is_killed_leaves_nothing(tmp_path):
+    write(tmp_path / "f", {}, {})
+    before = (tmp_path / "f").read_bytes()
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "f")], env=ENVIRONMENT)
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "f").read_bytes() == before
+    assert not hidden(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o444])
+def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path, mode):
+    path, link = tmp_path / "folder" / "model.jxg", tmp_path / "link.jxg"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    write(link, {}, {})  # A link to a file that does not exist yet.
+    path.chmod(mode)
+    sha256 = write(link, {"a": 1}, {})
+    assert link.is_symlink() and Archive(link).sha256 == Archive(path).sha256 == sha256
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "/", "/dev/null", "a\0b", "n" * 256, "no/such", "\x1b[2J/x"]
+)
+def test_where_nothing_can_be_written_the_error_says_so(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ExportError, match=" cannot be written: ") as caught:
+        write(path, {}, {})
+    assert str(caught.value).isprintable()
+    assert not list(tmp_path.iterdir()) and stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_any_name_that_the_file_system_takes_can_be_written(tmp_path):
+    for name in ("a", "n" * 255, "é\n"):
+        assert write(tmp_path / name, {}, {}) == Archive(tmp_path / name).sha256
+    assert not hidden(tmp_path)
 
 
 @pytest.mark.parametrize("size", [0, 100, None])
@@ -257,3 +341,21 @@ def test_what_becomes_of_a_file_after_it_is_loaded_does_not_matter(tmp_path, siz
         np.testing.assert_array_equal(value, before[name])
         assert not value.flags.writeable
     assert_close(loaded(x, v), f(x, v))
+
+
+def test_a_loaded_function_keeps_a_bounded_number_of_programs(tmp_path, monkeypatch):
+    monkeypatch.setattr(loaded_functions, "MOST_PROGRAMS", 3)
+    jaxprgen.save(tmp_path / "h.jxg", jaxprgen.compile([b], b * 2), "f64[n]")
+    h = jaxprgen.load(tmp_path / "h.jxg")
+    first = weakref.ref(h._jitted)
+    for size in (1, 2, 3, 2, 1):
+        assert_close(h(np.ones(size)), np.full(size, 2.0))
+    assert h._jitted is first()
+    assert_close(h(np.ones(4)), np.full(4, 2.0))
+    gc.collect()
+    assert first() is None
+    second = weakref.ref(h._jitted)
+    h.cache_clear()
+    gc.collect()
+    assert second() is None
+    assert_close(h(np.ones(1)), np.full(1, 2.0))

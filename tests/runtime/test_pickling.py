@@ -376,3 +376,24 @@ def test_another_process_calls_and_compiles_nothing(cache):
         assert_same(theirs, mine)
     assert sorted(path.name for path in cache.glob("jit_saved_*-cache")) == kept
     assert asked[elsewhere.HITS] >= len(kept)
+
+
+@pytest.mark.parametrize(
+    "make", [jaxprgen.compile, jaxprgen.function], ids=["compiled", "stateful"]
+)
+@every_way
+def test_a_pickle_of_another_version_is_refused_by_name(make, way, monkeypatch):
+    """Before any other part of it is read."""
+    f = make([x], x * 2)
+    pickled = [pickle.dumps(f, protocol=protocol) for protocol in (2, 5)]
+    own = jaxprgen.__version__
+    monkeypatch.setattr(jaxprgen, "__version__", "99.0\x1b[2J")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(portable, "_made", None)  # Whatever a part of it has become.
+        for written in pickled:
+            with pytest.raises(UnpicklableError) as caught:
+                pickle.loads(written)
+            assert str(caught.value).startswith(
+                f"jaxprgen {own} wrote this pickle, and jaxprgen 99.0\\x1b[2J does not read it.\n"
+            )
+    np.testing.assert_array_equal(way(f)(ONES), 2 * ONES)

@@ -25,6 +25,7 @@ from jaxprgen.lowering.names import Apply, Variable, is_a
 from jaxprgen.lowering.registry import find_rule, needed_inputs
 from jaxprgen.lowering.traversal import toposort
 from jaxprgen.ops.refused import refusal_of
+from jaxprgen.texts import visible
 
 Trouble: TypeAlias = tuple[str, str, str]
 """A verdict that is not "jit", the reason and the remedy."""
@@ -79,8 +80,8 @@ def _is_odd(variable: Variable, role: str) -> bool:
 
 def _check_of(node: Apply, trouble: Trouble) -> NodeCheck:
     frame = frame_of(*node.outputs)
-    name = next((v.name for v in node.outputs if v.name), "")
-    return NodeCheck(str(node.op), name, frame.place if frame else "", *trouble)
+    name = next((name_of(v) for v in node.outputs if v.name), "")
+    return NodeCheck(visible(node.op), name, frame.place if frame else "", *trouble)
 
 
 # --- Nodes without a rule ----------------------------------------------------------------

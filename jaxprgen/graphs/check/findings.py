@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from jaxprgen.graphs.library import name_of
 from jaxprgen.lowering.names import Variable
+from jaxprgen.texts import visible, visible_lines
 
 BLOCKED = ("callback", "refused")
 """The verdicts on nodes that `jaxprgen.compile` does not take by itself."""
@@ -149,7 +150,7 @@ class GraphCheck:
             [] if self.compiles else _subset_rows(self.subset, total),
             [self.verdict],
         ]
-        return "\n\n".join("\n".join(rows) for rows in sections if rows)
+        return visible_lines("\n\n".join("\n".join(rows) for rows in sections if rows))
 
 
 def _count_nodes(count: int) -> str:
@@ -163,8 +164,10 @@ def _and(names: Iterable[str]) -> str:
 
 def _located(nodes: Sequence[NodeCheck]) -> list[str]:
     """Each node with its line before it, one below the other."""
-    width = max((len(node.line) for node in nodes), default=0)
-    return [f"{node.line:<{width}}  {node}" if width else str(node) for node in nodes]
+    lines = [visible(node.line, None) for node in nodes]
+    width = max(map(len, lines), default=0)
+    pairs = zip(lines, nodes, strict=True)
+    return [f"{line:<{width}}  {node}" if width else str(node) for line, node in pairs]
 
 
 def _node_rows(nodes: Sequence[NodeCheck]) -> list[str]:

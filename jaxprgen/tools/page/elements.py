@@ -6,7 +6,8 @@ import math
 from html import escape
 
 from jaxprgen._jax import Frame
-from jaxprgen.ir.describe import line_text, shorten
+from jaxprgen.ir.describe import line_text
+from jaxprgen.texts import visible
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
@@ -21,7 +22,7 @@ def tag(name: str, *children: str, **attributes: object) -> str:
 
 def user_text(content: str) -> str:
     """Return text that a user wrote as HTML: shortened and escaped."""
-    return escape(shorten(content))
+    return escape(visible(content))
 
 
 def metric(n: float | None, unit: str = "") -> str:
@@ -56,5 +57,5 @@ class SourceLines:
         """Return the index of a line in `texts`, where it is added if it is new."""
         if frame is not None and frame not in self._indices:
             self._indices[frame] = len(self.texts)
-            self.texts.append(f"{line_text(frame)}  {shorten(frame.text)}")
+            self.texts.append(f"{line_text(frame)}  {visible(frame.text)}")
         return None if frame is None else self._indices[frame]

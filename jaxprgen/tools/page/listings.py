@@ -17,9 +17,10 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import Frame, Jaxpr, JaxprEqn, Var
 from jaxprgen.emit.values import Value
-from jaxprgen.ir.describe import atom_text, parameters_text, shorten, type_text
+from jaxprgen.ir.describe import atom_text, parameters_text, type_text
 from jaxprgen.passes.repeat_notes import Repeat
 from jaxprgen.runtime.observe import Node, Observation, alike, operand_of
+from jaxprgen.texts import visible
 from jaxprgen.tools.page.cost import flops, result_bytes
 from jaxprgen.tools.page.elements import SourceLines, metric, tag, user_text
 
@@ -242,4 +243,4 @@ class GraphListing:
 
 
 def _source_text(frame: Frame | None) -> str:
-    return f"{PurePath(frame.file).name}:{frame.line} {shorten(frame.text)}" if frame else ""
+    return f"{PurePath(frame.file).name}:{frame.line} {visible(frame.text)}" if frame else ""

@@ -9,8 +9,9 @@ from html import escape
 from typing import Any, NamedTuple
 
 from jaxprgen._jax import Jaxpr, Var
-from jaxprgen.ir.describe import atom_text, line_text, shorten
+from jaxprgen.ir.describe import atom_text, line_text
 from jaxprgen.passes.repeat_notes import Repeat
+from jaxprgen.texts import visible
 from jaxprgen.tools.page.elements import SourceLines, metric, tag
 from jaxprgen.tools.page.lines import LineCost, Lines
 from jaxprgen.tools.page.listings import times_text
@@ -78,7 +79,7 @@ def _row(cost: LineCost, total: tuple[int, float], sources: SourceLines) -> str:
 def _text(cost: LineCost) -> str:
     if cost.frame is None:
         return "lines that are not known"
-    return f"{line_text(cost.frame)}  {shorten(cost.frame.text)}"
+    return f"{line_text(cost.frame)}  {visible(cost.frame.text)}"
 
 
 # --- The picture ----------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def _edge(start: tuple[float, float], end: tuple[float, float], count: int) -> s
 
 def _draw(box: _Box, x: float, y: float) -> str:
     def text(content: str, below: int, longest: int) -> str:
-        shown = escape(shorten(content, longest))
+        shown = escape(visible(content, longest))
         return tag("text", shown, x=f"{x + 8:.0f}", y=f"{y + below:.0f}")
 
     is_line = box.line is not None

@@ -9,11 +9,11 @@ alternate.
 
 A result is wrong if its dtype, weak type or shape differs, or if its largest difference exceeds 100
 units roundoff and 50 times what a perturbation of the arguments by 4 units roundoff changes. A
-function is chaotic if that perturbation changes the result by more than 0.1 %.
+function is sensitive if that perturbation changes a result by more than 0.1 %.
 
 ``--library`` chooses libraries and ``--name`` functions; ``--check`` leaves out the times of calls,
-``--default`` each pass alone; ``--x64`` enables 64-bit numbers. Libraries that are not installed
-are left out.
+``--default`` each pass alone. Libraries that are not installed are left out. With
+``JAX_ENABLE_X64=1``, numbers have 64 bits.
 """
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, E731  As users write functions.
 
@@ -1970,13 +1970,13 @@ def difference(wanted: Any, got: Any, moved: Any, types: bool) -> str:
 
 
 def notes(wanted: Any, moved: Any) -> set[str]:
-    """Say whether a function is chaotic or not finite."""
+    """Say whether a function is sensitive or not finite."""
     found: set[str] = set()
     for x, y in zip(map(numbers, wanted), map(numbers, moved), strict=True):
         if np.issubdtype(x.dtype, np.inexact) and x.size:
             found |= set() if np.isfinite(x).all() else {"not finite"}
             x, y = (np.where(np.isfinite(each), each, 0.0) for each in (x, y))
-            found |= {"chaotic"} if np.max(np.abs(x - y)) > 1e-3 * np.max(np.abs(x)) else set()
+            found |= {"sensitive"} if np.max(np.abs(x - y)) > 1e-3 * np.max(np.abs(x)) else set()
     return found
 
 
@@ -2073,9 +2073,7 @@ def main() -> None:
     parser.add_argument("--name", nargs="*", default=[""])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--default", action="store_true")
-    parser.add_argument("--x64", action="store_true")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", options.x64)
     warnings.simplefilter("ignore")
     warnings.simplefilter("error", PassWarning)
     print(f"jax {jax.__version__}, {jax.default_backend()}\n")

@@ -84,7 +84,7 @@ def both(a: Condition, b: Condition) -> Condition:
 
 def _simplified(clauses: Iterable[Clause]) -> Condition:
     """Return an equal condition without what other clauses say already."""
-    found = sorted(set(clauses), key=sorted)
+    found = sorted(set(clauses), key=lambda clause: sorted(map(_order, clause)))
     while True:
         found = [c for c in found if not any(other < c for other in found)]
         present = frozenset[Case]().union(*found)
@@ -99,18 +99,23 @@ def _shortened(
     clause: Clause, clauses: Sequence[Clause], present: frozenset[Case]
 ) -> Clause | None:
     """Return a clause without a case in the opposite of which it holds, too; None without one."""
-    for case in sorted(clause):
+    for case in sorted(clause, key=_order):
         other = case.otherwise
         if other in present and any(c <= (clause - {case}) | {other} for c in clauses):
             return clause - {case}
     return None
 
 
+def _order(case: Case) -> tuple[int, list[int], int]:
+    """Return by what cases are sorted, where one predicate may have several kinds of axes."""
+    return case.number, [-1 if axis is None else axis for axis in case.axes], case.case
+
+
 def opposite(condition: Condition) -> Condition:
     """Return where a condition does not hold, or more than that."""
     found = ALWAYS
     for clause in condition:
-        others = [case.otherwise for case in sorted(clause)]
+        others = [case.otherwise for case in sorted(clause, key=_order)]
         if None not in others:
             alone = (frozenset({frozenset({case})}) for case in others if case is not None)
             found = both(found, functools.reduce(either, alone, NEVER))
@@ -236,13 +241,13 @@ class Conditions:
         """
         found = self._made.get((condition, shape))
         if found is None:
-            cases = sorted({case for clause in condition for case in clause})
+            cases = sorted({case for clause in condition for case in clause}, key=_order)
             scalar = all(set(case.axes) <= {None} for case in cases)
             full = () if scalar else shape
             holds = {case: self._holds(case, full) for case in cases}
             clauses = [
                 self._joined(lax.bitwise_and, [holds[case] for case in cases if case in clause])
-                for clause in sorted(condition, key=sorted)
+                for clause in sorted(condition, key=lambda c: sorted(map(_order, c)))
             ]
             found = self._made[condition, shape] = self._joined(lax.bitwise_or, clauses)
         return found

@@ -309,13 +309,12 @@ class Loop:
             for k in range(len(node.operands))
             if reads[i][k] is None
         )
-        out = [
-            rows[t][i].outvars[j]
-            for (i, j), steps in self._used.items()
-            if len(steps) > 1 and is_kernel(rows[0][i])
-            for t in steps
-            if not apart.isdisjoint(self._readers[rows[t][i].outvars[j]])
-        ]
+        out: list[Any] = []
+        for (i, j), steps in self._used.items():
+            # As it is written, an output that no kernel computes is copied as well.
+            readers = apart if is_kernel(rows[0][i]) else apart - {-1}
+            each = [rows[t][i].outvars[j] for t in steps] if len(steps) > 1 else []
+            out += [v for v in each if not readers.isdisjoint(self._readers[v])]
         return stacked(columns, together.__contains__, alike, out)
 
     def emit(self, packing: Packing) -> None:

@@ -116,6 +116,21 @@ def test_layers_are_looped_where_compiling_counts_for_more():
     assert "compiling" in text
 
 
+def test_what_products_read_row_by_row_is_counted():
+    def network(ws, x):
+        for w, b in ws:
+            x = jnp.tanh(w @ x + b)
+        return x
+
+    def batched(ws, x):
+        return jnp.sum(jax.vmap(network, (None, 0))(ws, x) ** 2)
+
+    # The gradients of the weights need each layer's values by themselves.
+    args = [(np.ones((16, 16), "f"), np.ones(16, "f"))] * 30, np.ones((16, 16), "f")
+    assert "scan" in primitives(program(batched, args))
+    assert "scan" not in primitives(program(jax.value_and_grad(batched), args))
+
+
 def test_recurrences_are_looped():
     def recurrent(w, x):
         h = jnp.zeros(len(w))

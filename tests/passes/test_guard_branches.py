@@ -287,6 +287,19 @@ def test_an_unmapped_operand_stays_unmapped():
     assert factors(jaxprgen.transform(f, GuardBranches())) == factors(f) == []
 
 
+def test_a_predicate_may_choose_arrays_with_other_axes():
+    """An axis of size one is an axis of the first choice, and of none of the second one's array."""
+
+    def f(x):
+        zero = x == 0
+        safe = jnp.where(zero, 1.0, x)
+        return jnp.where(zero, 2.0, jnp.sin(safe * jnp.arange(1.0, 4.0)) / safe)
+
+    x = jnp.asarray([[0.0], [0.5], [-2.0]])
+    for g in (f, jax.jacobian(f)):
+        np.testing.assert_allclose(jaxprgen.transform(g, GuardBranches())(x), g(x), rtol=1e-12)
+
+
 def test_effects_do_not_move():
     """A predicate that waits for an effect guards nothing, and the program stays as it is."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn
+from jaxprgen._jax import Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import holder_of
 
@@ -154,11 +154,14 @@ class CostModel:
         apart = c.compile_kernel * work.kernels + c.compile_fused * work.fused
         return apart + c.compile_pair * sum(work) ** 2
 
-    def is_faster_together(self, eqns: Sequence[JaxprEqn], steps: int) -> bool:
+    def is_faster_together(
+        self, eqns: Sequence[JaxprEqn], steps: int, varying: Container[Any]
+    ) -> bool:
         """Return whether calls are shorter if equations leave a loop.
 
         Reductions of many elements always leave it: if the elements are split over devices, each
-        step would wait for all of them.
+        step would wait for all of them. Products of values that differ in each step, and routines
+        of linear algebra, are computed step by step anyway; slices cost a step next to nothing.
 
         Parameters
         ----------
@@ -166,6 +169,8 @@ class CostModel:
             The equations.
         steps : int
             The number of steps.
+        varying : container of Var
+            The variables whose values differ in each step.
 
         Returns
         -------
@@ -175,8 +180,41 @@ class CostModel:
             return True
         c = self.constants
         slow = sum(elements(v) for eqn in eqns if is_slow(eqn) for v in eqn.outvars)
-        step = c.kernel_in_step * work_of(eqns).kernels + c.slow_in_step * slow
+        step = c.kernel_in_step * _kernels_together(eqns, varying) + c.slow_in_step * slow
         return steps * step > c.together
+
+
+def _kernels_together(eqns: Iterable[JaxprEqn], varying: Container[Any]) -> int:
+    """Return how many equations become kernels that take less time for all steps at once."""
+    count = 0
+    for eqn in eqns:
+        holder = holder_of(eqn)
+        if holder is None:
+            count += 0 if _is_apart(eqn, varying) else work_of([eqn]).kernels
+            continue
+        for inner in holder.find(eqn):
+            jaxpr = _jax.open_jaxpr(inner.program)
+            operands = [eqn.invars[i] for i in inner.operands]
+            pairs = zip(jaxpr.invars, operands, strict=True)
+            given = [v for v, x in pairs if type(x) is Var and x in varying]
+            count += _kernels_together(jaxpr.eqns, varying_in(jaxpr, given))
+    return count
+
+
+def _is_apart(eqn: JaxprEqn, varying: Container[Any]) -> bool:
+    """Return whether an equation takes no less time for all steps at once than in each."""
+    if eqn.primitive.name == "dot_general":
+        return all(x in varying for x in eqn.invars if type(x) is Var)
+    return eqn.primitive.name in _APART or is_reduction(eqn)
+
+
+def varying_in(jaxpr: Jaxpr, given: Iterable[Any]) -> set[Any]:
+    """Return the variables of a program that depend on some of its inputs, which are included."""
+    found = set(given)
+    for eqn in jaxpr.eqns:
+        if any(type(x) is Var and x in found for x in eqn.invars):
+            found.update(eqn.outvars)
+    return found
 
 
 def total(works: Iterable[Work]) -> Work:
@@ -222,6 +260,12 @@ def elements(x: Any) -> int:
     return int(np.prod(shape)) if all(isinstance(n, int | np.integer) for n in shape) else 0
 
 
+_APART = frozenset(
+    {
+        *("cholesky", "triangular_solve", "lu", "eigh", "eig", "svd", "qr", "householder_product"),
+        *("dynamic_slice", "dynamic_update_slice", "gather", "concatenate"),
+    }
+)
 _MANY = 64
 """From this many elements on, an array may be split over devices."""
 _SLOW = frozenset(

@@ -25,7 +25,7 @@ from jaxprgen.passes.batching import (
     why_not_batched,
     with_batch_axis,
 )
-from jaxprgen.passes.costs import CostModel
+from jaxprgen.passes.costs import CostModel, varying_in
 from jaxprgen.passes.inlining import bound_to
 
 _Constructor: TypeAlias = Callable[..., Var]
@@ -330,7 +330,8 @@ class ScanBatching:
             raise NotBatchableError(
                 "Fewer equations would leave the loop than arrays pass between its parts."
             )
-        if cost is not None and not cost.is_faster_together(moved, self.n):
+        varying = varying_in(self.body, self.body.invars[self.carries.start :])
+        if cost is not None and not cost.is_faster_together(moved, self.n, varying):
             raise NotBatchableError("What would leave the loop is as fast in its steps.")
 
     def _emit_loop(

@@ -160,6 +160,21 @@ def test_products_leave_a_loop_of_many_steps(steps, is_distributed):
     assert ("dot_general" in primitives(found)) == is_distributed
 
 
+def test_products_and_solutions_of_each_step_stay_in_the_loop():
+    """They would be computed one after the other all the same."""
+
+    def f(x, y):
+        def step(h, rows):
+            x, y = rows
+            upper = jnp.eye(3) + x @ x.T
+            return jnp.tanh(h + jax.scipy.linalg.solve_triangular(upper, y) @ x), h
+
+        return jax.lax.scan(step, jnp.zeros(4), (x, y))[1].sum()
+
+    found = program(f, (rng.normal(size=(200, 3, 4)), rng.normal(size=(200, 3))))
+    assert "dot_general" not in primitives(found) and "triangular_solve" not in primitives(found)
+
+
 def test_cheap_functions_stay_in_the_loop():
     def f(rho, y):
         return jax.lax.scan(lambda h, y: (rho * h + y, (y - h) ** 2), 0.0, y)[1].sum()

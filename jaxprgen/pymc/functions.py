@@ -9,15 +9,21 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import jax
 import pymc as pm
 import pytensor
 from pytensor.graph.replace import clone_replace
 
+from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.api import compile
-from jaxprgen.errors import UnknownNameError
+from jaxprgen.errors import ArgumentTypeError, UnknownNameError
+from jaxprgen.export.exporting import ExportedProgram
 from jaxprgen.pymc.density import density
 from jaxprgen.pymc.graphs import data_of, draws, lowered
 from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.runtime.exportable import Exportable
+from jaxprgen.runtime.observe import Observation
+from jaxprgen.runtime.report import Report
 
 Point = Mapping[str, Any]
 """Values by the names of variables: arrays, scalars or tracers."""
@@ -28,7 +34,9 @@ Fallback: TypeAlias = Literal["error", "callback"]
 class ModelFunction:
     """A quantity of a model as a JAX function of points; `logp` and `dlogp` make it.
 
-    It works under ``jit``, ``vmap``, ``grad`` and every other JAX transformation.
+    It works under ``jit``, ``vmap``, ``grad`` and every other JAX transformation. Its methods are
+    those of a `CompiledFunction`, and `jaxprgen.save`, `jaxprgen.debug` and `jaxprgen.inspect` take
+    it: where they take arguments, give a point. Pickle it by cloudpickle, as PyMC's models.
 
     Parameters
     ----------
@@ -40,6 +48,8 @@ class ModelFunction:
 
     Raises
     ------
+    ArgumentTypeError
+        The point is no dictionary.
     UnknownNameError
         The point lacks a variable, or a given name is unknown to the model.
 
@@ -76,9 +86,10 @@ class ModelFunction:
             f"<jaxprgen.pymc.{self._name}: function of {', '.join(self.names) or 'no variables'}>"
         )
 
-    def __call__(self, point: Point, data: Point | None = None) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Return the value at a point."""
-        return self._call((), point, data)
+        f, values = self._given(*args, **named)
+        return f(*values)
 
     def compiled(self, *data: str) -> CompiledFunction:
         """Return the function of the variables in the order of ``names``, then of these data.
@@ -100,7 +111,67 @@ class ModelFunction:
             )
         return self._compiled[data]
 
-    def _call(self, key: tuple[Any, ...], point: Point, data: Point | None) -> Any:
+    def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
+        """Return the program for a point, as `CompiledFunction.jaxpr` does."""
+        f, values = self._given(*args, **named)
+        return f.jaxpr(*values)
+
+    def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
+        """Return the program as JAX lowers it, as `CompiledFunction.lower` does."""
+        f, values = self._given(*args, **named)
+        return f.lower(*values)
+
+    def report(self, *args: Any, emitted: bool = False, **named: Any) -> Report:
+        """Report what became of every node, as `CompiledFunction.report` does."""
+        f, values = self._given(*args, **named)
+        return f.report(*values, emitted=emitted)
+
+    def observe(self, *args: Any, **named: Any) -> Observation:
+        """Show the program beside its graph, as `CompiledFunction.observe` does."""
+        f, values = self._given(*args, **named)
+        return f.observe(*values)
+
+    def export(self, *args: Any, **options: Any) -> ExportedProgram:
+        """Export the program, as `CompiledFunction.export` does; its options come by name.
+
+        The exported program, like a file of `jaxprgen.save`, takes the values of a point in the
+        order of ``names``.
+        """
+        f, values = self._given(*args)
+        return f.export(*values, **options)
+
+    def exportable(
+        self, specs: Sequence[Any], named: Mapping[str, Any], constraints: Sequence[str]
+    ) -> Exportable:
+        """Return what there is to export of this function at a point, for `jaxprgen.save`."""
+        f, values = self._given(*specs, **named)
+        return f.exportable(values, {}, constraints)
+
+    def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
+        """Return the values of a point as programs take them, for `jaxprgen.debug`."""
+        f, values = self._given(*args, **(named or {}))
+        return f.accepted(values)
+
+    def arranged(self, results: Sequence[Any]) -> Any:
+        """Return a program's results as a call gives them."""
+        return self.compiled().arranged(results)
+
+    def _given(
+        self, point: Point | None = None, data: Point | None = None
+    ) -> tuple[CompiledFunction, Sequence[Any]]:
+        """Return the function of arrays that takes such arguments, and its arguments."""
+        return self._at((), point, data)
+
+    def _at(
+        self, key: tuple[Any, ...], point: Any, data: Any
+    ) -> tuple[CompiledFunction, Sequence[Any]]:
+        if not isinstance(point, Mapping) or not isinstance(data or {}, Mapping):
+            given = point if not isinstance(point, Mapping) else data
+            kind = "nothing" if given is None else type(given).__name__
+            raise ArgumentTypeError(
+                f"jaxprgen.pymc.{self._name} takes values by their names, got {kind}.\n"
+                f"Pass a dictionary with {_listed(self.names)}, such as model.initial_point()."
+            )
         if missing := [name for name in self.names if name not in point]:
             raise self._unknown(f"The point lacks {_listed(missing)}", self.names, point)
         if extra := [n for n in point if n not in self.names and n not in self.model.named_vars]:
@@ -109,7 +180,7 @@ class ModelFunction:
         if extra := [name for name in data if name not in self._data]:
             raise self._unknown(f"There is no data {_listed(extra)}", self.data_names, data)
         values = [*(point[name] for name in self.names), *data.values()]
-        return self.compiled(*data)(*key, *values)
+        return self.compiled(*data), [*key, *values]
 
     def _unknown(self, what: str, takes: Iterable[str], given: Iterable[str]) -> UnknownNameError:
         return UnknownNameError(
@@ -132,11 +203,15 @@ class RandomModelFunction(ModelFunction):
         As for `ModelFunction`; the point may be left out if ``names`` is empty.
     """
 
-    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, key: Any, point: Point | None = None, data: Point | None = None
-    ) -> Any:
-        """Return the value at a point for one draw of random numbers."""
-        return self._call((key,) * self._draws, point or {}, data)
+    def _given(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: Any = None, point: Point | None = None, data: Point | None = None
+    ) -> tuple[CompiledFunction, Sequence[Any]]:
+        if key is None or isinstance(key, Mapping):
+            raise ArgumentTypeError(
+                f"jaxprgen.pymc.{self._name} draws random numbers: its first argument is a key, "
+                "jax.random.key(seed)."
+            )
+        return self._at((key,) * self._draws, {} if point is None else point, data)
 
     @functools.cached_property
     def _draws(self) -> bool:
@@ -146,6 +221,23 @@ class RandomModelFunction(ModelFunction):
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names) or "nothing"
+
+
+def _model(model: Any) -> Any:
+    """Return a model, by default the one of the surrounding ``with`` block."""
+    if model is not None and not isinstance(model, pm.Model):
+        raise ArgumentTypeError(f"Expected a pymc.Model, got {type(model).__name__}.")
+    return pm.modelcontext(model)
+
+
+def _named(model: Any, variables: Iterable[Any]) -> list[Any]:
+    """Return variables of a model, which may be given by their names."""
+    known = model.named_vars
+    if unknown := [x for x in variables if isinstance(x, str) and x not in known]:
+        raise UnknownNameError(
+            f"The model has no variable {_listed(unknown)}; it has {_listed(known)}."
+        )
+    return [known[x] if isinstance(x, str) else x for x in variables]
 
 
 def logp(
@@ -166,7 +258,7 @@ def logp(
     ----------
     model : pymc.Model, optional
         The model; by default the one of the surrounding ``with`` block.
-    vars : sequence of variables, optional
+    vars : sequence of variables or str, optional
         The random variables and potentials to include; by default all.
     jacobian : bool
         Include the log-determinants of the transformations.
@@ -186,9 +278,10 @@ def logp(
     --------
     ``jax.value_and_grad(jaxprgen.pymc.logp(model))(model.initial_point())``
     """
-    model = pm.modelcontext(model)
+    model = _model(model)
     if vars is None:
         vars = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+    vars = _named(model, vars)
     graph = density(model, vars, jacobian=jacobian, sum=sum)
     outputs = graph if sum else {v.name: term for v, term in zip(vars, graph, strict=True)}
     return _of_points(model, outputs, "logp", fallback)
@@ -209,7 +302,7 @@ def dlogp(
     ----------
     model : pymc.Model, optional
         The model; by default the one of the surrounding ``with`` block.
-    vars : sequence of variables, optional
+    vars : sequence of variables or str, optional
         The random variables to differentiate with respect to; by default all continuous ones.
     jacobian : bool
         Include the log-determinants of the transformations.
@@ -222,8 +315,9 @@ def dlogp(
         A function ``f(point, data=None)`` that returns a dictionary of arrays by the names of value
         variables. Points, and a key where there is one, are those of `logp`.
     """
-    model = pm.modelcontext(model)
-    wrt = model.continuous_value_vars if vars is None else [model.rvs_to_values[v] for v in vars]
+    model = _model(model)
+    values = model.rvs_to_values
+    wrt = model.continuous_value_vars if vars is None else [values[v] for v in _named(model, vars)]
     # Not after PyTensor's rewrites, as in PyMC: they make some gradients NaN.
     total = lowered(model.logp(jacobian=jacobian))
     slopes = pytensor.grad(total, wrt, disconnected_inputs="ignore")
@@ -261,20 +355,19 @@ def prior(
         A function ``f(key, data=None)`` of a PRNG key, which returns a dictionary of arrays by the
         variables' names. ``jax.vmap(f)(jax.random.split(key, 500))`` makes 500 draws.
     """
-    model = pm.modelcontext(model)
+    model = _model(model)
     names = var_names or [v.name for v in [*model.basic_RVs, *model.deterministics]]
-    outputs = {name: model[name] for name in names}
+    outputs = dict(zip(names, _named(model, names), strict=True))
     return _Prior(model, {}, outputs, "prior", fallback)
 
 
 class _Prior(RandomModelFunction):
     """Draws from the prior, which take no point."""
 
-    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, key: Any, data: Point | None = None
-    ) -> Any:
-        """Return one draw of each variable, by name."""
-        return super().__call__(key, None, data)
+    def _given(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: Any = None, data: Point | None = None
+    ) -> tuple[CompiledFunction, Sequence[Any]]:
+        return super()._given(key, None, data)
 
 
 def posterior_predictive(
@@ -302,10 +395,10 @@ def posterior_predictive(
         returns a dictionary of arrays by the variables' names. Use `jax.vmap` over keys and the
         draws of a posterior.
     """
-    model = pm.modelcontext(model)
+    model = _model(model)
     names = var_names or [v.name for v in model.observed_RVs]
     inputs = {v.name: v.type(name=v.name) for v in model.free_RVs}
     given = {v: inputs[v.name] for v in model.free_RVs}
-    outputs = clone_replace([model[name] for name in names], replace=given)
+    outputs = clone_replace(_named(model, names), replace=given)
     named = dict(zip(names, outputs, strict=True))
     return RandomModelFunction(model, inputs, named, "posterior_predictive", fallback)

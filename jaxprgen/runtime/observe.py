@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame, Jaxpr, JaxprEqn, Var
@@ -76,6 +76,23 @@ def alike(nodes: Iterable[Node]) -> list[list[Node]]:
             name = firsts.setdefault(id(node.repeat), name)
         groups.setdefault((node.how, node.op, name, node.frame), []).append(node)
     return list(groups.values())
+
+
+@runtime_checkable
+class Observable(Protocol):
+    """What has the methods of a compiled function, as functions of PyMC's models have."""
+
+    def observe(self, *args: Any, **named: Any) -> Observation:
+        """See `jaxprgen.CompiledFunction.observe`."""
+        ...
+
+    def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
+        """Return arguments as programs take them."""
+        ...
+
+    def arranged(self, results: Sequence[Any]) -> Any:
+        """Return a program's results as a call gives them."""
+        ...
 
 
 class Observation(NamedTuple):

@@ -9,7 +9,7 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.passes import DEFAULT, Pass, Pipeline
 from jaxprgen.passes.repeat_notes import Repeats, listening
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.observe import Observation
+from jaxprgen.runtime.observe import Observable, Observation
 from jaxprgen.tools.text import program_of
 
 
@@ -38,7 +38,7 @@ def explain_repeats(
     ArgumentTypeError
         ``f`` is not a program, or ``passes`` is not a sequence of passes.
     """
-    if isinstance(f, CompiledFunction):
+    if isinstance(f, Observable):
         f = f.observe(*args)
     if isinstance(f, Observation):
         return f.repeats

@@ -15,7 +15,7 @@ from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.describe import bound_variables, variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.observe import Observation
+from jaxprgen.runtime.observe import Observable, Observation
 from jaxprgen.texts import visible_lines
 
 WIDTH = 100
@@ -74,7 +74,7 @@ def pretty(
 
 def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:
     """Return the program of anything that `pretty` takes, and the user's names in it."""
-    if isinstance(f, CompiledFunction):
+    if isinstance(f, Observable):
         f = f.observe(*args)
     if isinstance(f, Observation):
         return f.closed_jaxpr, f.names

@@ -96,10 +96,15 @@ def outcome_of(case: Case) -> Outcome:
     names = {
         str(node.op) for node in io_toposort([], case.outputs) if _is_of(case.example, node.op)
     }
-    found = {node.how for node in nodes if node.op in names}
+    found = {_how(node) for node in nodes if node.op in names}
     if names and not found:  # Other Ops have taken its place.
-        found = {node.how for node in nodes}
+        found = {_how(node) for node in nodes}
     return Outcome(min(found, key=HOW.index))
+
+
+def _how(node: Any) -> str:
+    """What became of a node, apart from what passes did to equations that repeat."""
+    return "emitted" if node.repeat else node.how
 
 
 def _is_of(example: Example, op: Any) -> bool:

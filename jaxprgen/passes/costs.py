@@ -6,7 +6,6 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxprgen import _jax
@@ -125,7 +124,7 @@ class CostModel:
         only the time to compile counts.
     platform : str
         The platform that the program is for, such as "cpu" or "gpu". By default, that of JAX's
-        default backend. All but CPUs count as GPUs.
+        default device. All but CPUs count as GPUs.
     """
 
     calls: int = 10_000
@@ -134,7 +133,7 @@ class CostModel:
     @property
     def constants(self) -> Constants:
         """The times of the platform."""
-        platform = self.platform or jax.default_backend()
+        platform = self.platform or _jax.default_platform()
         return _CPU if platform == "cpu" else _GPU
 
     def compiling(self, work: Work) -> float:

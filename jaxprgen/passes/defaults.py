@@ -38,7 +38,7 @@ def default(*, calls: int = 10_000, graph: bool = False, platform: str = "") -> 
         first operand of a maximum or minimum has the whole derivative where both are equal.
     platform : str
         The platform that the program is for, such as "cpu" or "gpu". By default, that of JAX's
-        default backend.
+        default device.
 
     Returns
     -------

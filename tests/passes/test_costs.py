@@ -1,5 +1,6 @@
 """Programs that are faster as they are written stay; others are batched, or become loops."""
 
+import aesara.tensor as at
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -240,3 +241,19 @@ def test_defaults_are_the_same_objects_for_the_same_arguments():
 def test_other_platforms_count_as_gpus():
     assert CostModel(platform="tpu").constants == CostModel(platform="cuda").constants
     assert CostModel(platform="cpu").constants != CostModel(platform="gpu").constants
+
+
+def test_the_platform_is_that_of_the_default_device_and_part_of_the_key_of_programs():
+    x = at.dvector("x")
+    platforms = []
+
+    def watch(closed):
+        platforms.append(CostModel().constants)
+        return closed
+
+    f = jaxprgen.compile([x], x + 1, passes=[watch])
+    f(np.ones(2))
+    with jax.default_device(jax.devices("cpu")[0]):
+        f(np.ones(2))
+        assert CostModel().constants == CostModel(platform="cpu").constants
+    assert len(platforms) == 2

@@ -20,21 +20,20 @@ from typing import Any
 import jax
 import pytensor
 from pytensor.compile import SharedVariable
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from jaxprgen.api import compile
 from jaxprgen.errors import UnsupportedVersionError
+from jaxprgen.pymc.functions import Fallback
 from jaxprgen.pymc.gradients import check_by_jax, check_raveled
 from jaxprgen.pymc.graphs import lowered
-from jaxprgen.pytensor import linker as linker  # It registers the mode "JAXPR".
-
-MODE = "JAXPR"
+from jaxprgen.pytensor.linker import JaxprLinker
 
 
 @contextlib.contextmanager
-def sampling() -> Generator[None]:
+def sampling(*, fallback: Fallback = "error") -> Generator[None]:
     """Make PyMC's and nutpie's JAX samplers compile with this package inside a ``with`` block.
 
     This covers ``pm.sample(nuts_sampler="numpyro")`` and ``"blackjax"``, and
@@ -46,6 +45,12 @@ def sampling() -> Generator[None]:
     A model's gradient is evaluated at its initial point and at four points around it. If it is NaN
     or infinite where the log-density is finite, a `jaxprgen.errors.GradientWarning` names the term,
     the line and the variable: samplers would return draws from another distribution.
+
+    Parameters
+    ----------
+    fallback : {"error", "callback"}
+        What to do about Ops without a rule, as for `jaxprgen.compile`. JAX cannot differentiate a
+        callback: NumPyro, BlackJAX and nutpie's gradients by JAX need a rule.
 
     Yields
     ------
@@ -63,9 +68,11 @@ def sampling() -> Generator[None]:
         with model, jaxprgen.pymc.sampling():
             trace = pm.sample(nuts_sampler="numpyro")
     """
+    mode = Mode(JaxprLinker(fallback=fallback), "None")
     with contextlib.ExitStack() as stack:
         samplers = importlib.import_module("pymc.sampling.jax")
-        stack.enter_context(_replaced(samplers, "get_jaxified_graph", _graph_as_function, "pymc"))
+        as_function = functools.partial(_graph_as_function, fallback)
+        stack.enter_context(_replaced(samplers, "get_jaxified_graph", as_function, "pymc"))
         models = importlib.import_module("pymc.model.core")
         owner = next(c for c in models.Model.__mro__ if "logp_dlogp_function" in vars(c))
         for place, name, check in (
@@ -76,14 +83,16 @@ def sampling() -> Generator[None]:
             stack.enter_context(_replaced(place, name, made, "pymc"))
 
         def prepare_nutpie(models: ModuleType) -> None:
-            make = _nutpie_functions(_attribute(models, "_make_functions", "nutpie"))
+            make = _nutpie_functions(
+                _attribute(models, "_make_functions", "nutpie"), mode, fallback
+            )
             made = _checked(make, _check_nutpie)
             stack.enter_context(_replaced(models, "_make_functions", made, "nutpie"))
 
         stack.enter_context(_once_imported("nutpie.compile_pymc", prepare_nutpie))
         # PyMC asks for one rewrite by its name, which is in this database: checks become -inf.
-        mode = get_mode(MODE).including("canonicalize_db")
-        stack.enter_context(pytensor.config.change_flags(mode=mode))
+        with_checks = mode.including("canonicalize_db")
+        stack.enter_context(pytensor.config.change_flags(mode=with_checks))
         yield
 
 
@@ -182,26 +191,30 @@ def _check_nutpie(model: Any, made: Sequence[Any]) -> None:
 
 
 def _graph_as_function(
-    inputs: Sequence[Any] | None = None, outputs: Sequence[Any] | None = None
+    fallback: Fallback,
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
 ) -> Callable[..., list[Any]]:
     """Compile a graph, with the present values of its shared variables, as PyMC does by JAX."""
     graph = lowered(list(outputs or ()))
     shared = [v for v in dict.fromkeys(ancestors(graph)) if isinstance(v, SharedVariable)]
     constants = {v: v.type.constant_type(v.type, v.get_value(borrow=True)) for v in shared}
-    return compile(list(inputs or ()), clone_replace(graph, replace=constants), name="model")
+    graph = clone_replace(graph, replace=constants)
+    return compile(list(inputs or ()), graph, name="model", fallback=fallback)
 
 
-def _nutpie_functions(make: Callable[..., Any]) -> Callable[..., Any]:
+def _nutpie_functions(make: Callable[..., Any], ours: Mode, fallback: Fallback) -> Any:
     """Return nutpie's function that compiles a model, which takes our mode for JAX."""
 
     def make_functions(model: Any, *, mode: str, **options: Any) -> Any:
         if mode != "JAX":
             return make(model, mode=mode, **options)
-        made = make(model, mode=MODE, **options)
+        made = make(model, mode=ours, **options)
         for function in made[2:4]:  # The log-density, and the variables of the trace.
             graph = function.maker.fgraph
             # nutpie reads the attributes of PyTensor's JAX functions.
-            function.vm.jit_fn = jax.jit(compile(list(graph.inputs), list(graph.outputs)))
+            compiled = compile(list(graph.inputs), list(graph.outputs), fallback=fallback)
+            function.vm.jit_fn = jax.jit(compiled)
         return made
 
     return make_functions

@@ -11,9 +11,11 @@ pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this 
 
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.op import Op
 
 import jaxprgen.pymc
-from jaxprgen.errors import GradientWarning, UnsupportedVersionError
+from jaxprgen.errors import GradientWarning, UnsupportedOpError, UnsupportedVersionError
 from jaxprgen.pymc.gradients import check_by_jax
 
 samplers = pytest.importorskip("pymc.sampling.jax")
@@ -104,6 +106,40 @@ def test_parameters_that_a_check_refuses_have_no_density():
         ours = evaluated()
     assert ours[1][0] == -np.inf
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12), ours, theirs)
+
+
+class Doubled(Op):
+    """An Op without a rule, which knows its gradient."""
+
+    itypes = (pt.dscalar,)
+    otypes = (pt.dscalar,)
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.asarray(2.0 * inputs[0])
+
+    def pullback(self, inputs, outputs, slopes):
+        return [2.0 * slopes[0]]
+
+    def grad(self, inputs, slopes):
+        return [2.0 * slopes[0]]
+
+
+def test_parts_without_a_rule_run_as_callbacks():
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", Doubled()(mu), 1.0, observed=[1.0, 2.0])
+
+    def sampled():
+        return pm.sample(draws=20, tune=20, chains=1, progressbar=False, random_seed=1)
+
+    with model:
+        with jaxprgen.pymc.sampling(), pytest.raises(UnsupportedOpError, match="fallback="):
+            model.compile_logp()
+        with jaxprgen.pymc.sampling(fallback="callback"):
+            trace = sampled()
+            drawn = pm.sample_posterior_predictive(trace, progressbar=False)
+    assert np.isfinite(trace["posterior"]["mu"].values).all()
+    assert drawn["posterior_predictive"]["y"].shape == (1, 20, 2)
 
 
 def test_models_whose_data_are_drawn_are_not_checked():

@@ -247,7 +247,10 @@ class PassWarning(UserWarning):
 
 
 class GradientWarning(UserWarning):
-    """Issued when a gradient is NaN or infinite at a point where its function is finite."""
+    """Issued when a gradient is NaN or infinite at a point where its function is finite.
+
+    Also issued when a graph has a gradient that its library writes wrongly.
+    """
 
 
 class RuntimeCheckWarning(UserWarning):

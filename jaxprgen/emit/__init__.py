@@ -24,7 +24,7 @@ vocabulary with the arguments and the dtypes of NumPy.
   `ctc`: signals and neural networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`, `mrg31k3p`: draws.
 - `control`, `elementwise_loop`, `recurrence`: loops and branches.
-- `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
+- `lazy`, `deferred`, `selection`, `cuts`: arrays that a program may not need, and run-time masks.
 - `callback`, `checks`, `constraints`, `staged`, `solvers`: Python on the host, checks, routines
   that JAX traces, and minima and roots among these.
 - `custom_derivatives`, `formula`: functions with derivatives or precision of their own.

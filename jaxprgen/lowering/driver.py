@@ -18,6 +18,7 @@ from jaxprgen._jax import ArrayImpl, JaxprEqn
 from jaxprgen.arguments.inputs import KEY
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
+from jaxprgen.emit.cuts import Cut
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.random import Stream
@@ -233,7 +234,8 @@ class Lowering:
 
     def _rule_for(self, rule: Rule, node: Any, inputs: list[Any]) -> tuple[Rule, list[Any]]:
         """Return the rule of a node, and its inputs as that rule takes them."""
-        for kind in (Deferred, Selected):  # In this order: a deferred array may select.
+        # In this order: only joins take cuts, and a deferred array may select.
+        for kind in (Cut, Deferred, Selected):
             if any(isinstance(x, kind) for x in inputs):
                 found = find_rule(type(node.op), kind)
                 if found is not None:

@@ -10,7 +10,9 @@ import numpy as np
 
 from jaxprgen.emit import create
 from jaxprgen.emit import shape as sh
+from jaxprgen.emit.cuts import Cut
 from jaxprgen.emit.deferred import CountedRange, Uninitialized, progression
+from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, broadcast_to, full
@@ -141,6 +143,17 @@ def lower_join(ctx: RuleContext, *xs: Value) -> Value:
     xs = xs[first:]
     axis_of_join = sh.axis_of(ctx.static_int(0) if first else ctx.op.axis, xs[0].ndim)
     return sh.concatenate([x.astype(ctx.dtype) for x in xs], axis_of_join)
+
+
+@lowers("tensor.Join", lazy=Cut)
+def lower_join_of_cuts(ctx: RuleContext, *xs: Value | Lazy) -> Value:
+    """Return the arrays joined; the two parts of one array need no known size."""
+    first = 1 if takes_axis(ctx.op) else 0
+    if len(xs) == first + 2 and isinstance(a := xs[first], Cut) and isinstance(b := xs[-1], Cut):
+        axis = sh.axis_of(ctx.static_int(0) if first else ctx.op.axis, len(a.shape))
+        if (a.key, a.axis, a.is_head) == (b.key, axis, not b.is_head):
+            return a.joined().astype(ctx.dtype)
+    return lower_join(ctx, *(forced(x) for x in xs))
 
 
 @lowers("tensor.Split")

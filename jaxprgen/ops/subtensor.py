@@ -14,6 +14,8 @@ import numpy as np
 from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit.cuts import Cut
+from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
@@ -78,8 +80,12 @@ def _window_length(node: Apply, entry: slice) -> int:
     return max(length, 0) if low == high else 0
 
 
-def _as_sum(variable: Variable, depth: int = _DEPTH) -> Sum:
-    """Return an integer scalar as a sum, as far as additions, subtractions and products tell."""
+def _as_sum(variable: Variable, depth: int = _DEPTH, *, negations: bool = False) -> Sum:
+    """Return an integer scalar as a sum, as far as additions, subtractions and products tell.
+
+    Negations tell as well if asked for. Windows do not ask: the bounds of one that starts at
+    ``-n`` may have opposite signs.
+    """
     if variable.type.ndim:  # type: ignore[attr-defined]
         return {variable: 1}
     if is_a(variable, "graph.Constant"):
@@ -87,7 +93,7 @@ def _as_sum(variable: Variable, depth: int = _DEPTH) -> Sum:
     node = variable.owner
     if node is None or not depth or np.dtype(variable.type.dtype).itemsize < _FEWEST_BYTES:
         return {variable: 1}
-    inputs = [_as_sum(v, depth - 1) for v in node.inputs]
+    inputs = [_as_sum(v, depth - 1, negations=negations) for v in node.inputs]
     if is_a(node.op, "tensor.ScalarFromTensor", "tensor.TensorFromScalar", "tensor.DimShuffle"):
         return inputs[0]
     op: Any = node.op.scalar_op if is_a(node.op, "tensor.Elemwise") else node.op
@@ -95,6 +101,8 @@ def _as_sum(variable: Variable, depth: int = _DEPTH) -> Sum:
         return _added(inputs)
     if is_a(op, "scalar.Sub"):
         return _added([inputs[0], _scaled(inputs[1], -1)])
+    if negations and is_a(op, "scalar.Neg"):
+        return _scaled(inputs[0], -1)
     if is_a(op, "scalar.Mul"):
         factors = [f.get(None, 0) for f in inputs if set(f) <= {None}]
         others = [f for f in inputs if not set(f) <= {None}]
@@ -117,11 +125,36 @@ def _scaled(terms: Sum, factor: int) -> Sum:
 
 
 @lowers("tensor.Subtensor")
-def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value:
+def lower_subtensor(ctx: RuleContext, x: Value, *scalars: Value) -> Value | Cut:
     """Return ``x[index]``; the bounds of slices are static, integers need not be."""
+    return _cut(ctx, x, scalars) or _taken(ctx, x, scalars)
+
+
+def _taken(ctx: RuleContext, x: Value, scalars: Sequence[Value]) -> Value:
     index = index_of(ctx, scalars, first=1)
     check_bounds(ctx, x.shape, enumerate(index))
     return ix.take(x, index)
+
+
+def _cut(ctx: RuleContext, x: Value, scalars: Sequence[Value]) -> Cut | None:
+    """Return ``x[place:]`` or ``x[:place]``, along one axis, if the place is not static."""
+    parts = [(d, e) for d, e in enumerate(_template(ctx.node)) if _parts(e) != (None, None, None)]
+    if len(parts) != 1 or not isinstance(parts[0][1], slice):
+        return None
+    ((axis, entry),) = parts
+    start, stop, step = _parts(entry)
+    if isinstance(start, _Input) and scalars[start.position - 1].static == 0:
+        start = None
+    place = start if stop is None else stop
+    if not isinstance(place, _Input) or None not in (start, stop) or step not in (None, 1):
+        return None
+    if not is_known(x.shape) or ctx.static_or_none(place.position) is not None:
+        return None
+    array, *others = ctx.node.inputs
+    terms = _as_sum(others[place.position - 1], negations=True)
+    key = array, axis, frozenset(terms.items())
+    value = scalars[place.position - 1]
+    return Cut(x, axis, value, start is None, key, lambda: _taken(ctx, x, scalars))
 
 
 @lowers("tensor.IncSubtensor")

@@ -15,6 +15,7 @@ from hypothesis import given
 from profiles import examples
 
 import jaxprgen
+from jaxprgen.errors import GradientWarning
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # It will move.
@@ -109,8 +110,32 @@ def test_jax_differentiates_right_where_aesara_does_not(name, cost, inputs, args
         moved[place] = step
         ends = (f(args[0], args[1] + moved) - f(args[0], args[1] - moved)) / (2 * step)
         np.testing.assert_allclose(right[place], ends, rtol=1e-6, atol=1e-8, err_msg=name)
-    theirs = jaxprgen.compile(inputs, aesara.grad(cost, inputs[1]))(*args)
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        theirs = jaxprgen.compile(inputs, aesara.grad(cost, inputs[1]))(*args)
+    # A graph does not show that it lacks a sum.
+    assert [each.category for each in issued] == [GradientWarning] * (name != "repeated")
     mode = aesara.compile.mode.Mode("py", None)
     reference = aesara.function(inputs, aesara.grad(cost, inputs[1]), mode=mode)(*args)
     np.testing.assert_allclose(theirs, reference, rtol=1e-10)
     assert theirs.shape != right.shape or not np.allclose(theirs, right)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("flags", [{}, {"trans": 1}, {"unit_diagonal": True}], ids=str)
+def test_warnings_of_faults_name_the_flags_and_the_remedy(flags, lower, rank):
+    a, u = at.dmatrix("a"), at.tensor("float64", (None,) * rank)
+    matrix, right = np.array([[2.0, 0.5], [0.3, 1.5]]), np.array([0.3, 0.7]).reshape((2, 1)[:rank])
+    cost = at.square(at.slinalg.solve_triangular(a, u, lower=lower, **flags)).sum()
+    # The gradient with respect to the right-hand side is right.
+    jaxprgen.compile([a, u], aesara.grad(cost, u))(matrix, right)
+    slope = jaxprgen.compile([a, u], aesara.grad(cost, a))
+    if not flags:
+        slope(matrix, right)
+        return
+    ((name, flag),) = flags.items()
+    text = rf"solve_triangular with {name}={flag} is wrong[\s\S]*Use jax.grad of the compiled"
+    with pytest.warns(GradientWarning, match=text):
+        slope(matrix, right)
+    slope(matrix, right)  # It was said.

@@ -1,14 +1,16 @@
 """aemcmc's Gibbs sampler, as one program, finds what is known and draws as Aesara does."""
 
+import functools
 import json
 
 import aesara
 import jax
 import numpy as np
 import pytest
+from aesara.compile.mode import Mode
 from reference import FILE, quantities
 from scipy.stats import ks_2samp
-from test_sampling import assert_means
+from test_sampling import assert_means, error_of_mean
 
 import jaxprgen
 
@@ -48,3 +50,48 @@ def _columns(tau, lam, beta):
     """Each variable, and those that tell whether they belong to one another."""
     tau, lam, beta = map(np.asarray, (tau, lam, beta))
     return np.column_stack([tau, lam, beta, beta / (tau[:, None] * lam)]).T
+
+
+MAKERS = {
+    "mode": lambda inputs, outputs: aesara.function(inputs, outputs, mode="JAXPR"),
+    "function": jaxprgen.function,
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("maker", MAKERS)
+def test_horseshoe_regression_by_functions_that_hold_their_generators(maker, gibbs):
+    # aemcmc draws in an `OpFromGraph`: the generators inside advance from call to call.
+    record = json.loads(FILE.read_text("utf-8"))
+    found, theirs = _chains(gibbs, MAKERS[maker], 4 * gibbs.DRAWS), _by_aesara(gibbs)
+    assert list(found) == list(theirs)
+    for name, draws in found.items():
+        assert_means(draws, theirs[name].mean(), error_of_mean(theirs[name]))
+        assert_means(draws, record["means"][name], record["errors"][name])
+
+
+def _chains(gibbs, make, draws):
+    """Quantities of several chains, each by calls of a function with generators of its own."""
+    points, outcomes = gibbs.simulate()
+    chains = []
+    for seed in range(gibbs.CHAINS):
+        inputs, outputs = gibbs.transition(seed)
+        step = make(inputs, list(outputs))
+        state, chain = [np.asarray(x) for x in gibbs.start(points.shape[1])], []
+        for _ in range(gibbs.WARMUP + draws):
+            state = step(points, outcomes, *state)
+            chain.append([np.asarray(x) for x in state])
+        chains.append([np.stack(x)[gibbs.WARMUP :] for x in zip(*chain, strict=True)])
+    tau, lam, beta = (np.stack(x) for x in zip(*chains, strict=True))
+    return quantities({"tau": tau, "lambda": lam, "beta": beta})
+
+
+@functools.cache
+def _by_aesara(gibbs):
+    """The same quantities, which Aesara's Python mode draws in minutes, once for all tests."""
+    python = Mode("py", "fast_run")
+
+    def make(inputs, outputs):
+        return aesara.function(inputs, outputs, mode=python)
+
+    return _chains(gibbs, make, gibbs.DRAWS)

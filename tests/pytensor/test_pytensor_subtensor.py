@@ -40,3 +40,13 @@ def test_what_a_mask_selects_is_written_between_slices(write):
     values = np.arange(24.0).reshape(2, 3, 4), np.array([1.0, -1.0, 2.0])
     expected = pytensor.function([x, y], output, mode=PYTHON)(*values)
     np.testing.assert_array_equal(jax.jit(jaxprgen.compile([x, y], output))(*values), expected)
+
+
+def test_one_program_rolls_by_all_shifts():
+    x, n = pt.dmatrix("x"), pt.lscalar("n")
+    f = jax.jit(jaxprgen.compile([x, n], pt.roll(x, n, axis=1)))
+    values = np.arange(8.0).reshape(2, 4)
+    for shift in range(-6, 7):
+        np.testing.assert_array_equal(f(values, shift), np.roll(values, shift, axis=1))
+    slope = jax.grad(lambda x, n: (f(x, n)[0] ** 2 * np.arange(4)).sum())(values, 1)
+    np.testing.assert_array_equal(slope, [2 * values[0] * [1, 2, 3, 0], np.zeros(4)])

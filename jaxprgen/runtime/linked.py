@@ -36,7 +36,8 @@ class LinkerMixin:
     results : {"numpy", "jax"}, optional
         The arrays that functions return. NumPy arrays, as the library's modes return, are the
         caller's to write into; of an ``Out(variable, borrow=True)`` they are views that cannot be
-        written into, without a copy where the device is the CPU. JAX arrays stay on the device, and
+        written into, without a copy where the device is the CPU. JAX arrays stay on the device, as
+        do the values of updated variables, which functions in other modes cannot use then, and
         a call waits for them only if it is checked.
     checks : bool
         Raise what the library raises if an assertion fails, an index is out of bounds, or a matrix
@@ -100,7 +101,9 @@ class LinkerMixin:
         outputs = [of_output(v, storages[v], readonly=True) for v in graph.outputs]
         name = getattr(graph, "name", None) or ""  # PyTensor's graphs have none.
         asked = self._options._replace(name=name if name.isidentifier() else "main")
-        program = LinkedProgram(graph, inputs, storages, asked, self._callbacks, self._given_back)
+        program = LinkedProgram(
+            graph, inputs, storages, asked, self._callbacks, self._given_back, self._results
+        )
         return program, inputs, outputs
 
     def _given_back(self, variable: Any) -> Callable[[Any], Any]:
@@ -160,6 +163,7 @@ class LinkedProgram:
         options: Options,
         callbacks: bool,
         given_back: Callable[[Variable], Callable[[Any], Any]],
+        results_as: Literal["numpy", "jax"],
     ) -> None:
         self.storage_map = storage_map
         container_of = dict(zip(graph.inputs, containers, strict=True))
@@ -193,6 +197,7 @@ class LinkedProgram:
         stored = {n: (container_of[v], value) for n, (v, value) in written_to.items()}
         options = options._replace(parts_from=0)
         bare, called = options._replace(checks=False), options if options.checks else None
+        as_numpy = results_as == "numpy"
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
             lists = {v: opened_list(v, x) for v, x in fixed.items() if is_typed_list(v)}
@@ -210,6 +215,7 @@ class LinkedProgram:
                 {v: x for v, x in fixed.items() if v not in lists},
                 called,
                 matrices={n: (c, next(found)) for n, (c, _) in stored.items()},
+                as_numpy=as_numpy,
             )
 
         self._program = program

@@ -128,10 +128,22 @@ class SharedValue:
             self._copy = _Copy(to_device([value])[0], source)
         return self._copy.array
 
-    def write(self, value: Any) -> None:
-        """Set the value, an array on the device or a key, for all functions of the variable."""
+    def write(self, value: Any, *, as_numpy: bool = False) -> None:
+        """Set the value, an array on the device or a key, for all functions of the variable.
+
+        With ``as_numpy``, the container holds a NumPy array, which the library's own functions can
+        use, unless several devices hold the value.
+        """
         old = self._storage[0]
-        self._storage[0] = with_key(old, value) if is_generator(old) else value
+        if is_generator(old):
+            self._storage[0] = with_key(old, value)
+        elif as_numpy and not _jax.is_spread(value):
+            own = np.array(value, order="C")
+            self._storage[0] = own
+            if own.nbytes < LARGE:
+                self._copy = _Copy(value, bytearray(own.data))
+        else:
+            self._storage[0] = value
 
     def _key(self, generator: Any) -> Any:
         """Return the key that the generator stands for from now on."""

@@ -169,6 +169,8 @@ class StatefulProgram:
     matrices
         The containers of sparse matrices that are updated, and their new values, by name. Their
         containers hold SciPy's matrices: the number of entries changes from call to call.
+    as_numpy
+        Whether updates are stored as NumPy arrays, for functions of the library.
 
     Raises
     ------
@@ -190,6 +192,7 @@ class StatefulProgram:
         called: Options | None = None,
         shardings: Mapping[Any, NamedSharding] | None = None,
         matrices: Mapping[str, tuple[Any, Variable]] | None = None,
+        as_numpy: bool = False,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
@@ -197,6 +200,7 @@ class StatefulProgram:
         read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
         self._read = {n: self._shared[n] for n in read}
         self._updated = [n for n in kept if n in updates]
+        self._as_numpy = as_numpy
         self._count = len(outputs)
         self._matrices = {n: container for n, (container, _) in (matrices or {}).items()}
         outputs = [*outputs, *(new for _, new in (matrices or {}).values())]
@@ -252,7 +256,7 @@ class StatefulProgram:
                 jax.block_until_ready(results)
             outputs, matrices, values = self._sorted(results)
             for n, value in zip(self._updated, values, strict=True):
-                self._shared[n].write(value)
+                self._shared[n].write(value, as_numpy=self._as_numpy)
             for container, parts in zip(self._matrices.values(), matrices, strict=True):
                 container.storage[0] = scipy_matrix(parts, container.type)
         return outputs

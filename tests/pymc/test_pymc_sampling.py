@@ -219,6 +219,14 @@ def test_nutpie(model, gradient):
     assert_posterior(nutpie.sample(made, draws=500, tune=500, chains=2, seed=1, progress_bar=False))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_what_an_approximation_learned_can_be_sampled_in_other_modes(model):
+    options = {"compile_kwargs": {"mode": "JAXPR"}, "progressbar": False, "random_seed": 1}
+    with model:
+        found = pm.fit(20, **options).sample(10)
+    assert np.isfinite(found.posterior["mu"].values).all()
+
+
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["advi", "smc", "predictive"])

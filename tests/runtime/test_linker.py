@@ -125,12 +125,32 @@ def test_results_that_are_arrays_of_jax():
         jaxprgen.JaxprLinker(results="torch")
 
 
-def test_state_stays_on_the_device():
+@pytest.mark.parametrize("results", ["numpy", "jax"])
+def test_state_stays_on_the_device_if_results_do(results):
+    mode = jaxprgen.JaxprMode(jaxprgen.JaxprLinker(results=results), None)
     total = aesara.shared(np.zeros(3))
-    f = aesara.function([x], [], updates={total: total + x}, mode="JAXPR")
+    f = aesara.function([x], [], updates={total: total + x}, mode=mode)
     f(ONES)
     f(ONES)
-    assert isinstance(total.container.storage[0], jax.Array)
+    assert isinstance(total.container.storage[0], jax.Array) == (results == "jax")
+
+
+@pytest.mark.parametrize("n", [4, 100_000])
+@pytest.mark.parametrize("other", ["FAST_RUN", "FAST_COMPILE", PYTHON])
+def test_functions_in_other_modes_update_the_same_variables(other, n):
+    """In place as well, whichever function runs first."""
+    w = aesara.shared(np.zeros(n), name="w")
+    first = at.set_subtensor(w[0], w[0] + 10)
+    functions = [
+        aesara.function([], w[:2], updates={w: w + 1}, mode="JAXPR"),
+        aesara.function([], w[:2], updates={w: first}, mode=other),
+    ]
+    wanted = np.zeros(2)
+    for i in (1, 0, 0, 1, 1, 0, 1):
+        np.testing.assert_array_equal(functions[i](), wanted)
+        wanted = wanted + (10 * np.eye(2)[0] if i else 1)
+    np.testing.assert_array_equal(w.get_value()[:2], wanted)
+    assert w.get_value().shape == (n,)
 
 
 def test_values_of_shared_variables_are_numpy_arrays():

@@ -11,10 +11,11 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import HealthCheck, assume, given
+import pytest
+from hypothesis import HealthCheck, assume, given, seed
 from hypothesis import strategies as st
 from jax import lax
-from profiles import examples
+from profiles import amount, examples
 
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
@@ -275,8 +276,13 @@ def programs(draw):
     return program
 
 
-@examples(5, quick=0.5, suppress_health_check=[HealthCheck.filter_too_much])
-@given(programs(), st.sampled_from(TOGETHER), st.sampled_from(ALONE))
-def test_passes_hold_to_their_meaning(program, together, alone):
-    Pipeline((alone,), validate=True)(program)
-    Pipeline(together, validate=True)(program)
+@pytest.mark.parametrize("part", range(amount(quick=1, deep=10)))
+def test_passes_hold_to_their_meaning(part):
+    @seed(part)
+    @examples(5, quick=0.5, suppress_health_check=[HealthCheck.filter_too_much])
+    @given(programs(), st.sampled_from(TOGETHER), st.sampled_from(ALONE))
+    def check(program, together, alone):
+        Pipeline((alone,), validate=True)(program)
+        Pipeline(together, validate=True)(program)
+
+    check()

@@ -19,8 +19,12 @@ from pytensor.compile.mode import Mode  # noqa: E402
 from pytensor.graph.replace import vectorize_graph  # noqa: E402
 from pytensor.scan.utils import until  # noqa: E402
 
-# Positions that only the running program knows.
-pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+pytestmark = [
+    # Positions that only the running program knows.
+    pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning"),
+    # PyTensor 3.0 folds constants by Numba.
+    pytest.mark.filterwarnings("ignore:np.dot.. is faster on contiguous arrays"),
+]
 
 PYTHON = Mode("py", None)
 RNG = np.random.default_rng(52)

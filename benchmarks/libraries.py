@@ -2,9 +2,9 @@
 
 The functions are layers, losses, training steps, solvers and samplers as users of the libraries
 call them. Value, gradient and ``vmap`` of each are compared with and without
-`jaxprgen.passes.DEFAULT`. The value and its gradient, or the value where there is no gradient, are
-also compared with and without each pass alone. This program is timed as written and with the
-default passes: to the first number (trace, compile and call), and a call, the median of many that
+`jaxprgen.passes.DEFAULT`. One program of each function, that of its gradient if it has one, is also
+compared with and without each pass alone, and is timed with and without the default passes: the
+time to the first number (trace, compile and call), and the median time of many calls, which
 alternate.
 
 A result is wrong if its dtype, weak type or shape differs, or if its largest difference exceeds 100

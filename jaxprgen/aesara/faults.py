@@ -1,6 +1,6 @@
 """Faults of gradients that Aesara writes, where a graph shows them: programs compute them as well.
 
-docs/semantics.md lists those that a graph does not show, too.
+docs/semantics.md also lists faults that no graph shows.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.values import Value
@@ -90,7 +90,7 @@ def _owners(
 
     Also return the nodes that only branches of several need.
     """
-    users: dict[Apply, set[_Branch | None]] = {}
+    users: dict[Apply, set[_Branch | Literal["several"] | None]] = {}
     for variable in outputs:
         if variable.owner is not None:
             users.setdefault(variable.owner, set()).add(None)
@@ -98,16 +98,18 @@ def _owners(
     shared: set[Apply] = set()
     for node in reversed(nodes):
         found = users.get(node, {None})
-        owner = owners[node] = next(iter(found)) if len(found) == 1 else None
-        is_outermost = owner is None and is_a(node.op, *IF_ELSE)
-        if len({user and user[0] for user in found} - {None}) > 1 and None not in found:
+        holders = {user[0] if isinstance(user, tuple) else user for user in found}
+        is_shared = None not in found and ("several" in found or len(holders) > 1)
+        if is_shared:
             shared.add(node)
+        only = next(iter(found)) if len(found) == 1 else None
+        owner = owners[node] = only if isinstance(only, tuple) else None
+        is_outermost = owner is None and is_a(node.op, *IF_ELSE)
+        inside = "several" if is_shared and not is_outermost else owner
         for i, variable in enumerate(node.inputs):
             if variable.owner is not None:
-                branch = {(node, i <= node.op.n_outs)} if is_outermost and i else {owner}  # type: ignore[union-attr]
-                if node in shared and not is_outermost:
-                    branch = found
-                users.setdefault(variable.owner, set()).update(branch)
+                branch = (node, i <= node.op.n_outs) if is_outermost and i else inside  # type: ignore[union-attr]
+                users.setdefault(variable.owner, set()).add(branch)
     return owners, frozenset(shared)
 
 

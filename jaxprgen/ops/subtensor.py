@@ -83,8 +83,8 @@ def _window_length(node: Apply, entry: slice) -> int:
 def _as_sum(variable: Variable, depth: int = _DEPTH, *, negations: bool = False) -> Sum:
     """Return an integer scalar as a sum, as far as additions, subtractions and products tell.
 
-    Negations tell as well if asked for. Windows do not ask: the bounds of one that starts at
-    ``-n`` may have opposite signs.
+    With ``negations``, ``-n`` counts as a sum, too. The bounds of a window must not use this: they
+    may have opposite signs, as those of ``x[-n : 1 - n]``.
     """
     if variable.type.ndim:  # type: ignore[attr-defined]
         return {variable: 1}

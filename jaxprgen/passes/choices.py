@@ -70,7 +70,7 @@ def prices(
     model : CostModel
         How times are weighed.
     """
-    found = _Choice(jaxpr, alike, groups, looped, model)
+    found = _Prices(jaxpr, alike, groups, looped, model)
     found.weigh_fused()
     found.weigh_stacked()
     return found.prices
@@ -151,8 +151,8 @@ def stacked(
     return Stacked(int(fused), nbytes, len(out), sum(_jax.nbytes(v.aval) for v in out))
 
 
-class _Choice:
-    """What groups cost, while they are weighed."""
+class _Prices:
+    """Finds the prices of groups."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ def default(*, calls: int = 10_000, graph: bool = False, platform: str = "") -> 
     """
     cost = CostModel(calls, platform)
     passes = (
-        ScanRepeats(least=12, reassociate=True, cost=cost),
+        ScanRepeats(reassociate=True, cost=cost),
         VmapRepeats(reassociate=True, cost=cost),
         Stabilize(),
         *([SinkZeros()] if graph else []),

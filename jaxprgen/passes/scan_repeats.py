@@ -62,7 +62,7 @@ class ScanRepeats:
         than as it is written. `jaxprgen.passes.default` sets it.
     """
 
-    least: int = 24
+    least: int = 12
     memory: int = 2**26
     reassociate: bool = False
     cost: CostModel | None = None

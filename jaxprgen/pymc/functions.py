@@ -49,7 +49,7 @@ class ModelFunction:
     Raises
     ------
     ArgumentTypeError
-        The point is no dictionary.
+        The point is not a dictionary.
     UnknownNameError
         The point lacks a variable, or a given name is unknown to the model.
 

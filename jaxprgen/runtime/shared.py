@@ -128,22 +128,25 @@ class SharedValue:
             self._copy = _Copy(to_device([value])[0], source)
         return self._copy.array
 
-    def write(self, value: Any, *, as_numpy: bool = False) -> None:
-        """Set the value, an array on the device or a key, for all functions of the variable.
+    def write(self, value: Any, on_host: Array | None = None) -> None:
+        """Set the value for all functions of the variable.
 
-        With ``as_numpy``, the container holds a NumPy array, which the library's own functions can
-        use, unless several devices hold the value.
+        Parameters
+        ----------
+        value : jax.Array
+            The value on the device, or a key.
+        on_host : array, optional
+            The same as an array of NumPy, which the container is to hold.
         """
         old = self._storage[0]
         if is_generator(old):
             self._storage[0] = with_key(old, value)
-        elif as_numpy and not _jax.is_spread(value):
-            own = np.array(value, order="C")
-            self._storage[0] = own
-            if own.nbytes < LARGE:
-                self._copy = _Copy(value, bytearray(own.data))
-        else:
+        elif on_host is None:
             self._storage[0] = value
+        else:
+            self._storage[0] = on_host
+            if on_host.nbytes < LARGE:
+                self._copy = _Copy(value, bytearray(on_host.data))
 
     def _key(self, generator: Any) -> Any:
         """Return the key that the generator stands for from now on."""

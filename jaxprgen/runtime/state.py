@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
 from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.arguments.sparse import scipy_matrix
+from jaxprgen.emit.values import Array
 from jaxprgen.errors import StateError
 from jaxprgen.graphs.containers import Locks, keep_on_device, lock_of
 from jaxprgen.graphs.library import is_sparse
@@ -170,7 +172,8 @@ class StatefulProgram:
         The containers of sparse matrices that are updated, and their new values, by name. Their
         containers hold SciPy's matrices: the number of entries changes from call to call.
     as_numpy
-        Whether updates are stored as NumPy arrays, for functions of the library.
+        Whether containers hold the updates as NumPy arrays, which the library's own functions can
+        use.
 
     Raises
     ------
@@ -255,8 +258,10 @@ class StatefulProgram:
             if waits:
                 jax.block_until_ready(results)
             outputs, matrices, values = self._sorted(results)
-            for n, value in zip(self._updated, values, strict=True):
-                self._shared[n].write(value, as_numpy=self._as_numpy)
+            # All are copied before one is written: an error or an interrupt changes nothing.
+            on_host = [_on_host(x) if self._as_numpy else None for x in values]
+            for n, value, own in zip(self._updated, values, on_host, strict=True):
+                self._shared[n].write(value, own)
             for container, parts in zip(self._matrices.values(), matrices, strict=True):
                 container.storage[0] = scipy_matrix(parts, container.type)
         return outputs
@@ -316,6 +321,11 @@ class StatefulProgram:
         with self._locks:
             self._place()
             return {n: shared.copy() for n, shared in self._shared.items()}
+
+
+def _on_host(value: Any) -> Array | None:
+    """Return an array as one of NumPy, unless it is a key or several devices hold it."""
+    return None if _jax.is_key(value) or _jax.is_spread(value) else np.array(value, order="C")
 
 
 def state_in(container: Any) -> SharedValue:

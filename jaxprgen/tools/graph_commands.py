@@ -149,7 +149,7 @@ def _load(target: str) -> tuple[Any, ...]:
 
 
 def _module(name: str) -> Any:
-    # What is installed comes before what is the user's: a `random.py` of theirs replaces nothing.
+    # Last, so that a `random.py` of the user's does not replace the installed module.
     if not name.endswith(".py"):
         sys.path.append(_here())
         return _run(lambda: importlib.import_module(name), f"import {shown(name)}")

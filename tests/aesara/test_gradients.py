@@ -87,7 +87,7 @@ def test_a_density_with_a_hurdle():
     np.testing.assert_allclose(by_jax, right)
 
 
-# --- Faults of Aesara's own gradients, as docs/semantics.md lists them ------------------------
+# --- Faults of Aesara's own gradients: the table in docs/semantics.md -------------------------
 
 
 def faulty():

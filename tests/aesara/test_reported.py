@@ -26,6 +26,7 @@ from aesara.tensor.special import softmax
 from laws import assert_agrees, assert_same, reference
 from looping import scan
 from profiles import amount
+from reports import recorded
 
 import jaxprgen
 from jaxprgen.errors import IndexOutOfBoundsError
@@ -53,13 +54,7 @@ CASES = {}
 
 def reported(report, gradient="both"):
     """Add a program like that of a report; ``gradient`` is one of `WAYS` or empty."""
-
-    def add(build):
-        assert build.__name__ not in CASES and report
-        CASES[build.__name__] = build, gradient
-        return build
-
-    return add
+    return recorded(CASES, report, gradient)
 
 
 # --- Loops -----------------------------------------------------------------------------------
@@ -800,13 +795,7 @@ PYTHON = Mode("vm", None)
 
 def session(report):
     """Add a function with state like that of a report."""
-
-    def add(build):
-        assert report
-        SESSIONS[build.__name__] = build
-        return build
-
-    return add
+    return recorded(SESSIONS, report)
 
 
 @session("Theano 2955: the branch of the start was executed")
@@ -899,8 +888,11 @@ def a_recurrent_state_between_calls():
     return options, [(POINTS,), (POINTS[:2],), (POINTS[:2],)], [held]
 
 
-# Slices of one length at a traced place make one program, which does not shorten the last of them.
-SHORTER = pytest.mark.xfail(raises=IndexOutOfBoundsError, strict=True)
+SHORTER = pytest.mark.xfail(
+    raises=IndexOutOfBoundsError,
+    strict=True,
+    reason="Slices of one length at a traced place are one program, which shortens none of them.",
+)
 
 
 @pytest.mark.parametrize(
@@ -931,13 +923,7 @@ DRAWS = {}
 
 def drawn(report):
     """Add a random variable like that of a report."""
-
-    def add(build):
-        assert report
-        DRAWS[build.__name__] = build
-        return build
-
-    return add
+    return recorded(DRAWS, report)
 
 
 @drawn("Aesara 579: draws of a state that goes on")

@@ -15,6 +15,7 @@ import pymc as pm  # noqa: E402
 import pytensor.tensor as pt  # noqa: E402
 import scipy.stats  # noqa: E402
 from models import COUNTS, GROUP, SERIES, TIMES, X, Y  # noqa: E402
+from reports import recorded  # noqa: E402
 from test_pymc_models import PYTHON, assert_agree, expected, point_of  # noqa: E402
 
 import jaxprgen.pymc  # noqa: E402
@@ -25,13 +26,7 @@ LINE = np.linspace(0, 3, 12)[:, None]
 
 def reported(report):
     """Add the model whose variables a function makes."""
-
-    def add(build):
-        assert build.__name__ not in MODELS and report
-        MODELS[build.__name__] = build
-        return build
-
-    return add
+    return recorded(MODELS, report)
 
 
 @reported("PyMC 5989: a JAX sampler refuses the slices in a loop")

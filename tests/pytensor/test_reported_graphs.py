@@ -7,6 +7,7 @@ gradient or an error, in PyTensor or in its JAX mode.
 import jax
 import numpy as np
 import pytest
+from reports import recorded
 
 import jaxprgen
 
@@ -44,13 +45,7 @@ CASES = {}
 
 def reported(report, gradient="reverse"):
     """Add a program like that of a report; ``gradient`` is "reverse", "forward" or ""."""
-
-    def add(build):
-        assert build.__name__ not in CASES and report
-        CASES[build.__name__] = build, gradient
-        return build
-
-    return add
+    return recorded(CASES, report, gradient)
 
 
 def scan(step, *args, **options):

@@ -25,6 +25,7 @@ from jaxprgen.errors import (
     StateError,
     UnsupportedOpError,
 )
+from jaxprgen.runtime import state
 from jaxprgen.runtime.generators import key_of, with_key
 
 PYTHON = Mode("py", None)
@@ -151,6 +152,24 @@ def test_functions_in_other_modes_update_the_same_variables(other, n):
         wanted = wanted + (10 * np.eye(2)[0] if i else 1)
     np.testing.assert_array_equal(w.get_value()[:2], wanted)
     assert w.get_value().shape == (n,)
+
+
+def test_an_update_that_is_interrupted_changes_nothing(monkeypatch):
+    a, b = (aesara.shared(np.zeros(3)) for _ in range(2))
+    f = aesara.function([], [], updates={a: a + 1, b: b + 1}, mode="JAXPR")
+    f()
+    copied, copy_of = [], state._on_host
+
+    def interrupted(value):
+        copied.append(value)
+        if len(copied) == 2:
+            raise KeyboardInterrupt
+        return copy_of(value)
+
+    monkeypatch.setattr(state, "_on_host", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        f()
+    np.testing.assert_array_equal([a.get_value(), b.get_value()], np.ones((2, 3)))
 
 
 def test_values_of_shared_variables_are_numpy_arrays():

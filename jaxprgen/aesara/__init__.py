@@ -3,15 +3,15 @@
 import aesara as aesara  # First: the end of its import imports modules of this package.
 
 from jaxprgen import ops as ops
+from jaxprgen.aesara import containers as containers
 from jaxprgen.aesara import faults as faults
 from jaxprgen.aesara import jax_arrays as jax_arrays
-from jaxprgen.aesara.containers import DeviceContainer, StateContainer
 from jaxprgen.aesara.loops import compiled_loop
 from jaxprgen.aesara.sparse_draws import with_generators
-from jaxprgen.graphs.library import Containers, GraphLibrary
+from jaxprgen.graphs.library import GraphLibrary
 from jaxprgen.lowering.registry import lowers_package
 
-LIBRARY = GraphLibrary(compiled_loop, Containers(StateContainer, DeviceContainer), with_generators)
+LIBRARY = GraphLibrary(compiled_loop, with_generators)
 
 lowers_package("aeppl", "jaxprgen.aesara.aeppl")
 lowers_package("aemcmc", "jaxprgen.aesara.aemcmc")

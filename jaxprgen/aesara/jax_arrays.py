@@ -14,7 +14,6 @@ from aesara.graph.basic import AtomicVariable
 from aesara.graph.utils import add_tag_trace
 from aesara.tensor import _as_tensor_variable  # pyright: ignore[reportPrivateUsage]
 from aesara.tensor.basic import constant
-from aesara.tensor.sharedvar import tensor_constructor
 from aesara.tensor.type import TensorType
 from aesara.tensor.var import TensorConstant
 
@@ -22,7 +21,6 @@ from jaxprgen import _jax
 from jaxprgen._jax import Tracer
 from jaxprgen.arguments.shardings import PortableArray
 from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.containers import keep_on_device
 
 shared_constructor: Any = sharedvalue.shared_constructor  # Aesara's annotation is too narrow.
 
@@ -68,20 +66,12 @@ def _constant(x: Any, name: Any, ndim: Any, dtype: Any = None, **_: Any) -> Tens
     return SpreadConstant(TensorType(x.dtype, x.shape), x, name)
 
 
-@shared_constructor.register(np.ndarray)
-def _shared_of_numpy(value: Any, **options: Any) -> Any:
-    """Return Aesara's shared variable, which `set_value` may set to an array on devices."""
-    variable = tensor_constructor(value, **options)
-    keep_on_device(variable.container)
-    return variable
-
-
 @shared_constructor.register(jax.Array)
 def _shared(value: Any, borrow: bool = False, **options: Any) -> Any:
     if not _jax.is_spread(value):
-        return _shared_of_numpy(np.array(value), borrow=True, **options)
+        return sharedvalue.shared(np.array(value), borrow=True, **options)
     form = np.broadcast_to(np.zeros((), value.dtype), value.shape)  # It takes no memory.
-    variable = _shared_of_numpy(form, borrow=True, **options)
+    variable = sharedvalue.shared(form, borrow=True, **options)
     variable.set_value(value, borrow=borrow)
     return variable
 

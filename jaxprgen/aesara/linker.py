@@ -10,12 +10,11 @@ import numpy as np
 from aesara.compile.function.types import Function, FunctionMaker
 from aesara.compile.mode import Mode, predefined_modes, register_linker, register_mode
 from aesara.compile.sharedvalue import SharedVariable
-from aesara.link.basic import Container
 from aesara.link.jax.linker import JAXLinker
 
 from jaxprgen import _jax
-from jaxprgen.aesara.containers import DeviceContainer
-from jaxprgen.arguments.accept import types_of_arrays
+from jaxprgen.aesara.containers import CellContainer
+from jaxprgen.arguments.accept import are_arrays
 from jaxprgen.graphs.pickling import adopt_rules, portable_rules
 from jaxprgen.lowering.traversal import inner_nodes, toposort
 from jaxprgen.runtime.compiled import CompiledFunction
@@ -40,7 +39,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
         As for `jaxprgen.compile`.
     """
 
-    containers = DeviceContainer, Container
+    container = CellContainer
 
 
 class JaxprFunction(Function):
@@ -74,7 +73,7 @@ class JaxprFunction(Function):
         if named or self.profile or dtypes is None:
             return super().__call__(*args, **named)
         is_traced = any(isinstance(x, _jax.Tracer) for x in args)
-        if is_traced or types_of_arrays(args, dtypes) is not None:
+        if is_traced or are_arrays(args, dtypes):
             return self._rebuilt(self.vm.run(args))
         return super().__call__(*args)
 

@@ -12,12 +12,10 @@ from jaxprgen._jax import (
     NARROW,
     ArrayImpl,
     PRNGKeyArray,
-    ShapedArray,
     Tracer,
     canonicalize_dtype,
     default_prng_impl,
     is_key,
-    type_of,
     wrapped,
     x64_enabled,
 )
@@ -127,25 +125,21 @@ def _as_array(x: Any, declared: Input) -> Any:
     return x if x.dtype == declared.dtype else _converted(x, declared)
 
 
-def types_of_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> list[ShapedArray] | None:
-    """Return the avals of arguments that JAX can take as they are, or None if one may not be.
+def are_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
+    """Return whether JAX can take all arguments as they are.
 
-    JAX can take its own arrays, and NumPy's of their inputs' dtypes unless it would wrap integers.
-    Whether they fit their inputs is then a question of their avals alone.
+    It can take its own arrays, and NumPy's of their inputs' dtypes unless it would wrap integers.
+    Whether they fit their inputs is then a question of their types alone.
     """
     if len(args) != len(dtypes):
-        return None
-    types: list[ShapedArray] = []
+        return False
     for x, dtype in zip(args, dtypes, strict=True):
         kind = type(x)
         if kind is not ArrayImpl and kind is not PRNGKeyArray:
             is_array = kind is np.ndarray or isinstance(x, np.generic)
-            if not is_array or x.dtype != dtype:
-                return None
-            if dtype in _WRAPPED and not x64_enabled():
-                return None
-        types.append(type_of(x))
-    return types
+            if not is_array or x.dtype != dtype or (dtype in _WRAPPED and not x64_enabled()):
+                return False
+    return True
 
 
 def _accept_key(x: Any) -> Any:

@@ -1,100 +1,82 @@
-"""Containers of shared variables whose values may be JAX arrays."""
+"""Containers of shared variables that tell the variable's cell who asks for the value."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Iterable
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
+from typing import Any
 
-import jax
 import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.arguments.shardings import PortableArray
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
-from jaxprgen.graphs.library import library_for
+from jaxprgen.graphs.cells import Cell
 from jaxprgen.graphs.tables import container_copy
-from jaxprgen.lowering.names import module_of
 
 
-class Lock(NamedTuple):
-    """The lock of a container. A thread may take a lock that it holds.
+class CellMixin:
+    """Makes of a graph library's container one that has a cell; comes before that class.
 
-    Attributes
-    ----------
-    number : int
-        How many containers had a lock before.
-    lock : threading.RLock
-        The lock.
+    The value may be a JAX array. One that several devices hold is stored as it is; of another one
+    that is set, the library stores a copy in memory of the host.
     """
 
-    number: int
-    lock: Any
-
-
-def lock_of(container: Any) -> Lock:
-    """Return the lock of a container, the same one for all functions of the variable."""
-    with _adding:
-        found = _locks.get(container)
-        if found is None:
-            found = _locks[container] = Lock(next(_numbers), threading.RLock())
-        return found
-
-
-class Locks:
-    """Several locks, for a ``with`` block.
-
-    All functions take them in the order of their numbers, so that no two wait for each other.
-
-    Parameters
-    ----------
-    locks : iterable of Lock
-        The locks.
-    """
-
-    __slots__ = ("_locks",)
-
-    def __init__(self, locks: Iterable[Lock]) -> None:
-        by_number = {each.number: each.lock for each in locks}
-        self._locks = [by_number[number] for number in sorted(by_number)]
-
-    def __enter__(self) -> None:
-        for lock in self._locks:
-            lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        for lock in reversed(self._locks):
-            lock.release()
-
-
-_locks: WeakKeyDictionary[Any, Lock] = WeakKeyDictionary()
-_numbers = itertools.count()
-_adding = threading.Lock()
-
-
-class StateMixin:
-    """Makes of a graph library's container one whose value may be a JAX array.
-
-    An array that several devices hold is stored as it is; of another one, the library stores a copy
-    in memory of the host. The libraries' own containers cannot store a JAX array.
-    """
-
-    storage: list[Any]
+    cell: Cell
+    type: Any
+    name: Any
     readonly: bool
+    strict: bool
+    allow_downcast: bool | None
+
+    @classmethod
+    def instead_of(cls, container: Any, *, is_lent: bool) -> Any:
+        """Return a container in place of one that nobody else has.
+
+        Parameters
+        ----------
+        container
+            A container of the library.
+        is_lent
+            Whether someone else may have the value.
+        """
+        twin = object.__new__(cls)
+        twin.__setstate__(vars(container))
+        twin.cell.set(container.storage[0], is_lent=is_lent)
+        return twin
+
+    @property
+    def storage(self) -> list[Any]:
+        """The list that holds the value. The library's functions ask for it when they are made."""
+        return self.cell.hand_over()
+
+    @storage.setter
+    def storage(self, storage: list[Any]) -> None:
+        self.cell = Cell(storage, is_told=True)
 
     def _get(self) -> Any:
-        return self.storage[0]
+        return self.cell.lend()
 
     def _set(self, value: Any) -> None:
-        with lock_of(self).lock:  # A function that updates the value is done, or has not begun.
-            if _jax.is_spread(value) and not self.readonly:
-                self.storage[0] = _admitted(value, self)
-            else:
-                super().__set__(value)  # type: ignore[misc]
+        if self.readonly:
+            raise TypeError(f"{self.name} cannot be set.")
+        try:
+            self.cell.set(value if value is None else self._filtered(value))
+        except Exception as error:
+            error.args = (*error.args, f'Container name "{self.name}"')
+            raise
 
     value = data = property(_get, _set)
+
+    def _filtered(self, value: Any) -> Any:
+        if _jax.is_spread(value):
+            return _admitted(value, self)
+        return self.type.filter(value, strict=self.strict, allow_downcast=self.allow_downcast)
+
+    def __str__(self) -> str:
+        return f"<{self.cell.value}>"
+
+    def __repr__(self) -> str:
+        return f"<{self.cell.value!r}>"
 
     def __copy__(self) -> Any:
         twin = object.__new__(type(self))
@@ -105,33 +87,37 @@ class StateMixin:
         return container_copy(self, memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        (value,) = self.storage
-        storage = [PortableArray(value)] if _jax.is_spread(value) else self.storage
-        return {**vars(self), "storage": storage}
+        state, storage = dict(vars(self)), self.cell.storage
+        del state["cell"]
+        spread = _jax.is_spread(storage[0])
+        return {**state, "storage": [PortableArray(storage[0])] if spread else storage}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
 
-class DeviceMixin(StateMixin):
-    """Makes a container give its value as a NumPy array, unless several devices hold it."""
+def give_cells(constructor: Any, container: type[CellMixin]) -> None:
+    """Let the shared variables of a library have cells that know who has their values.
 
-    def _get(self) -> Any:
-        storage = self.storage
-        with lock_of(self).lock:  # No function writes a new value in between.
-            if isinstance(storage[0], jax.Array) and not _jax.is_spread(storage[0]):
-                storage[0] = np.array(storage[0])
-            return storage[0]
-
-    value = data = property(_get, StateMixin._set)
-
-
-def keep_on_device(container: Any, *, as_numpy: bool = False) -> None:
-    """Let the value in a graph library's container be a JAX array from now on.
-
-    With ``as_numpy``, who asks for it gets a NumPy array, unless several devices hold it.
+    Parameters
+    ----------
+    constructor
+        The library's registry of functions that make shared variables, by types of values.
+    container
+        The class of the variables' containers.
     """
-    kinds = library_for(container).containers
-    own = module_of(container, "link.basic").Container
-    if type(container) in (own, kinds.state):
-        container.__class__ = kinds.device if as_numpy else kinds.state
+
+    def with_cell(make: Callable[..., Any]) -> Callable[..., Any]:
+        def shared(value: Any, borrow: bool = False, **options: Any) -> Any:
+            variable = make(value, borrow=borrow, **options)
+            variable.container = container.instead_of(variable.container, is_lent=borrow)
+            return variable
+
+        return shared
+
+    for kind in (np.ndarray, np.number, float, int, complex):
+        constructor.register(kind, with_cell(constructor.dispatch(kind)))
 
 
 def _admitted(value: Any, container: Any) -> Any:

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -41,13 +41,6 @@ from jaxprgen.ops.ifelse import IF_ELSE, Branches
 from jaxprgen.texts import LONGEST, visible
 
 
-class Containers(NamedTuple):
-    """Classes of containers; see `jaxprgen.graphs.containers`."""
-
-    state: type
-    device: type
-
-
 class GraphLibrary:
     """The `jaxprgen.lowering.graph.Library` of Aesara's and PyTensor's graphs.
 
@@ -55,8 +48,6 @@ class GraphLibrary:
     ----------
     compiled_loop
         Returns a loop's Op, or a copy, whose ``perform`` runs in Python.
-    containers
-        The classes of the library's containers whose values may be JAX arrays.
     lowered
         Rewrites what has no rule: returns the outputs to plan for the inputs, the outputs and the
         classes of all Ops of a graph. By default, nothing is rewritten.
@@ -65,11 +56,9 @@ class GraphLibrary:
     def __init__(
         self,
         compiled_loop: Callable[[Any], Any],
-        containers: Containers,
         lowered: Callable[..., Sequence[Variable]] = lambda inputs, outputs, kinds: outputs,
     ) -> None:
         self._compiled_loop = compiled_loop
-        self.containers = containers
         self.lowered = lowered
 
     def evaluate(

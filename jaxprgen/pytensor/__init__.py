@@ -7,18 +7,18 @@ Most Ops have the rules of `jaxprgen.ops`. A rule here names the Op with its lib
 import pytensor as pytensor
 
 from jaxprgen import ops as ops
-from jaxprgen.graphs.library import Containers, GraphLibrary
+from jaxprgen.graphs.library import GraphLibrary
 from jaxprgen.lowering.registry import lowers_package
 from jaxprgen.pytensor import basic as basic
 from jaxprgen.pytensor import blockwise as blockwise
 from jaxprgen.pytensor import builders as builders
+from jaxprgen.pytensor import containers as containers
 from jaxprgen.pytensor import elemwise as elemwise
 from jaxprgen.pytensor import linalg as linalg
 from jaxprgen.pytensor import random as random
 from jaxprgen.pytensor import registered as registered
 from jaxprgen.pytensor import signal as signal
 from jaxprgen.pytensor import subtensor as subtensor
-from jaxprgen.pytensor.containers import DeviceContainer, StateContainer
 from jaxprgen.pytensor.dimensions import without_dimensions
 
 lowers_package("pytensor.tensor.optimize", "jaxprgen.pytensor.optimize")
@@ -32,6 +32,6 @@ def _itself(op: object) -> object:
     return op
 
 
-LIBRARY = GraphLibrary(_itself, Containers(StateContainer, DeviceContainer), without_dimensions)
+LIBRARY = GraphLibrary(_itself, without_dimensions)
 
 from jaxprgen.pytensor import linker as linker  # noqa: E402  # It needs LIBRARY.

@@ -1,18 +1,18 @@
-"""PyTensor's containers whose values may be JAX arrays."""
+"""PyTensor's containers, which tell cells who asks for values."""
 
 # pyright: reportMissingImports=false, reportUntypedBaseClass=false, reportCallIssue=false
 # Checks run without PyTensor, too.
 
 from __future__ import annotations
 
+from pytensor.compile.sharedvalue import shared_constructor
 from pytensor.link.basic import Container
 
-from jaxprgen.graphs.containers import DeviceMixin, StateMixin
+from jaxprgen.graphs.containers import CellMixin, give_cells
 
 
-class StateContainer(StateMixin, Container):
-    """A container whose value may be a JAX array."""
+class CellContainer(CellMixin, Container):
+    """A container of a shared variable that has a cell."""
 
 
-class DeviceContainer(DeviceMixin, StateContainer):
-    """A container whose value is a NumPy array for who asks for it."""
+give_cells(shared_constructor, CellContainer)

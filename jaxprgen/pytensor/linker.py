@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from pytensor.compile.mode import Mode, predefined_modes, register_mode
-from pytensor.link.basic import Container
 from pytensor.link.jax.linker import JAXLinker
 
-from jaxprgen.pytensor.containers import DeviceContainer
+from jaxprgen.pytensor.containers import CellContainer
 from jaxprgen.runtime.linked import LinkerMixin
 
 
@@ -20,7 +19,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     The parameters are those of `jaxprgen.runtime.linked.LinkerMixin`.
     """
 
-    containers = DeviceContainer, Container
+    container = CellContainer
     required_rewrites = ("inline_ofg_expansion",)
 
 

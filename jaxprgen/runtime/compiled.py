@@ -11,23 +11,23 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
+from jaxprgen.arguments.accept import accept, are_arrays, in_order, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
-from jaxprgen.graphs.containers import Locks
+from jaxprgen.graphs.cells import Locks, cell_of
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
+from jaxprgen.runtime.dispatch import Dispatch, lowered
 from jaxprgen.runtime.exportable import exportable
 from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.shardings import require_arguments
-from jaxprgen.runtime.shared import shared_value
 from jaxprgen.runtime.specialize import Specializer
 from jaxprgen.texts import visible
 
@@ -71,13 +71,14 @@ class CompiledFunction:
         self._names = _argument_names(plan)
         self._dtypes = [i.dtype for i in plan.inputs]
         self._specializer = Specializer(plan, options)
+        self._dispatch = Dispatch(self._specializer, options, plan, self._accepted)
         where = plan.shardings
         self._constants = [(p, x) for p, x in enumerate(plan.values) if _jax.is_spread(x)]
         self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature(self._names)
-        self._shared = [shared_value(plan.variables[s.place].container) for s in plan.shared]
-        self._locks = Locks(shared.lock for shared in self._shared)
+        self._shared = [cell_of(plan.variables[s.place].container) for s in plan.shared]
+        self._locks = Locks(self._shared)
         names = [s.name for s in plan.shared]
         listed = ", ".join([*names, *(["..."] if plan.inputs else [])])
         self._fixed = FixedValues(
@@ -127,8 +128,12 @@ class CompiledFunction:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
         return self.run(self._in_order(args, named) if named else args)
 
-    def run(self, args: Sequence[Any]) -> Any:
-        """Call the function with its inputs in order."""
+    def run(self, args: Sequence[Any], *, reuses: bool = False) -> Any:
+        """Call the function with its inputs in order.
+
+        With ``reuses``, the program may compute in the memory of inputs whose next values it
+        returns.
+        """
         if self._plan.arguments:
             args = self._flat(args, {})
         if self._shardings:
@@ -138,37 +143,33 @@ class CompiledFunction:
         if not _jax.trace_state_clean():
             require_arguments(self.__name__, self._data())
         if not self._shared:
-            return self._run(args, (), ())
+            return self._run(args, (), (), reuses)
         with self._locks:  # All values are those of one moment, and stay until the program runs.
             if not _jax.runs_now():
                 self._fixed.warn()
-                return self._run(args, self._read_shared(), [s.copy() for s in self._shared])
-            values, on_device, on_host = zip(*[s.now() for s in self._shared], strict=True)
-            results = self._run(args, values, on_device)
-            return jax.block_until_ready(results) if any(on_host) else results
+                on_device = tuple(cell.lease() for cell in self._shared)
+            else:
+                on_device = tuple(cell.read() for cell in self._shared)
+            return self._run(args, on_device, [cell.value for cell in self._shared], reuses)
 
     def _run(
-        self,
-        args: Sequence[Any],
-        shared: Sequence[Any],
-        on_device: Sequence[Any],
+        self, args: Sequence[Any], on_device: Sequence[Any], shared: Sequence[Any], reuses: bool
     ) -> Any:
-        types = types_of_arrays(args, self._dtypes)
-        if types is not None:
-            # Types of arrays in the cache were accepted when their program was emitted.
-            found = self._specializer.find(types, args, shared)
-            if found is not None:
-                return found.run(args, on_device)
-        operands = self._accepted(args)
-        if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
-            raise ArgumentTypeError(
-                f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
-                "values; its methods jaxpr, lower and report can."
-            )
-        program = self._specializer(operands, shared)
-        if any(isinstance(x, _jax.Tracer) for x in operands):
-            return self._options.arranged(program.bind(operands, on_device))
-        return program.run(operands, on_device)
+        if are_arrays(args, self._dtypes):
+            operands, is_traced = args, not _jax.trace_state_clean()
+        else:
+            operands = self._accepted(args)
+            if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
+                raise ArgumentTypeError(
+                    f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
+                    "values; its methods jaxpr, lower and report can."
+                )
+            tracers = any(isinstance(x, _jax.Tracer) for x in operands)
+            is_traced = tracers or not _jax.trace_state_clean()
+        if is_traced:
+            operands = self._accepted(operands)
+            return self._specializer(operands, shared).bind(on_device, operands)
+        return self._dispatch(operands, on_device, shared, reuses)
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data.
@@ -200,8 +201,7 @@ class CompiledFunction:
         jax.stages.Lowered
             The lowered program.
         """
-        operands, shared = self.accepted(args, named), self._read_shared()
-        return self._specializer(operands, shared).lower(operands, shared)
+        return self._dispatch.lower(self.accepted(args, named), self._read_shared())
 
     def export(
         self,
@@ -304,19 +304,22 @@ class CompiledFunction:
         is_fixed = not any(
             isinstance(x, _jax.Tracer) or any(map(_jax.is_symbolic, x.shape)) for x in operands
         )
-        lower = functools.partial(observation.program.lower, operands, shared) if is_fixed else None
+        lower = functools.partial(
+            lowered, observation.program, self._options, self._plan, operands, shared
+        )
         data = [*operands, *shared, *self._plan.values]
         is_split = any(_jax.sharding_of(x) is not None for x in data)
         seconds = self._plan_seconds
+        lower = lower if is_fixed else None
         return report_of(observation, lower, seconds, emitted=emitted, is_split=is_split)
 
     def cache_info(self) -> CacheInfo:
-        """Return how often programs were found and emitted, and how many are kept."""
+        """Return how many programs were emitted, and how many are kept."""
         return self._specializer.cache_info()
 
     def cache_clear(self) -> None:
         """Drop all programs; the next call emits anew."""
-        self._specializer.cache_clear()
+        self._dispatch.clear()
 
     def arranged(self, results: Sequence[Any]) -> Any:
         """Return a program's results as a call gives them."""
@@ -379,7 +382,7 @@ class CompiledFunction:
 
     def _read_shared(self) -> list[Any]:
         self._place_shared()
-        return [s.value for s in self._shared]
+        return [cell.value for cell in self._shared]
 
 
 def _argument_names(plan: Plan) -> list[str]:

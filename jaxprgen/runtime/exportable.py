@@ -19,10 +19,8 @@ from jaxprgen.errors import ArgumentTypeError, ExportError
 from jaxprgen.export.exporting import Exportable
 from jaxprgen.ir.describe import line_text
 from jaxprgen.lowering.graph import Plan
-from jaxprgen.runtime.program import Options, Program, is_small
+from jaxprgen.runtime.program import CALLBACKS, Options, Program, is_small
 from jaxprgen.runtime.specialize import Specializer
-
-CALLBACKS = {"pure_callback", "io_callback", "debug_callback", "debug_print"}
 
 
 def exportable(

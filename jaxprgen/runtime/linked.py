@@ -12,7 +12,8 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
 from jaxprgen.errors import ArgumentTypeError, ProfileWarning, levels_to_user
-from jaxprgen.graphs.containers import keep_on_device
+from jaxprgen.graphs.cells import cell_of
+from jaxprgen.graphs.generators import key_of, with_key
 from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_updates_outside
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
 from jaxprgen.graphs.state import names_of, substitute
@@ -21,8 +22,7 @@ from jaxprgen.lowering.names import Variable, is_a
 from jaxprgen.passes import Pass
 from jaxprgen.passes.defaults import FOR_GRAPHS
 from jaxprgen.runtime import state
-from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache
-from jaxprgen.runtime.generators import key_of, with_key
+from jaxprgen.runtime.cache import MOST_PROGRAMS
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
 
 
@@ -47,8 +47,8 @@ class LinkerMixin:
         As for `jaxprgen.function`.
     """
 
-    containers: ClassVar[tuple[type, type]]
-    """The library's classes of containers, of inputs and of outputs."""
+    container: ClassVar[type]
+    """The library's class of containers."""
     fgraph: Any
     no_recycling: Any
 
@@ -96,9 +96,8 @@ class LinkerMixin:
                 storages.setdefault(variable, [None] if storage is None else storage)
         for variable in graph.variables:  # The libraries' linkers have storage for all of them.
             storages.setdefault(variable, [None])
-        of_input, of_output = self.containers
-        inputs = [of_input(v, storages[v]) for v in graph.inputs]
-        outputs = [of_output(v, storages[v], readonly=True) for v in graph.outputs]
+        inputs = [self.container(v, storages[v]) for v in graph.inputs]
+        outputs = [self.container(v, storages[v], readonly=True) for v in graph.outputs]
         name = getattr(graph, "name", None) or ""  # PyTensor's graphs have none.
         asked = self._options._replace(name=name if name.isidentifier() else "main")
         program = LinkedProgram(
@@ -191,13 +190,13 @@ class LinkedProgram:
         self._updates = [written.get(o) for o in range(len(graph.outputs))]
         self._given_back = [given_back(v) for v in outputs]
         self._written = [None] * len(graph.update_mapping)
-        shared = {n: (v, state.state_in(_known(v, container_of[v]))) for v, n in names.items()}
+        shared = {n: (v, cell_of(_known(v, container_of[v]))) for v, n in names.items()}
         updates = {names[v]: value for v, value in new.items()}
         written_to = dict(zip(names_of([*matrices]), matrices.items(), strict=True))
         stored = {n: (container_of[v], value) for n, (v, value) in written_to.items()}
         options = options._replace(parts_from=0)
         bare, called = options._replace(checks=False), options if options.checks else None
-        as_numpy = results_as == "numpy"
+        stays = results_as == "jax"
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
             lists = {v: opened_list(v, x) for v, x in fixed.items() if is_typed_list(v)}
@@ -215,11 +214,11 @@ class LinkedProgram:
                 {v: x for v, x in fixed.items() if v not in lists},
                 called,
                 matrices={n: (c, next(found)) for n, (c, _) in stored.items()},
-                as_numpy=as_numpy,
+                stays=stays,
             )
 
         self._program = program
-        self.by_objects: Cache[Any, state.StatefulProgram] = Cache(MOST_PROGRAMS)
+        self.by_objects: dict[Any, state.StatefulProgram] = {}
         self._optional = {
             v: c
             for v, c in container_of.items()
@@ -279,15 +278,13 @@ class LinkedProgram:
         key = tuple((v, repr(x)) for v, x in fixed.items())
         found = self.by_objects.get(key)
         if found is None:
-            found = self._program(fixed)
-            self.by_objects.put(key, found)
+            if len(self.by_objects) >= MOST_PROGRAMS:
+                self.by_objects.clear()
+            found = self.by_objects[key] = self._program(fixed)
         return found
 
 
 def _known(variable: Variable, container: Any) -> Any:
     """Return the container that other functions share, if its storage is the one used here."""
     own = variable.container if is_a(variable, "compile.SharedVariable") else container
-    if own.storage is not container.storage:
-        return container
-    keep_on_device(own, as_numpy=True)
-    return own
+    return own if own.storage is container.storage else container

@@ -11,11 +11,8 @@ from jaxprgen.emit.deferred import LoopRows
 from jaxprgen.emit.values import Value
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.passes.repeat_notes import Found, Repeat, Repeats, listening
-from jaxprgen.runtime.program import Options, Program
+from jaxprgen.runtime.program import Options, Program, calls_python
 from jaxprgen.runtime.specialize import Specializer
-
-CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
-"""The primitives that call Python while the program runs."""
 
 
 class Node(NamedTuple):
@@ -226,7 +223,7 @@ class _Watch:
         lowered = self._lowered.get(id(step.node), _Lowered((), False, 0.0))
         equations = tuple(self._equations.get(id(step.node), ()))
         repeat = self._repeats.get(id(step.node))
-        if any(map(_calls_back, equations)):
+        if any(map(calls_python, equations)):
             how = "called back"
         elif repeat is not None:
             how = repeat.how
@@ -248,11 +245,6 @@ class _Watch:
             lowered.seconds,
             repeat,
         )
-
-
-def _calls_back(eqn: JaxprEqn) -> bool:
-    inner = (e for _, jaxpr in _jax.sub_jaxprs(eqn) for e in jaxpr.eqns)
-    return eqn.primitive.name in CALLBACKS or any(map(_calls_back, inner))
 
 
 def scopes_of(jaxpr: Jaxpr) -> set[str]:

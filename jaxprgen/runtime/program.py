@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
-from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments.inputs import signature
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.arguments.sparse import as_dictionaries, grouped, jax_matrix
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
+from jaxprgen.graphs.cells import to_device
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.lowering.portable import portable
 from jaxprgen.passes import Pass, Pipeline
@@ -72,9 +69,9 @@ class Options(NamedTuple):
     def __deepcopy__(self, memo: dict[int, Any]) -> Options:
         return self
 
-    def jit(self, function: Any) -> Any:
+    def jit(self, function: Any, **how: Any) -> Any:
         """Return ``jax.jit`` of a function, with the options of XLA."""
-        return jax.jit(function, compiler_options=dict(self.compiler_options) or None)
+        return jax.jit(function, compiler_options=dict(self.compiler_options) or None, **how)
 
     def arranged(self, results: Sequence[Any]) -> Any:
         """Return the results of a program as a call gives them."""
@@ -137,7 +134,7 @@ class Program:
     """One program, emitted for one kind of arguments.
 
     Its hidden arguments come before the arguments of a call: constants too large for the
-    StableHLO, which stay on the device, and the values of shared variables.
+    StableHLO, and the values of shared variables.
 
     Parameters
     ----------
@@ -147,12 +144,19 @@ class Program:
         The arrays among the constants that stand for the values of shared variables.
     options
         The options of the compiled function.
-    store
-        The arrays on the device that programs of one function share.
     values
         The value of each variable of the plan, by place, if the program is observed.
     seconds
         The time that emitting took, and the passes, by these names.
+
+    Attributes
+    ----------
+    large : list of array
+        The large constants.
+    by_types : bool
+        Whether the types of arguments decide that this is the program of a call.
+    has_checks : bool
+        Whether it has run-time checks.
     """
 
     def __init__(
@@ -160,30 +164,34 @@ class Program:
         closed: ClosedJaxpr,
         shared: Sequence[Array],
         options: Options,
-        store: Store,
         values: Sequence[Any] | None,
         seconds: Mapping[str, float],
+        *,
+        by_types: bool,
     ) -> None:
         self.closed_jaxpr = closed
         self.values = values
         self.seconds = seconds
+        self.has_checks = _jax.has_checks(closed)
+        self.by_types = by_types and not self.has_checks
         self._options = options
-        self._store = store
         self._shared = position = {id(array): i for i, array in enumerate(shared)}
         # Shared variables last, so that equal programs look the same to JAX's caches.
         hoisted, constants = _jax.hoist_constants(closed, lambda c: position.get(id(c), -1))
-        self._large = [c for c in constants if id(c) not in position and not is_small(c)]
-        self._call = _Call(
-            _jax.jit_params(hoisted, options.name),
-            tuple(
-                position[id(c)] if id(c) in position else _narrow(c) if is_small(c) else None
-                for c in constants
-            ),
-            len(self._large),
-            len(shared),
-            signature(hoisted.jaxpr.debug_info.arg_names[len(constants) :]),
-        )
-        self._has_checks = _jax.has_checks(closed)
+        self.large = [c for c in constants if id(c) not in position and not is_small(c)]
+        self._params = _jax.jit_params(hoisted, options.name)
+        # For each hidden operand the position of a shared variable, a small array itself, or None
+        # for the next of the large constants.
+        self._sources = [
+            position[id(c)] if id(c) in position else _narrow(c) if is_small(c) else None
+            for c in constants
+        ]
+
+    @property
+    def runs_through(self) -> bool:
+        """Whether nothing can end it before its end: neither a check nor Python code."""
+        closed = self.closed_jaxpr
+        return not self.has_checks and not any(map(calls_python, closed.jaxpr.eqns))
 
     def with_values(self, shared: Sequence[Any]) -> ClosedJaxpr:
         """Return the program with these values of shared variables among its constants."""
@@ -195,49 +203,43 @@ class Program:
         constants = [values[position[id(c)]] if id(c) in position else c for c in closed.consts]
         return ClosedJaxpr(closed.jaxpr, constants)
 
-    def run(self, operands: Sequence[Any], shared: Sequence[Any]) -> Any:
-        """Run the program on arrays, and return its results as a call gives them.
+    def call(self, large: Sequence[Any], shared: Sequence[Any], operands: Sequence[Any]) -> Any:
+        """Run the program, or record it as one ``jit`` equation in a trace.
 
-        Raise the error of the first check that fails, if the program has checks. Inside a function
-        that JAX traces, the checks are left to `jax.experimental.checkify`.
+        Outside of a trace JAX calls this to find the equation that made a NaN
+        (``jax_debug_nans``), or under `jax.disable_jit`; then equations run one by one.
 
         Parameters
         ----------
-        operands
-            The arguments.
-        shared
-            The values of all shared variables, on the device.
+        large, shared, operands
+            The large constants, the values of all shared variables, and the arguments.
+
+        Returns
+        -------
+        Any
+            The results as a call gives them; with checks, after the first error that they find.
         """
-        given = (*self._constants, *shared, *operands)
-        if not self._has_checks:
-            return self._jit(*given)
-        if not _jax.trace_state_clean():
-            return self._options.arranged(self.bind(operands, shared))
-        try:
-            error, results = self._jit(*given)
-        except _jax.NonFiniteError:  # Look for the equation that made it, as `jax.jit` does.
-            return self._options.arranged(self._call.run(given))
-        found = error.get_exception()
-        if found is not None:
-            raise error_of_check(found)
-        return results
+        if self.has_checks:
+            return _jax.checked(self.step_through)(large, shared, operands)
+        return self.step_through(large, shared, operands)
 
-    def bind(self, operands: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
-        """Record the program as one ``jit`` equation in the trace of the operands' tracers."""
-        params = {**self._call.params, "compiler_options_kvs": self._options.compiler_options}
-        return _bind(params, [*self._call.hidden([*self._constants, *shared]), *operands])
+    def step_through(
+        self, large: Sequence[Any], shared: Sequence[Any], operands: Sequence[Any]
+    ) -> Any:
+        """Do what `call` does, without checks."""
+        given = [*self._hidden(large, shared), *operands]
+        if _jax.trace_state_clean():
+            return self._options.arranged(_jax.eval_jaxpr(self._params["jaxpr"], given))
+        return self._options.arranged(_bind(self._params, given))
 
-    def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
-        """Return JAX's lowered form of `run`; operands may be `jax.ShapeDtypeStruct`.
+    def bind(self, shared: Sequence[Any], operands: Sequence[Any]) -> Any:
+        """Record the program as one ``jit`` equation in the trace of the operands' tracers.
 
-        If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
+        Its checks are left to `jax.experimental.checkify`.
         """
-        hidden = [
-            jax.ShapeDtypeStruct(x.shape, _jax.canonicalize_dtype(x.dtype), sharding=sharding)
-            for x in (*self._large, *shared)
-            for sharding in [x.sharding if _jax.is_spread(x) else None]
-        ]
-        return self._jit.lower(*hidden, *operands)
+        params = {**self._params, "compiler_options_kvs": self._options.compiler_options}
+        large = to_device(self.large)
+        return self._options.arranged(_bind(params, [*self._hidden(large, shared), *operands]))
 
     def flat(self) -> tuple[list[Array], Callable[..., list[Any]]]:
         """Return the large constants, and the program as a function without hidden arguments.
@@ -245,77 +247,30 @@ class Program:
         It takes the arguments of a call, then the large constants and the values of the shared
         variables, and returns its results in a list.
         """
-        call, count = self._call, len(self._call.arguments.parameters)
+        count, end = len(self.large), len(self.closed_jaxpr.jaxpr.invars)
 
         def function(*given: Any) -> list[Any]:
-            return call.run([*given[count:], *given[:count]])
+            hidden = self._hidden(given[end : end + count], given[end + count :])
+            return _bind(self._params, [*hidden, *given[:end]])
 
-        return [_narrow(array) for array in self._large], function
+        return [_narrow(array) for array in self.large], function
 
-    @functools.cached_property
-    def _constants(self) -> list[Any]:
-        self._held = self._store.hold(self._large)
-        return [held.on_device for held in self._held]
-
-    @functools.cached_property
-    def _jit(self) -> Any:
-        call, name, arranged = self._call, self._options.name, self._options.arranged
-
-        def program(*given: Any) -> Any:
-            return arranged(call.run(given))
-
-        program.__name__ = program.__qualname__ = name
-        program.__signature__ = call.signature  # type: ignore[attr-defined]
-        return self._options.jit(_jax.checked(program) if self._has_checks else program)
-
-
-class _Call(NamedTuple):
-    """How a program is called, apart from the `Program`, which JAX's caches then do not keep alive.
-
-    Attributes
-    ----------
-    params
-        The parameters of its ``jit`` equation.
-    sources
-        Where each hidden operand of the equation comes from: the position of a shared variable, a
-        small array itself, or None for the next of the large constants.
-    constants, shared
-        How many large constants and shared variables there are.
-    arguments
-        The signature of the other arguments.
-    """
-
-    params: dict[str, Any]
-    sources: tuple[Any, ...]
-    constants: int
-    shared: int
-    arguments: inspect.Signature
-
-    @property
-    def signature(self) -> inspect.Signature:
-        """The signature of all arguments, for JAX's messages."""
-        names = [f"constant_{i}" for i in range(self.constants)]
-        names += [f"shared_{i}" for i in range(self.shared)]
-        return signature([*names, *self.arguments.parameters])
-
-    def hidden(self, given: Sequence[Any]) -> list[Any]:
-        """Return the hidden operands, from the large constants and then the shared variables."""
-        rest = iter(given)
+    def _hidden(self, large: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+        """Return the hidden operands of the ``jit`` equation."""
+        rest = iter(large)
         return [
-            next(rest) if s is None else given[self.constants + s] if isinstance(s, int) else s
-            for s in self.sources
+            next(rest) if s is None else shared[s] if isinstance(s, int) else s
+            for s in self._sources
         ]
 
-    def run(self, given: Sequence[Any]) -> list[Any]:
-        """Run the program on all arguments; JAX calls this to trace it.
 
-        Outside of a trace JAX calls it to find the equation that made a NaN (``jax_debug_nans``),
-        or under `jax.disable_jit`; then equations run one by one.
-        """
-        operands = [*self.hidden(given), *given[self.constants + self.shared :]]
-        if _jax.trace_state_clean():
-            return _jax.eval_jaxpr(self.params["jaxpr"], operands)
-        return _bind(self.params, operands)
+CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
+"""The primitives that call Python while the program runs."""
+
+
+def calls_python(eqn: JaxprEqn) -> bool:
+    """Return whether an equation, or one inside it, calls Python while the program runs."""
+    return not CALLBACKS.isdisjoint(_jax.primitives_of(eqn))
 
 
 def error_of_check(found: Exception) -> JaxprGenError:
@@ -335,46 +290,6 @@ def _bind(params: dict[str, Any], operands: Sequence[Any]) -> list[Any]:
 def as_listed(given: Any) -> list[Any]:
     """Return in a list what a call gives: one result alone, or several as a tuple."""
     return list(given) if type(given) is tuple else [given]  # A matrix is another one.
-
-
-# --- Data ---------------------------------------------------------------------------------
-
-
-class _Held:
-    """An array and its copy on the device, for as long as a program refers to it."""
-
-    def __init__(self, array: Any, on_device: Any) -> None:
-        self.array = array
-        self.on_device = on_device
-
-
-class Store:
-    """Arrays on the device, each put there once for all programs that hold it."""
-
-    def __init__(self) -> None:
-        self._held: WeakValueDictionary[Any, _Held] = WeakValueDictionary()
-
-    def hold(self, arrays: Sequence[Array]) -> list[_Held]:
-        """Return the arrays with their copies on the device."""
-        keys = [(id(x), _jax.canonicalize_dtype(x.dtype)) for x in arrays]
-        found = {key: self._held.get(key) for key in keys}
-        missing = {key: x for key, x in zip(keys, arrays, strict=True) if found[key] is None}
-        for (key, x), copy in zip(missing.items(), to_device([*missing.values()]), strict=True):
-            found[key] = self._held[key] = _Held(x, copy)
-        return [found[key] for key in keys]  # type: ignore[misc]
-
-
-def to_device(arrays: Sequence[Array]) -> list[Any]:
-    """Put arrays on the device: outside of any trace that is going on, and by one equation.
-
-    Arrays that several devices hold stay there.
-    """
-    others = [array for array in arrays if not _jax.is_spread(array)]
-    for array in others:
-        canonical_dtype(array)  # It refuses integers that would be wrapped.
-    with _jax.eval_context():
-        found = iter(jax.device_put(others) if others else ())
-    return [array if _jax.is_spread(array) else next(found) for array in arrays]
 
 
 def is_small(array: Any) -> bool:

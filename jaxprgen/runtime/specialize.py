@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,8 +22,8 @@ from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
 from jaxprgen.runtime.announcements import Announcements
-from jaxprgen.runtime.cache import MOST_PROGRAMS, Cache, CacheInfo
-from jaxprgen.runtime.program import Options, Program, Store
+from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
+from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.shardings import (
     constrain_leaves,
     constrained_output,
@@ -60,7 +60,7 @@ class Needs(NamedTuple):
     static: tuple[int, ...]
     deciding: tuple[int, ...]
     nodes: frozenset[Any]
-    decisions: Cache[Hashable, tuple[Any, ...]]
+    decisions: dict[Hashable, tuple[Any, ...]]
 
     def of(self, needed: ValueNeededError) -> Needs:
         """Return what is needed with a further need. No decision is known of it."""
@@ -70,7 +70,7 @@ class Needs(NamedTuple):
         else:
             deciding = tuple(sorted({*deciding, *needed.inputs}))
             nodes |= {needed.node}
-        return Needs(static, deciding, nodes, Cache(MOST_VALUES))
+        return Needs(static, deciding, nodes, {})
 
     def values(self, arguments: Sequence[Any]) -> Hashable:
         """Return a key of the values of all these inputs."""
@@ -85,33 +85,25 @@ class Specializer:
     observer
         Called after each step of the plan. With an observer, programs keep the values of the
         plan's variables, and warnings are left to another specializer of the same plan.
+
+    Attributes
+    ----------
+    when_full
+        Called when all programs were dropped because there were too many.
     """
 
     def __init__(self, plan: Plan, options: Options, observer: Observer | None = None) -> None:
         self._plan = plan
         self._options = options
         self._observer = observer
-        self._programs: Cache[Any, Program] = Cache(MOST_PROGRAMS)
-        self._needs: Cache[Hashable, Needs] = Cache(MOST_PROGRAMS)
-        self._store = Store()
+        self._programs: dict[Any, Program] = {}
+        self._needs: dict[Hashable, Needs] = {}
+        self._emitted = 0
         self._emitting = threading.RLock()
         self._announcements = Announcements(plan, options.name)
+        self.when_full: Callable[[], None] = lambda: None
         # Whether programs under a transformation differ from those that are called directly.
         self._tells_traces = False
-
-    def find(
-        self, types: Sequence[Any], operands: Sequence[Any], shared: Sequence[Array]
-    ) -> Program | None:
-        """Return the program for these arguments if it is in the cache.
-
-        Parameters
-        ----------
-        types
-            The avals of the arguments.
-        operands, shared
-            The arguments, and the values of the shared variables.
-        """
-        return self._find(self._kind(types, shared, operands, False), [*operands, *shared])
 
     def __call__(self, operands: Sequence[Any], shared: Sequence[Array]) -> Program:
         """Return the program for these arguments, emitted if it is not in the cache.
@@ -141,26 +133,22 @@ class Specializer:
 
     def cache_info(self) -> CacheInfo:
         """Return statistics of the programs."""
-        return self._programs.info()
+        return CacheInfo(self._emitted, MOST_PROGRAMS, len(self._programs))
 
     def cache_clear(self) -> None:
         """Drop all programs."""
         with self._emitting:
             self._programs.clear()
             self._needs.clear()
+            self._emitted = 0
 
     def _kind(
-        self,
-        types: Sequence[Any],
-        shared: Sequence[Array],
-        arguments: Sequence[Any],
-        may_trace: bool = True,
+        self, types: Sequence[Any], shared: Sequence[Array], arguments: Sequence[Any]
     ) -> tuple[Hashable, ...]:
         held = [_jax.type_of(x) if _jax.is_spread(x) else (x.shape, x.dtype) for x in shared]
         kind = _jax.trace_context(), *types, *held
-        if self._plan.carried:
-            kind = *kind, *[_jax.sharding_of(arguments[i]) for i in self._plan.carried.values()]
-        in_trace = may_trace and self._tells_traces and _any_tracer(arguments)
+        kind = *kind, *self._carried(arguments)
+        in_trace = self._tells_traces and _any_tracer(arguments)
         return (*kind, "in a trace") if in_trace else kind
 
     def _find(self, kind: tuple[Hashable, ...], arguments: Sequence[Any]) -> Program | None:
@@ -182,7 +170,10 @@ class Specializer:
         arguments: Sequence[Any],
         shared: Sequence[Array],
     ) -> Program:
-        needs = self._needs.get(kind) or Needs((), (), frozenset(), Cache(MOST_VALUES))
+        if len(self._programs) >= MOST_PROGRAMS:
+            self.cache_clear()
+            self.when_full()
+        needs = self._needs.get(kind) or Needs((), (), frozenset(), {})
         while True:
             try:
                 program, decided = self._lower(types, needs, arguments, shared)
@@ -192,13 +183,17 @@ class Specializer:
         key = kind = self._kind(types, shared, arguments)
         if needs.static or needs.deciding:
             if needs is not self._needs.get(kind):  # Programs were found by fewer values until now.
-                self._programs.discard(lambda key: key[0] == kind)
-                self._needs.put(kind, needs)
-            needs.decisions.put(needs.values(arguments), decided)
+                for stale in [k for k in self._programs if k[0] == kind]:
+                    del self._programs[stale]
+                self._needs[kind] = needs
+            if len(needs.decisions) >= MOST_VALUES:
+                needs.decisions.clear()
+            needs.decisions[needs.values(arguments)] = decided
             key = kind, _values_key(needs.static, arguments), decided
         found = self._programs.get(key)  # Emitted before for other values that decide the same.
         if found is None:
-            self._programs.put(key, program)
+            self._programs[key] = program
+            self._emitted += 1
             for i in {*needs.static, *needs.deciding}:
                 (value,) = _values_key([i], arguments)
                 self._announcements.value(i, value, i in needs.static)
@@ -264,8 +259,13 @@ class Specializer:
         decided = tuple(decisions.found)
         self._tells_traces |= call.asked
         deciding.clear()  # Derivatives that are made later serve all values that decide alike.
-        program = Program(closed, shared, self._options, self._store, kept, seconds)
+        by_types = not (needs.static or needs.deciding or any(self._carried(arguments)))
+        program = Program(closed, shared, self._options, kept, seconds, by_types=by_types)
         return program, decided
+
+    def _carried(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return how the arguments are split whose next values the program returns."""
+        return [_jax.sharding_of(arguments[i]) for i in self._plan.carried.values()]
 
 
 def _placeholder(array: Array) -> Array:

@@ -7,17 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-import numpy as np
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
 from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.arguments.sparse import scipy_matrix
-from jaxprgen.emit.values import Array
 from jaxprgen.errors import StateError
-from jaxprgen.graphs.containers import Locks, keep_on_device, lock_of
+from jaxprgen.graphs.cells import Cell, Locks, cell_of
+from jaxprgen.graphs.generators import drawn_key
 from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import StatefulGraph
@@ -25,10 +23,8 @@ from jaxprgen.lowering.names import Variable
 from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.generators import drawn_key
 from jaxprgen.runtime.program import Options, as_listed
 from jaxprgen.runtime.shardings import require_arguments
-from jaxprgen.runtime.shared import SharedValue, shared_value
 from jaxprgen.texts import visible
 
 
@@ -67,7 +63,7 @@ class StatefulFunction:
         self.__name__ = self.__qualname__ = options.name
         self._rebuild = rebuild
         self._made_of = graph, rebuild, options, callbacks
-        kept = {n: (v, state_in(v.container)) for n, v in graph.shared.items() if not is_sparse(v)}
+        kept = {n: (v, cell_of(v.container)) for n, v in graph.shared.items() if not is_sparse(v)}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
         matrices = {n: (graph.shared[n], updates.pop(n)) for n in [*updates] if n not in kept}
         self._program = StatefulProgram(
@@ -171,9 +167,8 @@ class StatefulProgram:
     matrices
         The containers of sparse matrices that are updated, and their new values, by name. Their
         containers hold SciPy's matrices: the number of entries changes from call to call.
-    as_numpy
-        Whether containers hold the updates as NumPy arrays, which the library's own functions can
-        use.
+    stays
+        Whether updated values stay on the device even if functions of the library use them.
 
     Raises
     ------
@@ -187,7 +182,7 @@ class StatefulProgram:
         self,
         inputs: Sequence[Variable],
         outputs: Sequence[Variable],
-        kept: Mapping[str, tuple[Variable, SharedValue]],
+        kept: Mapping[str, tuple[Variable, Cell]],
         updates: Mapping[str, Variable],
         options: Options,
         callbacks: bool,
@@ -195,7 +190,7 @@ class StatefulProgram:
         called: Options | None = None,
         shardings: Mapping[Any, NamedSharding] | None = None,
         matrices: Mapping[str, tuple[Any, Variable]] | None = None,
-        as_numpy: bool = False,
+        stays: bool = False,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
@@ -203,7 +198,7 @@ class StatefulProgram:
         read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
         self._read = {n: self._shared[n] for n in read}
         self._updated = [n for n in kept if n in updates]
-        self._as_numpy = as_numpy
+        self._stays = stays
         self._count = len(outputs)
         self._matrices = {n: container for n, (container, _) in (matrices or {}).items()}
         outputs = [*outputs, *(new for _, new in (matrices or {}).values())]
@@ -226,8 +221,8 @@ class StatefulProgram:
         self.compiled = CompiledFunction(plan, options, seconds)
         self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
         self._keys = plan.keys
-        of_matrices = map(lock_of, self._matrices.values())
-        self._locks = Locks([*(shared.lock for shared in self._shared.values()), *of_matrices])
+        of_matrices = map(cell_of, self._matrices.values())
+        self._locks = Locks([*self._shared.values(), *of_matrices])
         remedy = f"To pass them as arguments, call {options.name}.pure(state, ...)."
         self._fixed = FixedValues(options.name, list(read), remedy)
 
@@ -253,23 +248,19 @@ class StatefulProgram:
         if not self._shared and not self._matrices:
             return as_listed(compiled.run(operands))
         with self._locks:  # From reading to writing: no other function updates in between.
-            state, waits = self._state()
-            results = as_listed(compiled.run([*state, *operands]))
-            if waits:
-                jax.block_until_ready(results)
-            outputs, matrices, values = self._sorted(results)
+            state = self._state()
+            old = [self._shared[n].value for n in self._updated]
+            results = as_listed(compiled.run([*state, *operands], reuses=bool(self._updated)))
+            end = self._count + len(self._matrices)
+            given = zip(self._updated, old, results[end:], strict=True)
             # All are copied before one is written: an error or an interrupt changes nothing.
-            on_host = [_on_host(x) if self._as_numpy else None for x in values]
-            for n, value, own in zip(self._updated, values, on_host, strict=True):
-                self._shared[n].write(value, own)
-            for container, parts in zip(self._matrices.values(), matrices, strict=True):
+            updates = [self._shared[n].update(x, new, stays=self._stays) for n, x, new in given]
+            for update in updates:
+                update.write()
+            written = zip(self._matrices.values(), results[self._count : end], strict=True)
+            for container, parts in written:
                 container.storage[0] = scipy_matrix(parts, container.type)
-        return outputs
-
-    def _sorted(self, results: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return the results, the new matrices and the other updates."""
-        end = self._count + len(self._matrices)
-        return results[: self._count], results[self._count : end], results[end:]
+        return results[: self._count]
 
     def _cannot_transform(self) -> StateError:
         if self._keys:
@@ -284,16 +275,17 @@ class StatefulProgram:
             "Update a shared vector of the entries instead, and make the matrix of it by CSM."
         )
 
-    def _state(self) -> tuple[list[Any], bool]:
-        """Return the values on the device, and whether one of them uses memory of the host."""
+    def _state(self) -> list[Any]:
+        """Return the values on the device, those that are updated in memory of their own."""
         self._place()
         if not _jax.runs_now():
-            data = ((n, shared.value, self._fixed.remedy) for n, shared in self._read.items())
+            data = ((n, cell.value, self._fixed.remedy) for n, cell in self._read.items())
             require_arguments(self._name, data)
             self._fixed.warn()
-            return [shared.copy() for shared in self._read.values()], False
-        found = [shared.now()[1:] for shared in self._read.values()]
-        return [value for value, _ in found], any(on_host for _, on_host in found)
+            return [cell.lease() for cell in self._read.values()]
+        return [
+            cell.give() if n in self._updated else cell.read() for n, cell in self._read.items()
+        ]
 
     def _place(self) -> None:
         """Put the values where the user wants them to live."""
@@ -317,18 +309,7 @@ class StatefulProgram:
         return results[: self._count], {**state, **new}
 
     def state(self) -> dict[str, Any]:
-        """Return copies of the current values, by name."""
+        """Return the current values, by name."""
         with self._locks:
             self._place()
-            return {n: shared.copy() for n, shared in self._shared.items()}
-
-
-def _on_host(value: Any) -> Array | None:
-    """Return an array as one of NumPy, unless it is a key or several devices hold it."""
-    return None if _jax.is_key(value) or _jax.is_spread(value) else np.array(value, order="C")
-
-
-def state_in(container: Any) -> SharedValue:
-    """Return the value in a container, which may be a JAX array from now on."""
-    keep_on_device(container)
-    return shared_value(container)
+            return {n: cell.lease() for n, cell in self._shared.items()}

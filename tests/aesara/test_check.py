@@ -278,7 +278,7 @@ def keys(inputs, outputs, args, *, abstract=False):
         args = [x if v.name in static else as_type(x) for v, x in zip(inputs, args, strict=True)]
         args = [*([KEY] if len(f.inputs) > len(inputs) else []), *args]
     f.jaxpr(*args)
-    needs = [*f._specializer._needs._entries.values()]
+    needs = [*f._specializer._needs.values()]
     declared = [*f._plan.inputs, *f._plan.shared]
     positions = {i for need in needs for i in (*need.static, *need.deciding)}
     return [declared[i].name for i in sorted(positions)]

@@ -25,8 +25,8 @@ from jaxprgen.errors import (
     StateError,
     UnsupportedOpError,
 )
-from jaxprgen.runtime import state
-from jaxprgen.runtime.generators import key_of, with_key
+from jaxprgen.graphs.cells import Cell
+from jaxprgen.graphs.generators import key_of, with_key
 
 PYTHON = Mode("py", None)
 MODES = {
@@ -133,7 +133,7 @@ def test_state_stays_on_the_device_if_results_do(results):
     f = aesara.function([x], [], updates={total: total + x}, mode=mode)
     f(ONES)
     f(ONES)
-    assert isinstance(total.container.storage[0], jax.Array) == (results == "jax")
+    assert isinstance(total.container.cell.value, jax.Array) == (results == "jax")
 
 
 @pytest.mark.parametrize("n", [4, 100_000])
@@ -158,15 +158,15 @@ def test_an_update_that_is_interrupted_changes_nothing(monkeypatch):
     a, b = (aesara.shared(np.zeros(3)) for _ in range(2))
     f = aesara.function([], [], updates={a: a + 1, b: b + 1}, mode="JAXPR")
     f()
-    copied, copy_of = [], state._on_host
+    made, make = [], Cell.update
 
-    def interrupted(value):
-        copied.append(value)
-        if len(copied) == 2:
+    def interrupted(*args, **how):
+        made.append(args)
+        if len(made) == 2:
             raise KeyboardInterrupt
-        return copy_of(value)
+        return make(*args, **how)
 
-    monkeypatch.setattr(state, "_on_host", interrupted)
+    monkeypatch.setattr(Cell, "update", interrupted)
     with pytest.raises(KeyboardInterrupt):
         f()
     np.testing.assert_array_equal([a.get_value(), b.get_value()], np.ones((2, 3)))

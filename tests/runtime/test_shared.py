@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
+import warnings
 import weakref
 from contextlib import nullcontext
 
@@ -12,16 +15,18 @@ import jax
 import numpy as np
 import pytest
 from aesara.compile.mode import Mode
+from aesara.compile.ops import as_op
+from aesara.link.basic import Container
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_same
 
 import jaxprgen
 from jaxprgen.errors import SharedValueWarning
-from jaxprgen.runtime.shared import LARGE, shared_value
+from jaxprgen.graphs.cells import Cell
 
 x = at.dvector("x")
-BIG = LARGE // 8
+BIG = 1 << 15
 WAYS = {
     "compile": jaxprgen.compile,
     "function": jaxprgen.function,
@@ -60,7 +65,7 @@ KINDS = {
     "large": lambda: owned(np.zeros(BIG)),
     "large, in Fortran's order": lambda: owned(np.zeros((BIG // 4, 4), order="F")),
     "complex": lambda: owned(np.zeros(BIG, complex)),
-    "integers": lambda: owned(np.zeros(LARGE, "int8")),
+    "integers": lambda: owned(np.zeros(8 * BIG, "int8")),
     "small buffer": lambda: borrowed(np.zeros(3)),
     "buffer": lambda: borrowed(aligned(BIG, 1)),
     "aligned buffer": lambda: borrowed(aligned(BIG)),
@@ -138,20 +143,54 @@ def test_equal_bytes_in_another_order_are_another_value():
         assert_same(np.asarray(f()), new)
 
 
-@pytest.mark.parametrize("n", [3, BIG])
-@EACH_WAY
-def test_updates_in_place_by_aesara_are_seen(make, n):
-    shared = aesara.shared(np.zeros(n), name="total")
-    in_place = Mode(linker="py", optimizer="fast_run")
-    step = aesara.function(
-        [], None, updates={shared: at.inc_subtensor(shared[0], 1)}, mode=in_place
-    )
+LINKERS = {
+    "py": Mode(linker="py", optimizer="fast_run"),
+    "vm": Mode(linker="vm", optimizer="fast_run"),
+    "not in place": Mode(linker="py", optimizer="fast_compile"),
+}
+
+
+def by_aesara(shared, mode):
+    """A function of Aesara that adds 1 to the first element, in place in most modes."""
+    step = aesara.function([], None, updates={shared: at.inc_subtensor(shared[0], 1)}, mode=mode)
     (node,) = step.maker.fgraph.toposort()
-    assert node.op.inplace
-    f = make([], shared[:2] * 2)
+    assert node.op.inplace == (mode is not LINKERS["not in place"])
+    return step
+
+
+@pytest.mark.parametrize("n", [3, BIG])
+@pytest.mark.parametrize("mode", LINKERS.values(), ids=LINKERS)
+@EACH_WAY
+def test_updates_in_place_by_aesara_are_seen(make, mode, n):
+    shared = aesara.shared(np.zeros(n), name="total")
+    step, f = by_aesara(shared, mode), make([], shared[:2] * 2)
     for i in range(3):
         assert_same(np.asarray(f()), np.array([2.0 * i, 0]))
         step()
+
+
+@pytest.mark.parametrize("n", [3, BIG])
+@pytest.mark.parametrize("mode", LINKERS.values(), ids=LINKERS)
+@pytest.mark.parametrize("order", ["theirs first", "ours first", "ours runs first"])
+@pytest.mark.parametrize("made", ["by Aesara alone", "with a cell"])
+def test_functions_of_aesara_go_on_after_updates(made, order, mode, n):
+    """In place or not, whoever was made first, and whoever ran first."""
+    shared = aesara.shared(np.zeros(n), name="total")
+    if made == "by Aesara alone":  # As before this package was imported.
+        shared.container = Container(shared, [np.zeros(n)])
+    step = by_aesara(shared, mode) if order == "theirs first" else None
+    add = jaxprgen.function([], shared[0], updates={shared: shared + 10})
+    if order == "ours runs first":
+        add(), add()
+        shared.set_value(np.zeros(n))
+    step = step or by_aesara(shared, mode)
+    kind, expected = type(shared.container), 0.0
+    for _ in range(3):
+        for call, more in ((step, 1), (add, 10), (add, 10), (step, 1), (step, 1)):
+            call()
+            expected += more
+            assert shared.get_value()[0] == expected
+    assert type(shared.container) is kind
 
 
 @given(
@@ -183,16 +222,42 @@ def test_any_order_of_writes_and_calls(n, actions):
             assert functions[action]() == 2 * number, (action, actions)
 
 
-@pytest.mark.parametrize("kind", [name for name in KINDS if "small" not in name])
-def test_large_arrays_are_put_on_the_cpu_device_once(kind):
-    shared, array = KINDS[kind]()
-    f = jaxprgen.compile([], shared + 1)
+def read_only(n):
+    value = np.zeros(n)
+    value.flags.writeable = False
+    return value
+
+
+KEPT = {
+    "made of a copy": lambda n: aesara.shared(np.zeros(n)),
+    "read-only": lambda n: aesara.shared(read_only(n), borrow=True),
+}
+
+
+@pytest.mark.parametrize("n", [3, BIG])
+@pytest.mark.parametrize("build", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("way", ["compile", "function"])
+def test_values_that_nobody_can_write_into_go_to_the_device_once(way, build, n):
+    """Nor are they compared."""
+    shared = build(n)
+    f = WAYS[way]([], shared + 1)
     f()
+    assert shared.container.cell._copy.data is None
     with jax.transfer_guard_host_to_device("disallow_explicit"):
-        array()[...] = 2
-        result = f()
-    assert_same(np.asarray(result), array() + np.ones((), array().dtype))
-    assert array().flags.writeable
+        assert_same(np.asarray(first(f())), np.ones(n))
+
+
+@pytest.mark.parametrize("n", [3, BIG])
+def test_updated_values_stay_on_the_device(n):
+    shared = aesara.shared(np.zeros(n))
+    update = jaxprgen.function([], None, updates={shared: shared + 1})
+    read = jaxprgen.compile([], shared.sum())
+    update()
+    with jax.transfer_guard("disallow_explicit"):
+        update()
+        total = read()
+    assert total == 2 * n
+    assert isinstance(shared.get_value(borrow=True), jax.Array)
 
 
 @EACH_WAY
@@ -206,21 +271,131 @@ def test_buffers_are_not_written_into(make):
     assert (first[0], second[0]) == (0, 1)
 
 
-def test_a_running_call_keeps_its_array_when_another_is_set():
-    first, second = aligned(BIG, 1), aligned(BIG, 1) + 1
-    shared = aesara.shared(first, borrow=True)
-    _, running, _ = shared_value(shared.container).now()
-    shared.set_value(second, borrow=True)
-    shared_value(shared.container).now()
-    assert_same(np.asarray(running), first)
+@pytest.mark.parametrize("n", [3, BIG])
+def test_an_update_reuses_memory_that_nobody_holds(n):
+    shared = aesara.shared(np.zeros(n))
+    update = jaxprgen.function([], None, updates={shared: shared + 1})
+    update()
+    old = shared.container.cell.value
+    update()
+    assert old.is_deleted()
+    for borrow in (True, False):
+        held = shared.get_value(borrow=borrow)
+        before = np.array(held)
+        update()
+        update()
+        assert_same(np.asarray(held), before)
+    assert_same(np.asarray(shared.get_value()), np.full(n, 6.0))
 
 
-def test_memory_that_cannot_be_written_into_is_copied_once():
-    value = np.zeros(3)
-    value.flags.writeable = False
-    frozen = aesara.shared(value, borrow=True)
-    assert shared_value(frozen.container).copy() is not None
-    assert shared_value(frozen.container)._copy.source is value  # There are no bytes to compare.
+HELD = {
+    "state": lambda f, shared: f.state()["w"],
+    "an output": lambda f, shared: f()[0],
+    "a reader's result": lambda f, shared: jaxprgen.compile([], shared)(),
+    "a pullback": lambda f, shared: jax.vjp(jaxprgen.compile([x], x * shared), np.ones(3))[1],
+    "a copy": lambda f, shared: copy.copy(shared).get_value(borrow=True),
+    "a clone": lambda f, shared: shared.clone().get_value(borrow=True),
+}
+
+
+@pytest.mark.parametrize("get", HELD.values(), ids=HELD)
+def test_what_was_handed_out_is_not_reused(get):
+    shared = aesara.shared(np.zeros(3), name="w")
+    f = jaxprgen.function([], [shared, shared + 1], updates={shared: shared + 1})
+    for _ in range(3):
+        held = get(f, shared)
+        values = (
+            (lambda held=held: held(np.ones(3))[0]) if callable(held) else lambda held=held: held
+        )
+        before = np.array(values())
+        f(), f()
+        assert_same(np.asarray(values()), before)
+
+
+def test_programs_that_may_not_end_reuse_nothing():
+    shared = aesara.shared(np.zeros(3), name="w")
+    fails = [False]
+
+    @as_op([at.dvector], [at.dvector])
+    def called(value):
+        if fails[0]:
+            raise KeyboardInterrupt
+        return value
+
+    for new, fallback in ((called(shared) + 1, "callback"), (shared + 1, "error")):
+        f = jaxprgen.function([], None, updates={shared: new}, fallback=fallback)
+        f(), f()
+        old = shared.container.cell.value
+        f()
+        assert old.is_deleted() == (fallback == "error")
+    f = jaxprgen.function([], None, updates={shared: called(shared) + 1}, fallback="callback")
+    before, fails[0] = np.array(shared.get_value()), True
+    for _ in range(2):
+        with pytest.raises((KeyboardInterrupt, jax.errors.JaxRuntimeError)):
+            jax.block_until_ready(f())
+            jax.block_until_ready(shared.get_value(borrow=True))
+        shared.set_value(before)
+        assert_same(np.asarray(shared.get_value()), before)
+
+
+def test_new_values_of_other_types_reuse_nothing():
+    shared = aesara.shared(np.zeros(2), name="w")
+    f = jaxprgen.function([], shared.sum(), updates={shared: at.concatenate([shared, shared]) + 1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [float(f()) for _ in range(3)] == [0.0, 4.0, 16.0]
+
+
+def test_values_are_swapped():
+    a, b = (aesara.shared(np.full(3, value), name=name) for name, value in (("a", 1.0), ("b", 2.0)))
+    swap = jaxprgen.function([], [a, b], updates={a: b, b: a})
+    for i in range(5):
+        found = [float(value[0]) for value in swap()]
+        assert found == ([1.0, 2.0] if i % 2 == 0 else [2.0, 1.0])
+
+
+def test_a_value_that_is_set_in_the_middle_of_an_update_counts_as_later():
+    """Aesara's own containers take no lock."""
+    shared = aesara.shared(np.zeros(3), name="w")
+    shared.container = Container(shared, [np.zeros(3)])
+
+    @as_op([at.dvector], [at.dvector])
+    def sets(value):
+        shared.set_value(np.full(3, 7.0))
+        return value
+
+    f = jaxprgen.function([], None, updates={shared: sets(shared) + 1}, fallback="callback")
+    f()
+    assert_same(np.asarray(shared.get_value()), np.full(3, 7.0))
+
+
+def test_clones_and_functions_share_one_cell():
+    shared = aesara.shared(np.zeros(3), name="w")
+    update = jaxprgen.function([], None, updates={shared: shared + 1})
+    f = jaxprgen.compile([], shared.clone() * 2)
+    update()
+    assert_same(np.asarray(f()), np.full(3, 2.0))
+    assert shared.clone().container.cell is shared.container.cell
+    assert isinstance(shared.container.cell, Cell)
+
+
+UPDATING = {
+    "function": jaxprgen.function,
+    "mode": lambda *graph, **more: aesara.function(*graph, mode="JAXPR", **more),
+}
+
+
+@pytest.mark.parametrize("make", UPDATING.values(), ids=UPDATING)
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda w: pickle.loads(pickle.dumps(w))])
+def test_copies_in_the_middle_have_a_value_of_their_own(make, twin):
+    shared = aesara.shared(np.zeros(3), name="w")
+    f = make([], shared * 2, updates={shared: shared + 1})
+    f(), f()
+    other, g = twin((shared, f))
+    g(), g()
+    f()
+    assert_same(np.asarray(shared.get_value()), np.full(3, 3.0))
+    assert_same(np.asarray(other.get_value()), np.full(3, 4.0))
 
 
 @EACH_WAY

@@ -1,0 +1,264 @@
+"""Cells: each owns the value of one shared variable, for all functions and threads that use it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+
+from jaxprgen import _jax
+from jaxprgen.arguments.shardings import placed
+from jaxprgen.emit.values import Array
+from jaxprgen.graphs.generators import Keyed, is_generator, key_of, with_key
+from jaxprgen.ir import canonical_dtype
+
+
+class _Copy(NamedTuple):
+    """An array on the device, made of a value in memory of the host.
+
+    Attributes
+    ----------
+    array
+        The array. Nobody but the cell has it.
+    source
+        The value.
+    data
+        The bytes of the value, if someone may write into it; else None.
+    """
+
+    array: Any = None
+    source: Any = None
+    data: bytearray | None = None
+
+    def is_of(self, value: Any) -> bool:
+        """Return whether this is a copy of a value as it is now."""
+        if value is not self.source or self.array.dtype != _jax.canonicalize_dtype(value.dtype):
+            return False
+        return self.data is None or self.data == np.ascontiguousarray(value)
+
+
+class Cell:
+    """The owner of the value of a shared variable.
+
+    The value is the one element of a list, the storage, where the graph library's functions look
+    for it. It is one of these:
+
+    - a JAX array. It stays on the device from call to call;
+    - an array of NumPy, of which the cell has a copy on the device. If someone may have written
+      into the value, its bytes are compared before each use of the copy;
+    - a generator of NumPy, which stands for a PRNG key.
+
+    The storage of a variable that functions of the library use holds arrays of NumPy, because the
+    library can use no others.
+
+    Parameters
+    ----------
+    storage : list
+        The storage.
+    is_told : bool
+        Whether the variable's container tells the cell who asks for the value or the storage.
+        Otherwise anyone may have them.
+
+    Attributes
+    ----------
+    lock : threading.RLock
+        Whoever reads or writes the value holds it. A thread may take a lock that it holds.
+    number : int
+        How many cells there were before.
+    """
+
+    def __init__(self, storage: list[Any], *, is_told: bool) -> None:
+        self.storage = storage
+        self.lock = threading.RLock()
+        self.number = next(_numbers)
+        self._is_told = is_told
+        self._is_lent = not is_told
+        self._is_in_use = not is_told
+        self._copy = _Copy()
+
+    @property
+    def value(self) -> Any:
+        """The value in the storage."""
+        return self.storage[0]
+
+    # --- For the variable's container ---------------------------------------------------------
+
+    def set(self, value: Any, *, is_lent: bool = True) -> None:
+        """Set the value; with ``is_lent``, someone else may have it."""
+        with self.lock:  # A function that updates the value is done, or has not begun.
+            self.storage[0] = value
+            self._is_lent = is_lent
+
+    def lend(self) -> Any:
+        """Return the value to someone who may keep it, and may write into it."""
+        with self.lock:
+            self._is_lent, self._copy = True, _Copy()
+            return self.hand_over()[0] if self._is_in_use else self.storage[0]
+
+    def hand_over(self) -> list[Any]:
+        """Return the storage to a function of the library, which may use it from now on."""
+        with self.lock:
+            self._is_in_use = True
+            value = self.storage[0]
+            if isinstance(value, jax.Array) and not _jax.is_spread(value):
+                self.storage[0] = np.array(value)
+            return self.storage
+
+    # --- For functions of this package, which hold the lock -----------------------------------
+
+    def place(self, sharding: NamedSharding, name: str) -> None:
+        """Put the value of the variable of this name where it is to live, unless it is there."""
+        value = self.storage[0]
+        if isinstance(value, np.ndarray):
+            canonical_dtype(value)  # It refuses integers that would be wrapped.
+        self.storage[0] = placed(value, sharding, f"Shared variable {name!r}")
+
+    def read(self) -> Any:
+        """Return the value on the device, or the key that it stands for."""
+        value = self.storage[0]
+        if type(value) is np.ndarray and self._copy.is_of(value):
+            return self._copy.array
+        if value is None or isinstance(value, jax.Array):
+            return value
+        if is_generator(value):
+            return self._key(value)
+        # JAX's CPU device may use the memory that it is given.
+        memory, data = value, None
+        if isinstance(value, np.ndarray) and not _is_frozen(value):
+            memory = np.array(value, order="C")
+            data = bytearray(memory.data) if self._is_lent or self._is_in_use else None
+        self._copy = _Copy(to_device([memory])[0], value, data)
+        return self._copy.array
+
+    def lease(self) -> Any:
+        """Return what `read` does, to someone who may keep it."""
+        value = self.read()
+        self._is_lent, self._copy = True, _Copy()
+        return value
+
+    def give(self) -> Any:
+        """Return what `read` does, in memory that a program may reuse for the next value."""
+        value = self.read()
+        if self._is_lent and isinstance(self.storage[0], jax.Array):
+            return jax.numpy.copy(value)
+        self._copy = _Copy()
+        return value
+
+    def _key(self, generator: Any) -> Any:
+        """Return the key that the generator stands for from now on."""
+        key = key_of(generator)
+        if not isinstance(generator, Keyed):
+            self.storage[0] = with_key(generator, key)
+        return key
+
+    def update(self, old: Any, value: Any, *, stays: bool) -> Update:
+        """Return how the storage will hold a new value, which it does not hold yet.
+
+        Parameters
+        ----------
+        old
+            The value that the storage had when the new one was computed.
+        value : jax.Array
+            The new value on the device, or a key.
+        stays : bool
+            Whether the storage is to hold the JAX array in any case.
+        """
+        if is_generator(old):
+            return Update(self, old, with_key(old, value), _Copy())
+        if stays or not self._is_in_use or _jax.is_spread(value):
+            return Update(self, old, value, _Copy())
+        on_host = np.array(value, order="C")
+        return Update(self, old, on_host, _Copy(value, on_host, bytearray(on_host.data)))
+
+
+class Update(NamedTuple):
+    """A new value of a cell, and its copy on the device."""
+
+    cell: Cell
+    old: Any
+    new: Any
+    copy: _Copy
+
+    def write(self) -> None:
+        """Write the new value, unless another was set since the old one was read.
+
+        That can happen if the variable's container is one of the library's own, which takes no
+        lock. What was set then counts as set after this update.
+        """
+        cell = self.cell
+        if cell.storage[0] is self.old:
+            cell.storage[0] = self.new
+            cell._is_lent, cell._copy = not cell._is_told, self.copy
+
+
+_numbers = itertools.count()
+_cells: WeakKeyDictionary[Any, Cell] = WeakKeyDictionary()
+"""By the containers of the libraries' own classes."""
+_adding = threading.Lock()
+
+
+def cell_of(container: Any) -> Cell:
+    """Return the cell of a container, the same one for all functions of the variable."""
+    own = getattr(container, "cell", None)
+    if own is not None:
+        return own
+    with _adding:
+        found = _cells.get(container)
+        if found is None:
+            found = _cells[container] = Cell(container.storage, is_told=False)
+        return found
+
+
+class Locks:
+    """The locks of several cells, for a ``with`` block.
+
+    All functions take them in the order of the cells' numbers, so that no two wait for each other.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        The cells.
+    """
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        by_number = {cell.number: cell.lock for cell in cells}
+        self._locks = [by_number[number] for number in sorted(by_number)]
+
+    def __enter__(self) -> None:
+        for lock in self._locks:
+            lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        for lock in reversed(self._locks):
+            lock.release()
+
+
+def to_device(arrays: Sequence[Array]) -> list[Any]:
+    """Put arrays on the device: outside of any trace that is going on, and by one equation.
+
+    Arrays that several devices hold stay there.
+    """
+    others = [array for array in arrays if not _jax.is_spread(array)]
+    for array in others:
+        canonical_dtype(array)  # It refuses integers that would be wrapped.
+    with _jax.eval_context():
+        found = iter(jax.device_put(others) if others else ())
+    return [array if _jax.is_spread(array) else next(found) for array in arrays]
+
+
+def _is_frozen(value: Any) -> bool:
+    """Return whether nobody can write into an array's memory."""
+    while isinstance(value, np.ndarray):
+        if value.flags.writeable:
+            return False
+        value = value.base
+    owner = value.obj if isinstance(value, memoryview) else value
+    return owner is None or isinstance(owner, (bytes, jax.Array, np.generic))

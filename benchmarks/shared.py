@@ -1,7 +1,8 @@
 """Measure what it costs to read shared arrays as they are: ``python benchmarks/shared.py``.
 
 A product of a matrix and a vector, in which the matrix is a shared variable: an array of its own, a
-buffer, or a buffer that is read-only. They are called in turn with the same product of a matrix
+buffer, or a buffer that is read-only; for the last two ways to compile, an array of its own. They
+are called in turn with the same product of a matrix
 that is an argument on the device. A figure is the median over 41 rounds, and the process waits for
 each result.
 """
@@ -27,18 +28,17 @@ def main() -> None:
         value, v = np.random.default_rng(0).normal(size=(n, n)), jax.device_put(np.ones(n))
         frozen = value.copy()
         frozen.flags.writeable = False
-        own = aesara.shared(value)
         on_device, product = (
             jax.device_put(value.copy()),
             jaxprgen.compile([matrix, vector], matrix @ vector),
         )
         functions = [
             lambda v, product=product, on_device=on_device: product(on_device, v),
-            jaxprgen.compile([vector], own @ vector),
+            jaxprgen.compile([vector], aesara.shared(value) @ vector),
             jaxprgen.compile([vector], aesara.shared(value, borrow=True) @ vector),
             jaxprgen.compile([vector], aesara.shared(frozen, borrow=True) @ vector),
-            jaxprgen.function([vector], own @ vector),
-            aesara.function([vector], own @ vector, mode="JAXPR"),
+            jaxprgen.function([vector], aesara.shared(value) @ vector),
+            aesara.function([vector], aesara.shared(value) @ vector, mode="JAXPR"),
         ]
         times: list[list[float]] = [[] for _ in functions]
         for _ in range(41):

@@ -18,7 +18,7 @@ from jaxprgen.arguments.accept import are_arrays
 from jaxprgen.graphs.pickling import adopt_rules, portable_rules
 from jaxprgen.lowering.traversal import inner_nodes, toposort
 from jaxprgen.runtime.compiled import CompiledFunction
-from jaxprgen.runtime.linked import LinkerMixin
+from jaxprgen.runtime.linked import LinkerMixin, MakerMixin
 
 
 class JaxprLinker(LinkerMixin, JAXLinker):
@@ -100,7 +100,7 @@ class JaxprFunction(Function):
         return self.vm.program.compiled
 
 
-class JaxprFunctionMaker(FunctionMaker):
+class JaxprFunctionMaker(MakerMixin, FunctionMaker):
     """Makes `JaxprFunction` objects."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

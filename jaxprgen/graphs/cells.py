@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -13,7 +15,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
-from jaxprgen.arguments.shardings import placed
+from jaxprgen.arguments.shardings import PortableArray, placed
 from jaxprgen.emit.values import Array
 from jaxprgen.graphs.generators import Keyed, is_generator, key_of, with_key
 from jaxprgen.ir import canonical_dtype
@@ -71,6 +73,10 @@ class Cell:
         Whoever reads or writes the value holds it. A thread may take a lock that it holds.
     number : int
         How many cells there were before.
+    is_in_use : bool
+        Whether functions that the library runs may read and write the storage.
+    as_numpy : bool
+        Whether who asks for the value gets a NumPy array, unless several devices hold it.
     """
 
     def __init__(self, storage: list[Any], *, is_told: bool) -> None:
@@ -79,13 +85,25 @@ class Cell:
         self.number = next(_numbers)
         self._is_told = is_told
         self._is_lent = not is_told
-        self._is_in_use = not is_told
+        self.is_in_use = not is_told
+        self.as_numpy = False
         self._copy = _Copy()
 
     @property
     def value(self) -> Any:
         """The value in the storage."""
         return self.storage[0]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Cell:
+        return _copied(copy.deepcopy(self.storage, memo), self._is_told, self.as_numpy)
+
+    def __reduce__(self) -> Any:
+        storage, value = self.storage, self.storage[0]
+        if _jax.is_spread(value):
+            storage = [PortableArray(value)]
+        elif isinstance(value, jax.Array):
+            storage = [np.asarray(value)]
+        return _copied, (storage, self._is_told, self.as_numpy)
 
     # --- For the variable's container ---------------------------------------------------------
 
@@ -99,16 +117,21 @@ class Cell:
         """Return the value to someone who may keep it, and may write into it."""
         with self.lock:
             self._is_lent, self._copy = True, _Copy()
-            return self.hand_over()[0] if self._is_in_use else self.storage[0]
+            if self.is_in_use or self.as_numpy:
+                self._to_host()
+            return self.storage[0]
 
     def hand_over(self) -> list[Any]:
         """Return the storage to a function of the library, which may use it from now on."""
         with self.lock:
-            self._is_in_use = True
-            value = self.storage[0]
-            if isinstance(value, jax.Array) and not _jax.is_spread(value):
-                self.storage[0] = np.array(value)
+            self.is_in_use, self._copy = True, _Copy()
+            self._to_host()
             return self.storage
+
+    def _to_host(self) -> None:
+        value = self.storage[0]
+        if isinstance(value, jax.Array) and not _jax.is_spread(value):
+            self.storage[0] = np.array(value)
 
     # --- For functions of this package, which hold the lock -----------------------------------
 
@@ -132,7 +155,7 @@ class Cell:
         memory, data = value, None
         if isinstance(value, np.ndarray) and not _is_frozen(value):
             memory = np.array(value, order="C")
-            data = bytearray(memory.data) if self._is_lent or self._is_in_use else None
+            data = bytearray(memory.data) if self._is_lent or self.is_in_use else None
         self._copy = _Copy(to_device([memory])[0], value, data)
         return self._copy.array
 
@@ -143,9 +166,9 @@ class Cell:
         return value
 
     def give(self) -> Any:
-        """Return what `read` does, in memory that a program may reuse for the next value."""
+        """Return what `read` does; an array is in memory that a program may reuse."""
         value = self.read()
-        if self._is_lent and isinstance(self.storage[0], jax.Array):
+        if self._is_lent and value is self.storage[0] is not None:
             return jax.numpy.copy(value)
         self._copy = _Copy()
         return value
@@ -157,7 +180,7 @@ class Cell:
             self.storage[0] = with_key(generator, key)
         return key
 
-    def update(self, old: Any, value: Any, *, stays: bool) -> Update:
+    def update(self, old: Any, value: Any) -> Update:
         """Return how the storage will hold a new value, which it does not hold yet.
 
         Parameters
@@ -166,15 +189,26 @@ class Cell:
             The value that the storage had when the new one was computed.
         value : jax.Array
             The new value on the device, or a key.
-        stays : bool
-            Whether the storage is to hold the JAX array in any case.
         """
         if is_generator(old):
             return Update(self, old, with_key(old, value), _Copy())
-        if stays or not self._is_in_use or _jax.is_spread(value):
+        if not self.is_in_use or _jax.is_spread(value):
             return Update(self, old, value, _Copy())
         on_host = np.array(value, order="C")
         return Update(self, old, on_host, _Copy(value, on_host, bytearray(on_host.data)))
+
+
+@contextmanager
+def not_in_use(containers: Iterable[Any]) -> Iterator[None]:
+    """Let a function that is made meanwhile not count as one that the library runs.
+
+    It is one of this package, and asks cells for values.
+    """
+    cells = [cell for c in containers if (cell := getattr(c, "cell", None)) is not None]
+    before = [cell.is_in_use for cell in cells]
+    yield
+    for cell, is_in_use in zip(cells, before, strict=True):
+        cell.is_in_use = is_in_use
 
 
 class Update(NamedTuple):
@@ -195,6 +229,23 @@ class Update(NamedTuple):
         if cell.storage[0] is self.old:
             cell.storage[0] = self.new
             cell._is_lent, cell._copy = not cell._is_told, self.copy
+
+
+def write_all(updates: Sequence[Update]) -> None:
+    """Write new values: all of them, also if the user interrupts it."""
+    try:
+        for update in updates:
+            update.write()
+    except BaseException:
+        for update in updates:
+            update.write()
+        raise
+
+
+def _copied(storage: list[Any], is_told: bool, as_numpy: bool) -> Cell:
+    cell = Cell(storage, is_told=is_told)
+    cell.as_numpy = as_numpy
+    return cell
 
 
 _numbers = itertools.count()

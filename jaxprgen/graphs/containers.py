@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.arguments.shardings import PortableArray
 from jaxprgen.errors import ArgumentShapeError, ArgumentTypeError
 from jaxprgen.graphs.cells import Cell
 from jaxprgen.graphs.tables import container_copy
@@ -40,7 +39,8 @@ class CellMixin:
             Whether someone else may have the value.
         """
         twin = object.__new__(cls)
-        twin.__setstate__(vars(container))
+        for name, value in vars(container).items():
+            setattr(twin, name, value)
         twin.cell.set(container.storage[0], is_lent=is_lent)
         return twin
 
@@ -85,16 +85,6 @@ class CellMixin:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return container_copy(self, memo)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state, storage = dict(vars(self)), self.cell.storage
-        del state["cell"]
-        spread = _jax.is_spread(storage[0])
-        return {**state, "storage": [PortableArray(storage[0])] if spread else storage}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
 
 
 def give_cells(constructor: Any, container: type[CellMixin]) -> None:

@@ -145,7 +145,9 @@ def container_copy(container: Any, memo: dict[int, Any]) -> Any:
     """Return a deep copy of a container, which may hold a JAX array: Aesara's copies refuse it."""
     if id(container) not in memo:
         memo[id(container)] = twin = copy.copy(container)
-        twin.storage = copy.deepcopy(container.storage, memo)
+        state = vars(twin)
+        own = "cell" if "cell" in state else "storage"
+        state[own] = copy.deepcopy(state[own], memo)
     return memo[id(container)]
 
 

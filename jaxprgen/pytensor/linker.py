@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import Mode, predefined_modes, register_mode
 from pytensor.link.jax.linker import JAXLinker
 
 from jaxprgen.pytensor.containers import CellContainer
-from jaxprgen.runtime.linked import LinkerMixin
+from jaxprgen.runtime.linked import LinkerMixin, MakerMixin
 
 
 class JaxprLinker(LinkerMixin, JAXLinker):
@@ -23,5 +24,15 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     required_rewrites = ("inline_ofg_expansion",)
 
 
+class JaxprFunctionMaker(MakerMixin, FunctionMaker):
+    """Makes functions of mode "JAXPR"."""
+
+
+class JaxprMode(Mode):
+    """A PyTensor mode that links by `JaxprLinker`, after the rewrites that are asked for."""
+
+    function_maker = JaxprFunctionMaker
+
+
 if "JAXPR" not in predefined_modes:
-    register_mode("JAXPR", Mode(JaxprLinker(), "None"))
+    register_mode("JAXPR", JaxprMode(JaxprLinker(), "None"))

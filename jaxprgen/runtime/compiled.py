@@ -128,12 +128,8 @@ class CompiledFunction:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
         return self.run(self._in_order(args, named) if named else args)
 
-    def run(self, args: Sequence[Any], *, reuses: bool = False) -> Any:
-        """Call the function with its inputs in order.
-
-        With ``reuses``, the program may compute in the memory of inputs whose next values it
-        returns.
-        """
+    def run(self, args: Sequence[Any], into: list[Any] | None = None) -> Any:
+        """Call the function with its inputs in order; ``into`` is that of `Dispatch`."""
         if self._plan.arguments:
             args = self._flat(args, {})
         if self._shardings:
@@ -143,17 +139,21 @@ class CompiledFunction:
         if not _jax.trace_state_clean():
             require_arguments(self.__name__, self._data())
         if not self._shared:
-            return self._run(args, (), (), reuses)
+            return self._run(args, (), (), into)
         with self._locks:  # All values are those of one moment, and stay until the program runs.
             if not _jax.runs_now():
                 self._fixed.warn()
                 on_device = tuple(cell.lease() for cell in self._shared)
             else:
                 on_device = tuple(cell.read() for cell in self._shared)
-            return self._run(args, on_device, [cell.value for cell in self._shared], reuses)
+            return self._run(args, on_device, [cell.value for cell in self._shared], into)
 
     def _run(
-        self, args: Sequence[Any], on_device: Sequence[Any], shared: Sequence[Any], reuses: bool
+        self,
+        args: Sequence[Any],
+        on_device: Sequence[Any],
+        shared: Sequence[Any],
+        into: list[Any] | None,
     ) -> Any:
         if are_arrays(args, self._dtypes):
             operands, is_traced = args, not _jax.trace_state_clean()
@@ -169,7 +169,7 @@ class CompiledFunction:
         if is_traced:
             operands = self._accepted(operands)
             return self._specializer(operands, shared).bind(on_device, operands)
-        return self._dispatch(operands, on_device, shared, reuses)
+        return self._dispatch(operands, on_device, shared, into)
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data.

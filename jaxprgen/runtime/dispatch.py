@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from jaxprgen import _jax
-from jaxprgen.arguments.inputs import signature
+from jaxprgen.arguments.inputs import KEY, signature
 from jaxprgen.emit.values import Array, Value
 from jaxprgen.graphs.cells import to_device
 from jaxprgen.lowering.graph import Plan
@@ -48,6 +49,7 @@ class Dispatch:
         self._options = options
         self._plan = plan
         self._accept = accept
+        self._carried = {o: i for o, i in plan.carried.items() if plan.inputs[i].dtype is not KEY}
         self._lock = threading.RLock()
         self._now = threading.local()
         self._constants = [x.source if type(x) is Value else x for x in plan.values]
@@ -68,7 +70,7 @@ class Dispatch:
         self._on_device: dict[Any, tuple[Array, Any]] = {}
         self._jits = [
             _jitted(self._options, self._plan, self._of_this_call, reused)
-            for reused in ((), self._plan.carried.values())
+            for reused in ((), self._carried.values())
         ]
 
     def __call__(
@@ -76,7 +78,7 @@ class Dispatch:
         operands: Sequence[Any],
         on_device: Sequence[Any],
         shared: Sequence[Any],
-        reuses: bool = False,
+        into: list[Any] | None = None,
     ) -> Any:
         """Return the results as a call gives them.
 
@@ -86,8 +88,10 @@ class Dispatch:
             The arguments.
         on_device, shared
             The values of shared variables, on the device and as they are stored.
-        reuses
-            Whether the program may compute in the memory of arguments whose next values it returns.
+        into
+            A list to add the results to. The program may then compute in the memory of arguments
+            whose next values it returns. An interrupt of the user's that comes as soon as the
+            program has run finds the results there.
 
         Raises
         ------
@@ -95,9 +99,9 @@ class Dispatch:
             A check fails; the class is that of the check.
         """
         while self._by_types:
-            self._now.call = operands, shared, reuses
+            self._now.call = operands, shared, into is not None
             try:
-                return self._jits[reuses](None, self._large, on_device, *operands)
+                return self._run(into, None, self._large, on_device, *operands)
             except _AnotherWayError:
                 pass
             finally:
@@ -105,9 +109,9 @@ class Dispatch:
         operands = self._accept(operands)
         program = self._specializer(operands, shared)
         large = self._stored(program.large)
-        jitted = self._jits[reuses and _can_reuse(program, self._plan)]
+        into = into if _can_reuse(program, self._carried) else None
         try:
-            found = jitted(program, large, on_device, *operands)
+            found = self._run(into, program, large, on_device, *operands)
         except _jax.NonFiniteError:  # JAX cannot look for the equation that made it.
             return program.step_through(large, on_device, operands)
         if not program.has_checks:
@@ -118,6 +122,13 @@ class Dispatch:
             raise error_of_check(failed)
         return results
 
+    def _run(self, into: list[Any] | None, *arguments: Any) -> Any:
+        if into is None:
+            return self._jits[0](*arguments)
+        # No bytecode comes between the end of the program and the list.
+        into.extend(itertools.starmap(self._jits[1], [arguments]))
+        return into[0]
+
     def lower(self, operands: Sequence[Any], shared: Sequence[Any]) -> jax.stages.Lowered:
         """Return JAX's lowered form of a call; operands may be `jax.ShapeDtypeStruct`.
 
@@ -126,7 +137,7 @@ class Dispatch:
         while self._by_types:
             self._now.call = operands, shared, False
             try:
-                return self._jits[False].lower(
+                return self._jits[0].lower(
                     None, _types_of(self._large), _types_of(shared), *operands
                 )
             except _AnotherWayError:
@@ -135,7 +146,7 @@ class Dispatch:
                 self._now.call = None
         program = self._specializer(operands, shared)
         large = _types_of(program.large)
-        return self._jits[False].lower(program, large, _types_of(shared), *operands)
+        return self._jits[0].lower(program, large, _types_of(shared), *operands)
 
     def _of_this_call(self) -> tuple[Program, list[int]]:
         """Return the program of this thread's call, and which of the large constants it takes.
@@ -150,7 +161,7 @@ class Dispatch:
         places = [self._place_of.get(id(x)) for x in program.large]
         with self._lock:
             can_reuse = not reuses or self._jits[0] is self._jits[1]
-            if not (can_reuse or _can_reuse(program, self._plan)):
+            if not (can_reuse or _can_reuse(program, self._carried)):
                 self._jits[1] = self._jits[0]
                 raise _AnotherWayError
             if not program.by_types or None in places:
@@ -231,9 +242,9 @@ def _types_of(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
     )
 
 
-def _can_reuse(program: Program, plan: Plan) -> bool:
+def _can_reuse(program: Program, carried: Mapping[int, int]) -> bool:
     """Return whether a program may compute in the memory of the inputs that it carries."""
     closed = program.closed_jaxpr
     return program.runs_through and all(
-        closed.out_avals[o] == closed.in_avals[i] for o, i in plan.carried.items()
+        closed.out_avals[o] == closed.in_avals[i] for o, i in carried.items()
     )

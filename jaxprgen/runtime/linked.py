@@ -12,7 +12,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
 from jaxprgen.errors import ArgumentTypeError, ProfileWarning, levels_to_user
-from jaxprgen.graphs.cells import cell_of
+from jaxprgen.graphs.cells import cell_of, not_in_use
 from jaxprgen.graphs.generators import key_of, with_key
 from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_updates_outside
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
@@ -96,7 +96,7 @@ class LinkerMixin:
                 storages.setdefault(variable, [None] if storage is None else storage)
         for variable in graph.variables:  # The libraries' linkers have storage for all of them.
             storages.setdefault(variable, [None])
-        inputs = [self.container(v, storages[v]) for v in graph.inputs]
+        inputs = [self._with_cell(v, storages[v]) for v in graph.inputs]
         outputs = [self.container(v, storages[v], readonly=True) for v in graph.outputs]
         name = getattr(graph, "name", None) or ""  # PyTensor's graphs have none.
         asked = self._options._replace(name=name if name.isidentifier() else "main")
@@ -104,6 +104,14 @@ class LinkerMixin:
             graph, inputs, storages, asked, self._callbacks, self._given_back, self._results
         )
         return program, inputs, outputs
+
+    def _with_cell(self, variable: Any, storage: list[Any]) -> Any:
+        """Return a container of an input; that of a shared variable has the variable's cell."""
+        container: Any = self.container(variable, storage)
+        if is_a(variable, "compile.SharedVariable"):
+            cell = cell_of(variable.container)
+            container.cell = cell if cell.storage is storage else container.cell
+        return container
 
     def _given_back(self, variable: Any) -> Callable[[Any], Any]:
         return given_back(variable, self._results, copies=variable in self.no_recycling)
@@ -132,6 +140,19 @@ def _is_data(variable: Variable) -> bool:
 
 def _scalar(x: Any) -> Any:
     return np.asarray(x)[()]
+
+
+class MakerMixin:
+    """A maker of functions of mode "JAXPR"; comes before the library's class."""
+
+    inputs: Any
+
+    def create(self, input_storage: Any = None, *args: Any, **options: Any) -> Any:
+        """Return a function. The library does not use the storage of its shared variables."""
+        given = [getattr(i, "value", None) for i in self.inputs]
+        containers = [getattr(x, "container", x) for x in input_storage or given]
+        with not_in_use(containers):
+            return super().create(input_storage, *args, **options)  # type: ignore[misc]
 
 
 class LinkedProgram:
@@ -190,13 +211,14 @@ class LinkedProgram:
         self._updates = [written.get(o) for o in range(len(graph.outputs))]
         self._given_back = [given_back(v) for v in outputs]
         self._written = [None] * len(graph.update_mapping)
-        shared = {n: (v, cell_of(_known(v, container_of[v]))) for v, n in names.items()}
+        shared = {n: (v, container_of[v].cell) for v, n in names.items()}
+        for _, cell in shared.values():
+            cell.as_numpy |= results_as == "numpy"
         updates = {names[v]: value for v, value in new.items()}
         written_to = dict(zip(names_of([*matrices]), matrices.items(), strict=True))
         stored = {n: (container_of[v], value) for n, (v, value) in written_to.items()}
         options = options._replace(parts_from=0)
         bare, called = options._replace(checks=False), options if options.checks else None
-        stays = results_as == "jax"
 
         def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
             lists = {v: opened_list(v, x) for v, x in fixed.items() if is_typed_list(v)}
@@ -214,7 +236,6 @@ class LinkedProgram:
                 {v: x for v, x in fixed.items() if v not in lists},
                 called,
                 matrices={n: (c, next(found)) for n, (c, _) in stored.items()},
-                stays=stays,
             )
 
         self._program = program
@@ -282,9 +303,3 @@ class LinkedProgram:
                 self.by_objects.clear()
             found = self.by_objects[key] = self._program(fixed)
         return found
-
-
-def _known(variable: Variable, container: Any) -> Any:
-    """Return the container that other functions share, if its storage is the one used here."""
-    own = variable.container if is_a(variable, "compile.SharedVariable") else container
-    return own if own.storage is container.storage else container

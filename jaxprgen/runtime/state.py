@@ -14,7 +14,7 @@ from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import signature
 from jaxprgen.arguments.sparse import scipy_matrix
 from jaxprgen.errors import StateError
-from jaxprgen.graphs.cells import Cell, Locks, cell_of
+from jaxprgen.graphs.cells import Cell, Locks, cell_of, write_all
 from jaxprgen.graphs.generators import drawn_key
 from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
@@ -167,8 +167,6 @@ class StatefulProgram:
     matrices
         The containers of sparse matrices that are updated, and their new values, by name. Their
         containers hold SciPy's matrices: the number of entries changes from call to call.
-    stays
-        Whether updated values stay on the device even if functions of the library use them.
 
     Raises
     ------
@@ -190,7 +188,6 @@ class StatefulProgram:
         called: Options | None = None,
         shardings: Mapping[Any, NamedSharding] | None = None,
         matrices: Mapping[str, tuple[Any, Variable]] | None = None,
-        stays: bool = False,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
@@ -198,7 +195,6 @@ class StatefulProgram:
         read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
         self._read = {n: self._shared[n] for n in read}
         self._updated = [n for n in kept if n in updates]
-        self._stays = stays
         self._count = len(outputs)
         self._matrices = {n: container for n, (container, _) in (matrices or {}).items()}
         outputs = [*outputs, *(new for _, new in (matrices or {}).values())]
@@ -248,18 +244,31 @@ class StatefulProgram:
         if not self._shared and not self._matrices:
             return as_listed(compiled.run(operands))
         with self._locks:  # From reading to writing: no other function updates in between.
-            state = self._state()
-            old = [self._shared[n].value for n in self._updated]
-            results = as_listed(compiled.run([*state, *operands], reuses=bool(self._updated)))
-            end = self._count + len(self._matrices)
-            given = zip(self._updated, old, results[end:], strict=True)
-            # All are copied before one is written: an error or an interrupt changes nothing.
-            updates = [self._shared[n].update(x, new, stays=self._stays) for n, x, new in given]
-            for update in updates:
-                update.write()
-            written = zip(self._matrices.values(), results[self._count : end], strict=True)
-            for container, parts in written:
-                container.storage[0] = scipy_matrix(parts, container.type)
+            cells = [self._shared[n] for n in self._updated]
+            # Values that are copied to the host can be lost on the way.
+            reuses = _jax.runs_now() and not any(cell.is_in_use for cell in cells)
+            arguments = [*self._state(reuses), *operands]
+            old = [cell.value for cell in cells]
+            found: list[Any] = []
+            try:
+                results = compiled.run(arguments, found if reuses else None)
+                return self._with_updates(cells, old, results)
+            except BaseException:
+                if found:  # The program has run, and the old values are gone.
+                    self._with_updates(cells, old, found[0])
+                raise
+
+    def _with_updates(self, cells: Sequence[Cell], old: Sequence[Any], results: Any) -> list[Any]:
+        """Write the updates among the results of a program, and return its outputs."""
+        results, end = as_listed(results), self._count + len(self._matrices)
+        # All are copied before one is written: an error or an interrupt changes nothing.
+        given = zip(cells, old, results[end:], strict=True)
+        updates = [cell.update(before, new) for cell, before, new in given]
+        written = zip(self._matrices.values(), results[self._count : end], strict=True)
+        matrices = [(c.storage, scipy_matrix(parts, c.type)) for c, parts in written]
+        write_all(updates)
+        for storage, matrix in matrices:
+            storage[0] = matrix
         return results[: self._count]
 
     def _cannot_transform(self) -> StateError:
@@ -275,17 +284,16 @@ class StatefulProgram:
             "Update a shared vector of the entries instead, and make the matrix of it by CSM."
         )
 
-    def _state(self) -> list[Any]:
-        """Return the values on the device, those that are updated in memory of their own."""
+    def _state(self, reuses: bool) -> list[Any]:
+        """Return the values on the device; with ``reuses``, updated ones in memory of their own."""
         self._place()
         if not _jax.runs_now():
             data = ((n, cell.value, self._fixed.remedy) for n, cell in self._read.items())
             require_arguments(self._name, data)
             self._fixed.warn()
             return [cell.lease() for cell in self._read.values()]
-        return [
-            cell.give() if n in self._updated else cell.read() for n, cell in self._read.items()
-        ]
+        updated = self._updated if reuses else ()
+        return [cell.give() if n in updated else cell.read() for n, cell in self._read.items()]
 
     def _place(self) -> None:
         """Put the values where the user wants them to live."""

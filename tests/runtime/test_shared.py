@@ -23,7 +23,8 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen.errors import SharedValueWarning
-from jaxprgen.graphs.cells import Cell
+from jaxprgen.graphs.cells import Cell, Update
+from jaxprgen.runtime.dispatch import Dispatch
 
 x = at.dvector("x")
 BIG = 1 << 15
@@ -336,6 +337,38 @@ def test_programs_that_may_not_end_reuse_nothing():
             jax.block_until_ready(shared.get_value(borrow=True))
         shared.set_value(before)
         assert_same(np.asarray(shared.get_value()), before)
+
+
+@pytest.mark.parametrize("place", ["read", "run", "update", "write"])
+def test_an_interrupt_loses_nothing(place, monkeypatch):
+    """Wherever it comes, all variables have the old values, or all have the new ones."""
+    variables = [aesara.shared(np.zeros(3), name=name) for name in "abc"]
+    update = jaxprgen.function([], None, updates={v: v + 1 for v in variables})
+    update(), update()
+    owner, name = {
+        "read": (Cell, "give"),
+        "run": (Dispatch, "_run"),
+        "update": (Cell, "update"),
+        "write": (Update, "write"),
+    }[place]
+    method = getattr(owner, name)
+    for number in range(3):
+        before, calls = [float(v.get_value()[0]) for v in variables], []
+
+        def interrupted(*args, number=number, calls=calls):
+            found = method(*args)
+            calls.append(args)
+            if len(calls) == number + 1:
+                raise KeyboardInterrupt
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupted)
+            if place != "run" or number == 0:
+                with pytest.raises(KeyboardInterrupt):
+                    update()
+        after = [float(v.get_value()[0]) for v in variables]
+        assert after in (before, [value + 1 for value in before])
 
 
 def test_new_values_of_other_types_reuse_nothing():

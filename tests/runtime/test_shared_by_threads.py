@@ -9,6 +9,7 @@ import aesara.tensor as at
 import numpy as np
 import pytest
 from profiles import amount
+from transactions import assert_calls_are_one_after_the_other
 
 import jaxprgen
 
@@ -131,3 +132,35 @@ def test_a_call_that_fails_leaves_its_variables():
     np.testing.assert_array_equal(total.get_value(), np.ones(3))
     f(0.0)
     np.testing.assert_array_equal(total.get_value(), np.full(3, 2.0))
+
+
+@pytest.mark.parametrize("seed", range(amount(quick=2, deep=40)))
+def test_random_functions_in_threads_run_one_after_the_other(seed):
+    """Each call returns what it returns in a row of all calls, and so are the last values."""
+    assert_calls_are_one_after_the_other(aesara, seed, threads=4, calls=amount(quick=40, deep=400))
+
+
+def test_threads_of_one_function_lose_nothing():
+    total = aesara.shared(np.zeros(3), name="total")
+    update = by_function({total: total + x}, [total])
+    found = in_threads(*[lambda: [float(update(1.0)[0][0]) for _ in range(CALLS)]] * 4)
+    assert sorted(value for some in found for value in some) == list(range(4 * CALLS))
+
+
+def test_draws_never_come_twice():
+    draw = at.random.RandomStream(seed=1).uniform()
+    draws = [jaxprgen.function([], draw), aesara.function([], draw, mode="JAXPR")]
+    found = in_threads(*[lambda f=f: [float(f()) for _ in range(CALLS)] for f in [*draws, *draws]])
+    assert len({value for some in found for value in some}) == 4 * CALLS
+
+
+def test_ten_readers_see_whole_updates():
+    a, b = (aesara.shared(np.zeros(3), name=name) for name in "ab")
+    update = by_function({a: a + x, b: b - x})
+    read = jaxprgen.compile([], [a[0], b[2]])
+
+    def reader():
+        for _ in range(CALLS):
+            assert sum(map(float, read())) == 0
+
+    in_threads(many(update, 1.0, times=4 * CALLS), *[reader] * 10)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.arguments.accept import accept, in_order, types_of_arrays, wrong_count
+from jaxprgen.arguments.accept import accept, are_arrays, in_order, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.sizes import require_sizes
 from jaxprgen.arguments.specs import sizes_text
@@ -184,8 +184,8 @@ class LoadedFunction:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
         if named:
             args = tuple(self._counted(args, named))
-        types = types_of_arrays(args, self._dtypes)
-        if types is None or tuple(types) not in self._known:
+        is_ready = are_arrays(args, self._dtypes)
+        if not is_ready or tuple(map(_jax.type_of, args)) not in self._known:
             args = tuple(self._accepted(self._counted(args, {})))
             if len(self._known) >= MOST_PROGRAMS:
                 self.cache_clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -197,9 +197,19 @@ class Cell:
         on_host = np.array(value, order="C")
         return Update(self, old, on_host, _Copy(value, on_host, bytearray(on_host.data)))
 
+    def write(self, update: Update) -> None:
+        """Write a new value, unless another was set since the old one was read.
+
+        That can happen if the variable's container is one of the library's own, which takes no
+        lock. What was set then counts as set after this update.
+        """
+        if self.storage[0] is update.old:
+            self.storage[0] = update.new
+            self._is_lent, self._copy = not self._is_told, update.copy
+
 
 @contextmanager
-def not_in_use(containers: Iterable[Any]) -> Iterator[None]:
+def not_in_use(containers: Iterable[Any]) -> Generator[None]:
     """Let a function that is made meanwhile not count as one that the library runs.
 
     It is one of this package, and asks cells for values.
@@ -219,26 +229,15 @@ class Update(NamedTuple):
     new: Any
     copy: _Copy
 
-    def write(self) -> None:
-        """Write the new value, unless another was set since the old one was read.
-
-        That can happen if the variable's container is one of the library's own, which takes no
-        lock. What was set then counts as set after this update.
-        """
-        cell = self.cell
-        if cell.storage[0] is self.old:
-            cell.storage[0] = self.new
-            cell._is_lent, cell._copy = not cell._is_told, self.copy
-
 
 def write_all(updates: Sequence[Update]) -> None:
     """Write new values: all of them, also if the user interrupts it."""
     try:
         for update in updates:
-            update.write()
+            update.cell.write(update)
     except BaseException:
         for update in updates:
-            update.write()
+            update.cell.write(update)
         raise
 
 

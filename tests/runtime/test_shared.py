@@ -23,7 +23,7 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen.errors import SharedValueWarning
-from jaxprgen.graphs.cells import Cell, Update
+from jaxprgen.graphs.cells import Cell
 from jaxprgen.runtime.dispatch import Dispatch
 
 x = at.dvector("x")
@@ -349,7 +349,7 @@ def test_an_interrupt_loses_nothing(place, monkeypatch):
         "read": (Cell, "give"),
         "run": (Dispatch, "_run"),
         "update": (Cell, "update"),
-        "write": (Update, "write"),
+        "write": (Cell, "write"),
     }[place]
     method = getattr(owner, name)
     for number in range(3):

@@ -30,7 +30,7 @@ _WRAPPED = frozenset(dtype for dtype in NARROW if dtype.kind in "iu")
 
 
 def in_order(
-    function: str,
+    function: object,
     names: Sequence[str],
     args: Sequence[Any],
     named: Mapping[str, Any],
@@ -41,7 +41,7 @@ def in_order(
     Parameters
     ----------
     function
-        The function as error messages write it.
+        The function, whose text error messages show.
     names
         The names of its inputs.
     args, named
@@ -67,7 +67,7 @@ def in_order(
             trouble = f"got no value for input {name!r}"
         else:
             continue
-        raise ArgumentCountError(f"{function} {trouble}.")
+        raise ArgumentCountError(f"{function!s} {trouble}.")
     return [given[name] for name in names]
 
 

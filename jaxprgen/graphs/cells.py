@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
+from jaxprgen._jax import ArrayImpl
 from jaxprgen.arguments.shardings import PortableArray, placed
 from jaxprgen.emit.values import Array
 from jaxprgen.graphs.generators import Keyed, is_generator, key_of, with_key
@@ -40,7 +41,9 @@ class _Copy(NamedTuple):
 
     def is_of(self, value: Any) -> bool:
         """Return whether this is a copy of a value as it is now."""
-        if value is not self.source or self.array.dtype != _jax.canonicalize_dtype(value.dtype):
+        if value is not self.source or self.source is None:
+            return False
+        if self.array.dtype != _jax.canonicalize_dtype(value.dtype):
             return False
         return self.data is None or self.data == np.ascontiguousarray(value)
 
@@ -101,7 +104,7 @@ class Cell:
         storage, value = self.storage, self.storage[0]
         if _jax.is_spread(value):
             storage = [PortableArray(value)]
-        elif isinstance(value, jax.Array):
+        elif type(value) is ArrayImpl:
             storage = [np.asarray(value)]
         return _copied, (storage, self._is_told, self.as_numpy)
 
@@ -130,7 +133,7 @@ class Cell:
 
     def _to_host(self) -> None:
         value = self.storage[0]
-        if isinstance(value, jax.Array) and not _jax.is_spread(value):
+        if type(value) is ArrayImpl and not _jax.is_spread(value):
             self.storage[0] = np.array(value)
 
     # --- For functions of this package, which hold the lock -----------------------------------
@@ -145,10 +148,10 @@ class Cell:
     def read(self) -> Any:
         """Return the value on the device, or the key that it stands for."""
         value = self.storage[0]
-        if type(value) is np.ndarray and self._copy.is_of(value):
-            return self._copy.array
-        if value is None or isinstance(value, jax.Array):
+        if value is None or type(value) is ArrayImpl:
             return value
+        if self._copy.is_of(value):
+            return self._copy.array
         if is_generator(value):
             return self._key(value)
         # JAX's CPU device may use the memory that it is given.
@@ -158,6 +161,12 @@ class Cell:
             data = bytearray(memory.data) if self._is_lent or self.is_in_use else None
         self._copy = _Copy(to_device([memory])[0], value, data)
         return self._copy.array
+
+    def show(self) -> Any:
+        """Return the value to someone who may keep it, and does not write into it."""
+        value = self.storage[0]
+        self._is_lent |= type(value) is ArrayImpl
+        return value
 
     def lease(self) -> Any:
         """Return what `read` does, to someone who may keep it."""
@@ -190,7 +199,7 @@ class Cell:
         value : jax.Array
             The new value on the device, or a key.
         """
-        if is_generator(old):
+        if type(old) is not ArrayImpl and is_generator(old):
             return Update(self, old, with_key(old, value), _Copy())
         if not self.is_in_use or _jax.is_spread(value):
             return Update(self, old, value, _Copy())

@@ -381,8 +381,9 @@ class CompiledFunction:
                 value.place(self._plan.shardings[shared.place], shared.name)
 
     def _read_shared(self) -> list[Any]:
-        self._place_shared()
-        return [cell.value for cell in self._shared]
+        with self._locks:
+            self._place_shared()
+            return [cell.show() for cell in self._shared]
 
 
 def _argument_names(plan: Plan) -> list[str]:

@@ -130,7 +130,7 @@ class StatefulFunction:
         return self._program.compiled
 
     def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
-        operands = in_order(repr(self), self._names, args, named, self._defaults)
+        operands = in_order(self, self._names, args, named, self._defaults)
         if len(operands) != len(self._names):
             raise wrong_count(repr(self), len(self._names), len(operands))
         return operands

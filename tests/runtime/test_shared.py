@@ -293,6 +293,7 @@ HELD = {
     "state": lambda f, shared: f.state()["w"],
     "an output": lambda f, shared: f()[0],
     "a reader's result": lambda f, shared: jaxprgen.compile([], shared)(),
+    "a program": lambda f, shared: jaxprgen.compile([], shared * 1.0).jaxpr().consts[0],
     "a pullback": lambda f, shared: jax.vjp(jaxprgen.compile([x], x * shared), np.ones(3))[1],
     "a copy": lambda f, shared: copy.copy(shared).get_value(borrow=True),
     "a clone": lambda f, shared: shared.clone().get_value(borrow=True),

@@ -262,11 +262,3 @@ def bind_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
 def close(jaxpr: Any) -> ClosedJaxpr:
     """Return a program from an equation's parameters as a closed jaxpr."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
-
-
-def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
-    """Return the number of constants and of carries of a ``scan``, its leading operands."""
-    if "ft_in" in eqn.params:  # JAX >= 0.11.0.
-        constants, carry, _ = eqn.params["ft_in"].unpack()
-        return len(list(constants)), len(list(carry))
-    return eqn.params["num_consts"], eqn.params["num_carry"]

@@ -51,6 +51,15 @@ def live_equations(
     return kept, live
 
 
+def dependent(equations: Iterable[JaxprEqn], given: Iterable[Any]) -> set[Any]:
+    """Return the variables that depend on some given ones, which are included."""
+    found = set(given)
+    for eqn in equations:
+        if any(type(x) is Var and x in found for x in eqn.invars):
+            found.update(eqn.outvars)
+    return found
+
+
 def _pruned(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Return an equation without the operands, results and inner equations that it does not need.
 

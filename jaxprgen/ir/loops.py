@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Size, Var
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.inner import inner_programs
+from jaxprgen.ir.inner import has_constants, inner_programs
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.primitives import control as lax
 from jaxprgen.ir.programs import parts
@@ -209,6 +209,16 @@ class Loop:
         effects = frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects))
         names = [""] * len(inputs), [""] * len(outputs)
         return _jax.closed_jaxpr((), inputs, outputs, equations, effects, (), self.name, *names)
+
+
+def pure_loop(eqn: JaxprEqn) -> Loop | None:
+    """Return the loop of a ``scan`` that passes may take apart, or None for other equations.
+
+    It has neither effects nor constant arrays inside, and values are not split over devices.
+    """
+    if eqn.primitive.name != "scan" or eqn.effects or has_constants(eqn):
+        return None
+    return Loop.of(eqn) if Builder.in_place_of(eqn).plain else None
 
 
 def _of_while(eqn: JaxprEqn) -> Loop:

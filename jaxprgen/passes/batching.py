@@ -15,6 +15,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.evaluate import is_batched
 from jaxprgen.ir.inner import HOLDERS, inner_programs
+from jaxprgen.ir.liveness import dependent
 from jaxprgen.passes.batching_rules import (
     BATCHING_RULES,
     BatchingRule,
@@ -212,10 +213,8 @@ def _while(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) 
 
 def _depends(jaxpr: Jaxpr, marks: Iterable[bool]) -> list[bool]:
     """Return which outputs of a program depend on inputs that are marked."""
-    found: set[Any] = {v for v, mark in zip(jaxpr.invars, marks, strict=True) if mark}
-    for eqn in jaxpr.eqns:
-        if not found.isdisjoint([x for x in eqn.invars if type(x) is Var]):
-            found.update(eqn.outvars)
+    given = (v for v, mark in zip(jaxpr.invars, marks, strict=True) if mark)
+    found = dependent(jaxpr.eqns, given)
     return [type(x) is Var and x in found for x in jaxpr.outvars]
 
 

@@ -172,21 +172,24 @@ _UNBATCHING_RULES: dict[str, UnbatchingRule] = {
 
 
 class Monoid(NamedTuple):
-    """How a reduction combines what rows contribute.
+    """How values accumulate.
 
     Attributes
     ----------
     combine : callable
-        ``combine(builder, x, y)`` emits the combination of two results.
+        ``combine(builder, x, y)`` emits the combination of two values.
+    reduce : callable
+        ``reduce(builder, x, axes)`` emits the combination of all values along axes.
     identity : callable
-        ``identity(dtype)`` returns the result for no rows.
+        ``identity(dtype)`` returns the combination of no values.
     is_exact : bool
-        Whether the order of rows does not change the result, even in floating-point numbers.
+        Whether the order does not change the result, even in floating-point numbers.
     """
 
     combine: Callable[..., Var]
+    reduce: Callable[..., Var]
     identity: Callable[[Any], Any]
-    is_exact: bool
+    is_exact: bool = True
 
 
 def _extreme(dtype: Any, sign: int) -> Any:
@@ -198,14 +201,17 @@ def _extreme(dtype: Any, sign: int) -> Any:
     return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
 
 
-_SUM = Monoid(lax.add, lambda dtype: 0, False)
-MONOIDS = {
-    "reduce_sum": _SUM,
-    "dot_general": _SUM,
-    "reduce_prod": Monoid(lax.mul, lambda dtype: 1, False),
-    "reduce_max": Monoid(lax.max, lambda dtype: _extreme(dtype, -1), True),
-    "reduce_min": Monoid(lax.min, lambda dtype: _extreme(dtype, 1), True),
-    "reduce_and": Monoid(lax.bitwise_and, lambda dtype: ~dtype.type(0), True),
-    "reduce_or": Monoid(lax.bitwise_or, lambda dtype: dtype.type(0), True),
+_SUM = Monoid(lax.add, lax.reduce_sum, lambda dtype: 0, is_exact=False)
+REDUCTIONS = {
+    "add": _SUM,
+    "add_any": _SUM,
+    "mul": Monoid(lax.mul, lax.reduce_prod, lambda dtype: 1, is_exact=False),
+    "max": Monoid(lax.max, lax.reduce_max, lambda dtype: _extreme(dtype, -1)),
+    "min": Monoid(lax.min, lax.reduce_min, lambda dtype: _extreme(dtype, 1)),
+    "and": Monoid(lax.bitwise_and, lax.reduce_and, lambda dtype: ~dtype.type(0)),
+    "or": Monoid(lax.bitwise_or, lax.reduce_or, lambda dtype: dtype.type(0)),
 }
+"""The monoid of each primitive that may accumulate a carry."""
+
+MONOIDS = {"dot_general": _SUM, **{m.reduce.__name__: m for m in REDUCTIONS.values()}}
 """The monoid of each primitive that can reduce over rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -101,6 +101,22 @@ def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
             if isinstance(x, (Jaxpr, ClosedJaxpr)):
                 found.append((f"{name}[{i}]" if several else name, open_jaxpr(x)))
     return found
+
+
+def every_jaxpr(jaxpr: Jaxpr) -> list[Jaxpr]:
+    """Return a program and those inside its equations, outermost first, each of them once."""
+    found = {id(jaxpr): jaxpr}
+    for program in (every := [jaxpr]):
+        inner = {id(x): x for eqn in program.eqns for _, x in sub_jaxprs(eqn)}
+        every += [x for key, x in inner.items() if key not in found]
+        found |= inner
+    return every
+
+
+def every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Yield the equations of a program, and those of programs inside them once."""
+    for program in every_jaxpr(jaxpr):
+        yield from program.eqns
 
 
 weakref_cache = _util.weakref_lru_cache

@@ -51,6 +51,22 @@ def live_equations(
     return kept, live
 
 
+def readers_of(
+    equations: Iterable[JaxprEqn], outputs: Iterable[Any]
+) -> dict[Any, list[JaxprEqn | None]]:
+    """Return the equations that read each variable, and None for an output.
+
+    An equation is named as often as it has the variable as an operand.
+    """
+    found: dict[Any, list[JaxprEqn | None]] = {}
+    for eqn in equations:
+        for x in eqn.invars:
+            found.setdefault(x, []).append(eqn) if type(x) is Var else None
+    for x in outputs:
+        found.setdefault(x, []).append(None) if type(x) is Var else None
+    return found
+
+
 def dependent(equations: Iterable[JaxprEqn], given: Iterable[Any]) -> set[Any]:
     """Return the variables that depend on some given ones, which are included."""
     found = set(given)

@@ -103,14 +103,8 @@ def verify(program: ClosedJaxpr) -> None:
         An equation reads a variable that is not bound before it, or binds a variable a second
         time, or holds a program whose numbers of inputs and outputs do not fit the equation.
     """
-    seen: set[int] = set()
-    pending: list[Any] = [program]
-    while pending:
-        jaxpr = _jax.open_jaxpr(pending.pop())
-        if id(jaxpr) not in seen:
-            seen.add(id(jaxpr))
-            _verify(jaxpr)
-            pending += [x.program for eqn in jaxpr.eqns for x in inner_programs(eqn)]
+    for jaxpr in _jax.every_jaxpr(program.jaxpr):
+        _verify(jaxpr)
     if _jax.checks_enabled.value:
         _jax.check_jaxpr(program.jaxpr)
 

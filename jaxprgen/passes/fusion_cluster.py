@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.liveness import live_equations, readers_of
 from jaxprgen.passes.unbatching import MONOIDS, Unbatched, unbatched
 
 _LAYOUT_PRIMITIVES = {"reshape", "squeeze", "transpose", "copy"}
@@ -93,12 +93,7 @@ class FusionCluster:
         self.reassociate = reassociate
         self.equations = equations
         self.after_loop = equations[position + 1 :]
-        self.readers: dict[Any, list[Any]] = {}
-        for e in equations:
-            for x in e.invars:
-                self.readers.setdefault(x, []).append(e) if type(x) is Var else None
-        for x in outputs:
-            self.readers.setdefault(x, []).append(None) if type(x) is Var else None
+        self.readers = readers_of(equations, outputs)
         constants, carries = _jax.scan_counts(self.loop)
         self.first_sequence = constants + carries
         self.stacked = [v for v in self.loop.outvars[carries:] if type(v) is Var]

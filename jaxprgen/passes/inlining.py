@@ -53,13 +53,6 @@ def inlined(eqn: JaxprEqn) -> list[JaxprEqn]:
     return [x for e in bound_to(b, results, eqn.outvars) for x in inlined(e)]
 
 
-def contains_scan(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is a ``scan``, or calls a program that contains one."""
-    if eqn.primitive.name != "jit":
-        return eqn.primitive.name == "scan"
-    return any(map(contains_scan, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
-
-
 def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> list[JaxprEqn]:
     """Return a builder's equations, which bind its results to variables of another program.
 

@@ -17,7 +17,7 @@ from jaxprgen.ir.loops import Loop, pure_loop
 from jaxprgen.ir.programs import parts
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.fusion_cluster import FusionCluster, ShiftedExponentials
-from jaxprgen.passes.inlining import bound_to, contains_scan, inlined
+from jaxprgen.passes.inlining import bound_to, inlined
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.unbatching import MONOIDS
 
@@ -69,7 +69,7 @@ class ReduceInScan:
 
     def _fuse(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         outputs: Any = closed.jaxpr.outvars
-        if not any(map(contains_scan, closed.jaxpr.eqns)):
+        if not any("scan" in _jax.primitives_of(e) for e in closed.jaxpr.eqns):
             return closed
         equations = [x for e in closed.jaxpr.eqns for x in inlined(e)]
         equations, _ = live_equations(equations, outputs)

@@ -17,7 +17,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.liveness import dependent
+from jaxprgen.ir.liveness import dependent, readers_of
 from jaxprgen.ir.loops import Loop
 from jaxprgen.passes.batching import (
     MaybeBatched,
@@ -85,7 +85,7 @@ class ScanBatching:
         }
         self.finals: dict[Any, Atom] = {}
         self.counted = 0
-        self.readers: dict[Any, list[Any]] = {}
+        self.readers = readers_of(loop.equations, [*loop.after.values(), *loop.stacked])
         self.reductions = self._find_reductions()
         reducing = {id(e) for r in self.reductions.values() for e in r.equations}
         self.pending_equations = [e for e in loop.equations if id(e) not in reducing]
@@ -180,14 +180,8 @@ class ScanBatching:
 
     def _find_reductions(self) -> dict[Any, _Reduction]:
         """Return the carries that accumulate terms in an order that may change."""
-        loop = self.loop
-        for e in loop.equations:
-            for x in {x for x in e.invars if type(x) is Var}:
-                self.readers.setdefault(x, []).append(e)
-        for x in (*loop.after.values(), *loop.stacked):
-            self.readers.setdefault(x, []).append(None) if type(x) is Var else None
         found: dict[Any, _Reduction] = {}
-        for v in loop.carries:
+        for v in self.loop.carries:
             aval: Any = v.aval
             is_exact = not jax.numpy.issubdtype(aval.dtype, np.inexact)
             allowed = REDUCTIONS.keys() - (set() if is_exact else {"mul"})
@@ -202,6 +196,7 @@ class ScanBatching:
         """Return how steps accumulate a carry, or None if they do anything else to it."""
         found, x = _Reduction([], []), v
         while x is not self.loop.after[v]:
+            eqn: Any
             (eqn, *others) = self.readers.get(x, [None])
             if eqn is None or others:
                 return None

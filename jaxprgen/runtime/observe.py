@@ -251,18 +251,12 @@ class _Watch:
 
 
 def _calls_back(eqn: JaxprEqn) -> bool:
-    inner = (e for _, jaxpr in _jax.sub_jaxprs(eqn) for e in jaxpr.eqns)
-    return eqn.primitive.name in CALLBACKS or any(map(_calls_back, inner))
+    return not CALLBACKS.isdisjoint(_jax.primitives_of(eqn))
 
 
 def scopes_of(jaxpr: Jaxpr) -> set[str]:
     """Return the names of variables that the equations of a program, and inside it, carry."""
-    found, rest = set[str](), [jaxpr]
-    while rest:
-        for eqn in rest.pop().eqns:
-            found.add(_jax.scope_of(eqn.source_info))
-            rest.extend(inner for _, inner in _jax.sub_jaxprs(eqn))
-    return found - {""}
+    return {_jax.scope_of(eqn.source_info) for eqn in _jax.every_equation(jaxpr)} - {""}
 
 
 def constant_bytes(closed: ClosedJaxpr) -> float:

@@ -323,6 +323,7 @@ class Builder:
         Its equations have empty name stacks, because JAX prepends that of the outer equation.
         """
         inner = Builder(input_types)
+        inner.plain &= self.plain
         inner.source_info = _jax.unnamed(self.source_info)
         return inner
 

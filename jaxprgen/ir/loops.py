@@ -99,6 +99,11 @@ class Loop:
             name=body.debug_info.func_src_info,
         )
 
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs of a step, in the order of the loop's operands."""
+        return *self.constants, *self.carries, *self.rows
+
     def live(self) -> Loop:
         """Return the loop without equations, constants and rows that no carry or result needs."""
         condition, read = self.condition, set[Any]()
@@ -135,8 +140,7 @@ class Loop:
 
     def renamed(self) -> Loop:
         """Return a ``scan`` with other variables, because two loops may run one program."""
-        b, inputs = Builder(), (*self.constants, *self.carries, *self.rows)
-        atoms: dict[Any, Any] = {v: Var(v.aval) for v in inputs}
+        b, atoms = Builder(), {v: Var(v.aval) for v in self.inputs}
         for eqn in self.equations:
             atoms.update(b.copy(eqn, atoms))
         carries = {atoms[v]: x for v, x in self.carries.items()}
@@ -205,7 +209,7 @@ class Loop:
         return [found.get(v, x) for v, x in before.carries.items()]
 
     def _program(self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]) -> ClosedJaxpr:
-        inputs: list[Any] = [*self.constants, *self.carries, *self.rows]
+        inputs = self.inputs
         effects = frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects))
         names = [""] * len(inputs), [""] * len(outputs)
         return _jax.closed_jaxpr((), inputs, outputs, equations, effects, (), self.name, *names)

@@ -74,8 +74,7 @@ def _of_loop(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
     """
     loop = Loop.of(eqn)
     condition = loop.condition.equations if loop.condition else ()
-    inputs: list[Any] = [*loop.constants, *loop.carries, *loop.rows]
-    shapes = {v.aval.shape for v in inputs}
+    shapes = {v.aval.shape for v in loop.inputs}
     if loop.stacked or len(shapes - {()}) > 1:
         return ()
     if not all(_keeps_places(e) for e in (*loop.equations, *condition)):

@@ -402,15 +402,13 @@ class Builder:
         inputs = self._inputs if inputs is None else list(inputs)
         constants = [(v, c) for v, c in self._constants.values() if v in live]
         closed = _jax.closed_jaxpr(
-            [v for v, _ in constants],
             inputs,
             list(outputs),
             equations,
-            frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects)),
-            [c for _, c in constants],
-            name,
-            arg_names if arg_names is not None else [""] * len(inputs),
-            result_names if result_names is not None else [""] * len(outputs),
+            constants,
+            name=name,
+            arg_names=arg_names,
+            result_names=result_names,
         )
         if _jax.checks_enabled.value or not live.issubset([*inputs, *closed.jaxpr.constvars]):
             verify(closed)  # Says which equation it is.

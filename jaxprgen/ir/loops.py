@@ -209,10 +209,7 @@ class Loop:
         return [found.get(v, x) for v, x in before.carries.items()]
 
     def _program(self, equations: Sequence[JaxprEqn], outputs: Sequence[Any]) -> ClosedJaxpr:
-        inputs = self.inputs
-        effects = frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects))
-        names = [""] * len(inputs), [""] * len(outputs)
-        return _jax.closed_jaxpr((), inputs, outputs, equations, effects, (), self.name, *names)
+        return _jax.closed_jaxpr(self.inputs, outputs, equations, name=self.name)
 
 
 def pure_loop(eqn: JaxprEqn) -> Loop | None:

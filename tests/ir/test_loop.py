@@ -70,8 +70,7 @@ def equation(name):
 def assert_same(eqn, emit):
     """Compare a loop with what ``emit(builder, loop)`` emits in its place, and return that."""
     operands = list(dict.fromkeys(x for x in eqn.invars if type(x) is _jax.Var))
-    names = [""] * len(operands), [""] * len(eqn.outvars)
-    alone = _jax.closed_jaxpr((), operands, eqn.outvars, [eqn], frozenset(), (), "f", *names)
+    alone = _jax.closed_jaxpr(operands, eqn.outvars, [eqn])
     b = Builder.in_place_of(eqn)
     results = emit(b, Loop.of(eqn))
     found = with_equations(alone, bound_to(b, results, eqn.outvars))

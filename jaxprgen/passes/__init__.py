@@ -22,7 +22,7 @@ Each module and the modules of this package that it needs:
 - `inlining`: `Inline` replaces calls by the programs they call.
 - `hoisting`: `Hoist` moves loop-invariant code out of loops (`inlining`).
 - `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
-- `share_scan`: `ShareScan` lets one loop stack what another one would compute again.
+- `share_scan`: `ShareScan` lets one loop stack what another one would compute again (`costs`).
 - `batching_rules`: one rule per primitive, from an equation on one row to an equation on all rows.
 - `batching`: equations and programs on all rows, by these rules (`batching_rules`).
 - `over_rows`: from a whole program on one row to a program on all rows (`batching`).

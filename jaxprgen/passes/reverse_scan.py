@@ -9,8 +9,7 @@ from typing import Any
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.inner import has_constants
-from jaxprgen.ir.loops import Loop
+from jaxprgen.ir.loops import Loop, pure_loop
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.meaning import Meaning
@@ -96,10 +95,9 @@ class _Reversal:
 
     def _replacement(self, eqn: Any) -> list[JaxprEqn] | None:
         """Return equations with the reversed loop, or None if it does not save reversals."""
-        b = Builder.in_place_of(eqn)
-        if eqn.effects or not b.plain or has_constants(eqn):
+        b, loop = Builder.in_place_of(eqn), pure_loop(eqn)
+        if loop is None:
             return None
-        loop = Loop.of(eqn)
         rows = {v: self._reversed(b, x) for v, x in loop.rows.items()}
         free = {v for v, x in rows.items() if x is not None}
         won = sum(

@@ -9,10 +9,10 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Builder
-from jaxprgen.ir.inner import has_constants
-from jaxprgen.ir.loops import Loop
+from jaxprgen.ir.loops import Loop, pure_loop
 from jaxprgen.ir.redundancy import Identities, atom_key, merged
 from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.passes.costs import is_fused, is_slow
 from jaxprgen.passes.meaning import Meaning
 
 
@@ -82,13 +82,10 @@ def _dependent_loops(equations: Sequence[JaxprEqn]) -> list[tuple[int, list[int]
 
 def _shared(one: JaxprEqn, other: JaxprEqn, memory: int) -> tuple[JaxprEqn, JaxprEqn] | None:
     """Return two loops with values shared, or None if that saves nothing or takes too much."""
-    if one.params["length"] != other.params["length"]:
+    first, second = pure_loop(one), pure_loop(other)
+    if first is None or second is None or first.length != second.length:
         return None
-    if any(eqn.effects or has_constants(eqn) for eqn in (one, other)):
-        return None
-    if not Builder(x.aval for x in (*one.invars, *other.invars)).plain:  # type: ignore[misc]
-        return None
-    return _JointBody(one, other).shared(memory)
+    return _JointBody((one, other), first, second).shared(memory)
 
 
 class _JointBody:
@@ -106,14 +103,13 @@ class _JointBody:
         The atoms of the first body that the second one would compute again.
     """
 
-    def __init__(self, one: JaxprEqn, other: JaxprEqn) -> None:
-        self.eqns = one, other
-        first, second = Loop.of(one), Loop.of(other).renamed()
+    def __init__(self, eqns: tuple[JaxprEqn, JaxprEqn], first: Loop, second: Loop) -> None:
+        self.eqns, second = eqns, second.renamed()
         same: dict[Any, Any] = {}
         equations = merged(first.equations, same, Identities(inside=False))
         self.first = first.substituted(same)
         self.made = {v for e in equations for v in e.outvars}
-        stacked = zip(one.outvars[len(first.carries) :], self.first.stacked, strict=True)
+        stacked = zip(eqns[0].outvars[len(first.carries) :], self.first.stacked, strict=True)
         constants = {atom_key(x): v for v, x in first.constants.items()}
         rows = {**{atom_key(x): v for v, x in first.rows.items()}, **dict(stacked)}
         for own, known in (second.constants, constants), (second.rows, rows):
@@ -131,7 +127,7 @@ class _JointBody:
         expensive = [
             v
             for e in self.equations
-            if e.primitive.name not in CHEAP
+            if not _is_cheap(e)
             for v in e.outvars
             if v in self.made and v not in readable
         ]
@@ -163,13 +159,6 @@ def _in_place_of(eqn: JaxprEqn, loop: Loop) -> JaxprEqn:
     return new.replace(outvars=outvars)
 
 
-CHEAP = {
-    *("abs", "add", "add_any", "div", "integer_pow", "mul", "neg", "sign", "sqrt", "square", "sub"),
-    *("ceil", "clamp", "floor", "is_finite", "max", "min", "round", "select_n"),
-    *("and", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "xor"),
-    *("shift_left", "shift_right_arithmetic", "shift_right_logical"),
-    *("bitcast_convert_type", "complex", "conj", "convert_element_type", "imag", "real"),
-    *("broadcast_in_dim", "concatenate", "copy", "iota", "pad", "reshape", "rev", "slice"),
-    *("squeeze", "transpose"),
-}
-"""Primitives that cost no more to compute again than to read from memory."""
+def _is_cheap(eqn: JaxprEqn) -> bool:
+    """Return whether it costs no more to compute a result again than to read it from memory."""
+    return eqn.primitive.name == "concatenate" or (is_fused(eqn) and not is_slow(eqn))

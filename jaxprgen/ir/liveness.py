@@ -51,6 +51,22 @@ def live_equations(
     return kept, live
 
 
+def whole_equations(
+    equations: Sequence[JaxprEqn], outputs: Iterable[Any]
+) -> tuple[list[JaxprEqn], set[Any]]:
+    """Return the equations on which atoms depend, and the variables that are read.
+
+    An equation is not divided: it has all its results, also those that nothing reads.
+    """
+    live: set[Any] = {x for x in outputs if type(x) is Var}
+    kept: list[JaxprEqn] = []
+    for eqn in reversed(equations):
+        if not live.isdisjoint(eqn.outvars):
+            live.update(x for x in eqn.invars if type(x) is Var)
+            kept.append(eqn)
+    return kept[::-1], live
+
+
 def readers_of(
     equations: Iterable[JaxprEqn], outputs: Iterable[Any]
 ) -> dict[Any, list[JaxprEqn | None]]:

@@ -28,6 +28,7 @@ from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, lookup, wi
 from jaxprgen.passes.inlining import with_calls_inlined
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.scan_batching import ScanBatching, in_place_of, slice_steps
+from jaxprgen.passes.unbatching import REDUCTIONS
 
 _Functions: TypeAlias = dict[Any, Atom]
 
@@ -165,7 +166,7 @@ def _extremum_terms(
 
 
 def _running_extremum(batching: ScanBatching, v: Any, name: str, terms: Sequence[Any]) -> Atom:
-    b, combine = batching.b, {"max": lax.max, "min": lax.min}[name]
+    b, combine = batching.b, REDUCTIONS[name].combine
     rows = [with_batch_axis(b, lookup(batching.env, x), batching.n) for x in terms]
     whole = functools.reduce(functools.partial(combine, b), rows)
     start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.liveness import live_equations, readers_of
+from jaxprgen.ir.liveness import live_equations, readers_of, whole_equations
 from jaxprgen.passes.unbatching import MONOIDS, Unbatched, unbatched
 
 _LAYOUT_PRIMITIVES = {"reshape", "squeeze", "transpose", "copy"}
@@ -368,17 +368,12 @@ class FusionCluster:
 
     def split_program(self) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
         """Return the equations of the program before and after the fused loop."""
-        needed = set(self.operands)
-        moved: list[JaxprEqn] = []
-        for e in reversed(self.after_loop):
-            if not needed.isdisjoint(e.outvars):
-                needed.update(x for x in e.invars if type(x) is Var)
-                moved.append(e)
+        moved, _ = whole_equations(self.after_loop, self.operands)
         early = {id(e) for e in moved}
         ahead = self.equations[: len(self.equations) - len(self.after_loop) - 1]
         ends = {id(e) for e in self.reductions}
         rest = [e for e in self.after_loop if id(e) not in early and id(e) not in ends]
-        return [*ahead, *reversed(moved)], rest
+        return [*ahead, *moved], rest
 
     def _misplaced(self) -> set[int]:
         """Return equations that would need a transpose, or would be moved in vain."""

@@ -46,8 +46,7 @@ def inlined(eqn: JaxprEqn) -> list[JaxprEqn]:
     """Return the equations of a called program, recursively, or the equation if it must stay."""
     if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
         return [eqn]
-    b = Builder([])
-    b.source_info = eqn.source_info
+    b = Builder.in_place_of(eqn)
     given: Any = eqn.invars
     results = b.inline(_jax.close(eqn.params["jaxpr"]), given)
     return [x for e in bound_to(b, results, eqn.outvars) for x in inlined(e)]

@@ -17,7 +17,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.liveness import dependent, readers_of
+from jaxprgen.ir.liveness import dependent, readers_of, whole_equations
 from jaxprgen.ir.loops import Loop
 from jaxprgen.passes.batching import (
     MaybeBatched,
@@ -267,20 +267,15 @@ class ScanBatching:
         """Return the carries that stay in a loop, and the equations that these and results need.
 
         A carry stays if one that stays depends on it, perhaps itself, or one of the results does.
-        An equation with several results is not divided: those that the loop does not need may be
-        read after it.
+        Results of these equations that the loop does not need may be read after it.
         """
         carries = self.pending_carries
         while True:
-            live = {x for x in (*stuck, *(self.loop.after[v] for v in carries)) if type(x) is Var}
-            equations: list[JaxprEqn] = []
-            for e in reversed(self.pending_equations):
-                if not live.isdisjoint(e.outvars):
-                    live.update(x for x in e.invars if type(x) is Var)
-                    equations.append(e)
+            needed = [*stuck, *(self.loop.after[v] for v in carries)]
+            equations, live = whole_equations(self.pending_equations, needed)
             fewer = [v for v in carries if v in live]
             if len(fewer) == len(carries):
-                return carries, equations[::-1]
+                return carries, equations
             carries = fewer
 
     def _require_gain(self, rest: Loop, cost: CostModel | None) -> None:

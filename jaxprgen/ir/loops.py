@@ -127,15 +127,16 @@ class Loop:
         already. Inputs for which there is a literal are left out.
         """
 
-        def of(x: Any) -> Any:
-            return same.get(x, x) if type(x) is Var else x
+        def renamed(given: Mapping[Var, Atom]) -> dict[Var, Atom]:
+            pairs = ((_read(same, v), x) for v, x in given.items())
+            return {v: x for v, x in pairs if type(v) is Var}
 
         return replace(
             self,
-            constants={of(v): x for v, x in self.constants.items() if type(of(v)) is Var},
-            rows={of(v): x for v, x in self.rows.items() if type(of(v)) is Var},
-            after={v: of(x) for v, x in self.after.items()},
-            stacked=[*map(of, self.stacked)],
+            constants=renamed(self.constants),
+            rows=renamed(self.rows),
+            after={v: _read(same, x) for v, x in self.after.items()},
+            stacked=[_read(same, x) for x in self.stacked],
         )
 
     def renamed(self) -> Loop:
@@ -150,9 +151,14 @@ class Loop:
 
     def merged(self) -> Loop:
         """Return the loop without inputs and equations that repeat earlier ones."""
-        same = {**_repeated(self.constants), **_repeated(self.rows)}
+        inputs = {**_repeated(self.constants), **_repeated(self.rows)}
+        same, condition = {**inputs}, self.condition
         equations = merged(self.equations, same, Identities())
-        return replace(self, equations=equations).substituted(same)
+        if condition is not None:
+            known: dict[Any, Any] = {**inputs}
+            tested = merged(condition.equations, known, Identities())
+            condition = Condition(tested, _read(known, condition.goes_on))
+        return replace(self, equations=equations, condition=condition).substituted(same)
 
     def hoisted(self, b: Builder) -> Loop:
         """Return the loop without loop-invariant equations, which a builder emits around it.
@@ -242,6 +248,10 @@ def _of_while(eqn: JaxprEqn) -> Loop:
     after = dict(zip(carried, body.outvars, strict=True))
     name = body.debug_info.func_src_info
     return Loop({**others, **own}, carried, {}, body.eqns, after, condition=condition, name=name)
+
+
+def _read(same: Mapping[Any, Any], x: Any) -> Any:
+    return same.get(x, x) if type(x) is Var else x
 
 
 def _repeated(given: Mapping[Var, Atom]) -> dict[Any, Any]:

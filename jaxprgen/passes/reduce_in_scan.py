@@ -89,7 +89,7 @@ class ReduceInScan:
             loop = pure_loop(e)
             if loop is None or _jax.bound(loop.length) < 2:
                 continue
-            cluster = FusionCluster(equations, outputs, i, self.reassociate)
+            cluster = FusionCluster(equations, outputs, i, loop, self.reassociate)
             if cluster.is_profitable:
                 return _FusedLoop(cluster, loop).equations()
         return None

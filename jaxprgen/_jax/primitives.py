@@ -308,16 +308,7 @@ def scan_params(
         The number of steps that are compiled as one.
     """
     params: dict[str, Any] = {"reverse": reverse, "length": length, "jaxpr": jaxpr}
-    if "ft_in" in _SCAN:
-        of = _flattree.nones
-        results = len(jaxpr.jaxpr.outvars) - carries
-        stacked = of(results).filter_with_mask([True] * results)
-        params["ft_in"] = _flattree.pack((of(constants), of(carries), of(arrays)))
-        params["ft_out"] = _flattree.pack((of(carries), stacked))
-    else:
-        params |= {"num_consts": constants, "num_carry": carries}
-    if "linear" in _SCAN:
-        params["linear"] = (False,) * (constants + carries + arrays)
+    params |= _scan_layout(constants, carries, arrays, len(jaxpr.jaxpr.outvars) - carries)
     params["unroll"] = unroll
     return {**params, "_split_transpose": False} if "_split_transpose" in _SCAN else params
 
@@ -339,45 +330,28 @@ def restricted_scan_params(
     dict
         All parameters that change, except the body.
     """
-    params = eqn.params
-    if "ft_in" in params:
-        found: dict[str, Any] = {
-            "ft_in": params["ft_in"].filter_with_mask(list(operands)),
-            "ft_out": params["ft_out"].filter_with_mask(list(results)),
-        }
-    else:
-        first = params["num_consts"]
-        found = {
-            "num_carry": sum(operands[first : first + params["num_carry"]]),
-            "num_consts": sum(operands[:first]),
-        }
-    if "linear" in params:
-        pairs = zip(params["linear"], operands, strict=True)
-        found["linear"] = tuple(x for x, keep in pairs if keep)
-    return found
+    constants, carries = scan_counts(eqn)
+    first = constants + carries
+    arrays, stacked = sum(operands[first:]), sum(results[carries:])
+    return _scan_layout(sum(operands[:constants]), sum(results[:carries]), arrays, stacked)
 
 
-def scan_params_of_constants(eqn: JaxprEqn, jaxpr: Any, constants: int) -> dict[str, Any]:
-    """Return the parameters of a ``scan`` whose body is replaced by one with more constants.
-
-    Parameters
-    ----------
-    eqn
-        The equation before.
-    jaxpr
-        The new body, which takes the same carries and arrays.
-    constants
-        The number of constants of the new body.
-    """
-    params = {**eqn.params, "jaxpr": jaxpr}
-    if "ft_in" in params:
-        _, carries, arrays = params["ft_in"].unpack()
-        params["ft_in"] = _flattree.pack((_flattree.nones(constants), carries, arrays))
-        return params
-    before = params["num_consts"]
-    params["num_consts"] = constants
-    if "linear" in params:
-        linear = params["linear"]
-        more = (False,) * (constants - before)
-        params["linear"] = (*linear[:before], *more, *linear[before:])
+def _scan_layout(constants: int, carries: int, arrays: int, stacked: int) -> dict[str, Any]:
+    """Return the parameters that say how many operands and results of each sort there are."""
+    if "ft_in" in _SCAN:
+        of = _flattree.nones
+        results = of(carries), of(stacked).filter_with_mask([True] * stacked)
+        inputs = of(constants), of(carries), of(arrays)
+        return {"ft_in": _flattree.pack(inputs), "ft_out": _flattree.pack(results)}
+    params: dict[str, Any] = {"num_consts": constants, "num_carry": carries}
+    if "linear" in _SCAN:
+        params["linear"] = (False,) * (constants + carries + arrays)
     return params
+
+
+def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
+    """Return the number of constants and of carries of a ``scan``, its leading operands."""
+    if "ft_in" in _SCAN:
+        constants, carry, _ = eqn.params["ft_in"].unpack()
+        return len(list(constants)), len(list(carry))
+    return eqn.params["num_consts"], eqn.params["num_carry"]

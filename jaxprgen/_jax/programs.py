@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,35 +22,46 @@ from jaxprgen._jax.types import Var
 
 
 def closed_jaxpr(
-    constvars: Sequence[Var],
     invars: Sequence[Var],
     outvars: Sequence[Any],
     eqns: Sequence[JaxprEqn],
-    effects: frozenset[Any],
-    consts: Sequence[Any],
-    name: str,
-    arg_names: Sequence[str],
-    result_names: Sequence[str],
+    constants: Sequence[tuple[Var, Any]] = (),
+    *,
+    name: str = "main",
+    arg_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
+    effects: Any = None,
     of: Jaxpr | None = None,
 ) -> ClosedJaxpr:
     """Close equations into a program.
 
     Parameters
     ----------
-    constvars, invars, outvars, eqns, effects
+    invars, outvars, eqns
         The parts of the jaxpr.
-    consts
-        The values of ``constvars``.
+    constants
+        The variables of constants, each with its value.
     name, arg_names, result_names
-        Names for JAX's messages and the StableHLO.
+        Names for JAX's messages and the StableHLO. Those of arguments or results do not count if
+        there are more or fewer of them.
+    effects
+        The effects; by default those of the equations.
     of
         The program that the equations come from, if JAX traced all of them. JAX marks a program as
         "high" while some of its primitives must still be lowered to others.
     """
-    debug_info = _core.DebugInfo("jit", name, tuple(arg_names), tuple(result_names))
+
+    def fitting(names: Sequence[str] | None, xs: Sequence[Any]) -> tuple[str, ...]:
+        return tuple(names) if names and len(names) == len(xs) else ("",) * len(xs)
+
+    names = fitting(arg_names, invars), fitting(result_names, outvars)
+    if effects is None:
+        effects = frozenset[Any]().union(*(eqn.effects for eqn in eqns if eqn.effects))
     is_high = of.is_high if of is not None else _is_high(eqns)
-    jaxpr = Jaxpr(constvars, invars, outvars, eqns, effects, debug_info, is_high)  # type: ignore[arg-type]
-    return ClosedJaxpr(jaxpr, list(consts))
+    variables, values = [v for v, _ in constants], [x for _, x in constants]
+    debug_info = _core.DebugInfo("jit", name, *names)
+    jaxpr = Jaxpr(variables, invars, outvars, eqns, effects, debug_info, is_high)  # type: ignore[arg-type]
+    return ClosedJaxpr(jaxpr, values)
 
 
 _CAN_TELL = "avals" in inspect.signature(Primitive.is_high).parameters  # Not in JAX 0.7.
@@ -74,20 +85,17 @@ def hoist_constants(
     consts = [constant for _, constant in pairs]
     if not consts:
         return closed, consts
-    names = jaxpr.debug_info.arg_names or ("",) * len(jaxpr.invars)
+    count = len(jaxpr.invars)
+    names = (jaxpr.debug_info.arg_names or ("",) * count)[-count:] if count else ()
     hoisted = closed_jaxpr(
-        (),
         [*(v for v, _ in pairs), *jaxpr.invars],
         jaxpr.outvars,
         jaxpr.eqns,
-        jaxpr.effects,  # type: ignore[arg-type]
-        (),
-        jaxpr.debug_info.func_src_info,
-        [*(f"const_{i}" for i in range(len(consts))), *names[-len(jaxpr.invars) :]]
-        if jaxpr.invars
-        else [f"const_{i}" for i in range(len(consts))],
-        jaxpr.debug_info.result_paths or ("",) * len(jaxpr.outvars),  # type: ignore[arg-type]
-        jaxpr,
+        name=jaxpr.debug_info.func_src_info,
+        arg_names=[*(f"const_{i}" for i in range(len(consts))), *names],
+        result_names=jaxpr.debug_info.result_paths,  # type: ignore[arg-type]
+        effects=jaxpr.effects,
+        of=jaxpr,
     )
     return hoisted, consts
 
@@ -101,6 +109,22 @@ def sub_jaxprs(eqn: JaxprEqn) -> list[tuple[str, Jaxpr]]:
             if isinstance(x, (Jaxpr, ClosedJaxpr)):
                 found.append((f"{name}[{i}]" if several else name, open_jaxpr(x)))
     return found
+
+
+def every_jaxpr(jaxpr: Jaxpr) -> list[Jaxpr]:
+    """Return a program and those inside its equations, outermost first, each of them once."""
+    found = {id(jaxpr): jaxpr}
+    for program in (every := [jaxpr]):
+        inner = {id(x): x for eqn in program.eqns for _, x in sub_jaxprs(eqn)}
+        every += [x for key, x in inner.items() if key not in found]
+        found |= inner
+    return every
+
+
+def every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Yield the equations of a program, and those of programs inside them once."""
+    for program in every_jaxpr(jaxpr):
+        yield from program.eqns
 
 
 weakref_cache = _util.weakref_lru_cache
@@ -219,8 +243,7 @@ def eval_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     """
     given = [(x, value) for x, value in zip(eqn.invars, operands, strict=True) if type(x) is Var]
     invars, values = [x for x, _ in given], [value for _, value in given]
-    names = [""] * len(invars), [""] * len(eqn.outvars)
-    alone = closed_jaxpr((), invars, eqn.outvars, [eqn], eqn.effects, (), "equation", *names)  # type: ignore[arg-type]
+    alone = closed_jaxpr(invars, eqn.outvars, [eqn], name="equation")  # type: ignore[arg-type]
     with _core.eval_context(), jax.debug_nans(False), jax.debug_infs(False):
         return eval_jaxpr(alone, values)
 
@@ -262,11 +285,3 @@ def bind_eqn(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
 def close(jaxpr: Any) -> ClosedJaxpr:
     """Return a program from an equation's parameters as a closed jaxpr."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
-
-
-def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
-    """Return the number of constants and of carries of a ``scan``, its leading operands."""
-    if "ft_in" in eqn.params:  # JAX >= 0.11.0.
-        constants, carry, _ = eqn.params["ft_in"].unpack()
-        return len(list(constants)), len(list(carry))
-    return eqn.params["num_consts"], eqn.params["num_carry"]

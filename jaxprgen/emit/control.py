@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from jaxprgen.emit.sizes import at_least_one, with_rows
 from jaxprgen.emit.values import BOOL, INT32, INT64, Value, atoms, full, value_of
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, Builder, current_builder
-from jaxprgen.ir.body import BodyBuilder
+from jaxprgen.ir.loops import Condition, Loop
+from jaxprgen.ir.programs import parts
 
 
 def while_loop(
@@ -80,88 +82,6 @@ class LoopResult(NamedTuple):
     before: Mapping[int, Value]
 
 
-class _HoistedStep(NamedTuple):
-    """The equations of a step after loop-invariant work has moved out of the loop.
-
-    Attributes
-    ----------
-    constants
-        The variables of the step that stand for ``operands`` of the loop.
-    operands
-        The loop-invariant operands.
-    moving
-        The variables that stand for the carries that change.
-    before, after
-        The initial values of these carries, and their values after a step.
-    results
-        The results of the step.
-    carried
-        The initial values of all carries, by variable.
-    """
-
-    constants: list[Var]
-    operands: list[Atom]
-    moving: list[Var]
-    before: list[Atom]
-    after: list[Atom]
-    results: list[Atom]
-    carried: dict[Var, Atom]
-
-    def ends(self, out: Sequence[Value]) -> list[Value]:
-        """Return the final value of every carry, given those of the carries that change."""
-        found = {v: value_of(x) for v, x in self.carried.items()}
-        return [*{**found, **dict(zip(self.moving, out, strict=False))}.values()]
-
-
-def _hoist(
-    inner: BodyBuilder,
-    fixed: dict[Var, Atom],
-    carried: dict[Var, Atom],
-    arrays: dict[Var, Atom],
-    outs: Sequence[Atom],
-) -> _HoistedStep:
-    """Merge repeated work of a step, and move loop-invariant work out of the loop.
-
-    Work is loop-invariant if it reads only ``fixed`` and carries that the step passes on unchanged.
-
-    Parameters
-    ----------
-    inner
-        The builder of the step.
-    fixed, carried, arrays
-        The variables of the step, each with its operand of the loop: constants, carries, and arrays
-        of which the step reads rows.
-    outs
-        The carries after the step, then its results.
-    """
-    same = {**_repeated(fixed), **_repeated(arrays)}
-    inner.merge(same)
-    outs = [same.get(x, x) if type(x) is Var else x for x in outs]
-    after, results = outs[: len(carried)], outs[len(carried) :]
-    changed = {v: x for v, x in zip(carried, after, strict=True) if v is not x}
-    fixed |= {v: x for v, x in carried.items() if v not in changed}
-    inner.hoist(fixed)
-    read = inner.reads([*changed.values(), *results])
-    constants = [v for v in fixed if v in read]
-    inner.outer.inlined += inner.inlined
-    return _HoistedStep(
-        constants,
-        [fixed[v] for v in constants],
-        list(changed),
-        [carried[v] for v in changed],
-        list(changed.values()),
-        results,
-        carried,
-    )
-
-
-def _repeated(given: dict[Var, Atom]) -> dict[Any, Any]:
-    """Map each variable to the first one that stands for the same operand."""
-    first: dict[int, Var] = {}
-    pairs = {v: first.setdefault(id(x), v) for v, x in given.items()}
-    return {v: other for v, other in pairs.items() if v is not other}
-
-
 def scan(
     step: StepFunction,
     constants: Sequence[Value],
@@ -197,34 +117,39 @@ def scan(
     operands = b.vary_alike(atoms([*constants, *carries, *arrays]))
     count, first = len(constants), len(constants) + len(carries)
     types = [x.aval if i < first else _jax.slice_type(x.aval) for i, x in enumerate(operands)]
-    inner = BodyBuilder(b, types)
+    inner = b.nested(types)
     checks = inner.postponed = list[Check]()
     with inner:
         given = inner.inputs
         after, results, _ = step(*_values(inner))
         checked = [x for c in checks for x in (c.failed, c.shown)]
         outs = _varying([*after, *results, *checked], given)
-    outs, checked = outs[: len(outs) - len(checked)], outs[len(outs) - len(checked) :]
-    results = outs[len(carries) :]
-    blank = _blanks(results, operands)
-    carried = dict(zip(given[count:first], operands[count:first], strict=True))
-    carried.update((inner.add_input(x.aval), x) for x in blank)
-    fixed = dict(zip(given[:count], operands, strict=False))
-    rows = dict(zip(given[first:], operands[first:], strict=True))
-    hoisted = _hoist(inner, fixed, carried, rows, [*outs, *results, *checked])
-    inputs = [*hoisted.constants, *hoisted.moving, *given[first:]]
-    moving = set(hoisted.moving)
-    entering = {i: v for i, v in enumerate(given[count:first]) if v in moving}
-    outs = [*hoisted.after, *hoisted.results, *entering.values()]
-    body = inner.build(outs, name="body", inputs=inputs)
-    out = lax.scan(body, hoisted.operands, hoisted.before, operands[first:], length)
-    ends, rest = hoisted.ends(out), iter(out[len(moving) :])
-    stacked: list[Value] = [*itertools.islice(rest, len(results))]
+    after, results, checked = parts(outs, len(carries), len(results))
+    own, carried, rows = map(dict, parts(list(zip(given, operands)), count, len(carries)))  # noqa: B905
+    carried.update((inner.add_input(x.aval), x) for x in _blanks(results, operands))
+    whole = _loop(inner, own, carried, [*after, *results])
+    whole = replace(whole, rows=rows, stacked=[*results, *checked], length=length)
+    loop = whole.merged().hoisted(b)
+    entering = {i: v for i, v in enumerate(given[count:first]) if v in loop.carries}
+    out = replace(loop, stacked=[*loop.stacked, *entering.values()]).emit(b)
+    ends, rest = loop.ends(whole, out), map(Value, out[len(loop.carries) :])
+    stacked = [*itertools.islice(rest, len(results))]
     for c in checks:  # Passes rearrange loops without effects only.
         c._replace(failed=next(rest), shown=next(rest)).emit()
-    before: dict[int, Value] = dict(zip(entering, rest, strict=True))
-    steps = full((), length, INT64)
-    return LoopResult(steps, ends[: len(carries)], ends[len(carries) :], stacked, before)
+    before = dict(zip(entering, rest, strict=True))
+    steps, last = full((), length, INT64), [*map(value_of, ends)]
+    return LoopResult(steps, last[: len(carries)], last[len(carries) :], stacked, before)
+
+
+def _loop(
+    inner: Builder, constants: dict[Var, Atom], carries: dict[Var, Atom], after: Sequence[Atom]
+) -> Loop:
+    """Return the loop whose step a builder has collected, with that builder's constants."""
+    b = current_builder()
+    b.inlined += inner.inlined
+    constants = {**constants, **inner.hoist_constants(b)}
+    pairs = dict(zip(carries, after, strict=True))
+    return Loop(constants, carries, {}, inner.equations_from(0), pairs)
 
 
 def unrolled(
@@ -305,7 +230,7 @@ def until(
     start = [limit, full((), 0, counter), full((), True, BOOL)]
     operands = b.vary_alike(atoms([*constants, *arrays, *start, *carries]))
     first = len(constants) + len(arrays)
-    inner = BodyBuilder(b, [x.aval for x in operands])
+    inner = b.nested(x.aval for x in operands)
     with inner:
         given, values = inner.inputs, _values(inner)
         i = values[first + 1]
@@ -318,41 +243,22 @@ def until(
     if bound is not None:
         added += _blanks(results, operands, bound)
     more = [inner.add_input(x.aval) for x in added]
-    fixed = dict(zip(given[: first + 1], operands, strict=False))
-    carried = dict(zip(given[first + 1 :], operands[first + 1 :], strict=True))
+    own, carried = map(dict, parts(list(zip(given, operands, strict=True)), first + 1))
     carried.update(zip(more, added, strict=True))
     with inner:
         pairs = zip(more[len(results) :], results, strict=False)
         outs += _varying([_with_row(Value(v), value_of(r), i) for v, r in pairs], given)
-    hoisted = _hoist(inner, fixed, carried, {}, outs)
-    body = inner.build(hoisted.after, name="body", inputs=[*hoisted.constants, *hoisted.moving])
-    limits = [operands[first]] if limit.static is None else []
-    condition = _condition(limit, [*limits, *hoisted.moving], may_end=stop is not None)
-    out = lax.while_loop(condition, body, hoisted.before, limits, hoisted.operands)
-    steps, _, *ends = hoisted.ends([forward_only(x, irreversible) for x in out])
-    parts = len(carries), len(carries) + len(results)
-    return LoopResult(steps, ends[: parts[0]], ends[parts[0] : parts[1]], ends[parts[1] :], {})
-
-
-def _condition(limit: Value, operands: Sequence[Atom], *, may_end: bool) -> ClosedJaxpr:
-    """Return the program that decides whether a loop takes another step.
-
-    Parameters
-    ----------
-    limit
-        The number of steps. If it is not static, it is the first operand.
-    operands
-        The number of steps taken, whether the loop goes on, and more that is not read.
-    may_end
-        Whether the loop may end before the limit.
-    """
-    with current_builder().nested([x.aval for x in operands]) as test:
-        values = _values(test)
-        most = values.pop(0) if limit.static is None else limit
-        ahead = values[0] < most
-        if may_end:
-            ahead = ahead & values[1]
-        return test.build([ahead.atom()], name="condition")
+    most = limit if limit.static is not None else values[first]
+    with b.nested(()) as test:
+        ahead = i < most
+        goes_on = (ahead if stop is None else ahead & values[first + 2]).atom()
+    whole = _loop(inner, own, carried, outs)
+    whole = replace(whole, condition=Condition(test.equations_from(0), goes_on))
+    loop = whole.merged().hoisted(b)
+    out = [forward_only(Value(x), irreversible).atom() for x in loop.emit(b)]
+    steps, _, *ends = map(value_of, loop.ends(whole, out))
+    last, stacked = len(carries), len(carries) + len(results)
+    return LoopResult(steps, ends[:last], ends[last:stacked], ends[stacked:], {})
 
 
 def _starts(x: Value, i: Value) -> list[Value]:
@@ -383,15 +289,15 @@ def cond(
     b = current_builder()
     given = b.vary_alike(atoms([predicate, *operands]))
     types = [x.aval for x in given[1:]]
-    programs: list[ClosedJaxpr] = []
-    inners = [BodyBuilder(b, types), BodyBuilder(b, types)]
+    inners = [b.nested(types), b.nested(types)]
     outs: list[list[Atom]] = []
     for inner, branch in zip(inners, (otherwise, then), strict=True):
         with inner:
             outs.append(_varying(branch(*_values(inner)), inner.inputs))
-    fixed = [inner.hoist_constants() for inner in inners]
+    fixed = [inner.hoist_constants(b) for inner in inners]
     extra = [v for f in fixed for v in f]
     outside = [x for f in fixed for x in f.values()]
+    programs: list[ClosedJaxpr] = []
     for inner, found, own in zip(inners, outs, fixed, strict=True):
         others = [v if v in own else Var(v.aval) for v in extra]
         programs.append(inner.build(found, name="branch", inputs=[*others, *inner.inputs]))

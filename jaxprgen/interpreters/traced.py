@@ -12,11 +12,12 @@ from jax import lax
 
 from jaxprgen import _jax
 from jaxprgen.interpreters.context import Context, PrimitiveRule
-from jaxprgen.ir.evaluate import scan_parts, while_parts
+from jaxprgen.ir.evaluate import while_parts
+from jaxprgen.ir.programs import parts
 
 
 def _scan(context: Context, *operands: Any, **params: Any) -> list[Any]:
-    constants, carry, arrays = scan_parts(context.eqn, operands)
+    constants, carry, arrays = parts([*operands], *_jax.scan_counts(context.eqn))
 
     def step(carry: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
         outputs = context.run(params["jaxpr"], *constants, *carry, *slices)

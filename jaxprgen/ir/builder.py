@@ -120,6 +120,17 @@ class Builder:
             _jax.is_plain(v.aval) or v.aval.sharding.mesh.empty for v in self._inputs
         )
 
+    @classmethod
+    def in_place_of(cls, eqn: JaxprEqn) -> Builder:
+        """Return a builder of equations that replace one of another program.
+
+        It is plain if the equation's operands are. Equations have the line, names and context of
+        that equation.
+        """
+        b = cls(x.aval for x in eqn.invars)  # type: ignore[misc]
+        b.source_info, b._context = eqn.source_info, eqn.ctx
+        return b
+
     def __enter__(self) -> Builder:
         """Make this builder the one that `current_builder` returns in this thread."""
         _at_hand.builders.append(self)
@@ -295,12 +306,24 @@ class Builder:
         self._equations.append(eqn.replace(invars=invars, outvars=fresh, source_info=source_info))
         return dict(zip(eqn.outvars, fresh, strict=True))
 
+    def add_input(self, input_type: ShapedArray) -> Var:
+        """Add one more input and return it."""
+        self._inputs.append(Var(input_type))
+        return self._inputs[-1]
+
+    def hoist_constants(self, outer: Builder) -> dict[Var, Atom]:
+        """Move the constants to another builder, and return their variables there."""
+        found: dict[Var, Atom] = {v: outer.constant(x) for v, x in self._constants.values()}
+        self._constants.clear()
+        return found
+
     def nested(self, input_types: Iterable[ShapedArray]) -> Builder:
         """Return a builder for a program inside an equation of this one, at the same line.
 
         Its equations have empty name stacks, because JAX prepends that of the outer equation.
         """
         inner = Builder(input_types)
+        inner.plain &= self.plain
         inner.source_info = _jax.unnamed(self.source_info)
         return inner
 
@@ -379,15 +402,13 @@ class Builder:
         inputs = self._inputs if inputs is None else list(inputs)
         constants = [(v, c) for v, c in self._constants.values() if v in live]
         closed = _jax.closed_jaxpr(
-            [v for v, _ in constants],
             inputs,
             list(outputs),
             equations,
-            frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects)),
-            [c for _, c in constants],
-            name,
-            arg_names if arg_names is not None else [""] * len(inputs),
-            result_names if result_names is not None else [""] * len(outputs),
+            constants,
+            name=name,
+            arg_names=arg_names,
+            result_names=result_names,
         )
         if _jax.checks_enabled.value or not live.issubset([*inputs, *closed.jaxpr.constvars]):
             verify(closed)  # Says which equation it is.

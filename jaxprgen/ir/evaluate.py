@@ -32,6 +32,7 @@ from jaxprgen.errors import InterpretationError
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.builder import Builder
 from jaxprgen.ir.inner import Kind, holder_of, inner_programs
+from jaxprgen.ir.programs import parts
 
 ENTERED: Collection[Kind] = ("call", "cond", "scan", "while")
 """The kinds of equations that are entered by default."""
@@ -249,7 +250,7 @@ class Evaluator:
 
     def _scan(self, site: Site, operands: list[Any]) -> Evaluation:
         eqn = site.eqn
-        constants, carry, arrays = scan_parts(eqn, operands)
+        constants, carry, arrays = parts(operands, *_jax.scan_counts(eqn))
         carry_count, length = len(carry), eqn.params["length"]
         types: list[Any] = [v.aval for v in eqn.outvars[carry_count:]]
         if not length:
@@ -307,13 +308,6 @@ def while_parts(eqn: JaxprEqn, operands: Sequence[Any]) -> WhileParts:
         of_body = 0
     xs = list(operands)
     return WhileParts(condition, body, xs[:of_test], xs[of_body:first], xs[first:])
-
-
-def scan_parts(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return the operands of a ``scan``: constants, initial carry, and arrays to slice."""
-    constants, carry = _jax.scan_counts(eqn)
-    xs = list(operands)
-    return xs[:constants], xs[constants : constants + carry], xs[constants + carry :]
 
 
 def _for_all_lanes(

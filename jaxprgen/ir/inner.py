@@ -91,6 +91,11 @@ def inner_programs(eqn: JaxprEqn) -> Sequence[Inner]:
     return () if holder is None else holder.find(eqn)
 
 
+def has_constants(eqn: JaxprEqn) -> bool:
+    """Return whether a program inside an equation holds constants of its own."""
+    return any(_jax.open_jaxpr(inner.program).constvars for inner in inner_programs(eqn))
+
+
 def with_programs(eqn: JaxprEqn, programs: Sequence[Any]) -> JaxprEqn:
     """Return an equation with other programs of the same types in place of its own, in order.
 

@@ -51,6 +51,47 @@ def live_equations(
     return kept, live
 
 
+def whole_equations(
+    equations: Sequence[JaxprEqn], outputs: Iterable[Any]
+) -> tuple[list[JaxprEqn], set[Any]]:
+    """Return the equations on which atoms depend, and the variables that are read.
+
+    An equation is not divided: it has all its results, also those that nothing reads.
+    """
+    live: set[Any] = {x for x in outputs if type(x) is Var}
+    kept: list[JaxprEqn] = []
+    for eqn in reversed(equations):
+        if not live.isdisjoint(eqn.outvars):
+            live.update(x for x in eqn.invars if type(x) is Var)
+            kept.append(eqn)
+    return kept[::-1], live
+
+
+def readers_of(
+    equations: Iterable[JaxprEqn], outputs: Iterable[Any]
+) -> dict[Any, list[JaxprEqn | None]]:
+    """Return the equations that read each variable, and None for an output.
+
+    An equation is named as often as it has the variable as an operand.
+    """
+    found: dict[Any, list[JaxprEqn | None]] = {}
+    for eqn in equations:
+        for x in eqn.invars:
+            found.setdefault(x, []).append(eqn) if type(x) is Var else None
+    for x in outputs:
+        found.setdefault(x, []).append(None) if type(x) is Var else None
+    return found
+
+
+def dependent(equations: Iterable[JaxprEqn], given: Iterable[Any]) -> set[Any]:
+    """Return the variables that depend on some given ones, which are included."""
+    found = set(given)
+    for eqn in equations:
+        if any(type(x) is Var and x in found for x in eqn.invars):
+            found.update(eqn.outvars)
+    return found
+
+
 def _pruned(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Return an equation without the operands, results and inner equations that it does not need.
 

@@ -59,21 +59,15 @@ def assembled(
     if constants is None:
         constants = list(zip(jaxpr.constvars, closed.consts, strict=True))
     return _jax.closed_jaxpr(
-        [v for v, _ in constants],
         invars,
         outvars,
         equations,
-        frozenset[Any]().union(*(eqn.effects for eqn in equations if eqn.effects)),
-        [x for _, x in constants],
-        debug.func_src_info,
-        _names(debug.arg_names, len(invars)),
-        _names(debug.result_paths, len(outvars)),
-        jaxpr,
+        constants,
+        name=debug.func_src_info,
+        arg_names=debug.arg_names,
+        result_names=debug.result_paths,  # type: ignore[arg-type]
+        of=jaxpr,
     )
-
-
-def _names(names: Any, count: int) -> Sequence[str]:
-    return names if names and len(names) == count else [""] * count
 
 
 def in_form_of(model: Any, closed: ClosedJaxpr) -> Any:
@@ -103,14 +97,8 @@ def verify(program: ClosedJaxpr) -> None:
         An equation reads a variable that is not bound before it, or binds a variable a second
         time, or holds a program whose numbers of inputs and outputs do not fit the equation.
     """
-    seen: set[int] = set()
-    pending: list[Any] = [program]
-    while pending:
-        jaxpr = _jax.open_jaxpr(pending.pop())
-        if id(jaxpr) not in seen:
-            seen.add(id(jaxpr))
-            _verify(jaxpr)
-            pending += [x.program for eqn in jaxpr.eqns for x in inner_programs(eqn)]
+    for jaxpr in _jax.every_jaxpr(program.jaxpr):
+        _verify(jaxpr)
     if _jax.checks_enabled.value:
         _jax.check_jaxpr(program.jaxpr)
 

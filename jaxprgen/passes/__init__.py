@@ -20,14 +20,14 @@ Each module and the modules of this package that it needs:
 - `simplify`: `Simplify` applies algebraic identities.
 - `stabilize`: `Stabilize` replaces formulas that overflow or cancel (`simplify`).
 - `inlining`: `Inline` replaces calls by the programs they call.
-- `hoisting`: `Hoist` moves loop-invariant code out of loops.
+- `hoisting`: `Hoist` moves loop-invariant code out of loops (`inlining`).
 - `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
-- `share_scan`: `ShareScan` lets one loop stack what another one would compute again.
+- `share_scan`: `ShareScan` lets one loop stack what another one would compute again (`costs`).
 - `batching_rules`: one rule per primitive, from an equation on one row to an equation on all rows.
 - `batching`: equations and programs on all rows, by these rules (`batching_rules`).
 - `over_rows`: from a whole program on one row to a program on all rows (`batching`).
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
-  `costs`, `inlining`).
+  `costs`, `inlining`, `unbatching`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `sums`: terms of sums in their written order, and what repeats in them (no other module).
 - `repeats`: find equations that are alike (`inlining`, `sums`).
@@ -44,7 +44,7 @@ Each module and the modules of this package that it needs:
 - `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).
 - `associative_scan`: `AssociativeScan` solves such recurrences in a logarithmic number of steps
   (`affine_recurrences`, `scan_batching`, `inlining`).
-- `unbatching`: one rule per primitive, from an equation on all rows to an equation on one row.
+- `unbatching`: from an equation on all rows to an equation on one row (`places`).
 - `fusion_cluster`: find the equations that can be fused with a loop (`unbatching`).
 - `conditions`: where cases of choices hold, as conditions that analyses combine.
 - `places`: which elements an equation reads for one of its result, and how steep it may be.

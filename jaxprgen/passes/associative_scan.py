@@ -14,6 +14,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.loops import pure_loop
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.affine_recurrences import (
     AffineRecurrence,
@@ -26,7 +27,8 @@ from jaxprgen.passes.affine_recurrences import (
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, lookup, with_batch_axis
 from jaxprgen.passes.inlining import with_calls_inlined
 from jaxprgen.passes.meaning import Meaning, if_reassociated
-from jaxprgen.passes.scan_batching import ScanBatching
+from jaxprgen.passes.scan_batching import ScanBatching, in_place_of, slice_steps
+from jaxprgen.passes.unbatching import REDUCTIONS
 
 _Functions: TypeAlias = dict[Any, Atom]
 
@@ -81,27 +83,20 @@ class AssociativeScan:
         return rewritten(closed, ("scan",), self._replacement)
 
     def _replacement(self, eqn: JaxprEqn) -> list[JaxprEqn] | None:
-        if eqn.effects or not 2 <= _jax.bound(eqn.params["length"]) < math.inf:
+        eqn = _with_inlined_body(eqn)
+        loop = pure_loop(eqn)
+        if loop is None or not 2 <= _jax.bound(loop.length) < math.inf:
             return None
-        if _jax.close(eqn.params["jaxpr"]).consts:
-            return None
-        batching = ScanBatching(_with_inlined_body(eqn), self.memory, self.reassociate)
-        if not batching.b.plain:
-            return None
-        try:
-            return self._equations(batching)
-        except NotBatchableError:
-            return None
+        return in_place_of(eqn, loop, self.memory, self.reassociate, self._results)
 
-    def _equations(self, batching: ScanBatching) -> list[JaxprEqn] | None:
-        """Return the equations that replace a loop, or None if no recurrence can be solved."""
+    def _results(self, batching: ScanBatching) -> list[Atom]:
         batching.batch_ready()
         before = len(batching.pending_carries)
         while batching.pending_carries and (self._extremum(batching) or self._affine(batching)):
             batching.batch_ready()
         if len(batching.pending_carries) == before:
-            return None
-        if batching.pending_carries or batching.pending_equations:
+            raise NotBatchableError("No recurrence can be solved.")
+        if batching.is_pending:
             batching.emit_residual_loop()
             batching.batch_ready()
         return batching.finish()
@@ -111,7 +106,7 @@ class AssociativeScan:
         makers = {v: e for e in batching.pending_equations for v in e.outvars}
         for v in batching.pending_carries:
             for name in ("max", "min"):
-                terms = _extremum_terms(v, batching.carry_outs[v], makers, batching.env, name)
+                terms = _extremum_terms(v, batching.loop.after[v], makers, batching.env, name)
                 if terms:
                     _resolve_carries(batching, {v: _running_extremum(batching, v, name, terms)})
                     return True
@@ -120,15 +115,13 @@ class AssociativeScan:
     def _affine(self, batching: ScanBatching) -> bool:
         """Solve an affine recurrence, and return whether one was found."""
         afters = {
-            v: batching.carry_outs[v]
+            v: batching.loop.after[v]
             for v in batching.pending_carries
             if dtype_kind(v.aval) in ("iufc" if self.reassociate else "iu")
         }
-
-        def is_known(x: Any) -> bool:
-            return type(x) is not Var or x in batching.env
-
-        recurrence = find_affine_recurrence(batching.pending_equations, afters, is_known, self.size)
+        recurrence = find_affine_recurrence(
+            batching.pending_equations, afters, batching.is_known, self.size
+        )
         if recurrence is not None:
             _resolve_carries(batching, _solve_recurrence(batching, recurrence))
         return recurrence is not None
@@ -146,8 +139,8 @@ def _resolve_carries(batching: ScanBatching, rows: dict[Any, Atom]) -> None:
     for v, x in rows.items():
         end = MaybeBatched(x, True)
         batching.resolve(v, end)
-        if batching.carry_outs[v] not in batching.carry_outs:
-            batching.env[batching.carry_outs[v]] = end
+        if batching.loop.after[v] not in batching.loop.after:
+            batching.env[batching.loop.after[v]] = end
     batching.pending_carries = [v for v in batching.pending_carries if v not in rows]
     batching.pending_equations = [
         e for e in batching.pending_equations if not all(x in batching.env for x in e.outvars)
@@ -173,27 +166,26 @@ def _extremum_terms(
 
 
 def _running_extremum(batching: ScanBatching, v: Any, name: str, terms: Sequence[Any]) -> Atom:
-    b, combine = batching.b, {"max": lax.max, "min": lax.min}[name]
+    b, combine = batching.b, REDUCTIONS[name].combine
     rows = [with_batch_axis(b, lookup(batching.env, x), batching.n) for x in terms]
     whole = functools.reduce(functools.partial(combine, b), rows)
-    start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
+    start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
     return combine(b, start, _cumulative(batching, f"cum{name}", whole))
 
 
 def _cumulative(batching: ScanBatching, name: str, x: Atom) -> Atom:
-    params = {"axis": 0, "reverse": batching.eqn.params["reverse"]}
+    params = {"axis": 0, "reverse": batching.loop.reverse}
     return batching.b.bind_multiple(_jax.primitive(name), [x], params)[0]
 
 
 def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> dict[Any, Atom]:
     """Return the values of the carries of a recurrence after each step."""
     b, n = batching.b, batching.n
-    b.source_info = batching.eqn.source_info
     functions = StepFunctions(b, batching.env, n, recurrence)
     if len(recurrence.carries) == 1:
         (v,) = recurrence.carries
-        slopes, offset = functions.of(batching.carry_outs[v])
-        start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
+        slopes, offset = functions.of(batching.loop.after[v])
+        start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
         if offset is not None and slopes[v] is functions.one:
             whole = repeat_axes(b, offset, (n, *v.aval.shape))
             return {v: lax.add(b, start, _cumulative(batching, "cumsum", whole))}
@@ -242,7 +234,7 @@ class _PrefixCompositions:
         return found
 
     def _every(self, functions: _Functions, start: int, stop: int, stride: int) -> _Functions:
-        return {k: _slice_steps(self.b, x, start, stop, stride) for k, x in functions.items()}
+        return {k: slice_steps(self.b, x, start, stop, stride) for k, x in functions.items()}
 
     def _joined(self, first: _Functions, rest: _Functions) -> _Functions:
         return {k: lax.concatenate(self.b, [first[k], rest[k]], 0) for k in first}
@@ -250,19 +242,11 @@ class _PrefixCompositions:
     def _interleaved(self, even: Atom, odd: Atom) -> Atom:
         """Interleave two arrays, of which the first may have one more row."""
         b, (m, *row) = self.b, odd.aval.shape
-        both = [lax.reshape(b, _slice_steps(b, x, 0, m, 1), (m, 1, *row)) for x in (even, odd)]
+        both = [lax.reshape(b, slice_steps(b, x, 0, m, 1), (m, 1, *row)) for x in (even, odd)]
         found = lax.reshape(b, lax.concatenate(b, both, 1), (2 * m, *row))
         if even.aval.shape[0] == m:
             return found
-        return lax.concatenate(b, [found, _slice_steps(b, even, m, m + 1, 1)], 0)
-
-
-def _slice_steps(b: Builder, x: Atom, start: int, stop: int, stride: int) -> Atom:
-    n, *row = x.aval.shape
-    if (start, stop, stride) == (0, n, 1):
-        return x
-    low, high = [start, *[0] * len(row)], [stop, *row]
-    return lax.slice(b, x, low, high, [stride, *[1] * len(row)])
+        return lax.concatenate(b, [found, slice_steps(b, even, m, m + 1, 1)], 0)
 
 
 def _solve_by_prefixes(
@@ -273,8 +257,8 @@ def _solve_by_prefixes(
     The initial values are applied to the first function, so that the offsets of all compositions
     are the values of the carries.
     """
-    b, n, backwards = batching.b, batching.n, batching.eqn.params["reverse"]
-    found = {v: functions.of(batching.carry_outs[v]) for v in recurrence.carries}
+    b, n, backwards = batching.b, batching.n, batching.loop.reverse
+    found = {v: functions.of(batching.loop.after[v]) for v in recurrence.carries}
     slopes = {
         (u, v): functions.slope(found[u].slopes.get(v))
         for u in recurrence.carries
@@ -286,13 +270,13 @@ def _solve_by_prefixes(
         whole[v] = repeat_axes(b, functions.offset(found[v].offset), (n, *functions.row))
     if backwards:
         whole = {k: lax.rev(b, x, [0]) for k, x in whole.items()}
-    first = {k: _slice_steps(b, x, 0, 1, 1) for k, x in whole.items()}
+    first = {k: slice_steps(b, x, 0, 1, 1) for k, x in whole.items()}
     for u in recurrence.carries:
         for v in recurrence.carries:
-            start = lax.reshape(b, batching.inits[v], (1, *v.aval.shape))
+            start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
             moved = slope_product(b, first[u, v], start, is_matrix=recurrence.is_matrix)
             first[u] = lax.add(b, moved, first[u])
-        rest = _slice_steps(b, whole[u], 1, n, 1)
+        rest = slice_steps(b, whole[u], 1, n, 1)
         whole[u] = lax.concatenate(b, [first[u], rest], 0)
     prefixes = _PrefixCompositions(b, recurrence).of(whole)
     return {

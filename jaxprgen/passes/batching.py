@@ -7,14 +7,17 @@ is done on equations.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.evaluate import is_batched
 from jaxprgen.ir.inner import HOLDERS, inner_programs
+from jaxprgen.ir.liveness import dependent
+from jaxprgen.ir.loops import Condition, Loop
+from jaxprgen.ir.programs import parts
 from jaxprgen.passes.batching_rules import (
     BATCHING_RULES,
     BatchingRule,
@@ -138,10 +141,23 @@ def batch_program(
     program: Any = jaxpr
     inputs = *program.constvars, *program.invars
     env: dict[Any, MaybeBatched] = dict(zip(inputs, operands, strict=True))
-    for eqn in program.eqns:
+    return _batched(b, program.eqns, program.outvars, env, n, each)
+
+
+def _batched(
+    b: Builder,
+    equations: Iterable[Any],
+    outputs: Iterable[Any],
+    given: dict[Any, MaybeBatched],
+    n: int,
+    each: _Batch = batch,
+) -> list[MaybeBatched]:
+    """Emit equations for all rows, and return the atoms that are read after them."""
+    env = dict(given)
+    for eqn in equations:
         found = each(b, eqn, [lookup(env, x) for x in eqn.invars], n)
         env.update(zip(eqn.outvars, found, strict=True))
-    return [lookup(env, x) for x in program.outvars]
+    return [lookup(env, x) for x in outputs]
 
 
 # --- Equations that run programs ------------------------------------------------------------
@@ -152,97 +168,71 @@ def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -
     return [with_batch_axis(b, x, n) for x in batch_program(b, jaxpr, operands, n)]
 
 
-def _scan(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Run one loop, each step of which computes that step of all rows."""
-    body, params = _jax.open_jaxpr(eqn.params["jaxpr"]), eqn.params
-    first, count = _jax.scan_counts(eqn)
-    last = first + count
-    own = _with_carries([x.is_batched for x in operands], first, count, body)
-    shared = [x.atom for x in operands[:first]]
-    starts = _as_marked(b, operands[first:last], own[first:], n)
-    arrays = [_swapped(b, x.atom) if x.is_batched else x.atom for x in operands[last:]]
-    inner = b.nested(
-        [*(x.aval for x in (*shared, *starts)), *(_jax.slice_type(x.aval) for x in arrays)]
+def _loop(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
+    """Run one loop, each step of which computes that step of all rows.
+
+    A ``while`` goes on as long as a row does; rows that are done keep their values.
+    """
+    loop, inner = Loop.of(eqn), b.nested(())
+    given = dict(zip(loop.inputs, operands, strict=True))
+    marked = _with_rows(loop, {v for v, x in given.items() if x.is_batched})
+    own: dict[Any, MaybeBatched] = {}
+    outside: dict[Any, Any] = {}
+    for v, x in given.items():
+        atom = with_batch_axis(b, x, n) if v in marked else x.atom
+        atom = _swapped(b, atom) if v in loop.rows and v in marked else atom
+        aval: Any = _jax.slice_type(atom.aval) if v in loop.rows else atom.aval
+        own[v] = MaybeBatched(inner.add_input(aval), v in marked)
+        outside[v] = atom
+    condition, goes_on = loop.condition, None
+    if condition is not None:
+        (goes_on,) = _batched(inner, condition.equations, [condition.goes_on], own, n)
+        axes = range(len(goes_on.atom.aval.shape))
+        any_row = lax.reduce_or(inner, goes_on.atom, axes) if axes else goes_on.atom
+        condition = Condition(inner.equations_from(0), any_row)
+    results: list[Any] = [*loop.after.values(), *loop.stacked]
+    ends, rows = parts(_batched(inner, loop.equations, results, own, n), len(loop.carries))
+    after: dict[Any, Atom] = {}
+    for v, x in zip(loop.carries, ends, strict=True):
+        new = with_batch_axis(inner, x, n) if v in marked else x.atom
+        if goes_on is not None and goes_on.atom.aval.shape:
+            kept = broadcast_to(inner, goes_on, new.aval.shape)
+            new = lax.select_n(inner, kept, own[v].atom, new)
+        after[own[v].atom] = new
+    stacked = [with_batch_axis(inner, x, n) for x in rows]
+    constants, carries, arrays = (
+        {own[v].atom: outside[v] for v in kind}
+        for kind in (loop.constants, loop.carries, loop.rows)
     )
-    results = batch_program(inner, body, map(MaybeBatched, inner.inputs, own), n)
-    marks = [*own[first:last], *[True] * (len(results) - count)]
-    program = inner.build(_as_marked(inner, results, marks, n), name=body.debug_info.func_src_info)
-    how = {"reverse": params["reverse"], "unroll": params["unroll"]}
-    out = lax.scan(b, program, shared, starts, arrays, params["length"], **how)
-    rows = [_swapped(b, x) for x in out[count:]]
-    return [*_all_batched(b, out[:count], marks, n), *rows]
+    out = replace(
+        loop,
+        constants={**constants, **inner.hoist_constants(b)},
+        carries=carries,
+        rows=arrays,
+        equations=inner.equations_from(0),
+        after=after,
+        stacked=stacked,
+        condition=condition,
+    ).emit(b)
+    last = [MaybeBatched(x, v in marked) for v, x in zip(loop.carries, out, strict=False)]
+    rows = [_swapped(b, x) for x in out[len(last) :]]
+    return [*(with_batch_axis(b, x, n) for x in last), *rows]
 
 
-def _while(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Run one loop as long as a row goes on; rows that are done keep their values."""
-    test, body = (_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn))
-    of_test, of_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    first, count = of_test + of_body, len(eqn.outvars)
-    own = [x.is_batched for x in operands]
-    own[of_test:] = _with_carries(own[of_test:], of_body, count, body)
-    tested = [*own[:of_test], *own[first:]]
-    # A condition with axes, as under `jax.vmap`, decides for each element of the leading axes.
-    differ = _depends(test, tested)[0] or is_batched(eqn)
-    if differ:
-        own[first:] = [True] * count
-        tested[of_test:] = own[first:]
-    shared = [x.atom for x in operands[:first]]
-    starts = _as_marked(b, operands[first:], own[first:], n)
-
-    inner = b.nested([x.aval for x in (*shared[:of_test], *starts)])
-    (goes_on,) = batch_program(inner, test, map(MaybeBatched, inner.inputs, tested), n)
-    axes = range(len(goes_on.atom.aval.shape))
-    any_row = lax.reduce_or(inner, goes_on.atom, axes) if axes else goes_on.atom
-    condition = inner.build([any_row], name=test.debug_info.func_src_info)
-
-    inner = b.nested([x.aval for x in (*shared, *starts)])
-    given = [*map(MaybeBatched, inner.inputs, own)]
-    results = batch_program(inner, body, given[of_test:], n)
-    ends = _as_marked(inner, results, own[first:], n)
-    if differ:
-        (goes_on,) = batch_program(inner, test, [*given[:of_test], *given[first:]], n)
-        ends = [
-            lax.select_n(inner, broadcast_to(inner, goes_on, new.aval.shape), old.atom, new)
-            for old, new in zip(given[first:], ends, strict=True)
-        ]
-    program = inner.build(ends, name=body.debug_info.func_src_info)
-    out = lax.while_loop(b, condition, program, starts, shared[:of_test], shared)
-    return _all_batched(b, out, own[first:], n)
-
-
-def _depends(jaxpr: Jaxpr, marks: Iterable[bool]) -> list[bool]:
-    """Return which outputs of a program depend on inputs that are marked."""
-    found: set[Any] = {v for v, mark in zip(jaxpr.invars, marks, strict=True) if mark}
-    for eqn in jaxpr.eqns:
-        if not found.isdisjoint([x for x in eqn.invars if type(x) is Var]):
-            found.update(eqn.outvars)
-    return [type(x) is Var and x in found for x in jaxpr.outvars]
-
-
-def _with_carries(marks: Sequence[bool], first: int, count: int, body: Jaxpr) -> list[bool]:
-    """Mark the carries among the inputs of a loop's body that any step makes depend on others."""
-    found = [*marks]
+def _with_rows(loop: Loop, given: set[Any]) -> set[Any]:
+    """Return the inputs of a step that have rows, if these have before the loop."""
     while True:
-        before = [*found]
-        ends = _depends(body, found)
-        for i in range(count):
-            found[first + i] |= ends[i]
-        if found == before:
-            return found
-
-
-def _as_marked(
-    b: Builder, values: Sequence[MaybeBatched], marks: Iterable[bool], n: int
-) -> list[Any]:
-    """Return values, with rows where they are marked."""
-    pairs = zip(values, marks, strict=False)
-    return [with_batch_axis(b, x, n) if mark else x.atom for x, mark in pairs]
-
-
-def _all_batched(b: Builder, atoms: Sequence[Atom], marks: Iterable[bool], n: int) -> list[Atom]:
-    """Return all values with rows; those marked have them."""
-    pairs = zip(atoms, marks, strict=False)
-    return [with_batch_axis(b, MaybeBatched(x, mark), n) for x, mark in pairs]
+        found = dependent(loop.equations, given)
+        more = {v for v, x in loop.after.items() if type(x) is Var and x in found}
+        if loop.condition is not None:
+            equations, goes_on = loop.condition
+            decides: Any = dependent(equations, given)
+            # A condition with axes, as under `jax.vmap`, decides for each of their elements.
+            if goes_on.aval.shape or (type(goes_on) is Var and goes_on in decides):
+                more.update(loop.carries)
+        if more <= given:
+            return given
+        given = given | more
 
 
 def _swapped(b: Builder, x: Atom) -> Atom:
@@ -250,7 +240,7 @@ def _swapped(b: Builder, x: Atom) -> Atom:
     return lax.transpose(b, x, [1, 0, *range(2, len(x.aval.shape))])
 
 
-_LOOPS: dict[str, BatchingRule] = {"scan": _scan, "while": _while}
+_LOOPS: dict[str, BatchingRule] = dict.fromkeys(("scan", "while"), _loop)
 _PROGRAM_RULES: dict[str, BatchingRule] = {
     **{name: _call for name, holder in HOLDERS.items() if holder.only_runs},
     **_LOOPS,

@@ -17,7 +17,8 @@ import numpy as np
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.redundancy import Identities, literal_key, may_move
+from jaxprgen.ir.liveness import dependent
+from jaxprgen.ir.redundancy import Identities, may_move, merged
 
 _MOST = 64
 """A condition of more cases than this is given up."""
@@ -163,10 +164,7 @@ class Choices:
         self._makers: dict[Any, Any] = {v: e for e in eqns for v in e.outvars}
         self._numbers: dict[Any, int] = {}
         self._first = _first_of_equals(eqns)
-        self._fixed: set[Any] = set()
-        for eqn in eqns:
-            if not may_move(eqn) or not self._fixed.isdisjoint(_variables(eqn.invars)):
-                self._fixed.update(eqn.outvars)
+        self._fixed = dependent(eqns, {v for e in eqns if not may_move(e) for v in e.outvars})
 
     def case(self, predicate: Any, case: int) -> Condition:
         """Return one case of a choice as a condition.
@@ -202,17 +200,14 @@ class Choices:
 
 
 def _first_of_equals(eqns: Sequence[JaxprEqn]) -> dict[Any, Any]:
-    """Return for each predicate the first one that compares the same."""
-    identities, first, found = Identities(), dict[Any, Any](), dict[Any, Any]()
+    """Return for each predicate that repeats an earlier one that one."""
+    same: dict[Any, Any] = {}
+    merged([e for e in eqns if all(map(_is_boolean, e.outvars))], same, Identities())
+    return same
 
-    def name(x: Any) -> Any:
-        return found.get(x, x) if type(x) is Var else literal_key(x)
 
-    for eqn in eqns:
-        v = eqn.outvars[0] if eqn.outvars else None
-        if type(v) is Var and getattr(v.aval, "dtype", None) == np.bool_ and not eqn.effects:
-            found[v] = first.setdefault(identities.equation(eqn, name), v)
-    return found
+def _is_boolean(v: Any) -> bool:
+    return getattr(v.aval, "dtype", None) == np.bool_
 
 
 # --- Conditions as arrays -------------------------------------------------------------------
@@ -232,38 +227,33 @@ class Conditions:
     def __init__(self, b: Builder, read: Callable[[Var], Atom]) -> None:
         self._b = b
         self._read = read
-        self._made: dict[Any, Any] = {}
 
     def __call__(self, condition: Condition, shape: tuple[int, ...]) -> Atom:
         """Return a condition that is neither `ALWAYS` nor `NEVER`.
 
         Its array has this shape, or is a scalar.
         """
-        found = self._made.get((condition, shape))
-        if found is None:
-            cases = sorted({case for clause in condition for case in clause}, key=_order)
-            scalar = all(set(case.axes) <= {None} for case in cases)
-            full = () if scalar else shape
-            holds = {case: self._holds(case, full) for case in cases}
-            clauses = [
-                self._joined(lax.bitwise_and, [holds[case] for case in cases if case in clause])
-                for clause in sorted(condition, key=lambda c: sorted(map(_order, c)))
-            ]
-            found = self._made[condition, shape] = self._joined(lax.bitwise_or, clauses)
-        return found
+        key = self, condition, shape
+        return self._b.once(key, lambda: self._emit(condition, shape))
+
+    def _emit(self, condition: Condition, shape: tuple[int, ...]) -> Atom:
+        cases = sorted({case for clause in condition for case in clause}, key=_order)
+        scalar = all(set(case.axes) <= {None} for case in cases)
+        holds = {case: self._holds(case, () if scalar else shape) for case in cases}
+        clauses = [
+            self._joined(lax.bitwise_and, [holds[case] for case in cases if case in clause])
+            for clause in sorted(condition, key=lambda c: sorted(map(_order, c)))
+        ]
+        return self._joined(lax.bitwise_or, clauses)
 
     def _joined(self, operation: Callable[..., Atom], xs: Sequence[Atom]) -> Atom:
         def join(x: Atom, y: Atom) -> Atom:
-            found = self._made.get((operation, x, y))
-            if found is None:
-                found = self._made[operation, x, y] = operation(self._b, x, y)
-            return found
+            return self._b.once((self, operation, x, y), lambda: operation(self._b, x, y))
 
         return functools.reduce(join, xs)
 
     def _holds(self, case: Case, shape: tuple[int, ...]) -> Any:
-        found = self._made.get((case, shape))
-        if found is None:
+        def emit() -> Any:
             b, x = self._b, self._read(case.predicate)
             if x.aval.dtype != np.bool_:
                 x = lax.eq(b, x, b.literal(np.asarray(case.case, x.aval.dtype)))
@@ -274,11 +264,6 @@ class Conditions:
                 x = lax.reshape(b, x, tuple(shape[d] for d in axes))
             if axes != sorted(axes):
                 x = lax.transpose(b, x, sorted(range(len(axes)), key=axes.__getitem__))
-            if len(axes) < len(shape):
-                x = lax.broadcast_in_dim(b, x, shape, sorted(axes))
-            found = self._made[case, shape] = x
-        return found
+            return lax.broadcast_in_dim(b, x, shape, sorted(axes)) if len(axes) < len(shape) else x
 
-
-def _variables(atoms: Iterable[Any]) -> list[Any]:
-    return [x for x in atoms if type(x) is Var]
+        return self._b.once((self, case, shape), emit)

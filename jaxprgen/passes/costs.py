@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Jaxpr, JaxprEqn, Var
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import holder_of
+from jaxprgen.ir.liveness import dependent
 
 
 class Work(NamedTuple):
@@ -196,7 +197,7 @@ def _kernels_together(eqns: Iterable[JaxprEqn], varying: Container[Any]) -> int:
             operands = [eqn.invars[i] for i in inner.operands]
             pairs = zip(jaxpr.invars, operands, strict=True)
             given = [v for v, x in pairs if type(x) is Var and x in varying]
-            count += _kernels_together(jaxpr.eqns, varying_in(jaxpr, given))
+            count += _kernels_together(jaxpr.eqns, dependent(jaxpr.eqns, given))
     return count
 
 
@@ -205,15 +206,6 @@ def _is_apart(eqn: JaxprEqn, varying: Container[Any]) -> bool:
     if eqn.primitive.name == "dot_general":
         return all(x in varying for x in eqn.invars if type(x) is Var)
     return eqn.primitive.name in _APART or is_reduction(eqn)
-
-
-def varying_in(jaxpr: Jaxpr, given: Iterable[Any]) -> set[Any]:
-    """Return the variables of a program that depend on some of its inputs, which are included."""
-    found = set(given)
-    for eqn in jaxpr.eqns:
-        if any(type(x) is Var and x in found for x in eqn.invars):
-            found.update(eqn.outvars)
-    return found
 
 
 def total(works: Iterable[Work]) -> Work:

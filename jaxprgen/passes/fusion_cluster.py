@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.liveness import live_equations, readers_of, whole_equations
+from jaxprgen.ir.loops import Loop
 from jaxprgen.passes.unbatching import MONOIDS, Unbatched, unbatched
 
 _LAYOUT_PRIMITIVES = {"reshape", "squeeze", "transpose", "copy"}
@@ -56,6 +57,8 @@ class FusionCluster:
         The equations and outputs of the program.
     position : int
         The position of the loop among the equations.
+    loop : Loop
+        The same loop, by the roles of its operands.
     reassociate : bool
         Whether floating-point numbers may be reduced in another order.
 
@@ -86,22 +89,17 @@ class FusionCluster:
         equations: Sequence[JaxprEqn],
         outputs: Sequence[Any],
         position: int,
+        loop: Loop,
         reassociate: bool,
     ) -> None:
-        self.loop: Any = equations[position]
-        self.n: int = self.loop.params["length"]
+        self.loop, self.given = equations[position], loop
+        self.n: int = loop.length
         self.reassociate = reassociate
         self.equations = equations
         self.after_loop = equations[position + 1 :]
-        self.readers: dict[Any, list[Any]] = {}
-        for e in equations:
-            for x in e.invars:
-                self.readers.setdefault(x, []).append(e) if type(x) is Var else None
-        for x in outputs:
-            self.readers.setdefault(x, []).append(None) if type(x) is Var else None
-        constants, carries = _jax.scan_counts(self.loop)
-        self.first_sequence = constants + carries
-        self.stacked = [v for v in self.loop.outvars[carries:] if type(v) is Var]
+        self.readers = readers_of(equations, outputs)
+        results: list[Any] = self.loop.outvars[len(loop.carries) :]
+        self.stacked = [v for v in results if type(v) is Var]
         refused: set[int] = set()
         while not self._collect(refused):
             pass
@@ -328,9 +326,10 @@ class FusionCluster:
     def _take_producers(self) -> None:
         """Add the equations that compute rows for the cluster only."""
         self.wanted: dict[Any, set[int | None]] = {}
-        for x in self.loop.invars[self.first_sequence :]:
+        for x in self.given.rows.values():
             self._want(x, 0)
-        fixed = {x for x in self.loop.invars[: self.first_sequence] if type(x) is Var}
+        others = (*self.given.constants.values(), *self.given.carries.values())
+        fixed = {x for x in others if type(x) is Var}
         for e in [*self.consumers, *self.reductions]:
             for x, axis in zip(e.invars, self.axes(e), strict=True):
                 self._want(x, axis)
@@ -373,17 +372,12 @@ class FusionCluster:
 
     def split_program(self) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
         """Return the equations of the program before and after the fused loop."""
-        needed = set(self.operands)
-        moved: list[JaxprEqn] = []
-        for e in reversed(self.after_loop):
-            if not needed.isdisjoint(e.outvars):
-                needed.update(x for x in e.invars if type(x) is Var)
-                moved.append(e)
+        moved, _ = whole_equations(self.after_loop, self.operands)
         early = {id(e) for e in moved}
         ahead = self.equations[: len(self.equations) - len(self.after_loop) - 1]
         ends = {id(e) for e in self.reductions}
         rest = [e for e in self.after_loop if id(e) not in early and id(e) not in ends]
-        return [*ahead, *reversed(moved)], rest
+        return [*ahead, *moved], rest
 
     def _misplaced(self) -> set[int]:
         """Return equations that would need a transpose, or would be moved in vain."""

@@ -46,18 +46,10 @@ def inlined(eqn: JaxprEqn) -> list[JaxprEqn]:
     """Return the equations of a called program, recursively, or the equation if it must stay."""
     if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
         return [eqn]
-    b = Builder([])
-    b.source_info = eqn.source_info
+    b = Builder.in_place_of(eqn)
     given: Any = eqn.invars
     results = b.inline(_jax.close(eqn.params["jaxpr"]), given)
     return [x for e in bound_to(b, results, eqn.outvars) for x in inlined(e)]
-
-
-def contains_scan(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is a ``scan``, or calls a program that contains one."""
-    if eqn.primitive.name != "jit":
-        return eqn.primitive.name == "scan"
-    return any(map(contains_scan, _jax.open_jaxpr(eqn.params["jaxpr"]).eqns))
 
 
 def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> list[JaxprEqn]:

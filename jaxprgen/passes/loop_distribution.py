@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen._jax import ClosedJaxpr
+from jaxprgen.ir import Atom
+from jaxprgen.ir.loops import pure_loop
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.batching import NotBatchableError
 from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.meaning import Meaning, if_reassociated
-from jaxprgen.passes.scan_batching import ScanBatching
+from jaxprgen.passes.scan_batching import ScanBatching, in_place_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class MapToVmap:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, _batched))
+        options = self.memory, self.reassociate, _batched
+        return rewritten(closed, ("scan",), lambda e: in_place_of(e, pure_loop(e), *options))
 
 
 @dataclass(frozen=True)
@@ -97,38 +98,21 @@ class DistributeScan:
             The program. It is not changed.
         """
         distribute = functools.partial(_distributed, cost=self.cost)
-        return rewritten(closed, ("scan",), lambda eqn: _replacement(eqn, self, distribute))
+        options = self.memory, self.reassociate, distribute
+        return rewritten(closed, ("scan",), lambda e: in_place_of(e, pure_loop(e), *options))
 
 
-def _replacement(
-    eqn: JaxprEqn,
-    options: MapToVmap | DistributeScan,
-    equations_of: Callable[[ScanBatching], list[JaxprEqn]],
-) -> list[JaxprEqn] | None:
-    """Return the equations that replace a loop, or None if it must stay."""
-    if eqn.effects or not eqn.params["length"]:
-        return None
-    batching = ScanBatching(eqn, options.memory, options.reassociate)
-    if not batching.b.plain or _jax.close(eqn.params["jaxpr"]).consts:
-        return None
-    try:
-        return equations_of(batching)
-    except NotBatchableError:
-        return None
-
-
-def _batched(batching: ScanBatching) -> list[JaxprEqn]:
+def _batched(batching: ScanBatching) -> list[Atom]:
     batching.batch_ready()
-    if batching.pending_carries or batching.pending_equations:
+    if batching.is_pending:
         raise NotBatchableError("A carry depends on itself.")
     return batching.finish()
 
 
-def _distributed(batching: ScanBatching, cost: CostModel | None) -> list[JaxprEqn]:
+def _distributed(batching: ScanBatching, cost: CostModel | None) -> list[Atom]:
     batching.batch_ready()
-    if not batching.pending_carries and not batching.pending_equations:
+    if not batching.is_pending:
         raise NotBatchableError("The loop has no recurrence.")
     batching.emit_residual_loop(cost)
     batching.batch_ready()
-    assert not batching.pending_carries and not batching.pending_equations
     return batching.finish()

@@ -237,9 +237,7 @@ def _program_of(eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
     """Return a program of equations, whose inputs are what they read and do not bind."""
     bound = {v for eqn in eqns for v in eqn.outvars}
     read = {x: None for eqn in eqns for x in eqn.invars if type(x) is Var and x not in bound}
-    return _jax.closed_jaxpr(
-        (), [*read], (), eqns, frozenset(), (), "changes", [""] * len(read), ()
-    )
+    return _jax.closed_jaxpr([*read], (), eqns, name="changes")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.inner import inner_programs
+from jaxprgen.ir.loops import Loop
 
 _CALLS = frozenset({"custom_jvp_call", "custom_vjp_call"})
 
@@ -53,7 +53,7 @@ def operand_axes(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
 def is_elementwise(eqn: JaxprEqn) -> bool:
     """Return whether an equation computes each element from those at its own place."""
     name = eqn.primitive.name
-    if name in lax.ELEMENTWISE or name in ("add_any", "select_n", "clamp"):
+    if name in lax.ELEMENTWISE or name in ("add_any", "select_n", "clamp", "stop_gradient"):
         return True
     if name in _CALLS:
         jaxpr = _jax.open_jaxpr(eqn.params["call_jaxpr"])
@@ -72,15 +72,15 @@ def _of_loop(eqn: JaxprEqn, i: int) -> Sequence[int | None]:
 
     What a loop stacks is not followed.
     """
-    constants, carried = _jax.scan_counts(eqn) if eqn.primitive.name == "scan" else (0, None)
-    if carried not in (None, len(eqn.outvars)):
+    loop = Loop.of(eqn)
+    condition = loop.condition.equations if loop.condition else ()
+    shapes = {v.aval.shape for v in loop.inputs}
+    if loop.stacked or len(shapes - {()}) > 1:
         return ()
-    programs = [_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn)]
-    shapes = {v.aval.shape for jaxpr in programs for v in jaxpr.invars}  # type: ignore[attr-defined]
-    if len(shapes - {()}) > 1 or not all(_keeps_places(e) for j in programs for e in j.eqns):
+    if not all(_keeps_places(e) for e in (*loop.equations, *condition)):
         return ()
-    is_sliced = carried is not None and i >= constants + carried
-    return range(is_sliced, len(eqn.invars[i].aval.shape))  # type: ignore[attr-defined]
+    is_row = i >= len(eqn.invars) - len(loop.rows)
+    return range(is_row, len(eqn.invars[i].aval.shape))  # type: ignore[attr-defined]
 
 
 def _of_call(jaxpr: Jaxpr, i: int) -> Sequence[int | None]:
@@ -110,7 +110,7 @@ def _of_broadcast(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
 def _of_reshape(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
     places: dict[Any, int] = {}
     before = 1
-    for k, n in enumerate(x):
+    for k, n in enumerate(x if params["dimensions"] is None else ()):
         places.setdefault((before, n), k)
         before *= n
     found: list[int | None] = []
@@ -136,8 +136,11 @@ def _of_slice(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
 
 
 def _of_pad(params: Any) -> list[int | None]:
+    def is_zero(n: Any) -> bool:
+        return isinstance(n, int | np.integer) and n == 0
+
     config = enumerate(params["padding_config"])
-    return [d if all(type(n) is int and n == 0 for n in sizes) else None for d, sizes in config]
+    return [d if all(map(is_zero, sizes)) else None for d, sizes in config]
 
 
 def _of_stack(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
@@ -176,7 +179,7 @@ _AXES: Mapping[str, Any] = {
     "transpose": lambda params, x, out, i: list(params["permutation"]),
     "squeeze": lambda params, x, out, i: _without(params["dimensions"], len(x)),
     **dict.fromkeys(
-        ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod"),
+        [f"reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or", "xor")],
         lambda params, x, out, i: _without(params["axes"], len(x)),
     ),
     **dict.fromkeys(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.liveness import live_equations
+from jaxprgen.ir.loops import Loop, pure_loop
+from jaxprgen.ir.programs import parts
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.fusion_cluster import FusionCluster, ShiftedExponentials
-from jaxprgen.passes.inlining import bound_to, contains_scan, inlined
+from jaxprgen.passes.inlining import bound_to, inlined
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.unbatching import MONOIDS
 
@@ -67,7 +69,7 @@ class ReduceInScan:
 
     def _fuse(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         outputs: Any = closed.jaxpr.outvars
-        if not any(map(contains_scan, closed.jaxpr.eqns)):
+        if not any("scan" in _jax.primitives_of(e) for e in closed.jaxpr.eqns):
             return closed
         equations = [x for e in closed.jaxpr.eqns for x in inlined(e)]
         equations, _ = live_equations(equations, outputs)
@@ -84,14 +86,12 @@ class ReduceInScan:
     ) -> list[JaxprEqn] | None:
         """Return the equations with one loop fused, or None if none can be."""
         for i, e in enumerate(equations):
-            if e.primitive.name != "scan" or e.effects or _jax.bound(e.params["length"]) < 2:
+            loop = pure_loop(e)
+            if loop is None or _jax.bound(loop.length) < 2:
                 continue
-            types: list[Any] = [x.aval for x in e.invars]
-            if not Builder(types).plain or _jax.close(e.params["jaxpr"]).consts:
-                continue
-            cluster = FusionCluster(equations, outputs, i, self.reassociate)
+            cluster = FusionCluster(equations, outputs, i, loop, self.reassociate)
             if cluster.is_profitable:
-                return _FusedLoop(cluster).equations()
+                return _FusedLoop(cluster, loop).equations()
         return None
 
 
@@ -100,6 +100,8 @@ class _FusedLoop:
 
     Attributes
     ----------
+    rows : dict of Var to Var
+        The arrays that the loop reads, and their rows in the body.
     blocks : dict of Var to Atom
         The variables that have rows, as arrays of one row in the body.
     shared : dict of Var to Atom
@@ -110,38 +112,31 @@ class _FusedLoop:
         The reductions whose carry keeps axes that are reduced after the loop; see `_partial`.
     """
 
-    def __init__(self, cluster: FusionCluster) -> None:
-        self.cluster, self.loop = cluster, cluster.loop
-        self.constants, carries = _jax.scan_counts(self.loop)
-        self.starts = self.loop.invars[self.constants : cluster.first_sequence]
-        self.stacked = self.loop.outvars[carries:]
-        self.sequences = self.loop.invars[cluster.first_sequence :]
-        self.fixed = [x for x, axes in cluster.operands.items() if None in axes]
-        self.arrays = [x for x, axes in cluster.operands.items() if 0 in axes]
+    def __init__(self, cluster: FusionCluster, loop: Loop) -> None:
+        self.cluster, self.loop = cluster, loop
+        self.b = b = Builder()
         self.results = [e.outvars[0] for e in cluster.reductions]
         self.partial = dict(filter(None, map(self._partial, cluster.reductions)))
-        self.blocks: dict[Any, Atom] = {}
-        self.shared: dict[Any, Atom] = {}
-        self.before: dict[Any, Atom] = {}
+        given = cluster.operands.items()
+        self.shared: dict[Any, Atom] = {x: b.add_input(x.aval) for x, axes in given if None in axes}
+        self.rows = {x: b.add_input(_jax.slice_type(x.aval)) for x, axes in given if 0 in axes}
+        self.before: dict[Any, Atom] = {
+            v: b.add_input(self.partial.get(v, v.aval)) for v in self.results
+        }
         self.after: dict[Any, Atom] = {}
+        self.blocks: dict[Any, Atom] = {}
 
     def equations(self) -> list[JaxprEqn]:
         """Return all equations of the program. Those that were moved remain, as dead code."""
-        cluster, loop = self.cluster, self.loop
-        ahead, behind = cluster.split_program()
-        b = Builder([x.aval for x in loop.invars])
-        b.source_info = loop.source_info
-        constants = [*loop.invars[: self.constants], *self.fixed]
-        starts = [*self.starts, *(self._identity(b, e) for e in cluster.reductions)]
-        options = {k: loop.params[k] for k in ("reverse", "unroll")}
-        program = self._program()
-        out = lax.scan(b, program, constants, starts, self.arrays, cluster.n, **options)
-        first, last = len(self.starts), len(starts)
-        self.after = dict(zip(self.results, out[first:last], strict=True))
-        self.shared = {x: x for x in self.fixed}
-        results = [*out[:first], *out[last:], *(self._final(b, e) for e in cluster.reductions)]
-        new = bound_to(b, results, [*loop.outvars, *self.results])
-        return [*ahead, *new, *behind]
+        eqn, fixed = self.cluster.loop, list(self.shared)
+        ahead, behind = self.cluster.split_program()
+        b = Builder.in_place_of(eqn)
+        out = self._fused([self._identity(b, e) for e in self.cluster.reductions]).emit(b)
+        ends, sums, stacked = parts(out, len(self.loop.carries), len(self.results))
+        self.after = dict(zip(self.results, sums, strict=True))
+        self.shared = {x: x for x in fixed}
+        results = [*ends, *stacked, *(self._final(b, e) for e in self.cluster.reductions)]
+        return [*ahead, *bound_to(b, results, [*eqn.outvars, *self.results]), *behind]
 
     def _partial(self, eqn: JaxprEqn) -> tuple[Any, Any] | None:
         """Return the result and the carry type of a reduction that also reduces axes of rows.
@@ -168,37 +163,41 @@ class _FusedLoop:
 
     # --- The body -------------------------------------------------------------------------
 
-    def _program(self) -> ClosedJaxpr:
-        """Build the body: the carries of the loop, those of the reductions, the stacked results."""
-        cluster, loop = self.cluster, self.loop
-        kinds = [loop.invars[: self.constants], self.fixed, self.starts, self.results]
-        given = [x.aval for xs in kinds[:-1] for x in xs]
-        types: list[Any] = [*given, *(self.partial.get(v, v.aval) for v in self.results)]
-        b = Builder([*types, *(_jax.slice_type(x.aval) for x in self.arrays)])
-        inputs = iter(b.inputs)
-        constants, fixed, carries, sums = ([next(inputs) for _ in xs] for xs in kinds)
-        self.shared = dict(zip(self.fixed, fixed, strict=True))
-        self.before = dict(zip(self.results, sums, strict=True))
-        rows = dict(zip(self.arrays, inputs, strict=True))
-        read = {
-            x for e in cluster.inside.values() if e is not loop for x in e.invars if type(x) is Var
-        }
-        self.blocks = {x: _block(b, row) for x, row in rows.items() if x in read}
+    def _fused(self, identities: Sequence[Atom]) -> Loop:
+        """Return the loop: the carries are its own, then those of the reductions."""
+        cluster, loop, b = self.cluster, self.loop, self.b
+        inside = (e for e in cluster.inside.values() if e is not cluster.loop)
+        read = {x for e in inside for x in e.invars if type(x) is Var}
+        self.blocks = {x: _block(b, row) for x, row in self.rows.items() if x in read}
         for e in cluster.producers:
             self._bind(b, e)
-        given = [
-            rows[x] if x in rows else lax.reshape(b, self.blocks[x], x.aval.shape[1:])
-            for x in self.sequences
-        ]
-        out = b.inline(_jax.close(loop.params["jaxpr"]), [*constants, *carries, *given])
-        first = len(carries)
-        pairs = zip(self.stacked, out[first:], strict=True)
+        atoms: dict[Any, Any] = {v: v for v in (*loop.constants, *loop.carries)}
+        for v, x in loop.rows.items():
+            own = x not in self.rows
+            atoms[v] = lax.reshape(b, self.blocks[x], v.aval.shape) if own else self.rows[x]
+        for e in loop.equations:
+            atoms.update(b.copy(e, atoms))
+        results = [*loop.after.values(), *loop.stacked]
+        ends, stacked = parts(
+            [atoms[x] if type(x) is Var else x for x in results], len(loop.carries)
+        )
+        pairs = zip(cluster.loop.outvars[len(loop.carries) :], stacked, strict=True)
         self.blocks |= {v: _block(b, x) for v, x in pairs if v in read}
         for e in cluster.consumers_in_order():
             self._bind(b, e)
-        name = _jax.open_jaxpr(loop.params["jaxpr"]).debug_info.func_src_info
-        after = [self.after[v] for v in self.results]
-        return b.build([*out[:first], *after, *out[first:]], name=name)
+        sums: dict[Any, Atom] = dict(zip(self.before.values(), identities, strict=True))
+        carries = {**loop.carries, **sums}
+        ends += [self.after[v] for v in self.results]
+        shared: dict[Any, Atom] = {v: x for x, v in self.shared.items()}
+        return replace(
+            loop,
+            constants={**loop.constants, **shared},
+            carries=carries,
+            rows={row: x for x, row in self.rows.items()},
+            equations=b.equations_from(0),
+            after=dict(zip(carries, ends, strict=True)),
+            stacked=stacked,
+        )
 
     def _bind(self, b: Builder, eqn: JaxprEqn) -> None:
         """Emit for one row what an equation does for all rows."""

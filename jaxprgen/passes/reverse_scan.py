@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.loops import Loop, pure_loop
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.meaning import Meaning
@@ -66,10 +66,11 @@ class _Reversal:
         self.scanned: set[Any] = set()
         self.used_otherwise = {x for x in outputs if type(x) is Var}
         for eqn in equations:
-            first = _first_sequence(eqn)
-            self.scanned.update(x for x in eqn.invars[first:] if type(x) is Var)
+            rows = Loop.of(eqn).rows.values() if eqn.primitive.name == "scan" else ()
+            self.scanned.update(x for x in rows if type(x) is Var)
             if not _is_reversal(eqn):
-                self.used_otherwise.update(x for x in eqn.invars[:first] if type(x) is Var)
+                others = eqn.invars[: len(eqn.invars) - len(rows)]
+                self.used_otherwise.update(x for x in others if type(x) is Var)
 
     def program(self) -> tuple[list[JaxprEqn], list[Any]] | None:
         """Return the equations and outputs, or None if no loop is reversed."""
@@ -94,32 +95,22 @@ class _Reversal:
 
     def _replacement(self, eqn: Any) -> list[JaxprEqn] | None:
         """Return equations with the reversed loop, or None if it does not save reversals."""
-        constants, carries = _jax.scan_counts(eqn)
-        first, params = _first_sequence(eqn), eqn.params
-        b = Builder([x.aval for x in eqn.invars])
-        if eqn.effects or not b.plain:  # Equations of explicit sharding are left alone.
+        b, loop = Builder.in_place_of(eqn), pure_loop(eqn)
+        if loop is None:
             return None
-        b.source_info = eqn.source_info
-        arrays, stacked = eqn.invars[first:], eqn.outvars[carries:]
-        rows = [self._reversed(b, x) for x in arrays]
-        pairs = [(x, y) for x, y in zip(arrays, rows, strict=True) if y is not None and y is not x]
-        won = sum(x not in self.used_otherwise for x, _ in pairs)
-        if won <= rows.count(None) + sum(
-            v in self.used_otherwise or v in self.scanned for v in stacked
-        ):
-            return None
-        found = lax.scan(
-            b,
-            params["jaxpr"],
-            eqn.invars[:constants],
-            eqn.invars[constants:first],
-            [lax.rev(b, x, (0,)) if y is None else y for x, y in zip(arrays, rows, strict=True)],
-            params["length"],
-            reverse=not params["reverse"],
-            unroll=params["unroll"],
+        rows = {v: self._reversed(b, x) for v, x in loop.rows.items()}
+        free = {v for v, x in rows.items() if x is not None}
+        won = sum(
+            rows[v] is not loop.rows[v] and loop.rows[v] not in self.used_otherwise for v in free
         )
-        stacked = [lax.rev(b, x, (0,)) for x in found[carries:]]
-        return bound_to(b, [*found[:carries], *stacked], eqn.outvars)
+        carries = len(loop.carries)
+        lost = (v in self.used_otherwise or v in self.scanned for v in eqn.outvars[carries:])
+        if won <= len(rows) - len(free) + sum(lost):
+            return None
+        rows |= {v: lax.rev(b, x, (0,)) for v, x in loop.rows.items() if v not in free}
+        out = replace(loop, rows=rows, reverse=not loop.reverse).emit(b)
+        stacked = [lax.rev(b, x, (0,)) for x in out[carries:]]
+        return bound_to(b, [*out[:carries], *stacked], eqn.outvars)
 
     def _reversed(self, b: Builder, x: Any) -> Any:
         """Return the reversed array if that takes no reversal, otherwise None."""
@@ -144,11 +135,6 @@ def _mirrored_slice(b: Builder, x: Atom, params: dict[str, Any]) -> Atom:
     (start, *low), (stop, *high) = params["start_indices"], params["limit_indices"]
     n = x.aval.shape[0]
     return lax.slice(b, x, [n - stop, *low], [n - start, *high], [1] * len(x.aval.shape))
-
-
-def _first_sequence(eqn: Any) -> int:
-    """Return the position of a loop's first sequence; other equations have none."""
-    return sum(_jax.scan_counts(eqn)) if eqn.primitive.name == "scan" else len(eqn.invars)
 
 
 def _is_reversal(eqn: Any) -> bool:

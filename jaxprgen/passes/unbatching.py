@@ -9,15 +9,15 @@ combines these contributions.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.loops import pure_loop
+from jaxprgen.passes.places import operand_axes
 
 
 class Unbatched(NamedTuple):
@@ -35,9 +35,6 @@ class Unbatched(NamedTuple):
     params: dict[str, Any]
 
 
-UnbatchingRule: TypeAlias = Callable[[JaxprEqn, int, int], Unbatched | None]
-
-
 def unbatched(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     """Return how an equation computes one row of its result.
 
@@ -53,140 +50,81 @@ def unbatched(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
     Returns
     -------
     Unbatched or None
-        None if the equation has no rule or does not treat all rows alike. An operand that the rows
-        share is a scalar, or has size one along the axis.
+        None if the equation does not treat all rows alike, or is not known to. An operand that the
+        rows share is a scalar, or has size one along the axis.
     """
-    rule = _UNBATCHING_RULES.get(eqn.primitive.name)
-    avals: list[Any] = [v.aval for v in eqn.outvars]
-    if rule is None or not avals or eqn.effects:
+    name, avals = eqn.primitive.name, [v.aval for v in eqn.outvars]
+    if name not in ROW_BY_ROW or not avals or eqn.effects:
         return None
-    return rule(eqn, axis, n) if all(isinstance(t.dtype, np.dtype) for t in avals) else None
-
-
-def _shapes(eqn: JaxprEqn) -> list[tuple[int, ...]]:
-    avals: list[Any] = [x.aval for x in eqn.invars]
-    return [aval.shape for aval in avals]
-
-
-def _elementwise(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    out: Any = eqn.outvars[0].aval
-    shapes = _shapes(eqn)
-    if any(shape and len(shape) != len(out.shape) for shape in shapes):
-        return None  # A bitcast to another width.
-    return Unbatched([axis if shape and shape[axis] == n else None for shape in shapes], eqn.params)
-
-
-def _broadcast_in_dim(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
-    shape, kept = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    own = kept.index(axis) if axis in kept else None
-    if own is not None and _shapes(eqn)[0][own] != n:
-        own = None
-    return Unbatched([own], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
-
-
-def _reshape(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    old, new = _shapes(eqn)[0], eqn.params["new_sizes"]
-    before = math.prod(new[:axis])
-    if eqn.params["dimensions"] is not None or not math.prod(new):
+    if not all(isinstance(t.dtype, np.dtype) for t in avals):  # type: ignore[attr-defined]
         return None
-    for i, size in enumerate(old):
-        if size == n and math.prod(old[:i]) == before:
-            return Unbatched([i], {**eqn.params, "new_sizes": (*new[:axis], 1, *new[axis + 1 :])})
-    return None
-
-
-def _transpose(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
-    return Unbatched([eqn.params["permutation"][axis]], eqn.params)
-
-
-def _slice(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
-    if _shapes(eqn)[0][axis] != n or (strides is not None and strides[axis] != 1):
+    if name == "scan":
+        return _step(eqn, axis)
+    axes: list[int | None] = []
+    for i, x in enumerate(eqn.invars):
+        shape = x.aval.shape  # type: ignore[attr-defined]
+        found = [*operand_axes(eqn, i)]
+        axes.append(found[axis] if shape and found else None)
+        if shape and axes[-1] is None and not (found and name in _SHARING):
+            return None
+    if name == "iota" and axis == eqn.params["dimension"]:
         return None
-    assert starts[axis] == 0
-    return Unbatched(
-        [axis], {**eqn.params, "limit_indices": (*limits[:axis], 1, *limits[axis + 1 :])}
-    )
+    key, params = _SIZES.get(name), eqn.params
+    if key is not None:
+        params = {**params, key: (*params[key][:axis], 1, *params[key][axis + 1 :])}
+    return Unbatched(axes, params)
 
 
-def _pad(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    is_row = eqn.params["padding_config"][axis] == (0, 0, 0)
-    return Unbatched([axis, None], eqn.params) if is_row else None
-
-
-def _without(name: str) -> UnbatchingRule:
-    """Return the rule of primitives that remove the axes in this parameter."""
-
-    def rule(eqn: JaxprEqn, axis: int, n: int) -> Unbatched:
-        gone = eqn.params[name]
-        kept = [d for d in range(len(_shapes(eqn)[0])) if d not in gone]
-        return Unbatched([kept[axis]], eqn.params)
-
-    return rule
-
-
-def _along(name: str) -> UnbatchingRule:
-    """Return the rule of primitives that treat all axes alike except those in this parameter."""
-
-    def rule(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-        value = eqn.params[name]
-        is_row = axis not in ((value,) if isinstance(value, int) else value)
-        return Unbatched([axis] * len(eqn.invars), eqn.params) if is_row else None
-
-    return rule
-
-
-def _iota(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
-    shape = eqn.params["shape"]
-    if axis == eqn.params["dimension"] or eqn.invars:
-        return None
-    return Unbatched([], {**eqn.params, "shape": (*shape[:axis], 1, *shape[axis + 1 :])})
-
-
-def _scan(eqn: JaxprEqn, axis: int, n: int) -> Unbatched | None:
+def _step(eqn: JaxprEqn, axis: int) -> Unbatched | None:
     """Run one step: a loop without carries treats all rows alike."""
-    constants, carries = _jax.scan_counts(eqn)
-    if axis or carries or _jax.close(eqn.params["jaxpr"]).consts:
+    loop = pure_loop(eqn)
+    if axis or loop is None or loop.carries:
         return None
-    rows = len(eqn.invars) - constants
-    return Unbatched([*[None] * constants, *[0] * rows], {**eqn.params, "length": 1})
+    axes = [*[None] * len(loop.constants), *[0] * len(loop.rows)]
+    return Unbatched(axes, {**eqn.params, "length": 1})
 
 
-_REDUCED = ("sum", "prod", "max", "min", "and", "or", "xor")
-_UNBATCHING_RULES: dict[str, UnbatchingRule] = {
-    **dict.fromkeys(lax.ELEMENTWISE, _elementwise),
-    **dict.fromkeys(["select_n", "clamp", "add_any", "stop_gradient"], _elementwise),
-    **{f"reduce_{name}": _without("axes") for name in _REDUCED},
-    "broadcast_in_dim": _broadcast_in_dim,
-    "concatenate": _along("dimension"),
-    "iota": _iota,
-    "pad": _pad,
-    "reshape": _reshape,
-    "scan": _scan,
-    "rev": _along("dimensions"),
-    "slice": _slice,
-    "squeeze": _without("dimensions"),
-    "transpose": _transpose,
+_SIZES = {
+    "broadcast_in_dim": "shape",
+    "iota": "shape",
+    "reshape": "new_sizes",
+    "slice": "limit_indices",
 }
-"""The unbatching rule of each primitive that may treat all rows alike."""
+"""The parameters that are sizes of a result, or the ends of what it is read from."""
+
+_SHARING = frozenset(
+    {*lax.ELEMENTWISE, *("select_n", "clamp", "add_any", "stop_gradient", "broadcast_in_dim")}
+)
+"""Primitives whose rows may share an operand that is an array."""
+
+ROW_BY_ROW = frozenset(
+    {
+        *(*_SHARING, *_SIZES, "concatenate", "pad", "rev", "scan", "squeeze", "transpose"),
+        *(f"reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or", "xor")),
+    }
+)
+"""The primitives that may treat all rows alike."""
 
 
 class Monoid(NamedTuple):
-    """How a reduction combines what rows contribute.
+    """How values accumulate.
 
     Attributes
     ----------
     combine : callable
-        ``combine(builder, x, y)`` emits the combination of two results.
+        ``combine(builder, x, y)`` emits the combination of two values.
+    reduce : callable
+        ``reduce(builder, x, axes)`` emits the combination of all values along axes.
     identity : callable
-        ``identity(dtype)`` returns the result for no rows.
+        ``identity(dtype)`` returns the combination of no values.
     is_exact : bool
-        Whether the order of rows does not change the result, even in floating-point numbers.
+        Whether the order does not change the result, even in floating-point numbers.
     """
 
     combine: Callable[..., Var]
+    reduce: Callable[..., Var]
     identity: Callable[[Any], Any]
-    is_exact: bool
+    is_exact: bool = True
 
 
 def _extreme(dtype: Any, sign: int) -> Any:
@@ -198,14 +136,17 @@ def _extreme(dtype: Any, sign: int) -> Any:
     return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
 
 
-_SUM = Monoid(lax.add, lambda dtype: 0, False)
-MONOIDS = {
-    "reduce_sum": _SUM,
-    "dot_general": _SUM,
-    "reduce_prod": Monoid(lax.mul, lambda dtype: 1, False),
-    "reduce_max": Monoid(lax.max, lambda dtype: _extreme(dtype, -1), True),
-    "reduce_min": Monoid(lax.min, lambda dtype: _extreme(dtype, 1), True),
-    "reduce_and": Monoid(lax.bitwise_and, lambda dtype: ~dtype.type(0), True),
-    "reduce_or": Monoid(lax.bitwise_or, lambda dtype: dtype.type(0), True),
+_SUM = Monoid(lax.add, lax.reduce_sum, lambda dtype: 0, is_exact=False)
+REDUCTIONS = {
+    "add": _SUM,
+    "add_any": _SUM,
+    "mul": Monoid(lax.mul, lax.reduce_prod, lambda dtype: 1, is_exact=False),
+    "max": Monoid(lax.max, lax.reduce_max, lambda dtype: _extreme(dtype, -1)),
+    "min": Monoid(lax.min, lax.reduce_min, lambda dtype: _extreme(dtype, 1)),
+    "and": Monoid(lax.bitwise_and, lax.reduce_and, lambda dtype: ~dtype.type(0)),
+    "or": Monoid(lax.bitwise_or, lax.reduce_or, lambda dtype: dtype.type(0)),
 }
+"""The monoid of each primitive that may accumulate a carry."""
+
+MONOIDS = {"dot_general": _SUM, **{m.reduce.__name__: m for m in REDUCTIONS.values()}}
 """The monoid of each primitive that can reduce over rows."""

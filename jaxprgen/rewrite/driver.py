@@ -18,6 +18,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.errors import InvalidRuleError, RewriteCycleError
 from jaxprgen.ir import Builder, current_builder, redundancy
+from jaxprgen.ir.liveness import readers_of
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
 from jaxprgen.rewrite.index import IndexedRule, PrimitiveRules, RuleIndex, indexed
@@ -106,7 +107,9 @@ class Rewriting:
         self.statistics = statistics
         self.fired: list[tuple[JaxprEqn, tuple[Rule, ...]]] = []
         constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        self.graph = Graph(constants, _readers(closed), index.traits)
+        readers = readers_of(closed.jaxpr.eqns, closed.jaxpr.outvars)
+        counts = Counter({v: len(own) for v, own in readers.items()})
+        self.graph = Graph(constants, counts, index.traits)
         self.matcher = Matcher(self.graph, explaining)
         self._more: dict[Any, Any] = {}
         self._equations: list[JaxprEqn] = []
@@ -257,10 +260,3 @@ def _emitted(rule: Rule, match: Match, eqn: JaxprEqn) -> Any:
         primitive = _jax.primitive("convert_element_type")
         found = current_builder().bind_multiple(primitive, [found], params)[0]
     return found if found.aval == aval else None
-
-
-def _readers(closed: ClosedJaxpr) -> Counter[Any]:
-    counts: Counter[Any] = Counter()
-    for xs in (*(eqn.invars for eqn in closed.jaxpr.eqns), closed.jaxpr.outvars):
-        counts.update(x for x in xs if type(x) is Var)
-    return counts

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Jaxpr, JaxprEqn
+from jaxprgen._jax import Jaxpr
 from jaxprgen.arguments.accept import accept
 from jaxprgen.arguments.inputs import Input
 from jaxprgen.arguments.specs import in_scope, parse_type, scope_with
@@ -139,7 +139,7 @@ def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Progr
         known = _jax.constraints_of(_jax.symbolic_scope(shapes))
         found = [
             condition
-            for eqn in _all_equations(program.closed_jaxpr.jaxpr)
+            for eqn in _jax.every_equation(program.closed_jaxpr.jaxpr)
             if eqn.primitive is _jax.shape_assertion_p
             and (condition := asserted(eqn.params["error_message"]))
             and condition not in {*known, *refused}
@@ -164,7 +164,7 @@ def refuse_callbacks(plan: Plan, name: str, jaxpr: Jaxpr) -> None:
     ops: dict[int, dict[str, None]] = {}  # By the line that made them.
     for step in plan.steps:
         ops.setdefault(id(step.source_info.traceback), {})[str(step.node.op)] = None
-    for eqn in _all_equations(jaxpr):
+    for eqn in _jax.every_equation(jaxpr):
         frame = _jax.frame_of(eqn.source_info)
         where = f"\n{line_text(frame)}" if frame else ""
         if eqn.primitive.name in CALLBACKS:
@@ -179,16 +179,6 @@ def refuse_callbacks(plan: Plan, name: str, jaxpr: Jaxpr) -> None:
                 f"{name} cannot be exported: it was compiled with checks=True, and a program "
                 f"elsewhere cannot raise errors.{where}\nCompile it without checks."
             )
-
-
-def _all_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
-    found: list[JaxprEqn] = []
-    left = [jaxpr]
-    while left:
-        for eqn in left.pop().eqns:
-            found.append(eqn)
-            left.extend(inner for _, inner in _jax.sub_jaxprs(eqn))
-    return found
 
 
 def named_apart(names: Sequence[str]) -> list[str]:

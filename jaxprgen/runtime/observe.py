@@ -249,12 +249,7 @@ class _Watch:
 
 def scopes_of(jaxpr: Jaxpr) -> set[str]:
     """Return the names of variables that the equations of a program, and inside it, carry."""
-    found, rest = set[str](), [jaxpr]
-    while rest:
-        for eqn in rest.pop().eqns:
-            found.add(_jax.scope_of(eqn.source_info))
-            rest.extend(inner for _, inner in _jax.sub_jaxprs(eqn))
-    return found - {""}
+    return {_jax.scope_of(eqn.source_info) for eqn in _jax.every_equation(jaxpr)} - {""}
 
 
 def constant_bytes(closed: ClosedJaxpr) -> float:

@@ -65,12 +65,7 @@ def explain_guards(
 
 def _guards(closed: ClosedJaxpr, own: Mapping[Var, str]) -> Iterator[Guard]:
     names = variable_names(closed.jaxpr, own)
-    pending, seen = [closed.jaxpr], set[int]()
-    while pending:
-        jaxpr = pending.pop()
-        if id(jaxpr) in seen:
-            continue
-        seen.add(id(jaxpr))
+    for jaxpr in _jax.every_jaxpr(closed.jaxpr):
         makers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         for eqn in jaxpr.eqns:
             if _is_mask(eqn):
@@ -78,8 +73,6 @@ def _guards(closed: ClosedJaxpr, own: Mapping[Var, str]) -> Iterator[Guard]:
                 frame = innermost_frame(eqn, ())
                 line = frame.built if frame else ""
                 yield Guard(atom_text(value, names), _text(predicate, makers, names), line)
-            else:
-                pending += [inner for _, inner in _jax.sub_jaxprs(eqn)]
 
 
 def _is_mask(eqn: JaxprEqn) -> bool:

@@ -71,8 +71,7 @@ def two_equations():
 
 
 def closed_with(jaxpr, eqns):
-    more = frozenset(), (), "main", ("x",), ("y",)
-    return _jax.closed_jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, *more)
+    return _jax.closed_jaxpr(jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def test_jax_checks_types_if_its_checks_are_enabled():

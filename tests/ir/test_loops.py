@@ -111,6 +111,23 @@ def test_until():
         jax.grad(lambda y: repeated(y, 20.0)[2])(x)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_limit_of_a_loop_may_be_a_constant_of_its_steps(is_first):
+    def step(n, m, total):
+        total = total + n * m
+        return [total], [], total > 40
+
+    with Builder([jax.typeof(np.asarray(5)), jax.typeof(np.asarray(2))]) as b:
+        n, m = map(Value, b.inputs)
+        constants = [n, m] if is_first else [m, n]
+        zero = Value(np.asarray(0))
+        ended = control.until(step, constants, [zero], [], n, None, NotImplementedError)
+        closed = b.build(atoms([*ended.carries, ended.steps]))
+    check_jaxpr(closed.jaxpr)
+    assert jaxprgen.jaxpr_as_fun(closed)(5, 2) == [50, 5]
+    assert jaxprgen.jaxpr_as_fun(closed)(3, 2) == [18, 3]
+
+
 def test_unused_carries_and_operands_are_removed_from_nested_loops():
     """Carries that only update themselves are unused, too."""
 

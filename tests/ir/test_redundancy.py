@@ -19,9 +19,7 @@ def cleaned(closed):
     jaxpr, same = closed.jaxpr, {}
     equations = merged(jaxpr.eqns, same, Identities())
     outputs = [same.get(v, v) for v in jaxpr.outvars]
-    names = [""] * len(jaxpr.invars), [""] * len(outputs)
-    effects = jaxpr.effects
-    return closed_jaxpr((), jaxpr.invars, outputs, equations, effects, (), "main", *names)
+    return closed_jaxpr(jaxpr.invars, outputs, equations)
 
 
 TWICE = {  # A function, and how many of how many equations are left.

@@ -37,7 +37,7 @@ TABLES = {
     "programs": batching._PROGRAM_RULES,
     "reordering": batching_rules.REORDERING,
     "elementwise": primitives.ELEMENTWISE,
-    "unbatching": unbatching._UNBATCHING_RULES,
+    "unbatching": unbatching.ROW_BY_ROW,
     "monoids": unbatching.MONOIDS,
     "reductions": scan_batching.REDUCTIONS,
     "chains": repeats.CHAINS,

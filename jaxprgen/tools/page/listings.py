@@ -44,7 +44,7 @@ class ProgramListing:
 
     def rows(self, jaxpr: Jaxpr) -> Iterator[str]:
         """Yield the rows of a whole program."""
-        eqns = list(_every_equation(jaxpr))
+        eqns = list(_jax.every_equation(jaxpr))
         self._maxima = (
             max([1, *(flops(eqn) or 0 for eqn in eqns)]),
             max([1, *map(result_bytes, eqns)]),
@@ -123,13 +123,6 @@ def repetitions(eqn: JaxprEqn, repeated: Mapping[Any, Repeat]) -> int:
 def times_text(count: int) -> str:
     """Return HTML that says how often something repeats, if it does."""
     return tag("em", f" × {count}") if count > 1 else ""
-
-
-def _every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for _, inner in _jax.sub_jaxprs(eqn):
-            yield from _every_equation(inner)
 
 
 _MANY = 8

@@ -67,7 +67,7 @@ def in_order(
             trouble = f"got no value for input {name!r}"
         else:
             continue
-        raise ArgumentCountError(f"{function!s} {trouble}.")
+        raise ArgumentCountError(f"{function} {trouble}.")
     return [given[name] for name in names]
 
 
@@ -109,6 +109,11 @@ def accept(x: Any, declared: Input) -> Any:
                 f"the argument's shape is {tuple(shape)}."
             )
     return x
+
+
+def accept_each(args: Sequence[Any], inputs: Sequence[Input]) -> list[Any]:
+    """Return arguments as JAX takes them, if each fits its input's type; see `accept`."""
+    return [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
 
 
 def _as_array(x: Any, declared: Input) -> Any:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.arguments.accept import accept, are_arrays, in_order, wrong_count
+from jaxprgen.arguments.accept import accept_each, are_arrays, in_order, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.sizes import require_sizes
 from jaxprgen.arguments.specs import sizes_text
@@ -222,7 +222,7 @@ class LoadedFunction:
         self._require_platform()
         self._require_wide()
         inputs = self._parts.inputs
-        accepted = [accept(x, declared) for x, declared in zip(args, inputs, strict=True)]
+        accepted = accept_each(args, inputs)
         require_sizes([i.name for i in inputs], self._avals, accepted)
         return [_converted(x, aval) for x, aval in zip(accepted, self._avals, strict=True)]
 

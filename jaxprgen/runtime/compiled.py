@@ -11,7 +11,7 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments.accept import accept, are_arrays, in_order, wrong_count
+from jaxprgen.arguments.accept import accept_each, are_arrays, in_order, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
@@ -71,7 +71,7 @@ class CompiledFunction:
         self._names = _argument_names(plan)
         self._dtypes = [i.dtype for i in plan.inputs]
         self._specializer = Specializer(plan, options)
-        self._dispatch = Dispatch(self._specializer, options, plan, self._accepted)
+        self._dispatch = Dispatch(self._specializer, options, plan)
         where = plan.shardings
         self._constants = [(p, x) for p, x in enumerate(plan.values) if _jax.is_spread(x)]
         self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
@@ -333,7 +333,7 @@ class CompiledFunction:
         """Return the arguments as programs take them, with arrays in place of matrices."""
         if len(args) != len(self._plan.inputs):
             self._counted(args, {})
-        given = [accept(x, declared) for x, declared in zip(args, self._plan.inputs, strict=True)]
+        given = accept_each(args, self._plan.inputs)
         if self._shardings and _jax.trace_state_clean():
             for i, sharding in self._shardings.items():
                 given[i] = placed(given[i], sharding, f"Input {self._plan.inputs[i].name!r}")

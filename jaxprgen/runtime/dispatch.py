@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from jaxprgen import _jax
+from jaxprgen.arguments.accept import accept_each
 from jaxprgen.arguments.inputs import KEY, signature
 from jaxprgen.emit.values import Array, Value
 from jaxprgen.graphs.cells import to_device
@@ -22,7 +24,7 @@ class Dispatch:
     """Runs the programs of one function.
 
     All of them are one function for ``jax.jit``. It takes a program, or None where the types of the
-    arguments decide which one it is, then large constants, shared values and the arguments. For
+    arguments decide which one it is, then the arguments, shared values and large constants. For
     types that JAX has met before, its C++ finds the compiled program. Otherwise JAX traces the
     function, and then `Specializer` finds or emits the program.
 
@@ -34,27 +36,17 @@ class Dispatch:
         The options of the compiled function.
     plan : Plan
         The plan of the programs.
-    accept : callable
-        Checks arguments, and returns them as programs take them.
     """
 
-    def __init__(
-        self,
-        specializer: Specializer,
-        options: Options,
-        plan: Plan,
-        accept: Callable[[Sequence[Any]], Sequence[Any]],
-    ) -> None:
+    def __init__(self, specializer: Specializer, options: Options, plan: Plan) -> None:
         self._specializer = specializer
         self._options = options
         self._plan = plan
-        self._accept = accept
         self._carried = {o: i for o, i in plan.carried.items() if plan.inputs[i].dtype is not KEY}
         self._lock = threading.RLock()
         self._now = threading.local()
         self._constants = [x.source if type(x) is Value else x for x in plan.values]
         self._place_of = {id(x): place for place, x in enumerate(self._constants)}
-        specializer.when_full = self._start
         self._start()
 
     def clear(self) -> None:
@@ -64,14 +56,36 @@ class Dispatch:
 
     def _start(self) -> None:
         """Begin with a function that JAX has compiled nothing of."""
-        self._by_types = True
-        self._places: list[int] = []
-        self._large: tuple[Any, ...] = ()  # The constants at these places of the plan.
-        self._on_device: dict[Any, tuple[Array, Any]] = {}
-        self._jits = [
-            _jitted(self._options, self._plan, self._of_this_call, reused)
-            for reused in ((), self._carried.values())
-        ]
+        with self._lock:
+            self._by_types = True
+            self._places: tuple[int, ...] = ()
+            self._large: tuple[Any, ...] = ()  # The constants at these places of the plan.
+            self._on_device: dict[Any, tuple[Array, Any]] = {}
+            self._clears = self._specializer.clears
+            self._jits = [self._jitted({}), self._jitted(self._carried)]
+
+    def _jitted(self, carried: Mapping[int, int]) -> Any:
+        """Return the function that computes in the memory of the inputs that it carries."""
+        # It holds no reference to this object, which is freed with its last reference.
+        now, specializer, inputs = self._now, self._specializer, self._plan.inputs
+        place_of, clears = self._place_of, self._clears
+
+        count, end = len(inputs), len(inputs) + len(self._plan.shared)
+
+        def run(program: Program | None, *arguments: Any) -> Any:
+            operands, shared, large = arguments[:count], arguments[count:end], arguments[end:]
+            if program is None:
+                given, values, known = now.call
+                program = specializer(accept_each(given, inputs), values)
+                places = [place_of.get(id(x)) for x in program.large]
+                is_ready = program.by_types and {*places} <= {*known}
+                is_ready = is_ready and specializer.clears == clears
+                if not is_ready or (carried and not _can_reuse(program, carried)):
+                    raise _AnotherWayError(program)
+                large = tuple(large[known.index(place)] for place in places)
+            return program.call(large, shared, operands)
+
+        return _jit_of(run, self._options, self._plan, carried.values())
 
     def __call__(
         self,
@@ -99,19 +113,20 @@ class Dispatch:
             A check fails; the class is that of the check.
         """
         while self._by_types:
-            self._now.call = operands, shared, into is not None
+            self._now.call = operands, shared, self._places
             try:
-                return self._run(into, None, self._large, on_device, *operands)
-            except _AnotherWayError:
-                pass
+                return self._run(into, None, *operands, *on_device, *self._large)
+            except _AnotherWayError as error:
+                self._prepare(error.program)
             finally:
                 self._now.call = None
-        operands = self._accept(operands)
+        operands = accept_each(operands, self._plan.inputs)
         program = self._specializer(operands, shared)
+        self._prepare(program)
         large = self._stored(program.large)
         into = into if _can_reuse(program, self._carried) else None
         try:
-            found = self._run(into, program, large, on_device, *operands)
+            found = self._run(into, program, *operands, *on_device, *large)
         except _jax.NonFiniteError:  # JAX cannot look for the equation that made it.
             return program.step_through(large, on_device, operands)
         if not program.has_checks:
@@ -135,44 +150,33 @@ class Dispatch:
         If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
         """
         while self._by_types:
-            self._now.call = operands, shared, False
+            self._now.call = operands, shared, self._places
             try:
-                return self._jits[0].lower(
-                    None, _types_of(self._large), _types_of(shared), *operands
-                )
-            except _AnotherWayError:
-                pass
+                hidden = _types_of([*shared, *self._large])
+                return self._jits[0].lower(None, *operands, *hidden)
+            except _AnotherWayError as error:
+                self._prepare(error.program)
             finally:
                 self._now.call = None
         program = self._specializer(operands, shared)
-        large = _types_of(program.large)
-        return self._jits[0].lower(program, large, _types_of(shared), *operands)
+        self._prepare(program)
+        hidden = _types_of([*shared, *program.large])
+        return self._jits[0].lower(program, *operands, *hidden)
 
-    def _of_this_call(self) -> tuple[Program, list[int]]:
-        """Return the program of this thread's call, and which of the large constants it takes.
-
-        Raises
-        ------
-        _AnotherWayError
-            JAX must trace a call with more constants, or with another memory, or with the program.
-        """
-        operands, shared, reuses = self._now.call
-        program = self._specializer(self._accept(operands), shared)
-        places = [self._place_of.get(id(x)) for x in program.large]
+    def _prepare(self, program: Program) -> None:
+        """Get ready for calls of a program: with its constants, its memory, or by itself."""
         with self._lock:
-            can_reuse = not reuses or self._jits[0] is self._jits[1]
-            if not (can_reuse or _can_reuse(program, self._carried)):
+            if self._clears != self._specializer.clears:
+                self._start()
+            if not _can_reuse(program, self._carried):
                 self._jits[1] = self._jits[0]
-                raise _AnotherWayError
+            places = [self._place_of.get(id(x)) for x in program.large]
             if not program.by_types or None in places:
                 self._by_types = False
-                raise _AnotherWayError
-            known = sorted({*self._places, *places})  # type: ignore[type-var]
-            if known != self._places:
+            elif not {*places} <= {*self._places}:
+                known = tuple(sorted({*self._places, *places}))  # type: ignore[type-var]
                 self._large = self._stored([self._constants[place] for place in known])
                 self._places = known
-                raise _AnotherWayError
-        return program, [known.index(place) for place in places]
 
     def _stored(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """Return arrays on the device, where each is put once."""
@@ -184,51 +188,35 @@ class Dispatch:
 
 
 class _AnotherWayError(Exception):
-    """A call is to be made in another way."""
+    """JAX is to trace the call of a program with more constants, or in another way."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
 
 
-_FIRST = 3
-"""How many arguments of a jitted function come before those of a call."""
-
-
-def _jitted(
-    options: Options,
-    plan: Plan,
-    find: Callable[[], tuple[Program, list[int]]] | None,
-    reused: Collection[int] = (),
-) -> Any:
-    """Return all programs as one function of ``jax.jit``.
-
-    Parameters
-    ----------
-    options, plan
-        Those of the programs.
-    find
-        Returns the program to trace, and which of the large constants it takes, if the first
-        argument is None.
-    reused
-        The positions of arguments whose memory may be reused.
-    """
-
-    def run(program: Program | None, large: Any, shared: Any, *operands: Any) -> Any:
-        if program is None:
-            assert find is not None
-            program, places = find()
-            large = [large[i] for i in places]
-        return program.call(large, shared, operands)
-
+def _jit_of(run: Any, options: Options, plan: Plan, reused: Iterable[int] = ()) -> Any:
+    """Return ``jax.jit`` of a function of a program, arguments, shared values and constants."""
     run.__name__ = run.__qualname__ = options.name
-    names = ["program", "large", "shared", *(i.name for i in plan.inputs)]
-    run.__signature__ = signature(names)  # type: ignore[attr-defined]
-    return options.jit(run, static_argnums=0, donate_argnums=[_FIRST + i for i in reused])
+    names = ["program", *(i.name for i in plan.inputs), *(s.name for s in plan.shared)]
+    named = [*signature(names).parameters.values()]
+    rest = inspect.Parameter("constants", inspect.Parameter.VAR_POSITIONAL)
+    positional = [p.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for p in named]
+    run.__signature__ = inspect.Signature([*positional, rest])
+    return options.jit(run, static_argnums=0, donate_argnums=[1 + i for i in reused])
 
 
 def lowered(
     program: Program, options: Options, plan: Plan, operands: Sequence[Any], shared: Sequence[Any]
 ) -> jax.stages.Lowered:
     """Return JAX's lowered form of a program that is not one of a `Dispatch`."""
-    jitted = _jitted(options, plan, None)
-    return jitted.lower(program, _types_of(program.large), _types_of(shared), *operands)
+    count, end = len(operands), len(operands) + len(shared)
+
+    def run(program: Program, *given: Any) -> Any:
+        return program.call(given[end:], given[count:end], given[:count])
+
+    jitted = _jit_of(run, options, plan)
+    return jitted.lower(program, *operands, *_types_of([*shared, *program.large]))
 
 
 def _types_of(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:

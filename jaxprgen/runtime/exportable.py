@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr
-from jaxprgen.arguments.accept import accept
+from jaxprgen.arguments.accept import accept_each
 from jaxprgen.arguments.inputs import Input
 from jaxprgen.arguments.specs import in_scope, parse_type, scope_with
 from jaxprgen.emit.sizes import asserted
@@ -122,7 +122,7 @@ def specs_of(
         scope = _jax.symbolic_scope([x.shape for x in given if isinstance(x, jax.ShapeDtypeStruct)])
         scope = scope_with(listed) if scope is None else scope
     parsed = [parse_type(x, scope) if isinstance(x, str) else x for x in given]
-    return [accept(x, declared) for x, declared in zip(parsed, inputs, strict=True)]
+    return accept_each(parsed, inputs)
 
 
 def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Program]) -> Any:

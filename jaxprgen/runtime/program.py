@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -187,7 +188,7 @@ class Program:
             for c in constants
         ]
 
-    @property
+    @functools.cached_property
     def runs_through(self) -> bool:
         """Whether nothing can end it before its end: neither a check nor Python code."""
         closed = self.closed_jaxpr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -88,8 +88,8 @@ class Specializer:
 
     Attributes
     ----------
-    when_full
-        Called when all programs were dropped because there were too many.
+    clears : int
+        How often all programs were dropped.
     """
 
     def __init__(self, plan: Plan, options: Options, observer: Observer | None = None) -> None:
@@ -98,10 +98,9 @@ class Specializer:
         self._observer = observer
         self._programs: dict[Any, Program] = {}
         self._needs: dict[Hashable, Needs] = {}
-        self._emitted = 0
+        self._emitted = self.clears = 0
         self._emitting = threading.RLock()
         self._announcements = Announcements(plan, options.name)
-        self.when_full: Callable[[], None] = lambda: None
         # Whether programs under a transformation differ from those that are called directly.
         self._tells_traces = False
 
@@ -141,6 +140,7 @@ class Specializer:
             self._programs.clear()
             self._needs.clear()
             self._emitted = 0
+            self.clears += 1
 
     def _kind(
         self, types: Sequence[Any], shared: Sequence[Array], arguments: Sequence[Any]
@@ -172,7 +172,6 @@ class Specializer:
     ) -> Program:
         if len(self._programs) >= MOST_PROGRAMS:
             self.cache_clear()
-            self.when_full()
         needs = self._needs.get(kind) or Needs((), (), frozenset(), {})
         while True:
             try:

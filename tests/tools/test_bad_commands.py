@@ -216,6 +216,8 @@ def test_ctrl_c_is_a_line(folder):
         text=True,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # A shell lets what it runs in the background ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as started:
         assert started.stdout.readline() == "ready\n"
         started.send_signal(signal.SIGINT)

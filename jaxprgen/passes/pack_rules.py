@@ -233,7 +233,7 @@ def emit_sum(packs: Packs, node: Node, least: int) -> Atom | None:
         found = _whole(packs, stretch, shape, least, family)
         if found is None:
             written += len(stretch.terms)
-            found = [(term.sign, padded(packs, term)) for term in stretch.terms]
+            found = [(term.sign, _alone(packs, term)) for term in stretch.terms]
         parts += found
     return None if written == len(terms) else combined(packs.b, parts, family)
 
@@ -259,7 +259,7 @@ def _whole(
     rows = [terms] if order is None else [[*groups.values()][i] for i in order]
     sign = rows[0][0].sign
     parts = [
-        (sign * own[0].sign, _scattered(packs, own, shape) if own[1:] else padded(packs, own[0]))
+        (sign * own[0].sign, _scattered(packs, own, shape) if own[1:] else _alone(packs, own[0]))
         for own in rows
     ]
     return [(sign, combined(packs.b, parts, family))]
@@ -294,13 +294,16 @@ def _start(term: Term) -> tuple[int, ...]:
     return tuple(low for low, _, _ in term.pad.params["padding_config"])  # type: ignore[union-attr]
 
 
-def padded(packs: Packs, term: Term) -> Atom:
+def padded(b: Builder, term: Term) -> Atom:
     """Return a term as the sum needs it."""
-    x = packs.single(term.atom) if term.atom in packs else term.atom
     if term.pad is None:
-        return x
+        return term.atom
     value: Any = term.pad.invars[1]
-    return lax.pad(packs.b, x, value, term.pad.params["padding_config"])
+    return lax.pad(b, term.atom, value, term.pad.params["padding_config"])
+
+
+def _alone(packs: Packs, term: Term) -> Atom:
+    return padded(packs.b, term._replace(atom=packs.single(term.atom)))
 
 
 def combined(b: Builder, parts: Sequence[tuple[int, Atom]], family: str) -> Atom:
@@ -354,7 +357,7 @@ def joined(packs: Packs, eqn: Any, least: int) -> Atom | None:
     pieces: list[Atom] = []
     for run in _alike(eqn.invars):
         if len(run) < max(least, _FEW * len(packs.sources(run))):
-            pieces += [packs.single(x) if x in packs else x for x in run]
+            pieces += map(packs.single, run)
             continue
         rows = _moved(b, with_batch_axis(b, packs.column(run), len(run)), 0, axis)
         if not is_new:

@@ -13,6 +13,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.passes.batching import MaybeBatched, with_batch_axis
+from jaxprgen.passes.inlining import as_weak_as
 
 
 class Packs:
@@ -31,6 +32,7 @@ class Packs:
         self._constants = constants
         self._lanes: dict[Any, tuple[MaybeBatched, int]] = {}
         self._taken: dict[Any, MaybeBatched] = {}
+        self._singles: dict[Any, Atom] = {}
         self._places: dict[int, Atom] = {}
 
     def add(self, lanes: Iterable[tuple[Any, int]], values: MaybeBatched) -> None:
@@ -56,9 +58,16 @@ class Packs:
         source = self.source(atoms[0]).atom
         return all(self.source(x).atom is source for x in atoms)
 
-    def single(self, x: Any) -> Atom:
-        """Emit the value of one variable of a pack."""
-        values, lane = self._lanes[x]
+    def single(self, x: Any) -> Any:
+        """Return an atom by itself: of a row of a pack, its value, which is emitted once."""
+        if x not in self:
+            return x
+        found = self._singles.get(x)
+        if found is None:
+            found = self._singles[x] = as_weak_as(self.b, self._row(*self._lanes[x]), x)
+        return found
+
+    def _row(self, values: MaybeBatched, lane: int) -> Atom:
         place = self._places.get(lane) if values.is_batched else None
         if place is None:
             return self._take(values, [lane]).atom

@@ -17,12 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, identity
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen._jax import Jaxpr, JaxprEqn, Literal, Var, identity
 from jaxprgen.ir.redundancy import Identities, commutes, literal_key
-from jaxprgen.ir.rewriting import with_equations
-from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.sums import Stretch, Term, stretches
 
 CHAINS: Mapping[str, str] = MappingProxyType(
@@ -110,37 +106,6 @@ def reads_a_block(eqn: JaxprEqn) -> bool:
 def _is_known(size: Any) -> bool:
     """Return whether a size is a number, not symbolic; JAX's gradients have sizes of NumPy's."""
     return isinstance(size, int | np.integer)
-
-
-_PARTING = {"split", "unstack"}
-
-
-def with_slices(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a program with slices in place of equations that split an array.
-
-    Slices of equal sizes are alike; the results of one equation are not.
-    """
-    if _PARTING.isdisjoint(eqn.primitive.name for eqn in closed.jaxpr.eqns):
-        return closed
-    equations: list[JaxprEqn] = []
-    for eqn in closed.jaxpr.eqns:
-        equations += _slices(eqn) if eqn.primitive.name in _PARTING else [eqn]
-    return with_equations(closed, equations)
-
-
-def _slices(eqn: Any) -> list[JaxprEqn]:
-    """Return one slice for each result of an equation that splits an array."""
-    b, (x,) = Builder([]), eqn.invars
-    b.source_info = eqn.source_info
-    axis, shape = eqn.params["axis"], x.aval.shape
-    sizes = eqn.params.get("sizes") or [1] * shape[axis]
-    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
-    pieces: list[Atom] = []
-    for v, size in zip(eqn.outvars, sizes, strict=True):
-        high[axis] = low[axis] + size
-        pieces.append(lax.reshape(b, lax.slice(b, x, low, high, steps), v.aval.shape))
-        low[axis] = high[axis]
-    return bound_to(b, pieces, eqn.outvars)
 
 
 # --- Chains ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from profiles import examples
 
 import jaxprgen
 from jaxprgen.ir.programs import count_equations, verify
-from jaxprgen.passes import DEFAULT, MapToVmap, ScanRepeats, VmapRepeats, vmap_repeats
+from jaxprgen.passes import DEFAULT, MapToVmap, ScanRepeats, VmapRepeats, repetitions
 
 SHAPE = 3
 REWRITES = {
@@ -26,7 +26,7 @@ REWRITES = {
 def always():
     """Batch also where nothing is gained."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vmap_repeats, "_SAVED", -(10**9))
+        patch.setattr(repetitions, "_SAVED", -(10**9))
         yield
 
 

@@ -31,7 +31,6 @@ Each module and the modules of this package that it needs:
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `sums`: terms of sums in their written order, and what repeats in them (no other module).
 - `repeats`: find equations that are alike (`inlining`, `sums`).
-- `repeat_look`: see quickly whether there are any (`repeats`).
 - `blocks`, `writes`, `joins`: join what a program writes to an array block by block, or in stages
   (`constant_folding`, `packs`, `repeats`).
 - `copies`: copies of one body, and the proof that they are (`repeats`).

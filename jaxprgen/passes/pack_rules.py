@@ -13,7 +13,7 @@ from jaxprgen._jax import Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, batch, with_batch_axis
-from jaxprgen.passes.packs import Packs, windows
+from jaxprgen.passes.packs import Packs, take, windows
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
 from jaxprgen.passes.scan_batching import REDUCTIONS
 from jaxprgen.passes.sums import Stretch, Term, stretches
@@ -59,9 +59,9 @@ def _slices(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
         x = lax.slice(b, x, low, high, stride)
     widths, strides = [sizes[d] for d in moving], [steps[d] for d in moving]
     if not own and len(moving) == 1:
-        adjacent = _adjacent(b, x, starts[:, moving[0]], widths[0], strides[0], moving[0])
-        if adjacent is not None:
-            return MaybeBatched(adjacent, True)
+        (d,) = moving
+        places = starts[:, d, None] + strides[0] * np.arange(widths[0])
+        return MaybeBatched(_moved(b, take(b, x, places, d), d, 0), True)
     indices, axes = windows(starts[:, moving], widths, strides), [d + own for d in moving]
     if own:
         rows = np.arange(len(nodes)).reshape(-1, *[1] * (indices.ndim - 1))
@@ -70,28 +70,6 @@ def _slices(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
     known = b.constant(indices.astype(np.int32), equal=True)
     places = [0, *(d + 1 for d in moving)]
     return MaybeBatched(lax.gather(b, x, known, axes, places, in_bounds=True), True)
-
-
-def _adjacent(
-    b: Builder, x: Atom, starts: np.ndarray[Any, Any], width: int, stride: int, axis: int
-) -> Atom | None:
-    """Return blocks along one axis by a slice and a reshape, or None if they are not adjacent.
-
-    Single elements may also be regularly spaced.
-    """
-    n, step = len(starts), int(starts[1] - starts[0])
-    if step <= 0 or np.any(np.diff(starts) != step):
-        return None
-    if width > 1 and (step != width or stride != 1):
-        return None
-    shape, first = x.aval.shape, int(starts[0])
-    last = first + (n - 1) * step + width
-    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
-    low[axis], high[axis], steps[axis] = first, last, step if width == 1 else 1
-    is_whole = (first, last) == (0, shape[axis]) and steps[axis] == 1
-    block = x if is_whole else lax.slice(b, x, low, high, steps)
-    split = lax.reshape(b, block, (*shape[:axis], n, width, *shape[axis + 1 :]))
-    return _moved(b, split, axis, 0)
 
 
 def _moved(b: Builder, x: Atom, axis: int, place: int) -> Atom:

@@ -7,6 +7,7 @@ of operands, *proven* to do what the body does (`copies`), *chosen* by their cos
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,6 @@ from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit
 from jaxprgen.passes.recurrences import cuts, steps_of
-from jaxprgen.passes.repeat_look import why_no_recurrence, why_no_repeats
 from jaxprgen.passes.repeat_notes import listener
 from jaxprgen.passes.repeats import Alike, Node, reads_a_block
 from jaxprgen.passes.writes import with_writes_joined
@@ -72,7 +72,7 @@ class _Repetitions:
         if written is not program:
             closed, program = written if self.joins else closed, with_joins_flattened(written)
         try:
-            found = self._together(program)
+            return self._together(program)
         except NotBatchableError as error:
             notes = listener()
             if notes is not None and error.repeated[1] > 1:
@@ -80,7 +80,6 @@ class _Repetitions:
             elif notes is not None:
                 notes.leave_all(type(self).__name__, str(error))
             return closed
-        return closed if found is program else found
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return a program without repetitions, or raise why not."""
@@ -116,7 +115,9 @@ class _Repetitions:
         if not loops:
             for key, reason in reasons.items():
                 _note_left(groups[key], reason)
-        return closed if len(units) == len(alike.nodes) else _written(closed, units, self.least)
+        if len(units) == len(alike.nodes):
+            raise NotBatchableError(f"no {self.least} copies can be batched")
+        return _written(closed, units, self.least)
 
     def _why_not_packed(self, copies: Copies) -> str:
         """Return why alike nodes cannot become one equation on rows; empty if they can."""
@@ -168,9 +169,6 @@ class VmapRepeats(_Repetitions):
     joins = True
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        reason = why_no_repeats(closed.jaxpr, self.least)
-        if reason:
-            raise NotBatchableError(reason)
         alike = Alike(closed.jaxpr, self.reassociate)
         alike.colour()
         return self._emitted(closed, alike)
@@ -204,16 +202,21 @@ class ScanRepeats(_Repetitions):
     least: int = 12
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        if _fuses_as_a_whole(closed.jaxpr, self.least):
-            raise NotBatchableError(_FUSES)
         copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate, cost=self.cost)
-        reason, side_by_side = why_no_recurrence(
-            closed.jaxpr, self.least, copies.least, self.reassociate
-        )
-        if reason:
-            raise NotBatchableError(reason)
-        once = EliminateCommonSubexpressions()(copies(closed) if side_by_side else closed)
+        once = EliminateCommonSubexpressions()(closed)
         alike = Alike(once.jaxpr, self.reassociate)
+        depths = _depths(alike.nodes)
+        deep = Counter(
+            (n.kind, d) for n, d in zip(alike.nodes, depths, strict=True) if d >= self.least
+        )
+        if not deep:
+            deepest = max(depths, default=0)
+            raise NotBatchableError(
+                f"no {self.least} equations wait for each other, only {deepest}"
+            )
+        if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
+            once = EliminateCommonSubexpressions()(copies(once))  # Most run side by side.
+            alike = Alike(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)
@@ -256,6 +259,17 @@ def grouped(nodes: Sequence[Node]) -> dict[int, list[Node]]:
     return groups
 
 
+def _depths(nodes: Sequence[Node]) -> list[int]:
+    """Return how many nodes wait for each other before each node."""
+    found: list[int] = []
+    depths: dict[Any, int] = {}
+    for node in nodes:
+        before = [depths[x] + 1 for x in node.operands if type(x) is Var and x in depths]
+        found.append(max(before, default=0))
+        depths.update(dict.fromkeys(node.outvars, found[-1]))
+    return found
+
+
 def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableError:
     """Return the error that says why equations that repeat stay as they are."""
     error = NotBatchableError(why)
@@ -268,17 +282,6 @@ def _note_left(nodes: Sequence[Node], reason: str) -> None:
     notes = listener() if reason and (len(nodes) > 1 or nodes[0].eqn.effects) else None
     if notes is not None:
         notes.leave([nodes[0].eqn], len(nodes), reason)
-
-
-def _fuses_as_a_whole(jaxpr: Jaxpr, least: int) -> bool:
-    """Return whether XLA fuses all of a program, in which steps have no data of their own."""
-    if not least <= len(jaxpr.eqns) <= _FUSED:
-        return False
-    if any(eqn.primitive.name not in lax.ELEMENTWISE for eqn in jaxpr.eqns):
-        return False
-    made = {v for eqn in jaxpr.eqns for v in eqn.outvars}
-    read = {atom_key(x) for eqn in jaxpr.eqns for x in eqn.invars}
-    return len(read - made) < least
 
 
 def _fuses(steps: Copies) -> bool:

@@ -50,34 +50,6 @@ def price(model: CostModel, extra: float, compiling: float) -> Price:
     return Price(model.calls, model.calls * extra, compiling)
 
 
-def prices(
-    jaxpr: Jaxpr,
-    alike: Alike,
-    groups: Mapping[int, Copies],
-    looped: Collection[int],
-    model: CostModel,
-) -> dict[int, Price]:
-    """Return what it costs to batch each group of nodes.
-
-    Parameters
-    ----------
-    jaxpr : Jaxpr
-        The program.
-    alike : Alike
-        Its nodes.
-    groups : mapping of int to Copies
-        The nodes that can be batched, by their colours.
-    looped : collection of int
-        The identities of the nodes that become parts of loops.
-    model : CostModel
-        How times are weighed.
-    """
-    found = _Prices(jaxpr, alike, groups, looped, model)
-    found.weigh_fused()
-    found.weigh_stacked()
-    return found.prices
-
-
 def is_kernel(node: Node) -> bool:
     """Return whether a node reads its operands from memory, and writes its results there.
 
@@ -208,8 +180,27 @@ def _written(copies: Copies, kept: Kept) -> int:
     return sum(elements(first[i].outvars[j]) for i, j in carried | stacked)
 
 
-class _Prices:
-    """Finds the prices of groups."""
+class Prices:
+    """What it costs to batch each group of nodes.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    alike : Alike
+        Its nodes.
+    groups : mapping of int to Copies
+        The nodes that can be batched, by their colours.
+    looped : collection of int
+        The identities of the nodes that become parts of loops.
+    model : CostModel
+        How times are weighed.
+
+    Attributes
+    ----------
+    prices : dict of int to Price
+        The price of each group.
+    """
 
     def __init__(
         self,
@@ -258,8 +249,10 @@ class _Prices:
                 self._readers[key].add(-1 - len(jaxpr.eqns) - i)
                 self._ends.add(key)
                 self._apart[key].add(x)
+        self._weigh_fused()
+        self._weigh_stacked()
 
-    def weigh_fused(self) -> None:
+    def _weigh_fused(self) -> None:
         """Weigh functions that XLA fuses up to a sum or an output.
 
         Side by side, their rows would be written to memory.
@@ -279,7 +272,7 @@ class _Prices:
             added = sum(self._terms.get(reader, 0) for reader in sums)
             self._weigh(part, self._model.constants.element * written, Work(0, added))
 
-    def weigh_stacked(self) -> None:
+    def _weigh_stacked(self) -> None:
         """Weigh what reads, or hands out, values that have to be moved."""
         prices = self.prices
         rest = {key for key in self._groups if key not in prices or prices[key].is_worth_it}

@@ -173,8 +173,7 @@ def _what(node: Node, identities: Identities, as_loop: bool) -> Any:
         return identities.parameters(eqn), types
     family = CHAINS[eqn.primitive.name]
     if as_loop:
-        pads = [t.pad and identities.parameters(t.pad) for t in node.terms]
-        return family, types, [t.sign for t in node.terms], pads
+        return family, types, [t.sign for t in node.terms]
     # The terms of one kind in a stretch are added up, in all sums at once.
     kinds = [[*zip(*stretch.repetitions, strict=True)] for stretch in node.stretches]
     signs = [[{t.sign for run in runs for t in run} for runs in each] for each in kinds]

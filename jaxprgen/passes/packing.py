@@ -15,10 +15,14 @@ from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.copies import Copies, Kept, Read
-from jaxprgen.passes.pack_rules import combined, emit_pack, emit_sum, joined, padded
+from jaxprgen.passes.pack_rules import combined, emit_pack, emit_sum, joined
 from jaxprgen.passes.packs import Packs
 from jaxprgen.passes.repeat_notes import Found, Notes
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
+
+
+class WaitingError(NotBatchableError):
+    """Raised when units wait for each other."""
 
 
 class Unit:
@@ -86,7 +90,9 @@ class Packing:
         Raises
         ------
         NotBatchableError
-            The rows of a unit differ too much, or units wait for each other.
+            The rows of a unit differ too much.
+        WaitingError
+            Units wait for each other.
         """
         for unit in _in_order(units):
             self.b.source_info = unit.nodes[0].eqn.source_info
@@ -99,7 +105,7 @@ class Packing:
             self._flush()
             self._parts.append((unit, start, len(self._result)))
         if len(self._parts) < len(units):
-            raise NotBatchableError("batches would wait for each other")
+            raise WaitingError("batches would wait for each other")
 
     def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program that was written.
@@ -308,8 +314,8 @@ def _emit_alone(b: Builder, node: Node, operands: Sequence[Any]) -> list[Atom]:
     if not node.terms:
         made = b.copy(eqn.replace(invars=operands), {x: x for x in operands if type(x) is Var})
         return [made[v] for v in eqn.outvars]
-    terms = [t._replace(atom=x) for t, x in zip(node.terms, operands, strict=True)]
-    return [combined(b, [(t.sign, padded(b, t)) for t in terms], CHAINS[eqn.primitive.name])]
+    parts = [(term.sign, x) for term, x in zip(node.terms, operands, strict=True)]
+    return [combined(b, parts, CHAINS[eqn.primitive.name])]
 
 
 def _in_order(units: Sequence[Unit]) -> Iterable[Unit]:

@@ -275,3 +275,35 @@ def _read(alike: Alike, x: Any, t: int, inside: Mapping[int, tuple[int, int]]) -
     if found is None:
         return None
     return Read(found[1], list(node.outvars).index(x), t - found[0])
+
+
+def stages(alike: Alike, loops: Sequence[Copies]) -> list[int]:
+    """Return, for each node outside of the loops, how many of them it waits for in turn.
+
+    Nodes that are alike, of which a loop waits for one, and another one for the loop, cannot be
+    computed together.
+    """
+    nodes = alike.nodes
+    owner = {id(node): k for k, steps in enumerate(loops) for node in steps.nodes}
+    loop_of = [owner.get(id(node)) for node in nodes]
+    made = [
+        [alike.maker[x] for x in n.operands if type(x) is Var and x in alike.maker] for n in nodes
+    ]
+    before = [0] * len(loops)
+    found = [0] * len(nodes)
+    for _ in range(1 + len(loops)):
+        last = [*before]
+        for i, own in enumerate(loop_of):
+            stage = 0
+            for j in made[i]:
+                other = loop_of[j]
+                if other is None:
+                    stage = max(stage, found[j])
+                elif other != own:
+                    stage = max(stage, before[other] + 1)
+            found[i] = stage
+            if own is not None:
+                before[own] = max(before[own], stage)
+        if before == last:
+            break
+    return found

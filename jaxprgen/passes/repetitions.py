@@ -8,7 +8,7 @@ of operands, *proven* to do what the body does (`copies`), *chosen* by their cos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +18,16 @@ from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import NotBatchableError, why_not_batched
-from jaxprgen.passes.choices import Price, is_kernel, price_of_loops, prices
+from jaxprgen.passes.choices import Price, Prices, is_kernel, price_of_loops
 from jaxprgen.passes.copies import Copies, Kept, is_proven, nbytes, side_by_side
 from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.meaning import Meaning, if_reassociated
-from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit
-from jaxprgen.passes.recurrences import cuts, steps_of
+from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit, WaitingError
+from jaxprgen.passes.recurrences import cuts, stages, steps_of
 from jaxprgen.passes.repeat_notes import listener
-from jaxprgen.passes.repeats import Alike, Node, reads_a_block
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, reads_a_block
 from jaxprgen.passes.writes import with_writes_joined
 
 _SAVED = 2
@@ -68,7 +68,7 @@ class _Repetitions:
 
     def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         program = with_joins_flattened(closed)
-        written = with_writes_joined(program, self.least, self.reassociate)
+        written = with_writes_joined(program, self.least, self.reassociate, self.cost)
         if written is not program:
             closed, program = written if self.joins else closed, with_joins_flattened(written)
         try:
@@ -97,7 +97,7 @@ class _Repetitions:
         copies = {key: each for key, each in copies.items() if not reasons[key]}
         weighed: dict[int, Price] = {}
         if self.cost is not None:
-            weighed = prices(closed.jaxpr, alike, copies, inside, self.cost)
+            weighed = Prices(closed.jaxpr, alike, copies, inside, self.cost).prices
         reasons |= {key: str(price) for key, price in weighed.items() if not price.is_worth_it}
         copies = {key: each for key, each in copies.items() if not reasons[key]}
         alone = [n for k, nodes in groups.items() if k not in copies for n in nodes]
@@ -126,8 +126,6 @@ class _Repetitions:
             return "has an effect"
         if copies.times < self.least:
             return f"fewer than {self.least}" if copies.times > 1 else "alone"
-        if any(term.pad is not None for term in first.terms):
-            return "terms padded with zeros are added up one by one"
         made = [[node.outvars[j] for node in copies.nodes] for j in range(len(first.outvars))]
         reason = self._too_large([*copies.columns(), *made])
         if not reason and not (first.terms or reads_a_block(eqn)):
@@ -203,20 +201,17 @@ class ScanRepeats(_Repetitions):
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate, cost=self.cost)
+        depths = _depths(closed.jaxpr, CHAINS if self.reassociate else ())
+        deepest = max(depths, default=0)
+        if deepest < self.least:
+            why = f"no {self.least} equations wait for each other, only {deepest}"
+            raise NotBatchableError(why)
+        places = zip(closed.jaxpr.eqns, depths, strict=True)
+        deep = Counter([(eqn.primitive, depth) for eqn, depth in places if depth >= self.least])
+        if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
+            closed = copies(closed)  # Most recurrences run side by side.
         once = EliminateCommonSubexpressions()(closed)
         alike = Alike(once.jaxpr, self.reassociate)
-        depths = _depths(alike.nodes)
-        deep = Counter(
-            (n.kind, d) for n, d in zip(alike.nodes, depths, strict=True) if d >= self.least
-        )
-        if not deep:
-            deepest = max(depths, default=0)
-            raise NotBatchableError(
-                f"no {self.least} equations wait for each other, only {deepest}"
-            )
-        if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
-            once = EliminateCommonSubexpressions()(copies(once))  # Most run side by side.
-            alike = Alike(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)
@@ -224,7 +219,12 @@ class ScanRepeats(_Repetitions):
                 break  # Those that differ close by differ from afar, too.
             alike.colour(cut)
             try:
-                return self._emitted(once, alike, self._loops(once.jaxpr, alike, cut))
+                loops = self._loops(once.jaxpr, alike, cut)
+                try:
+                    return self._emitted(once, alike, loops)
+                except WaitingError:
+                    alike.tell_apart(stages(alike, [steps for steps, _ in loops]))
+                    return self._emitted(once, alike, loops)
             except NotBatchableError as error:
                 reasons.append(error)
         raise max(reasons, key=lambda error: error.repeated[1])
@@ -259,14 +259,19 @@ def grouped(nodes: Sequence[Node]) -> dict[int, list[Node]]:
     return groups
 
 
-def _depths(nodes: Sequence[Node]) -> list[int]:
-    """Return how many nodes wait for each other before each node."""
+def _depths(jaxpr: Jaxpr, chains: Collection[str]) -> list[int]:
+    """Return how many equations wait for each other before each one; a chain counts once."""
+    uses = Counter([x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var])
     found: list[int] = []
     depths: dict[Any, int] = {}
-    for node in nodes:
-        before = [depths[x] + 1 for x in node.operands if type(x) is Var and x in depths]
-        found.append(max(before, default=0))
-        depths.update(dict.fromkeys(node.outvars, found[-1]))
+    for eqn in jaxpr.eqns:
+        name, depth = eqn.primitive.name, 0
+        for i, x in enumerate(eqn.invars):
+            if type(x) is Var:
+                waits = name not in chains or uses[x] > 1 or (i and name == "sub")
+                depth = max(depth, depths.get(x, 0) + bool(waits))
+        found.append(depth)
+        depths.update(dict.fromkeys(eqn.outvars, depth))
     return found
 
 

@@ -31,16 +31,16 @@ Each module and the modules of this package that it needs:
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `sums`: terms of sums in their written order, and what repeats in them (no other module).
 - `repeats`: find equations that are alike (`inlining`, `sums`).
-- `repeat_look`: see quickly whether there are any (`repeats`).
 - `blocks`, `writes`, `joins`: join what a program writes to an array block by block, or in stages
   (`constant_folding`, `packs`, `repeats`).
-- `recurrences`: find the steps of recurrences among them (`repeats`).
+- `copies`: copies of one body, and the proof that they are (`repeats`).
+- `recurrences`: find the steps of recurrences among them (`copies`).
 - `repeat_notes`: what these passes found, for those who listen (no other module).
-- `choices`: choose which of them stay as they are written (`costs`, `repeats`).
-- `packs`, `pack_rules`, `packing`: compute alike equations as one (`batching`, `inlining`,
-  `repeats`, `scan_batching`).
-- `vmap_repeats`, `scan_repeats`: `VmapRepeats` and `ScanRepeats` batch and loop what a program
-  repeats (`packing`, `choices`, `recurrences`, `elimination`).
+- `choices`: choose which of them stay as they are written (`copies`, `costs`, `recurrences`).
+- `packs`, `pack_rules`, `packing`: write a program with rows and loops in their place (`batching`,
+  `copies`, `inlining`, `scan_batching`).
+- `repetitions`: `VmapRepeats` and `ScanRepeats` batch and loop what a program repeats (`packing`,
+  `choices`, `recurrences`, `elimination`).
 - `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).
 - `associative_scan`: `AssociativeScan` solves such recurrences in a logarithmic number of steps
   (`affine_recurrences`, `scan_batching`, `inlining`).
@@ -69,13 +69,12 @@ from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
 from jaxprgen.passes.meaning import Meaning, Pass
 from jaxprgen.passes.pipeline import Pipeline, Record
 from jaxprgen.passes.reduce_in_scan import ReduceInScan
+from jaxprgen.passes.repetitions import ScanRepeats, VmapRepeats
 from jaxprgen.passes.reverse_scan import ReverseScan
-from jaxprgen.passes.scan_repeats import ScanRepeats
 from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.simplify import Simplify
 from jaxprgen.passes.sink_zeros import SinkZeros
 from jaxprgen.passes.stabilize import Stabilize
-from jaxprgen.passes.vmap_repeats import VmapRepeats
 
 __all__ = [
     "DEFAULT",

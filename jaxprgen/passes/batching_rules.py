@@ -130,33 +130,24 @@ def _along(*names: str) -> BatchingRule:
     return rule
 
 
-def _broadcast_in_dim(
-    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
-) -> list[Atom]:
-    shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    moved = 0, *(d + 1 for d in axes)
-    return _bind(b, eqn, [operands[0].atom], shape=(n, *shape), broadcast_dimensions=moved)
+def _leading_axis(**params: tuple[int | None, int]) -> BatchingRule:
+    """Return the rule of primitives with an operand, and parameters that have one item per axis.
 
+    Each parameter is given by its item for the batch axis, or None for the number of rows, and by
+    how much its other items grow.
+    """
 
-def _reshape(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    if eqn.params["dimensions"] is not None:
-        raise NotBatchableError("A reshape that also transposes has no batching rule.")
-    return _bind(b, eqn, [operands[0].atom], new_sizes=(n, *eqn.params["new_sizes"]))
+    def rule(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
+        if eqn.params.get("dimensions") is not None:
+            raise NotBatchableError("A reshape that also transposes has no batching rule.")
+        moved = {
+            name: (n if first is None else first, *(d + more for d in eqn.params[name]))
+            for name, (first, more) in params.items()
+            if eqn.params[name] is not None
+        }
+        return _bind(b, eqn, [operands[0].atom], **moved)
 
-
-def _transpose(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    moved = 0, *(d + 1 for d in eqn.params["permutation"])
-    return _bind(b, eqn, [operands[0].atom], permutation=moved)
-
-
-def _slice(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    params = eqn.params
-    moved: dict[str, Any] = {
-        "start_indices": (0, *params["start_indices"]),
-        "limit_indices": (n, *params["limit_indices"]),
-        "strides": None if params["strides"] is None else (1, *params["strides"]),
-    }
-    return _bind(b, eqn, [operands[0].atom], **moved)
+    return rule
 
 
 def _pad(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
@@ -318,7 +309,7 @@ BATCHING_RULES: dict[str, BatchingRule] = {
     **dict.fromkeys(["cholesky", "lu", "eig", "eigh", "qr", "svd", "schur"], _leading),
     **dict.fromkeys(["geqrf", "householder_product", "tridiagonal_solve"], _leading),
     **dict.fromkeys(["lu_pivots_to_permutation", "fft", "bitcast_convert_type"], _leading),
-    "broadcast_in_dim": _broadcast_in_dim,
+    "broadcast_in_dim": _leading_axis(shape=(None, 0), broadcast_dimensions=(0, 1)),
     "conv_general_dilated": _convolution,
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,
@@ -329,9 +320,9 @@ BATCHING_RULES: dict[str, BatchingRule] = {
     **dict.fromkeys(["random_bits", "random_split", "random_wrap", "random_unwrap"], _leading),
     **dict.fromkeys(["random_seed", "random_gamma"], _leading),
     **dict.fromkeys(["random_fold_in", "threefry2x32", "one_minus_square"], elementwise),
-    "reshape": _reshape,
-    "slice": _slice,
-    "transpose": _transpose,
+    "reshape": _leading_axis(new_sizes=(None, 0)),
+    "slice": _leading_axis(start_indices=(0, 0), limit_indices=(None, 0), strides=(1, 0)),
+    "transpose": _leading_axis(permutation=(0, 1)),
     "triangular_solve": _triangular_solve,
 }
 

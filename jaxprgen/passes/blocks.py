@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import Var
+from jaxprgen._jax import Literal, Var
 from jaxprgen.ir import primitives as lax
-from jaxprgen.passes.repeats import pads_with_zeros
+from jaxprgen.passes.repeats import is_known
 
 Place = tuple[int, ...]
 Index = Callable[[Sequence[Any]], "list[int] | None"]
@@ -81,9 +81,7 @@ def read(eqn: Any, index: Index) -> Block | None:
     name, operands, params = eqn.primitive.name, eqn.invars, eqn.params
     if name == "slice":
         start, stop, steps = params["start_indices"], params["limit_indices"], params["strides"]
-        if any(not isinstance(i, int | np.integer) for i in (*start, *stop)) or any(
-            k != 1 for k in steps or ()
-        ):
+        if not all(map(is_known, (*start, *stop))) or any(k != 1 for k in steps or ()):
             return None
         return Block(operands[0], start, tuple(j - i for i, j in zip(start, stop, strict=True)))
     if name == "dynamic_slice":
@@ -116,3 +114,13 @@ def _in_bounds(
     bounds = zip(start, sizes, x.aval.shape, strict=True)
     is_inside = all(0 <= i <= n - k for i, k, n in bounds)
     return Block(x, tuple(start), sizes, value) if is_inside else None
+
+
+def pads_with_zeros(eqn: Any) -> bool:
+    """Return whether an equation pads with zeros, and with a known number of them."""
+    if eqn.primitive.name != "pad" or not isinstance(eqn.invars[1], Literal):
+        return False
+    config = eqn.params["padding_config"]
+    if not all(is_known(n) and n >= 0 for sizes in config for n in sizes):
+        return False  # Also of symbolic sizes.
+    return not any(between for _, _, between in config) and not np.any(eqn.invars[1].val)

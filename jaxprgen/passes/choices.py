@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
+from jaxprgen.passes.copies import Copies, Kept
 from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, total, work_of
+from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Alike, Node
 
 
@@ -46,34 +48,6 @@ def _difference(saved: float) -> str:
 def price(model: CostModel, extra: float, compiling: float) -> Price:
     """Return a price from what each call takes longer, and compiling less, in seconds."""
     return Price(model.calls, model.calls * extra, compiling)
-
-
-def prices(
-    jaxpr: Jaxpr,
-    alike: Alike,
-    groups: Mapping[int, Sequence[Node]],
-    looped: Collection[int],
-    model: CostModel,
-) -> dict[int, Price]:
-    """Return what it costs to batch each group of nodes.
-
-    Parameters
-    ----------
-    jaxpr : Jaxpr
-        The program.
-    alike : Alike
-        Its nodes.
-    groups : mapping of int to sequence of Node
-        The nodes that can be batched, by their colours.
-    looped : collection of int
-        The identities of the nodes that become parts of loops.
-    model : CostModel
-        How times are weighed.
-    """
-    found = _Prices(jaxpr, alike, groups, looped, model)
-    found.weigh_fused()
-    found.weigh_stacked()
-    return found.prices
 
 
 def is_kernel(node: Node) -> bool:
@@ -151,14 +125,88 @@ def stacked(
     return Stacked(int(fused), nbytes, len(out), sum(_jax.nbytes(v.aval) for v in out))
 
 
-class _Prices:
-    """Finds the prices of groups."""
+def price_of_loops(
+    jaxpr: Jaxpr,
+    alike: Alike,
+    loops: Sequence[tuple[Copies, Kept]],
+    packs: Iterable[Copies],
+    apart: Set[int],
+    model: CostModel,
+) -> Price:
+    """Return what it costs to make loops of all steps.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    alike : Alike
+        Its nodes.
+    loops : sequence of (Copies, Kept)
+        The steps of each loop, and their results that are read elsewhere.
+    packs : iterable of Copies
+        What is batched beside the loops.
+    apart : set of int
+        The readers that need rows by themselves.
+    model : CostModel
+        How times are weighed.
+    """
+    c, extra, compiling = model.constants, 0.0, 0.0
+    every = [*packs, *(copies for copies, _ in loops)]
+    together = {v for copies in every for node in copies.nodes for v in node.outvars}
+    together.update(jaxpr.constvars)
+    for copies, kept in loops:
+        out: list[Any] = []
+        for (i, j), steps in kept.items():
+            # As it is written, an output that no kernel computes is copied as well.
+            readers = {-1, *apart} if is_kernel(copies.body[i]) else apart
+            each = steps.items() if len(steps) > 1 else ()
+            out += [copies.rows[t][i].outvars[j] for t, x in each if not readers.isdisjoint(x)]
+        moved = stacked(copies.columns(), together.__contains__, alike, out)
+        first, n = copies.repeated
+        work = work_of(first)
+        step = c.step - c.kernel * work.kernels + c.element * _written(copies, kept)
+        extra += moved.seconds(model) + n * step
+        compiling += model.compiling(work.times(n)) - model.compiling(total([work, moved.work]))
+    return price(model, extra, compiling)
+
+
+def _written(copies: Copies, kept: Kept) -> int:
+    """Return the elements that each step writes though XLA would fuse what makes and reads them."""
+    first = copies.body
+    if any(map(is_kernel, first)):
+        return 0  # They are written for the kernel.
+    carried = {(x.node, x.result) for xs in copies.reads for x in xs if x is not None and x.lag}
+    stacked = {key for key, steps in kept.items() if len(steps) > 1}
+    return sum(elements(first[i].outvars[j]) for i, j in carried | stacked)
+
+
+class Prices:
+    """What it costs to batch each group of nodes.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    alike : Alike
+        Its nodes.
+    groups : mapping of int to Copies
+        The nodes that can be batched, by their colours.
+    looped : collection of int
+        The identities of the nodes that become parts of loops.
+    model : CostModel
+        How times are weighed.
+
+    Attributes
+    ----------
+    prices : dict of int to Price
+        The price of each group.
+    """
 
     def __init__(
         self,
         jaxpr: Jaxpr,
         alike: Alike,
-        groups: Mapping[int, Sequence[Node]],
+        groups: Mapping[int, Copies],
         looped: Collection[int],
         model: CostModel,
     ) -> None:
@@ -166,7 +214,7 @@ class _Prices:
         self._alike = alike
         self._groups = groups
         self.prices: dict[int, Price] = {}
-        self._owner = {v: key for key, nodes in groups.items() for n in nodes for v in n.outvars}
+        self._owner = {v: key for key, c in groups.items() for n in c.nodes for v in n.outvars}
         self._known = frozenset[Any](jaxpr.constvars)
         # For each group, what reads it: groups, or other nodes and outputs, by negative numbers.
         self._readers: dict[int, set[int]] = {key: set() for key in groups}
@@ -201,72 +249,55 @@ class _Prices:
                 self._readers[key].add(-1 - len(jaxpr.eqns) - i)
                 self._ends.add(key)
                 self._apart[key].add(x)
+        self._weigh_fused()
+        self._weigh_stacked()
 
-    def weigh_fused(self) -> None:
+    def _weigh_fused(self) -> None:
         """Weigh functions that XLA fuses up to a sum or an output.
 
         Side by side, their rows would be written to memory.
         """
         cone: set[int] = set()
-        for key, nodes in sorted(self._groups.items(), key=lambda item: -item[1][0].place):
-            may_fuse = key not in self._beside_loops and not is_kernel(nodes[0])
+        for key, copies in sorted(self._groups.items(), key=lambda item: -item[1].body[0].place):
+            may_fuse = key not in self._beside_loops and not is_kernel(copies.body[0])
             if may_fuse and all(x < 0 or x in cone for x in self._readers[key]):
                 cone.add(key)
         edges = ((key, reader) for key in cone for reader in self._readers[key])
-        for part in _connected(cone, edges):
+        for part in connected(cone, edges):
             ends = self._ends.intersection(part)
-            written = sum(len(self._groups[k]) * elements(self._outvar(k)) for k in ends)
+            written = sum(
+                self._groups[k].times * elements(self._groups[k].body[0].outvars[0]) for k in ends
+            )
             sums = {reader for key in part for reader in self._readers[key] if reader < 0}
             added = sum(self._terms.get(reader, 0) for reader in sums)
             self._weigh(part, self._model.constants.element * written, Work(0, added))
 
-    def weigh_stacked(self) -> None:
+    def _weigh_stacked(self) -> None:
         """Weigh what reads, or hands out, values that have to be moved."""
         prices = self.prices
         rest = {key for key in self._groups if key not in prices or prices[key].is_worth_it}
         edges = ((key, reader) for key in rest for reader in self._readers[key] if reader in rest)
-        for part in _connected(rest, edges):
+        for part in connected(rest, edges):
             moved = self._stacked(part)
-            kernels = sum(
-                (len(self._groups[k]) - 1) * work_of([self._groups[k][0].eqn]).kernels for k in part
-            )
+            groups = [self._groups[key] for key in part]
+            kernels = sum((c.times - 1) * work_of(c.repeated[0]).kernels for c in groups)
             saved = self._model.constants.kernel * kernels
             self._weigh(part, moved.seconds(self._model) - saved, moved.work.times(-1))
 
     def _stacked(self, part: Sequence[int]) -> Stacked:
         own = {*part}
-        nodes = [self._groups[key] for key in part]
-        columns = (column for n in nodes for column in zip(*(x.operands for x in n), strict=False))
-        kernels = [key for key in part if is_kernel(self._groups[key][0])]
+        columns = (column for key in part for column in self._groups[key].columns())
+        kernels = [key for key in part if is_kernel(self._groups[key].body[0])]
         out = [x for key in kernels for x in self._apart[key]]
         return stacked(
             columns, lambda x: x in self._known or self._owner.get(x) in own, self._alike, out
         )
 
-    def _outvar(self, key: int) -> Any:
-        return self._groups[key][0].outvars[0]
-
     def _weigh(self, part: Collection[int], extra: float, others: Work) -> None:
         """Give groups a price; they are compiled with others, and each call takes longer."""
-        one = work_of(e for key in part for e in self._groups[key][0].equations)
-        each = [work_of(self._groups[k][0].equations).times(len(self._groups[k])) for k in part]
+        copies = [self._groups[key] for key in part]
+        one = work_of(e for c in copies for e in c.body[0].equations)
+        each = [work_of(c.body[0].equations).times(c.times) for c in copies]
         every = total([others, *each])
         compiling = self._model.compiling(every) - self._model.compiling(one)
         self.prices.update(dict.fromkeys(part, price(self._model, extra, compiling)))
-
-
-def _connected(keys: Collection[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Split keys into parts that no edge connects; edges may lead to other numbers as well."""
-    parent: dict[int, int] = {key: key for key in keys}
-
-    def root(x: int) -> int:
-        while parent.setdefault(x, x) != x:
-            parent[x] = x = parent[parent[x]]
-        return x
-
-    for one, other in edges:
-        parent[root(one)] = root(other)
-    parts: dict[int, list[int]] = {}
-    for key in keys:
-        parts.setdefault(root(key), []).append(key)
-    return [*parts.values()]

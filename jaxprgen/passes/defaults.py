@@ -9,12 +9,11 @@ from jaxprgen.passes.fewer_kernels import FewerKernels
 from jaxprgen.passes.guard_branches import GuardBranches
 from jaxprgen.passes.loop_distribution import DistributeScan, MapToVmap
 from jaxprgen.passes.meaning import Pass
+from jaxprgen.passes.repetitions import ScanRepeats, VmapRepeats
 from jaxprgen.passes.reverse_scan import ReverseScan
-from jaxprgen.passes.scan_repeats import ScanRepeats
 from jaxprgen.passes.share_scan import ShareScan
 from jaxprgen.passes.sink_zeros import SinkZeros
 from jaxprgen.passes.stabilize import Stabilize
-from jaxprgen.passes.vmap_repeats import VmapRepeats
 
 _made: dict[int, Pass] = {}  # The objects that `default` returned, by identity.
 

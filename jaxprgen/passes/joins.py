@@ -1,16 +1,24 @@
-"""Flatten arrays that are joined in several stages, as `jax.numpy.array` joins long lists."""
+"""Join and split arrays at once, not in stages as `jax.numpy.array` joins long lists."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from jaxprgen._jax import ClosedJaxpr, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir import Atom, Builder
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.liveness import are_same
 from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.passes.inlining import bound_to
+
+_PARTING = {"split", "unstack"}
 
 
 def with_joins_flattened(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a program that joins parts, and splits arrays, at once instead of in stages.
+    """Return a program that joins all parts of an array at once, and splits arrays by slices.
+
+    Slices of equal sizes are alike; the results of one equation are not.
 
     Parameters
     ----------
@@ -18,44 +26,47 @@ def with_joins_flattened(closed: ClosedJaxpr) -> ClosedJaxpr:
         The program. It is not changed.
     """
     jaxpr: Any = closed.jaxpr
-    if {"concatenate", "split"}.isdisjoint(eqn.primitive.name for eqn in jaxpr.eqns):
+    if {"concatenate", *_PARTING}.isdisjoint(eqn.primitive.name for eqn in jaxpr.eqns):
         return closed
     uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var)
     uses.update(x for x in jaxpr.outvars if type(x) is Var)
     joins: dict[Any, Any] = {}
-    parts: dict[Any, int] = {}
+    parts: dict[Any, tuple[Any, int, int]] = {}
     equations: list[Any] = []
     for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if name == "concatenate":
+        if eqn.primitive.name in _PARTING:
+            equations += _slices(eqn, parts)
+            continue
+        if eqn.primitive.name == "concatenate":
             atoms: list[Any] = []
             for x in eqn.invars:
                 inner = joins.get(x) if type(x) is Var and uses[x] == 1 else None
-                atoms += [x] if inner is None or not _same_axis(inner, eqn) else inner.invars
+                atoms += inner.invars if inner and inner.params == eqn.params else [x]
             if len(atoms) > len(eqn.invars):
                 eqn = eqn.replace(invars=atoms)
             joins[eqn.outvars[0]] = eqn
-        elif name == "split":
-            place = parts.get(eqn.invars[0], -1) if uses[eqn.invars[0]] == 1 else -1
-            if place >= 0 and _same_axis(equations[place], eqn):
-                equations[place] = _split_further(equations[place], eqn)
-                parts.update(dict.fromkeys(eqn.outvars, place))
-                continue
-            parts.update(dict.fromkeys(eqn.outvars, len(equations)))
         equations.append(eqn)
-    is_same = all(x is y for x, y in zip(equations, jaxpr.eqns, strict=False))
-    return closed if is_same else with_equations(closed, equations)
+    return closed if are_same(equations, jaxpr.eqns) else with_equations(closed, equations)
 
 
-def _same_axis(one: Any, other: Any) -> bool:
-    return all(one.params.get(name) == other.params.get(name) for name in ("axis", "dimension"))
+def _slices(eqn: Any, parts: dict[Any, tuple[Any, int, int]]) -> list[JaxprEqn]:
+    """Return one slice for each result of an equation that splits an array.
 
-
-def _split_further(outer: Any, inner: Any) -> Any:
-    """Return a split whose results are those of another one in place of what that one splits."""
-    (operand,) = inner.invars
-    which = outer.outvars.index(operand)
-    results = [*outer.outvars[:which], *inner.outvars, *outer.outvars[which + 1 :]]
-    sizes = outer.params["sizes"]
-    sizes = (*sizes[:which], *inner.params["sizes"], *sizes[which + 1 :])
-    return outer.replace(outvars=results, params={**outer.params, "sizes": sizes})
+    ``parts`` has the array of which each result is a part, the axis and the place.
+    """
+    b, (x,), axis = Builder([]), eqn.invars, eqn.params["axis"]
+    b.source_info = eqn.source_info
+    array, along, place = parts.get(x, (x, axis, 0))
+    if along != axis:
+        array, place = x, 0
+    shape = array.aval.shape
+    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
+    pieces: list[Atom] = []
+    sizes = eqn.params.get("sizes") or [1] * x.aval.shape[axis]
+    for v, size in zip(eqn.outvars, sizes, strict=True):
+        low[axis], high[axis] = place, place + size
+        pieces.append(lax.reshape(b, lax.slice(b, array, low, high, steps), v.aval.shape))
+        if eqn.primitive.name == "split":
+            parts[v] = array, axis, place
+        place += size
+    return bound_to(b, pieces, eqn.outvars)

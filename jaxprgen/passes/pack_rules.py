@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import graphlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +12,10 @@ from jaxprgen._jax import Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, batch, with_batch_axis
-from jaxprgen.passes.packs import Packs, windows
+from jaxprgen.passes.packs import Packs, take, windows
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
 from jaxprgen.passes.scan_batching import REDUCTIONS
-from jaxprgen.passes.sums import Stretch, Term, stretches
+from jaxprgen.passes.sums import Stretch, stretches
 
 
 def emit_pack(packs: Packs, nodes: Sequence[Node]) -> list[MaybeBatched]:
@@ -59,9 +58,9 @@ def _slices(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
         x = lax.slice(b, x, low, high, stride)
     widths, strides = [sizes[d] for d in moving], [steps[d] for d in moving]
     if not own and len(moving) == 1:
-        adjacent = _adjacent(b, x, starts[:, moving[0]], widths[0], strides[0], moving[0])
-        if adjacent is not None:
-            return MaybeBatched(adjacent, True)
+        (d,) = moving
+        places = starts[:, d, None] + strides[0] * np.arange(widths[0])
+        return MaybeBatched(_moved(b, take(b, x, places, d), d, 0), True)
     indices, axes = windows(starts[:, moving], widths, strides), [d + own for d in moving]
     if own:
         rows = np.arange(len(nodes)).reshape(-1, *[1] * (indices.ndim - 1))
@@ -70,28 +69,6 @@ def _slices(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
     known = b.constant(indices.astype(np.int32), equal=True)
     places = [0, *(d + 1 for d in moving)]
     return MaybeBatched(lax.gather(b, x, known, axes, places, in_bounds=True), True)
-
-
-def _adjacent(
-    b: Builder, x: Atom, starts: np.ndarray[Any, Any], width: int, stride: int, axis: int
-) -> Atom | None:
-    """Return blocks along one axis by a slice and a reshape, or None if they are not adjacent.
-
-    Single elements may also be regularly spaced.
-    """
-    n, step = len(starts), int(starts[1] - starts[0])
-    if step <= 0 or np.any(np.diff(starts) != step):
-        return None
-    if width > 1 and (step != width or stride != 1):
-        return None
-    shape, first = x.aval.shape, int(starts[0])
-    last = first + (n - 1) * step + width
-    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
-    low[axis], high[axis], steps[axis] = first, last, step if width == 1 else 1
-    is_whole = (first, last) == (0, shape[axis]) and steps[axis] == 1
-    block = x if is_whole else lax.slice(b, x, low, high, steps)
-    split = lax.reshape(b, block, (*shape[:axis], n, width, *shape[axis + 1 :]))
-    return _moved(b, split, axis, 0)
 
 
 def _moved(b: Builder, x: Atom, axis: int, place: int) -> Atom:
@@ -104,16 +81,6 @@ def _moved(b: Builder, x: Atom, axis: int, place: int) -> Atom:
 
 
 # --- Sums -------------------------------------------------------------------------------------
-
-
-def _kind(packs: Packs, term: Term) -> Any:
-    """Return the kind of a term in a sum that stays alone: its sign and origin.
-
-    Padded blocks of one size are of one kind, because few of them meet at an element.
-    """
-    if term.pad is not None:
-        return "block", term.atom.aval.shape
-    return term.sign, _source(packs, term.atom)
 
 
 def _source(packs: Packs, x: Any) -> Any:
@@ -174,45 +141,23 @@ def _reduced(packs: Packs, lists: Sequence[Sequence[Any]], family: str) -> Maybe
 
 def _folded(b: Builder, column: MaybeBatched, counts: Sequence[int], family: str) -> MaybeBatched:
     """Combine rows, so many for each of several sums."""
-    most, least = max(counts), min(counts)
+    most, least, n = max(counts), min(counts), len(counts)
     if most == 1:
         return column
-    if not column.is_batched:
-        return _repeated(b, column.atom, counts, family)
-    shape, n = column.atom.aval.shape[1:], len(counts)
+    rows = with_batch_axis(b, column, sum(counts))
+    shape = rows.aval.shape[1:]
     if most == least and n == 1:
-        return MaybeBatched(REDUCTIONS[family][1](b, column.atom, [0]), False)
+        return MaybeBatched(REDUCTIONS[family][1](b, rows, [0]), False)
     if most == least:
-        grid = lax.reshape(b, column.atom, (n, most, *shape))
+        grid = lax.reshape(b, rows, (n, most, *shape))
         return MaybeBatched(REDUCTIONS[family][1](b, grid, [1]), True)
     if family != "add":
         raise NotBatchableError("Only sums may have different numbers of terms.")
+    zero = b.literal(np.zeros((), rows.aval.dtype))
+    zeros = lax.broadcast_in_dim(b, zero, (n, *shape), [])
     owners = np.repeat(np.arange(n), counts)[:, None].astype(np.int32)
-    zeros = lax.broadcast_in_dim(b, _zero(b, column.atom), (n, *shape), [])
     indices = b.constant(owners, equal=True)
-    return MaybeBatched(
-        lax.scatter_add(b, zeros, indices, column.atom, [0], [0], in_bounds=True), True
-    )
-
-
-def _repeated(b: Builder, x: Atom, counts: Sequence[int], family: str) -> MaybeBatched:
-    """Combine one value with itself, several times."""
-    if family in ("max", "min", "and", "or"):
-        return MaybeBatched(x, False)
-    if family != "add":
-        raise NotBatchableError("Powers are left alone.")
-    shape = x.aval.shape
-    numbers = np.asarray(counts).astype(x.aval.dtype)  # Small integers wrap, as their sums do.
-    if not np.all(np.isfinite(numbers)):
-        raise NotBatchableError("There are more terms than their type can count.")
-    if max(counts) == min(counts):
-        factor = b.literal(numbers[0])
-        whole = lax.broadcast_in_dim(b, factor, shape, []) if shape else factor
-        return MaybeBatched(lax.mul(b, x, whole), False)
-    factors = b.constant(numbers, equal=True)
-    size = (len(counts), *shape)
-    rows = lax.broadcast_in_dim(b, x, size, range(1, len(size)))
-    return MaybeBatched(lax.mul(b, rows, lax.broadcast_in_dim(b, factors, size, [0])), True)
+    return MaybeBatched(lax.scatter_add(b, zeros, indices, rows, [0], [0], in_bounds=True), True)
 
 
 def emit_sum(packs: Packs, node: Node, least: int) -> Atom | None:
@@ -221,86 +166,21 @@ def emit_sum(packs: Packs, node: Node, least: int) -> Atom | None:
     Return None if there are not enough of them.
     """
     family, terms = CHAINS[node.eqn.primitive.name], node.terms
-    kinds = [_kind(packs, term) for term in terms]
+    kinds = [(term.sign, _source(packs, term.atom)) for term in terms]
     if not node.is_ordered:
         number = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
         order = sorted(range(len(terms)), key=lambda i: (-terms[i].sign, number[kinds[i]]))
         terms, kinds = [terms[i] for i in order], [kinds[i] for i in order]
-    shape = node.eqn.outvars[0].aval.shape  # type: ignore[attr-defined]
     parts: list[tuple[int, Atom]] = []
     written = 0
     for stretch in stretches(terms, kinds):
-        found = _whole(packs, stretch, shape, least, family)
-        if found is None:
+        if stretch.most < least:
             written += len(stretch.terms)
-            found = [(term.sign, padded(packs, term)) for term in stretch.terms]
-        parts += found
+            parts += [(term.sign, packs.single(term.atom)) for term in stretch.terms]
+        else:
+            sign, found = _stretched(packs, [stretch], family)
+            parts.append((sign, found.atom))
     return None if written == len(terms) else combined(packs.b, parts, family)
-
-
-def _whole(
-    packs: Packs, stretch: Stretch, shape: tuple[int, ...], least: int, family: str
-) -> list[tuple[int, Atom]] | None:
-    """Emit a stretch of one sum, or return None if its terms must be added one by one."""
-    terms = stretch.terms
-    if stretch.most < least:
-        return None
-    if all(term.pad is None for term in terms):
-        sign, found = _stretched(packs, [stretch], family)
-        return [(sign, found.atom)]
-    groups: dict[Any, list[Term]] = {}
-    for term in terms:
-        groups.setdefault((term.sign, _source(packs, term.atom)), []).append(term)
-    if len(stretch.kinds) > 1 or max(map(len, groups.values())) < least:
-        return None
-    order = _order_of_blocks(terms, [*groups.values()])
-    if order is None and len({term.sign for term in terms}) > 1:
-        return None
-    rows = [terms] if order is None else [[*groups.values()][i] for i in order]
-    sign = rows[0][0].sign
-    parts = [
-        (sign * own[0].sign, _scattered(packs, own, shape) if own[1:] else padded(packs, own[0]))
-        for own in rows
-    ]
-    return [(sign, combined(packs.b, parts, family))]
-
-
-def _order_of_blocks(terms: Sequence[Term], groups: Sequence[Sequence[Term]]) -> list[int] | None:
-    """Return an order of groups of padded blocks in which each element is added up as written.
-
-    Return None if there is none, or if it is not known, because blocks may overlap in part.
-    """
-    if len(groups) == 1:
-        return [0]
-    number = {id(term): i for i, group in enumerate(groups) for term in group}
-    places: dict[tuple[int, ...], list[int]] = {}
-    for term in terms:
-        places.setdefault(_start(term), []).append(number[id(term)])
-    aligned = np.asarray([*places]) % np.maximum(terms[0].atom.aval.shape, 1)
-    if np.any(aligned != aligned[0]) or any(len({*x}) < len(x) for x in places.values()):
-        return None
-    before: dict[int, set[int]] = {i: set() for i in range(len(groups))}
-    for found in places.values():
-        for i in range(2, len(found)):  # The first two may be exchanged.
-            before[found[i]].update(found[:i])
-    try:
-        return [*graphlib.TopologicalSorter(before).static_order()]
-    except graphlib.CycleError:
-        return None
-
-
-def _start(term: Term) -> tuple[int, ...]:
-    """Return the place of a padded block."""
-    return tuple(low for low, _, _ in term.pad.params["padding_config"])  # type: ignore[union-attr]
-
-
-def padded(packs: Packs, term: Term) -> Atom:
-    """Return a term as the sum needs it."""
-    x = packs.single(term.atom) if term.atom in packs else term.atom
-    if term.pad is None:
-        return x
-    value: Any = term.pad.invars[1]
-    return lax.pad(packs.b, x, value, term.pad.params["padding_config"])
 
 
 def combined(b: Builder, parts: Sequence[tuple[int, Atom]], family: str) -> Atom:
@@ -309,36 +189,6 @@ def combined(b: Builder, parts: Sequence[tuple[int, Atom]], family: str) -> Atom
     for sign, x in others:
         found = REDUCTIONS[family][0](b, found, x) if sign == first else lax.sub(b, found, x)
     return found if first > 0 else lax.neg(b, found)
-
-
-def _scattered(packs: Packs, terms: Sequence[Term], shape: tuple[int, ...]) -> Atom:
-    """Add up blocks that are padded with zeros, by writing them to their places."""
-    b = packs.b
-    starts = np.asarray(list(map(_start, terms)))
-    order = np.lexsort(starts.T[::-1])
-    starts = starts[order]
-    column = packs.column([terms[i].atom for i in order])
-    blocks = with_batch_axis(b, column, len(terms))
-    sizes = blocks.aval.shape[1:]
-    axes = [d for d in range(len(shape)) if sizes[d] != shape[d]]
-    if len(axes) == 1 and np.all(np.diff(starts[:, axes[0]]) == sizes[axes[0]]):
-        (d,) = axes
-        first, length = int(starts[0, d]), len(terms) * sizes[d]
-        whole = lax.reshape(b, _moved(b, blocks, 0, d), (*shape[:d], length, *shape[d + 1 :]))
-        config = [(0, 0, 0)] * len(shape)
-        config[d] = first, shape[d] - first - length, 0
-        return whole if length == shape[d] else lax.pad(b, whole, _zero(b, whole), config)
-    if not axes:
-        return REDUCTIONS["add"][1](b, blocks, [0])
-    indices = windows(starts[:, axes], [sizes[d] for d in axes], [1] * len(axes))
-    zeros = lax.broadcast_in_dim(b, _zero(b, blocks), shape, [])
-    known = b.constant(indices.astype(np.int32), equal=True)
-    places = [0, *(d + 1 for d in axes)]
-    return lax.scatter_add(b, zeros, known, blocks, axes, places, in_bounds=True)
-
-
-def _zero(b: Builder, x: Atom) -> Atom:
-    return b.literal(np.zeros((), x.aval.dtype))
 
 
 # --- Joined values ----------------------------------------------------------------------------
@@ -354,7 +204,7 @@ def joined(packs: Packs, eqn: Any, least: int) -> Atom | None:
     pieces: list[Atom] = []
     for run in _alike(eqn.invars):
         if len(run) < max(least, _FEW * len(packs.sources(run))):
-            pieces += [packs.single(x) if x in packs else x for x in run]
+            pieces += map(packs.single, run)
             continue
         rows = _moved(b, with_batch_axis(b, packs.column(run), len(run)), 0, axis)
         if not is_new:

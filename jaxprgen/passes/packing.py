@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var, identity
 from jaxprgen.ir import Atom, Builder
-from jaxprgen.passes.batching import NotBatchableError, why_not_batched
-from jaxprgen.passes.inlining import as_weak_as
-from jaxprgen.passes.pack_rules import emit_pack, emit_sum, joined
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.describe import type_text
+from jaxprgen.ir.redundancy import atom_key
+from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
+from jaxprgen.passes.copies import Copies, Kept, Read
+from jaxprgen.passes.pack_rules import combined, emit_pack, emit_sum, joined
 from jaxprgen.passes.packs import Packs
 from jaxprgen.passes.repeat_notes import Found, Notes
-from jaxprgen.passes.repeats import Node, reads_a_block
+from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
 
 
-class Unit(Protocol):
+class WaitingError(NotBatchableError):
+    """Raised when units wait for each other."""
+
+
+class Unit:
     """Nodes that are emitted together.
 
     Attributes
     ----------
+    nodes : sequence of Node
+        The nodes, in the order of the program.
+    repeated : tuple of (sequence of JaxprEqn, int)
+        The equations of the first repetition, and how many repetitions there are.
     how : str
         What becomes of them, if they repeat: see `jaxprgen.passes.repeat_notes.Repeat`.
     carried : sequence of str
@@ -30,58 +42,19 @@ class Unit(Protocol):
         What this costs beside the program as written, if that was weighed.
     """
 
-    how: str
-    carried: Sequence[str]
-    price: str
+    how = "batched"
+    carried: Sequence[str] = ()
 
-    @property
-    def nodes(self) -> Sequence[Node]:
-        """The nodes, in the order of the program."""
-        ...
-
-    @property
-    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
-        """The equations of the first repetition, and how many repetitions there are."""
-        ...
+    def __init__(
+        self, nodes: Sequence[Node], repeated: tuple[Sequence[JaxprEqn], int], price: str = ""
+    ) -> None:
+        self.nodes = nodes
+        self.repeated = repeated
+        self.price = price
 
     def emit(self, packing: Packing) -> None:
         """Emit the nodes."""
-        ...
-
-
-def why_not_packed(nodes: Sequence[Node], least: int, memory: int, reassociate: bool) -> str:
-    """Return why alike nodes cannot become one equation on rows; empty if they can."""
-    eqn = nodes[0].eqn
-    if eqn.effects:
-        return "has an effect"
-    if len(nodes) < least:
-        return f"fewer than {least}" if len(nodes) > 1 else "alone"
-    columns = zip(*(node.operands for node in nodes), strict=False)
-    made = sum(_jax.nbytes(v.aval) for v in eqn.outvars) * len(nodes)
-    nbytes = max([made, *map(bytes_of, columns)])
-    if nbytes > memory:
-        return too_large(nbytes, memory)
-    if any(term.pad is not None for term in nodes[0].terms):
-        return "terms padded with zeros are added up one by one"
-    if nodes[0].terms or reads_a_block(eqn):
-        return ""
-    return why_not_batched(eqn, reassociate=reassociate)
-
-
-def bytes_of(column: Sequence[Any]) -> float:
-    """Return the bytes that values take as rows: none if all are one variable, or numbers.
-
-    Values of symbolic sizes take infinitely many.
-    """
-    first = column[0]
-    if type(first) is not Var or all(x is first for x in column):
-        return 0
-    return _jax.nbytes(first.aval) * len(column)
-
-
-def too_large(nbytes: float, memory: int) -> str:
-    """Return why values are not put side by side."""
-    return f"would take {nbytes} bytes, more than {memory}"
+        raise NotImplementedError
 
 
 class Packing:
@@ -109,25 +82,17 @@ class Packing:
         self.least = least
         self._result: list[JaxprEqn] = []
         self._emitted = 0
-        self._bound: set[Any] = set()
-        self._names: dict[Any, Any] = {}
-        self._made: set[Any] = set()
         self._parts: list[tuple[Unit, int, int]] = []
 
-    def equations(self, units: Sequence[Unit], outputs: Sequence[Any]) -> list[JaxprEqn]:
-        """Return the equations of the program.
-
-        Parameters
-        ----------
-        units : sequence of Unit
-            All nodes of the program, in units.
-        outputs : sequence of atoms
-            The outputs of the program.
+    def write(self, units: Sequence[Unit]) -> None:
+        """Write all nodes of the program, in units.
 
         Raises
         ------
         NotBatchableError
-            The rows of a unit differ too much, or units wait for each other.
+            The rows of a unit differ too much.
+        WaitingError
+            Units wait for each other.
         """
         for unit in _in_order(units):
             self.b.source_info = unit.nodes[0].eqn.source_info
@@ -140,10 +105,28 @@ class Packing:
             self._flush()
             self._parts.append((unit, start, len(self._result)))
         if len(self._parts) < len(units):
-            raise NotBatchableError("batches would wait for each other")
-        self._bind_outputs(units, outputs)
-        self._result = list(map(self._renamed, self._result))
-        return self._result
+            raise WaitingError("batches would wait for each other")
+
+    def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return the program that was written.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program before. Rows that it returns keep the lines that compute them.
+        """
+        outputs: list[Any] = closed.jaxpr.outvars
+        packed = {x for x in outputs if x in self.packs}
+        nodes = (node for unit, *_ in self._parts for node in unit.nodes) if packed else ()
+        lines = {v: n.eqn.source_info for n in nodes for v in n.outvars if v in packed}
+        if len(packed) >= self.least:
+            self.packs.hide_places(packed)
+        found: list[Any] = []
+        for x in outputs:
+            self.b.source_info = lines[x] if x in self.packs else self.b.source_info
+            found.append(self.packs.single(x))
+        self._flush()
+        return with_equations(closed, self._result, found, dict(self.b.constants))
 
     def note(self, notes: Notes) -> None:
         """Note what became of repeated nodes."""
@@ -154,105 +137,46 @@ class Packing:
                 bound = [v for n in unit.nodes for e in reversed(n.equations) for v in e.outvars]
                 notes.found.append(Found(repeat, bound, self._result[start:stop]))
 
-    def _bind_outputs(self, units: Iterable[Unit], outputs: Sequence[Any]) -> None:
-        """Bind the outputs of the program at the lines that compute them."""
-        packed = {x for x in outputs if x in self.packs}
-        nodes = (node for unit in units for node in unit.nodes) if packed else ()
-        lines = {v: n.eqn.source_info for n in nodes for v in n.outvars if v in packed}
-        if len(packed) >= self.least:
-            self.packs.hide_places(packed)
-        for x in outputs:
-            if x in self.packs:
-                self.b.source_info = lines.get(x, self.b.source_info)
-            self.bind_all([x])
-        self._flush()
-
-    def _renamed(self, eqn: JaxprEqn) -> JaxprEqn:
-        names = self._names
-        if names.keys().isdisjoint([x for x in (*eqn.invars, *eqn.outvars) if type(x) is Var]):
-            return eqn
-        return eqn.replace(
-            invars=[names.get(x, x) if type(x) is Var else x for x in eqn.invars],
-            outvars=[names.get(v, v) for v in eqn.outvars],
-        )
-
     def keep(self, equations: Sequence[JaxprEqn]) -> None:
-        """Append equations of the program as they are."""
-        self.bind_all(x for eqn in equations for x in eqn.invars)
-        self._flush()
-        self._result += equations
-
-    def bind_all(self, atoms: Iterable[Any]) -> None:
-        """Bind variables whose values are rows of packs to these rows."""
-        for x in atoms:
-            if x in self.packs and x not in self._bound:
-                self._bound.add(x)
-                self.bind(x, self.packs.single(x))
-
-    def bind(self, v: Any, x: Atom) -> None:
-        """Bind a variable of the program to a value that the builder has emitted."""
-        x = as_weak_as(self.b, x, v)
-        self._flush()
-        is_new = type(x) is Var and x in self._made and x not in self._names
-        if not is_new:
-            x = self.b.bind_multiple(_jax.primitive("copy"), [x], {})[0]
-            self._flush()
-        self._names[x] = v
+        """Append equations of the program, which read rows of packs by themselves."""
+        for eqn in equations:
+            if any(x in self.packs for x in eqn.invars):
+                eqn = eqn.replace(invars=[self.packs.single(x) for x in eqn.invars])
+                self._flush()
+            self._result.append(eqn)
 
     def _flush(self) -> None:
         new = self.b.equations_from(self._emitted)
         self._emitted += len(new)
-        self._made.update(v for eqn in new for v in eqn.outvars)
         self._result += new
 
 
-class Single:
+class Single(Unit):
     """A node that stays alone; rows that it reads as a whole count as repetitions."""
 
-    how = "batched"
-    carried: Sequence[str] = ()
-    price = ""
-
     def __init__(self, node: Node) -> None:
-        self.nodes: Sequence[Node] = [node]
-        self._times = 1
-
-    @property
-    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
-        """See `Unit`."""
-        return [self.nodes[0].eqn], self._times
+        super().__init__([node], ([node.eqn], 1))
 
     def emit(self, packing: Packing) -> None:
         """Emit the node; sums and joins use rows of packs as a whole."""
         (node,) = self.nodes
         eqn, found = node.eqn, None
-        name = eqn.primitive.name
         if node.terms:
             found = emit_sum(packing.packs, node, packing.least)
-        elif name in ("concatenate", "stack"):
+        elif eqn.primitive.name in ("concatenate", "stack"):
             found = joined(packing.packs, eqn, packing.least)
         if found is None:
             packing.keep(node.equations)
         else:
-            packing.bind(eqn.outvars[0], found)
-            self._times = len(node.operands)
+            packing.packs.add([(eqn.outvars[0], 0)], MaybeBatched(found, False))
+            self.repeated = [eqn], len(node.operands)
 
 
-class Pack:
+class Pack(Unit):
     """Alike nodes that become one equation."""
 
-    how = "batched"
-    carried: Sequence[str] = ()
-    price = ""
-
-    def __init__(self, nodes: Sequence[Node], price: str) -> None:
-        self.nodes = nodes
-        self.price = price
-
-    @property
-    def repeated(self) -> tuple[Sequence[JaxprEqn], int]:
-        """See `Unit`."""
-        return [self.nodes[0].eqn], len(self.nodes)
+    def __init__(self, copies: Copies, price: str) -> None:
+        super().__init__(copies.nodes, copies.repeated, price)
 
     def emit(self, packing: Packing) -> None:
         """Emit the nodes as one, in the order of the rows that they read."""
@@ -281,6 +205,117 @@ def _identity(packs: Packs, node: Node) -> Any:
     if node.terms:
         return id(node)
     return tuple(map(packs.key, node.operands)), node.eqn.params.get("start_indices")
+
+
+class Loop(Unit):
+    """The steps of one recurrence, which become a ``scan``."""
+
+    how = "looped"
+
+    def __init__(self, steps: Copies, kept: Kept, price: str) -> None:
+        super().__init__(steps.nodes, steps.repeated, price)
+        self._steps = steps
+        self._kept = kept
+
+    def emit(self, packing: Packing) -> None:
+        """Emit the loop, and record the results that are read outside of it."""
+        emitter = _LoopEmitter(self._steps, packing.packs)
+        emitter.emit(self._kept)
+        self.carried = [type_text(x.aval) for x in emitter.starts]
+
+
+class _LoopEmitter:
+    """Emits one loop.
+
+    Its operands are *shared* by all steps, *carried* from step to step, or read in *rows*, one per
+    step.
+    """
+
+    def __init__(self, steps: Copies, packs: Packs) -> None:
+        self.steps = steps
+        self.packs = packs
+        self.shared: dict[Any, Atom] = {}
+        self.arrays: dict[Any, Atom] = {}
+        self.carries: dict[Any, tuple[Read, list[Atom]]] = {}
+        self.operands = [
+            [self._operand(i, k) for k in range(len(node.operands))]
+            for i, node in enumerate(steps.body)
+        ]
+        self.starts = [x for _, atoms in self.carries.values() for x in atoms]
+
+    def _operand(self, i: int, k: int) -> Any:
+        """Return where a step finds an operand: a key of `shared`, `arrays` or `carries`, a
+        literal, or a `Read` from the same step."""
+        read = self.steps.reads[i][k]
+        if read is not None and not read.lag:
+            return read
+        atoms = [row[i].operands[k] for row in self.steps.rows]
+        if read is not None:
+            first = atoms[: read.lag]
+            key = read, *map(atom_key, first)
+            if key not in self.carries:
+                self.carries[key] = read, [*map(self.packs.single, first)]
+            return key
+        column = self.packs.column(atoms)
+        if isinstance(column.atom, Literal):
+            return column.atom
+        place = self.arrays if column.is_batched else self.shared
+        key = column.is_batched, identity(column.atom)
+        place[key] = column.atom
+        return key
+
+    def emit(self, kept: Kept) -> None:
+        """Emit the loop, and record the results that are read outside of it."""
+        b, n = self.packs.b, self.steps.times
+        shared, arrays = [*self.shared.values()], [*self.arrays.values()]
+        types = [x.aval for x in (*shared, *self.starts)]
+        inner = b.nested([*types, *(_jax.slice_type(x.aval) for x in arrays)])
+        given = iter(inner.inputs)
+        env: dict[Any, Any] = {key: next(given) for key in self.shared}
+        held = {key: [next(given) for _ in atoms] for key, (_, atoms) in self.carries.items()}
+        env |= {key: values[0] for key, values in held.items()}
+        env |= {key: next(given) for key in self.arrays}
+        with inner:
+            results = self._step(inner, env)
+        ends: list[Atom] = []
+        final: dict[tuple[int, int], int] = {}
+        for key, (read, _) in self.carries.items():
+            ends += [*held[key][1:], results[read.node][read.result]]
+            final[read.node, read.result] = len(ends) - 1
+        stacked = [key for key, steps in kept.items() if [*steps] != [n - 1] or key not in final]
+        program = inner.build([*ends, *(results[i][j] for i, j in stacked)], name="step")
+        out = lax.scan(b, program, shared, self.starts, arrays, n, reverse=False, unroll=1)
+        rows = dict(zip(stacked, out[len(ends) :], strict=True))
+        for i, j in kept:
+            lanes = [(row[i].outvars[j], t) for t, row in enumerate(self.steps.rows)]
+            if (i, j) in rows:
+                self.packs.add(lanes, MaybeBatched(rows[i, j], True))
+            else:
+                self.packs.add(lanes[-1:], MaybeBatched(out[final[i, j]], False))
+
+    def _step(self, inner: Builder, env: dict[Any, Any]) -> list[list[Atom]]:
+        """Emit the nodes of one step, and return their results."""
+        results: list[list[Atom]] = []
+        for node, places in zip(self.steps.body, self.operands, strict=True):
+            operands: list[Any] = []
+            for place in places:
+                if type(place) is Read:
+                    operands.append(results[place.node][place.result])
+                else:
+                    operands.append(env[place] if type(place) is tuple else place)
+            inner.source_info = _jax.unnamed(node.eqn.source_info)
+            results.append(_emit_alone(inner, node, operands))
+        return results
+
+
+def _emit_alone(b: Builder, node: Node, operands: Sequence[Any]) -> list[Atom]:
+    """Emit a node on other operands."""
+    eqn = node.eqn
+    if not node.terms:
+        made = b.copy(eqn.replace(invars=operands), {x: x for x in operands if type(x) is Var})
+        return [made[v] for v in eqn.outvars]
+    parts = [(term.sign, x) for term, x in zip(node.terms, operands, strict=True)]
+    return [combined(b, parts, CHAINS[eqn.primitive.name])]
 
 
 def _in_order(units: Sequence[Unit]) -> Iterable[Unit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.passes.batching import MaybeBatched, with_batch_axis
+from jaxprgen.passes.inlining import as_weak_as
 
 
 class Packs:
@@ -31,6 +33,7 @@ class Packs:
         self._constants = constants
         self._lanes: dict[Any, tuple[MaybeBatched, int]] = {}
         self._taken: dict[Any, MaybeBatched] = {}
+        self._singles: dict[Any, Atom] = {}
         self._places: dict[int, Atom] = {}
 
     def add(self, lanes: Iterable[tuple[Any, int]], values: MaybeBatched) -> None:
@@ -56,9 +59,16 @@ class Packs:
         source = self.source(atoms[0]).atom
         return all(self.source(x).atom is source for x in atoms)
 
-    def single(self, x: Any) -> Atom:
-        """Emit the value of one variable of a pack."""
-        values, lane = self._lanes[x]
+    def single(self, x: Any) -> Any:
+        """Return an atom by itself: of a row of a pack, its value, which is emitted once."""
+        if x not in self:
+            return x
+        found = self._singles.get(x)
+        if found is None:
+            found = self._singles[x] = as_weak_as(self.b, self._row(*self._lanes[x]), x)
+        return found
+
+    def _row(self, values: MaybeBatched, lane: int) -> Atom:
         place = self._places.get(lane) if values.is_batched else None
         if place is None:
             return self._take(values, [lane]).atom
@@ -111,127 +121,90 @@ class Packs:
             found.setdefault(key, []).append(x)
         return found
 
-    def runs(self, atoms: Sequence[Any]) -> list[list[Any]]:
-        """Split atoms where the pack that they are in changes."""
-        found: list[list[Any]] = []
-        for x in atoms:
-            if found and self.are_packed([found[-1][-1], x]):
-                found[-1].append(x)
-            else:
-                found.append([x])
-        return found
-
     def _stacked(self, atoms: Sequence[Any]) -> MaybeBatched:
-        """Return atoms as rows; adjacent rows of one pack are copied together."""
-        b = self.b
+        """Return atoms as rows: those of each pack are copied together, and then ordered."""
         key = tuple(map(self.key, atoms))
         found = self._taken.get(key)
         if found is None:
-            runs = self.runs(atoms)
             sources = [*self.sources(atoms).values()]
-            if len(runs) > 2 * len(sources):
-                return self._interleaved(key, sources)
             rows: list[Atom] = []
-            for run in runs:
-                values = self.column(run) if run[0] in self else MaybeBatched(run[0], False)
-                rows.append(with_batch_axis(b, values, len(run)))
-            stacked = rows[0] if len(rows) == 1 else lax.concatenate(b, rows, 0)
-            found = self._taken[key] = MaybeBatched(stacked, True)
+            for own in sources:
+                values = self.column(own) if own[0] in self else MaybeBatched(own[0], False)
+                rows.append(with_batch_axis(self.b, values, len(own)))
+            whole = rows[0] if len(rows) == 1 else lax.concatenate(self.b, rows, 0)
+            lane = {self.key(x): i for i, x in enumerate(x for own in sources for x in own)}
+            found = self._take(MaybeBatched(whole, True), [lane[k] for k in key])
+            self._taken[key] = found
         return found
 
-    def _interleaved(
-        self, keys: Sequence[Hashable], sources: Sequence[Sequence[Any]]
-    ) -> MaybeBatched:
-        """Return rows of several packs in any order: first each pack's, then ordered."""
-        grouped = [x for atoms in sources for x in atoms]
-        place = {self.key(x): i for i, x in enumerate(grouped)}
-        return self._take(self._stacked(grouped), [place[key] for key in keys])
-
     def _take(self, values: MaybeBatched, rows: Sequence[int]) -> MaybeBatched:
-        """Return some rows of a pack; a single row is shared."""
+        """Return some rows of a pack; a single row is shared, and loses its axis."""
         if not values.is_batched:
             return values
         key = identity(values.atom), tuple(rows)
         found = self._taken.get(key)
         if found is None:
-            found = self._taken[key] = take(self.b, values.atom, np.asarray(rows))
+            is_shared = all(row == rows[0] for row in rows)
+            taken = take(self.b, values.atom, np.asarray(rows[:1] if is_shared else rows), 0)
+            if is_shared:
+                taken = lax.reshape(self.b, taken, taken.aval.shape[1:])
+            found = self._taken[key] = MaybeBatched(taken, not is_shared)
         return found
 
 
-def take(b: Builder, x: Atom, rows: np.ndarray[Any, Any]) -> MaybeBatched:
-    """Return some rows of an array; a single row is shared, and loses its axis.
+def take(b: Builder, x: Atom, places: np.ndarray[Any, Any], axis: int) -> Atom:
+    """Return the elements at an array of places along an axis, in place of which are its axes.
 
-    Rows in regular order are sliced, reversed or repeated; others are gathered.
+    Places that form a grid are sliced, transposed and repeated; others are gathered.
     """
-    count, shape = len(rows), x.aval.shape
-    if np.all(rows == rows[0]):
-        block = _rows(b, x, int(rows[0]), int(rows[0]) + 1, 1)
-        return MaybeBatched(lax.reshape(b, block, shape[1:]), False)
-    step = int(rows[1] - rows[0])
-    if step and np.all(np.diff(rows) == step):
-        low, high = int(min(rows[0], rows[-1])), int(max(rows[0], rows[-1])) + 1
-        block = _rows(b, x, low, high, abs(step))
-        return MaybeBatched(lax.rev(b, block, [0]) if step < 0 else block, True)
-    turned = _turned(b, x, rows)
-    if turned is not None:
-        return MaybeBatched(turned, True)
-    for axis, (base, times) in enumerate((_runs(rows), _tiles(rows))):
-        if times > 1:
-            kept = take(b, x, base)
-            assert kept.is_batched
-            n = len(base)
-            sizes = (n, times) if axis == 0 else (times, n)
-            whole = lax.broadcast_in_dim(
-                b, kept.atom, (*sizes, *shape[1:]), [axis, *range(2, len(shape) + 1)]
-            )
-            return MaybeBatched(lax.reshape(b, whole, (count, *shape[1:])), True)
-    return MaybeBatched(_gathered(b, x, rows), True)
-
-
-def _gathered(b: Builder, x: Atom, rows: np.ndarray[Any, Any]) -> Atom:
-    indices = b.constant(rows[:, None].astype(np.int32), equal=True)
-    return lax.gather(b, x, indices, [0], [0], in_bounds=True)
-
-
-def _rows(b: Builder, x: Atom, low: int, high: int, step: int) -> Atom:
+    if len(places) > 1 and places.ndim == 1 and np.all(np.diff(places) < 0):
+        return lax.rev(b, take(b, x, places[::-1], axis), [axis])
+    grid = _grid(places.ravel())
+    if grid is None:
+        indices = b.constant(places[..., None].astype(np.int32), equal=True)
+        return lax.gather(b, x, indices, [axis], range(axis, axis + places.ndim), in_bounds=True)
     shape = x.aval.shape
-    if (low, high, step) == (0, shape[0], 1):
-        return x
-    rest = len(shape) - 1
-    return lax.slice(b, x, [low, *[0] * rest], [high, *shape[1:]], [step, *[1] * rest])
+    before, after = shape[:axis], shape[axis + 1 :]
+    moving = [i for i, (_, step) in enumerate(grid) if step]
+    outwards = sorted(moving, key=lambda i: -grid[i][1])
+    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
+    low[axis], high[axis] = int(np.min(places)), int(np.max(places)) + 1
+    steps[axis] = grid[outwards[-1]][1]
+    is_whole = (low[axis], high[axis], steps[axis]) == (0, shape[axis], 1)
+    found = x if is_whole else lax.slice(b, x, low, high, steps)
+    if len(grid) > 1:
+        found = lax.reshape(b, found, (*before, *(grid[i][0] for i in outwards), *after))
+        order = [axis + outwards.index(i) for i in moving]
+        if order != sorted(order):
+            rest = range(axis + len(moving), len(found.aval.shape))
+            found = lax.transpose(b, found, [*range(axis), *order, *rest])
+        if len(moving) < len(grid):
+            sizes = (*before, *(n for n, _ in grid), *after)
+            kept = [*range(axis), *(axis + i for i in moving)]
+            kept += range(axis + len(grid), len(sizes))
+            found = lax.broadcast_in_dim(b, found, sizes, kept)
+    whole = (*before, *places.shape, *after)
+    return found if found.aval.shape == whole else lax.reshape(b, found, whole)
 
 
-def _turned(b: Builder, x: Atom, rows: np.ndarray[Any, Any]) -> Atom | None:
-    """Return all rows, of which some are blocks of equal sizes, in turn from each block."""
-    count, shape = len(rows), x.aval.shape
-    next_to_first = np.flatnonzero(rows == rows[0] + 1)
-    blocks = int(next_to_first[0]) if len(next_to_first) else 0
-    if blocks < 2 or count % blocks or count != shape[0]:
-        return None
-    order = np.arange(count).reshape(blocks, -1)
-    if not np.array_equal(rows, order.T.ravel()):
-        return None
-    grid = lax.reshape(b, x, (*order.shape, *shape[1:]))
-    rest = range(2, len(shape) + 1)
-    return lax.reshape(b, lax.transpose(b, grid, [1, 0, *rest]), shape)
+def _grid(places: np.ndarray[Any, Any]) -> list[tuple[int, int]] | None:
+    """Return the number and the distance of places along each axis of a grid.
 
-
-def _runs(rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
-    """Return the rows without repetition, if each is repeated this often before the next."""
-    times = int(np.argmax(rows != rows[0]))
-    base = rows[::times]
-    is_run = len(rows) % times == 0 and np.array_equal(np.repeat(base, times), rows)
-    return base, times if is_run else 1
-
-
-def _tiles(rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
-    """Return the first period of the rows, and how many periods there are."""
-    again = np.flatnonzero(rows == rows[0])
-    period = int(again[1]) if len(again) > 1 else len(rows)
-    base = rows[:period]
-    is_tiled = len(rows) % period == 0 and period > 1
-    times = len(rows) // period
-    return base, times if is_tiled and np.array_equal(np.tile(base, times), rows) else 1
+    Return None if they form none, or if the axes that move leave places between them out.
+    """
+    axes: list[tuple[int, int]] = []
+    while len(places) > 1 or not axes:
+        steps = np.diff(places)
+        step = int(steps[0]) if len(steps) else 1
+        count = int(np.argmax(np.append(steps, step + 1) != step)) + 1
+        rows = places.reshape(-1, count) if len(places) % count == 0 else None
+        if step < 0 or rows is None or np.any(np.diff(rows) != step):
+            return None
+        axes.insert(0, (count, step))
+        places = rows[:, 0]
+    spans = sorted((step, n) for n, step in axes if step)
+    is_dense = all(wide == step * n for (step, n), (wide, _) in itertools.pairwise(spans))
+    return axes if spans and is_dense else None
 
 
 def windows(

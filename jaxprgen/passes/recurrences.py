@@ -8,44 +8,14 @@ to cut is guessed from how equations look close by, and what follows from a gues
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from jaxprgen._jax import Var
+from jaxprgen.passes.copies import Copies, Read, is_proven
 from jaxprgen.passes.repeats import Alike, Node
-
-
-class Read(NamedTuple):
-    """Where the steps of a loop read an operand that another step, or the same one, computes.
-
-    Attributes
-    ----------
-    node, result : int
-        The position in the step of the node that computes it, and which of its results it is.
-    lag : int
-        How many steps before.
-    """
-
-    node: int
-    result: int
-    lag: int
-
-
-class Steps(NamedTuple):
-    """Consecutive steps of one recurrence.
-
-    Attributes
-    ----------
-    rows : list of list of Node
-        The nodes of each step, in the same order in all of them.
-    reads : list of list of (Read or None)
-        For each node of a step, where it reads its operands; None for operands from elsewhere.
-    """
-
-    rows: list[list[Node]]
-    reads: list[list[Read | None]]
 
 
 def cuts(alike: Alike, rounds: int, least: int) -> dict[int, int]:
@@ -200,13 +170,30 @@ def cycles(after: Mapping[int, Collection[int]]) -> list[set[int]]:
     return found
 
 
+def connected(keys: Collection[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Split keys into parts that no edge connects; edges may lead to other numbers as well."""
+    parent: dict[int, int] = {key: key for key in keys}
+
+    def root(x: int) -> int:
+        while parent.setdefault(x, x) != x:
+            parent[x] = x = parent[parent[x]]
+        return x
+
+    for one, other in edges:
+        parent[root(one)] = root(other)
+    parts: dict[int, list[int]] = {}
+    for key in keys:
+        parts.setdefault(root(key), []).append(key)
+    return [*parts.values()]
+
+
 # --- Steps --------------------------------------------------------------------------------
 
 
 def steps_of(
     alike: Alike, groups: Mapping[int, Sequence[Node]], cut: Mapping[int, int]
-) -> list[Steps]:
-    """Return the recurrences among groups of alike nodes."""
+) -> list[Copies]:
+    """Return the steps of recurrences among groups of alike nodes."""
     group_of = {id(node): key for key, nodes in groups.items() for node in nodes}
     after: dict[int, set[int]] = {key: set() for key in groups}
     read: dict[int, list[int]] = {}
@@ -216,12 +203,14 @@ def steps_of(
             for x in made:
                 after[group_of[x]].add(key)
     carried = {id(alike.nodes[i]) for i in cut}
-    found: list[Steps] = []
+    found: list[Copies] = []
     for cycle in cycles(after):
         members = sorted((node for key in cycle for node in groups[key]), key=lambda n: n.place)
-        for part in _connected(members, read):
-            steps = _steps(alike, part, read, group_of, carried)
-            if steps is not None:
+        own = {id(node): node for node in members}
+        edges = ((x, made) for x in own for made in read[x] if made in own)
+        for part in connected(own, edges):
+            steps = _steps(alike, [own[x] for x in part], read, group_of, carried)
+            if steps is not None and is_proven(steps, as_loop=True):
                 found.append(steps)
     return found
 
@@ -232,33 +221,14 @@ def _read_nodes(alike: Alike, node: Node) -> list[int]:
     return [id(nodes[maker[x]]) for x in node.operands if type(x) is Var and x in maker]
 
 
-def _connected(nodes: Sequence[Node], read: Mapping[int, Sequence[int]]) -> list[list[Node]]:
-    """Split nodes into parts that do not read each other."""
-    parent = {id(node): id(node) for node in nodes}
-
-    def root(x: int) -> int:
-        while parent[x] != x:
-            parent[x] = x = parent[parent[x]]
-        return x
-
-    for node in nodes:
-        for other in read[id(node)]:
-            if other in parent:
-                parent[root(id(node))] = root(other)
-    parts: dict[int, list[Node]] = {}
-    for node in nodes:
-        parts.setdefault(root(id(node)), []).append(node)
-    return list(parts.values())
-
-
 def _steps(
     alike: Alike,
     nodes: Sequence[Node],
     read: Mapping[int, Sequence[int]],
     group_of: Mapping[int, int],
     carried: Collection[int],
-) -> Steps | None:
-    """Return the steps that nodes of a cycle form, or None if they are not alike."""
+) -> Copies | None:
+    """Return the steps that nodes of a cycle seem to form, or None if there are none."""
     by_group: dict[int, dict[int, list[Node]]] = {}
     counts = Counter(group_of[id(node)] for node in nodes if id(node) in carried)
     if not counts:
@@ -280,16 +250,7 @@ def _steps(
     rows = [[column[t] for column in columns] for t in range(first, last + 1)]
     inside = {id(node): (t, i) for t, row in enumerate(rows) for i, node in enumerate(row)}
     reads = [[_read(alike, x, len(rows) - 1, inside) for x in n.operands] for n in rows[-1]]
-    for t, row in enumerate(rows):
-        for i, node in enumerate(row):
-            if len(node.operands) != len(reads[i]):
-                return None
-            for x, wanted in zip(node.operands, reads[i], strict=True):
-                got = _read(alike, x, t, inside)
-                may_start = wanted is not None and got is None and t < wanted.lag
-                if got != wanted and not may_start:
-                    return None
-    return Steps(rows, reads)
+    return Copies(rows, reads)
 
 
 def _columns(levels: Mapping[int, Sequence[Node]]) -> list[dict[int, Node]]:
@@ -314,3 +275,35 @@ def _read(alike: Alike, x: Any, t: int, inside: Mapping[int, tuple[int, int]]) -
     if found is None:
         return None
     return Read(found[1], list(node.outvars).index(x), t - found[0])
+
+
+def stages(alike: Alike, loops: Sequence[Copies]) -> list[int]:
+    """Return, for each node outside of the loops, how many of them it waits for in turn.
+
+    Nodes that are alike, of which a loop waits for one, and another one for the loop, cannot be
+    computed together.
+    """
+    nodes = alike.nodes
+    owner = {id(node): k for k, steps in enumerate(loops) for node in steps.nodes}
+    loop_of = [owner.get(id(node)) for node in nodes]
+    made = [
+        [alike.maker[x] for x in n.operands if type(x) is Var and x in alike.maker] for n in nodes
+    ]
+    before = [0] * len(loops)
+    found = [0] * len(nodes)
+    for _ in range(1 + len(loops)):
+        last = [*before]
+        for i, own in enumerate(loop_of):
+            stage = 0
+            for j in made[i]:
+                other = loop_of[j]
+                if other is None:
+                    stage = max(stage, found[j])
+                elif other != own:
+                    stage = max(stage, before[other] + 1)
+            found[i] = stage
+            if own is not None:
+                before[own] = max(before[own], stage)
+        if before == last:
+            break
+    return found

@@ -17,12 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, identity
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen._jax import Jaxpr, JaxprEqn, Var, identity
 from jaxprgen.ir.redundancy import Identities, commutes, literal_key
-from jaxprgen.ir.rewriting import with_equations
-from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.sums import Stretch, Term, stretches
 
 CHAINS: Mapping[str, str] = MappingProxyType(
@@ -104,43 +100,12 @@ def _is_ordered(eqn: Any) -> bool:
 
 def reads_a_block(eqn: JaxprEqn) -> bool:
     """Return whether an equation is a slice at a known place."""
-    return eqn.primitive.name == "slice" and all(map(_is_known, eqn.params["start_indices"]))
+    return eqn.primitive.name == "slice" and all(map(is_known, eqn.params["start_indices"]))
 
 
-def _is_known(size: Any) -> bool:
+def is_known(size: Any) -> bool:
     """Return whether a size is a number, not symbolic; JAX's gradients have sizes of NumPy's."""
     return isinstance(size, int | np.integer)
-
-
-_PARTING = {"split", "unstack"}
-
-
-def with_slices(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a program with slices in place of equations that split an array.
-
-    Slices of equal sizes are alike; the results of one equation are not.
-    """
-    if _PARTING.isdisjoint(eqn.primitive.name for eqn in closed.jaxpr.eqns):
-        return closed
-    equations: list[JaxprEqn] = []
-    for eqn in closed.jaxpr.eqns:
-        equations += _slices(eqn) if eqn.primitive.name in _PARTING else [eqn]
-    return with_equations(closed, equations)
-
-
-def _slices(eqn: Any) -> list[JaxprEqn]:
-    """Return one slice for each result of an equation that splits an array."""
-    b, (x,) = Builder([]), eqn.invars
-    b.source_info = eqn.source_info
-    axis, shape = eqn.params["axis"], x.aval.shape
-    sizes = eqn.params.get("sizes") or [1] * shape[axis]
-    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
-    pieces: list[Atom] = []
-    for v, size in zip(eqn.outvars, sizes, strict=True):
-        high[axis] = low[axis] + size
-        pieces.append(lax.reshape(b, lax.slice(b, x, low, high, steps), v.aval.shape))
-        low[axis] = high[axis]
-    return bound_to(b, pieces, eqn.outvars)
 
 
 # --- Chains ---------------------------------------------------------------------------------
@@ -161,10 +126,7 @@ def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
     uses.update(x for x in jaxpr.outvars if type(x) is Var)
     chains: dict[Any, _Chain] = {}
     inside: set[int] = set()
-    pads: dict[Any, int] = {}
     for place, eqn in enumerate(jaxpr.eqns):
-        if pads_with_zeros(eqn) and uses[eqn.outvars[0]] == 1:
-            pads[eqn.outvars[0]] = place
         if _may_chain(eqn, reassociate):
             (chain, *others) = _parts(eqn, chains, uses)
             for other in others:
@@ -175,9 +137,6 @@ def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
             chains[eqn.outvars[0]] = chain._replace(place=place)
     long = {c.place: c for c in chains.values() if c.place not in inside and len(c.terms) > 2}
     inside = {eqn_place for c in long.values() for eqn_place in _places(c, chains)}
-    for chain in long.values():
-        if chain.family == "add":
-            _unpad(jaxpr, chain, pads, inside)
     return [
         Node(i, long[i].equations, long[i].terms) if i in long else Node(i, [eqn], [])
         for i, eqn in enumerate(jaxpr.eqns)
@@ -211,19 +170,6 @@ def _places(chain: _Chain, chains: Mapping[Any, _Chain]) -> list[int]:
     return [chains[eqn.outvars[0]].place for eqn in chain.equations[:-1]]
 
 
-def _unpad(jaxpr: Jaxpr, chain: _Chain, pads: Mapping[Any, int], inside: set[int]) -> None:
-    """Take the equations that pad the terms of a sum into its chain."""
-    before: list[Any] = []
-    for i, term in enumerate(chain.terms):
-        place = pads.get(term.atom) if type(term.atom) is Var else None
-        if place is not None:
-            pad: Any = jaxpr.eqns[place]
-            inside.add(place)
-            before.append(pad)
-            chain.terms[i] = Term(term.sign, pad.invars[0], pad)
-    chain.equations[:0] = before
-
-
 def _may_chain(eqn: Any, reassociate: bool) -> bool:
     name = eqn.primitive.name
     if name not in CHAINS:
@@ -233,16 +179,6 @@ def _may_chain(eqn: Any, reassociate: bool) -> bool:
         return False
     kind = getattr(aval.dtype, "kind", "V")
     return kind in "biu" or (kind in "fc" and reassociate and name != "mul")
-
-
-def pads_with_zeros(eqn: Any) -> bool:
-    """Return whether an equation pads with zeros, and with a known number of them."""
-    if eqn.primitive.name != "pad" or not isinstance(eqn.invars[1], Literal):
-        return False
-    config = eqn.params["padding_config"]
-    if not all(_is_known(n) and n >= 0 for sizes in config for n in sizes):
-        return False  # Also of symbolic sizes.
-    return not any(between for _, _, between in config) and not np.any(eqn.invars[1].val)
 
 
 # --- Colours --------------------------------------------------------------------------------
@@ -329,7 +265,7 @@ class Alike:
         for i, node in enumerate(self.nodes):
             if node.terms:
                 found: Any = self._kinds_of_terms(node, of)
-                read = [colour for kinds in found for _, colour, _ in kinds]
+                read = [colour for kinds in found for _, colour in kinds]
             else:
                 if node.commutes:
                     role = node.role(0)
@@ -346,14 +282,19 @@ class Alike:
                 if is_looped or i in cut:
                     looped.add(colours[v])
 
+    def tell_apart(self, marks: Sequence[int]) -> None:
+        """Give nodes of one colour different ones if their marks differ."""
+        for node, mark in zip(self.nodes, marks, strict=True):
+            node.colour = self._number(("marked", node.colour, mark))
+
     def _kinds_of_terms(
         self, node: Node, of: Callable[[Any, tuple[int, int]], int]
     ) -> tuple[tuple[Any, ...], ...]:
         """Split the terms of a node by what repeats in them, and return the kinds of each part."""
         role = node.role(0)
-        read = [((t.sign, of(t.atom, role), _inside(t.pad)), t) for t in node.terms]
+        read = [((t.sign, of(t.atom, role)), t) for t in node.terms]
         if not node.is_ordered:
-            read.sort(key=lambda pair: (-pair[0][0], pair[0][1], pair[0][2] is None))
+            read.sort(key=lambda pair: (-pair[0][0], pair[0][1]))
         node.terms = [t for _, t in read]
         node.operands = [t.atom for t in node.terms]
         node.stretches = stretches(node.terms, [kind for kind, _ in read])
@@ -379,7 +320,3 @@ class Alike:
 
 def _leaf_key(x: Any, role: tuple[int, int]) -> Hashable:
     return x if type(x) is Var else (role, literal_key(x))
-
-
-def _inside(pad: JaxprEqn | None) -> Hashable:
-    return None if pad is None else pad.outvars[0].aval

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import JaxprEqn
 from jaxprgen.ir import Atom
 
 
@@ -28,14 +27,11 @@ class Term(NamedTuple):
     sign : int
         1, or -1 if the term is subtracted.
     atom : Atom
-        The term; if it is padded with zeros, what is inside.
-    pad : JaxprEqn or None
-        The equation that pads it.
+        The term.
     """
 
     sign: int
     atom: Atom
-    pad: JaxprEqn | None = None
 
 
 class Stretch(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,20 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.rewriting import with_equations
-from jaxprgen.passes.blocks import COMBINING, READING, WRITING, Block, Place, read, written
+from jaxprgen.passes.blocks import (
+    COMBINING,
+    READING,
+    WRITING,
+    Block,
+    Place,
+    pads_with_zeros,
+    read,
+    written,
+)
 from jaxprgen.passes.constant_folding import Constants
+from jaxprgen.passes.costs import CostModel, Work
+from jaxprgen.passes.inlining import as_weak_as
 from jaxprgen.passes.packs import windows
-from jaxprgen.passes.repeats import pads_with_zeros
 
 _INDEX = 64
 """The largest size in bytes of an index."""
@@ -40,8 +51,10 @@ class _Chain:
         The equations that write them.
     values : list of Atom
         What is written to them, in the new program.
-    count : int
-        The number of writes, apart from sums of padded blocks.
+    overlap : bool
+        Whether blocks overlap in part, or one is written often. Then all of them are added at once.
+    is_sum : bool
+        Whether this is a sum of blocks that zeros surround.
     needed : list of int
         After how many writes the whole array is needed, as far as it is known.
     """
@@ -53,17 +66,19 @@ class _Chain:
         self.equations: list[Any] = []
         self.values: list[Any] = []
         self.needed: list[int] = []
-        self.count = 0
+        self.overlap = False
+        self.is_sum = True
         self._places: dict[Place, list[int]] = {}
 
     def add(self, block: Block, eqn: Any) -> None:
         """Append a write."""
-        self.count += eqn.primitive.name in WRITING
+        self.overlap |= bool(self.blocks) and not self.is_aligned(block)
+        self.is_sum &= _is_term(eqn)
         self._places.setdefault(block.start, []).append(len(self.blocks))
         self.blocks.append(block)
         self.equations.append(eqn)
 
-    def fits(self, block: Block) -> bool:
+    def is_aligned(self, block: Block) -> bool:
         """Return whether a block is equal to each block of the chain, or apart from it."""
         return block.sizes == self.sizes and self.around(block.start, block.sizes) == block.start
 
@@ -73,7 +88,7 @@ class _Chain:
         first = self.blocks[0].start
         for i, k, own, origin in zip(start, sizes, self.sizes, first, strict=True):
             place = origin + (i - origin) // own * own
-            if i + k > place + own:
+            if i + k > place + own or self.overlap:
                 return None
             found.append(place)
         return tuple(found)
@@ -82,6 +97,16 @@ class _Chain:
     def shape(self) -> Place:
         """The shape of the array."""
         return self.equations[0].outvars[0].aval.shape
+
+    @property
+    def most(self) -> int:
+        """How often the block is written that is written most often."""
+        return max(map(len, self._places.values()))
+
+    def is_whole(self, first: int, last: int) -> bool:
+        """Return whether some of the writes fill the array, if none of them overlap in part."""
+        starts = {block.start for block in self.blocks[first:last]}
+        return len(starts) * np.prod(self.sizes) == np.prod(self.shape)
 
     def done_before(self, count: int) -> int:
         """Return after how many writes the last version before ``count`` writes was needed."""
@@ -104,9 +129,13 @@ class _Joining:
         The results of chains of writes, with the number of writes so far.
     """
 
-    def __init__(self, closed: ClosedJaxpr, least: int, reassociate: bool) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, least: int, reassociate: bool, cost: CostModel | None
+    ) -> None:
         self.jaxpr: Any = closed.jaxpr
         self.least = least
+        self.reassociate = reassociate
+        self.cost = cost
         self.b = Builder([v.aval for v in self.jaxpr.invars])  # Sets `plain` by the types.
         self.known = Constants(_INDEX)
         self.known.add(self.jaxpr.constvars, closed.consts)
@@ -136,7 +165,7 @@ class _Joining:
         if eqn.primitive.name not in ("add", "add_any"):
             return None
         for x, array in (eqn.invars[::-1], eqn.invars):
-            if type(x) is Var and x in self.pads and array.aval == x.aval:
+            if type(x) is Var and x in self.pads and array.aval.shape == x.aval.shape:
                 block = written(self.pads[x], self._index)
                 return block and block._replace(array=array)
         return None
@@ -152,15 +181,36 @@ class _Joining:
             if type(out) is not Var or kind not in "biufc":
                 continue
             block = written(eqn, self._index) or self._added(eqn)
-            if block is None or out.aval.weak_type or not np.prod(block.sizes):
+            if block is None or not np.prod(block.sizes):
                 continue
             chain = newest.pop(block.array, None) if type(block.array) is Var else None
-            if chain is None or not chain.fits(block):
+            if chain is None or not self._continues(chain, block, eqn):
                 chain = _Chain(block)
             chain.add(block, eqn)
             newest[out] = chain
             versions[out] = chain, len(chain.blocks)
-        return {v: x for v, x in versions.items() if x[0].count >= self.least}
+        chains = {id(chain): chain for chain, _ in versions.values()}
+        for chain in chains.values():
+            chain.overlap |= self.reassociate and chain.is_sum and chain.most >= self.least
+        paying = {key for key, chain in chains.items() if self._pays(chain)}
+        return {v: x for v, x in versions.items() if id(x[0]) in paying}
+
+    def _continues(self, chain: _Chain, block: Block, eqn: Any) -> bool:
+        if chain.is_aligned(block):
+            return True
+        is_sum = self.reassociate and chain.is_sum and _is_term(eqn)
+        return is_sum and chain.sizes == block.sizes
+
+    def _pays(self, chain: _Chain) -> bool:
+        """Return whether a chain is long and, if it is a sum, takes less time.
+
+        XLA keeps what is added up in registers; joined, it is written to memory.
+        """
+        n, cost = len(chain.blocks), self.cost
+        if n < self.least or not chain.is_sum or cost is None:
+            return n >= self.least
+        extra = cost.constants.element * n * float(np.prod(chain.sizes))
+        return cost.calls * extra <= cost.compiling(Work(0, 2 * n))
 
     def equations(self) -> list[JaxprEqn]:
         """Return the equations of the program."""
@@ -174,7 +224,8 @@ class _Joining:
                 if out in whole:
                     self.atom(out)
             elif block is not None:
-                self.atoms[out] = self._typed(self._block(block), out.aval)
+                value = self._typed(self._block(block), out.aval)
+                self.atoms[out] = as_weak_as(self.b, value, out)
             else:
                 invars = [self.atom(x) for x in eqn.invars]
                 self._flush()
@@ -224,15 +275,19 @@ class _Joining:
                 waiting.append(before)
             else:
                 v = waiting.pop()
-                self.atoms[v] = self._joined(*self.versions[v])
+                self.atoms[v] = as_weak_as(self.b, self._joined(*self.versions[v]), v)
         return self.atoms.get(x, x)
 
     def _write(self, chain: _Chain, count: int) -> None:
-        """Record the value of a block; a write that combines reads what is there."""
+        """Record the value of a block; a write that combines reads what is there.
+
+        Zeros count as nothing where signs of zeros may change.
+        """
         block, eqn = chain.blocks[count - 1], chain.equations[count - 1]
         value = self._typed(self.atom(block.value), block.value.aval)
         combine = COMBINING.get(eqn.primitive.name)
-        if combine is not None:
+        is_first = chain.root is None and chain.last(block.start, count - 1) is None
+        if combine is not None and not chain.overlap and not (is_first and self.reassociate):
             there = self._block(Block(block.array, block.start, block.sizes))
             value = combine(self.b, self._typed(there, value.aval), value)
         chain.values.append(value)
@@ -286,9 +341,7 @@ class _Joining:
         done = chain.done_before(count)
         if done:
             return chain.equations[done - 1].outvars[0]
-        starts = {block.start for block in chain.blocks[:count]}
-        is_whole = len(starts) * np.prod(chain.sizes) == np.prod(chain.shape)
-        is_read = len(starts) < self.least or not is_whole
+        is_read = chain.overlap or not chain.is_whole(0, count)
         return chain.root if is_read and type(chain.root) is Var else None
 
     def _joined(self, chain: _Chain, count: int) -> Atom:
@@ -297,24 +350,24 @@ class _Joining:
         insort(chain.needed, count)
         before = self.atom(chain.equations[done - 1].outvars[0]) if done else None
         blocks = {chain.blocks[i].start: i for i in range(done, count)}
-        if len(blocks) < self.least:
+        if len(blocks) < self.least and not (chain.overlap or chain.is_whole(done, count)):
             return self._one_by_one(chain, before, done, count)
-        places = sorted(blocks)
-        rows = [self._shaped(chain.values[blocks[i]], (1, *chain.sizes)) for i in places]
+        which = range(done, count) if chain.overlap else [blocks[x] for x in sorted(blocks)]
+        rows = [self._shaped(chain.values[i], (1, *chain.sizes)) for i in which]
         stacked = lax.concatenate(self.b, rows, 0)
-        starts = np.asarray(places)
-        shape = chain.shape
-        region = self._region(starts, chain.sizes, stacked)
-        if region is not None and region.aval.shape == shape:
+        starts = np.asarray([chain.blocks[i].start for i in which])
+        region = None if chain.overlap else self._region(starts, chain.sizes, stacked)
+        if region is not None and region.aval.shape == chain.shape:
             return region
         before = self._root(chain) if before is None else before
         if region is not None:
             return self._updated(before, region, starts[0])
-        axes = [d for d, n in enumerate(shape) if chain.sizes[d] != n]
+        axes = [d for d, n in enumerate(chain.shape) if chain.sizes[d] != n]
         indices = windows(starts[:, axes], [chain.sizes[d] for d in axes], [1] * len(axes))
         known = self.b.constant(indices.astype(np.int32), equal=True)
         along = [0, *(d + 1 for d in axes)]
-        return lax.scatter(self.b, before, known, stacked, axes, along, in_bounds=True, unique=True)
+        write = lax.scatter_add if chain.overlap else partial(lax.scatter, unique=True)
+        return write(self.b, before, known, stacked, axes, along, in_bounds=True)
 
     def _one_by_one(self, chain: _Chain, before: Any, done: int, count: int) -> Atom:
         found = self._root(chain) if before is None else before
@@ -339,14 +392,21 @@ class _Joining:
         if np.any(starts < low) or np.any(starts > high):
             return None
         b, rank = self.b, len(sizes)
-        grid = lax.reshape(b, rows, (*counts, *sizes))
+        grid = self._shaped(rows, (*counts, *sizes))
         moving = [d for d, n in enumerate(counts) if n > 1 and d and np.prod(sizes[:d]) > 1]
         if moving:
             grid = lax.transpose(b, grid, [x for d in range(rank) for x in (d, d + rank)])
-        return lax.reshape(b, grid, tuple(n * k for n, k in zip(counts, sizes, strict=True)))
+        return self._shaped(grid, tuple(n * k for n, k in zip(counts, sizes, strict=True)))
 
 
-def with_writes_joined(closed: ClosedJaxpr, least: int, reassociate: bool) -> ClosedJaxpr:
+def _is_term(eqn: Any) -> bool:
+    """Return whether an equation adds a block to a sum, or is the first one of a sum."""
+    return eqn.primitive.name in ("pad", "add", "add_any")
+
+
+def with_writes_joined(
+    closed: ClosedJaxpr, least: int, reassociate: bool, cost: CostModel | None
+) -> ClosedJaxpr:
     """Return a program whose chains of writes are joined, or the given one if it has none.
 
     Parameters
@@ -356,12 +416,15 @@ def with_writes_joined(closed: ClosedJaxpr, least: int, reassociate: bool) -> Cl
     least : int
         The number of writes from which on they are joined.
     reassociate : bool
-        Whether a sum with a block that zeros surround is a write, which changes the sign of zeros.
+        Whether a sum with a block that zeros surround is a write, which changes the sign of zeros,
+        and whether blocks that overlap may be added in another order.
+    cost : CostModel or None
+        By which sums of blocks must take less time.
     """
     names = {eqn.primitive.name for eqn in closed.jaxpr.eqns}
-    if names.isdisjoint(WRITING):
+    if names.isdisjoint({*WRITING, "pad"}):
         return closed
-    joining = _Joining(closed, least, reassociate)
+    joining = _Joining(closed, least, reassociate, cost)
     if not joining.versions or not joining.b.plain:
         return closed
     equations = joining.equations()

@@ -20,7 +20,7 @@ import jaxprgen
 from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations
-from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, default, vmap_repeats
+from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, default, repetitions
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 
@@ -104,7 +104,7 @@ def one_after_the_other(graph):
 @pytest.mark.parametrize("form", [side_by_side, one_after_the_other])
 @pytest.mark.parametrize("graph", sample(GRAPHS, 16), ids=lambda g: f"{g.family}: {g.name}")
 def test_repetitions_of_every_graph(graph, form, monkeypatch):
-    monkeypatch.setattr(vmap_repeats, "_SAVED", -(10**9))  # Also where nothing is gained.
+    monkeypatch.setattr(repetitions, "_SAVED", -(10**9))  # Also where nothing is gained.
     made = form(graph)
     if made is None:
         pytest.skip("The graph's result is not of the type of its input.")

@@ -12,7 +12,7 @@ from profiles import examples
 
 import jaxprgen
 from jaxprgen.ir.programs import count_equations, verify
-from jaxprgen.passes import DEFAULT, MapToVmap, ScanRepeats, VmapRepeats, vmap_repeats
+from jaxprgen.passes import DEFAULT, MapToVmap, ScanRepeats, VmapRepeats, repetitions
 
 SHAPE = 3
 REWRITES = {
@@ -26,7 +26,7 @@ REWRITES = {
 def always():
     """Batch also where nothing is gained."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vmap_repeats, "_SAVED", -(10**9))
+        patch.setattr(repetitions, "_SAVED", -(10**9))
         yield
 
 
@@ -293,7 +293,12 @@ def pairs(x):
     return sum(jnp.sin(x[i] - x[j] * x[i]) for i in few for j in few if i != j)
 
 
-SOME = [alternating_signs, several_kinds, groups, differences_of_neighbours, pairs]
+def moving_windows(x):
+    """Blocks that are read overlap, and so do those of the gradient."""
+    return sum(jnp.prod(jnp.sin(x[i : i + 3])) for i in range(len(x) - 3))
+
+
+SOME = [alternating_signs, several_kinds, groups, differences_of_neighbours, pairs, moving_windows]
 SOME = [*SOME, *map(jax.grad, SOME)]
 
 

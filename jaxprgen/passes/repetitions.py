@@ -1,0 +1,321 @@
+"""Compute together what a program repeats: copies side by side, and the steps of recurrences.
+
+Copies are *found* by their colours (`repeats`, `recurrences`), *outlined* as one body with columns
+of operands, *proven* to do what the body does (`copies`), *chosen* by their costs (`choices`), and
+*emitted* as rows of packs, or as a loop (`packing`). What fails on this way stays as it is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.programs import count_equations
+from jaxprgen.ir.redundancy import atom_key
+from jaxprgen.ir.rewriting import each_program
+from jaxprgen.passes.batching import NotBatchableError, why_not_batched
+from jaxprgen.passes.choices import Price, Prices, is_kernel, price_of_loops
+from jaxprgen.passes.copies import Copies, Kept, is_proven, nbytes, side_by_side
+from jaxprgen.passes.costs import CostModel
+from jaxprgen.passes.elimination import EliminateCommonSubexpressions
+from jaxprgen.passes.joins import with_joins_flattened
+from jaxprgen.passes.meaning import Meaning, if_reassociated
+from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit, WaitingError
+from jaxprgen.passes.recurrences import cuts, stages, steps_of
+from jaxprgen.passes.repeat_notes import listener
+from jaxprgen.passes.repeats import CHAINS, Alike, Node, reads_a_block
+from jaxprgen.passes.writes import with_writes_joined
+
+_SAVED = 2
+"""How many equations must be saved, in terms of the least number of repetitions."""
+_ROUNDS = (3, 8, 20)
+"""How far equations are compared to guess what recurs, in turn."""
+_FUSED = 2000
+"""How many elementwise equations XLA fuses without the help of a loop."""
+_FUSES = "a chain so short that XLA fuses it by itself"
+_NOT_FOUND = "no recurrence was found"
+
+
+@dataclass(frozen=True)
+class _Repetitions:
+    """What the two passes have in common: from nodes that may repeat to a program."""
+
+    least: int
+    memory: int = 2**26
+    reassociate: bool = False
+    cost: CostModel | None = None
+
+    meaning = if_reassociated(Meaning.SAME_TERMS)
+    joins = False
+    """Whether writes are joined even if nothing else repeats."""
+
+    def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return the program with its repetitions together, or the given one if it has none.
+
+        Parameters
+        ----------
+        closed : ClosedJaxpr
+            The program. It is not changed.
+        """
+        notes = listener()
+        if notes is not None and any(e.primitive.name == "shard_map" for e in closed.jaxpr.eqns):
+            notes.leave_all("shard_map", "values are split over a mesh")
+        return each_program(closed, self._changed)
+
+    def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        program = with_joins_flattened(closed)
+        written = with_writes_joined(program, self.least, self.reassociate, self.cost)
+        if written is not program:
+            closed, program = written if self.joins else closed, with_joins_flattened(written)
+        try:
+            return self._together(program)
+        except NotBatchableError as error:
+            notes = listener()
+            if notes is not None and error.repeated[1] > 1:
+                notes.leave(*error.repeated, str(error))
+            elif notes is not None:
+                notes.leave_all(type(self).__name__, str(error))
+            return closed
+
+    def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """Return a program without repetitions, or raise why not."""
+        raise NotImplementedError
+
+    def _emitted(
+        self, closed: ClosedJaxpr, alike: Alike, loops: Sequence[tuple[Copies, Kept]] = ()
+    ) -> ClosedJaxpr:
+        """Return the program with loops, and with packs of other alike nodes."""
+        inside = {id(node) for steps, _ in loops for node in steps.nodes}
+        groups = grouped(alike.nodes)
+        beside = {k: nodes for k, nodes in groups.items() if inside.isdisjoint(map(id, nodes))}
+        copies = {key: side_by_side(nodes) for key, nodes in beside.items()}
+        reasons = {key: self._why_not_packed(each) for key, each in copies.items()}
+        copies = {key: each for key, each in copies.items() if not reasons[key]}
+        weighed: dict[int, Price] = {}
+        if self.cost is not None:
+            weighed = Prices(closed.jaxpr, alike, copies, inside, self.cost).prices
+        reasons |= {key: str(price) for key, price in weighed.items() if not price.is_worth_it}
+        copies = {key: each for key, each in copies.items() if not reasons[key]}
+        alone = [n for k, nodes in groups.items() if k not in copies for n in nodes]
+        alone = [node for node in alone if id(node) not in inside]
+        price = ""
+        if loops and self.cost is not None:
+            apart = {id(node) for node in alone if is_kernel(node)}
+            whole = price_of_loops(closed.jaxpr, alike, loops, copies.values(), apart, self.cost)
+            if not whole.is_worth_it:
+                raise _left(loops[0][0].repeated, str(whole))
+            price = str(whole)
+        units: list[Unit] = [Loop(steps, kept, price) for steps, kept in loops]
+        units += [Pack(each, str(weighed.get(key, ""))) for key, each in copies.items()]
+        units += map(Single, alone)
+        if not loops:
+            for key, reason in reasons.items():
+                _note_left(groups[key], reason)
+        if len(units) == len(alike.nodes):
+            raise NotBatchableError(f"no {self.least} copies can be batched")
+        return _written(closed, units, self.least)
+
+    def _why_not_packed(self, copies: Copies) -> str:
+        """Return why alike nodes cannot become one equation on rows; empty if they can."""
+        first, eqn = copies.body[0], copies.body[0].eqn
+        if eqn.effects:
+            return "has an effect"
+        if copies.times < self.least:
+            return f"fewer than {self.least}" if copies.times > 1 else "alone"
+        made = [[node.outvars[j] for node in copies.nodes] for j in range(len(first.outvars))]
+        reason = self._too_large([*copies.columns(), *made])
+        if not reason and not (first.terms or reads_a_block(eqn)):
+            reason = why_not_batched(eqn, reassociate=self.reassociate)
+        return reason or ("" if is_proven(copies, as_loop=False) else "copies differ")
+
+    def _too_large(self, columns: Sequence[Sequence[Any]]) -> str:
+        """Return why values are not put side by side; empty if they are small enough."""
+        most = max(map(nbytes, columns), default=0)
+        return f"would take {most} bytes, more than {self.memory}" if most > self.memory else ""
+
+
+@dataclass(frozen=True)
+class VmapRepeats(_Repetitions):
+    """Compute once, for all repetitions together, what a program repeats.
+
+    A model that is written with a Python loop gives XLA one copy of the loop's body for each
+    iteration, and XLA's time grows faster than their number. This pass finds equations that do the
+    same to operands that were made alike, and computes them as one batched equation, a *pack*. Sums
+    that are written as chains of additions become reductions.
+
+    Attributes
+    ----------
+    least : int
+        The number of repetitions from which on they are batched.
+    memory : int
+        The number of bytes that one pack may take, or what it reads.
+    reassociate : bool
+        Whether whole repetitions may be added in another order, which changes rounding.
+        Parentheses stay, and what one repetition contributes to a sum is combined first.
+        Otherwise, matrix products, sums over axes and the like are not batched.
+    cost : CostModel, optional
+        By which what is batched must take less time, to compile and to call, than as it is written.
+        `jaxprgen.passes.default` sets it.
+    """
+
+    least: int = 8
+
+    joins = True
+
+    def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        alike = Alike(closed.jaxpr, self.reassociate)
+        alike.colour()
+        return self._emitted(closed, alike)
+
+
+@dataclass(frozen=True)
+class ScanRepeats(_Repetitions):
+    """Replace the steps of recurrences that are written out one by one by ``scan`` loops.
+
+    A model of a time series, or a network of many layers, that is written with a Python loop gives
+    XLA one copy of the loop's body for each step. This pass finds steps that do the same to the
+    results of the step before, and runs them as a loop. First and last steps that differ stay. What
+    the steps compute without waiting for each other is batched, as by `VmapRepeats`.
+
+    Attributes
+    ----------
+    least : int
+        The number of steps from which on they become a loop.
+    memory : int
+        The number of bytes that one array of rows may take, such as the values of a variable in all
+        steps.
+    reassociate : bool
+        Whether whole repetitions may be added in another order, which changes rounding.
+        Parentheses stay, and what one repetition contributes to a sum is combined first.
+        Otherwise, matrix products, sums over axes and the like are not batched.
+    cost : CostModel, optional
+        By which what becomes a loop, or is batched, must take less time, to compile and to call,
+        than as it is written. `jaxprgen.passes.default` sets it.
+    """
+
+    least: int = 12
+
+    def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate, cost=self.cost)
+        depths = _depths(closed.jaxpr, CHAINS if self.reassociate else ())
+        deepest = max(depths, default=0)
+        if deepest < self.least:
+            why = f"no {self.least} equations wait for each other, only {deepest}"
+            raise NotBatchableError(why)
+        places = zip(closed.jaxpr.eqns, depths, strict=True)
+        deep = Counter([(eqn.primitive, depth) for eqn, depth in places if depth >= self.least])
+        if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
+            closed = copies(closed)  # Most recurrences run side by side.
+        once = EliminateCommonSubexpressions()(closed)
+        alike = Alike(once.jaxpr, self.reassociate)
+        reasons = [NotBatchableError(_NOT_FOUND)]
+        for rounds in _ROUNDS:
+            cut = cuts(alike, rounds, self.least)
+            if not cut:
+                break  # Those that differ close by differ from afar, too.
+            alike.colour(cut)
+            try:
+                loops = self._loops(once.jaxpr, alike, cut)
+                try:
+                    return self._emitted(once, alike, loops)
+                except WaitingError:
+                    alike.tell_apart(stages(alike, [steps for steps, _ in loops]))
+                    return self._emitted(once, alike, loops)
+            except NotBatchableError as error:
+                reasons.append(error)
+        raise max(reasons, key=lambda error: error.repeated[1])
+
+    def _loops(self, jaxpr: Jaxpr, alike: Alike, cut: dict[int, int]) -> list[tuple[Copies, Kept]]:
+        """Return the steps of recurrences, with their results that are read elsewhere."""
+        large = {k: g for k, g in grouped(alike.nodes).items() if len(g) >= self.least}
+        found = [steps for steps in steps_of(alike, large, cut) if steps.times >= self.least]
+        if all(map(_fuses, found)):
+            raise _left(found[0].repeated, _FUSES) if found else NotBatchableError(_NOT_FOUND)
+        readers: dict[Any, list[int]] = {}
+        for node in alike.nodes:
+            for x in node.operands:
+                if type(x) is Var:
+                    readers.setdefault(x, []).append(id(node))
+        for x in jaxpr.outvars:
+            if type(x) is Var:
+                readers.setdefault(x, []).append(-1)
+        loops = [(steps, steps.kept(readers)) for steps in found]
+        for steps, kept in loops:
+            reason = self._too_large([*steps.columns(), *steps.results(kept)])
+            if reason:
+                raise _left(steps.repeated, reason)
+        return loops
+
+
+def grouped(nodes: Sequence[Node]) -> dict[int, list[Node]]:
+    """Return nodes by their colours."""
+    groups: dict[int, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault(node.colour, []).append(node)
+    return groups
+
+
+def _depths(jaxpr: Jaxpr, chains: Collection[str]) -> list[int]:
+    """Return how many equations wait for each other before each one; a chain counts once."""
+    uses = Counter([x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var])
+    found: list[int] = []
+    depths: dict[Any, int] = {}
+    for eqn in jaxpr.eqns:
+        name, depth = eqn.primitive.name, 0
+        for i, x in enumerate(eqn.invars):
+            if type(x) is Var:
+                waits = name not in chains or uses[x] > 1 or (i and name == "sub")
+                depth = max(depth, depths.get(x, 0) + bool(waits))
+        found.append(depth)
+        depths.update(dict.fromkeys(eqn.outvars, depth))
+    return found
+
+
+def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableError:
+    """Return the error that says why equations that repeat stay as they are."""
+    error = NotBatchableError(why)
+    error.repeated = repeated
+    return error
+
+
+def _note_left(nodes: Sequence[Node], reason: str) -> None:
+    """Note that alike nodes stay as they are."""
+    notes = listener() if reason and (len(nodes) > 1 or nodes[0].eqn.effects) else None
+    if notes is not None:
+        notes.leave([nodes[0].eqn], len(nodes), reason)
+
+
+def _fuses(steps: Copies) -> bool:
+    """Return whether XLA makes one loop over elements of all steps, as they are."""
+    return (
+        steps.times * len(steps.body) <= _FUSED
+        and all(atom_key(column[0]) == atom_key(column[1]) for column in steps.columns())
+        and all(node.eqn.primitive.name in lax.ELEMENTWISE for node in steps.body)
+    )
+
+
+def _written(closed: ClosedJaxpr, units: Sequence[Unit], least: int) -> ClosedJaxpr:
+    """Return a program that was written anew.
+
+    Raises
+    ------
+    NotBatchableError
+        A unit cannot be emitted, a mesh splits values, or too few equations would be saved.
+    """
+    packing = Packing(closed, least)
+    if not packing.b.plain:
+        raise NotBatchableError("values are split over a mesh")
+    packing.write(units)
+    found = packing.program(closed)
+    saved = count_equations(closed) - count_equations(found)
+    if saved < _SAVED * least:
+        why = f"would save {max(saved, 0)} equations, fewer than {_SAVED * least}"
+        raise NotBatchableError(why)
+    notes = listener()
+    if notes is not None:
+        packing.note(notes)
+    return found

@@ -19,7 +19,6 @@ LAYERS = [
     ["export"],
     ["emit", "interpreters"],
     ["special"],
-    ["numpy"],
     ["rewrite"],
     ["lowering", "passes"],
     ["ops"],

@@ -3,8 +3,7 @@
 A function takes and returns `jaxprgen.emit.values.Value`, and appends the equations that it needs
 to the builder of the innermost ``with builder:`` (`jaxprgen.ir.current_builder`). Shapes broadcast
 as in NumPy. Operators of values promote dtypes; most functions do not: callers convert operands
-with `Value.astype`, because only they know the dtype to compute in. `jaxprgen.numpy` has the same
-vocabulary with the arguments and the dtypes of NumPy.
+with `Value.astype`, because only they know the dtype to compute in. Axes are nonnegative.
 
 - `values`, `operators`, `promotion`, `sizes`: `Value` with its operators, the functions that make
   values and combine them (`full`, `broadcast_to`), the common dtypes and shapes of operands, and

@@ -59,7 +59,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         for name in (
             *("exp", "exp2", "expm1", "log", "log1p", "logistic"),
             *("sin", "cos", "tan", "tanh", "sqrt", "rsqrt", "cbrt", "erfc"),
-            *("mul", "conv_general_dilated", "reduce_sum", "reduce_max", "reduce_min"),
+            *("mul", "dot_general", "conv_general_dilated"),
+            *("reduce_sum", "reduce_max", "reduce_min"),
         )
     },
     **{

@@ -103,7 +103,7 @@ def _integer_power(x: Value, exponent: int) -> Value:
         return x
     if exponent == 2:
         return ew.square(x)
-    return lax.integer_pow(x, exponent)
+    return lax.integer_pow(x, y=exponent)
 
 
 def _as_integers(exponent: Value) -> Value | None:

@@ -225,7 +225,7 @@ def stop_gradient(x: Value) -> Value:
 
 def strengthen(x: Value) -> Value:
     """Make a weakly typed value strongly typed, which protects it from JAX's promotion."""
-    return lax.convert_element_type(x, x.dtype)
+    return lax.convert_element_type(x, dtype=x.dtype)
 
 
 def canonical(dtype: Any) -> Dtype:

@@ -85,7 +85,7 @@ def _power(x: Any, y: Any) -> Value:
     from jaxprgen.emit import primitives as lax
 
     if isinstance(y, int) and isinstance(x, values.Value):
-        return lax.integer_pow(x, int(y))
+        return lax.integer_pow(x, y=int(y))
     return division.power(*values.alike(x, y))
 
 

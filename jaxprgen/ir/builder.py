@@ -239,7 +239,7 @@ class Builder:
             types = tuple(x.aval for x in operands)
             try:
                 avals, effects = _jax.abstract_eval(primitive, types, params)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, IndexError) as error:
                 text = ", ".join(map(str, types))
                 raise EquationError(f"JAX refuses {primitive} on ({text}): {error}") from error
         return self._append(primitive, operands, params, avals, effects)

@@ -317,7 +317,7 @@ def test_names_are_those_of_equations():
         ("jaxprgen.ir.redundancy", "_UNSURE"),
         ("jaxprgen.rewrite.graph", "PRODUCTS"),
         ("jaxprgen.rewrite.graph", "_PASSED_ON"),
-        ("jaxprgen.rewrite.terms", "_OF_ONE_SHAPE"),
+        ("jaxprgen.ir.primitives", "OF_ONE_SHAPE"),
         ("jaxprgen.passes.constant_folding", "INTEGERS"),
         ("jaxprgen.passes.constant_folding", "REALS"),
     ],

@@ -15,26 +15,23 @@ from jaxprgen import _jax
 from jaxprgen._jax import ShapedArray, Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.typing_rules import (
-    ANY,
-    BOOL,
-    DISCRETE,
-    FLOAT,
-    INEXACT,
-    INT32,
-    NUMBER,
-    REAL,
-    Dtype,
-    named,
-)
+from jaxprgen.ir.primitives.appending import Dtype, append, named
 
 ELEMENTWISE = {
     *("complex", "conj", "integer_pow", "round", "convert_element_type", "bitcast_convert_type"),
     *("copy", "reduce_precision", "nextafter", "population_count"),
 }
 """The names of the primitives whose operands broadcast: these, and those made by `_elementwise`."""
+OF_ONE_SHAPE = {
+    *("select_n", "complex", "igamma", "igammac", "igamma_grad_a", "polygamma", "zeta"),
+    "regularized_incomplete_beta",
+}
+"""The names of elementwise primitives whose operands, or cotangents, must have one shape."""
 
+FLOAT, INEXACT, REAL, NUMBER, DISCRETE, ANY = "f", "fc", "iuf", "iufc", "biu", "biufc"
+"""Sets of dtypes, as strings of NumPy's ``dtype.kind``."""
 _ORDERED = "biuf"
+_BOOL = np.dtype(bool)
 _REAL_PART = {
     np.dtype("complex64"): np.dtype("float32"),
     np.dtype("complex128"): np.dtype("float64"),
@@ -95,7 +92,7 @@ def _elementwise(
 
 
 def _predicate(name: str, kinds: str = ANY) -> Callable[..., Var]:
-    return _elementwise(name, kinds, lambda dtype: BOOL)
+    return _elementwise(name, kinds, lambda dtype: _BOOL)
 
 
 def _real_valued(name: str, kinds: str) -> Callable[..., Var]:
@@ -169,14 +166,12 @@ imag = _real_valued("imag", "c")
 
 def conj(b: Builder, x: Atom) -> Var:
     """Return the complex conjugate of a complex array."""
-    if x.aval.dtype.kind != "c":
-        raise EquationError(f"conj does not take {x.aval.dtype}.")
-    return b.bind(_jax.primitive("conj"), (x,), {"input_dtype": x.aval.dtype}, x.aval)
+    return append(b, "conj", (x,), input_dtype=x.aval.dtype)
 
 
 def complex(b: Builder, x: Atom, y: Atom) -> Var:
     """Return ``x + iy`` for two float arrays of one shape."""
-    return b.bind(_jax.primitive("complex"), (x, y), {})
+    return append(b, "complex", (x, y))
 
 
 def integer_pow(b: Builder, x: Atom, y: int) -> Var:
@@ -189,15 +184,13 @@ def integer_pow(b: Builder, x: Atom, y: int) -> Var:
     y : int
         The exponent; nonnegative if ``x`` has an integer dtype.
     """
-    if x.aval.dtype.kind not in NUMBER or (y < 0 and x.aval.dtype.kind not in INEXACT):
-        raise EquationError(f"integer_pow does not take {x.aval.dtype} to the power of {y}.")
-    return b.bind(_jax.primitive("integer_pow"), (x,), {"y": y}, x.aval)
+    return append(b, "integer_pow", (x,), y=y)
 
 
 def round(b: Builder, x: Atom, *, half_to_even: bool) -> Var:
     """Round floats to integers; halves go to the even neighbor, or else away from zero."""
     method = RoundingMethod.TO_NEAREST_EVEN if half_to_even else RoundingMethod.AWAY_FROM_ZERO
-    return b.bind(_jax.primitive("round"), (x,), {"rounding_method": method})
+    return append(b, "round", (x,), rounding_method=method)
 
 
 def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
@@ -211,23 +204,12 @@ def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
         chooses between (where false, where true).
     *cases : atoms of one shape and dtype
     """
-    first = cases[0].aval
-    if any(c.aval.shape != first.shape or c.aval.dtype != first.dtype for c in cases):
-        raise EquationError(f"select_n takes cases of one type, not {[c.aval for c in cases]}.")
-    if (
-        which.aval.shape not in ((), first.shape)
-        or which.aval.dtype not in (BOOL, INT32)
-        or (which.aval.dtype == BOOL and len(cases) > 2)
-    ):
-        raise EquationError(
-            f"select_n cannot choose among {len(cases)} cases of type {first} by {which.aval}."
-        )
-    return b.bind(_jax.primitive("select_n"), (which, *cases), {}, first)
+    return append(b, "select_n", (which, *cases))
 
 
 def clamp(b: Builder, low: Atom, x: Atom, high: Atom) -> Var:
     """Return ``min(max(x, low), high)``; each bound is a scalar or has the shape of ``x``."""
-    return b.bind(_jax.primitive("clamp"), (low, x, high), {})
+    return append(b, "clamp", (low, x, high))
 
 
 def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
@@ -240,19 +222,14 @@ def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
     """
     if x.aval.dtype.kind == "c" and dtype.kind != "c":
         raise EquationError(f"convert_element_type does not take {x.aval.dtype} to {dtype}.")
-    params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
-    aval = _jax.array_type(x.aval.shape, dtype)
-    return b.bind(_jax.primitive("convert_element_type"), (x,), params, aval)
+    return append(b, "convert_element_type", (x,), new_dtype=dtype, weak_type=False)
 
 
 def bitcast_convert_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
     """Return the same bits, read as another dtype of the same size."""
-    if x.aval.dtype.itemsize != dtype.itemsize:
-        raise EquationError(f"bitcast_convert_type does not take {x.aval.dtype} to {dtype}.")
-    params = {"new_dtype": dtype}
-    return b.bind(_jax.primitive("bitcast_convert_type"), (x,), params)
+    return append(b, "bitcast_convert_type", (x,), new_dtype=dtype)
 
 
 def stop_gradient(b: Builder, x: Atom) -> Var:
     """Return the same values, through which JAX does not differentiate."""
-    return b.bind(_jax.primitive("stop_gradient"), (x,), {}, x.aval)
+    return append(b, "stop_gradient", (x,))

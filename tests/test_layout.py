@@ -90,6 +90,13 @@ def test_imports_run_downward():
     assert [complaint for found_here in found for complaint in found_here] == []
 
 
+def test_no_function_of_emit_imports():
+    """So no two of its modules need each other."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in FILES if path.parent.name == "emit"]
+    functions = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    assert [name for f in functions for name in imported(ast.unparse(f))] == []
+
+
 @pytest.mark.parametrize("package", ["emit", "passes"])
 def test_a_package_lists_its_modules(package):
     folder = ROOT / "jaxprgen" / package

@@ -218,30 +218,24 @@ class Builder:
         EquationError
             JAX's typing rule refuses the equation.
         """
-        avals = None if aval is None else [aval]
-        return self.bind_multiple(primitive, operands, params, avals)[0]
+        if aval is None or not self.plain:
+            return self.bind_multiple(primitive, operands, params)[0]
+        return self._append(primitive, operands, params, [aval], _jax.no_effects)[0]
 
     def bind_multiple(
-        self,
-        primitive: Primitive,
-        operands: Sequence[Atom],
-        params: dict[str, Any],
-        avals: Sequence[ShapedArray] | None = None,
+        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
     ) -> list[Var]:
-        """Append one equation and return all its outputs.
+        """Append one equation, whose primitive may have effects, and return all its outputs.
 
-        Parameters and errors are those of `bind`, but without ``avals`` the primitive may have
-        effects.
+        Parameters and errors are those of `bind`.
         """
-        effects = _jax.no_effects
-        if avals is None or not self.plain:
-            operands = self.vary_alike(operands)
-            types = tuple(x.aval for x in operands)
-            try:
-                avals, effects = _jax.abstract_eval(primitive, types, params)
-            except (TypeError, ValueError, IndexError) as error:
-                text = ", ".join(map(str, types))
-                raise EquationError(f"JAX refuses {primitive} on ({text}): {error}") from error
+        operands = self.vary_alike(operands)
+        types = tuple(x.aval for x in operands)
+        try:
+            avals, effects = _jax.abstract_eval(primitive, types, params)
+        except (TypeError, ValueError, IndexError) as error:
+            text = ", ".join(map(str, types))
+            raise EquationError(f"JAX refuses {primitive} on ({text}): {error}") from error
         return self._append(primitive, operands, params, avals, effects)
 
     def call(

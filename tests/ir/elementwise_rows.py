@@ -75,7 +75,7 @@ ROWS: dict[str, Row] = {
     **{name: elementwise(1, getattr(lax, name)) for name in UNARY},
     **{name: elementwise(2, getattr(lax, name)) for name in BINARY},
     # JAX also takes an exponent of another dtype.
-    "pow": elementwise(2, lax.pow, stricter=mixed),
+    "pow": elementwise(2, lax.pow, outside=mixed),
     # `lax.conj` converts a real array to a complex one.
     "conj": elementwise(1, lax.conj, outside=lambda call: call.types[0].dtype.kind != "c"),
     "complex": elementwise(2, lax.complex),

@@ -2,9 +2,7 @@
 
 Each constructor appends one equation to a `Builder` and returns its result, or a list of results.
 Operands are atoms of *equal dtypes*, because no promotion happens here. JAX infers the types of
-results. Only most of `elementwise` has a typing rule of its own: there, JAX's rules took 30 of the
-360 ms to the first number of AR(1), unrolled to 80 steps. Parameters that only repeat JAX's
-defaults come from `jaxprgen._jax.default_params`.
+results. Parameters that only repeat JAX's defaults come from `jaxprgen._jax.default_params`.
 
 A constructor raises `EquationError` if the operands or parameters do not fit.
 """

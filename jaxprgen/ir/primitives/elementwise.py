@@ -6,13 +6,12 @@ the result or one; scalars fit any shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 from jax.lax import RoundingMethod
 
 from jaxprgen import _jax
-from jaxprgen._jax import ShapedArray, Var
+from jaxprgen._jax import Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
 from jaxprgen.ir.primitives.appending import Dtype, append, named
@@ -28,140 +27,80 @@ OF_ONE_SHAPE = {
 }
 """The names of elementwise primitives whose operands, or cotangents, must have one shape."""
 
-FLOAT, INEXACT, REAL, NUMBER, DISCRETE, ANY = "f", "fc", "iuf", "iufc", "biu", "biufc"
-"""Sets of dtypes, as strings of NumPy's ``dtype.kind``."""
-_ORDERED = "biuf"
-_BOOL = np.dtype(bool)
-_REAL_PART = {
-    np.dtype("complex64"): np.dtype("float32"),
-    np.dtype("complex128"): np.dtype("float64"),
-}
 
-
-def _common_type(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
-    """Return the type to which operands of equal dtypes broadcast."""
-    result: ShapedArray = operands[0].aval  # type: ignore[assignment]
-    if result.dtype.kind not in kinds:
-        raise EquationError(f"{name} does not take {result.dtype}.")
-    if len(operands) == 1:
-        return result
-    for operand in operands[1:]:
-        aval: ShapedArray = operand.aval  # type: ignore[assignment]
-        if aval.dtype is not result.dtype and aval.dtype != result.dtype:
-            raise EquationError(f"{name} takes equal dtypes, not {result.dtype} and {aval.dtype}.")
-        if aval.shape == result.shape or not aval.shape:
-            continue
-        if not result.shape:
-            result = aval
-            continue
-        shape = tuple(m if n == 1 else n for m, n in zip(aval.shape, result.shape))  # noqa: B905
-        if len(aval.shape) != len(result.shape) or any(
-            n not in (1, m) for n, m in zip(aval.shape, shape, strict=True)
-        ):
-            raise EquationError(f"{name} does not take shapes {result.shape} and {aval.shape}.")
-        result = _jax.array_type(shape, result.dtype)
-    return result
-
-
-def _elementwise(
-    name: str, kinds: str = ANY, result_dtype: Callable[[Dtype], Dtype] | None = None
-) -> Callable[..., Var]:
-    """Return the constructor of an n-ary primitive.
-
-    Parameters
-    ----------
-    name : str
-        The primitive's name.
-    kinds : str
-        The kinds of dtypes that it takes.
-    result_dtype : callable, optional
-        The result's dtype by that of the operands; by default they are the same.
-    """
+def _elementwise(name: str) -> Callable[..., Var]:
     primitive, params = _jax.primitive(name), _jax.default_params(name)
     ELEMENTWISE.add(name)
 
     def construct(b: Builder, *operands: Atom) -> Var:
-        if not b.plain:
-            return b.bind(primitive, operands, params)
-        aval = _common_type(name, kinds, operands)
-        if result_dtype is not None:
-            aval = _jax.array_type(aval.shape, result_dtype(aval.dtype))
-        return b.bind(primitive, operands, params, aval)
+        return b.bind(primitive, operands, params)
 
     return named(construct, name, f"Append ``{name}``, elementwise, and return its result.")
 
 
-def _predicate(name: str, kinds: str = ANY) -> Callable[..., Var]:
-    return _elementwise(name, kinds, lambda dtype: _BOOL)
+neg = _elementwise("neg")
+sign = _elementwise("sign")
+floor = _elementwise("floor")
+ceil = _elementwise("ceil")
+exp = _elementwise("exp")
+exp2 = _elementwise("exp2")
+expm1 = _elementwise("expm1")
+log = _elementwise("log")
+log1p = _elementwise("log1p")
+sqrt = _elementwise("sqrt")
+rsqrt = _elementwise("rsqrt")
+cbrt = _elementwise("cbrt")
+logistic = _elementwise("logistic")
+square = _elementwise("square")
+sin = _elementwise("sin")
+cos = _elementwise("cos")
+tan = _elementwise("tan")
+asin = _elementwise("asin")
+acos = _elementwise("acos")
+atan = _elementwise("atan")
+sinh = _elementwise("sinh")
+cosh = _elementwise("cosh")
+tanh = _elementwise("tanh")
+asinh = _elementwise("asinh")
+acosh = _elementwise("acosh")
+atanh = _elementwise("atanh")
+erf = _elementwise("erf")
+erfc = _elementwise("erfc")
+erf_inv = _elementwise("erf_inv")
+lgamma = _elementwise("lgamma")
+digamma = _elementwise("digamma")
+bessel_i0e = _elementwise("bessel_i0e")
+bessel_i1e = _elementwise("bessel_i1e")
+bitwise_not = _elementwise("not")
+clz = _elementwise("clz")
 
-
-def _real_valued(name: str, kinds: str) -> Callable[..., Var]:
-    return _elementwise(name, kinds, lambda dtype: _REAL_PART.get(dtype, dtype))
-
-
-neg = _elementwise("neg", NUMBER)
-sign = _elementwise("sign", NUMBER)
-floor = _elementwise("floor", FLOAT)
-ceil = _elementwise("ceil", FLOAT)
-exp = _elementwise("exp", INEXACT)
-exp2 = _elementwise("exp2", INEXACT)
-expm1 = _elementwise("expm1", INEXACT)
-log = _elementwise("log", INEXACT)
-log1p = _elementwise("log1p", INEXACT)
-sqrt = _elementwise("sqrt", INEXACT)
-rsqrt = _elementwise("rsqrt", INEXACT)
-cbrt = _elementwise("cbrt", FLOAT)
-logistic = _elementwise("logistic", INEXACT)
-square = _elementwise("square", NUMBER)
-sin = _elementwise("sin", INEXACT)
-cos = _elementwise("cos", INEXACT)
-tan = _elementwise("tan", INEXACT)
-asin = _elementwise("asin", INEXACT)
-acos = _elementwise("acos", INEXACT)
-atan = _elementwise("atan", INEXACT)
-sinh = _elementwise("sinh", INEXACT)
-cosh = _elementwise("cosh", INEXACT)
-tanh = _elementwise("tanh", INEXACT)
-asinh = _elementwise("asinh", INEXACT)
-acosh = _elementwise("acosh", INEXACT)
-atanh = _elementwise("atanh", INEXACT)
-erf = _elementwise("erf", FLOAT)
-erfc = _elementwise("erfc", FLOAT)
-erf_inv = _elementwise("erf_inv", FLOAT)
-lgamma = _elementwise("lgamma", FLOAT)
-digamma = _elementwise("digamma", FLOAT)
-bessel_i0e = _elementwise("bessel_i0e", FLOAT)
-bessel_i1e = _elementwise("bessel_i1e", FLOAT)
-bitwise_not = _elementwise("not", DISCRETE)
-clz = _elementwise("clz", "iu")
-
-add = _elementwise("add", NUMBER)
-sub = _elementwise("sub", NUMBER)
-mul = _elementwise("mul", NUMBER)
-div = _elementwise("div", NUMBER)
-rem = _elementwise("rem", REAL)
+add = _elementwise("add")
+sub = _elementwise("sub")
+mul = _elementwise("mul")
+div = _elementwise("div")
+rem = _elementwise("rem")
 max = _elementwise("max")
 min = _elementwise("min")
-pow = _elementwise("pow", INEXACT)
-atan2 = _elementwise("atan2", INEXACT)
-bitwise_and = _elementwise("and", DISCRETE)
-bitwise_or = _elementwise("or", DISCRETE)
-bitwise_xor = _elementwise("xor", DISCRETE)
-shift_left = _elementwise("shift_left", "iu")
-shift_right_arithmetic = _elementwise("shift_right_arithmetic", "iu")
-shift_right_logical = _elementwise("shift_right_logical", "iu")
+pow = _elementwise("pow")
+atan2 = _elementwise("atan2")
+bitwise_and = _elementwise("and")
+bitwise_or = _elementwise("or")
+bitwise_xor = _elementwise("xor")
+shift_left = _elementwise("shift_left")
+shift_right_arithmetic = _elementwise("shift_right_arithmetic")
+shift_right_logical = _elementwise("shift_right_logical")
 
-eq = _predicate("eq")
-ne = _predicate("ne")
-lt = _predicate("lt", _ORDERED)
-le = _predicate("le", _ORDERED)
-gt = _predicate("gt", _ORDERED)
-ge = _predicate("ge", _ORDERED)
-is_finite = _predicate("is_finite", FLOAT)
+eq = _elementwise("eq")
+ne = _elementwise("ne")
+lt = _elementwise("lt")
+le = _elementwise("le")
+gt = _elementwise("gt")
+ge = _elementwise("ge")
+is_finite = _elementwise("is_finite")
 
-abs = _real_valued("abs", "ifc")
-real = _real_valued("real", "c")
-imag = _real_valued("imag", "c")
+abs = _elementwise("abs")
+real = _elementwise("real")
+imag = _elementwise("imag")
 
 
 def conj(b: Builder, x: Atom) -> Var:

@@ -34,7 +34,7 @@ _HOMES = {
     "transform": "api",
 }
 """The module that each name is imported from when it is first used."""
-_MODULES = ["emit", "errors", "inspect", "interpreters", "numpy", "passes", "rewrite"]
+_MODULES = ["emit", "errors", "inspect", "interpreters", "passes", "rewrite"]
 
 __all__ = [*_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # The same names, for type checkers and editors.
     from jaxprgen import errors as errors
     from jaxprgen import inspect as inspect
     from jaxprgen import interpreters as interpreters
-    from jaxprgen import numpy as numpy
     from jaxprgen import passes as passes
     from jaxprgen import rewrite as rewrite
     from jaxprgen.aesara.linker import JaxprLinker as JaxprLinker

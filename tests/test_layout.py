@@ -19,7 +19,6 @@ LAYERS = [
     ["export"],
     ["emit", "interpreters"],
     ["special"],
-    ["numpy"],
     ["rewrite"],
     ["lowering", "passes"],
     ["ops"],
@@ -89,6 +88,13 @@ MODULES = {module_of(path) for path in FILES}
 def test_imports_run_downward():
     found = (complaints(module_of(path), path.read_text(), MODULES) for path in FILES)
     assert [complaint for found_here in found for complaint in found_here] == []
+
+
+def test_no_function_of_emit_imports():
+    """So no two of its modules need each other."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in FILES if path.parent.name == "emit"]
+    functions = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    assert [name for f in functions for name in imported(ast.unparse(f))] == []
 
 
 @pytest.mark.parametrize("package", ["emit", "passes"])

@@ -6,7 +6,6 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import jaxprgen
@@ -73,29 +72,6 @@ def test_public_names_say_what_they_take_and_return(name):
         for method, function in methods(x) if inspect.isclass(x) else ():
             found[f"{name}.{method}"] = lacks(function, x)
     assert {name: what for name, what in found.items() if what} == {}
-
-
-def test_functions_of_numpy_take_what_numpys_take():
-    """So NumPy's pages describe their arguments. Operands, which are arrays, may be x or y."""
-    others = {}
-    for name, function in vars(jaxprgen.numpy).items():
-        if not inspect.isfunction(function) or name[0] == "_":
-            continue
-        assert inspect.getdoc(function), name
-        theirs = getattr(np, name)
-        if isinstance(theirs, np.ufunc) or name == "arange":  # These have positions only.
-            continue
-        _, *rest = inspect.signature(function).parameters.values()
-        names = {p.name for p in rest if p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
-        try:
-            named = {name.lower() for name in inspect.signature(theirs).parameters}
-        except ValueError:  # NumPy 1.26 does not tell those of functions in C.
-            continue
-        if extra := names - {"y"} - named:
-            others[name] = extra
-    # `numpy.pad` takes it among its keyword arguments; NumPy 2.1 renamed that of `reshape`.
-    others = {(name, *extra) for name, extra in others.items()}
-    assert others <= {("pad", "constant_values"), ("reshape", "newshape")}
 
 
 def test_the_api_has_every_public_name():

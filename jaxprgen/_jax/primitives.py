@@ -48,30 +48,18 @@ def _options(name: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(getattr(jax.lax, name)).parameters
 
 
-# JAX releases have added these options to functions one by one. A function passes the option on to
-# the primitive of the same name, so its signature shows what the installed primitive takes.
 _ADDED = ("accuracy", "out_dtype", "out_sharding")
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    **{
-        name: {
-            option: found.default for option, found in _options(name).items() if option in _ADDED
-        }
-        for name in (
-            *("exp", "exp2", "expm1", "log", "log1p", "logistic"),
-            *("sin", "cos", "tan", "tanh", "sqrt", "rsqrt", "cbrt", "erfc"),
-            *("mul", "conv_general_dilated", "reduce_sum", "reduce_max", "reduce_min"),
-        )
-    },
-    **{
-        name: {"sharding": None}
-        for name in ("broadcast_in_dim", "convert_element_type", "iota", "reshape")
-    },
-}
+"""Options that JAX releases have added to functions one by one. A function passes the option on to
+the primitive of the same name, so its signature shows what the installed primitive takes."""
+_SHARDED = ("broadcast_in_dim", "convert_element_type", "iota", "reshape")
+"""Primitives with a parameter for the sharding of the result, of another name than the option."""
 
 
 def default_params(name: str) -> dict[str, Any]:
     """Return the parameters of a primitive for the options that this package never sets."""
-    return dict(_DEFAULTS.get(name, ()))
+    if name in _SHARDED:
+        return {"sharding": None}
+    return {k: x for k, x in _options_with_default(name).items() if k in _ADDED}
 
 
 _NAMED_OTHERWISE = {("argmax", "axis"): "axes", ("argmin", "axis"): "axes"}
@@ -157,7 +145,7 @@ def all_params(name: str, types: Sequence[Any], given: Mapping[str, Any]) -> dic
     given
         Some of the parameters, at least those without a default.
     """
-    params = {**_DEFAULTS.get(name, {}), **given}
+    params = {**default_params(name), **given}
     options = _options_with_default(name)
     named = {*params, *(["out_sharding"] if "sharding" in params else [])}
     if named.issuperset(options):

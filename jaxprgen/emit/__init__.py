@@ -3,10 +3,9 @@
 A function takes and returns `jaxprgen.emit.values.Value`, and appends the equations that it needs
 to the builder of the innermost ``with builder:`` (`jaxprgen.ir.current_builder`). Shapes broadcast
 as in NumPy. Operators of values promote dtypes; most functions do not: callers convert operands
-with `Value.astype`, because only they know the dtype to compute in. `jaxprgen.numpy` has the same
-vocabulary with the arguments and the dtypes of NumPy.
+with `Value.astype`, because only they know the dtype to compute in. Axes are nonnegative.
 
-- `values`, `operators`, `promotion`, `sizes`: `Value` with its operators, the functions that make
+- `values`, `promotion`, `sizes`: `Value` with its operators, the functions that make
   values and combine them (`full`, `broadcast_to`), the common dtypes and shapes of operands, and
   sizes that may be symbolic.
 - `primitives`: every primitive of `jax.lax` as a function of values.
@@ -29,3 +28,9 @@ vocabulary with the arguments and the dtypes of NumPy.
   that JAX traces, and minima and roots among these.
 - `custom_derivatives`, `formula`: functions with derivatives or precision of their own.
 """
+
+# These register operators of values, so that any value has them.
+from jaxprgen.emit import division as division
+from jaxprgen.emit import elementwise as elementwise
+from jaxprgen.emit import gather as gather
+from jaxprgen.emit import linalg as linalg

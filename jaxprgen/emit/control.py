@@ -302,5 +302,5 @@ def cond(
         others = [v if v in own else Var(v.aval) for v in extra]
         programs.append(inner.build(found, name="branch", inputs=[*others, *inner.inputs]))
         b.inlined += inner.inlined
-    index = lax.convert_element_type(value_of(given[0]), INT32)
+    index = lax.convert_element_type(value_of(given[0]), dtype=INT32)
     return lax.cond(index, programs, [*outside, *given[1:]])

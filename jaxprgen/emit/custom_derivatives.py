@@ -89,9 +89,7 @@ def forward_only(x: Value, refuse: Callable[[], Exception]) -> Value:
     def derivative(is_zero: bool) -> tuple[ClosedJaxpr, tuple[bool]]:
         with Builder([aval] * (1 if is_zero else 2)) as inner:
             same, *tangents = inner.inputs
-            moved = [
-                inner.bind(_jax.forward_only_p, [t], {"refuse": refuse}, aval) for t in tangents
-            ]
+            moved = [inner.bind(_jax.forward_only_p, [t], {"refuse": refuse}) for t in tangents]
             return inner.build([same, *moved], name="forward_only"), (is_zero,)
 
     with current_builder().nested([aval]) as same:

@@ -12,7 +12,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.custom_derivatives import with_derivatives
-from jaxprgen.emit.values import Value, broadcast_to, common_shape, full
+from jaxprgen.emit.values import Value, broadcast_to, common_shape, full, operator
 
 
 def divide(x: Value, y: Value) -> Value:
@@ -25,6 +25,7 @@ def reciprocal(x: Value) -> Value:
     return complex_numbers.reciprocal(x) if x.dtype.kind == "c" else 1 / x
 
 
+@operator
 def remainder(x: Value, y: Value) -> Value:
     """Return `numpy.remainder`: the rest of `floor_divide`, with the divisor's sign."""
     truncated = lax.rem(x, y)
@@ -55,6 +56,7 @@ def _signs_differ(rest: Value, y: Value) -> Value:
     return ew.not_equal(rest < 0, y < 0) & ew.not_equal(rest, 0)
 
 
+@operator
 def floor_divide(x: Value, y: Value) -> Value:
     """Return `numpy.floor_divide`: the quotient, rounded down."""
     kind = x.dtype.kind
@@ -74,6 +76,7 @@ def floor_divide(x: Value, y: Value) -> Value:
     return ew.where(ew.equal(y, 0), quotient, result)
 
 
+@operator
 def power(x: Value, y: Value) -> Value:
     """Return `numpy.power` of operands of one dtype; integer powers of integers wrap.
 
@@ -103,7 +106,7 @@ def _integer_power(x: Value, exponent: int) -> Value:
         return x
     if exponent == 2:
         return ew.square(x)
-    return lax.integer_pow(x, exponent)
+    return lax.integer_pow(x, y=exponent)
 
 
 def _as_integers(exponent: Value) -> Value | None:

@@ -24,6 +24,7 @@ from jaxprgen.emit.values import (
     full_rank,
     imag,
     lift,
+    operator,
     real,
     truth,
     where,
@@ -49,7 +50,6 @@ arccosh: Emit = lax.acosh
 arctanh: Emit = lax.atanh
 arctan2: Emit = lax.atan2
 not_equal: Emit = lax.ne
-left_shift: Emit = lax.shift_left
 
 
 def exp2(x: Value) -> Value:
@@ -85,12 +85,6 @@ def _half_exponentials(x: Value) -> tuple[Value, Value]:
     roots = (exp(x * factor) for factor in (0.5, -0.5))
     up, down = (root * 0.5 * root for root in roots)
     return up, down
-
-
-def right_shift(x: Value, count: Value) -> Value:
-    """Shift the bits of integers to the right; negative integers stay negative."""
-    is_signed = x.dtype.kind == "i"
-    return (lax.shift_right_arithmetic if is_signed else lax.shift_right_logical)(x, count)
 
 
 def square(x: Value) -> Value:
@@ -175,6 +169,7 @@ def trunc(x: Value) -> Value:
 # --- Complex numbers and dtypes -----------------------------------------------------------
 
 
+@operator
 def modulus(x: Value) -> Value:
     """Return the absolute value; infinity where a part of a complex number is infinite."""
     kind = x.dtype.kind
@@ -225,7 +220,7 @@ def stop_gradient(x: Value) -> Value:
 
 def strengthen(x: Value) -> Value:
     """Make a weakly typed value strongly typed, which protects it from JAX's promotion."""
-    return lax.convert_element_type(x, x.dtype)
+    return lax.convert_element_type(x, dtype=x.dtype)
 
 
 def canonical(dtype: Any) -> Dtype:

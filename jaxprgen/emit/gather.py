@@ -11,7 +11,7 @@ A known index that is out of bounds is an error. A run-time index is clamped to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,12 +30,14 @@ from jaxprgen.emit.values import (
     INT64,
     Array,
     Dtype,
+    Entry,
     Shape,
     Value,
     broadcast_to,
     common_shape,
     full,
     lift,
+    operator,
 )
 from jaxprgen.errors import IndexOutOfBoundsError, UnsupportedOpError
 from jaxprgen.ir import Atom, current_builder
@@ -200,6 +202,20 @@ def take(x: Value, index: Sequence[ArrayEntry]) -> Value:
     """Return ``x[index]``."""
     parsed = _parse(x.shape, index)
     return expand_dims(_take(x, parsed), parsed.new_axes)
+
+
+@operator
+def getitem(x: Value, index: Entry | tuple[Entry, ...]) -> Value:
+    """Return ``x[index]``, where ``...`` may stand for slices, and lists for arrays."""
+    entries: list[Any] = list(index) if isinstance(index, tuple) else [index]
+    entries = [np.asarray(e) if isinstance(e, (list, np.generic)) else e for e in entries]
+    at = [i for i, e in enumerate(entries) if e is Ellipsis]
+    for i in at[:1]:
+        masks = (e.ndim for e in entries if isinstance(e, (Value, np.ndarray)) and e.dtype == bool)
+        used = sum(e is not None and e is not Ellipsis for e in entries)
+        used += sum(ndim - 1 for ndim in masks)
+        entries[i : i + 1] = [slice(None)] * (x.ndim - used)
+    return take(x, entries)
 
 
 def _take(x: Value, parsed: _ParsedIndex) -> Value:

@@ -11,7 +11,7 @@ from jaxprgen.emit import gather as ga
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
 from jaxprgen.emit.sizes import with_shape, with_size
-from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to
+from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to, operator
 from jaxprgen.errors import ShapeMismatchError
 
 
@@ -66,6 +66,7 @@ def batched_dot(x: Value, y: Value) -> Value:
     return contract(x, y, (x.ndim - 1, 1), batch=1)
 
 
+@operator
 def matmul(x: Value, y: Value) -> Value:
     """Return `numpy.matmul`: matrix products over broadcast leading axes."""
     rx, ry = x.ndim, y.ndim

@@ -1,6 +1,6 @@
 """Inverses, determinants and functions of matrices, with their meaning in NumPy and SciPy.
 
-Those that `jaxprgen.numpy.linalg` offers take matrices along the last two of any number of axes.
+Inverses, determinants and `expm` take matrices along the last two of any number of axes.
 Operands are float32, float64, complex64 or complex128, as for `jaxprgen.emit.decompositions`. Where
 NumPy and SciPy raise because a matrix is singular, the result is infinite or NaN. NaN in an
 operand, which SciPy rejects, propagates.

@@ -81,7 +81,7 @@ def _next(words: Sequence[Value]) -> tuple[list[Value], list[Value]]:
     a, b = (_reduced(((y & 0xFFFF) << 15) + (y >> 16) * 21069, M2) for y in (y1, y3))
     y = _reduced(_reduced(b + y3, M2) + a, M2)
     drawn = where(x <= y, x - y + M1, x - y)
-    return [x, x1, x2, y, y1, y2], [lax.bitcast_convert_type(drawn, _UINT32)]
+    return [x, x1, x2, y, y1, y2], [lax.bitcast_convert_type(drawn, dtype=_UINT32)]
 
 
 def _reduced(x: Value, modulus: int) -> Value:
@@ -123,13 +123,13 @@ def dot_modulo(matrix: Value, vector: Value, modulus: Value) -> Value:
         return reduce.sum(matrix * vector % modulus, [1]) % modulus
     # Without 64 bits: numbers below 2**31 add up in 32 bits without a sign.
     size = abs(modulus)
-    bound = lax.bitcast_convert_type(size, _UINT32)
-    x, y = (lax.bitcast_convert_type(each % size, _UINT32) for each in (matrix, vector))
+    bound = lax.bitcast_convert_type(size, dtype=_UINT32)
+    x, y = (lax.bitcast_convert_type(each % size, dtype=_UINT32) for each in (matrix, vector))
     products = _product_modulo(x, broadcast_to(y, x.shape), bound)
     total = full(matrix.shape[:1], 0, _UINT32)
     for column in split(products, [1] * int(matrix.shape[1]), 1):
         total = _sum_modulo(total, reshape(column, total.shape), bound)
-    rest = lax.bitcast_convert_type(total, INT32)
+    rest = lax.bitcast_convert_type(total, dtype=INT32)
     return where((modulus < 0) & (rest > 0), rest - size, rest)
 
 

@@ -120,7 +120,7 @@ def uniform(
     info, one = np.finfo(dtype), np.ones((), dtype)
     drawn = bits(key, shape, info.bits)
     drawn = lax.shift_right_logical(drawn, info.bits - info.nmant)
-    unit = lax.bitcast_convert_type(drawn | one.view(drawn.dtype), dtype) - 1
+    unit = lax.bitcast_convert_type(drawn | one.view(drawn.dtype), dtype=dtype) - 1
     if low is None:
         return unit
     high = np.asarray(high, dtype) if isinstance(high, float) else high

@@ -8,15 +8,16 @@ the number's kind is higher: an integer and 0.5 make a float. A known array coun
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, final
+from types import EllipsisType
+from typing import Any, NoReturn, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Size, Var, identity
-from jaxprgen.emit.operators import Operators
 from jaxprgen.emit.promotion import broadcast_shapes as broadcast_shapes
 from jaxprgen.emit.promotion import promoted_dtype
 from jaxprgen.emit.sizes import conform, is_known, is_symbolic, shape_of, size_atom
@@ -27,6 +28,7 @@ from jaxprgen.ir import primitives as lax
 Array: TypeAlias = np.ndarray[Any, Any]
 Dtype: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[Size, ...]
+EmitT = TypeVar("EmitT", bound="Emit")
 
 BOOL = np.dtype(bool)
 INT8 = np.dtype(np.int8)
@@ -35,7 +37,7 @@ INT64 = np.dtype(np.int64)
 
 
 @final
-class Value(Operators):
+class Value:
     """An array of the program: a variable or a known array, repeated to a shape.
 
     Elementwise primitives broadcast scalars and axes of size one by themselves, so most of the ones
@@ -184,6 +186,18 @@ class Value(Operators):
     def __invert__(self) -> Value:
         return elementwise(lax.bitwise_not, self)
 
+    def __lshift__(self, count: ValueLike) -> Value:
+        return _shift(lax.shift_left, lax.shift_left, self, count)
+
+    def __rlshift__(self, other: ValueLike) -> Value:
+        return _shift(lax.shift_left, lax.shift_left, other, self)
+
+    def __rshift__(self, count: ValueLike) -> Value:
+        return _shift(lax.shift_right_arithmetic, lax.shift_right_logical, self, count)
+
+    def __rrshift__(self, other: ValueLike) -> Value:
+        return _shift(lax.shift_right_arithmetic, lax.shift_right_logical, other, self)
+
     def __lt__(self, other: ValueLike) -> Value:
         return _compare(lax.lt, lax.lt, self, other)
 
@@ -196,13 +210,64 @@ class Value(Operators):
     def __ge__(self, other: ValueLike) -> Value:
         return _compare(lax.ge, lax.gt, self, other)
 
+    # --- Operators that other modules of this package implement ------------------------------
+
+    def __pow__(self, exponent: ValueLike) -> Value:
+        if isinstance(exponent, int):
+            return elementwise(functools.partial(lax.integer_pow, y=int(exponent)), self)
+        return _OPERATORS["power"](*alike(self, exponent))
+
+    def __rpow__(self, base: ValueLike) -> Value:
+        return _OPERATORS["power"](*alike(base, self))
+
+    def __floordiv__(self, other: ValueLike) -> Value:
+        return _OPERATORS["floor_divide"](*alike(self, other))
+
+    def __rfloordiv__(self, other: ValueLike) -> Value:
+        return _OPERATORS["floor_divide"](*alike(other, self))
+
+    def __mod__(self, other: ValueLike) -> Value:
+        return _OPERATORS["remainder"](*alike(self, other))
+
+    def __rmod__(self, other: ValueLike) -> Value:
+        return _OPERATORS["remainder"](*alike(other, self))
+
+    def __matmul__(self, other: ValueLike) -> Value:
+        return _OPERATORS["matmul"](*alike(self, other))
+
+    def __rmatmul__(self, other: ValueLike) -> Value:
+        return _OPERATORS["matmul"](*alike(other, self))
+
+    def __abs__(self) -> Value:
+        return _OPERATORS["modulus"](self)
+
+    def __getitem__(self, index: Entry | tuple[Entry, ...]) -> Value:
+        """Return `numpy.ndarray.__getitem__`; a mask must be known.
+
+        An index that is known only at run time is moved into the axis if it is out of bounds.
+        """
+        return _OPERATORS["getitem"](self, index)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("A Value of a program has no numbers that NumPy could read.")
+
 
 ValueLike: TypeAlias = Value | Array | complex
 """An operand: a value, or numbers, which take the dtype of the values that they meet."""
 Emit: TypeAlias = Callable[..., Value]
 """A function of values that appends equations and returns a value."""
+Entry: TypeAlias = int | slice | Value | Array | EllipsisType | None
+"""An entry of an index."""
 Construct: TypeAlias = Callable[..., Var]
 """A function of `jaxprgen.ir.primitives`, which takes a builder and atoms."""
+
+_OPERATORS: dict[str, Emit] = {}
+
+
+def operator(emit: EmitT) -> EmitT:
+    """Let operators of values call a function of a module that imports this one."""
+    _OPERATORS[emit.__name__] = emit
+    return emit
 
 
 def _converted(x: Var, dtype: Dtype) -> Var:
@@ -349,6 +414,14 @@ def _divide(x: ValueLike, y: ValueLike) -> Value:
         dtype = _jax.canonicalize_dtype(np.dtype(np.float64))
         x, y = x.astype(dtype), y.astype(dtype)
     return elementwise(lax.div, x, y)
+
+
+def _shift(signed: Construct, unsigned: Construct, x: ValueLike, count: ValueLike) -> Value:
+    """Shift bits; booleans as int8."""
+    x, count = alike(x, count)
+    if x.dtype == BOOL:
+        x, count = x.astype(INT8), count.astype(INT8)
+    return elementwise(signed if x.dtype.kind == "i" else unsigned, x, count)
 
 
 def _compare(construct: Construct, strict: Construct, x: ValueLike, y: ValueLike) -> Value:

@@ -73,10 +73,9 @@ def canonical_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
 class Builder:
     """Collects the equations of one jaxpr.
 
-    In a *plain* builder, types are shapes and dtypes, and the typing rules of
-    `jaxprgen.ir.primitives` apply. Under a mesh, types also say over which of its axes values vary
-    (``shard_map``). Then JAX's own typing rules apply, and operands are cast to vary over the same
-    axes, as `jax.lax` does.
+    In a *plain* builder, types are shapes and dtypes. Under a mesh, they also say over which of its
+    axes values vary (``shard_map``). Then operands are cast to vary over the same axes, as
+    `jax.lax` does.
 
     Parameters
     ----------
@@ -199,13 +198,7 @@ class Builder:
 
     # --- Equations -----------------------------------------------------------------------
 
-    def bind(
-        self,
-        primitive: Primitive,
-        operands: Sequence[Atom],
-        params: dict[str, Any],
-        aval: ShapedArray | None = None,
-    ) -> Var:
+    def bind(self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]) -> Var:
         """Append one equation and return its only output.
 
         Parameters
@@ -215,9 +208,6 @@ class Builder:
         operands : sequence of Atom
         params : dict
             The primitive's parameters.
-        aval : ShapedArray, optional
-            The output's type, if the caller knows it. Without it, or in a builder that is not
-            plain, JAX's typing rule computes the type.
 
         Returns
         -------
@@ -229,31 +219,34 @@ class Builder:
         EquationError
             JAX's typing rule refuses the equation.
         """
-        avals = None if aval is None else [aval]
-        return self.bind_multiple(primitive, operands, params, avals)[0]
+        return self.bind_multiple(primitive, operands, params)[0]
 
     def bind_multiple(
-        self,
-        primitive: Primitive,
-        operands: Sequence[Atom],
-        params: dict[str, Any],
-        avals: Sequence[ShapedArray] | None = None,
+        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]
     ) -> list[Var]:
-        """Append one equation and return all its outputs.
+        """Append one equation, whose primitive may have effects, and return all its outputs.
 
-        Parameters and errors are those of `bind`, but without ``avals`` the primitive may have
-        effects.
+        Parameters and errors are those of `bind`.
         """
-        effects = _jax.no_effects
-        if avals is None or not self.plain:
-            operands = self.vary_alike(operands)
-            types = tuple(x.aval for x in operands)
-            try:
-                avals, effects = _jax.abstract_eval(primitive, types, params)
-            except (TypeError, ValueError) as error:
-                text = ", ".join(map(str, types))
-                raise EquationError(f"JAX refuses {primitive} on ({text}): {error}") from error
+        operands = self.vary_alike(operands)
+        types = tuple(x.aval for x in operands)
+        try:
+            avals, effects = self._inferred(primitive, types, params)
+        except (TypeError, ValueError, IndexError) as error:
+            text = ", ".join(map(str, types))
+            raise EquationError(f"JAX refuses {primitive} on ({text}): {error}") from error
         return self._append(primitive, operands, params, avals, effects)
+
+    def _inferred(
+        self, primitive: Primitive, types: Any, params: dict[str, Any]
+    ) -> tuple[Sequence[Any], Any]:
+        """Return result types and effects. JAX takes 10 to 60 µs, so it is asked once for each."""
+        key = primitive, types, tuple(params.items())
+        try:
+            hash(key)
+        except TypeError:
+            return _jax.abstract_eval(primitive, types, params)
+        return self.once(key, lambda: _jax.abstract_eval(primitive, types, params))
 
     def call(
         self, primitive: Primitive, program: ClosedJaxpr, operands: Sequence[Atom], params: Any

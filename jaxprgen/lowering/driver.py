@@ -46,7 +46,7 @@ JAX traced some of them, and the seconds that the step took."""
 
 
 _VOCABULARY = (
-    "\nRules compute with operators of values and functions of jaxprgen.numpy. To compute an Op by "
+    "\nRules compute with operators of values and functions of jaxprgen.emit. To compute an Op by "
     "a JAX function, register that with @jaxprgen.implements."
 )
 

@@ -17,18 +17,10 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.emit.values import (
-    Dtype,
-    Emit,
-    Shape,
-    Value,
-    elementwise,
-    full,
-    full_rank,
-    value_of,
-)
+from jaxprgen.emit.primitives import emitter
+from jaxprgen.emit.values import Dtype, Emit, Shape, Value, full, value_of
 from jaxprgen.errors import InvalidRuleError
-from jaxprgen.ir import Atom, Builder, current_builder
+from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 
 
@@ -333,13 +325,6 @@ def emitted(emit: Emit) -> Function:
     return Function(f"<{emit.__name__}>", emit)
 
 
-_OF_ONE_SHAPE = {
-    *("select_n", "igamma", "igammac", "igamma_grad_a", "polygamma", "zeta"),
-    "regularized_incomplete_beta",
-}
-"""The names of the elementwise primitives whose operands do not broadcast by themselves."""
-
-
 def primitive(name: str) -> Function:
     """Return the function of a primitive's name; in a replacement, its operands broadcast.
 
@@ -351,18 +336,13 @@ def primitive(name: str) -> Function:
     if not _jax.has_primitive(name):
         raise InvalidRuleError(f"JAX {jax.__version__} has no primitive {name!r}.")
 
-    def emit(*operands: Value, **params: Any) -> Value:
-        def construct(b: Builder, *operands: Atom) -> Var:
-            types = [x.aval for x in operands]
-            return b.bind(_jax.primitive(name), operands, _jax.all_params(name, types, params))
+    found = _jax.primitive(name)
 
-        if name in lax.ELEMENTWISE:
-            return elementwise(construct, *operands)
-        if name in _OF_ONE_SHAPE:
-            return full_rank(construct, *operands)
-        return Value(construct(current_builder(), *[x.atom() for x in operands]))
+    def construct(b: Builder, *operands: Atom, **params: Any) -> Var:
+        types = [x.aval for x in operands]
+        return b.bind(found, operands, _jax.all_params(name, types, params))
 
-    return Function(_jax.primitive(name).name, emit)
+    return Function(found.name, emitter(name, construct))
 
 
 add, sub, mul, div, neg = map(primitive, ("add", "sub", "mul", "div", "neg"))

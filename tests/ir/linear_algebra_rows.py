@@ -167,10 +167,10 @@ ROWS: dict[str, Row] = {
             x, y, (contract, batch), preferred_element_type=x.dtype
         ),
         contracted(),
-        stricter=mixed,
+        outside=mixed,
     ),
     "conv_general_dilated": Row(lax_conv, convolutions()),
-    "fft": Row(lax_fft, transformed()),
+    "fft": Row(lax_fft, transformed(), outside=lambda call: not call.options["lengths"]),
     "cholesky": factorization(functools.partial(linalg.cholesky, symmetrize_input=False), matrix()),
     "lu": factorization(linalg.lu, matrix()),
     "lu_pivots_to_permutation": factorization(permutation, row_swaps()),

@@ -78,8 +78,16 @@ def lowest(dtype: Any) -> Any:
     return np.array(np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf, dtype)
 
 
-def negative(call: Call) -> bool:
-    return any(low < 0 for low, _ in call.options["padding"])
+def is_illogical(call: Call) -> bool:
+    """Whether a logical reduction does not take the dtype, or has no such axes."""
+    (x,), axes = call.types, call.options["axes"]
+    return x.dtype.kind in "fc" or not {*axes} <= {*range(len(x.shape))} or repeats_axis(call)
+
+
+def is_unordered(call: Call) -> bool:
+    """Whether there is no such axis, or no such number of keys."""
+    rank, options = len(call.types[0].shape), call.options
+    return options["dimension"] >= rank or not 1 <= options["num_keys"] <= len(call.types)
 
 
 def is_complex(call: Call) -> bool:
@@ -92,6 +100,7 @@ ROWS: dict[str, Row] = {
             reduction(getattr(lax, name)),
             one(lambda draw, shape: {"axes": axes_of(draw, shape)}),
             stricter=repeats_axis,
+            outside=is_illogical if name[7:] in ("and", "or", "xor") else lambda call: False,
         )
         for name in REDUCTIONS
     },
@@ -105,14 +114,13 @@ ROWS: dict[str, Row] = {
         ),
     ),
     **{name: cumulative(getattr(lax, name)) for name in ("cumsum", "cumprod", "cummax", "cummin")},
-    "reduce_window_sum": Row(of_windows(lax.add, lambda d: d.type(0)), moved(), stricter=negative),
-    "reduce_window_max": Row(
-        of_windows(lax.max, lowest), moved(), stricter=lambda c: negative(c) or is_complex(c)
-    ),
+    "reduce_window_sum": Row(of_windows(lax.add, lambda d: d.type(0)), moved()),
+    "reduce_window_max": Row(of_windows(lax.max, lowest), moved(), outside=is_complex),
     "sort": Row(
         lax_sort,
         sorted_together(),
         lambda b, *xs, dimension, num_keys: primitives.sort(b, xs, dimension, num_keys),
+        outside=is_unordered,
     ),
     "top_k": Row(
         lambda x, k: lax.top_k(x, k), one(lambda draw, shape: {"k": draw(st.integers(-1, 3))})

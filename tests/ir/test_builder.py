@@ -74,10 +74,11 @@ def closed_with(jaxpr, eqns):
     return _jax.closed_jaxpr(jaxpr.invars, jaxpr.outvars, eqns)
 
 
-def test_jax_checks_types_if_its_checks_are_enabled():
+def test_jax_checks_types_if_its_checks_are_enabled(monkeypatch):
     b = Builder([VECTOR])
     wrong = _jax.array_type((4,), F64)
-    out = b.bind(_jax.primitive("neg"), b.inputs, {}, wrong)
+    monkeypatch.setattr(_jax, "abstract_eval", lambda *_: ([wrong], _jax.no_effects))
+    out = lax.neg(b, b.inputs[0])
     b.build([out])
     with jax.enable_checks(True), pytest.raises(TypeError):
         b.build([out])
@@ -157,12 +158,28 @@ def _jax_enable_x64(on):
 # --- JAX's typing rules -------------------------------------------------------------------
 
 
-def test_typing_rules_of_constructors_do_not_call_jax(monkeypatch):
-    monkeypatch.setattr(_jax, "abstract_eval", None)
+def test_jax_infers_types_once_for_equations_alike(monkeypatch):
+    asked, infer = [], _jax.abstract_eval
+    monkeypatch.setattr(_jax, "abstract_eval", lambda *x: [asked.append(x[0].name), infer(*x)][1])
+    b = Builder([VECTOR, VECTOR, _jax.array_type((), F64)])
+    x, y, z = b.inputs
+    for _ in range(2):
+        assert lax.add(b, x, y).aval == lax.add(b, y, y).aval == VECTOR
+        assert lax.add(b, z, z).aval == z.aval
+        lax.integer_pow(b, x, 2), lax.integer_pow(b, x, 3)
+    assert asked == ["add", "add", "integer_pow", "integer_pow"]
+
+
+def test_a_parameter_need_not_be_hashable():
     b = Builder([VECTOR])
-    assert lax.add(b, b.inputs[0], b.inputs[0]).aval == VECTOR
-    with pytest.raises(TypeError):
-        lax.rev(b, b.inputs[0], (0,))
+    assert (
+        b.bind(
+            _jax.primitive("reduce_sum"),
+            b.inputs,
+            {"axes": [0], **_jax.default_params("reduce_sum")},
+        ).aval.shape
+        == ()
+    )
 
 
 def test_equations_that_jax_refuses_raise_an_equation_error():

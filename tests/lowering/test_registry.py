@@ -187,7 +187,7 @@ def test_a_rule_is_told_which_functions_take_values(function):
         jaxprgen.compile([x], Doubled()(x)).jaxpr(ONES)
     assert str(caught.value).startswith("Lowering failed: TypeError: ")
     assert (
-        "\nRules compute with operators of values and functions of jaxprgen.numpy. To compute an "
+        "\nRules compute with operators of values and functions of jaxprgen.emit. To compute an "
         "Op by a JAX function, register that with @jaxprgen.implements.\n  in Doubled"
     ) in str(caught.value)
 

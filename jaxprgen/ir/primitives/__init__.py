@@ -1,10 +1,8 @@
 """Typed constructors: one function per JAX primitive, named as in `jax.lax`.
 
 Each constructor appends one equation to a `Builder` and returns its result, or a list of results.
-Operands are atoms of *equal dtypes*, because no promotion happens here. Common primitives have
-typing rules of their own, written after JAX's documented shape rules. For all others, the builder
-asks JAX (`Builder.bind` without ``aval``). Parameters that only repeat JAX's defaults come from
-`jaxprgen._jax.default_params`.
+Operands are atoms of *equal dtypes*, because no promotion happens here. JAX infers the types of
+results. Parameters that only repeat JAX's defaults come from `jaxprgen._jax.default_params`.
 
 A constructor raises `EquationError` if the operands or parameters do not fit.
 """

@@ -6,177 +6,111 @@ the result or one; scalars fit any shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 from jax.lax import RoundingMethod
 
 from jaxprgen import _jax
-from jaxprgen._jax import ShapedArray, Var
+from jaxprgen._jax import Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.typing_rules import (
-    ANY,
-    BOOL,
-    DISCRETE,
-    FLOAT,
-    INEXACT,
-    INT32,
-    NUMBER,
-    REAL,
-    Dtype,
-    named,
-)
+from jaxprgen.ir.primitives.appending import Dtype, append, named
 
 ELEMENTWISE = {
     *("complex", "conj", "integer_pow", "round", "convert_element_type", "bitcast_convert_type"),
     *("copy", "reduce_precision", "nextafter", "population_count"),
 }
 """The names of the primitives whose operands broadcast: these, and those made by `_elementwise`."""
-
-_ORDERED = "biuf"
-_REAL_PART = {
-    np.dtype("complex64"): np.dtype("float32"),
-    np.dtype("complex128"): np.dtype("float64"),
+OF_ONE_SHAPE = {
+    *("select_n", "complex", "igamma", "igammac", "igamma_grad_a", "polygamma", "zeta"),
+    "regularized_incomplete_beta",
 }
+"""The names of elementwise primitives whose operands, or cotangents, must have one shape."""
 
 
-def _common_type(name: str, kinds: str, operands: Sequence[Atom]) -> ShapedArray:
-    """Return the type to which operands of equal dtypes broadcast."""
-    result: ShapedArray = operands[0].aval  # type: ignore[assignment]
-    if result.dtype.kind not in kinds:
-        raise EquationError(f"{name} does not take {result.dtype}.")
-    if len(operands) == 1:
-        return result
-    for operand in operands[1:]:
-        aval: ShapedArray = operand.aval  # type: ignore[assignment]
-        if aval.dtype is not result.dtype and aval.dtype != result.dtype:
-            raise EquationError(f"{name} takes equal dtypes, not {result.dtype} and {aval.dtype}.")
-        if aval.shape == result.shape or not aval.shape:
-            continue
-        if not result.shape:
-            result = aval
-            continue
-        shape = tuple(m if n == 1 else n for m, n in zip(aval.shape, result.shape))  # noqa: B905
-        if len(aval.shape) != len(result.shape) or any(
-            n not in (1, m) for n, m in zip(aval.shape, shape, strict=True)
-        ):
-            raise EquationError(f"{name} does not take shapes {result.shape} and {aval.shape}.")
-        result = _jax.array_type(shape, result.dtype)
-    return result
-
-
-def _elementwise(
-    name: str, kinds: str = ANY, result_dtype: Callable[[Dtype], Dtype] | None = None
-) -> Callable[..., Var]:
-    """Return the constructor of an n-ary primitive.
-
-    Parameters
-    ----------
-    name : str
-        The primitive's name.
-    kinds : str
-        The kinds of dtypes that it takes.
-    result_dtype : callable, optional
-        The result's dtype by that of the operands; by default they are the same.
-    """
+def _elementwise(name: str) -> Callable[..., Var]:
     primitive, params = _jax.primitive(name), _jax.default_params(name)
     ELEMENTWISE.add(name)
 
     def construct(b: Builder, *operands: Atom) -> Var:
-        if not b.plain:
-            return b.bind(primitive, operands, params)
-        aval = _common_type(name, kinds, operands)
-        if result_dtype is not None:
-            aval = _jax.array_type(aval.shape, result_dtype(aval.dtype))
-        return b.bind(primitive, operands, params, aval)
+        return b.bind(primitive, operands, params)
 
     return named(construct, name, f"Append ``{name}``, elementwise, and return its result.")
 
 
-def _predicate(name: str, kinds: str = ANY) -> Callable[..., Var]:
-    return _elementwise(name, kinds, lambda dtype: BOOL)
+neg = _elementwise("neg")
+sign = _elementwise("sign")
+floor = _elementwise("floor")
+ceil = _elementwise("ceil")
+exp = _elementwise("exp")
+exp2 = _elementwise("exp2")
+expm1 = _elementwise("expm1")
+log = _elementwise("log")
+log1p = _elementwise("log1p")
+sqrt = _elementwise("sqrt")
+rsqrt = _elementwise("rsqrt")
+cbrt = _elementwise("cbrt")
+logistic = _elementwise("logistic")
+square = _elementwise("square")
+sin = _elementwise("sin")
+cos = _elementwise("cos")
+tan = _elementwise("tan")
+asin = _elementwise("asin")
+acos = _elementwise("acos")
+atan = _elementwise("atan")
+sinh = _elementwise("sinh")
+cosh = _elementwise("cosh")
+tanh = _elementwise("tanh")
+asinh = _elementwise("asinh")
+acosh = _elementwise("acosh")
+atanh = _elementwise("atanh")
+erf = _elementwise("erf")
+erfc = _elementwise("erfc")
+erf_inv = _elementwise("erf_inv")
+lgamma = _elementwise("lgamma")
+digamma = _elementwise("digamma")
+bessel_i0e = _elementwise("bessel_i0e")
+bessel_i1e = _elementwise("bessel_i1e")
+bitwise_not = _elementwise("not")
+clz = _elementwise("clz")
 
-
-def _real_valued(name: str, kinds: str) -> Callable[..., Var]:
-    return _elementwise(name, kinds, lambda dtype: _REAL_PART.get(dtype, dtype))
-
-
-neg = _elementwise("neg", NUMBER)
-sign = _elementwise("sign", NUMBER)
-floor = _elementwise("floor", FLOAT)
-ceil = _elementwise("ceil", FLOAT)
-exp = _elementwise("exp", INEXACT)
-exp2 = _elementwise("exp2", INEXACT)
-expm1 = _elementwise("expm1", INEXACT)
-log = _elementwise("log", INEXACT)
-log1p = _elementwise("log1p", INEXACT)
-sqrt = _elementwise("sqrt", INEXACT)
-rsqrt = _elementwise("rsqrt", INEXACT)
-cbrt = _elementwise("cbrt", FLOAT)
-logistic = _elementwise("logistic", INEXACT)
-square = _elementwise("square", NUMBER)
-sin = _elementwise("sin", INEXACT)
-cos = _elementwise("cos", INEXACT)
-tan = _elementwise("tan", INEXACT)
-asin = _elementwise("asin", INEXACT)
-acos = _elementwise("acos", INEXACT)
-atan = _elementwise("atan", INEXACT)
-sinh = _elementwise("sinh", INEXACT)
-cosh = _elementwise("cosh", INEXACT)
-tanh = _elementwise("tanh", INEXACT)
-asinh = _elementwise("asinh", INEXACT)
-acosh = _elementwise("acosh", INEXACT)
-atanh = _elementwise("atanh", INEXACT)
-erf = _elementwise("erf", FLOAT)
-erfc = _elementwise("erfc", FLOAT)
-erf_inv = _elementwise("erf_inv", FLOAT)
-lgamma = _elementwise("lgamma", FLOAT)
-digamma = _elementwise("digamma", FLOAT)
-bessel_i0e = _elementwise("bessel_i0e", FLOAT)
-bessel_i1e = _elementwise("bessel_i1e", FLOAT)
-bitwise_not = _elementwise("not", DISCRETE)
-clz = _elementwise("clz", "iu")
-
-add = _elementwise("add", NUMBER)
-sub = _elementwise("sub", NUMBER)
-mul = _elementwise("mul", NUMBER)
-div = _elementwise("div", NUMBER)
-rem = _elementwise("rem", REAL)
+add = _elementwise("add")
+sub = _elementwise("sub")
+mul = _elementwise("mul")
+div = _elementwise("div")
+rem = _elementwise("rem")
 max = _elementwise("max")
 min = _elementwise("min")
-pow = _elementwise("pow", INEXACT)
-atan2 = _elementwise("atan2", INEXACT)
-bitwise_and = _elementwise("and", DISCRETE)
-bitwise_or = _elementwise("or", DISCRETE)
-bitwise_xor = _elementwise("xor", DISCRETE)
-shift_left = _elementwise("shift_left", "iu")
-shift_right_arithmetic = _elementwise("shift_right_arithmetic", "iu")
-shift_right_logical = _elementwise("shift_right_logical", "iu")
+pow = _elementwise("pow")
+atan2 = _elementwise("atan2")
+bitwise_and = _elementwise("and")
+bitwise_or = _elementwise("or")
+bitwise_xor = _elementwise("xor")
+shift_left = _elementwise("shift_left")
+shift_right_arithmetic = _elementwise("shift_right_arithmetic")
+shift_right_logical = _elementwise("shift_right_logical")
 
-eq = _predicate("eq")
-ne = _predicate("ne")
-lt = _predicate("lt", _ORDERED)
-le = _predicate("le", _ORDERED)
-gt = _predicate("gt", _ORDERED)
-ge = _predicate("ge", _ORDERED)
-is_finite = _predicate("is_finite", FLOAT)
+eq = _elementwise("eq")
+ne = _elementwise("ne")
+lt = _elementwise("lt")
+le = _elementwise("le")
+gt = _elementwise("gt")
+ge = _elementwise("ge")
+is_finite = _elementwise("is_finite")
 
-abs = _real_valued("abs", "ifc")
-real = _real_valued("real", "c")
-imag = _real_valued("imag", "c")
+abs = _elementwise("abs")
+real = _elementwise("real")
+imag = _elementwise("imag")
 
 
 def conj(b: Builder, x: Atom) -> Var:
     """Return the complex conjugate of a complex array."""
-    if x.aval.dtype.kind != "c":
-        raise EquationError(f"conj does not take {x.aval.dtype}.")
-    return b.bind(_jax.primitive("conj"), (x,), {"input_dtype": x.aval.dtype}, x.aval)
+    return append(b, "conj", (x,), input_dtype=x.aval.dtype)
 
 
 def complex(b: Builder, x: Atom, y: Atom) -> Var:
     """Return ``x + iy`` for two float arrays of one shape."""
-    return b.bind(_jax.primitive("complex"), (x, y), {})
+    return append(b, "complex", (x, y))
 
 
 def integer_pow(b: Builder, x: Atom, y: int) -> Var:
@@ -189,15 +123,13 @@ def integer_pow(b: Builder, x: Atom, y: int) -> Var:
     y : int
         The exponent; nonnegative if ``x`` has an integer dtype.
     """
-    if x.aval.dtype.kind not in NUMBER or (y < 0 and x.aval.dtype.kind not in INEXACT):
-        raise EquationError(f"integer_pow does not take {x.aval.dtype} to the power of {y}.")
-    return b.bind(_jax.primitive("integer_pow"), (x,), {"y": y}, x.aval)
+    return append(b, "integer_pow", (x,), y=y)
 
 
 def round(b: Builder, x: Atom, *, half_to_even: bool) -> Var:
     """Round floats to integers; halves go to the even neighbor, or else away from zero."""
     method = RoundingMethod.TO_NEAREST_EVEN if half_to_even else RoundingMethod.AWAY_FROM_ZERO
-    return b.bind(_jax.primitive("round"), (x,), {"rounding_method": method})
+    return append(b, "round", (x,), rounding_method=method)
 
 
 def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
@@ -211,23 +143,12 @@ def select_n(b: Builder, which: Atom, *cases: Atom) -> Var:
         chooses between (where false, where true).
     *cases : atoms of one shape and dtype
     """
-    first = cases[0].aval
-    if any(c.aval.shape != first.shape or c.aval.dtype != first.dtype for c in cases):
-        raise EquationError(f"select_n takes cases of one type, not {[c.aval for c in cases]}.")
-    if (
-        which.aval.shape not in ((), first.shape)
-        or which.aval.dtype not in (BOOL, INT32)
-        or (which.aval.dtype == BOOL and len(cases) > 2)
-    ):
-        raise EquationError(
-            f"select_n cannot choose among {len(cases)} cases of type {first} by {which.aval}."
-        )
-    return b.bind(_jax.primitive("select_n"), (which, *cases), {}, first)
+    return append(b, "select_n", (which, *cases))
 
 
 def clamp(b: Builder, low: Atom, x: Atom, high: Atom) -> Var:
     """Return ``min(max(x, low), high)``; each bound is a scalar or has the shape of ``x``."""
-    return b.bind(_jax.primitive("clamp"), (low, x, high), {})
+    return append(b, "clamp", (low, x, high))
 
 
 def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
@@ -240,19 +161,14 @@ def convert_element_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
     """
     if x.aval.dtype.kind == "c" and dtype.kind != "c":
         raise EquationError(f"convert_element_type does not take {x.aval.dtype} to {dtype}.")
-    params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
-    aval = _jax.array_type(x.aval.shape, dtype)
-    return b.bind(_jax.primitive("convert_element_type"), (x,), params, aval)
+    return append(b, "convert_element_type", (x,), new_dtype=dtype, weak_type=False)
 
 
 def bitcast_convert_type(b: Builder, x: Atom, dtype: Dtype) -> Var:
     """Return the same bits, read as another dtype of the same size."""
-    if x.aval.dtype.itemsize != dtype.itemsize:
-        raise EquationError(f"bitcast_convert_type does not take {x.aval.dtype} to {dtype}.")
-    params = {"new_dtype": dtype}
-    return b.bind(_jax.primitive("bitcast_convert_type"), (x,), params)
+    return append(b, "bitcast_convert_type", (x,), new_dtype=dtype)
 
 
 def stop_gradient(b: Builder, x: Atom) -> Var:
     """Return the same values, through which JAX does not differentiate."""
-    return b.bind(_jax.primitive("stop_gradient"), (x,), {}, x.aval)
+    return append(b, "stop_gradient", (x,))

@@ -13,9 +13,8 @@ from jax.lax import ConvDimensionNumbers, FftType
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var
-from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.typing_rules import Shape
+from jaxprgen.ir.primitives.appending import Shape, append, append_multiple
 
 # --- Sums of products -------------------------------------------------------------------
 
@@ -44,25 +43,14 @@ def dot_general(
         An array whose axes are the batch axes, then the other axes of ``x``, then those of ``y``.
     """
     (cx, cy), (bx, by) = contract, batch
-    sx, sy = x.aval.shape, y.aval.shape
-    if [sx[d] for d in (*cx, *bx)] != [sy[d] for d in (*cy, *by)] or x.aval.dtype != y.aval.dtype:
-        raise EquationError(
-            f"Cannot contract {x.aval} with {y.aval} along axes {contract}, with batch axes "
-            f"{batch}."
-        )
-    shape = (
-        *(sx[d] for d in bx),
-        *(n for d, n in enumerate(sx) if d not in (*cx, *bx)),
-        *(n for d, n in enumerate(sy) if d not in (*cy, *by)),
+    return append(
+        b,
+        "dot_general",
+        (x, y),
+        dimension_numbers=((tuple(cx), tuple(cy)), (tuple(bx), tuple(by))),
+        precision=_jax.matmul_precision(),
+        preferred_element_type=x.aval.dtype,
     )
-    params = {
-        "dimension_numbers": ((tuple(cx), tuple(cy)), (tuple(bx), tuple(by))),
-        "precision": _jax.matmul_precision(),
-        "preferred_element_type": x.aval.dtype,
-        "out_sharding": None,
-    }
-    aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("dot_general"), (x, y), params, aval)
 
 
 def conv_general_dilated(
@@ -104,21 +92,21 @@ def conv_general_dilated(
         The numbers of groups into which features, or the batch, are split.
     """
     ones, order = (1,) * len(strides), tuple(range(len(x.aval.shape)))
-    params = {
-        "window_strides": tuple(strides),
-        "padding": tuple(padding),
-        "lhs_dilation": ones if x_dilation is None else tuple(x_dilation),
-        "rhs_dilation": ones if w_dilation is None else tuple(w_dilation),
-        "dimension_numbers": ConvDimensionNumbers(
-            *(order if axes is None else tuple(axes) for axes in (x_axes, w_axes, out_axes))
-        ),
-        "feature_group_count": feature_groups,
-        "batch_group_count": batch_groups,
-        "precision": _jax.matmul_precision(),
-        "preferred_element_type": None,
-        **_jax.default_params("conv_general_dilated"),
-    }
-    return b.bind(_jax.primitive("conv_general_dilated"), (x, w), params)
+    axes = (order if axes is None else tuple(axes) for axes in (x_axes, w_axes, out_axes))
+    return append(
+        b,
+        "conv_general_dilated",
+        (x, w),
+        window_strides=tuple(strides),
+        padding=tuple(padding),
+        lhs_dilation=ones if x_dilation is None else tuple(x_dilation),
+        rhs_dilation=ones if w_dilation is None else tuple(w_dilation),
+        dimension_numbers=ConvDimensionNumbers(*axes),
+        feature_group_count=feature_groups,
+        batch_group_count=batch_groups,
+        precision=_jax.matmul_precision(),
+        preferred_element_type=None,
+    )
 
 
 def fft(b: Builder, x: Atom, kind: str, lengths: Shape) -> Var:
@@ -134,10 +122,7 @@ def fft(b: Builder, x: Atom, kind: str, lengths: Shape) -> Var:
     lengths : tuple of int
         The sizes of the transformed axes in the time domain.
     """
-    if not 1 <= len(lengths) <= 3:
-        raise EquationError(f"XLA transforms one to three axes at once, not {len(lengths)}.")
-    params = {"fft_type": FftType[kind], "fft_lengths": lengths}
-    return b.bind(_jax.primitive("fft"), (x,), params)
+    return append(b, "fft", (x,), fft_type=FftType[kind], fft_lengths=lengths)
 
 
 # --- Factorizations ---------------------------------------------------------------------
@@ -148,7 +133,7 @@ def cholesky(b: Builder, x: Atom) -> Var:
 
     The strictly upper triangles of operand and result are undefined.
     """
-    return b.bind(_jax.primitive("cholesky"), (x,), {})
+    return append(b, "cholesky", (x,))
 
 
 def lu(b: Builder, x: Atom) -> list[Var]:
@@ -156,13 +141,13 @@ def lu(b: Builder, x: Atom) -> list[Var]:
 
     Both factors share one matrix; ``pivots`` are LAPACK's row swaps.
     """
-    return b.bind_multiple(_jax.primitive("lu"), (x,), {})
+    return append_multiple(b, "lu", (x,))
 
 
 def lu_pivots_to_permutation(b: Builder, pivots: Atom) -> Var:
     """Return the permutation, of int32, that LAPACK's row swaps ``pivots`` make."""
-    params = {"permutation_size": (pivots.aval.shape or (0,))[-1]}
-    return b.bind(_jax.primitive("lu_pivots_to_permutation"), (pivots,), params)
+    size = (pivots.aval.shape or (0,))[-1]
+    return append(b, "lu_pivots_to_permutation", (pivots,), permutation_size=size)
 
 
 def triangular_solve(
@@ -192,14 +177,16 @@ def triangular_solve(
     unit_diagonal : bool
         Whether to read ones on the diagonal of ``a``.
     """
-    params = {
-        "left_side": left_side,
-        "lower": lower,
-        "transpose_a": transpose,
-        "conjugate_a": conjugate and a.aval.dtype.kind == "c",
-        "unit_diagonal": unit_diagonal,
-    }
-    return b.bind(_jax.primitive("triangular_solve"), (a, y), params)
+    return append(
+        b,
+        "triangular_solve",
+        (a, y),
+        left_side=left_side,
+        lower=lower,
+        transpose_a=transpose,
+        conjugate_a=conjugate and a.aval.dtype.kind == "c",
+        unit_diagonal=unit_diagonal,
+    )
 
 
 def eig(b: Builder, x: Atom) -> list[Var]:
@@ -207,7 +194,7 @@ def eig(b: Builder, x: Atom) -> list[Var]:
 
     Not every backend of JAX implements it; the one for CPUs does.
     """
-    return b.bind_multiple(_jax.primitive("eig"), (x,), _jax.eig_params())
+    return append_multiple(b, "eig", (x,), **_jax.eig_params())
 
 
 def eigh(b: Builder, x: Atom, *, lower: bool) -> list[Var]:
@@ -216,17 +203,13 @@ def eigh(b: Builder, x: Atom, *, lower: bool) -> list[Var]:
     Only the lower, or else the upper, triangle of ``x`` is read. Its derivative assumes that ``x``
     is Hermitian.
     """
-    return b.bind_multiple(_jax.primitive("eigh"), (x,), _jax.eigh_params(lower))
+    return append_multiple(b, "eigh", (x,), **_jax.eigh_params(lower))
 
 
 def schur(b: Builder, x: Atom) -> list[Var]:
     """Return ``[t, v]`` with ``x = v t v^H``; on CPUs only, and without a derivative."""
-    params = {
-        "compute_schur_vectors": True,
-        "sort_eig_vals": False,
-        "select_callable": None,
-    }
-    return b.bind_multiple(_jax.primitive("schur"), (x,), params)
+    params = {"compute_schur_vectors": True, "sort_eig_vals": False, "select_callable": None}
+    return append_multiple(b, "schur", (x,), **params)
 
 
 def qr(b: Builder, x: Atom, *, full_matrices: bool, pivoting: bool = False) -> list[Var]:
@@ -235,20 +218,15 @@ def qr(b: Builder, x: Atom, *, full_matrices: bool, pivoting: bool = False) -> l
     With ``pivoting``, the third result is the permutation.
     """
     params = {"pivoting": pivoting, "full_matrices": full_matrices, "use_magma": None}
-    return b.bind_multiple(_jax.primitive("qr"), (x,), params)
+    return append_multiple(b, "qr", (x,), **params)
 
 
 def geqrf(b: Builder, x: Atom) -> list[Var]:
     """Return ``[a, taus]``, LAPACK's QR decomposition in the form of Householder reflectors."""
-    return b.bind_multiple(_jax.primitive("geqrf"), (x,), {})
+    return append_multiple(b, "geqrf", (x,))
 
 
 def svd(b: Builder, x: Atom, *, full_matrices: bool, compute_uv: bool) -> list[Var]:
     """Return ``[s, u, vh]``, or ``[s]`` if not ``compute_uv``; singular values descend."""
-    params = {
-        "full_matrices": full_matrices,
-        "compute_uv": compute_uv,
-        "subset_by_index": None,
-        "algorithm": None,
-    }
-    return b.bind_multiple(_jax.primitive("svd"), (x,), params)
+    params = {"full_matrices": full_matrices, "compute_uv": compute_uv}
+    return append_multiple(b, "svd", (x,), **params, subset_by_index=None, algorithm=None)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprgen import _jax
 from jaxprgen._jax import Var
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.typing_rules import Shape
+from jaxprgen.ir.primitives.appending import Shape, append
 
 
 def random_wrap(b: Builder, data: Atom, impl: Any) -> Var:
@@ -15,28 +14,27 @@ def random_wrap(b: Builder, data: Atom, impl: Any) -> Var:
 
     ``impl`` is JAX's description of a generator, as in `random_seed`.
     """
-    return b.bind(_jax.primitive("random_wrap"), (data,), {"impl": impl})
+    return append(b, "random_wrap", (data,), impl=impl)
 
 
 def random_seed(b: Builder, seed: Atom, impl: Any) -> Var:
     """Return the key of an integer scalar."""
-    return b.bind(_jax.primitive("random_seed"), (seed,), {"impl": impl})
+    return append(b, "random_seed", (seed,), impl=impl)
 
 
 def random_fold_in(b: Builder, key: Atom, data: Atom) -> Var:
     """Return the key derived from a key and a ``uint32`` scalar."""
-    return b.bind(_jax.primitive("random_fold_in"), (key, data), {})
+    return append(b, "random_fold_in", (key, data))
 
 
 def random_split(b: Builder, key: Atom, shape: Shape) -> Var:
     """Return an array of independent keys, derived from one."""
-    return b.bind(_jax.primitive("random_split"), (key,), {"shape": shape})
+    return append(b, "random_split", (key,), shape=shape)
 
 
 def random_bits(b: Builder, key: Atom, bit_width: int, shape: Shape) -> Var:
     """Draw uniform unsigned integers of 8, 16, 32 or 64 bits."""
-    params = {"bit_width": bit_width, "shape": shape}
-    return b.bind(_jax.primitive("random_bits"), (key,), params)
+    return append(b, "random_bits", (key,), bit_width=bit_width, shape=shape)
 
 
 def random_gamma(b: Builder, key: Atom, shape_parameter: Atom, log_space: bool) -> Var:
@@ -51,5 +49,4 @@ def random_gamma(b: Builder, key: Atom, shape_parameter: Atom, log_space: bool) 
     log_space : bool
         Whether to return the logarithms of the draws.
     """
-    params = {"log_space": log_space}
-    return b.bind(_jax.primitive("random_gamma"), (key, shape_parameter), params)
+    return append(b, "random_gamma", (key, shape_parameter), log_space=log_space)

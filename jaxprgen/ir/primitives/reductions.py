@@ -6,42 +6,26 @@ from collections.abc import Callable, Sequence
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var
-from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
-from jaxprgen.ir.primitives.typing_rules import (
-    ANY,
-    DISCRETE,
-    FLOAT,
-    NUMBER,
-    Dtype,
-    Shape,
-    are_axes,
-    named,
-)
+from jaxprgen.ir.primitives.appending import Dtype, Shape, append, append_multiple, named
 
 # --- Reductions -------------------------------------------------------------------------
 
 
-def _reduction(name: str, kinds: str) -> Callable[[Builder, Atom, Sequence[int]], Var]:
-    primitive, defaults = _jax.primitive(name), _jax.default_params(name)
-
+def _reduction(name: str) -> Callable[[Builder, Atom, Sequence[int]], Var]:
     def construct(b: Builder, x: Atom, axes: Sequence[int]) -> Var:
-        if x.aval.dtype.kind not in kinds or not are_axes(axes, len(x.aval.shape)):
-            raise EquationError(f"{name} does not take {x.aval} along axes {tuple(axes)}.")
-        shape = tuple(n for d, n in enumerate(x.aval.shape) if d not in axes)
-        aval = _jax.array_type(shape, x.aval.dtype)
-        return b.bind(primitive, (x,), {"axes": tuple(axes), **defaults}, aval)
+        return append(b, name, (x,), axes=tuple(axes))
 
     return named(construct, name, f"Append ``{name}`` over ``axes``, which the result lacks.")
 
 
-reduce_sum = _reduction("reduce_sum", NUMBER)
-reduce_prod = _reduction("reduce_prod", NUMBER)
-reduce_max = _reduction("reduce_max", ANY)
-reduce_min = _reduction("reduce_min", ANY)
-reduce_and = _reduction("reduce_and", DISCRETE)
-reduce_or = _reduction("reduce_or", DISCRETE)
-reduce_xor = _reduction("reduce_xor", DISCRETE)
+reduce_sum = _reduction("reduce_sum")
+reduce_prod = _reduction("reduce_prod")
+reduce_max = _reduction("reduce_max")
+reduce_min = _reduction("reduce_min")
+reduce_and = _reduction("reduce_and")
+reduce_or = _reduction("reduce_or")
+reduce_xor = _reduction("reduce_xor")
 
 
 def argmax(b: Builder, x: Atom, axis: int, dtype: Dtype) -> Var:
@@ -49,20 +33,15 @@ def argmax(b: Builder, x: Atom, axis: int, dtype: Dtype) -> Var:
 
     NaN counts as the largest.
     """
-    return b.bind(_jax.primitive("argmax"), (x,), {"axes": (axis,), "index_dtype": dtype})
+    return append(b, "argmax", (x,), axes=(axis,), index_dtype=dtype)
 
 
 # --- Running reductions -----------------------------------------------------------------
 
 
 def _running_reduction(name: str) -> Callable[[Builder, Atom, int], Var]:
-    primitive = _jax.primitive(name)
-
     def construct(b: Builder, x: Atom, axis: int) -> Var:
-        if x.aval.dtype.kind not in NUMBER or not 0 <= axis < len(x.aval.shape):
-            raise EquationError(f"{name} does not take {x.aval} along axis {axis}.")
-        aval = _jax.array_type(x.aval.shape, x.aval.dtype)
-        return b.bind(primitive, (x,), {"axis": axis, "reverse": False}, aval)
+        return append(b, name, (x,), axis=axis, reverse=False)
 
     return named(
         construct, name, f"Append ``{name}``: combine each element with all before it on an axis."
@@ -79,24 +58,22 @@ cummin = _running_reduction("cummin")
 
 
 def _window_reduction(
-    name: str, kinds: str
+    name: str,
 ) -> Callable[[Builder, Atom, Shape, Shape, Sequence[tuple[int, int]]], Var]:
-    primitive = _jax.primitive(name)
-
     def construct(
         b: Builder, x: Atom, sizes: Shape, strides: Shape, padding: Sequence[tuple[int, int]]
     ) -> Var:
-        rank = len(x.aval.shape)
-        if x.aval.dtype.kind not in kinds or any(low < 0 or high < 0 for low, high in padding):
-            raise EquationError(f"{name} does not take {x.aval} with padding {tuple(padding)}.")
-        params = {
-            "window_dimensions": sizes,
-            "window_strides": strides,
-            "padding": tuple(padding),
-            "base_dilation": (1,) * rank,
-            "window_dilation": (1,) * rank,
-        }
-        return b.bind(primitive, (x,), params)
+        ones = (1,) * len(x.aval.shape)
+        return append(
+            b,
+            name,
+            (x,),
+            window_dimensions=sizes,
+            window_strides=strides,
+            padding=tuple(padding),
+            base_dilation=ones,
+            window_dilation=ones,
+        )
 
     doc = f"""Append ``{name}``: reduce each window that moves along the axes.
 
@@ -105,8 +82,8 @@ def _window_reduction(
     return named(construct, name, doc)
 
 
-reduce_window_sum = _window_reduction("reduce_window_sum", NUMBER)
-reduce_window_max = _window_reduction("reduce_window_max", DISCRETE + FLOAT)
+reduce_window_sum = _window_reduction("reduce_window_sum")
+reduce_window_max = _window_reduction("reduce_window_max")
 
 
 # --- Order ------------------------------------------------------------------------------
@@ -132,14 +109,8 @@ def sort(b: Builder, operands: Sequence[Atom], dimension: int, num_keys: int) ->
     list of Var
         The sorted operands.
     """
-    shape = operands[0].aval.shape
-    if not 0 <= dimension < len(shape) or not 1 <= num_keys <= len(operands):
-        raise EquationError(
-            f"Cannot sort {len(operands)} arrays of shape {shape} along axis {dimension} by "
-            f"{num_keys} keys."
-        )
     params = {"dimension": dimension, "is_stable": True, "num_keys": num_keys}
-    return b.bind_multiple(_jax.primitive("sort"), operands, params)
+    return append_multiple(b, "sort", operands, **params)
 
 
 def top_k(b: Builder, x: Atom, k: int) -> list[Var]:
@@ -148,5 +119,4 @@ def top_k(b: Builder, x: Atom, k: int) -> list[Var]:
     Equal elements keep their order. NaN counts as the largest value, but NaN with a sign bit as
     the smallest.
     """
-    params = _jax.top_k_params(k, len(x.aval.shape) - 1)
-    return b.bind_multiple(_jax.primitive("top_k"), (x,), params)
+    return append_multiple(b, "top_k", (x,), **_jax.top_k_params(k, len(x.aval.shape) - 1))

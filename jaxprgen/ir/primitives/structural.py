@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,10 +10,9 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionN
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
-from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
+from jaxprgen.ir.primitives.appending import Dtype, Shape, append, named
 from jaxprgen.ir.primitives.elementwise import add
-from jaxprgen.ir.primitives.typing_rules import NUMBER, Dtype, Shape, are_axes, named
 
 # --- Shapes -----------------------------------------------------------------------------
 
@@ -32,17 +29,8 @@ def broadcast_in_dim(b: Builder, x: Atom, shape: Shape, dimensions: Sequence[int
     dimensions : sequence of int
         For each axis of ``x``, in ascending order, the axis of the result that it becomes.
     """
-    sizes = x.aval.shape
-    if (
-        len(dimensions) != len(sizes)
-        or not are_axes(dimensions, len(shape))
-        or any(n not in (1, shape[d]) for n, d in zip(sizes, dimensions, strict=True))
-        or any(d > e for d, e in itertools.pairwise(dimensions))
-    ):
-        raise EquationError(f"Cannot broadcast {sizes} to {shape} along {tuple(dimensions)}.")
-    params = {"shape": shape, "broadcast_dimensions": tuple(dimensions), "sharding": None}
-    aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("broadcast_in_dim"), (x,), params, aval)
+    along = tuple(dimensions)
+    return append(b, "broadcast_in_dim", (x,), shape=shape, broadcast_dimensions=along)
 
 
 def broadcast_to(b: Builder, x: Atom, shape: Shape) -> Atom:
@@ -57,11 +45,7 @@ def broadcast_to(b: Builder, x: Atom, shape: Shape) -> Atom:
 
 def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
     """Return the same elements, in row-major order, in another shape."""
-    if math.prod(shape) != math.prod(x.aval.shape):
-        raise EquationError(f"Cannot reshape {x.aval.shape} to {shape}.")
-    params = {"new_sizes": shape, "dimensions": None, "sharding": None}
-    aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("reshape"), (x,), params, aval)
+    return append(b, "reshape", (x,), new_sizes=shape, dimensions=None)
 
 
 def optimization_barrier(b: Builder, x: Atom) -> Var:
@@ -77,26 +61,17 @@ def sharding_constraint(b: Builder, x: Atom, sharding: Any) -> Var:
 
 def squeeze(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
     """Drop axes of size one."""
-    sizes = x.aval.shape
-    if not are_axes(dimensions, len(sizes)) or any(sizes[d] != 1 for d in dimensions):
-        raise EquationError(f"Cannot drop axes {tuple(dimensions)} of {sizes}.")
-    shape = tuple(n for d, n in enumerate(sizes) if d not in dimensions)
-    aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("squeeze"), (x,), {"dimensions": tuple(sorted(dimensions))}, aval)
+    return append(b, "squeeze", (x,), dimensions=tuple(sorted(dimensions)))
 
 
 def transpose(b: Builder, x: Atom, permutation: Sequence[int]) -> Var:
     """Return an array whose axis ``i`` is axis ``permutation[i]`` of ``x``."""
-    sizes = x.aval.shape
-    if sorted(permutation) != list(range(len(sizes))):
-        raise EquationError(f"{tuple(permutation)} does not permute the axes of {sizes}.")
-    aval = _jax.array_type(tuple(sizes[d] for d in permutation), x.aval.dtype)
-    return b.bind(_jax.primitive("transpose"), (x,), {"permutation": tuple(permutation)}, aval)
+    return append(b, "transpose", (x,), permutation=tuple(permutation))
 
 
 def rev(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
     """Reverse the order of elements along some axes."""
-    return b.bind(_jax.primitive("rev"), (x,), {"dimensions": tuple(dimensions)})
+    return append(b, "rev", (x,), dimensions=tuple(dimensions))
 
 
 # --- Parts and joins --------------------------------------------------------------------
@@ -116,21 +91,9 @@ def slice(
     strides : sequence of int
         The step on each axis, at least 1.
     """
-    sizes = x.aval.shape
-    if any(
-        not 0 <= i <= j <= n or k < 1
-        for i, j, k, n in zip(start, limit, strides, sizes, strict=True)
-    ):
-        raise EquationError(f"Cannot slice {sizes} by {start}:{limit}:{strides}.")
-    shape = tuple(-(-(j - i) // k) for i, j, k in zip(start, limit, strides, strict=True))
-    unit = all(k == 1 for k in strides)
-    params = {
-        "start_indices": tuple(start),
-        "limit_indices": tuple(limit),
-        "strides": None if unit else tuple(strides),
-    }
-    aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("slice"), (x,), params, aval)
+    params = {"start_indices": tuple(start), "limit_indices": tuple(limit)}
+    steps = None if all(k == 1 for k in strides) else tuple(strides)
+    return append(b, "slice", (x,), **params, strides=steps)
 
 
 def dynamic_slice(b: Builder, x: Atom, start: Sequence[Atom], sizes: Shape) -> Var:
@@ -145,12 +108,12 @@ def dynamic_slice(b: Builder, x: Atom, start: Sequence[Atom], sizes: Shape) -> V
     sizes : tuple of int
         The block's shape.
     """
-    return b.bind(_jax.primitive("dynamic_slice"), (x, *start), {"slice_sizes": sizes})
+    return append(b, "dynamic_slice", (x, *start), slice_sizes=sizes)
 
 
 def dynamic_update_slice(b: Builder, x: Atom, update: Atom, start: Sequence[Atom]) -> Var:
     """Return ``x`` with a block replaced by ``update``; ``start`` is as in `dynamic_slice`."""
-    return b.bind(_jax.primitive("dynamic_update_slice"), (x, update, *start), {})
+    return append(b, "dynamic_update_slice", (x, update, *start))
 
 
 def pad(b: Builder, x: Atom, value: Atom, config: Sequence[tuple[int, int, int]]) -> Var:
@@ -165,34 +128,17 @@ def pad(b: Builder, x: Atom, value: Atom, config: Sequence[tuple[int, int, int]]
         For each axis, how many elements to add before the first, after the last, and between each
         two. A negative number before or after removes elements.
     """
-    return b.bind(_jax.primitive("pad"), (x, value), {"padding_config": tuple(config)})
+    return append(b, "pad", (x, value), padding_config=tuple(config))
 
 
 def concatenate(b: Builder, operands: Sequence[Atom], dimension: int) -> Var:
     """Join arrays of one dtype, whose other sizes are equal, along an axis."""
-    first = operands[0].aval
-    before, after = first.shape[:dimension], first.shape[dimension + 1 :]
-    if not 0 <= dimension < len(first.shape) or any(
-        x.aval.shape != (*before, *x.aval.shape[dimension : dimension + 1], *after)
-        or len(x.aval.shape) != len(first.shape)
-        or x.aval.dtype != first.dtype
-        for x in operands
-    ):
-        types = ", ".join(str(x.aval) for x in operands)
-        raise EquationError(f"Cannot concatenate {types} along axis {dimension}.")
-    shape = (*before, sum(x.aval.shape[dimension] for x in operands), *after)
-    aval = _jax.array_type(shape, first.dtype)
-    return b.bind(_jax.primitive("concatenate"), operands, {"dimension": dimension}, aval)
+    return append(b, "concatenate", operands, dimension=dimension)
 
 
 def iota(b: Builder, dtype: Dtype, shape: Shape, dimension: int) -> Var:
     """Return an array that counts 0, 1, 2, … along one axis and is constant along the others."""
-    if dtype.kind not in NUMBER or not 0 <= dimension < len(shape):
-        raise EquationError(
-            f"iota cannot make {dtype} of shape {shape} that counts along axis {dimension}."
-        )
-    params = {"dtype": dtype, "shape": shape, "dimension": dimension, "sharding": None}
-    return b.bind(_jax.primitive("iota"), (), params, _jax.array_type(shape, dtype))
+    return append(b, "iota", (), dtype=dtype, shape=shape, dimension=dimension)
 
 
 # --- Symbolic sizes ---------------------------------------------------------------------
@@ -263,21 +209,19 @@ def gather(
         position ``i`` of the latter read at position ``i`` of the former. A program whose data is
         split along such axes exchanges none of it.
     """
-    shape = _indexed_shape(x, indices, axes, places, paired)
-    params = {
-        "dimension_numbers": GatherDimensionNumbers(
-            _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes), *_pairs(paired)
-        ),
-        "slice_sizes": tuple(
-            1 if d in axes or d in paired else n for d, n in enumerate(x.aval.shape)
-        ),
-        "unique_indices": unique,
-        "indices_are_sorted": ordered,
-        "mode": _mode(in_bounds, drop),
-        "fill_value": 0 if drop else None,
-    }
-    aval = _jax.array_type(shape, x.aval.dtype)
-    return b.bind(_jax.primitive("gather"), (x, indices), params, aval)
+    numbers = _numbers(GatherDimensionNumbers, x, indices, axes, places, paired)
+    sizes = (1 if d in axes or d in paired else n for d, n in enumerate(x.aval.shape))
+    return append(
+        b,
+        "gather",
+        (x, indices),
+        dimension_numbers=numbers,
+        slice_sizes=tuple(sizes),
+        unique_indices=unique,
+        indices_are_sorted=ordered,
+        mode=_mode(in_bounds, drop),
+        fill_value=0 if drop else None,
+    )
 
 
 def _scatter(
@@ -299,23 +243,18 @@ def _scatter(
         unique: bool = False,
         paired: Mapping[int, int] = _UNPAIRED,
     ) -> Var:
-        shape = _indexed_shape(x, indices, axes, places, paired)
-        if updates.aval.shape != shape or updates.aval.dtype != x.aval.dtype:
-            raise EquationError(
-                f"{name} cannot write {updates.aval} to {x.aval}: these indices select {shape}."
-            )
-        params: dict[str, Any] = {
-            "update_jaxpr": update_jaxpr(x.aval.dtype),
-            "update_consts": (),
-            "dimension_numbers": ScatterDimensionNumbers(
-                _window_axes(len(shape), places), tuple(sorted(axes)), tuple(axes), *_pairs(paired)
-            ),
-            "indices_are_sorted": ordered,
-            "unique_indices": unique,
-            "mode": _mode(in_bounds, drop),
-        }
-        aval = _jax.array_type(x.aval.shape, x.aval.dtype)
-        return b.bind(_jax.primitive(name), (x, indices, updates), params, aval)
+        numbers = _numbers(ScatterDimensionNumbers, x, indices, axes, places, paired)
+        return append(
+            b,
+            name,
+            (x, indices, updates),
+            update_jaxpr=update_jaxpr(x.aval.dtype),
+            update_consts=(),
+            dimension_numbers=numbers,
+            indices_are_sorted=ordered,
+            unique_indices=unique,
+            mode=_mode(in_bounds, drop),
+        )
 
     doc = f"""Return ``x`` with {effect}.
 
@@ -341,43 +280,19 @@ scatter_add = _scatter(
 )
 
 
-def _indexed_shape(
+def _numbers(
+    sort: Callable[..., Any],
     x: Atom,
     indices: Atom,
     axes: Sequence[int],
     places: Sequence[int],
     paired: Mapping[int, int],
-) -> Shape:
-    """Return the shape of what is read or written at indices."""
-    *points, count = indices.aval.shape
-    sizes, taken = x.aval.shape, (*axes, *paired)
-    rank = len(sizes) - len(taken) + len(points)
-    are_indices = (
-        indices.aval.dtype.kind in "iu" and count == len(axes) and len(points) == len(places)
-    )
-    if not (
-        are_indices
-        and are_axes(taken, len(sizes))
-        and are_axes(places, rank)
-        and are_axes([*paired.values()], len(points))
-        and all(sizes[d] == points[i] for d, i in paired.items())
-    ):
-        along = f" along {dict(paired)}" if paired else ""
-        raise EquationError(
-            f"{indices.aval} cannot index axes {tuple(axes)} of {x.aval}{along} such that its own "
-            f"axes become {tuple(places)}."
-        )
-    rest, found = (n for d, n in enumerate(sizes) if d not in taken), iter(points)
-    return tuple(next(found if d in places else rest) for d in range(rank))
-
-
-def _pairs(paired: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    axes = sorted(paired)
-    return tuple(axes), tuple(paired[d] for d in axes)
-
-
-def _window_axes(rank: int, places: Sequence[int]) -> tuple[int, ...]:
-    return tuple(d for d in range(rank) if d not in places)
+) -> Any:
+    """Return the dimension numbers of JAX for the arguments of `gather`."""
+    rank = len(x.aval.shape) - len(axes) - len(paired) + len(indices.aval.shape) - 1
+    window = tuple(d for d in range(rank) if d not in places)
+    pairs = sorted(paired), [paired[d] for d in sorted(paired)]
+    return sort(window, tuple(sorted(axes)), tuple(axes), *map(tuple, pairs))
 
 
 def _mode(in_bounds: bool, drop: bool) -> GatherScatterMode:

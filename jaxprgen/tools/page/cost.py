@@ -76,7 +76,7 @@ _FAMILIES: dict[str, Callable[[JaxprEqn], int]] = {
     """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
     clamp clz complex conj cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
     igamma igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min
-    mul ne neg nextafter not or polygamma population_count pow random_gamma_grad real
+    mul ne neg nextafter not or polygamma population_count pow real
     regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
     shift_right_logical sign sin sinh sqrt square sub tan tanh xor zeta""": _results,
     "cumlogsumexp cummax cummin cumprod cumsum": _results,

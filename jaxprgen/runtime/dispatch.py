@@ -58,8 +58,9 @@ class Dispatch:
         """Begin with a function that JAX has compiled nothing of."""
         with self._lock:
             self._by_types = True
-            self._places: tuple[int, ...] = ()
-            self._large: tuple[Any, ...] = ()  # The constants at these places of the plan.
+            # The places in the plan of the large constants that calls take, and the constants. They
+            # are one tuple, so that no thread reads them while another one changes them.
+            self._held: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
             self._on_device: dict[Any, tuple[Array, Any]] = {}
             self._clears = self._specializer.clears
             self._jits = [self._jitted({}), self._jitted(self._carried)]
@@ -113,9 +114,10 @@ class Dispatch:
             A check fails; the class is that of the check.
         """
         while self._by_types:
-            self._now.call = operands, shared, self._places
+            places, large = self._held
+            self._now.call = operands, shared, places
             try:
-                return self._run(into, None, *operands, *on_device, *self._large)
+                return self._run(into, None, *operands, *on_device, *large)
             except _AnotherWayError as error:
                 self._prepare(error.program)
             finally:
@@ -150,9 +152,10 @@ class Dispatch:
         If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
         """
         while self._by_types:
-            self._now.call = operands, shared, self._places
+            places, large = self._held
+            self._now.call = operands, shared, places
             try:
-                hidden = _types_of([*shared, *self._large])
+                hidden = _types_of([*shared, *large])
                 return self._jits[0].lower(None, *operands, *hidden)
             except _AnotherWayError as error:
                 self._prepare(error.program)
@@ -173,10 +176,9 @@ class Dispatch:
             places = [self._place_of.get(id(x)) for x in program.large]
             if not program.by_types or None in places:
                 self._by_types = False
-            elif not {*places} <= {*self._places}:
-                known = tuple(sorted({*self._places, *places}))  # type: ignore[type-var]
-                self._large = self._stored([self._constants[place] for place in known])
-                self._places = known
+            elif not {*places} <= {*self._held[0]}:
+                known = tuple(sorted({*self._held[0], *places}))  # type: ignore[type-var]
+                self._held = known, self._stored([self._constants[place] for place in known])
 
     def _stored(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """Return arrays on the device, where each is put once."""

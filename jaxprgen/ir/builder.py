@@ -198,7 +198,13 @@ class Builder:
 
     # --- Equations -----------------------------------------------------------------------
 
-    def bind(self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]) -> Var:
+    def bind(
+        self,
+        primitive: Primitive,
+        operands: Sequence[Atom],
+        params: dict[str, Any],
+        aval: ShapedArray | None = None,
+    ) -> Var:
         """Append one equation and return its only output.
 
         Parameters
@@ -208,6 +214,8 @@ class Builder:
         operands : sequence of Atom
         params : dict
             The primitive's parameters.
+        aval : ShapedArray, optional
+            The type of the output, if JAX cannot infer it.
 
         Returns
         -------
@@ -219,6 +227,8 @@ class Builder:
         EquationError
             JAX's typing rule refuses the equation.
         """
+        if aval is not None:
+            return self._append(primitive, operands, params, [aval], _jax.no_effects)[0]
         return self.bind_multiple(primitive, operands, params)[0]
 
     def bind_multiple(

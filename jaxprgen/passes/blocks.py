@@ -117,10 +117,12 @@ def _in_bounds(
 
 
 def pads_with_zeros(eqn: Any) -> bool:
-    """Return whether an equation pads with zeros, and with a known number of them."""
+    """Return whether an equation pads a block of known size with a known number of zeros."""
     if eqn.primitive.name != "pad" or not isinstance(eqn.invars[1], Literal):
         return False
     config = eqn.params["padding_config"]
     if not all(is_known(n) and n >= 0 for sizes in config for n in sizes):
-        return False  # Also of symbolic sizes.
+        return False
+    if not all(map(is_known, eqn.invars[0].aval.shape)):
+        return False
     return not any(between for _, _, between in config) and not np.any(eqn.invars[1].val)

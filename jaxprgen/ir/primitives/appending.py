@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Var
+from jaxprgen._jax import ShapedArray, Var
 from jaxprgen.ir.builder import Atom, Builder
 
 Dtype: TypeAlias = np.dtype[Any]
@@ -16,12 +16,19 @@ Shape: TypeAlias = tuple[int, ...]
 Construct = TypeVar("Construct", bound=Callable[..., Var])
 
 
-def append(b: Builder, name: str, operands: Sequence[Atom], /, **params: Any) -> Var:
-    """Append an equation and return its result.
+def append(
+    b: Builder,
+    name: str,
+    operands: Sequence[Atom],
+    aval: ShapedArray | None = None,
+    /,
+    **params: Any,
+) -> Var:
+    """Append an equation and return its result, whose type is ``aval`` or what JAX infers.
 
     Options of the installed JAX that this package never sets are added to the parameters.
     """
-    return b.bind(_jax.primitive(name), operands, {**params, **_jax.default_params(name)})
+    return b.bind(_jax.primitive(name), operands, {**params, **_jax.default_params(name)}, aval)
 
 
 def append_multiple(b: Builder, name: str, operands: Sequence[Atom], /, **params: Any) -> list[Var]:

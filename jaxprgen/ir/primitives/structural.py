@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,7 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionN
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
+from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
 from jaxprgen.ir.primitives.appending import Dtype, Shape, append, named
 from jaxprgen.ir.primitives.elementwise import add
@@ -45,7 +47,12 @@ def broadcast_to(b: Builder, x: Atom, shape: Shape) -> Atom:
 
 def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
     """Return the same elements, in row-major order, in another shape."""
-    return append(b, "reshape", (x,), new_sizes=shape, dimensions=None)
+    aval = None
+    if b.plain and any(map(_jax.is_symbolic, shape)):  # JAX asks whether each size is negative.
+        if math.prod(shape) != math.prod(x.aval.shape):
+            raise EquationError(f"Cannot reshape {x.aval.shape} to {shape}.")
+        aval = _jax.array_type(shape, x.aval.dtype)
+    return append(b, "reshape", (x,), aval, new_sizes=shape, dimensions=None)
 
 
 def optimization_barrier(b: Builder, x: Atom) -> Var:

@@ -57,7 +57,7 @@ class Dispatch:
     def _start(self) -> None:
         """Begin with a function that JAX has compiled nothing of."""
         with self._lock:
-            self._by_types = True
+            self._by_types, self._is_new = True, True
             # The places in the plan of the large constants that calls take, and the constants. They
             # are one tuple, so that no thread reads them while another one changes them.
             self._held: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
@@ -113,6 +113,8 @@ class Dispatch:
         JaxprGenError
             A check fails; the class is that of the check.
         """
+        if self._is_new:
+            self._begin(operands, shared)
         while self._by_types:
             places, large = self._held
             self._now.call = operands, shared, places
@@ -151,6 +153,8 @@ class Dispatch:
 
         If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
         """
+        if self._is_new:
+            self._begin(operands, shared)
         while self._by_types:
             places, large = self._held
             self._now.call = operands, shared, places
@@ -165,6 +169,11 @@ class Dispatch:
         self._prepare(program)
         hidden = _types_of([*shared, *program.large])
         return self._jits[0].lower(program, *operands, *hidden)
+
+    def _begin(self, operands: Sequence[Any], shared: Sequence[Any]) -> None:
+        """Get ready for the first call; JAX would trace it twice otherwise."""
+        self._prepare(self._specializer(accept_each(operands, self._plan.inputs), shared))
+        self._is_new = False
 
     def _prepare(self, program: Program) -> None:
         """Get ready for calls of a program: with its constants, its memory, or by itself."""

@@ -61,7 +61,7 @@ def in_threads(rng, functions, threads, calls):
 def one_after_the_other(calls, places_of, updates):
     """Return calls in an order in which each reads the versions that it found.
 
-    Raises `graphlib.CycleError` if there is none: then someone saw half of an update.
+    If there is no such order, someone saw half of an update: `graphlib.CycleError` says so.
     """
     by_version, after = {}, {n: set() for n in range(len(calls))}
     for n, (number, found) in enumerate(calls):

@@ -10,6 +10,7 @@ import numpy as np
 from aesara.compile.function.types import Function, FunctionMaker
 from aesara.compile.mode import Mode, predefined_modes, register_linker, register_mode
 from aesara.compile.sharedvalue import SharedVariable
+from aesara.link.basic import Container
 from aesara.link.jax.linker import JAXLinker
 
 from jaxprgen import _jax
@@ -39,7 +40,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
         As for `jaxprgen.compile`.
     """
 
-    container = CellContainer
+    containers = CellContainer, Container
 
 
 class JaxprFunction(Function):

@@ -24,8 +24,7 @@ class Keyed:
     key: Any
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # A copy of the key: a function that updates the generator reuses the key's memory.
-        return with_key(copy.copy(self), jax.numpy.copy(self.key))
+        return with_key(copy.copy(self), self.key)
 
     def __copy__(self) -> Any:
         kind: Any = type(self).__base__

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import Mode, predefined_modes, register_mode
+from pytensor.link.basic import Container
 from pytensor.link.jax.linker import JAXLinker
 
 from jaxprgen.pytensor.containers import CellContainer
@@ -20,7 +21,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     The parameters are those of `jaxprgen.runtime.linked.LinkerMixin`.
     """
 
-    container = CellContainer
+    containers = CellContainer, Container
     required_rewrites = ("inline_ofg_expansion",)
 
 

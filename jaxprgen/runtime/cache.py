@@ -20,7 +20,7 @@ class CacheInfo(NamedTuple):
     Attributes
     ----------
     misses
-        How many programs were emitted.
+        How many programs were emitted since all of them were dropped.
     maxsize
         How many programs are kept. When there are as many, all are dropped.
     currsize

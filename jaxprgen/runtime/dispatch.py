@@ -113,8 +113,8 @@ class Dispatch:
         JaxprGenError
             A check fails; the class is that of the check.
         """
-        if self._is_new:
-            self._begin(operands, shared)
+        if self._is_new:  # JAX would trace the first call twice otherwise.
+            self._prepare(self._specializer(accept_each(operands, self._plan.inputs), shared))
         while self._by_types:
             places, large = self._held
             self._now.call = operands, shared, places
@@ -153,33 +153,23 @@ class Dispatch:
 
         If the program has checks, its results are those of `jax.experimental.checkify.checkify`.
         """
-        if self._is_new:
-            self._begin(operands, shared)
-        while self._by_types:
-            places, large = self._held
-            self._now.call = operands, shared, places
-            try:
-                hidden = _types_of([*shared, *large])
-                return self._jits[0].lower(None, *operands, *hidden)
-            except _AnotherWayError as error:
-                self._prepare(error.program)
-            finally:
-                self._now.call = None
         program = self._specializer(operands, shared)
         self._prepare(program)
-        hidden = _types_of([*shared, *program.large])
-        return self._jits[0].lower(program, *operands, *hidden)
-
-    def _begin(self, operands: Sequence[Any], shared: Sequence[Any]) -> None:
-        """Get ready for the first call; JAX would trace it twice otherwise."""
-        self._prepare(self._specializer(accept_each(operands, self._plan.inputs), shared))
-        self._is_new = False
+        places, large = self._held
+        own = None if self._by_types else program
+        hidden = _types_of([*shared, *(program.large if own else large)])
+        self._now.call = operands, shared, places
+        try:
+            return self._jits[0].lower(own, *operands, *hidden)
+        finally:
+            self._now.call = None
 
     def _prepare(self, program: Program) -> None:
         """Get ready for calls of a program: with its constants, its memory, or by itself."""
         with self._lock:
             if self._clears != self._specializer.clears:
                 self._start()
+            self._is_new = False
             if not _can_reuse(program, self._carried):
                 self._jits[1] = self._jits[0]
             places = [self._place_of.get(id(x)) for x in program.large]

@@ -47,8 +47,8 @@ class LinkerMixin:
         As for `jaxprgen.function`.
     """
 
-    container: ClassVar[type]
-    """The library's class of containers."""
+    containers: ClassVar[tuple[type, type]]
+    """The classes of the containers of inputs, which have cells, and of outputs."""
     fgraph: Any
     no_recycling: Any
 
@@ -97,7 +97,7 @@ class LinkerMixin:
         for variable in graph.variables:  # The libraries' linkers have storage for all of them.
             storages.setdefault(variable, [None])
         inputs = [self._with_cell(v, storages[v]) for v in graph.inputs]
-        outputs = [self.container(v, storages[v], readonly=True) for v in graph.outputs]
+        outputs = [self.containers[1](v, storages[v], readonly=True) for v in graph.outputs]
         name = getattr(graph, "name", None) or ""  # PyTensor's graphs have none.
         asked = self._options._replace(name=name if name.isidentifier() else "main")
         program = LinkedProgram(
@@ -107,7 +107,7 @@ class LinkerMixin:
 
     def _with_cell(self, variable: Any, storage: list[Any]) -> Any:
         """Return a container of an input; that of a shared variable has the variable's cell."""
-        container: Any = self.container(variable, storage)
+        container: Any = self.containers[0](variable, storage)
         if is_a(variable, "compile.SharedVariable"):
             cell = cell_of(variable.container)
             container.cell = cell if cell.storage is storage else container.cell

@@ -216,7 +216,7 @@ class ScanRepeats(_Repetitions):
         for rounds in _ROUNDS:
             cut = cuts(alike, rounds, self.least)
             if not cut:
-                break  # Those that differ close by differ from afar, too.
+                break  # What differs within few equations also differs within more.
             alike.colour(cut)
             try:
                 loops = self._loops(once.jaxpr, alike, cut)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Var
+from jaxprgen._jax import JaxprEqn, Size, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import holder_of
 from jaxprgen.ir.liveness import dependent
@@ -155,7 +155,7 @@ class CostModel:
         return apart + c.compile_pair * sum(work) ** 2
 
     def is_faster_together(
-        self, eqns: Sequence[JaxprEqn], steps: int, varying: Container[Any]
+        self, eqns: Sequence[JaxprEqn], steps: Size, varying: Container[Any]
     ) -> bool:
         """Return whether calls are shorter if equations leave a loop.
 
@@ -167,8 +167,8 @@ class CostModel:
         ----------
         eqns : sequence of JaxprEqn
             The equations.
-        steps : int
-            The number of steps.
+        steps : Size
+            The number of steps. A symbolic one counts as large.
         varying : container of Var
             The variables whose values differ in each step.
 
@@ -181,7 +181,7 @@ class CostModel:
         c = self.constants
         slow = sum(elements(v) for eqn in eqns if is_slow(eqn) for v in eqn.outvars)
         step = c.kernel_in_step * _kernels_together(eqns, varying) + c.slow_in_step * slow
-        return steps * step > c.together
+        return step > c.together / _jax.bound(steps)
 
 
 def _kernels_together(eqns: Iterable[JaxprEqn], varying: Container[Any]) -> int:

@@ -13,7 +13,7 @@ from laws import all_equations, in_one_program
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr
 from jaxprgen.api import jaxpr_as_fun
-from jaxprgen.passes import DistributeScan, MapToVmap
+from jaxprgen.passes import CostModel, DistributeScan, MapToVmap
 
 xs = np.random.default_rng(0).normal(size=(6, 3))
 w = np.random.default_rng(1).normal(size=(3, 3))
@@ -106,6 +106,21 @@ def test_only_the_recurrence_stays_in_the_loop(name):
     assert set(body_of(found)) == inside
     assert_same_with_gradients(f, found)
     assert rewrite(found) is found
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("has_gradient", [False, True])
+def test_a_symbolic_number_of_steps(name, has_gradient):
+    """Costs are weighed without knowing the number of steps."""
+    f = LOOPS[name][1]
+
+    def gradient(x, w):
+        return jax.grad(lambda x: sum(y.sum() for y in jax.tree.leaves(f(x, w))))(x)
+
+    rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 3"), xs.dtype)
+    closed = jax.make_jaxpr(gradient if has_gradient else f)(rows, w)
+    found = DistributeScan(reassociate=True, cost=CostModel())(closed)
+    check_jaxpr(found.jaxpr)
 
 
 @pytest.mark.parametrize("name", ["both", "what is handed over behind", "a sum behind"])

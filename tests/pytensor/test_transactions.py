@@ -1,14 +1,16 @@
 """Functions of PyTensor's shared variables, in threads: `tests/runtime` says the rest."""
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
 import pytest
 from profiles import amount
-from pytensor.compile.mode import Mode
 from transactions import assert_calls_are_one_after_the_other
 
 import jaxprgen
+
+pytensor = pytest.importorskip("pytensor")
+pt = pytest.importorskip("pytensor.tensor")
+
+from pytensor.compile.mode import Mode  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(amount(quick=1, deep=20)))

@@ -29,7 +29,7 @@ WRITING = {"dynamic_update_slice", *_SCATTERS}
 
 
 class Block(NamedTuple):
-    """A part of an array that an equation reads or writes.
+    """A part of an array that an equation reads or writes. No size of them is symbolic.
 
     Attributes
     ----------
@@ -58,13 +58,15 @@ def written(eqn: Any, index: Index) -> Block | None:
         Returns the value of an atom as a list of int, or None if it is not known.
     """
     name, operands = eqn.primitive.name, eqn.invars
+    if not (name in WRITING or name == "pad") or not _has_known_sizes(operands[0]):
+        return None
     if name == "dynamic_update_slice":
         sizes = operands[1].aval.shape
         return _clipped(operands[0], index(operands[2:]), sizes, operands[1])
     if name == "pad" and pads_with_zeros(eqn):
         start = tuple(int(low) for low, _, _ in eqn.params["padding_config"])
         return Block(None, start, operands[0].aval.shape, operands[0])
-    if name not in _SCATTERS or (name == "scatter" and eqn.params["update_jaxpr"] is not None):
+    if name == "pad" or (name == "scatter" and eqn.params["update_jaxpr"] is not None):
         return None  # The latter applies a function to what is there.
     numbers = eqn.params["dimension_numbers"]
     axes = numbers.scatter_dims_to_operand_dims
@@ -79,6 +81,8 @@ def written(eqn: Any, index: Index) -> Block | None:
 def read(eqn: Any, index: Index) -> Block | None:
     """Return the block that an equation reads, or None if it does not read one known block."""
     name, operands, params = eqn.primitive.name, eqn.invars, eqn.params
+    if name not in READING or not _has_known_sizes(operands[0]):
+        return None
     if name == "slice":
         start, stop, steps = params["start_indices"], params["limit_indices"], params["strides"]
         if not all(map(is_known, (*start, *stop))) or any(k != 1 for k in steps or ()):
@@ -86,7 +90,7 @@ def read(eqn: Any, index: Index) -> Block | None:
         return Block(operands[0], start, tuple(j - i for i, j in zip(start, stop, strict=True)))
     if name == "dynamic_slice":
         return _clipped(operands[0], index(operands[1:]), params["slice_sizes"])
-    if name != "gather" or len(operands[1].aval.shape) != 1:
+    if len(operands[1].aval.shape) != 1:
         return None
     numbers = params["dimension_numbers"]
     if numbers.operand_batching_dims:
@@ -94,6 +98,10 @@ def read(eqn: Any, index: Index) -> Block | None:
     return _in_bounds(
         operands[0], numbers.start_index_map, index(operands[1:]), params["slice_sizes"]
     )
+
+
+def _has_known_sizes(x: Any) -> bool:
+    return all(map(is_known, x.aval.shape))
 
 
 def _clipped(x: Any, at: Sequence[int] | None, sizes: Place, value: Any = None) -> Block | None:
@@ -123,6 +131,6 @@ def pads_with_zeros(eqn: Any) -> bool:
     config = eqn.params["padding_config"]
     if not all(is_known(n) and n >= 0 for sizes in config for n in sizes):
         return False
-    if not all(map(is_known, eqn.invars[0].aval.shape)):
+    if not _has_known_sizes(eqn.invars[0]):
         return False
     return not any(between for _, _, between in config) and not np.any(eqn.invars[1].val)

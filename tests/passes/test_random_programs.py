@@ -239,10 +239,14 @@ def in_loop(function, x, w, s, k, key):
     return lax.scan(step, s, w[:2])
 
 
+FORMS = ["value", "value", "gradient", "loop", "gradient of loop", "rows"]
+(ANY_SIZE,) = jax.export.symbolic_shape("n")
+
+
 @st.composite
-def programs(draw):
+def programs(draw, forms=FORMS, rows=2):
     """A program that repeats a list of statements, as JAX traces it."""
-    form = draw(st.sampled_from(["value", "value", "gradient", "loop", "gradient of loop", "rows"]))
+    form = draw(st.sampled_from(forms))
     unary = UNARY if "gradient" in form else UNARY + WITHOUT_GRADIENT
     statement = st.tuples(st.sampled_from(STATEMENTS), terms(unary), terms(unary))
     statements = draw(st.lists(statement, min_size=1, max_size=2))
@@ -259,16 +263,16 @@ def programs(draw):
     if order == "shuffled":
         places = draw(st.permutations(places))
     dtype = draw(st.sampled_from([np.float64, np.float64, np.float32]))
-    lead = (2,) if form == "rows" else ()
+    lead = (rows,) if "rows" in form else ()
     function = repeated(statements, odd, places, bool(lead))
     if "loop" in form:
         function = functools.partial(in_loop, function)
     if "gradient" in form:
         function = jax.value_and_grad(functools.partial(total, function), (0, 1, 2))
     program = jax.make_jaxpr(function)(
-        np.zeros((*lead, n, COLUMNS), dtype),
+        jax.ShapeDtypeStruct((*lead, n, COLUMNS), dtype),
         np.zeros(n, dtype),
-        np.zeros(lead, dtype),
+        jax.ShapeDtypeStruct(lead, dtype),
         np.zeros(n, np.int32),
         jax.random.key(0, impl=draw(st.sampled_from(["threefry2x32", "rbg"]))),
     )
@@ -284,5 +288,23 @@ def test_passes_hold_to_their_meaning(part):
     def check(program, together, alone):
         Pipeline((alone,), validate=True)(program)
         Pipeline(together, validate=True)(program)
+
+    check()
+
+
+@pytest.mark.parametrize("part", range(amount(quick=1, deep=4)))
+def test_passes_of_any_number_of_rows(part):
+    """No pass needs the number of rows; a warning would be an error here."""
+
+    @seed(part)
+    @examples(5, quick=0.5, suppress_health_check=[HealthCheck.filter_too_much])
+    @given(
+        programs(["rows", "gradient of rows"], ANY_SIZE),
+        st.sampled_from(TOGETHER),
+        st.sampled_from(ALONE),
+    )
+    def check(program, together, alone):
+        Pipeline((alone,))(program)
+        Pipeline(together)(program)
 
     check()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
+import signal
 import warnings
 import weakref
 from contextlib import nullcontext
@@ -430,6 +432,25 @@ def test_copies_in_the_middle_have_a_value_of_their_own(make, twin):
     f()
     assert_same(np.asarray(shared.get_value()), np.full(3, 3.0))
     assert_same(np.asarray(other.get_value()), np.full(3, 4.0))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="The system has no fork.")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
+def test_a_process_that_is_forked_in_the_middle_has_values_of_its_own():
+    shared = aesara.shared(np.zeros(3), name="w")
+    step = jaxprgen.function([], [], updates={shared: shared + 1})
+    step()
+    shared.get_value()  # It waits for the update: JAX's threads do not run in the child.
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        before = np.asarray(shared.get_value(borrow=True))
+        shared.set_value(before + 10)
+        after = np.asarray(shared.get_value(borrow=True))
+        os._exit(not (np.all(before == 1) and np.all(after == 11)))
+    step()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(shared.get_value(), np.full(3, 2.0))
 
 
 @EACH_WAY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -118,6 +118,8 @@ class Plan:
     carried
         The outputs that are the next values of inputs, and these inputs, by position. They live as
         the inputs do.
+    data
+        The positions of inputs that seldom change from call to call.
     arguments, results
         The formats of arguments and results that are sparse matrices, by position. Each of them is
         four inputs or outputs; see `jaxprgen.arguments.sparse`.
@@ -146,6 +148,7 @@ class Plan:
     sizes: Mapping[int, int] = field(default_factory=dict[int, int])
     shardings: Mapping[int, NamedSharding] = field(default_factory=dict[int, Any])
     carried: Mapping[int, int] = field(default_factory=dict[int, int])
+    data: Collection[int] = ()
     arguments: Mapping[int, str] = field(default_factory=dict[int, str])
     results: Mapping[int, str] = field(default_factory=dict[int, str])
     keys: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +59,9 @@ class Constants(NamedTuple):
     kernel_in_step, slow_in_step : float
         A kernel, or an element of a function such as ``exp``, in a step of a loop, more than beside
         those of other steps.
+    product : float
+        To multiply two numbers, and add the product to a sum, in a matrix product. A number of
+        an elementwise function takes five times as long.
     """
 
     compile_kernel: float
@@ -72,6 +76,7 @@ class Constants(NamedTuple):
     together: float
     kernel_in_step: float
     slow_in_step: float
+    product: float
 
 
 _CPU = Constants(
@@ -87,6 +92,7 @@ _CPU = Constants(
     together=10e-6,
     kernel_in_step=0.1e-6,
     slow_in_step=4e-9,
+    product=0.1e-9,
 )
 """These are near what ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
 
@@ -104,6 +110,7 @@ _GPU = _CPU._replace(
     together=20e-6,
     kernel_in_step=5e-6,
     slow_in_step=0.0,
+    product=1e-13,
 )
 """These are estimates, and nobody has measured them with this package.
 
@@ -153,6 +160,32 @@ class CostModel:
         c = self.constants
         apart = c.compile_kernel * work.kernels + c.compile_fused * work.fused
         return apart + c.compile_pair * sum(work) ** 2
+
+    def computing(self, eqns: Iterable[JaxprEqn]) -> float:
+        """Return about how long a call computes equations, in seconds.
+
+        The steps of a loop of unknown length count once.
+
+        Parameters
+        ----------
+        eqns : iterable of JaxprEqn
+            The equations.
+        """
+        return sum(map(self._computing, eqns))
+
+    def _computing(self, eqn: JaxprEqn) -> float:
+        holder = holder_of(eqn)
+        if holder is not None:
+            inside = (_jax.open_jaxpr(x.program).eqns for x in holder.find(eqn))
+            return _jax.bound(eqn.params.get("length", 1)) * sum(map(self.computing, inside))
+        c, size = self.constants, max(map(elements, [*eqn.invars, *eqn.outvars]), default=0)
+        if eqn.primitive.name == "dot_general":
+            ((axes, _), _) = eqn.params["dimension_numbers"]
+            shape = eqn.invars[0].aval.shape
+            return c.product * elements(eqn.outvars[0]) * prod(shape[i] for i in axes)
+        if eqn.primitive.name in _FACTORING:
+            return c.product * size * eqn.invars[0].aval.shape[-1]
+        return (5 * c.product + c.slow_in_step * is_slow(eqn)) * size
 
     def is_faster_together(
         self, eqns: Sequence[JaxprEqn], steps: Size, varying: Container[Any]
@@ -251,9 +284,12 @@ def elements(x: Any) -> int:
     return int(np.prod(shape)) if all(isinstance(n, int | np.integer) for n in shape) else 0
 
 
+_FACTORING = frozenset(
+    {"cholesky", "triangular_solve", "lu", "eigh", "eig", "svd", "qr", "householder_product"}
+)
 _APART = frozenset(
     {
-        *("cholesky", "triangular_solve", "lu", "eigh", "eig", "svd", "qr", "householder_product"),
+        *_FACTORING,
         *("dynamic_slice", "dynamic_update_slice", "gather", "concatenate"),
     }
 )

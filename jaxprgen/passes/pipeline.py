@@ -31,6 +31,7 @@ from jaxprgen.errors import (
 )
 from jaxprgen.ir.programs import verify
 from jaxprgen.ir.redundancy import Identities
+from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.defaults import as_default, is_default
 from jaxprgen.passes.meaning import Pass, name_of
 from jaxprgen.passes.repeat_notes import forgotten_on_failure
@@ -99,6 +100,11 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "passes", _sequence_of_passes(self.passes))
+
+    @property
+    def cost(self) -> CostModel | None:
+        """By what the passes weigh costs; None if none does."""
+        return next((c for p in self.passes if (c := getattr(p, "cost", None))), None)
 
     def __reduce__(self) -> Any:
         passes = [(rewrite, is_default(rewrite)) for rewrite in self.passes]

@@ -17,7 +17,7 @@ from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
-from jaxprgen.graphs.cells import Locks, cell_of
+from jaxprgen.graphs.cells import Locks, cell_of, to_device
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.announcements import FixedValues
@@ -304,14 +304,17 @@ class CompiledFunction:
         is_fixed = not any(
             isinstance(x, _jax.Tracer) or any(map(_jax.is_symbolic, x.shape)) for x in operands
         )
-        lower = functools.partial(
-            lowered, observation.program, self._options, self._plan, operands, shared
-        )
+        program = observation.program
+        lower = functools.partial(lowered, program, self._options, self._plan, operands, shared)
         data = [*operands, *shared, *self._plan.values]
         is_split = any(_jax.sharding_of(x) is not None for x in data)
         seconds = self._plan_seconds
         lower = lower if is_fixed else None
-        return report_of(observation, lower, seconds, emitted=emitted, is_split=is_split)
+
+        def prepare() -> Any:
+            return program.values_of(to_device(shared), operands)
+
+        return report_of(observation, lower, seconds, prepare, emitted=emitted, is_split=is_split)
 
     def cache_info(self) -> CacheInfo:
         """Return how many programs were emitted, and how many are kept."""

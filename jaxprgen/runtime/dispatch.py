@@ -6,7 +6,7 @@ import inspect
 import itertools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 
@@ -20,12 +20,15 @@ from jaxprgen.runtime.program import Options, Program, error_of_check
 from jaxprgen.runtime.specialize import Specializer
 
 
+_Held: TypeAlias = tuple[tuple[int, ...], tuple[Any, ...], tuple[Program, ...]]
+
+
 class Dispatch:
     """Runs the programs of one function.
 
     All of them are one function for ``jax.jit``. It takes a program, or None where the types of the
-    arguments decide which one it is, then the arguments, shared values and large constants. For
-    types that JAX has met before, its C++ finds the compiled program. Otherwise JAX traces the
+    arguments decide which one it is, then the arguments, shared values, large constants, and what
+    data decide. For types that JAX has met before, its C++ finds the compiled program. Otherwise JAX traces the
     function, and then `Specializer` finds or emits the program.
 
     Parameters
@@ -58,9 +61,10 @@ class Dispatch:
         """Begin with a function that JAX has compiled nothing of."""
         with self._lock:
             self._by_types, self._is_new = True, True
-            # The places in the plan of the large constants that calls take, and the constants. They
-            # are one tuple, so that no thread reads them while another one changes them.
-            self._held: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
+            # The places in the plan of the large constants that calls take, the constants, and the
+            # programs in two stages. They are one tuple, so that no thread reads them while another
+            # one changes them.
+            self._held: _Held = (), (), ()
             self._on_device: dict[Any, tuple[Array, Any]] = {}
             self._clears = self._specializer.clears
             self._jits = [self._jitted({}), self._jitted(self._carried)]
@@ -74,17 +78,21 @@ class Dispatch:
         count, end = len(inputs), len(inputs) + len(self._plan.shared)
 
         def run(program: Program | None, *arguments: Any) -> Any:
-            operands, shared, large = arguments[:count], arguments[count:end], arguments[end:]
-            if program is None:
-                given, values, known = now.call
-                program = specializer(accept_each(given, inputs), values)
-                places = [place_of.get(id(x)) for x in program.large]
-                is_ready = program.by_types and {*places} <= {*known}
-                is_ready = is_ready and specializer.clears == clears
-                if not is_ready or (carried and not _can_reuse(program, carried)):
-                    raise _AnotherWayError(program)
-                large = tuple(large[known.index(place)] for place in places)
-            return program.call(large, shared, operands)
+            operands, shared, rest = arguments[:count], arguments[count:end], arguments[end:]
+            if program is not None:
+                large = len(program.large)
+                return program.call(rest[:large], shared, operands, *rest[large:])
+            given, values, known, staged = now.call
+            program = specializer(accept_each(given, inputs), values)
+            places = [place_of.get(id(x)) for x in program.large]
+            is_ready = program.by_types and {*places} <= {*known}
+            is_ready = is_ready and (program.prepared is None or program in staged)
+            is_ready = is_ready and specializer.clears == clears
+            if not is_ready or (carried and not _can_reuse(program, carried)):
+                raise _AnotherWayError(program)
+            large = [rest[known.index(place)] for place in places]
+            decided = [x for p, x in zip(staged, rest[len(known) :], strict=True) if p is program]
+            return program.call(large, shared, operands, *decided)
 
         return _jit_of(run, self._options, self._plan, carried.values())
 
@@ -116,10 +124,11 @@ class Dispatch:
         if self._is_new:  # JAX would trace the first call twice otherwise.
             self._prepare(self._specializer(accept_each(operands, self._plan.inputs), shared))
         while self._by_types:
-            places, large = self._held
-            self._now.call = operands, shared, places
+            places, large, staged = self._held
+            self._now.call = operands, shared, places, staged
+            decided = [p.values_of(on_device, operands) for p in staged]
             try:
-                return self._run(into, None, *operands, *on_device, *large)
+                return self._run(into, None, *operands, *on_device, *large, *decided)
             except _AnotherWayError as error:
                 self._prepare(error.program)
             finally:
@@ -130,7 +139,8 @@ class Dispatch:
         large = self._stored(program.large)
         into = into if _can_reuse(program, self._carried) else None
         try:
-            found = self._run(into, program, *operands, *on_device, *large)
+            decided = [program.values_of(on_device, operands)] if program.prepared else []
+            found = self._run(into, program, *operands, *on_device, *large, *decided)
         except _jax.NonFiniteError:  # JAX cannot look for the equation that made it.
             return program.step_through(large, on_device, operands)
         if not program.has_checks:
@@ -155,12 +165,13 @@ class Dispatch:
         """
         program = self._specializer(operands, shared)
         self._prepare(program)
-        places, large = self._held
+        places, large, staged = self._held
         own = None if self._by_types else program
         hidden = _types_of([*shared, *(program.large if own else large)])
-        self._now.call = operands, shared, places
+        self._now.call = operands, shared, places, staged
+        decided = [p.types_decided() for p in ([own] if own else staged) if p.prepared]
         try:
-            return self._jits[0].lower(own, *operands, *hidden)
+            return self._jits[0].lower(own, *operands, *hidden, *decided)
         finally:
             self._now.call = None
 
@@ -175,9 +186,14 @@ class Dispatch:
             places = [self._place_of.get(id(x)) for x in program.large]
             if not program.by_types or None in places:
                 self._by_types = False
-            elif not {*places} <= {*self._held[0]}:
-                known = tuple(sorted({*self._held[0], *places}))  # type: ignore[type-var]
-                self._held = known, self._stored([self._constants[place] for place in known])
+                return
+            known, large, staged = self._held
+            if not {*places} <= {*known}:
+                known = tuple(sorted({*known, *places}))  # type: ignore[type-var]
+                large = self._stored([self._constants[place] for place in known])
+            if program.prepared is not None and program not in staged:
+                staged = *staged, program
+            self._held = known, large, staged
 
     def _stored(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """Return arrays on the device, where each is put once."""
@@ -212,12 +228,14 @@ def lowered(
 ) -> jax.stages.Lowered:
     """Return JAX's lowered form of a program that is not one of a `Dispatch`."""
     count, end = len(operands), len(operands) + len(shared)
+    last = end + len(program.large)
 
     def run(program: Program, *given: Any) -> Any:
-        return program.call(given[end:], given[count:end], given[:count])
+        return program.call(given[end:last], given[count:end], given[:count], *given[last:])
 
+    decided = [program.types_decided()] if program.prepared else []
     jitted = _jit_of(run, options, plan)
-    return jitted.lower(program, *operands, *_types_of([*shared, *program.large]))
+    return jitted.lower(program, *operands, *_types_of([*shared, *program.large]), *decided)
 
 
 def _types_of(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -16,8 +16,10 @@ from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
 from jaxprgen.graphs.cells import to_device
 from jaxprgen.ir import canonical_dtype
+from jaxprgen.ir.binding_times import Stages
 from jaxprgen.lowering.portable import portable
 from jaxprgen.passes import Pass, Pipeline
+from jaxprgen.runtime.prepared import Prepared, stages_of
 from jaxprgen.texts import visible
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes
@@ -149,6 +151,11 @@ class Program:
         The value of each variable of the plan, by place, if the program is observed.
     seconds
         The time that emitting took, and the passes, by these names.
+    by_types
+        Whether the types of arguments decide that this is the program of a call without checks.
+    data
+        The positions of arguments that seldom change from call to call. With None, all of the
+        program is computed in each call.
 
     Attributes
     ----------
@@ -169,8 +176,10 @@ class Program:
         seconds: Mapping[str, float],
         *,
         by_types: bool,
+        data: Collection[int] | None = (),
     ) -> None:
         self.closed_jaxpr = closed
+        self._data = data
         self.values = values
         self.seconds = seconds
         self.has_checks = _jax.has_checks(closed)
@@ -189,6 +198,38 @@ class Program:
         ]
 
     @functools.cached_property
+    def _stages(self) -> Stages | None:
+        """The program in two stages, if calls are shorter for it."""
+        cost, count = self._options.passes.cost, len(self._sources)
+        if cost is None or self._data is None or self.has_checks:
+            return None
+        hoisted = self._params["jaxpr"]
+        data = {*range(count), *(count + i for i in self._data)}
+        return stages_of(hoisted, {hoisted.jaxpr.invars[i] for i in data}, cost)
+
+    @functools.cached_property
+    def prepared(self) -> Prepared | None:
+        """What data decide; None if the program has one stage."""
+        if self._stages is None:
+            return None
+        large = iter(self.large)
+        sources = [next(large) if s is None else s for s in self._sources]
+        count, more = len(sources), len(self._shared) - len(sources)
+        sources += [more + i for i in range(count, len(self._params["jaxpr"].jaxpr.invars))]
+        read = [sources[i] for i in self._stages.read]
+        options = self._options
+        return Prepared(self._stages.first, read, f"{options.name}_data", options.jit)
+
+    def values_of(self, shared: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any] | None:
+        """Return what data decide, or None if that is part of each call."""
+        return self.prepared and self.prepared.values([*shared, *operands])
+
+    def types_decided(self) -> list[jax.ShapeDtypeStruct]:
+        """Return the types of what data decide apart from calls."""
+        avals = self.prepared.first.out_avals if self.prepared else ()
+        return [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in avals]
+
+    @functools.cached_property
     def runs_through(self) -> bool:
         """Whether nothing can end it before its end: neither a check nor Python code."""
         closed = self.closed_jaxpr
@@ -204,7 +245,13 @@ class Program:
         constants = [values[position[id(c)]] if id(c) in position else c for c in closed.consts]
         return ClosedJaxpr(closed.jaxpr, constants)
 
-    def call(self, large: Sequence[Any], shared: Sequence[Any], operands: Sequence[Any]) -> Any:
+    def call(
+        self,
+        large: Sequence[Any],
+        shared: Sequence[Any],
+        operands: Sequence[Any],
+        decided: Sequence[Any] | None = None,
+    ) -> Any:
         """Run the program, or record it as one ``jit`` equation in a trace.
 
         Outside of a trace JAX calls this to find the equation that made a NaN
@@ -214,6 +261,8 @@ class Program:
         ----------
         large, shared, operands
             The large constants, the values of all shared variables, and the arguments.
+        decided
+            What data decide, or None to compute it.
 
         Returns
         -------
@@ -222,25 +271,41 @@ class Program:
         """
         if self.has_checks:
             return _jax.checked(self.step_through)(large, shared, operands)
-        return self.step_through(large, shared, operands)
+        return self.step_through(large, shared, operands, decided)
 
     def step_through(
-        self, large: Sequence[Any], shared: Sequence[Any], operands: Sequence[Any]
+        self,
+        large: Sequence[Any],
+        shared: Sequence[Any],
+        operands: Sequence[Any],
+        decided: Sequence[Any] | None = None,
     ) -> Any:
         """Do what `call` does, without checks."""
-        given = [*self._hidden(large, shared), *operands]
+        params, more = self._stage(decided)
+        given = [*self._hidden(large, shared), *operands, *more]
         if _jax.trace_state_clean():
-            return self._options.arranged(_jax.eval_jaxpr(self._params["jaxpr"], given))
-        return self._options.arranged(_bind(self._params, given))
+            return self._options.arranged(_jax.eval_jaxpr(params["jaxpr"], given))
+        return self._options.arranged(_bind(params, given))
+
+    def _stage(self, decided: Sequence[Any] | None) -> tuple[dict[str, Any], Sequence[Any]]:
+        """Return the parameters of the ``jit`` equation, and its last operands."""
+        return (self._params, ()) if decided is None else (self._second_params, decided)
+
+    @functools.cached_property
+    def _second_params(self) -> dict[str, Any]:
+        assert self._stages is not None
+        params = _jax.jit_params(self._stages.second, self._options.name)
+        return {**params, "ctx_mesh": self._params["ctx_mesh"]}
 
     def bind(self, shared: Sequence[Any], operands: Sequence[Any]) -> Any:
         """Record the program as one ``jit`` equation in the trace of the operands' tracers.
 
         Its checks are left to `jax.experimental.checkify`.
         """
-        params = {**self._params, "compiler_options_kvs": self._options.compiler_options}
-        large = to_device(self.large)
-        return self._options.arranged(_bind(params, [*self._hidden(large, shared), *operands]))
+        params, more = self._stage(self.values_of(shared, operands))
+        params = {**params, "compiler_options_kvs": self._options.compiler_options}
+        given = [*self._hidden(to_device(self.large), shared), *operands, *more]
+        return self._options.arranged(_bind(params, given))
 
     def flat(self) -> tuple[list[Array], Callable[..., list[Any]]]:
         """Return the large constants, and the program as a function without hidden arguments.

@@ -54,6 +54,9 @@ class Report(NamedTuple):
         What the program repeats, and what became of it.
     constant_bytes
         The size of the data that travels beside the program, in bytes.
+    data_equations, data_bytes
+        How many of the equations data decide, which are computed once for each value of the data,
+        and the size of their results that are kept, in bytes.
     flops, bytes_accessed, temporary_bytes
         The costs of one call by XLA's estimate: floating-point operations, bytes read and written,
         bytes for intermediate results. None if XLA gives no estimate.
@@ -62,7 +65,7 @@ class Report(NamedTuple):
         not asked.
     stages
         Seconds that each stage took: "plan" (once for a function), "emit", "passes", "lower"
-        (to StableHLO), "compile" (by XLA).
+        (to StableHLO), "compile" (by XLA), "data" (to compile and compute what data decide).
     """
 
     name: str
@@ -71,6 +74,8 @@ class Report(NamedTuple):
     equations: int
     repeats: Repeats
     constant_bytes: float
+    data_equations: int
+    data_bytes: float
     flops: float | None
     bytes_accessed: float | None
     temporary_bytes: int | None
@@ -102,6 +107,9 @@ class Report(NamedTuple):
             table,
             f"Not shown: {hidden}" if hidden else "",
             f"{self.name}: {self.equations} equations, {self.constant_bytes} bytes of constants",
+            f"Data decide {self.data_equations} equations once; {self.data_bytes} bytes are kept"
+            if self.data_equations
+            else "",
             f"Repeats: {repeats}" if repeats else "",
             f"XLA: {said or 'was not asked'}",
             _travelling(self.collectives),
@@ -126,13 +134,14 @@ def report_of(
     observation: Observation,
     lower: Callable[[], jax.stages.Lowered] | None,
     plan_seconds: float,
+    prepare: Callable[[], Any],
     *,
     emitted: bool,
     is_split: bool,
 ) -> Report:
     """Return the report on a program; without ``lower``, which lowers it, XLA is not asked.
 
-    With ``emitted``, nodes that became no equations are left out. If data is split, the report
+    ``prepare`` computes what data decide. With ``emitted``, nodes that became no equations are left out. If data is split, the report
     needs the lines of this graph: JAX's persistent cache may have the program of another one.
     """
     stages = {"plan": plan_seconds, **observation.program.seconds}
@@ -148,6 +157,12 @@ def report_of(
         analysis = compiled.cost_analysis() or {}
         temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)
         collectives = collectives_of(compiled, scopes_of(observation.closed_jaxpr.jaxpr))
+    prepared = observation.program.prepared
+    first = prepared.first if prepared else None
+    if prepared is not None and lower is not None:
+        start = time.perf_counter()
+        jax.block_until_ready(prepare())
+        stages["data"] = time.perf_counter() - start
     hidden = [n for n in observation.nodes if emitted and n.how in UNSEEN]
     shown = [n for n in observation.nodes if not emitted or n.how not in UNSEEN]
     return Report(
@@ -157,6 +172,8 @@ def report_of(
         len(observation.closed_jaxpr.jaxpr.eqns),
         observation.repeats,
         constant_bytes(observation.closed_jaxpr),
+        len(first.jaxpr.eqns) if first else 0,
+        sum(map(_jax.nbytes, first.out_avals)) if first else 0,
         _known(analysis.get("flops")),
         _known(analysis.get("bytes accessed")),
         temporary,

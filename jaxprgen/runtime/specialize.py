@@ -259,7 +259,11 @@ class Specializer:
         self._tells_traces |= call.asked
         deciding.clear()  # Derivatives that are made later serve all values that decide alike.
         by_types = not (needs.static or needs.deciding or any(self._carried(arguments)))
-        program = Program(closed, shared, self._options, kept, seconds, by_types=by_types)
+        # Devices would have to agree on how values are split that calls hand over.
+        data = plan.data if mesh is None else None
+        program = Program(
+            closed, shared, self._options, kept, seconds, by_types=by_types, data=data
+        )
         return program, decided
 
     def _carried(self, arguments: Sequence[Any]) -> list[Any]:

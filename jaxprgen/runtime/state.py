@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
 from jaxprgen.arguments.accept import in_order, wrong_count
-from jaxprgen.arguments.inputs import signature
+from jaxprgen.arguments.inputs import KEY, signature
 from jaxprgen.arguments.sparse import scipy_matrix
 from jaxprgen.errors import StateError
 from jaxprgen.graphs.cells import Cell, Locks, cell_of, write_all
@@ -211,6 +212,8 @@ class StatefulProgram:
             shardings=shardings,
             carried=carried,
         )
+        is_data = [n not in updates and plan.inputs[i].dtype is not KEY for i, n in enumerate(read)]
+        plan = replace(plan, data=[i for i, found in enumerate(is_data) if found])
         seconds = time.perf_counter() - start
         if self._matrices and options.parts_from is None:
             options = options._replace(parts_from=self._count)

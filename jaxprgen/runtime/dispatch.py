@@ -19,7 +19,6 @@ from jaxprgen.lowering.graph import Plan
 from jaxprgen.runtime.program import Options, Program, error_of_check
 from jaxprgen.runtime.specialize import Specializer
 
-
 _Held: TypeAlias = tuple[tuple[int, ...], tuple[Any, ...], tuple[Program, ...]]
 
 
@@ -28,8 +27,8 @@ class Dispatch:
 
     All of them are one function for ``jax.jit``. It takes a program, or None where the types of the
     arguments decide which one it is, then the arguments, shared values, large constants, and what
-    data decide. For types that JAX has met before, its C++ finds the compiled program. Otherwise JAX traces the
-    function, and then `Specializer` finds or emits the program.
+    data decide. For types that JAX has met before, its C++ finds the compiled program. Otherwise
+    JAX traces the function, and then `Specializer` finds or emits the program.
 
     Parameters
     ----------

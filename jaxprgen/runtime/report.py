@@ -141,8 +141,9 @@ def report_of(
 ) -> Report:
     """Return the report on a program; without ``lower``, which lowers it, XLA is not asked.
 
-    ``prepare`` computes what data decide. With ``emitted``, nodes that became no equations are left out. If data is split, the report
-    needs the lines of this graph: JAX's persistent cache may have the program of another one.
+    ``prepare`` computes what data decide. With ``emitted``, nodes that became no equations are left
+    out. If data is split, the report needs the lines of this graph: JAX's persistent cache may have
+    the program of another one.
     """
     stages = {"plan": plan_seconds, **observation.program.seconds}
     analysis: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
-from jaxprgen.passes.copies import Copies, Kept
+from jaxprgen.passes.copies import Copies, Kept, nbytes
 from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, total, work_of
 from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Alike, Node
@@ -164,7 +164,9 @@ def price_of_loops(
         moved = stacked(copies.columns(), together.__contains__, alike, out)
         first, n = copies.repeated
         work = work_of(first)
-        step = c.step - c.kernel * work.kernels + c.element * _written(copies, kept)
+        rows = sum(nbytes(column) > 0 for column in copies.columns())
+        rows += sum(len(steps) > 1 for steps in kept.values())
+        step = c.step + c.kernel * (rows - work.kernels) + c.element * _written(copies, kept)
         extra += moved.seconds(model) + n * step
         compiling += model.compiling(work.times(n)) - model.compiling(total([work, moved.work]))
     return price(model, extra, compiling)
@@ -173,11 +175,16 @@ def price_of_loops(
 def _written(copies: Copies, kept: Kept) -> int:
     """Return the elements that each step writes though XLA would fuse what makes and reads them."""
     first = copies.body
-    if any(map(is_kernel, first)):
-        return 0  # They are written for the kernel.
     carried = {(x.node, x.result) for xs in copies.reads for x in xs if x is not None and x.lag}
     stacked = {key for key, steps in kept.items() if len(steps) > 1}
-    return sum(elements(first[i].outvars[j]) for i, j in carried | stacked)
+    by_kernels = {
+        (x.node, x.result)
+        for node, xs in zip(first, copies.reads, strict=True)
+        for x in xs
+        if x is not None and is_kernel(node)
+    }
+    by_kernels.update((i, j) for i, j in carried | stacked if is_kernel(first[i]))
+    return sum(elements(first[i].outvars[j]) for i, j in (carried | stacked) - by_kernels)
 
 
 class Prices:

@@ -265,6 +265,8 @@ def _work(eqn: JaxprEqn) -> Work:
 
 def is_fused(eqn: JaxprEqn) -> bool:
     """Return whether XLA fuses an equation with those that read its result."""
+    if eqn.primitive.name == "dot_general":  # An outer product is one of numbers.
+        return not eqn.params["dimension_numbers"][0][0]
     return eqn.primitive.name in _FUSED
 
 

@@ -164,8 +164,9 @@ def price_of_loops(
         moved = stacked(copies.columns(), together.__contains__, alike, out)
         first, n = copies.repeated
         work = work_of(first)
-        rows = sum(nbytes(column) > 0 for column in copies.columns())
-        rows += sum(len(steps) > 1 for steps in kept.values())
+        # A loop without kernels is one kernel, in which rows are read and written for nothing.
+        rows = sum(nbytes(column) > 0 for column in copies.columns()) if work.kernels else 0
+        rows += sum(len(steps) > 1 for steps in kept.values()) if work.kernels else 0
         step = c.step + c.kernel * (rows - work.kernels) + c.element * _written(copies, kept)
         extra += moved.seconds(model) + n * step
         compiling += model.compiling(work.times(n)) - model.compiling(total([work, moved.work]))

@@ -65,6 +65,8 @@ class Dispatch:
             # one changes them.
             self._held: _Held = (), (), ()
             self._on_device: dict[Any, tuple[Array, Any]] = {}
+            # The large constants of programs that calls find by more than types.
+            self._large: dict[Program, tuple[Any, ...]] = {}
             self._clears = self._specializer.clears
             self._jits = [self._jitted({}), self._jitted(self._carried)]
 
@@ -134,8 +136,9 @@ class Dispatch:
                 self._now.call = None
         operands = accept_each(operands, self._plan.inputs)
         program = self._specializer(operands, shared)
-        self._prepare(program)
-        large = self._stored(program.large)
+        large = self._large.get(program)
+        if large is None:
+            large = self._prepare(program)
         into = into if _can_reuse(program, self._carried) else None
         try:
             decided = [program.values_of(on_device, operands)] if program.prepared else []
@@ -174,8 +177,11 @@ class Dispatch:
         finally:
             self._now.call = None
 
-    def _prepare(self, program: Program) -> None:
-        """Get ready for calls of a program: with its constants, its memory, or by itself."""
+    def _prepare(self, program: Program) -> tuple[Any, ...]:
+        """Get ready for calls of a program: with its constants, its memory, or by itself.
+
+        Return the large constants that these calls take.
+        """
         with self._lock:
             if self._clears != self._specializer.clears:
                 self._start()
@@ -185,7 +191,9 @@ class Dispatch:
             places = [self._place_of.get(id(x)) for x in program.large]
             if not program.by_types or None in places:
                 self._by_types = False
-                return
+            if not self._by_types:
+                self._large[program] = found = self._stored(program.large)
+                return found
             known, large, staged = self._held
             if not {*places} <= {*known}:
                 known = tuple(sorted({*known, *places}))  # type: ignore[type-var]
@@ -193,6 +201,7 @@ class Dispatch:
             if program.prepared is not None and program not in staged:
                 staged = *staged, program
             self._held = known, large, staged
+            return large
 
     def _stored(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """Return arrays on the device, where each is put once."""

@@ -7,7 +7,8 @@ its derivative, whose integrand has a factor ``v``. One quadrature rule on the h
 ``k`` and ``x > 1``: that of M. Mori and H. Takahasi for exponential decay, with 121 nodes at steps
 of 1/15. The density is C. Loader's, *Fast and accurate computation of binomial probabilities*,
 2000, with a separate Stirling error, so that nothing large cancels. For ``x <= 1`` the functions
-are power series (DLMF 8.7.1).
+are power series (DLMF 8.7.1). The upper function of a known whole order, as in counts without
+zeros, is a sum of that many terms (DLMF 8.4.8).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.elementwise import Emit
-from jaxprgen.emit.formula import formula
+from jaxprgen.emit.formula import formula, polynomial
 from jaxprgen.emit.reduce import cumprod
-from jaxprgen.emit.values import Value, where
+from jaxprgen.emit.values import Value, broadcast_to, common_shape, where
 from jaxprgen.special.gamma_functions import (
     any_below,
     append_axis,
@@ -38,6 +39,9 @@ _STEPS = np.linspace(-3.5, 4.5, 121)
 NODES = np.exp(_STEPS - np.exp(-_STEPS))
 WEIGHTS = NODES * (1 + np.exp(-_STEPS)) / 15
 _ORDERS = np.arange(1.0, 21.0)
+_WHOLE_ORDERS = range(1, 11)
+_ZERO_BEYOND = 1000.0
+"""Beyond this point the upper function of these orders is zero."""
 _ALTERNATING = np.array([(-1) ** n / math.factorial(n) for n in range(1, 21)])
 
 
@@ -117,7 +121,22 @@ def _gammainc(k: Value, x: Value) -> Value:
 
 
 def _gammaincc(k: Value, x: Value) -> Value:
-    return _limits(k, x, both_gammas(k, x)[1], (0, 1))
+    order = _whole_order(k)
+    if order is None:
+        return _limits(k, x, both_gammas(k, x)[1], (0, 1))
+    below = ew.minimum(x, _ZERO_BEYOND)
+    value = ew.exp(-below)
+    if order > 1:
+        value = value * polynomial(below, [1 / math.factorial(n) for n in range(order)])
+    return broadcast_to(where(x < 0, math.nan, value), common_shape(k, x))
+
+
+def _whole_order(k: Value) -> int | None:
+    """Return the order if it is known, and one small whole number."""
+    known = k.static
+    if known is None or not known.size or known.flat[0] not in _WHOLE_ORDERS:
+        return None
+    return int(known.flat[0]) if np.all(known == known.flat[0]) else None
 
 
 def _gammainc_der(k: Value, x: Value) -> Value:

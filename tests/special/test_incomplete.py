@@ -92,6 +92,28 @@ def test_derivatives():
     assert_close(ex, -density, 1e-8, [k, x], 1e-280)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3, 7, 10, 11, 1.5])
+def test_a_known_order_of_the_upper_function(order):
+    """A whole one is a finite sum; awkward points are those of any order."""
+    x = at.dvector("x")
+    upper = at.gammaincc(np.float64(order), x)
+    f = jaxprgen.compile([x], [upper, at.grad(upper.sum(), x)])
+    points = np.array([0.0, 1e-300, 1e-30, 1e-5, 0.4, 1, 2.5, 9, 40, 700, 800, 1e5, 1e300, np.inf])
+    found, slope = f(points)
+    wanted = scipy.special.gammaincc(order, points)
+    normal = wanted > 1e-300
+    np.testing.assert_allclose(found[normal], wanted[normal], rtol=2e-13)
+    np.testing.assert_allclose(found[~normal], wanted[~normal], atol=1e-300)
+    inside = points[1:-2]
+    density = np.exp((order - 1) * np.log(inside) - inside - scipy.special.gammaln(order))
+    np.testing.assert_allclose(slope[1:-2], -density, rtol=1e-10, atol=1e-300)
+    assert np.isnan(f(np.array([-1.0, np.nan]))[0]).all()
+    many = jaxprgen.compile([x], at.gammaincc(np.full((2, 1), float(order)), x))
+    np.testing.assert_allclose(many(points), [found, found], rtol=2e-13, atol=1e-300)
+    is_sum = "reduce_sum" not in str(jaxprgen.compile([x], upper).jaxpr(points))
+    assert is_sum is (order in range(1, 11))
+
+
 def test_derivatives_of_the_incomplete_beta_function():
     f = compiled(aem.betainc, 3, at.dscalar)
     (a, b, x), slope = stored("betainc_der_a")

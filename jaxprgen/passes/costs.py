@@ -173,7 +173,7 @@ class CostModel:
         """
         return sum(map(self._computing, eqns))
 
-    def _computing(self, eqn: JaxprEqn) -> float:
+    def _computing(self, eqn: Any) -> float:
         holder = holder_of(eqn)
         if holder is not None:
             inside = (_jax.open_jaxpr(x.program).eqns for x in holder.find(eqn))

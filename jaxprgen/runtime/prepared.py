@@ -15,6 +15,8 @@ from jaxprgen.passes.costs import CostModel
 
 MEMORY = 2**28
 """The most bytes that the values of one program take."""
+MEMORY_IN_TRACES = 2**24
+"""The most bytes that they take in a trace, where they are constants of another program."""
 _TO_COMPILE = 0.03
 """The seconds that the first stage takes to compile, more than as a part of one program."""
 _TO_HAND_OVER = 1e-6
@@ -60,6 +62,8 @@ class Prepared:
     ----------
     first : ClosedJaxpr
         The first stage.
+    nbytes : float
+        The size of the values, in bytes.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Prepared:
         jit: Callable[[Any], Any],
     ) -> None:
         self.first = first
+        self.nbytes = sum(map(_jax.nbytes, first.out_avals))
         self._sources = sources
         self._places = [s for s in sources if isinstance(s, int)]
         pairs = zip(first.jaxpr.invars, sources, strict=True)
@@ -104,8 +109,9 @@ class Prepared:
             return None
         if [*map(_jax.type_of, data)] != self._types:
             return None if self._last is None else self._last[1]
-        rest, fixed = iter(data), iter(to_device([s for s in self._sources if type(s) is not int]))
-        operands = [next(rest if type(s) is int else fixed) for s in self._sources]
+        arrays = [s for s in self._sources if not isinstance(s, int)]
+        rest, fixed = iter(data), iter(to_device(arrays))
+        operands = [next(rest if isinstance(s, int) else fixed) for s in self._sources]
         with _jax.eval_context():
             found = self._run(*operands)
         self._last = data, found

@@ -19,7 +19,7 @@ from jaxprgen.ir import canonical_dtype
 from jaxprgen.ir.binding_times import Stages
 from jaxprgen.lowering.portable import portable
 from jaxprgen.passes import Pass, Pipeline
-from jaxprgen.runtime.prepared import Prepared, stages_of
+from jaxprgen.runtime.prepared import MEMORY_IN_TRACES, Prepared, stages_of
 from jaxprgen.texts import visible
 
 CompilerOption: TypeAlias = str | bool | int | float | bytes
@@ -302,7 +302,8 @@ class Program:
 
         Its checks are left to `jax.experimental.checkify`.
         """
-        params, more = self._stage(self.values_of(shared, operands))
+        fits = self.prepared is not None and self.prepared.nbytes <= MEMORY_IN_TRACES
+        params, more = self._stage(self.values_of(shared, operands) if fits else None)
         params = {**params, "compiler_options_kvs": self._options.compiler_options}
         given = [*self._hidden(to_device(self.large), shared), *operands, *more]
         return self._options.arranged(_bind(params, given))

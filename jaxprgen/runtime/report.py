@@ -159,7 +159,6 @@ def report_of(
         temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)
         collectives = collectives_of(compiled, scopes_of(observation.closed_jaxpr.jaxpr))
     prepared = observation.program.prepared
-    first = prepared.first if prepared else None
     if prepared is not None and lower is not None:
         start = time.perf_counter()
         jax.block_until_ready(prepare())
@@ -173,8 +172,8 @@ def report_of(
         len(observation.closed_jaxpr.jaxpr.eqns),
         observation.repeats,
         constant_bytes(observation.closed_jaxpr),
-        len(first.jaxpr.eqns) if first else 0,
-        sum(map(_jax.nbytes, first.out_avals)) if first else 0,
+        len(prepared.first.jaxpr.eqns) if prepared else 0,
+        prepared.nbytes if prepared else 0,
         _known(analysis.get("flops")),
         _known(analysis.get("bytes accessed")),
         temporary,

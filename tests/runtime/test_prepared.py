@@ -157,6 +157,18 @@ def test_what_takes_more_memory_is_part_of_each_call(monkeypatch):
     assert f.program([START]).prepared is None
 
 
+@pytest.mark.filterwarnings("ignore", category=SharedValueWarning)
+def test_constants_of_other_programs_stay_small():
+    shared = aesara.shared(np.linspace(0, 1, 1500))
+    c = at.dscalar("c")
+    f = jaxprgen.compile([c], at.exp(at.outer(shared, shared)) * c)
+    nbytes = f.program([1.0]).prepared.nbytes
+    assert nbytes == 18_000_000
+    closed = jax.make_jaxpr(lambda c: f(c).sum())(1.0)
+    assert sum(np.size(x) for x in closed.consts) <= 1500
+    np.testing.assert_allclose(f(2.0)[0, 0], 2.0)
+
+
 def test_few_calls():
     f = jaxprgen.compile([b], regression(aesara.shared(DATA)), passes=default(calls=0, graph=True))
     assert_right(f(START), DATA)

@@ -105,6 +105,8 @@ def constants() -> dict[str, float]:
     at_once = measured(beside(lambda w, x: x @ w.T), product, normal(steps, 32))
     slow_in_steps = measured(stepped(lambda w, r: jnp.exp(r)), cheap, normal(steps, 6))
     slow_at_once = measured(beside(lambda w, x: jnp.exp(x)), cheap, normal(steps, 6))
+    large = normal(400, 400)
+    products = measured(lambda a, b: a @ b, large, large)[1]
     tiny = [measured(g(lambda w, x: x + 1), cheap, normal(400, 6))[1] for g in (stepped, beside)]
     return {
         "compile_kernel": (more[0] - fewer[0]) / 40,
@@ -119,6 +121,7 @@ def constants() -> dict[str, float]:
         "together": tiny[1] - tiny[0],
         "kernel_in_step": (in_steps[1] - at_once[1]) / steps,
         "slow_in_step": (slow_in_steps[1] - slow_at_once[1]) / (6 * steps),
+        "product": products / 400**3,
     }
 
 

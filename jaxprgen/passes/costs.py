@@ -170,6 +170,10 @@ class CostModel:
         ----------
         eqns : iterable of JaxprEqn
             The equations.
+
+        Returns
+        -------
+        float
         """
         return sum(map(self._computing, eqns))
 

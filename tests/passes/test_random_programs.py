@@ -244,7 +244,7 @@ FORMS = ["value", "value", "gradient", "loop", "gradient of loop", "rows"]
 
 
 @st.composite
-def programs(draw, forms=FORMS, rows=2):
+def programs(draw, forms=FORMS, rows=2, largest=LARGEST):
     """A program that repeats a list of statements, as JAX traces it."""
     form = draw(st.sampled_from(forms))
     unary = UNARY if "gradient" in form else UNARY + WITHOUT_GRADIENT
@@ -276,7 +276,7 @@ def programs(draw, forms=FORMS, rows=2):
         np.zeros(n, np.int32),
         jax.random.key(0, impl=draw(st.sampled_from(["threefry2x32", "rbg"]))),
     )
-    assume(count_equations(program) <= LARGEST)
+    assume(count_equations(program) <= largest)
     return program
 
 
@@ -299,7 +299,7 @@ def test_passes_of_any_number_of_rows(part):
     @seed(part)
     @examples(5, quick=0.5, suppress_health_check=[HealthCheck.filter_too_much])
     @given(
-        programs(["rows", "gradient of rows"], ANY_SIZE),
+        programs(["rows", "gradient of rows"], ANY_SIZE, 10 * LARGEST),
         st.sampled_from(TOGETHER),
         st.sampled_from(ALONE),
     )

@@ -239,6 +239,8 @@ def in_loop(function, x, w, s, k, key):
     return lax.scan(step, s, w[:2])
 
 
+SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
+"""JAX traces each program, and many are too large."""
 FORMS = ["value", "value", "gradient", "loop", "gradient of loop", "rows"]
 (ANY_SIZE,) = jax.export.symbolic_shape("n")
 
@@ -283,7 +285,7 @@ def programs(draw, forms=FORMS, rows=2, largest=LARGEST):
 @pytest.mark.parametrize("part", range(amount(quick=1, deep=10)))
 def test_passes_hold_to_their_meaning(part):
     @seed(part)
-    @examples(5, quick=0.5, suppress_health_check=[HealthCheck.filter_too_much])
+    @examples(5, quick=0.5, suppress_health_check=SLOW)
     @given(programs(), st.sampled_from(TOGETHER), st.sampled_from(ALONE))
     def check(program, together, alone):
         Pipeline((alone,), validate=True)(program)
@@ -297,7 +299,7 @@ def test_passes_of_any_number_of_rows(part):
     """No pass needs the number of rows; a warning would be an error here."""
 
     @seed(part)
-    @examples(5, quick=0.5, suppress_health_check=[HealthCheck.filter_too_much])
+    @examples(5, quick=0.5, suppress_health_check=SLOW)
     @given(
         programs(["rows", "gradient of rows"], ANY_SIZE, 10 * LARGEST),
         st.sampled_from(TOGETHER),

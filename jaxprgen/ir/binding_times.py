@@ -32,9 +32,8 @@ class Stages(NamedTuple):
 def staged(closed: ClosedJaxpr, data: Collection[Any]) -> Stages | None:
     """Return a program in two stages, or None if data alone decide nothing worth keeping.
 
-    What moves or repeats elements, such as ``broadcast_in_dim``, is computed again in the second
-    stage, because reading its result takes as long. Equations with effects are part of the second
-    stage, too.
+    The second stage computes again what moves or repeats elements, such as ``broadcast_in_dim``,
+    because reading its result takes as long. All equations with effects are in it.
 
     Parameters
     ----------
@@ -88,8 +87,8 @@ def _kept(early: Sequence[JaxprEqn], read: Sequence[Any]) -> tuple[list[Any], li
 
 _MOVES = frozenset(
     {
-        *("broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "transpose", "rev"),
-        *("slice", "convert_element_type", "copy", "stop_gradient"),
+        *("broadcast_in_dim", "iota", "reshape", "squeeze", "transpose", "rev"),
+        *("slice", "convert_element_type"),
     }
 )
-"""The primitives that compute no numbers but zero, one, two and so on."""
+"""Primitives that move, repeat, convert or count elements."""

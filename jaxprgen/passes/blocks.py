@@ -58,16 +58,18 @@ def written(eqn: Any, index: Index) -> Block | None:
         Returns the value of an atom as a list of int, or None if it is not known.
     """
     name, operands = eqn.primitive.name, eqn.invars
-    if not (name in WRITING or name == "pad") or not _has_known_sizes(operands[0]):
+    if name == "pad":
+        if not pads_with_zeros(eqn):
+            return None
+        start = tuple(int(low) for low, _, _ in eqn.params["padding_config"])
+        return Block(None, start, operands[0].aval.shape, operands[0])
+    if name not in WRITING or not _has_known_sizes(operands[0]):
         return None
     if name == "dynamic_update_slice":
         sizes = operands[1].aval.shape
         return _clipped(operands[0], index(operands[2:]), sizes, operands[1])
-    if name == "pad" and pads_with_zeros(eqn):
-        start = tuple(int(low) for low, _, _ in eqn.params["padding_config"])
-        return Block(None, start, operands[0].aval.shape, operands[0])
-    if name == "pad" or (name == "scatter" and eqn.params["update_jaxpr"] is not None):
-        return None  # The latter applies a function to what is there.
+    if name == "scatter" and eqn.params["update_jaxpr"] is not None:
+        return None  # It applies a function to what is there.
     numbers = eqn.params["dimension_numbers"]
     axes = numbers.scatter_dims_to_operand_dims
     if len(operands[1].aval.shape) != 1 or numbers.operand_batching_dims:

@@ -165,8 +165,10 @@ def price_of_loops(
         first, n = copies.repeated
         work = work_of(first)
         # A loop without kernels is one kernel, in which rows are read and written for nothing.
-        rows = sum(nbytes(column) > 0 for column in copies.columns()) if work.kernels else 0
-        rows += sum(len(steps) > 1 for steps in kept.values()) if work.kernels else 0
+        rows = 0
+        if work.kernels:
+            rows = sum(nbytes(column) > 0 for column in copies.columns())
+            rows += sum(len(steps) > 1 for steps in kept.values())
         step = c.step + c.kernel * (rows - work.kernels) + c.element * _written(copies, kept)
         extra += moved.seconds(model) + n * step
         compiling += model.compiling(work.times(n)) - model.compiling(total([work, moved.work]))
@@ -178,14 +180,10 @@ def _written(copies: Copies, kept: Kept) -> int:
     first = copies.body
     carried = {(x.node, x.result) for xs in copies.reads for x in xs if x is not None and x.lag}
     stacked = {key for key, steps in kept.items() if len(steps) > 1}
-    by_kernels = {
-        (x.node, x.result)
-        for node, xs in zip(first, copies.reads, strict=True)
-        for x in xs
-        if x is not None and is_kernel(node)
-    }
-    by_kernels.update((i, j) for i, j in carried | stacked if is_kernel(first[i]))
-    return sum(elements(first[i].outvars[j]) for i, j in (carried | stacked) - by_kernels)
+    by_kernels = [xs for node, xs in zip(first, copies.reads, strict=True) if is_kernel(node)]
+    read = {(x.node, x.result) for xs in by_kernels for x in xs if x is not None}
+    fused = (key for key in (carried | stacked) - read if not is_kernel(first[key[0]]))
+    return sum(elements(first[i].outvars[j]) for i, j in fused)
 
 
 class Prices:

@@ -189,6 +189,8 @@ class CompiledFunction:
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program as JAX lowers it: StableHLO, cost analysis, ``.compile()``.
 
+        What data decide once for many calls is not part of it.
+
         Calls with arguments of these types then find it compiled.
 
         Parameters

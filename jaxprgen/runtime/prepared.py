@@ -35,6 +35,9 @@ def stages_of(closed: ClosedJaxpr, data: Collection[Any], cost: CostModel) -> St
     cost : CostModel
         How often the program is called.
     """
+    # A size that the arguments have is no data, though equations that have it may read no argument.
+    if any(_jax.is_symbolic(n) for v in closed.in_avals for n in v.shape):
+        return None
     found = staged(closed, data)
     if found is None:
         return None
@@ -78,7 +81,8 @@ class Prepared:
         self._sources = sources
         self._places = [s for s in sources if isinstance(s, int)]
         pairs = zip(first.jaxpr.invars, sources, strict=True)
-        self._types = [v.aval for v, s in pairs if isinstance(s, int)]
+        avals: list[Any] = [v.aval for v, s in pairs if isinstance(s, int)]
+        self._types = [(aval.shape, aval.dtype) for aval in avals]
         params = _jax.jit_params(first, name)
 
         def run(*data: Any) -> list[Any]:
@@ -105,9 +109,10 @@ class Prepared:
             known, found = self._last
             if all(map(operator.is_, known, data)):
                 return found
-        if not all(type(x) is ArrayImpl for x in data):
+        # Who splits data over devices has no memory to spare.
+        if not all(type(x) is ArrayImpl and not _jax.is_spread(x) for x in data):
             return None
-        if [*map(_jax.type_of, data)] != self._types:
+        if [(x.shape, x.dtype) for x in data] != self._types:
             return None if self._last is None else self._last[1]
         arrays = [s for s in self._sources if not isinstance(s, int)]
         rest, fixed = iter(data), iter(to_device(arrays))

@@ -115,11 +115,10 @@ def _exponents(case: _Case, u: Value) -> tuple[Value, Value]:
     ``b u - (a + b) log1p(y expm1(u))``, in which nothing large cancels.
     """
     a, b, x, y = map(append_axis, case[:4])
-    log_y = ew.log1p(x * ew.expm1(-u))
-    rest = ew.log1p(y * ew.expm1(ew.minimum(u, _FAR)))
     close = (x + u * 0 > 0.5) & (u < _FAR)
-    log_weights = where(close, b * u - (a + b) * rest, -(a * u) - (a + b) * log_y)
-    return where(close, rest - u, log_y), log_weights
+    changed = ew.log1p(where(close, y, x) * ew.expm1(where(close, u, -u)))
+    log_weights = where(close, b, -a) * u - (a + b) * changed
+    return where(close, changed - u, changed), log_weights
 
 
 def _log(ratio: Value, excess: Value) -> Value:

@@ -22,7 +22,6 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.elementwise import Emit
 from jaxprgen.emit.formula import formula, polynomial
-from jaxprgen.emit.reduce import cumprod
 from jaxprgen.emit.values import Value, broadcast_to, common_shape, where
 from jaxprgen.special.gamma_functions import (
     any_below,
@@ -69,8 +68,7 @@ def _tail(k: Value, x: Value, density: Value) -> tuple[Value, Value]:
 
 def _series(k: Value, x: Value) -> tuple[Value, Value]:
     """Return the lower function over ``x**k / gamma(k + 1)``, less 1, and its derivative."""
-    factors = append_axis(x) + np.zeros(20)
-    terms = cumprod(factors, factors.ndim - 1) * _ALTERNATING
+    terms = ew.exp(append_axis(ew.log(x)) * _ORDERS) * _ALTERNATING
     inverse = 1 / (append_axis(k) + _ORDERS)
     series = k * sum_last(terms * inverse)
     moment = sum_last(terms * inverse * inverse * _ORDERS)

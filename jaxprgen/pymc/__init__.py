@@ -11,6 +11,7 @@ from jaxprgen.pymc.functions import dlogp as dlogp
 from jaxprgen.pymc.functions import logp as logp
 from jaxprgen.pymc.functions import posterior_predictive as posterior_predictive
 from jaxprgen.pymc.functions import prior as prior
+from jaxprgen.pymc.many import over_draws as over_draws
 from jaxprgen.pymc.sampling import sampling as sampling
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "RandomModelFunction",
     "dlogp",
     "logp",
+    "over_draws",
     "posterior_predictive",
     "prior",
     "sampling",

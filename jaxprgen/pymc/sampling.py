@@ -29,6 +29,7 @@ from jaxprgen.errors import UnsupportedVersionError
 from jaxprgen.pymc.functions import Fallback
 from jaxprgen.pymc.gradients import check_by_jax, check_raveled
 from jaxprgen.pymc.graphs import lowered
+from jaxprgen.pymc.many import postprocessed
 from jaxprgen.pytensor.linker import JaxprLinker
 
 
@@ -40,7 +41,8 @@ def sampling(*, fallback: Fallback = "error") -> Generator[None]:
     ``nutpie.compile_pymc_model(model, backend="jax")``: log-densities, their gradients, and the
     variables of the trace. Other functions that PyMC compiles inside the block without a mode of
     their own use mode "JAXPR", such as those of initial points and of predictive draws. Leaving
-    the block undoes all of it, also after an error. It holds for all threads of the process.
+    the block undoes all of it, also after an error. It holds for all threads of the process. The
+    variables of the trace, and log-likelihoods, are computed in chunks, as by `over_draws`.
 
     A model's gradient is evaluated at its initial point and at four points around it. If it is NaN
     or infinite where the log-density is finite, a `jaxprgen.errors.GradientWarning` names the term,
@@ -73,6 +75,7 @@ def sampling(*, fallback: Fallback = "error") -> Generator[None]:
         samplers = importlib.import_module("pymc.sampling.jax")
         as_function = functools.partial(_graph_as_function, fallback)
         stack.enter_context(_replaced(samplers, "get_jaxified_graph", as_function, "pymc"))
+        stack.enter_context(_replaced(samplers, "_postprocess_samples", postprocessed, "pymc"))
         models = importlib.import_module("pymc.model.core")
         owner = next(c for c in models.Model.__mro__ if "logp_dlogp_function" in vars(c))
         for place, name, check in (

@@ -16,11 +16,11 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.constraints import parse_constraints
-from jaxprgen.emit.decompositions import transposed
+from jaxprgen.emit.decompositions import cholesky, transposed, triangle
 from jaxprgen.emit.polya_gamma import polya_gamma
 from jaxprgen.emit.sizes import as_size
 from jaxprgen.emit.sort import searchsorted
-from jaxprgen.emit.values import Shape, Value, full, where
+from jaxprgen.emit.values import Shape, Value, broadcast_to, full, where
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.random import SAMPLERS, define
@@ -98,6 +98,25 @@ def _matrix_normal(key: Value, shape: Shape, mu: Value, rows: Value, columns: Va
     return mu + linalg.matmul(rows, linalg.matmul(drawn, transposed(columns)))
 
 
+def _conditional_autoregression(
+    key: Value, shape: Shape, mu: Value, weights: Value, alpha: Value, tau: Value, _: Value
+) -> Value:
+    """Solve with the transposed Cholesky factor of the precision, a dense matrix.
+
+    H. Rue, *Fast sampling of Gaussian Markov random fields*, Journal of the Royal Statistical
+    Society B 63 (2001).
+    """
+    count = shape[-1]
+    weights = sh.reshape(weights, (count, count))
+    alpha, tau = sh.reshape(alpha, ()), sh.reshape(tau, ())
+    totals = broadcast_to(reduce.sum(weights, [0]), weights.shape)
+    on_diagonal = triangle(triangle(totals, lower=True), lower=False)
+    factor = cholesky(tau * (on_diagonal - alpha * weights), lower=True)
+    rows = sh.reshape(random.normal(key, shape, mu.dtype), (-1, count))
+    rows = lax.triangular_solve(factor, rows, left_side=False, lower=True)
+    return mu + sh.reshape(rows, shape)
+
+
 @lowers(multivariate.StickBreakingWeightsRV, folds=False)
 def lower_stick_breaking_weights(
     ctx: RuleContext, rng: Any, size: Value | None, alpha: Value, count: Value
@@ -129,5 +148,9 @@ for _kind, _draw, *_domain in (
     (continuous.InterpolatedRV, _interpolated),
     (continuous.PolyaGammaRV, polya_gamma, "h z", "h > 0"),
     (multivariate.MatrixNormalRV, _matrix_normal),
+    (
+        *(multivariate.CARRV, _conditional_autoregression, "mu W alpha tau W_is_valid"),
+        *("alpha > -1", "alpha < 1", "W_is_valid > 0"),
+    ),
 ):
     define(_kind, _draw, parse_constraints(*_domain) if _domain else ())

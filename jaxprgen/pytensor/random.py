@@ -14,21 +14,23 @@ from jaxprgen.emit import shape as sh
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size
+from jaxprgen.emit.sparse import Sparse
 from jaxprgen.emit.values import Dtype, Shape, Size, Value, broadcast_shapes
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops import random
 from jaxprgen.ops.changing_sizes import Sizes, sizes_of
+from jaxprgen.ops.sparse.operands import dense_of
 from jaxprgen.pytensor.registered import RegisteredSampler, is_sampler_registered
 
 
 @lowers("pytensor.tensor.RandomVariable", folds=False)
 def lower_random_variable(
-    ctx: RuleContext, rng: Any, size: Value | None, *parameters: Value
+    ctx: RuleContext, rng: Any, size: Value | None, *matrices: Value | Sparse
 ) -> Sequence[Any]:
     """Draw with the next key of the stream; return the advanced stream and the draw."""
-    sizes = _sizes(ctx, size)
+    sizes, parameters = _sizes(ctx, size), [dense_of(x) for x in matrices]
     if random.has_sampler(ctx.op):
         return random.draw_of_sizes(ctx, rng, sizes, parameters)
     stream, drawn = random.draw(ctx, rng, sizes.shape, parameters, RegisteredSampler(ctx))

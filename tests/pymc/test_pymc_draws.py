@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy import stats
 
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
@@ -153,3 +154,19 @@ def test_draws_of_vectors_have_the_moments_of_their_laws():
     assert_mean(draws["wishart"], 5 * cov, "wishart")
     off = draws["corr"][:, 1, 0]  # Of the matrix, or of its Cholesky factor.
     assert stats.kstest((off + 1) / 2, stats.beta(2.5, 2.5).cdf).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4)])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix])
+@pytest.mark.filterwarnings("ignore:Method.*sparse variables:UserWarning")
+def test_draws_of_neighbors_have_the_precision_of_their_law(form, shape):
+    neighbors = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0.0]])
+    with pm.Model() as model:
+        pm.CAR("x", np.arange(4.0), form(neighbors), alpha=0.7, tau=2.0, shape=shape)
+    keys = jax.random.split(jax.random.key(4), DRAWS)
+    draws = np.asarray(jax.vmap(jaxprgen.pymc.prior(model))(keys)["x"])
+    assert draws.shape == (DRAWS, *shape)
+    precision = 2 * (np.diag(neighbors.sum(0)) - 0.7 * neighbors)
+    white = (draws.reshape(-1, 4) - np.arange(4.0)) @ np.linalg.cholesky(precision)
+    assert all(stats.kstest(x, stats.norm.cdf).pvalue > LEVEL for x in white.T)
+    assert abs(np.corrcoef(white.T) - np.eye(4)).max() < 5 / np.sqrt(len(white))

@@ -55,8 +55,17 @@ def density(model: Any, variables: Sequence[Any], *, jacobian: bool, sum: bool) 
         return model.logp(vars=list(variables), jacobian=jacobian, sum=sum)
     if not sum:
         return terms
-    total = variadic_add(*(term.sum() if term.ndim else term for term in terms))
+    total = variadic_add(*map(_sum, terms))
     total.name = "__logp" if jacobian else "__logp_nojac"
+    return total
+
+
+def _sum(term: Any) -> Any:
+    """Return the sum of a term, with the term's line."""
+    if not term.ndim:
+        return term
+    total = term.sum()
+    total.tag.trace = getattr(term.tag, "trace", None)
     return total
 
 
@@ -90,6 +99,7 @@ def _plain(model: Any, variables: Sequence[Any], jacobian: bool) -> list[Any]:
         pairs = zip(inputs, [value, *parameters], strict=True)
         given = {x: y for x, y in pairs if x is not y}
         terms[rv] = _Term(*substituted(term, given))
+        _attribute(terms[rv], rv, [value, *parameters])
         if terms[rv].density.owner:
             terms[rv].density.name = f"{rv.name}_logprob"
     wanted = [terms[v].density if v in terms else v for v in variables]
@@ -98,6 +108,14 @@ def _plain(model: Any, variables: Sequence[Any], jacobian: bool) -> list[Any]:
     if any(v.owner and isinstance(v.owner.op, MeasurableOp) for v in ancestors(found)):
         raise _NotPlainError
     return found
+
+
+def _attribute(term: _Term, rv: Any, operands: Sequence[Any]) -> None:
+    """Give what a term adds to its operands the user's line of the random variable."""
+    trace = getattr(rv.tag, "trace", None)
+    for v in ancestors(term, blockers=operands) if trace else ():
+        if v.owner:
+            v.tag.trace = trace
 
 
 def _has_density(rv: Any) -> bool:

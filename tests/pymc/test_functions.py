@@ -1,5 +1,7 @@
 """Functions of a model: points, data, draws and errors."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import scipy.special
 import scipy.stats
 
 import jaxprgen.pymc
+from jaxprgen import _jax
 from jaxprgen.errors import ArgumentTypeError, UnknownNameError
 
 
@@ -289,3 +292,16 @@ def test_variables_may_be_given_by_name(model):
     whole = jaxprgen.pymc.logp(model, sum=False)(POINT)
     np.testing.assert_allclose(jaxprgen.pymc.logp(model, ["slope"])(POINT), whole["slope"])
     assert set(jaxprgen.pymc.dlogp(model, ["slope"])(POINT)) == {"slope"}
+
+
+def test_equations_have_the_line_of_the_variable_of_their_term():
+    with pm.Model() as made:
+        first = inspect.currentframe().f_lineno + 1
+        slope = pm.Normal("slope")
+        sigma = pm.HalfNormal("sigma", 2)
+        pm.StudentT("y", 4, mu=slope, sigma=sigma, observed=np.ones(3))
+    program = jaxprgen.pymc.logp(made).jaxpr(made.initial_point())
+    found = [(_jax.scope_of(e.source_info), _jax.frame_of(e.source_info)) for e in program.eqns]
+    assert {line.line for _, line in found if line} == {first, first + 1, first + 2}
+    for name, line in found:
+        assert line if name != "__logp" else line is None  # What adds up the terms.

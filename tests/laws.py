@@ -164,11 +164,7 @@ def at_once(f: jaxprgen.CompiledFunction, *args: Any) -> Sequence[Any]:
 
 
 def assert_agrees(
-    inputs: Sequence[Any],
-    outputs: Any,
-    args: Sequence[Any],
-    *,
-    rtol: float | None = None,
+    inputs: Sequence[Any], outputs: Any, args: Sequence[Any], *, rtol: float | None = None
 ) -> jaxprgen.CompiledFunction:
     """A compiled graph is well typed, and computes what Aesara does in the dtypes it declares.
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import os
 import re
-import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -22,6 +20,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import Composite, float64
 from aesara.tensor.elemwise import Elemwise
 from laws import assert_agrees, assert_same, equations
+from processes import python
 from profiles import amount
 
 import jaxprgen
@@ -258,14 +257,7 @@ def printed(seed: str) -> list[str]:
     """Whether a new process kept its state, and the text of a graph there."""
     shims = sys.modules["jaxprgen._aesara"].__file__
     code = PROCESS.format(shims=shims, tests=str(Path(__file__).parent))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": seed},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n", 1)
+    return python("-W", "ignore", "-c", code, env={"PYTHONHASHSEED": seed}).stdout.split("\n", 1)
 
 
 def test_the_same_graph_is_the_same_text_in_every_process():

@@ -444,10 +444,7 @@ SAYS = "The JAX function {}, which implements {}, "
         (
             Softclip,
             lambda x: None,
-            [
-                "returned None.",
-                "It must return an array, or a tuple of one array per output.",
-            ],
+            ["returned None.", "It must return an array, or a tuple of one array per output."],
         ),
         (
             Softclip,

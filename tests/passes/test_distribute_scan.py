@@ -38,8 +38,7 @@ LOOPS = {  # The pass, the loop, and the primitives that stay in it.
     "a recurrence that another one needs": (
         summing,
         loop(
-            lambda c, r, w: ((jnp.sin(c[0]), c[1] * c[2], jnp.cos(c[0])), c[1] @ w),
-            (one, one, one),
+            lambda c, r, w: ((jnp.sin(c[0]), c[1] * c[2], jnp.cos(c[0])), c[1] @ w), (one, one, one)
         ),
         {"sin", "cos", "mul"},
     ),

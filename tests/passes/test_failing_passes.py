@@ -4,11 +4,8 @@ import copy
 import dataclasses
 import gc
 import pickle
-import subprocess
-import sys
 import threading
 import warnings
-from pathlib import Path
 
 import aesara
 import aesara.tensor as at
@@ -17,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from aesara.compile.mode import Mode
+from messages import built
+from processes import python
 
 import jaxprgen
 from jaxprgen import _jax
@@ -157,11 +156,6 @@ def default(monkeypatch):
     return add
 
 
-def line_of(text):
-    lines = Path(__file__).read_text().splitlines()
-    return next(f"{__file__}:{i}" for i, line in enumerate(lines, 1) if text in line)
-
-
 @pytest.mark.parametrize("f", FAILING)
 def test_a_default_pass_that_fails_leaves_the_program(f, default):
     closed = jax.make_jaxpr(model)(x)
@@ -175,8 +169,8 @@ def test_a_default_pass_that_fails_leaves_the_program(f, default):
     assert warning.filename == __file__
     first, where, rest = str(warning.message).splitlines()
     assert first.startswith(f"The default pass {f.__name__} {FAILING[f][0]}")
-    text = "jnp.cos(inner)" if f in AT_COS else 'print("here")'
-    assert where.startswith(f"  in a program built at {line_of(text)}, in model: ")
+    text = built("return jnp.cos(inner)" if f in AT_COS else 'jax.debug.print("here")', "model")
+    assert where.startswith(f"  in a program {text.partition(': ')[0]}: ")
     assert "python -m jaxprgen info" in rest and "make_jaxpr" in rest and "PassWarning" in rest
 
 
@@ -360,9 +354,9 @@ def test_a_failing_default_pass_fails_a_process_that_a_test_starts():
         "import warnings; warnings.resetwarnings()\n"  # As in other processes.
         "print(f(1.0))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python("-c", code)
     assert "PassWarning: The default pass Stabilize failed: KeyError: 'c'" in done.stderr
-    assert (done.returncode, done.stdout) == (0, "raised\n0.6931472\n")
+    assert done.stdout == "raised\n0.6931472\n"
 
 
 def test_the_warning_is_silenced_like_any_other(default):

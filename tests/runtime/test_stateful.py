@@ -12,12 +12,7 @@ from aesara.raise_op import Assert
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.errors import (
-    ArgumentCountError,
-    InvalidGraphError,
-    RuntimeCheckWarning,
-    StateError,
-)
+from jaxprgen.errors import ArgumentCountError, InvalidGraphError, RuntimeCheckWarning, StateError
 
 x = at.dvector("x")
 n = at.lscalar("n")

@@ -29,7 +29,7 @@ SEEDS = range(8)
 """A slice of the graphs that ``benchmarks/random_graphs.py`` runs, which is to find others."""
 
 
-@examples(0.8, suppress_health_check=list(HealthCheck))
+@examples(0.8, quick=0.5, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SEEDS))
 def test_random_graphs(seed):
     graph = Graph(seed, 30)

@@ -187,7 +187,7 @@ steps = st.one_of(
 )
 
 
-@examples(2)
+@examples(2, quick=1)
 @given(st.lists(steps, max_size=14), st.lists(st.sampled_from(CONSTANTS), max_size=3), st.data())
 def test_random_programs(chosen, constants, data):
     def f(x, y):

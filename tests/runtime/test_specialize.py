@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import gc
-import threading
 import weakref
 
 import aesara
@@ -15,6 +15,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from laws import assert_same
+from transactions import at_once
 
 import jaxprgen
 from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
@@ -221,25 +222,7 @@ def test_what_failed_is_not_kept():
 
 def in_threads(count, work):
     """Run ``work(i)`` in threads that start together; what they return."""
-    barrier = threading.Barrier(count)
-    results = [None] * count
-
-    def run(i):
-        barrier.wait()
-        try:
-            results[i] = work(i)
-        except BaseException as error:
-            results[i] = error
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
+    return at_once(*(functools.partial(work, i) for i in range(count)))
 
 
 @pytest.mark.parametrize("sizes", [[3] * 8, list(range(1, 9))], ids=["same", "different"])

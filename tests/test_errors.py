@@ -402,20 +402,6 @@ def test_our_own_errors_in_rules_keep_their_class_and_are_located_once(rule):
     assert text.count("These shapes will not do.") == text.count("  in Opaque") == 1
 
 
-def test_a_second_rule_needs_override(monkeypatch):
-    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
-
-    @jaxprgen.lowers(Opaque)
-    def first(ctx, *xs):
-        return xs[0]
-
-    text = message(errors.DuplicateRuleError, jaxprgen.lowers(Opaque), first, also=ValueError)
-    assert text == (
-        "Opaque is already lowered by test_a_second_rule_needs_override.<locals>.first; pass "
-        "override=True to replace that rule."
-    )
-
-
 # --- The classes --------------------------------------------------------------------------
 
 

@@ -63,7 +63,7 @@ def named(variable, name):
 # --- The law ------------------------------------------------------------------------------
 
 
-@examples(0.3, suppress_health_check=list(HealthCheck))
+@examples(0.3, quick=0.2, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(range(6)))
 def test_results_equal_those_of_the_function(seed):
     graph = Graph(seed, 12)

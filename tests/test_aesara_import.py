@@ -15,8 +15,8 @@ from aesara.compile.mode import Mode
 from aesara.gradient import zero_grad
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import python
 from profiles import examples, sample
+from subprocesses import python
 
 import jaxprgen
 from jaxprgen import _aesara

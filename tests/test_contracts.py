@@ -20,8 +20,8 @@ from aesara.graph.fg import FunctionGraph
 from aesara.scalar.basic import Composite, float64
 from aesara.tensor.elemwise import Elemwise
 from laws import assert_agrees, assert_same, equations
-from processes import python
 from profiles import amount
+from subprocesses import python
 
 import jaxprgen
 from jaxprgen import _jax

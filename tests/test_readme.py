@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from processes import python
+from subprocesses import python
 
 ROOT = Path(__file__).parents[1]
 DOCS = runpy.run_path(str(ROOT / "docs" / "build.py"))

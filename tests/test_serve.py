@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from processes import python
+from subprocesses import python
 
 import jaxprgen
 

@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from processes import python
+from subprocesses import python
 
 ROOT = Path(__file__).parents[1]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from processes import python
+from subprocesses import python
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

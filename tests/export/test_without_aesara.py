@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aesara.tensor as at
 import numpy as np
-from processes import python
+from subprocesses import python
 
 import jaxprgen
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import assert_close, assert_computes, primitives, total
-from loops import grown, loop, one, only_body, printing, scans
+from loop_bodies import grown, loop, one, only_body, printing, scans
 from profiles import examples, sample
 
 import jaxprgen

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations, assert_close, assert_computes, in_one_program, total
-from loops import loop, one, only_body, scans, w, xs
+from loop_bodies import loop, one, only_body, scans, w, xs
 from profiles import examples
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from aesara.compile.mode import Mode
 from messages import built
-from processes import python
+from subprocesses import python
 
 import jaxprgen
 from jaxprgen import _jax

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations, assert_computes, primitives
-from loops import grown, loop, one, printing, w
+from loop_bodies import grown, loop, one, printing, w
 from profiles import examples, sample
 
 from jaxprgen._jax import check_jaxpr, sub_jaxprs

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import all_equations, assert_close, assert_computes, in_one_program, total
-from loops import grown, only_body, printing, scans, w
+from loop_bodies import grown, only_body, printing, scans, w
 from profiles import examples, sample
 
 import jaxprgen

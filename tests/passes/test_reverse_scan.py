@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import assert_agrees, assert_computes, primitives
-from loops import printing, scans, xs
+from loop_bodies import printing, scans, xs
 from profiles import examples
 
 from jaxprgen.passes import ReverseScan

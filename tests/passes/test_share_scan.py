@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from laws import assert_agrees, assert_computes, primitives
-from loops import body_of, grown, scans, w
+from loop_bodies import body_of, grown, scans, w
 from profiles import examples, sample
 
 import jaxprgen

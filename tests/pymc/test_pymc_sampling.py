@@ -5,7 +5,7 @@ import sys
 import jax
 import numpy as np
 import pytest
-from processes import python
+from subprocesses import python
 
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 

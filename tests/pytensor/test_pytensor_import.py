@@ -1,8 +1,8 @@
 """PyTensor knows mode "JAXPR", and neither it nor PyMC notices otherwise that jaxprgen is there."""
 
 import pytest
-from processes import python
 from profiles import sample
+from subprocesses import python
 
 pytest.importorskip("pytensor.tensor")  # Not "pytensor", which is also the name of this folder.
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from processes import python
+from subprocesses import python
 
 HERE = Path(__file__).parent
 BEFORE = "import conftest, aesara.tensor as at\n\nat.exp(at.vector()) + 1\n\n"

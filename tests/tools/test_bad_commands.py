@@ -9,8 +9,8 @@ from pathlib import Path
 import aesara.tensor as at
 import numpy as np
 import pytest
-from processes import python
 from profiles import sample
+from subprocesses import python
 
 import jaxprgen
 from jaxprgen.tools.command_line import main

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import python
+from subprocesses import python
 
 from jaxprgen.tools.command_line import main
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from processes import python
+from subprocesses import python
 
 from jaxprgen.tools import environment
 from jaxprgen.tools.command_line import main

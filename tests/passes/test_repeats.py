@@ -34,7 +34,7 @@ def deep_recursion():
     sys.setrecursionlimit(before)
 
 
-MANY = ("nested_groups", "ragged_groups", "separate_inputs")
+MANY = ("groups_of_items", "nested_groups", "ragged_groups", "separate_inputs")
 """Models of the most equations."""
 
 

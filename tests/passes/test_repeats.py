@@ -34,7 +34,8 @@ def deep_recursion():
     sys.setrecursionlimit(before)
 
 
-MANY = ("groups_of_items", "nested_groups", "ragged_groups", "separate_inputs")
+MANY = ["groups_of_items", "nested_groups", "ragged_groups", "separate_inputs"]
+MANY += ["parallel_recurrences", "long_short_term_memory"]
 """Models of the most equations."""
 
 

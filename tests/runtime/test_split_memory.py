@@ -30,7 +30,7 @@ class Memory:
     """The bytes of new arrays on each device, and the most bytes of NumPy arrays on the host."""
 
     def __enter__(self):
-        gc.collect()
+        gc.collect(1)  # Of what tests before made; all of the garbage would take seconds.
         self._before = {id(array) for array in jax.live_arrays()}
         tracemalloc.start()
         return self

@@ -35,7 +35,7 @@ def arguments(name, parameters, values):
     lists = {k: np.asarray(x) for k, x in {"value": values, **parameters}.items()}
     rows = np.array([*itertools.product(*(range(len(x)) for x in lists.values()))]).T
     order = np.random.default_rng(zlib.crc32(name.encode())).permutation(rows.shape[1])
-    rows = rows[:, order[: profiles.amount(quick=10, deep=60)]]
+    rows = rows[:, order[: profiles.amount(quick=6, deep=60)]]
     found = {k: x[row] for (k, x), row in zip(lists.items(), rows, strict=True)}
     if values is OUT:
         scale = next((found[s] for s in _SCALES if s in found), 1.0)

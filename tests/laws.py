@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
@@ -163,11 +164,7 @@ def at_once(f: jaxprgen.CompiledFunction, *args: Any) -> Sequence[Any]:
 
 
 def assert_agrees(
-    inputs: Sequence[Any],
-    outputs: Any,
-    args: Sequence[Any],
-    *,
-    rtol: float | None = None,
+    inputs: Sequence[Any], outputs: Any, args: Sequence[Any], *, rtol: float | None = None
 ) -> jaxprgen.CompiledFunction:
     """A compiled graph is well typed, and computes what Aesara does in the dtypes it declares.
 
@@ -191,6 +188,50 @@ def assert_agrees(
 def in_one_program(functions: Sequence[Any], *args: Any) -> list[list[Any]]:
     """Return the leaves of what each JAX function returns, all compiled as one program."""
     return jax.jit(lambda *args: [jax.tree.leaves(f(*args)) for f in functions])(*args)
+
+
+def total(values: Any) -> Any:
+    """Return one number that depends on all floating-point leaves, to differentiate."""
+    leaves = [x for x in jax.tree.leaves(values) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    return sum((jnp.sum(jnp.sin(jnp.real(x))) for x in leaves), jnp.zeros(()))
+
+
+def assert_close(ours: Any, theirs: Any, rtol: float = 1e-12, atol: float = 0.0) -> None:
+    """Leaves have the same types, and values that differ by no more than this."""
+    for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert x.dtype == y.dtype
+        assert getattr(x, "weak_type", None) == getattr(y, "weak_type", None)
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x, y = map(jax.random.key_data, (x, y))
+        if x.dtype == jnp.bfloat16:
+            x, y = (np.asarray(each, float) for each in (x, y))
+        np.testing.assert_allclose(x, y, rtol, atol)
+
+
+def assert_computes(
+    program: Any,
+    f: Any,
+    *args: Any,
+    rtol: float = 1e-12,
+    atol: float = 0.0,
+    slopes: Sequence[int] = (),
+) -> None:
+    """A program is well typed and computes what a JAX function does, compiled together.
+
+    So do the derivatives of a `total` of both with respect to the arguments at ``slopes``.
+    """
+    check_jaxpr(program.jaxpr)
+    run, by = jaxprgen.jaxpr_as_fun(program), tuple(slopes)
+    derived = [jax.grad(lambda *xs, g=g: total(g(*xs)), by) for g in (run, f) if by]
+    ours, theirs, *both = in_one_program([run, f, *derived], *args)
+    assert_close(ours, theirs, rtol, atol)
+    if both:
+        assert_close(*both, 1e-10, 1e-12)
+
+
+def primitives(program: Any) -> list[str]:
+    """Return the names of the primitives of a program and of all programs inside."""
+    return [eqn.primitive.name for eqn in all_equations(program.jaxpr)]
 
 
 def equations(f: Any, *args: Any) -> list[str]:

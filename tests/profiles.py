@@ -19,11 +19,7 @@ EXAMPLES = {"quick": 10, "ci": 10, "deep": 100}
 # Compiling takes its time, hence no deadline. A failure prints the line that reproduces it.
 for _name, _count in EXAMPLES.items():
     settings.register_profile(
-        _name,
-        max_examples=_count,
-        deadline=None,
-        derandomize="CI" in os.environ,
-        print_blob=True,
+        _name, max_examples=_count, deadline=None, derandomize="CI" in os.environ, print_blob=True
     )
 
 

@@ -48,12 +48,7 @@ def folder(tmp_path):
         "chain.jaxprgen.1": {**ours, "first": 1.5},
         "chain.aesara.0": {"error": "TypeError: no such thing"},
         "chain.pytensor.0": {"limit": 120.0},
-        "machine": {
-            "processor": "an abacus",
-            "cores": 1,
-            "Python": "3",
-            "versions": {"jax": "1"},
-        },
+        "machine": {"processor": "an abacus", "cores": 1, "Python": "3", "versions": {"jax": "1"}},
     }
     for name, record in found.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(record))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import os
 import re
-import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -23,6 +21,7 @@ from aesara.scalar.basic import Composite, float64
 from aesara.tensor.elemwise import Elemwise
 from laws import assert_agrees, assert_same, equations
 from profiles import amount
+from subprocesses import python
 
 import jaxprgen
 from jaxprgen import _jax
@@ -258,14 +257,7 @@ def printed(seed: str) -> list[str]:
     """Whether a new process kept its state, and the text of a graph there."""
     shims = sys.modules["jaxprgen._aesara"].__file__
     code = PROCESS.format(shims=shims, tests=str(Path(__file__).parent))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": seed},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n", 1)
+    return python("-W", "ignore", "-c", code, env={"PYTHONHASHSEED": seed}).stdout.split("\n", 1)
 
 
 def test_the_same_graph_is_the_same_text_in_every_process():
@@ -386,18 +378,6 @@ def test_constants_and_shared_variables_are_put_on_the_device_once():
             f(BIG)
 
 
-def test_shared_variables_are_read_when_called():
-    shared = aesara.shared(np.ones(3))
-    f = jaxprgen.compile([x], (x + shared).sum())
-    assert f(np.ones(3)) == 6
-    shared.set_value(np.full(3, 2.0))
-    assert f(np.ones(3)) == 9
-    assert f.cache_info().misses == 1
-    shared.set_value(np.ones(1))  # The static shape of a shared vector is open.
-    assert f(np.ones(3)) == 6
-    assert f.cache_info().misses == 2
-
-
 def test_shared_variables_of_one_array_are_set_apart():
     """The array is the same object; which variable holds it is not."""
     array = np.ones(3)
@@ -410,27 +390,9 @@ def test_shared_variables_of_one_array_are_set_apart():
     np.testing.assert_array_equal(f(np.zeros(3)), np.full(3, 1320.0))
 
 
-def test_shared_variables_with_equal_values_stay_apart():
-    one, two = (aesara.shared(np.arange(3.0), name) for name in ("one", "two"))
-    f = jaxprgen.compile([x], [x + one, x + two])
-    for _ in range(2):
-        np.testing.assert_array_equal(f(np.zeros(3)), [one.get_value(), two.get_value()])
-        two.set_value(np.ones(3))
-
-
 def test_shared_variables_are_narrowed_only_while_x64_is_off():
     shared = aesara.shared(BIG)
     f = jaxprgen.compile([x], x * shared)
     with without_x64(), pytest.warns(PrecisionWarning):
         f(BIG)
     np.testing.assert_array_equal(f(BIG), BIG * BIG)
-
-
-@pytest.mark.filterwarnings("ignore::jaxprgen.errors.SharedValueWarning")
-def test_shared_variables_are_read_when_a_transformation_is_traced():
-    shared = aesara.shared(np.ones(3))
-    f = jaxprgen.compile([x], x * shared)
-    np.testing.assert_array_equal(jax.jit(f)(np.ones(3)), np.ones(3))
-    shared.set_value(np.full(3, 2.0))
-    np.testing.assert_array_equal(jax.vmap(f)(np.ones((2, 3))), np.full((2, 3), 2.0))
-    np.testing.assert_array_equal(f(np.ones(3)), np.full(3, 2.0))

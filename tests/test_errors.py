@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import aesara
 import aesara.sparse
@@ -16,38 +15,18 @@ from aesara.graph.fg import FunctionGraph
 from aesara.graph.op import Op
 from aesara.raise_op import Assert
 from aesara.tensor.type_other import NoneConst
+from messages import built, message
 
 import jaxprgen
 from jaxprgen import errors
 from jaxprgen.ir import primitives
 from jaxprgen.lowering import registry
 
-SOURCE = Path(__file__).read_text().splitlines()
 ONES = np.ones(3)
 
 x, y = at.dvectors("x", "y")
 m = at.dmatrix("m")
 n = at.lscalar("n")
-
-
-def built(start: str) -> str:
-    """The text of an error for the line of this file that starts like this, in the caller."""
-    ((number, line),) = [
-        (number, line.strip())
-        for number, line in enumerate(SOURCE, 1)
-        if line.strip().startswith(start)
-    ]
-    function = inspect.stack()[1].function
-    return f"built at {__file__}:{number}, in {function}: {line}"
-
-
-def message(kind, call, *args, also=Exception):
-    """The message of the error of exactly this class that a call raises."""
-    with pytest.raises(jaxprgen.JaxprGenError) as caught:
-        call(*args)
-    assert type(caught.value) is kind
-    assert isinstance(caught.value, also)
-    return str(caught.value)
 
 
 class Opaque(Op):
@@ -378,11 +357,7 @@ WRONG = {
         1,
         "The rule returned float64 of rank 2, but the node declares float64 of rank 1.",
     ),
-    "too many": (
-        lambda ctx, x, y: [x, y],
-        1,
-        "The rule returned 2 values for 1 outputs.",
-    ),
+    "too many": (lambda ctx, x, y: [x, y], 1, "The rule returned 2 values for 1 outputs."),
     "too few": (lambda ctx, x, y: x, 2, "The rule returned 1 values for 2 outputs."),
 }
 
@@ -425,20 +400,6 @@ def test_our_own_errors_in_rules_keep_their_class_and_are_located_once(rule):
     f = jaxprgen.compile([x, y], Opaque()(x, y))
     text = message(errors.ShapeMismatchError, f, ONES, ONES)
     assert text.count("These shapes will not do.") == text.count("  in Opaque") == 1
-
-
-def test_a_second_rule_needs_override(monkeypatch):
-    monkeypatch.setattr(registry, "_rules", registry._rules.copy())
-
-    @jaxprgen.lowers(Opaque)
-    def first(ctx, *xs):
-        return xs[0]
-
-    text = message(errors.DuplicateRuleError, jaxprgen.lowers(Opaque), first, also=ValueError)
-    assert text == (
-        "Opaque is already lowered by test_a_second_rule_needs_override.<locals>.first; pass "
-        "override=True to replace that rule."
-    )
 
 
 # --- The classes --------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def gradient_of(f, key, values):
         return None
 
 
-@pytest.mark.parametrize("graph", sample(GRAPHS, 25), ids=lambda g: f"{g.family}: {g.name}")
+@pytest.mark.parametrize("graph", sample(GRAPHS, 16), ids=lambda g: f"{g.family}: {g.name}")
 def test_explicit_axes(graph):
     inputs, outputs = graph.variables()
     values = operands(graph.inputs, SIZES)
@@ -109,7 +109,7 @@ def rows(x, free):
     return P("rows") if not free and x.ndim and x.shape[0] % 4 == 0 else P()
 
 
-@pytest.mark.parametrize("build", sample(models.MODELS, 6), ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", sample(models.MODELS, 4), ids=lambda build: build.__name__)
 def test_models_with_split_data_are_those_of_one_device(build):
     f, arguments, free = value_and_gradient(build)
     wanted = jax.jit(f)(*arguments)
@@ -123,7 +123,7 @@ def test_models_with_split_data_are_those_of_one_device(build):
             assert_alike(jax.jit(f, in_shardings=shardings)(*arguments), wanted)
 
 
-@pytest.mark.parametrize("build", sample(models.MODELS, 6), ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", sample(models.MODELS, 3), ids=lambda build: build.__name__)
 def test_chains_on_their_own_devices_are_those_of_one_device(build):
     f, arguments, free = value_and_gradient(build)
     chains = [

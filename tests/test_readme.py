@@ -1,17 +1,16 @@
 """The code of the README and of the documentation runs and prints the output shown there."""
 
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from subprocesses import python
 
 ROOT = Path(__file__).parents[1]
 DOCS = runpy.run_path(str(ROOT / "docs" / "build.py"))
-# Its commands start two processes, as `runtime/test_persistence.py` does in quick runs.
-SLOW = "docs/cost.md"
-PAGES = [pytest.param(p, marks=[pytest.mark.deep] * (p == SLOW)) for p in DOCS["PAGES"]]
+# The commands of one start processes, and the other two compile for many seconds.
+SLOW = ["docs/cost.md", "docs/deploy.md", "docs/scale.md"]
+PAGES = [pytest.param(p, marks=[pytest.mark.deep] * (p in SLOW)) for p in DOCS["PAGES"]]
 
 
 # aeppl asserts that scales are positive and probabilities are between 0 and 1.
@@ -52,16 +51,15 @@ def test_building_a_page_answers_the_code_in_its_tables(tmp_path, monkeypatch):
     assert DOCS["build"]("page.md") == page.format(after)  # Code after a table runs.
 
 
-def test_the_examples_run():
-    # In another process, because they set JAX's configuration.
-    code = "import runpy, sys; [runpy.run_path(x, run_name='__main__') for x in sys.argv[1:]]"
-    scripts = ["logistic_regression.py", "regularization_path.py"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *scripts],
-        cwd=ROOT / "examples",
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Fit by jax.grad: relative difference from scikit-learn" in done.stdout
-    assert "64 fits of 31 parameters in one call" in done.stdout
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("logistic_regression", "Fit by jax.grad: relative difference from scikit-learn"),
+        pytest.param(
+            *("regularization_path", "64 fits of 31 parameters in one call"), marks=pytest.mark.deep
+        ),
+    ],
+)
+def test_an_example_runs(script, shown):
+    """In another process, because it sets JAX's configuration."""
+    assert shown in python(f"{script}.py", cwd=ROOT / "examples").stdout

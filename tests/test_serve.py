@@ -1,14 +1,12 @@
 """The service of examples/serve answers requests in batches, as the saved function does."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+from subprocesses import python
 
 import jaxprgen
 
@@ -137,13 +135,7 @@ def test_a_batch_that_fails_does_not_end_the_service(client, monkeypatch):
 
 def test_the_service_needs_no_aesara(path):
     code = "import sys, service; service.create_app(); print('aesara' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=FOLDER,
-        env={**os.environ, "MODEL": str(path)},
-        capture_output=True,
-        text=True,
-    )
+    done = python("-c", code, cwd=FOLDER, env={"MODEL": str(path)})
     assert (done.stdout.strip(), done.stderr) == ("False", "")
 
 

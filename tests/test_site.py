@@ -1,13 +1,11 @@
 """The pages of the site: figures come from where they say, and examples draw their pictures."""
 
-import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from subprocesses import python
 
 ROOT = Path(__file__).parents[1]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
@@ -46,25 +44,12 @@ def test_each_page_of_the_gallery_has_its_script_its_picture_and_its_entry():
         assert f"({name}.md)" in index and f"\n{name}\n" in index
 
 
-def run(*command, folder):
-    """What a command prints that runs in a folder; it must succeed."""
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize("name", GALLERY)
 def test_an_example_draws_its_picture(name, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "picture.png"
-    printed = run(sys.executable, "-W", "ignore", f"{name}.py", "--plot", picture, folder=EXAMPLES)
+    printed = python("-W", "ignore", f"{name}.py", "--plot", picture, cwd=EXAMPLES).stdout
     assert picture.stat().st_size < 60_000
     assert picture.read_bytes().startswith(b"\x89PNG")
     for published in FOUND.get(name, ()):

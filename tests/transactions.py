@@ -2,11 +2,25 @@
 
 import graphlib
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import jaxprgen
+
+
+def at_once(*tasks):
+    """Run tasks in threads that start together; an error of one of them is raised here."""
+    start = threading.Barrier(len(tasks))
+
+    def run(task):
+        start.wait()
+        return task()
+
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        return [each.result() for each in [pool.submit(run, task) for task in tasks]]
+
 
 MULTIPLIER = 6364136223846793005
 

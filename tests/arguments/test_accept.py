@@ -343,16 +343,8 @@ REFUSED = [
     ([None], "float64", got("a list", f"It holds Python objects; {NUMBERS}")),
     (Sparse(), "float64", got("a Sparse", "Convert it with .toarray().")),
     (iter([1.0]), "float64", got("a list_iterator", "Convert it with numpy.array(list(...)).")),
-    (
-        {1.0},
-        "float64",
-        got("a set", "It has no order; convert it with numpy.array(sorted(...))."),
-    ),
-    (
-        {"x": 1.0},
-        "float64",
-        got("a dict", "Unpack it, f(**values), to pass its values by name."),
-    ),
+    ({1.0}, "float64", got("a set", "It has no order; convert it with numpy.array(sorted(...)).")),
+    ({"x": 1.0}, "float64", got("a dict", "Unpack it, f(**values), to pass its values by name.")),
     (Decimal(1), "float64", got("a Decimal", "Convert it with float().")),
     (Fraction(1), "int64", got("a Fraction", "Convert it with int().")),
     ("1", "float64", got("a str", "If it spells a number, convert it with float().")),
@@ -362,11 +354,7 @@ REFUSED = [
     (datetime.date(2000, 1, 1), "int64", got("a date", "Convert it with .toordinal().")),
     (datetime.timedelta(1), "float64", got("a timedelta", "Convert it with .total_seconds().")),
     # What holds none.
-    (
-        None,
-        "float64",
-        "Input 'x' got None. Pass a number or an array.",
-    ),
+    (None, "float64", "Input 'x' got None. Pass a number or an array."),
     (object(), "float64", got("an object", "Pass a number or an array.")),
     (
         np.exp.reduce,
@@ -378,11 +366,7 @@ REFUSED = [
         "float64",
         got("a TensorVariable", "Pass a value; to connect graphs, do so before compiling them."),
     ),
-    (
-        aesara.shared(1.0),
-        "float64",
-        got("a ScalarSharedVariable", "Pass its value, .get_value()."),
-    ),
+    (aesara.shared(1.0), "float64", got("a ScalarSharedVariable", "Pass its value, .get_value().")),
     (
         np.ma.array(1.0, mask=True),
         "float64",

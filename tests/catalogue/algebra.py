@@ -153,10 +153,6 @@ FOURIER = [
     inexact(fft.IRFFTOp, lambda x: fft.IRFFTOp()(x, [4]), numbers(2, 3, 2)),
     # NumPy 1.26 takes the real part of complex numbers, NumPy 2 none of them.
     example(
-        fft.RFFTOp,
-        lambda x, n: fft.RFFTOp()(x, at.stack([n])),
-        matrix,
-        three,
-        dtypes=INEXACT[:3],
+        fft.RFFTOp, lambda x, n: fft.RFFTOp()(x, at.stack([n])), matrix, three, dtypes=INEXACT[:3]
     ),
 ]

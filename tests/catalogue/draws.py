@@ -65,12 +65,7 @@ CONTINUOUS = [
     Case(aer.gumbel, (1.0, 2.0), stats.gumbel_r(1, 2), located(J.gumbel)),
     Case(aer.laplace, (1.0, 2.0), stats.laplace(1, 2), located(J.laplace)),
     Case(aer.logistic, (1.0, 2.0), stats.logistic(1, 2), located(J.logistic)),
-    Case(
-        aer.exponential,
-        (2.0,),
-        stats.expon(scale=2),
-        lambda k, n, s: s * J.exponential(k, n),
-    ),
+    Case(aer.exponential, (2.0,), stats.expon(scale=2), lambda k, n, s: s * J.exponential(k, n)),
     Case(
         aer.triangular,
         (-1.0, 0.5, 2.0),
@@ -78,18 +73,10 @@ CONTINUOUS = [
         lambda k, n, a, c, b: J.triangular(k, a, c, b, n),
     ),
     Case(aer.rayleigh, (2.0,), stats.rayleigh(scale=2), lambda k, n, s: J.rayleigh(k, s, n)),
-    Case(
-        aer.weibull,
-        (1.5,),
-        stats.weibull_min(1.5),
-        lambda k, n, c: J.weibull_min(k, 1.0, c, n),
-    ),
+    Case(aer.weibull, (1.5,), stats.weibull_min(1.5), lambda k, n, c: J.weibull_min(k, 1.0, c, n)),
     Case(aer.power, (2.5,), stats.powerlaw(2.5)),
     Case(
-        aer.pareto,
-        (1.5, 2.0),
-        stats.pareto(1.5, scale=2),
-        lambda k, n, a, s: s * J.pareto(k, a, n),
+        aer.pareto, (1.5, 2.0), stats.pareto(1.5, scale=2), lambda k, n, a, s: s * J.pareto(k, a, n)
     ),
     Case(aer.truncexpon, (2.0, 1.0, 3.0), stats.truncexpon(2, 1, 3)),
     Case(

@@ -5,14 +5,7 @@ import numpy as np
 from aesara.link.jax.dispatch.shape import JAXShapeTuple
 from aesara.tensor import basic, extra_ops
 from aesara.tensor.elemwise import DimShuffle
-from aesara.tensor.shape import (
-    Reshape,
-    Shape,
-    Shape_i,
-    SpecifyShape,
-    Unbroadcast,
-    specify_shape,
-)
+from aesara.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape, Unbroadcast, specify_shape
 from aesara.tensor.type_other import MakeSlice, make_slice
 
 from catalogue.example import among, example, matrix, numbers, scalar, tensor, vector
@@ -60,15 +53,11 @@ CREATION = [
         np.array([[2, 0, 1], [1, 2, 0]]),
     ),
     example(
-        basic.ScalarFromTensor,
-        lambda x: at.tensor_from_scalar(at.scalar_from_tensor(x)),
-        scalar,
+        basic.ScalarFromTensor, lambda x: at.tensor_from_scalar(at.scalar_from_tensor(x)), scalar
     ),
     example(basic.Split, lambda x: at.split(x, [1, 2], 2, axis=1), matrix),
     example(
-        basic.TensorFromScalar,
-        lambda x: at.tensor_from_scalar(at.scalar_from_tensor(x)),
-        scalar,
+        basic.TensorFromScalar, lambda x: at.tensor_from_scalar(at.scalar_from_tensor(x)), scalar
     ),
     example(basic.Tri, lambda x, n: basic.Tri(x.dtype)(n, 4, 1), scalar, large),
 ]
@@ -89,9 +78,7 @@ EXTRA = [
         scalar,
     ),
     example(
-        extra_ops.RavelMultiIndex,
-        lambda i: extra_ops.ravel_multi_index((i, i), (3, 4)),
-        positions,
+        extra_ops.RavelMultiIndex, lambda i: extra_ops.ravel_multi_index((i, i), (3, 4)), positions
     ),
     example(extra_ops.Repeat, lambda x, n: extra_ops.Repeat(1)(x, n), matrix, counts),
     example(

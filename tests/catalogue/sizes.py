@@ -152,10 +152,7 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
         "flatten": ("x", lambda x: x.flatten()),
         "ravel": ("t", lambda t: t.ravel()),
         "reshape to other sizes": ("x", lambda x: x.reshape((x.shape[1], x.shape[0]))),
-        "reshape to a product": (
-            "t",
-            lambda t: t.reshape((t.shape[0] * t.shape[1], t.shape[2])),
-        ),
+        "reshape to a product": ("t", lambda t: t.reshape((t.shape[0] * t.shape[1], t.shape[2]))),
         "reshape by -1": ("t", lambda t: t.reshape((t.shape[0], -1))),
         "swapaxes": ("t", lambda t: t.swapaxes(0, 2)),
         "dimshuffle": ("t", lambda t: t.dimshuffle(2, "x", 0, 1)),
@@ -175,10 +172,7 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
         "repeat along an axis": ("x", lambda x: at.repeat(x, 3, 1)),
         "tile": ("y", lambda y: at.tile(y, 2)),
         "tile twice": ("x", lambda x: at.tile(x, (2, 3))),
-        "set a part": (
-            "y",
-            lambda y: at.set_subtensor(at.zeros((y.shape[0] + 2,))[1:-1], y),
-        ),
+        "set a part": ("y", lambda y: at.set_subtensor(at.zeros((y.shape[0] + 2,))[1:-1], y)),
         "set every second": ("y", lambda y: at.set_subtensor(y[::2], 1.5)),
         "increase a column": ("x", lambda x: at.inc_subtensor(x[:, 0], 2.0)),
     },
@@ -303,10 +297,7 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
     "Models": {
         "softmax": ("x", lambda x: at.special.softmax(x, 1)),
         "log softmax": ("x", lambda x: at.special.log_softmax(x, 1)),
-        "logistic regression": (
-            "xyv",
-            lambda x, y, v: at.sum(y * at.log1p(at.exp(-at.dot(x, v)))),
-        ),
+        "logistic regression": ("xyv", lambda x, y, v: at.sum(y * at.log1p(at.exp(-at.dot(x, v))))),
         "cross-entropy": (
             "xi",
             lambda x, i: (
@@ -352,10 +343,7 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
             "y",
             lambda y: scan(lambda r, a: at.tanh(r + a), [y], start(), go_backwards=True),
         ),
-        "until": (
-            "y",
-            lambda y: scan(lambda r, a: (r + a, until(r + a > 1e9)), [y], start())[-1],
-        ),
+        "until": ("y", lambda y: scan(lambda r, a: (r + a, until(r + a > 1e9)), [y], start())[-1]),
         "three steps": (
             "qs",
             lambda q, s: scan(lambda a, q: at.dot(q, a), [], s, non_sequences=[q], n_steps=3),

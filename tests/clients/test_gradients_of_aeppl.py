@@ -72,6 +72,6 @@ def graph(name):
 @pytest.mark.filterwarnings(
     "ignore:overflow", "ignore:divide", "ignore:invalid", "ignore:underflow"
 )
-@pytest.mark.parametrize("name", profiles.sample(CASES, 12))
+@pytest.mark.parametrize("name", profiles.sample(CASES, 8))
 def test_gradients_of_log_densities_are_finite_and_right(name):
     assert_right_gradients(aesara, *graph(name))

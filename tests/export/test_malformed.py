@@ -82,7 +82,7 @@ def test_damaged_bytes(saved, name, tmp_path):
     tracemalloc.stop()
 
 
-@examples(50)
+@examples(50, quick=10)
 @given(data=st.data())
 def test_every_bit_is_checked(saved, data, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "flipped.jxg"
@@ -161,7 +161,7 @@ HOSTILE = (
 )
 
 
-@examples(60)
+@examples(60, quick=6)
 @given(data=st.data())
 def test_other_descriptions_are_refused_or_shown_harmless(saved, data, tmp_path_factory):
     """With a checksum that fits, any description loads and can be shown, or is refused by name."""

@@ -2,12 +2,11 @@
 
 import importlib.metadata
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import aesara.tensor as at
 import numpy as np
+from subprocesses import python
 
 import jaxprgen
 
@@ -52,11 +51,6 @@ def test_load_needs_jax_and_few_modules(tmp_path):
     needed("jaxlib", found)
     for name, path in found.items():
         (site / name).symlink_to(path)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", CODE, tmp_path / "f.jxg", site, *NOT_NEEDED],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = python("-I", "-S", "-c", CODE, tmp_path / "f.jxg", site, *NOT_NEEDED)
     expected = f(2.0, np.arange(4.0))
     assert done.stdout == f"{expected} 10.0\n\n"

@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import aesara.tensor as at
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 from laws import all_equations
+from messages import built, lines
 from profiles import sample
 
 import jaxprgen
@@ -24,28 +24,11 @@ from jaxprgen.errors import (
 )
 from jaxprgen.interpreters import STEPWISE, TRACED, Domain, Interpreter, bind, refuse
 
-SOURCE = Path(__file__).read_text().splitlines()
 KINDS = {"traced": TRACED, "stepwise": STEPWISE}
 
 
 def interpreters():
     return [Interpreter(name, programs=programs) for name, programs in KINDS.items()]
-
-
-def built(start, function):
-    """The text of an error for the line of this file that starts like this."""
-    ((number, line),) = [
-        (i, line.strip()) for i, line in enumerate(SOURCE, 1) if line.strip().startswith(start)
-    ]
-    return f"  built at {__file__}:{number}, in {function}: {line}"
-
-
-def lines(kind, call, *args):
-    """The lines of the error of exactly this class that a call raises."""
-    with pytest.raises(jaxprgen.JaxprGenError) as caught:
-        call(*args)
-    assert type(caught.value) is kind
-    return str(caught.value).splitlines()
 
 
 # --- Evaluation --------------------------------------------------------------------------
@@ -502,7 +485,7 @@ def test_a_missing_rule_is_an_error():
         "The interpreter 'strict' has no rule for sin.",
         'Register one with @strict.rule("sin"), on a function of (context, *operands, **params).',
         "  as sin.1:f64[4] = sin y",
-        built("return jnp.sin(y) + 1", "test_a_missing_rule_is_an_error.<locals>.f"),
+        "  " + built("return jnp.sin(y) + 1", "test_a_missing_rule_is_an_error.<locals>.f"),
     ]
     assert issubclass(MissingRuleError, NotImplementedError)
 
@@ -526,7 +509,7 @@ def test_errors_in_rules_are_located():
         return jax.jit(lambda y: lax.scan(step, 0.0, y)[0])(y)
 
     function = "test_errors_in_rules_are_located.<locals>.f.<locals>.step"
-    line = built("return c + jnp.sin(row), lax.sort(row[None])", function)
+    line = "  " + built("return c + jnp.sin(row), lax.sort(row[None])", function)
     assert lines(InterpretationError, bad(f), x) == [
         "The rule of the interpreter 'bad' for sort returned one ArrayImpl.",
         "Return a list of 1: one for each result of the equation.",
@@ -556,7 +539,9 @@ def test_errors_in_compiled_functions_have_the_lines_of_the_graph():
     for found in (strict(f), strict(f.jaxpr(x))):
         text = lines(MissingRuleError, found, x)
         assert text[0] == "The interpreter 'strict' has no rule for atan."
-        assert text[-1] == built("angle = at.arctan(v)", text[-1].split(", in ")[1].split(":")[0])
+        assert text[-1] == "  " + built(
+            "angle = at.arctan(v)", text[-1].split(", in ")[1].split(":")[0]
+        )
 
 
 def test_stepwise_control_flow_needs_concrete_values():
@@ -566,7 +551,7 @@ def test_stepwise_control_flow_needs_concrete_values():
         "A branch or a loop depends on a value that is abstract while JAX traces.",
         "Call the function outside of JAX's transformations, or interpret it with programs=TRACED.",
     ]
-    assert found[-1] == built("return lax.while_loop(lambda y: jnp.abs(y)", "until_large")
+    assert found[-1] == "  " + built("return lax.while_loop(lambda y: jnp.abs(y)", "until_large")
 
 
 def test_primitives_whose_results_are_no_list_stay_as_they_are():

@@ -57,9 +57,7 @@ def branching(b: Builder, i: Any, x: Any) -> list[Any]:
 
 ROWS: dict[str, Row] = {
     "while_loop": Row(
-        lax_loop,
-        st.builds(lambda d, s: Call((array("int32"), array(d, *s))), dtypes, SHAPES),
-        loop,
+        lax_loop, st.builds(lambda d, s: Call((array("int32"), array(d, *s))), dtypes, SHAPES), loop
     ),
     "cond": Row(
         lambda i, x: lax.switch(i, [lambda x: x, lambda x: lax.mul(x, x)], x),

@@ -17,10 +17,7 @@ _UNARY = """neg sign floor ceil exp exp2 expm1 log log1p sqrt rsqrt cbrt logisti
 _BINARY = """add sub mul div rem max min atan2 bitwise_and bitwise_or bitwise_xor
     shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge"""
 UNARY, BINARY = _UNARY.split(), _BINARY.split()
-ROUNDING = {
-    True: lax.RoundingMethod.TO_NEAREST_EVEN,
-    False: lax.RoundingMethod.AWAY_FROM_ZERO,
-}
+ROUNDING = {True: lax.RoundingMethod.TO_NEAREST_EVEN, False: lax.RoundingMethod.AWAY_FROM_ZERO}
 
 
 @st.composite

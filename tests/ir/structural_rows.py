@@ -101,8 +101,7 @@ ROWS: dict[str, Row] = {
         one(lambda draw, shape: {"shape": sizes_near(draw, shape)}),
     ),
     "sharding_constraint": Row(
-        lambda x, sharding: lax.with_sharding_constraint(x, sharding),
-        one(split_options),
+        lambda x, sharding: lax.with_sharding_constraint(x, sharding), one(split_options)
     ),
     "squeeze": Row(
         lambda x, dimensions: lax.squeeze(x, in_range(dimensions, x)),

@@ -75,11 +75,7 @@ def test_results_are_split_as_the_types_of_jax_say(name):
 BEYOND = {
     "differences": (lambda x: x[1:] - x[:-1], ["8@n"], "7"),
     "halves": (lambda x: lax.reshape(x, (2, 4)), ["8@n"], "2@n,4"),
-    "differences and a zero": (
-        lambda x: lax.pad(x[1:] - x[:-1], 0.0, [(0, 1, 0)]),
-        ["8@n"],
-        "8@n",
-    ),
+    "differences and a zero": (lambda x: lax.pad(x[1:] - x[:-1], 0.0, [(0, 1, 0)]), ["8@n"], "8@n"),
     "sum over rows": (lambda x, y: x.T @ y, ["8@n,4@k", "8@n"], "4@k"),
     "rows of a table": (lambda t, i: t[i.astype(int)], ["3,4@k", "8@n"], "8@n,4@k"),
     "one element of each row": (

@@ -15,7 +15,6 @@ from jax import lax
 from jax_functions import FAMILIES, arguments
 from profiles import examples, sample
 
-import jaxprgen
 from jaxprgen._jax import is_key
 from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.ir.evaluate import Evaluator
@@ -167,7 +166,7 @@ def test_passes_preserve_results_under_full_optimization():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_default_passes_change_no_more_than_they_declare(family):
     """On random and awkward inputs."""
-    for name in sample(FAMILIES[family], 12):
+    for name in sample(FAMILIES[family], 8):
         Pipeline(DEFAULT, validate=True)(jax.make_jaxpr(FAMILIES[family][name])(values))
 
 
@@ -187,7 +186,7 @@ steps = st.one_of(
 )
 
 
-@examples(2)
+@examples(2, quick=1)
 @given(st.lists(steps, max_size=14), st.lists(st.sampled_from(CONSTANTS), max_size=3), st.data())
 def test_random_programs(chosen, constants, data):
     def f(x, y):
@@ -203,19 +202,3 @@ def test_random_programs(chosen, constants, data):
     closed = jax.make_jaxpr(f)(*operands)
     for one in (*EXACT, rewrite):
         assert_same_bits(run(one(closed), *operands), run(closed, *operands), str(one))
-
-
-@pytest.mark.parametrize("change", [jax.grad, jax.hessian, lambda f: jax.vmap(f, (None, 0))])
-def test_transformations_of_rewritten_functions_agree(change):
-    def f(s, x):
-        def step(c, r):
-            return jnp.tanh(c * jnp.sin(s)) + r * jnp.exp(s * 2.0), c * jnp.sin(s)
-
-        last, rows = lax.scan(step, s, x)
-        return last + rows.sum() + jax.jit(jnp.sin)(s) * jax.jit(jnp.sin)(s)
-
-    x = np.linspace(0, 1, 6).reshape(2, 3) if change not in (jax.grad, jax.hessian) else np.ones(3)
-    wanted, ours = (change(g)(0.3, x) for g in (f, jaxprgen.transform(f, *EXACT)))
-    np.testing.assert_allclose(ours, wanted, rtol=1e-12)
-    inside = jax.jit(change(jaxprgen.transform(f, *EXACT)))(0.3, x)
-    np.testing.assert_allclose(inside, wanted, rtol=1e-12)

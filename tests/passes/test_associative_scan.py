@@ -7,27 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from laws import all_equations, in_one_program
+from laws import assert_close, assert_computes, primitives, total
+from loop_bodies import grown, loop, one, only_body, printing, scans
 from profiles import examples, sample
 
 import jaxprgen
-from jaxprgen._jax import check_jaxpr, open_jaxpr
+from jaxprgen._jax import check_jaxpr
 from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import AssociativeScan
 
 xs = np.random.default_rng(0).normal(size=(11, 3))
 w = np.random.default_rng(1).normal(size=(3, 3)) / 3
-one = np.ones(3)
 exact = AssociativeScan()
 free = AssociativeScan(reassociate=True)
-
-
-def loop(step, start):
-    return lambda x, w, **options: lax.scan(lambda c, r: step(c, r, w), start, x, **options)
-
-
-def primitives(closed):
-    return [e.primitive.name for e in all_equations(closed.jaxpr)]
 
 
 RUNNING = {
@@ -63,10 +55,6 @@ LINEAR = {
 }  # fmt: skip
 
 
-def total(values):
-    return sum(jnp.sum(jnp.sin(jnp.real(v))) for v in jax.tree.leaves(values))
-
-
 @pytest.mark.parametrize("name", [*RUNNING, *LINEAR])
 def test_affine_recurrences_leave_no_loop(name):
     f = {**RUNNING, **LINEAR}[name]
@@ -94,9 +82,7 @@ def test_values_agree_with_the_loop(n, backwards):
     got, wanted = jax.jit(lambda *args: (jaxprgen.transform(f, free)(*args), f(*args)))(xs[:n], w)
     for name in wanted:
         tolerance = 1e-5 if name == "narrower on the way" else 1e-12
-        for x, y in zip(*map(jax.tree.leaves, (got[name], wanted[name])), strict=True):
-            assert x.dtype == y.dtype and x.weak_type == y.weak_type, name
-            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=name)
+        assert_close(got[name], wanted[name], tolerance, tolerance)
 
 
 def test_derivatives_and_batches_agree():
@@ -110,18 +96,12 @@ def test_derivatives_and_batches_agree():
     wanted = jax.jit(jax.grad(f, (0, 1)))(x, w)
     inside = jaxprgen.transform(jax.grad(f, (0, 1)), free)
     for slopes in (jax.grad(g, (0, 1)), inside):
-        for got, due in zip(jax.jit(slopes)(x, w), wanted, strict=True):
-            np.testing.assert_allclose(got, due, rtol=1e-9, atol=1e-11)
+        assert_close(jax.jit(slopes)(x, w), wanted, 1e-9, 1e-11)
     assert "scan" not in primitives(jax.make_jaxpr(g)(x, w))
     batches = np.stack([x, 2 * x])
     due = jax.jit(jax.vmap(f, (0, None)))(batches, w)
     for h in (jax.vmap(g, (0, None)), jaxprgen.transform(jax.vmap(f, (0, None)), free)):
         np.testing.assert_allclose(jax.jit(h)(batches, w), due, rtol=1e-10)
-
-
-def printing(c, r, w):
-    jax.debug.print("{}", r)
-    return c + r, c
 
 
 LEFT = {
@@ -173,19 +153,14 @@ def test_only_exact_recurrences_without_reassociation():
 
     found = exact(jax.make_jaxpr(f)(rows))
     assert "scan" not in primitives(found)
-    for x, y in zip(jaxpr_as_fun(found)(rows), jax.tree.leaves(jax.jit(f)(rows)), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
+    assert_close(jaxpr_as_fun(found)(rows), jax.jit(f)(rows), rtol=0)
 
 
 def test_other_recurrences_stay_in_a_loop():
     f = loop(lambda c, r, w: ((jnp.sin(c[0]) + c[1], 0.5 * c[1] + r), c[0]), (one, one))
     found = free(jax.make_jaxpr(f)(xs, w))
-    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
-    inside = [e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns]
-    assert sorted(inside) == ["add", "sin"]
-    for x, y in zip(jaxpr_as_fun(found)(xs, w), jax.tree.leaves(jax.jit(f)(xs, w)), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-12)
+    assert sorted(only_body(found)) == ["add", "sin"]
+    assert_computes(found, f, xs, w)
 
 
 def test_keys_stay_in_a_loop():
@@ -202,10 +177,9 @@ def test_keys_stay_in_a_loop():
         return lax.scan(step, (jax.random.key(0), one, zero, zero), x)
 
     found = free(jax.make_jaxpr(f)(xs))
-    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
+    (eqn,) = scans(found)
     assert sum(v.aval.shape == (11, 3) for v in eqn.invars) == 0
-    for x, y in zip(jaxpr_as_fun(found)(xs)[1:], jax.tree.leaves(jax.jit(f)(xs))[1:], strict=True):
-        np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-12)
+    assert_computes(found, f, xs)
 
 
 def test_sequences_that_are_not_finite():
@@ -213,20 +187,14 @@ def test_sequences_that_are_not_finite():
     f = LINEAR["a decay"]
     rows = xs.copy()
     rows[4, 0], rows[6, 1] = np.nan, np.inf
-    found = free(jax.make_jaxpr(f)(rows, w))
-    for x, y in zip(
-        jaxpr_as_fun(found)(rows, w), jax.tree.leaves(jax.jit(f)(rows, w)), strict=True
-    ):
-        np.testing.assert_allclose(x, y, rtol=1e-12)
+    assert_computes(free(jax.make_jaxpr(f)(rows, w)), f, rows, w)
 
 
 def test_products_of_slopes_that_underflow():
     """The product of 2,000 single-precision slopes is zero, and the states are right."""
     x = np.random.default_rng(3).normal(size=(2000, 2)).astype(np.float32)
     f = loop(lambda c, r, w: (np.float32(0.5) * c + r, c), np.float32([1, -1]))
-    found = free(jax.make_jaxpr(f)(x, w))
-    for got, wanted in zip(jaxpr_as_fun(found)(x, w), jax.tree.leaves(f(x, w)), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    assert_computes(free(jax.make_jaxpr(f)(x, w)), f, x, w, rtol=1e-5, atol=1e-6)
 
 
 def test_number_of_equations():
@@ -239,36 +207,32 @@ def test_number_of_equations():
 
 
 OPERATIONS = [
-    jnp.add,
-    jnp.subtract,
-    lambda a, b: -a,
+    *(jnp.add, jnp.subtract, lambda a, b: -a, jnp.multiply, lambda a, b: a / (2 + jnp.abs(b))),
     lambda a, b: jnp.where(b[:1] > 0, a, 0.5 * a) if b.ndim else a,
-    jnp.multiply,
-    lambda a, b: a / (2 + jnp.abs(b)),
 ]
+places = st.integers(0, 9)
 
 
-@examples(0.6)
-@given(data=st.data(), n=st.integers(2, 9), k=st.integers(0, 3), backwards=st.booleans())
-def test_random_recurrences(data, n, k, backwards):
+@examples(0.6, quick=0.4)
+@given(
+    choices=st.lists(st.tuples(st.integers(0, 5), places, st.integers(0, 3)), max_size=6),
+    ends=st.lists(places, min_size=4, max_size=4),
+    seed=st.integers(0, 99),
+    n=st.integers(2, 9),
+    k=st.integers(0, 3),
+    backwards=st.booleans(),
+)
+def test_random_recurrences(choices, ends, seed, n, k, backwards):
     """Bodies of random equations compute the same, rewritten or not."""
-    places = st.integers(0, 9)
-    choices = data.draw(st.lists(st.tuples(st.integers(0, 5), places, places), max_size=6))
-    ends = data.draw(st.lists(places, min_size=4, max_size=4))
-    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    generator = np.random.default_rng(seed)
     x, start = generator.normal(size=(n, k)), tuple(generator.normal(size=(2, k)))
 
     def step(carry, row):
-        values = [*carry, row, jnp.sin(row)]
-        for which, i, j in choices:
-            values.append(OPERATIONS[which](values[i % len(values)], values[j % 4]))
+        values = grown([*carry, row, jnp.sin(row)], choices, OPERATIONS)
         found = [values[-1 - i % len(values)] for i in ends]
         return tuple(jnp.tanh(row) * v for v in found[:2]), found[2:]
 
     def f(x):
         return lax.scan(step, start, x, reverse=backwards)
 
-    found = free(jax.make_jaxpr(f)(x))
-    check_jaxpr(found.jaxpr)
-    for got, wanted in zip(*in_one_program([jaxpr_as_fun(found), f], x), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-10)
+    assert_computes(free(jax.make_jaxpr(f)(x)), f, x, rtol=1e-9, atol=1e-10)

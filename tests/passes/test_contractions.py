@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from jax import lax
 from laws import in_one_program
-from profiles import amount, examples
+from profiles import examples
 
 import jaxprgen
 from jaxprgen.passes import Simplify, Stabilize
@@ -70,7 +70,7 @@ def products(draw):
     return f, [numbers(*shape) for shape in before]
 
 
-@examples(amount(quick=1, deep=3))
+@examples(3, quick=0.6)
 @given(products(), st.sampled_from(PASSES))
 def test_random_products_agree(product, by):
     f, args = product
@@ -99,7 +99,7 @@ def test_precision_is_kept():
 # --- Triangular systems -------------------------------------------------------------------
 
 
-@examples(amount(quick=1, deep=3))
+@examples(3, quick=0.6)
 @given(
     st.sampled_from(PASSES),
     st.sampled_from([(3, 3), (2, 3, 3)]),

@@ -1,7 +1,5 @@
 """`DistributeScan`: work outside of recurrences, in any JAX program."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,30 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from laws import all_equations, in_one_program
+from laws import all_equations, assert_close, assert_computes, in_one_program, total
+from loop_bodies import loop, one, only_body, scans, w, xs
+from profiles import examples
 
 from jaxprgen._jax import check_jaxpr, open_jaxpr
 from jaxprgen.api import jaxpr_as_fun
 from jaxprgen.passes import CostModel, DistributeScan, MapToVmap
 
-xs = np.random.default_rng(0).normal(size=(6, 3))
-w = np.random.default_rng(1).normal(size=(3, 3))
 exact = DistributeScan()
 summing = DistributeScan(reassociate=True)
-
-
-def loop(step, start):
-    return lambda x, w: lax.scan(lambda c, r: step(c, r, w), start, x)
-
-
-def body_of(closed):
-    """Return the primitives in the body of a program's only loop."""
-    (eqn,) = (e for e in closed.jaxpr.eqns if e.primitive.name == "scan")
-    return [e.primitive.name for e in open_jaxpr(eqn.params["jaxpr"]).eqns]
-
-
-one = np.ones(3)
-LOOPS = {
+LOOPS = {  # The pass, the loop, and the primitives that stay in it.
     "before": (summing, loop(lambda c, r, w: (jnp.tanh(c + r @ w), c), one), {"add", "tanh"}),
     "behind": (summing, loop(lambda c, r, w: (c * r, jnp.sin(c @ w) ** 2), one), {"mul"}),
     "both": (
@@ -53,11 +38,7 @@ LOOPS = {
     "a recurrence that another one needs": (
         summing,
         loop(
-            lambda c, r, w: (
-                (jnp.sin(c[0]), c[1] * c[2], jnp.cos(c[0])),
-                c[1] @ w,
-            ),
-            (one, one, one),
+            lambda c, r, w: ((jnp.sin(c[0]), c[1] * c[2], jnp.cos(c[0])), c[1] @ w), (one, one, one)
         ),
         {"sin", "cos", "mul"},
     ),
@@ -74,38 +55,17 @@ LOOPS = {
         ),
         {"sin", "add"},
     ),
-    "a sum in order": (
-        exact,
-        loop(lambda c, r, w: (c + jnp.sin(r), jnp.cos(c)), one),
-        {"add"},
-    ),
+    "a sum in order": (exact, loop(lambda c, r, w: (c + jnp.sin(r), jnp.cos(c)), one), {"add"}),
 }
-
-
-def assert_same_with_gradients(f, found, rtol=1e-12):
-    """Compare the results and derivatives of a program with those of a function."""
-    check_jaxpr(found.jaxpr)
-    run = jaxpr_as_fun(found)
-
-    def total(values):
-        return sum(jnp.sum(jnp.sin(v)) for v in values)
-
-    slopes = [jax.grad(lambda *a, g=g: total(jax.tree.leaves(g(*a))), (0, 1)) for g in (run, f)]
-    ours, theirs, our_slopes, their_slopes = in_one_program([run, f, *slopes], xs, w)
-    for x, y in zip(ours, theirs, strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_allclose(x, y, rtol=rtol)
-    for x, y in zip(our_slopes, their_slopes, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_only_the_recurrence_stays_in_the_loop(name):
     rewrite, f, inside = LOOPS[name]
     found = rewrite(jax.make_jaxpr(f)(xs, w))
-    assert set(body_of(found)) == inside
-    assert_same_with_gradients(f, found)
+    assert set(only_body(found)) == inside
     assert rewrite(found) is found
+    assert_computes(found, f, xs, w, slopes=(0, 1))
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -119,8 +79,7 @@ def test_a_symbolic_number_of_steps(name, has_gradient):
 
     rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 3"), xs.dtype)
     closed = jax.make_jaxpr(gradient if has_gradient else f)(rows, w)
-    found = DistributeScan(reassociate=True, cost=CostModel())(closed)
-    check_jaxpr(found.jaxpr)
+    check_jaxpr(DistributeScan(reassociate=True, cost=CostModel())(closed).jaxpr)
 
 
 @pytest.mark.parametrize("name", ["both", "what is handed over behind", "a sum behind"])
@@ -129,20 +88,13 @@ def test_gradient_loops(name):
     f = LOOPS[name][1]
 
     def backwards(x, w):
-        return jax.vjp(lambda x: jax.tree.leaves(f(x, w)), x)[1](
-            [jnp.ones_like(y) for y in jax.tree.leaves(f(x, w))]
-        )
+        return jax.grad(lambda x: sum(y.sum() for y in jax.tree.leaves(f(x, w))))(x)
 
     closed = jax.make_jaxpr(backwards)(xs, w)
-    assert any(e.params.get("reverse") for e in closed.jaxpr.eqns)
-    found = DistributeScan(reassociate=True)(closed)
+    assert any(e.params["reverse"] for e in scans(closed))
+    found = summing(closed)
     assert found is not closed
-    for x, y in zip(*in_one_program([jaxpr_as_fun(found), backwards], xs, w), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-10)
-
-
-def branching(c, r, w):
-    return lax.cond(r[0] > 0, jnp.sin, jnp.cos, c), r
+    assert_computes(found, backwards, xs, w, rtol=1e-10)
 
 
 LEFT = {
@@ -162,39 +114,33 @@ def test_loops_that_stay(name):
     assert summing(closed) is closed
 
 
-STUCK = {
-    "in the recurrence": lambda c, r, w: (branching(c, r, w)[0], jnp.exp(c) @ w),
-    "behind it": lambda c, r, w: (jnp.sin(c), jnp.exp(branching(c, r, w)[0]) @ w),
-    "without any": lambda c, r, w: (c, jnp.exp(branching(one, r, w)[0]) @ w),
-    "of what is handed over": lambda c, r, w: (r @ w, jnp.exp(branching(c, r, w)[0]) @ w),
+def branching(c, r):
+    return lax.cond(r[0] > 0, jnp.sin, jnp.cos, c)
+
+
+def of_an_inner_loop(c, r, w):
+    """One of its results is not read."""
+    inner = lambda c, _: ((jnp.sin(c[0]), jnp.cos(c[1]) + c[0]), c[0])  # noqa: E731
+    return lax.scan(inner, (c, r), None, 3)[0][0], jnp.exp(c) @ w
+
+
+STUCK = {  # The equation without a rule that stays, and the step.
+    "in the recurrence": ("cond", lambda c, r, w: (branching(c, r), jnp.exp(c) @ w)),
+    "behind it": ("cond", lambda c, r, w: (jnp.sin(c), jnp.exp(branching(c, r)) @ w)),
+    "without any": ("cond", lambda c, r, w: (c, jnp.exp(branching(one, r)) @ w)),
+    "of what is handed over": ("cond", lambda c, r, w: (r @ w, jnp.exp(branching(c, r)) @ w)),
+    "of an inner loop": ("scan", of_an_inner_loop),
 }
 
 
 @pytest.mark.parametrize("name", STUCK)
 def test_only_the_equation_without_a_rule_stays(name):
     """An equation without a batching rule does not keep others in the loop."""
-    f = loop(STUCK[name], one)
-    found = summing(jax.make_jaxpr(f)(xs, w))
-    assert "cond" in body_of(found)
-    assert not {"exp", "dot_general"}.intersection(body_of(found))
-    assert_same_with_gradients(f, found)
-
-
-def test_inner_loops_with_unread_results():
-    def f(x, w):
-        def inner(c, _):
-            return (jnp.sin(c[0]), jnp.cos(c[1]) + c[0]), c[0]
-
-        def step(c, r):
-            (last, _), _ = lax.scan(inner, (c, r), None, 3)
-            return last, jnp.exp(c) @ w
-
-        return lax.scan(step, one, x)
-
-    found = summing(jax.make_jaxpr(f)(xs, w))
-    assert "scan" in body_of(found)
-    assert "dot_general" not in body_of(found)
-    assert_same_with_gradients(f, found)
+    primitive, step = STUCK[name]
+    found = summing(jax.make_jaxpr(loop(step, one))(xs, w))
+    assert primitive in only_body(found)
+    assert not {"exp", "dot_general"}.intersection(only_body(found))
+    assert_computes(found, loop(step, one), xs, w, slopes=(0, 1))
 
 
 @jax.custom_jvp
@@ -243,9 +189,7 @@ def test_some_results_of_an_equation_are_needed_in_the_loop(name, rewrite):
     bodies = [e.params["jaxpr"] for e in found.jaxpr.eqns if e.primitive.name == "scan"]
     inside = [e.primitive.name for body in bodies for e in all_equations(open_jaxpr(body))]
     assert len(bodies) >= 2 and "tan" not in inside
-    check_jaxpr(found.jaxpr)
-    for x, y in zip(*in_one_program([jaxpr_as_fun(found), f], xs, w), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-12)
+    assert_computes(found, f, xs, w)
 
 
 def test_gradients_of_selections():
@@ -257,25 +201,20 @@ def test_gradients_of_selections():
     closed = jax.make_jaxpr(jax.grad(loss, (0, 1)))(one, xs)
     found = summing(closed)
     assert found is not closed
-    ours, theirs = in_one_program([jaxpr_as_fun(found), jax.grad(loss, (0, 1))], one, xs)
-    for x, y in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-12)
+    assert_computes(found, jax.grad(loss, (0, 1)), one, xs)
 
 
 def test_unrolling_is_kept():
-    f = lambda x: lax.scan(lambda c, r: (jnp.sin(c), c * r), one, x, unroll=3)  # noqa: E731
-    found = exact(jax.make_jaxpr(f)(xs))
-    (eqn,) = (e for e in found.jaxpr.eqns if e.primitive.name == "scan")
-    assert eqn.params["unroll"] == 3
+    f = loop(lambda c, r, w: (jnp.sin(c), c * r), one)
+    found = exact(jax.make_jaxpr(lambda x, w: f(x, w, unroll=3))(xs, w))
+    assert [e.params["unroll"] for e in scans(found)] == [3]
 
 
 def test_memory_limit():
-    f = loop(lambda c, r, w: (c * r, jnp.sin(c)), one)
-    closed = jax.make_jaxpr(f)(xs, w)
-    rows = 6 * 3 * 8
-    last = 3 * 8
-    assert DistributeScan(memory=2 * rows + last)(closed) is not closed
-    assert DistributeScan(memory=2 * rows + last - 1)(closed) is closed
+    closed = jax.make_jaxpr(loop(lambda c, r, w: (c * r, jnp.sin(c)), one))(xs, w)
+    needed = 2 * xs.nbytes + one.nbytes  # Two arrays of rows, and the last one.
+    assert DistributeScan(memory=needed)(closed) is not closed
+    assert DistributeScan(memory=needed - 1)(closed) is closed
 
 
 def halved(a, b):
@@ -304,6 +243,7 @@ OPERATIONS = [
 ]
 
 
+@examples(1, quick=0.4)
 @given(data=st.data(), n=st.integers(1, 4), k=st.integers(0, 3), backwards=st.booleans())
 def test_random_loops(data, n, k, backwards):
     """Loops with three carries and random equations compute the same as before."""
@@ -325,23 +265,14 @@ def test_random_loops(data, n, k, backwards):
     def f(x):
         return lax.scan(step, start, x, reverse=backwards)
 
-    def gradient(x):
-        return jax.grad(lambda x: sum(jnp.sin(y).sum() for y in jax.tree.leaves(f(x))))(x)
-
-    programs = []
-    for g in (f, gradient):
+    for g, tolerance in ((f, 1e-9), (jax.grad(lambda x: total(f(x))), 1e-8)):
         closed = jax.make_jaxpr(g)(x)
-        for rewrite in (exact, summing, MapToVmap(reassociate=True)):
-            found = rewrite(closed)
-            check_jaxpr(found.jaxpr)
-            programs.append(jaxpr_as_fun(found))
-    wanted, slopes, *others = in_one_program([f, gradient, *programs], x)
-    for got in others[:3]:
-        jax.tree.map(
-            functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9), got, wanted
-        )
-    for got in others[3:]:
-        np.testing.assert_allclose(got, slopes, rtol=1e-8, atol=1e-8)
+        found = [p(closed) for p in (exact, summing, MapToVmap(reassociate=True))]
+        for program in found:
+            check_jaxpr(program.jaxpr)
+        wanted, *others = in_one_program([g, *map(jaxpr_as_fun, found)], x)
+        for ours in others:
+            assert_close(ours, wanted, tolerance, tolerance)
 
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
@@ -358,15 +289,10 @@ def test_random_keys(make):
 
     args = jax.random.split(make(0), 6), xs
     found = summing(jax.make_jaxpr(f)(*args))
-    assert "exp" not in body_of(found)
-    check_jaxpr(found.jaxpr)
-    for x, y in zip(*in_one_program([jaxpr_as_fun(found), f], *args), strict=True):
-        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x, y = map(jax.random.key_data, (x, y))
-        np.testing.assert_allclose(x, y, rtol=1e-12)
+    assert "exp" not in only_body(found)
+    assert_computes(found, f, *args)
 
 
 def test_sums_of_bfloat16_are_not_exact():
     f = loop(lambda c, r, w: (c + r, jnp.sin(r)), jnp.ones(3, jnp.bfloat16))
-    closed = jax.make_jaxpr(f)(xs.astype(jnp.bfloat16), w)
-    assert "add" in body_of(exact(closed))
+    assert "add" in only_body(exact(jax.make_jaxpr(f)(xs.astype(jnp.bfloat16), w)))

@@ -36,7 +36,7 @@ def of_elements(f):
     return ways
 
 
-@examples(2)
+@examples(2, quick=0.6)
 @given(guarded.expressions(leaves=16))
 def test_gradients_are_those_of_the_branches_that_are_taken(expression):
     """The law; the derivatives of reference are mpmath's, of the branches that are taken alone."""
@@ -61,7 +61,7 @@ def test_gradients_are_those_of_the_branches_that_are_taken(expression):
             assert np.isfinite(found[i]), (name, point, float(truth))
 
 
-@examples(2)
+@examples(2, quick=1)
 @given(guarded.expressions(leaves=16))
 def test_values_keep_their_bits(expression):
     closed = jax.make_jaxpr(lambda x: guarded.on_arrays(expression, x))(POINTS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxprgen
-from jaxprgen.errors import ArgumentTypeError, PassError
+from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     DEFAULT,
@@ -85,131 +85,9 @@ def test_observers_print_to_standard_output_by_default(capsys):
     assert capsys.readouterr().out.startswith("untouched: 6 → 6 equations")
 
 
-def ill_typed(closed):
-    jaxpr = closed.jaxpr
-    wrong = jaxpr.eqns[0].replace(primitive=jaxprgen._jax.primitive("is_finite"))
-    return type(closed)(jaxpr.replace(eqns=[wrong, *jaxpr.eqns[1:]]), closed.consts)
-
-
-def one_result_less(closed):
-    return type(closed)(closed.jaxpr.replace(outvars=[]), closed.consts)
-
-
-def single_precision(closed):
-    return jax.make_jaxpr(lambda x: jnp.float32(x))(*closed.in_avals)
-
-
-def nothing(closed):
-    pass
-
-
-def test_verify_reports_the_pass_that_returns_an_ill_typed_program():
+def test_verify_accepts_what_is_well_typed():
     good = Pipeline((EliminateCommonSubexpressions(),), Verify())
     assert count_equations(good(closed)) == 5
-    with pytest.raises(PassError) as error:
-        Pipeline((untouched, ill_typed), Verify())(closed)
-    first, *_, last = str(error.value).splitlines()
-    assert first == "The pass ill_typed returned a program that JAX rejects."
-    assert last == "Correct the pass, or leave it out."
-
-
-def applied_by_a_pipeline(*passes):
-    return Pipeline(passes)(jax.make_jaxpr(lambda x: jnp.cos(jnp.sin(x)))(x))
-
-
-def applied_by_transform(*passes):
-    return jaxprgen.transform(lambda x: jnp.cos(jnp.sin(x)), *passes)(x)
-
-
-def applied_by_compile(*passes):
-    import aesara.tensor as at
-
-    v = at.dvector("v")
-    return jaxprgen.compile([v], at.cos(at.sin(v)), passes=passes)(x)
-
-
-applications = [applied_by_a_pipeline, applied_by_transform, applied_by_compile]
-
-
-@pytest.mark.parametrize("applied", applications)
-@pytest.mark.parametrize(
-    ("rewrite", "lines"),
-    [
-        (
-            one_result_less,
-            [
-                "The pass one_result_less changed the types of the program's results.",
-                "Before: float64[3]. After: none.",
-                "A pass must keep these types: correct the pass, or leave it out.",
-            ],
-        ),
-        (
-            single_precision,
-            [
-                "The pass single_precision changed the types of the program's results.",
-                "Before: float64[3]. After: float32[3].",
-                "A pass must keep these types: correct the pass, or leave it out.",
-            ],
-        ),
-        (
-            nothing,
-            [
-                "The pass nothing returned NoneType instead of a program.",
-                "A pass must return a ClosedJaxpr: the given one if it changes nothing.",
-            ],
-        ),
-        (
-            lambda closed: "text",
-            [
-                "The pass <lambda> returned str instead of a program.",
-                "A pass must return a ClosedJaxpr: the given one if it changes nothing.",
-            ],
-        ),
-    ],
-)
-def test_a_pass_must_return_a_program_of_the_same_type(applied, rewrite, lines):
-    with pytest.raises(PassError) as error:
-        applied(EliminateDeadCode(), rewrite)
-    assert str(error.value).splitlines() == lines
-
-
-def reads_unbound(closed):
-    return type(closed)(closed.jaxpr.replace(eqns=closed.jaxpr.eqns[1:]), closed.consts)
-
-
-def returns_unbound(closed):
-    return type(closed)(closed.jaxpr.replace(eqns=[]), closed.consts)
-
-
-def failing(closed):
-    return {}["c"]
-
-
-@pytest.mark.parametrize("applied", applications)
-@pytest.mark.parametrize(
-    ("rewrite", "first", "detail"),
-    [
-        (
-            reads_unbound,
-            "The pass reads_unbound returned a program that is ill-formed.",
-            "cos reads a variable that is not bound before it: ",
-        ),
-        (
-            returns_unbound,
-            "The pass returns_unbound returned a program that is ill-formed.",
-            "The program returns a variable that it does not bind.",
-        ),
-        (ill_typed, "The pass ill_typed returned a program that JAX rejects.", "is_finite"),
-        (failing, "The pass failing failed: KeyError: 'c'", ""),
-    ],
-)
-def test_a_pass_of_ones_own_is_verified(applied, rewrite, first, detail):
-    """Without an observer, and in a pipeline inside another one, too."""
-    with pytest.raises(PassError) as error:
-        applied(EliminateDeadCode(), Pipeline((untouched, rewrite)))
-    lines = str(error.value).splitlines()
-    assert lines[0] == first and lines[-1] == "Correct the pass, or leave it out."
-    assert detail in str(error.value)
 
 
 @pytest.mark.parametrize(

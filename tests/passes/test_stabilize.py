@@ -222,20 +222,13 @@ CHOICES = {
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 @pytest.mark.parametrize("choice", CHOICES)
-def test_logarithms_of_chosen_probabilities(choice):
-    """As in the likelihood of categorical data."""
+def test_logarithms_of_chosen_probabilities_and_complements(choice):
+    """As in the likelihoods of categorical and of binary data."""
     choose, wanted = CHOICES[choice]
     y = log(choose(at.special.softmax(row, axis=1)))
     f = jaxprgen.compile([row, i], y, passes=[Stabilize()])
     np.testing.assert_allclose(f(SCORES, 2), wanted, 1e-12)
     assert np.isfinite(jax.grad(lambda x: f(x, 2).sum())(SCORES)).all()
-
-
-@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-@pytest.mark.parametrize("choice", CHOICES)
-def test_logarithms_of_chosen_complements(choice):
-    """As in the likelihood of binary data."""
-    choose, _ = CHOICES[choice]
     f = jaxprgen.compile([row, i], log(1 - choose(at.sigmoid(row))))
     wanted = jaxprgen.compile([row, i], choose(row))(-np.logaddexp(0, SCORES), 2)
     np.testing.assert_allclose(f(SCORES, 2), wanted, 1e-12)

@@ -145,7 +145,7 @@ DTYPES = st.sampled_from([np.float16, np.float32, np.float64])
 
 @pytest.mark.parametrize("rewrite", REWRITES)
 @pytest.mark.parametrize("regime", ["cancel", "huge", "any"])
-@examples(4, quick=1)
+@examples(4, quick=0.5)
 @given(parts=sums(), dtype=DTYPES)
 def test_errors_of_sums_are_those_of_some_order_of_their_terms(regime, rewrite, parts, dtype):
     parts, pads = parts
@@ -157,7 +157,7 @@ def test_errors_of_sums_are_those_of_some_order_of_their_terms(regime, rewrite, 
 
 
 @pytest.mark.parametrize("regime", ["cancel", "huge", "any"])
-@examples(4, quick=1)
+@examples(4, quick=0.5)
 @given(part=contributions(), dtype=DTYPES)
 def test_errors_of_sums_by_loops_are_those_of_some_order_of_their_terms(regime, part, dtype):
     a, b = values(dtype, regime, 13)

@@ -114,10 +114,10 @@ def value_and_gradient(function):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_equations_do_not_grow_with_the_pieces(function):
     counts = []
-    for n in (64, 80, amount(quick=96, deep=512)):
+    for n in (64, amount(quick=80, deep=512)):
         program = jax.make_jaxpr(value_and_gradient(function))(np.ones(n))
         counts.append(count_equations(Pipeline(DEFAULT)(program)))
-    assert counts[0] == counts[1] == counts[2] < 150
+    assert counts[0] == counts[1] < 150
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

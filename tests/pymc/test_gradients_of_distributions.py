@@ -83,10 +83,11 @@ MIXED = {
     "ZeroInflatedPoisson": ({**PSI, "mu": (0.0, 1.0, 30.0, 800.0)}, COUNT),
 }
 BOUNDS = {"low": (-1.0, -20.0, 5.0), "high": (9.0, 30.0)}
-BOUNDED = ("Cauchy", "ChiSquared", "ExGaussian", "Exponential", "Gamma", "Gumbel")
-BOUNDED += ("HalfCauchy", "HalfNormal", "Laplace", "LogNormal")
-BOUNDED += ("Logistic", "Moyal", "Normal", "Pareto", "Triangular", "Uniform", "Wald")
-BOUNDED += ("Weibull",)
+BOUNDED = (
+    *("Cauchy", "ChiSquared", "ExGaussian", "Exponential", "Gamma", "Gumbel", "HalfCauchy"),
+    *("HalfNormal", "Laplace", "LogNormal", "Logistic", "Moyal", "Normal", "Pareto", "Triangular"),
+    *("Uniform", "Wald", "Weibull"),
+)
 PARTS = {"low": (-1.0, 0.1), "high": (0.5, 9.0)}
 PARTED = ("Kumaraswamy",)
 COUNTS = {"low": (0, 2), "high": (9, 30)}
@@ -157,6 +158,6 @@ def graph(name):
 @pytest.mark.filterwarnings(
     "ignore:overflow", "ignore:divide", "ignore:invalid", "ignore:underflow"
 )
-@pytest.mark.parametrize("name", profiles.sample(CASES, 12))
+@pytest.mark.parametrize("name", profiles.sample(CASES, 8))
 def test_gradients_of_log_densities_are_finite_and_right(name):
     assert_right_gradients(pytensor, *graph(name))

@@ -50,7 +50,7 @@ def assert_agree(found, reference):
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 # PyMC announces what it does with missing data, and clones of variables in densities of walks.
 @pytest.mark.filterwarnings("ignore::UserWarning:pymc")
-@pytest.mark.parametrize("name", profiles.sample(MODELS, 7))
+@pytest.mark.parametrize("name", profiles.sample(MODELS, 5))
 def test_a_log_density_and_its_gradients_agree_with_python_mode(name):
     model = MODELS[name]()
     point = point_of(model)

@@ -1,17 +1,18 @@
 """PyMC's samplers on programs of this package."""
 
-import subprocess
 import sys
 
 import jax
 import numpy as np
 import pytest
+from subprocesses import python
 
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
 from pytensor.graph.op import Op
 
 import jaxprgen.pymc
@@ -282,7 +283,7 @@ def response_times():
 def test_gradients_are_those_of_pymc(build):
     made, *_ = build()
     (v,) = made.value_vars
-    theirs = made.compile_dlogp()
+    theirs = made.compile_dlogp(mode=Mode("py", "fast_run"))
     by_jax, ours = jax.grad(jaxprgen.pymc.logp(made)), jaxprgen.pymc.dlogp(made)
     for value in (-7.0, -4.0, -1.0, 0.0, 1.0):
         point = {v.name: np.array(value)}
@@ -333,6 +334,20 @@ assert models._make_functions.__module__ == "nutpie.compile_pymc" and sys.meta_p
 """
 
 
+@pytest.mark.deep
 def test_nutpie_is_not_imported_unless_the_block_does():
     pytest.importorskip("nutpie")
-    subprocess.run([sys.executable, "-c", _NUTPIE], check=True)
+    python("-c", _NUTPIE)
+
+
+def test_a_module_of_the_name_is_not_imported_unless_the_block_does(tmp_path, monkeypatch):
+    """As in a quick run nutpie itself would take longest to import."""
+    (tmp_path / "nutpie").mkdir()
+    (tmp_path / "nutpie" / "__init__.py").touch()
+    (tmp_path / "nutpie" / "compile_pymc.py").write_text("def _make_functions(): pass")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nutpie"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    exec(_NUTPIE, {})
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nutpie"]:
+        del sys.modules[name]

@@ -6,6 +6,7 @@ gradient or an error, in PyMC or by its JAX samplers.
 
 import jax
 import numpy as np
+import profiles
 import pytest
 
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
@@ -208,7 +209,7 @@ def make(name):
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning:pymc")  # About missing data, and clones.
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", profiles.sample(MODELS, 6))
 def test_a_log_density_and_its_gradients_agree_with_python_mode(name):
     model = make(name)
     point = point_of(model)

@@ -23,10 +23,7 @@ SCALARS = {
     "log(1-exp(-|x|))": (pt.log(1 - pt.exp(-abs(x))), LOG1MEXP),
     "log1p(-exp(-|x|))": (pt.log1p(-pt.exp(-abs(x))), LOG1MEXP),
     "log(exp(x)+exp(-x))": (pt.log(pt.exp(x) + pt.exp(-x)), np.logaddexp(POINTS, -POINTS)),
-    "log(exp(x)-exp(x-1))": (
-        pt.log(pt.exp(x) - pt.exp(x - 1)),
-        POINTS + np.log(-np.expm1(-1.0)),
-    ),
+    "log(exp(x)-exp(x-1))": (pt.log(pt.exp(x) - pt.exp(x - 1)), POINTS + np.log(-np.expm1(-1.0))),
 }
 ROWS = {
     "log(softmax)": (pt.log(softmax), LOG_SOFTMAX),

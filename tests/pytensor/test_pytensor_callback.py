@@ -108,12 +108,7 @@ NEW = not callback._before_node("pytensor")
     [
         *([OfNode()] if NEW else []),
         OfGraph(),
-        FromFunctionOp(
-            lambda a: -(a**2),
-            [pt.dvector],
-            [pt.dvector],
-            lambda *args: [args[-1][0]],
-        ),
+        FromFunctionOp(lambda a: -(a**2), [pt.dvector], [pt.dvector], lambda *args: [args[-1][0]]),
     ],
     ids=lambda op: type(op).__name__,
 )

@@ -16,7 +16,7 @@ import pytensor  # noqa: E402
 import jaxprgen.pytensor  # noqa: E402
 
 
-@examples(1)
+@examples(1, quick=0.4)
 @given(guarded.expressions(leaves=8))
 def test_gradients_are_numbers(expression):
     assert_law("pytensor", expression)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from profiles import sample
 from scipy import stats
 
 import jaxprgen
@@ -92,13 +93,11 @@ def p_value(draws, law):
 
 
 def test_draws_of_numbers_follow_their_laws():
-    graphs = [
-        graph_of(name, parameters, DRAWS, rng(i))
-        for i, (name, (parameters, _)) in enumerate(SCALARS.items())
-    ]
-    found = drawn(*graphs)
+    names = sample(SCALARS, 12)
+    graphs = [graph_of(name, SCALARS[name][0], DRAWS, rng(i)) for i, name in enumerate(names)]
     wrong = {}
-    for (name, (_, law)), graph, draws in zip(SCALARS.items(), graphs, found, strict=True):
+    for name, graph, draws in zip(names, graphs, drawn(*graphs), strict=True):
+        _, law = SCALARS[name]
         assert (draws.shape, draws.dtype) == ((DRAWS,), graph.type.dtype), name
         p = p_value(draws, law)
         if not p > LEVEL:

@@ -143,11 +143,7 @@ def hinges_for_each_group():
 @reported("PyTensor 321: a sparse matrix times a vector")
 def a_sparse_design():
     design = sparse.as_sparse_variable(scipy.sparse.csr_matrix(np.where(POINTS > 0, POINTS, 0)))
-    return (
-        [x],
-        pt.log1p(pt.exp(sparse.structured_dot(design, x[:, None])[:, 0])),
-        [[0.5, -1.0]],
-    )
+    return ([x], pt.log1p(pt.exp(sparse.structured_dot(design, x[:, None])[:, 0])), [[0.5, -1.0]])
 
 
 @reported("PyTensor 487: batches of decompositions")

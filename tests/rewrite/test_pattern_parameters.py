@@ -61,10 +61,7 @@ BY_DEFAULT = {
     "slice": (lambda x: lax.slice(x, (0, 1), (2, 3)), f32),
     "pad": (lambda x, y: lax.pad(x, y, ((1, 0, 0), (0, 0, 1))), f32, scalar),
     "concatenate": (lambda x, y: lax.concatenate([x, y], 1), f32, f32),
-    "dynamic_slice": (
-        lambda x, i, j: lax.dynamic_slice(x, (i, j), (2, 2)),
-        *(f32, place, place),
-    ),
+    "dynamic_slice": (lambda x, i, j: lax.dynamic_slice(x, (i, j), (2, 2)), *(f32, place, place)),
     "gather": (lambda x, i: lax.gather(x, i, numbers, (1, 4)), f32, rows),
     **{
         name: (
@@ -90,11 +87,7 @@ OPTIONS = {
     "a sum along columns": ("cumsum", lambda x: lax.cumsum(x, axis=1), f32),
     "a sort along rows": ("sort", lambda x: lax.sort(x, 0), f32),
     "a sort that is not stable": ("sort", lambda x: lax.sort(x, is_stable=False), f32),
-    "rounding to even": (
-        "round",
-        lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-        f32,
-    ),
+    "rounding to even": ("round", lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), f32),
     "a precise product": (
         "dot_general",
         lambda x, y: lax.dot_general(x, y, matrix, precision="highest"),

@@ -367,17 +367,6 @@ def test_an_option_of_the_linker_turns_checks_off():
         assert f(ONES, 7) == 1
 
 
-def test_a_failed_check_in_aesaras_mode_updates_nothing():
-    total = aesara.shared(np.zeros(3), name="total")
-    f = aesara.function([n], x[n], updates={total: total + 1}, givens={x: total}, mode="JAXPR")
-    f(0)
-    with pytest.raises(IndexError, match="Index 7"):
-        f(7)
-    assert_same(total.get_value(), ONES)
-    f(0)
-    assert_same(total.get_value(), 2 * ONES)
-
-
 def test_nothing_is_checked_of_empty_arrays():
     none = np.zeros(0)
     steps, _ = aesara.scan(lambda v: at.log(Assert("positive")(v, v > 0)), sequences=[x])

@@ -25,7 +25,6 @@ from jaxprgen.errors import (
     StateError,
     UnsupportedOpError,
 )
-from jaxprgen.graphs.cells import Cell
 from jaxprgen.graphs.generators import key_of, with_key
 
 PYTHON = Mode("py", None)
@@ -158,25 +157,6 @@ def test_functions_in_other_modes_update_the_same_variables(other, n):
         wanted = wanted + (10 * np.eye(2)[0] if i else 1)
     np.testing.assert_array_equal(w.get_value()[:2], wanted)
     assert w.get_value().shape == (n,)
-
-
-def test_an_update_that_is_interrupted_is_whole_or_none(monkeypatch):
-    a, b = (aesara.shared(np.zeros(3)) for _ in range(2))
-    f = aesara.function([], [], updates={a: a + 1, b: b + 1}, mode="JAXPR")
-    f()
-    made, make = [], Cell.update
-
-    def interrupted(*args, **how):
-        made.append(args)
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        return make(*args, **how)
-
-    monkeypatch.setattr(Cell, "update", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        f()
-    values = {float(value) for value in [*a.get_value(), *b.get_value()]}
-    assert values in ({1.0}, {2.0})
 
 
 def test_values_of_shared_variables_are_numpy_arrays():

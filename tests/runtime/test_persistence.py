@@ -1,13 +1,11 @@
 """What XLA compiled is kept by JAX's persistent cache, and found by other processes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from subprocesses import python
+
 HERE = Path(__file__).parent
-TESTS, ROOT = HERE.parent, HERE.parents[1]
 BEFORE = "import conftest, aesara.tensor as at\n\nat.exp(at.vector()) + 1\n\n"
 """Makes what follows stand on other lines, and what has no name get another number."""
 
@@ -22,14 +20,7 @@ def entries(folder):
 
 def run(script, folder, seed):
     """What the script prints, in a new process."""
-    path = os.pathsep.join(map(str, (HERE, TESTS, ROOT)))
-    done = subprocess.run(
-        [sys.executable, script, folder],
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = python(script, folder, path=(HERE, HERE.parent), env={"PYTHONHASHSEED": seed})
     return json.loads(done.stdout)
 
 

@@ -34,10 +34,7 @@ WAYS = {
     "function": jaxprgen.function,
     "mode": lambda *graph: aesara.function(*graph, mode="JAXPR"),
 }
-STEPS = {
-    "function": jaxprgen.function,
-    "mode": functools.partial(aesara.function, mode="JAXPR"),
-}
+STEPS = {"function": jaxprgen.function, "mode": functools.partial(aesara.function, mode="JAXPR")}
 EACH_WAY = pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
 
 

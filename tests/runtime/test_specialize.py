@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import gc
-import threading
 import weakref
 
 import aesara
@@ -15,6 +15,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from laws import assert_same
+from transactions import at_once
 
 import jaxprgen
 from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
@@ -71,12 +72,13 @@ def test_all_programs_are_dropped_when_there_are_too_many(monkeypatch):
 
 def test_a_program_that_is_dropped_is_freed(monkeypatch):
     """And with it what XLA made of it, and its data on the device."""
+    gc.collect(1)  # What is made from here on is young: all of the garbage would take seconds.
     monkeypatch.setattr("jaxprgen.runtime.specialize.MOST_PROGRAMS", 2)
     data = at.constant(np.arange(1.0, 2.0**17))
     f = jaxprgen.compile([x], x + at.sum(at.tanh(data * x[0])))
 
     def executables():
-        gc.collect()
+        gc.collect(1)
         return len(jax.devices()[0].client.live_executables())
 
     def on_device():
@@ -90,7 +92,7 @@ def test_a_program_that_is_dropped_is_freed(monkeypatch):
     at_most = executables()
     for size in (3, 4):
         f(np.ones(size))
-    gc.collect()
+    gc.collect(1)
     assert [program() for program in programs] == [None, None]
     assert executables() <= at_most
     f.cache_clear()
@@ -221,25 +223,7 @@ def test_what_failed_is_not_kept():
 
 def in_threads(count, work):
     """Run ``work(i)`` in threads that start together; what they return."""
-    barrier = threading.Barrier(count)
-    results = [None] * count
-
-    def run(i):
-        barrier.wait()
-        try:
-            results[i] = work(i)
-        except BaseException as error:
-            results[i] = error
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
+    return at_once(*(functools.partial(work, i) for i in range(count)))
 
 
 @pytest.mark.parametrize("sizes", [[3] * 8, list(range(1, 9))], ids=["same", "different"])

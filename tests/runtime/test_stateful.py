@@ -12,12 +12,7 @@ from aesara.raise_op import Assert
 from laws import assert_same
 
 import jaxprgen
-from jaxprgen.errors import (
-    ArgumentCountError,
-    InvalidGraphError,
-    RuntimeCheckWarning,
-    StateError,
-)
+from jaxprgen.errors import ArgumentCountError, InvalidGraphError, RuntimeCheckWarning, StateError
 
 x = at.dvector("x")
 n = at.lscalar("n")
@@ -45,17 +40,6 @@ def test_updates_are_seen_by_the_next_call_and_by_get_value():
     assert_same(ours.get_value(), np.arange(3.0) + 1)
 
 
-def test_values_stay_on_the_device():
-    total = counter()
-    f = jaxprgen.function([x], None, updates={total: total + x})
-    f(np.ones(3))
-    before = total.get_value(borrow=True)
-    assert isinstance(before, jax.Array)
-    f(np.ones(3))
-    assert isinstance(total.get_value(borrow=True), jax.Array)
-    assert_same(before, np.ones(3))
-
-
 def test_functions_share_what_they_update():
     total = counter()
     add = jaxprgen.function([x], None, updates=[(total, total + x)])
@@ -65,13 +49,6 @@ def test_functions_share_what_they_update():
     add(np.ones(3))
     assert_same(read(), np.full(3, 4.0))
     assert_same(by_aesara([], total * 2)(), np.full(3, 4.0))
-
-
-def test_updates_are_simultaneous():
-    a, b = (aesara.shared(np.float64(i), name=name) for i, name in enumerate("ab"))
-    swap = jaxprgen.function([], [a, b], updates={a: b, b: a})
-    assert [float(v) for v in swap()] == [0, 1]
-    assert [float(v) for v in swap()] == [1, 0]
 
 
 def test_results_come_as_outputs_are_asked_for():

@@ -1,4 +1,4 @@
-"""Values of special functions by mpmath at 60 digits, stored in special_values.csv.
+"""Values of special functions by mpmath at 60 digits or more, stored in special_values.csv.
 
 A row is the function, its arguments and its value; ``_der_a`` and the like are derivatives, by
 central differences with steps of 1e-18 and less.
@@ -17,11 +17,16 @@ def stored(function: str) -> tuple[list[np.ndarray], np.ndarray]:
 
     A quick run gets one row in four.
     """
-    rows = [line.split(",")[1:] for line in _LINES if line.startswith(f"{function},")]
-    assert len(rows) >= 15, f"the table of {function} is cut off"
-    rows = rows if is_deep() else rows[::4]
-    *args, values = np.array(rows, "float64").T
+    rows = whole(function)
+    *args, values = (rows if is_deep() else rows[::4]).T
     return args, values
+
+
+def whole(function: str) -> np.ndarray:
+    """Return all rows of a function, without its name."""
+    rows = [line.split(",")[1:] for line in _LINES if line.startswith(f"{function},")]
+    assert len(rows) >= 10, f"the table of {function} is cut off"
+    return np.array(rows, "float64")
 
 
 def assert_close(ours, theirs, rtol, args, floor=0.0):

@@ -6,99 +6,17 @@ import numpy as np
 import pytest
 import scipy.special
 from laws import assert_same
+from stored import whole
 
 import jaxprgen
 from jaxprgen.errors import UndefinedGradientError
 
-# Order, argument and value: `mpmath.besselj(v, x)` and `mpmath.besseli(v, x)` with 60 digits. The
-# orders and arguments are the doubles that are written here.
-JV = [
-    (0.0, 1e-08, 1.0),
-    (0.0, 7.9375, 0.1860275559596514),
-    (0.0, 8.0625, 0.15671825280775098),
-    (0.0, 20.0, 0.16702466434058316),
-    (0.0, 100000000.0, 3.206029534041208e-05),
-    (1.0, 3.0, 0.3390589585259365),
-    (2.0, -3.0, 0.4860912605858911),
-    (3.0, -12.5, -0.11000813631434926),
-    (-3.0, 12.5, -0.11000813631434926),
-    (-4.0, 0.5, 0.0001607364763642876),
-    (0.5, 1e-10, 7.978845608028654e-06),
-    (0.5, 2.0, 0.5130161365618278),
-    (0.5, 1000000.0, -0.0002792544117637988),
-    (0.3333333333333333, 8.0, 0.25977616110834967),
-    (2.75, 7.9375, -0.2884538543643695),
-    (-0.5, 3.0, -0.45604882079463316),
-    (-2.5, 0.25, 77.40713981788205),
-    (-2.5, 30.0, -0.036788354967208246),
-    (-0.25, 9.0, -0.17981433281923953),
-    (-7.75, 8.0, -0.0666916608238484),
-    (-12.5, 9.0, 2.147408941776583),
-    (-30.5, 2.0, 1.5880739239778076e31),
-    (-20.0625, 20.0, 0.21494967366946924),
-    (-100.25, 50.0, 3.232945652119827e18),
-    (-100.25, 120.0, 0.023826698191287368),
-    (5.000000000931323, 8.5, 0.06713301964309222),
-    (-5.000000000931323, 8.5, -0.06713301878004795),
-    (-9.000000953674316, 3.0, -0.0014175207253560474),
-    (8.0, 8.0, 0.22345498635110295),
-    (10.5, 10.0, 0.16300736639032576),
-    (12.0, 40.0, -0.12697799611784807),
-    (50.0, 2.0, 3.2240958394363844e-65),
-    (50.0, 50.0, 0.12140902189761506),
-    (50.5, 51.0, 0.13562567395232258),
-    (100.0, 1.0, 8.431828789626709e-189),
-    (150.0, 30.0, 1.01497194401953e-87),
-    (300.5, 290.0, 0.0066538000407452245),
-    (1000.0, 1000.0, 0.04473067294796404),
-    (1000.5, 900.0, 4.018722845571001e-16),
-    (1000.0, 1100.0, -0.032631556608876545),
-    (-1000.5, 1100.0, -0.02457302456351473),
-    (1000.0, 20000.0, 0.005406836736416745),
-    (10000.0, 10000.0, 0.020762165277200786),
-    (10000.0, 9500.0, 1.0186739405874727e-49),
-]
-IV = [
-    (0.0, 1e-08, 1.0),
-    (0.0, 7.9375, 403.2951163718128),
-    (0.0, 8.0625, 453.30847298208903),
-    (0.0, 18.84375, 14126188.459846292),
-    (0.0, 712.0, 2.4684110577627523e307),
-    (1.0, 3.0, 3.9533702174026093),
-    (2.0, -3.0, 2.245212440929951),
-    (3.0, -12.5, -21057.42477389392),
-    (-3.0, 12.5, 21057.42477389392),
-    (0.5, 1e-10, 7.978845608028654e-06),
-    (0.5, 2.0, 2.046236863089055),
-    (0.3333333333333333, 8.0, 424.38950141132216),
-    (2.75, 7.9375, 243.52297320369863),
-    (-0.5, 3.0, 4.637757757861503),
-    (-2.5, 0.25, 75.81163042516893),
-    (-2.5, 30.0, 703124015519.2032),
-    (-0.25, 9.0, 1089.5565163896938),
-    (-7.75, 8.0, 10.56705298082597),
-    (-12.5, 9.0, 0.41542877012267126),
-    (-30.5, 2.0, 1.4839763929872598e31),
-    (-30.5, 12.0, 8575668.480890436),
-    (-100.25, 50.0, 10579847060120.123),
-    (-5.000000000931323, 8.5, 150.1711295338163),
-    (50.0, 2.0, 3.3530428298606417e-65),
-    (50.0, 50.0, 17650802430.016712),
-    (100.0, 1.0, 8.47367400813808e-189),
-    (300.5, 290.0, 2.0995033526597342e61),
-    (1000.0, 1000.0, 2.723453646910843e229),
-    (1000.5, 600.0, 5.167612924938705e-54),
-    (-1000.5, 900.0, 1.3945311004547579e166),
-    (10000.0, 7000.0, 9.241488714987718e284),
-]
+# The orders and arguments are the doubles that are written.
+JV, IV = whole("jv"), whole("iv")
 
 
 def bound(v):
     return np.maximum(1e-12, 1e-15 * np.abs(v))
-
-
-def columns(table):
-    return [np.array(column) for column in zip(*table, strict=True)]
 
 
 def error(ours, theirs, v, x):
@@ -123,7 +41,7 @@ def extremes():
 @pytest.fixture(scope="module")
 def values(extremes):
     """Of one program: J at the points of its table, I at those of its own, both at extremes."""
-    of_j, of_i = (np.r_["1", np.array(t).T[:2], extremes] for t in (JV, IV))
+    of_j, of_i = (np.r_["1", t.T[:2], extremes] for t in (JV, IV))
     xs = [at.vector() for _ in range(4)]
     f = jaxprgen.compile(xs, [at.jv(*xs[:2]), at.iv(*xs[2:])])
     j, i = f(*of_j, *of_i)
@@ -131,18 +49,18 @@ def values(extremes):
 
 
 def test_values_of_the_first_kind(values):
-    v, x, theirs = columns(JV)
+    v, x, theirs = JV.T
     assert (error(values[0][0], theirs, v, x) < bound(v)).all()
 
 
 def test_modified_values(values):
-    v, _, theirs = columns(IV)
+    v, _, theirs = IV.T
     assert (np.abs(values[0][1] / theirs - 1) < bound(v)).all()
 
 
 @pytest.mark.parametrize(("order", "op"), [(0, at.j0), (1, at.j1)], ids=["j0", "j1"])
 def test_values_of_orders_0_and_1(order, op):
-    v, x, theirs = columns([row for row in JV if row[0] == order])
+    v, x, theirs = JV[JV[:, 0] == order].T
     argument = at.vector("x")
     assert error(jaxprgen.compile([argument], op(argument))(x), theirs, v, x).max() < 1e-13
 
@@ -181,7 +99,7 @@ def test_shapes(shape):
 
 def test_single_precision_without_64_bits():
     home = jax if hasattr(jax, "enable_x64") else jax.experimental
-    v, x, theirs = columns([row for row in JV if abs(row[0]) < 40 and abs(row[1]) < 1e4])
+    v, x, theirs = JV[(abs(JV[:, 0]) < 40) & (abs(JV[:, 1]) < 1e4)].T
     order, argument = at.fvector("v"), at.fvector("x")
     with home.enable_x64(False):
         f = jaxprgen.compile([order, argument], at.jv(order, argument))

@@ -10,6 +10,7 @@ import aesara.tensor as at
 import numpy as np
 import pytest
 from profiles import sample
+from subprocesses import python
 
 import jaxprgen
 from jaxprgen.tools.command_line import main
@@ -138,11 +139,7 @@ def process(code, *arguments, **options):
     """Run a command of the shell, with ``$0`` to start jaxprgen."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        ["sh", "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        **options,
+        ["sh", "-c", code, *arguments], capture_output=True, text=True, env=environment, **options
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -173,7 +170,7 @@ STREAMS = {
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-@pytest.mark.parametrize("name", sample(list(STREAMS), 4))
+@pytest.mark.parametrize("name", sample(list(STREAMS), 3))
 def test_streams_and_folders(name, folder):
     code, expected = STREAMS[name]
     assert process(code, cwd=folder) == expected
@@ -191,18 +188,14 @@ sys.meta_path.insert(0, Interrupt())
 """
 
 
-@pytest.mark.parametrize("place", sample(["numpy", "jax", "jaxprgen.export.loading", "graphs"], 2))
+@pytest.mark.parametrize("place", sample(["jax", "graphs", "numpy", "jaxprgen.export.loading"], 1))
 def test_an_interrupt_is_a_line(place, folder, tmp_path):
     """Wherever it comes, also while modules are imported."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
-    done = subprocess.run(
-        [*PYTHON, *(["show", "graphs:graph"] if place == "graphs" else ["info", "f.jxg"])],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "PLACE": place},
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
+    command = ["show", "graphs:graph"] if place == "graphs" else ["info", "f.jxg"]
+    options = {"path": (tmp_path,), "status": 130, "cwd": folder, "env": {"PLACE": place}}
+    done = python("-m", "jaxprgen", *command, **options)
+    assert (done.stdout, done.stderr) == ("", "error: interrupted\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")

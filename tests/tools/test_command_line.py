@@ -1,13 +1,12 @@
 """The command line."""
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from profiles import sample
+from subprocesses import python
 
 from jaxprgen.tools.command_line import main
 
@@ -233,27 +232,14 @@ def test_an_invalid_command_prints_its_usage(arguments, capsys):
     assert "usage: python -m jaxprgen" in capsys.readouterr().err
 
 
-def command(*arguments, **environment):
-    """Run the command line as a user does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "jaxprgen", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("environment", "dtype"), sample([({"JAX_ENABLE_X64": "0"}, "f32"), ({}, "f64")], 1)
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("environment", "dtype"), [({"JAX_ENABLE_X64": "0"}, "f32"), ({}, "f64")])
 def test_the_command_line_in_a_process(environment, dtype):
-    status, out, err = command("show", "examples/model.py:graph", *ARGS, **environment)
-    assert status == 0
-    assert environment or err == ""
-    assert f"eta:{dtype}[5] = add" in out
-    assert "\033" not in out
+    command = "-m", "jaxprgen", "show", "examples/model.py:graph", *ARGS
+    done = python(*command, cwd=ROOT, env=environment)
+    assert environment or done.stderr == ""
+    assert f"eta:{dtype}[5] = add" in done.stdout
+    assert "\033" not in done.stdout
 
 
 def test_the_examples_of_help_work(capsys, monkeypatch):

@@ -1,7 +1,5 @@
 """The debugger on data with missing values: where masks fail, and NaN that are meant."""
 
-from pathlib import Path
-
 import aesara
 import aesara.tensor as at
 import jax
@@ -9,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from messages import built, line_of
 
 import jaxprgen
 from jaxprgen import errors
 from jaxprgen.tools.debugging import debug
 from jaxprgen.tools.debugging.faults import loses_a_mask
 
-SOURCE = Path(__file__).read_text().splitlines()
 DATA = np.array([1.0, np.nan, 4.0])
 
 mu = at.dscalar("mu")
@@ -24,9 +22,7 @@ missing = at.isnan(y)
 
 
 def line(code):
-    """The number of the line of this file that starts like this."""
-    (number,) = (n for n, text in enumerate(SOURCE, 1) if text.strip().startswith(code))
-    return number
+    return line_of(__file__, code)[0]
 
 
 def findings(f, *args, **options):
@@ -79,8 +75,7 @@ def test_the_variable_and_the_line_are_named():
     assert text[3].endswith(": float64[3] = [0.5, nan, 0.25]")
     assert text[4].startswith("  as root.") and " = mul " in text[4]
     assert text[5:8] == [
-        f"  built at {__file__}:{line('root = at.sqrt(y - mu)')}, in masked_too_late: "
-        "root = at.sqrt(y - mu)",
+        "  " + built("root = at.sqrt(y - mu)", "masked_too_late"),
         "0 × NaN is NaN: a mask that is applied later, or as a factor of zero, does not remove it.",
         "Replace the NaN before this operation, as in at.switch(at.isnan(y), 1.0, y).",
     ]

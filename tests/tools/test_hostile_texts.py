@@ -28,7 +28,7 @@ def test_every_character_shows():
 
 
 @given(text=st.text(), longest=st.integers(1, 100) | st.none())
-@examples(50)
+@examples(50, quick=20)
 def test_a_text_becomes_a_line(text, longest):
     shown = visible(text, longest)
     assert shown.isprintable()
@@ -92,7 +92,7 @@ def texts(folder, name):
         yield from ((f"warning of {label}", each.message) for each in caught)
 
 
-@examples(3)
+@examples(3, quick=0.3)
 @given(name=st.text(st.sampled_from([*CONTROLS[:70], *HOSTILE, *FACES]), min_size=1, max_size=12))
 @example(name=HOSTILE)
 def test_what_users_name_is_shown_on_its_line(name, tmp_path_factory):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from jax import lax
 from pages import HOSTILE, ONES, chain, model, page_of_model, power
-from profiles import amount, examples
+from profiles import examples
 
 import jaxprgen
 from jaxprgen import inspect
@@ -66,7 +66,7 @@ def hostile_examples(test):
 plain_elements = functools.cache(lambda: Structure(page_of_model()).elements)
 
 
-@examples(amount(quick=1, deep=3))
+@examples(3, quick=0.3)
 @hostile_examples
 @given(name=st.text(min_size=1))
 def test_names_cannot_change_the_structure(name):
@@ -76,7 +76,7 @@ def test_names_cannot_change_the_structure(name):
     assert page.encode()
 
 
-@examples(amount(quick=1, deep=3))
+@examples(3, quick=0.3)
 @hostile_examples
 @given(name=st.text(min_size=1))
 def test_no_text_can_change_the_structure(name):

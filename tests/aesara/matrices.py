@@ -10,6 +10,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 from hypothesis import strategies as st
+from jax.test_util import check_grads
 from laws import MATRICES, assert_agrees, at_once, reference, tolerance
 from profiles import examples, sample
 
@@ -114,3 +115,10 @@ def assert_same_gradient(make: Callable[..., Any], *args: Any) -> None:
     for x, y in zip(ours, theirs, strict=True):
         assert np.asarray(x).any()
         np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10)
+
+
+def assert_gradient_of_differences(make: Callable[..., Any], *args: Any) -> None:
+    """JAX's derivative of the compiled graph is that of central differences."""
+    inputs = [tensor(a) for a in args]
+    cost = sum((y**2 * at.cos(y)).sum() for y in outputs_of(make, inputs))
+    check_grads(jaxprgen.compile(inputs, cost), args, order=1, modes=["rev"], rtol=1e-4, atol=1e-4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
 from aesara.compile.sharedvalue import SharedVariable
-from aesara.graph.basic import Constant, io_toposort
+from aesara.graph.basic import Constant, ancestors, io_toposort
 from aesara.scalar.basic import ScalarType
 from aesara.scan.op import Scan
 from aesara.tensor.type import DenseTensorType
@@ -263,6 +263,12 @@ def without_x64() -> Any:
 
 
 # --- Programs ------------------------------------------------------------------------------
+
+
+def inputs_among(candidates: Iterable[Any], *outputs: Any) -> list[Any]:
+    """Return those of some variables from which outputs are computed, in order."""
+    used = set(ancestors(outputs))
+    return [v for v in candidates if v in used]
 
 
 def in_one_program(functions: Sequence[Any], *args: Any) -> list[list[Any]]:

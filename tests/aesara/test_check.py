@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
-from aesara.graph.basic import Apply, graph_inputs
+from aesara.graph.basic import Apply
 from aesara.graph.fg import FunctionGraph
 from aesara.graph.op import Op
 from aesara.ifelse import ifelse
@@ -25,6 +25,7 @@ from aesara.tensor.subtensor import set_subtensor
 from catalogue import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import inputs_among, refusal
 from profiles import amount, examples, is_deep, sample
 
 import jaxprgen
@@ -112,8 +113,8 @@ class Row:
     """
 
     def __init__(self, outputs, static="", verdicts=None, inputs=None, **values):
-        used = list(graph_inputs(outputs if isinstance(outputs, list) else [outputs]))
-        self.inputs, self.outputs = inputs or [v for v in VALUES if v in used], outputs
+        self.outputs = outputs if isinstance(outputs, list) else [outputs]
+        self.inputs = inputs or inputs_among(VALUES, *self.outputs)
         self.args = [values.get(v.name, VALUES[v]) for v in self.inputs]
         self.static = static.split()
         self.verdicts = ["static"] * bool(static) if verdicts is None else verdicts.split()
@@ -205,10 +206,7 @@ GRAPHS = {
 }
 COMPILE = [name for name, row in GRAPHS.items() if row.compiles]
 REFUSED = [name for name in GRAPHS if name not in COMPILE]
-NOTHING_LEFT = (
-    "no array",
-    "own scalar Op",
-)
+NOTHING_LEFT = "no array", "own scalar Op"
 
 
 def deciding(found):
@@ -277,7 +275,7 @@ def dtypes_of(example):
 @pytest.mark.filterwarnings("ignore")  # Of Aesara's Ops, and of checks that are left out.
 def test_check_and_compile_agree_on_every_op(family):
     for example, dtype in (
-        (each, d) for each in sample(FAMILIES[family], 20) for d in dtypes_of(each)
+        (each, d) for each in sample(FAMILIES[family], 12) for d in dtypes_of(each)
     ):
         try:
             inputs, outputs = example.graph(dtype)
@@ -312,30 +310,27 @@ def test_the_graph_stays_as_it_is():
 # --- What decides -------------------------------------------------------------------------
 
 
+STEPS = [
+    lambda a, b, v: a + b,
+    lambda a, b, v: at.stack([a, v.shape[0], b])[0],
+    lambda a, b, v: at.zeros_like(v).sum() + v.shape[0],
+    lambda a, b, v: at.fill(v, a).sum(),
+    lambda a, b, v: v.sum() + b,
+    lambda a, b, v: Assert()(a, at.eq(v.sum(), v.sum())),
+    lambda a, b, v: at.arange(a) + 1,
+    lambda a, b, v: v[:a],
+    lambda a, b, v: at.alloc(v[0], a, b).flatten(),
+    lambda a, b, v: at.join(0, v, v[::-1]),
+    lambda a, b, v: at.switch(v > a, v, b),
+]
+
+
 def draw_sizes(data):
     """Random vectors, and random sizes computed from values, shapes and both."""
-    held = shared(2)
-    scalars, vectors = [n, m, held], [x]
+    scalars, vectors = [n, m, shared(2)], [x]
     for _ in range(data.draw(st.integers(1, 8))):
-        a, b = (data.draw(st.sampled_from(scalars)) for _ in range(2))
-        v = data.draw(st.sampled_from(vectors))
-        made = data.draw(
-            st.sampled_from(
-                [
-                    lambda a, b, v: a + b,
-                    lambda a, b, v: at.stack([a, v.shape[0], b])[0],
-                    lambda a, b, v: at.zeros_like(v).sum() + v.shape[0],
-                    lambda a, b, v: at.fill(v, a).sum(),
-                    lambda a, b, v: v.sum() + b,
-                    lambda a, b, v: Assert()(a, at.eq(v.sum(), v.sum())),
-                    lambda a, b, v: at.arange(a) + 1,
-                    lambda a, b, v: v[:a],
-                    lambda a, b, v: at.alloc(v[0], a, b).flatten(),
-                    lambda a, b, v: at.join(0, v, v[::-1]),
-                    lambda a, b, v: at.switch(v > a, v, b),
-                ]
-            )
-        )(a, b, v)
+        a, b, v = (data.draw(st.sampled_from(pool)) for pool in (scalars, scalars, vectors))
+        made = data.draw(st.sampled_from(STEPS))(a, b, v)
         # Sizes stay small, and none is zero.
         made = at.cast(at.clip(made, 1, 4), "int64")
         (vectors if made.ndim else scalars).append(made)
@@ -353,11 +348,9 @@ def test_random_programs_depend_on_the_values_that_check_names(data):
 
 def test_chains_are_shortest():
     size = n + 1
-    size.name = "size"
     double = size * 2
-    double.name = "double"
     values = at.arange(double)
-    values.name = "values"
+    size.name, double.name, values.name = "size", "double", "values"
     found = jaxprgen.check([n], [values, at.zeros(double * 3)])
     (decision,) = found.deciding
     assert [node.name for node in decision.chain] == ["size", "double", "values"]
@@ -500,10 +493,7 @@ def test_missing_inputs_and_things_that_are_no_arrays_are_found():
     thing = generic()
     thing.name = "thing"
     found = jaxprgen.check([thing, n], [Opaque(at.dvector)(thing), x[:m], thing])
-    assert found.missing == (
-        ("m", str(m.type), "missing input"),
-        ("x", str(x.type), "missing input"),
-    )
+    assert found.missing == tuple((v.name, str(v.type), "missing input") for v in (m, x))
     assert [(odd.name, odd.role) for odd in found.no_arrays] == [
         ("thing", "input"),
         ("thing", "output"),
@@ -530,9 +520,7 @@ def test_missing_inputs_and_things_that_are_no_arrays_are_found():
     ],
 )
 def test_what_is_no_graph_is_an_error(given, text):
-    with pytest.raises(InvalidGraphError) as caught:
-        jaxprgen.check(*given)
-    assert text in str(caught.value)
+    assert text in "\n".join(refusal(InvalidGraphError, jaxprgen.check, *given))
 
 
 def test_long_graphs():

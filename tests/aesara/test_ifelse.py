@@ -11,7 +11,15 @@ from aesara.compile.mode import Mode
 from aesara.ifelse import ifelse
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, assert_derivatives, assert_same, reference, refusal
+from laws import (
+    DTYPES,
+    assert_agrees,
+    assert_derivatives,
+    assert_same,
+    inputs_among,
+    reference,
+    refusal,
+)
 from profiles import examples
 
 import jaxprgen
@@ -33,43 +41,33 @@ def branches_of(closed):
 
 shared_part = at.tanh(x)
 chosen = a > 0
+looped = lambda step, *states: aesara.scan(step, x, [*states] or None)[0]  # noqa: E731
 GRAPHS = {
-    "two": ([x, a], ifelse(a > 0, at.exp(x), at.log(x) * a)),
-    "of what both need": ([x, a], ifelse(a > 0, shared_part * 2, at.sin(shared_part))),
-    "of its condition": ([x, a], ifelse(chosen, x * chosen, at.exp(x) + chosen)),
-    "as it is": ([x, a], ifelse(a > 0, x, -x)),
-    "of constants": ([a], ifelse(a > 0, at.constant([1.0, 2.0]), at.zeros(2))),
-    "of a number": ([x, a], ifelse(a, x * 2, x)),
-    "of a shared variable": ([x, a], ifelse(a > 0, x * held, x)),
-    "several": ([x, a], ifelse(a > 0, [x + 1, x.sum()], [at.exp(x), x.prod()])),
-    "in a branch": (
-        [x, n],
-        ifelse(at.eq(n, 0), at.exp(x), ifelse(at.eq(n, 1), at.sin(at.exp(x)), at.cos(x))),
+    "two": ifelse(a > 0, at.exp(x), at.log(x) * a),
+    "of what both need": ifelse(a > 0, shared_part * 2, at.sin(shared_part)),
+    "of its condition": ifelse(chosen, x * chosen, at.exp(x) + chosen),
+    "as it is": ifelse(a > 0, x, -x),
+    "of constants": ifelse(a > 0, at.constant([1.0, 2.0]), at.zeros(2)),
+    "of a number": ifelse(a, x * 2, x),
+    "of a shared variable": ifelse(a > 0, x * held, x),
+    "several": ifelse(a > 0, [x + 1, x.sum()], [at.exp(x), x.prod()]),
+    "in a branch": ifelse(
+        at.eq(n, 0), at.exp(x), ifelse(at.eq(n, 1), at.sin(at.exp(x)), at.cos(x))
     ),
-    "on a branch": ([x, a], at.sqrt(ifelse(a > 0, at.exp(x), x * x)) + ifelse(a > 1, x, x / 3)),
-    "in a graph": ([x, a], OpFromGraph([x, a], [ifelse(a > 0, at.exp(x), x) * 2])(x, a)),
-    "of graphs": ([x, a], ifelse(a > 0, OpFromGraph([y], [at.exp(y)])(x), x)),
-    "in a loop": (
-        [x, a],
-        aesara.scan(lambda p, c: ifelse(c > 1.5, c - p, at.exp(p) + c), x, [a])[0],
-    ),
-    "of loops": (
-        [x, a],
-        ifelse(
-            a > 0,
-            aesara.scan(lambda p, c: c * p, x, [a])[0][-1],
-            aesara.scan(lambda p: p * 2, x)[0].sum(),
-        ),
-    ),
-    "a size": ([n], at.arange(ifelse(n > 0, n * 2, n + 2))),
-    "as a condition": ([x, a], ifelse(ifelse(a > 0, a, a + 2) > 1, x, x * 2)),
+    "on a branch": at.sqrt(ifelse(a > 0, at.exp(x), x * x)) + ifelse(a > 1, x, x / 3),
+    "in a graph": OpFromGraph([x, a], [ifelse(a > 0, at.exp(x), x) * 2])(x, a),
+    "of graphs": ifelse(a > 0, OpFromGraph([y], [at.exp(y)])(x), x),
+    "in a loop": looped(lambda p, c: ifelse(c > 1.5, c - p, at.exp(p) + c), a),
+    "of loops": ifelse(a > 0, looped(lambda p, c: c * p, a)[-1], looped(lambda p: p * 2).sum()),
+    "a size": at.arange(ifelse(n > 0, n * 2, n + 2)),
+    "as a condition": ifelse(ifelse(a > 0, a, a + 2) > 1, x, x * 2),
 }
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_branches(name):
-    inputs, outputs = GRAPHS[name]
-    outputs = outputs if isinstance(outputs, list) else [outputs]
+    outputs = GRAPHS[name] if isinstance(GRAPHS[name], list) else [GRAPHS[name]]
+    inputs = inputs_among([x, a, n], *outputs)
     f = jaxprgen.compile(inputs, outputs)
     for choice in (0, 1, -1.5, 2):
         args = [v.type.filter(np.asarray({x: ONES}.get(v, choice), v.dtype)) for v in inputs]
@@ -84,11 +82,11 @@ def test_dtypes():
 
 
 def test_each_branch_holds_what_only_it_needs():
-    f = jaxprgen.compile(*GRAPHS["of what both need"])
+    f = jaxprgen.compile([x, a], GRAPHS["of what both need"])
     inside, outside = branches_of(f.jaxpr(ONES, 1.0))
     assert inside == [["sin"], ["mul"]]
     assert sorted(outside) == ["convert_element_type", "gt", "tanh"]
-    f = jaxprgen.compile(*GRAPHS["in a branch"])
+    f = jaxprgen.compile([x, n], GRAPHS["in a branch"])
     inside, outside = branches_of(f.jaxpr(ONES, 1))
     assert [names[-1] for names in inside] == ["cond", "exp"]
     assert outside == ["eq", "convert_element_type"]
@@ -140,14 +138,14 @@ several = ifelse(x.sum() > a, [x, x.sum(), X], [x[::2], x.prod(), X.T])
 nested = ifelse(a > 0, ifelse(n > 0, x, x[1:]), at.concatenate([x, x]))
 in_loops = aesara.scan(lambda p, k, y: p * ifelse(k > 0, y, y[1:]).sum(), x, None, [a, x])[0]
 DIFFERING = {
-    "two": ([x, a], [differing]),
-    "several": ([x, X, a], several),
-    "nested": ([x, a, n], [nested]),
-    "of reductions": ([x, a, n], [ifelse(a > 0, ifelse(n > 0, x, x[1:]).sum(), x.sum())]),
-    "in a graph": ([x, a], [OpFromGraph([x, a], [differing])(y, a) for y in (x, x + 1)]),
-    "in a loop": ([x, a], [in_loops]),
-    "of what decides shapes": ([x, a], [at.zeros(differing.shape), at.arange(differing.shape[0])]),
-    "gradient": ([x, a], [aesara.grad((differing**2).sum(), x)]),
+    "two": [differing],
+    "several": several,
+    "nested": [nested],
+    "of reductions": [ifelse(a > 0, ifelse(n > 0, x, x[1:]).sum(), x.sum())],
+    "in a graph": [OpFromGraph([x, a], [differing])(y, a) for y in (x, x + 1)],
+    "in a loop": [in_loops],
+    "of what decides shapes": [at.zeros(differing.shape), at.arange(differing.shape[0])],
+    "gradient": [aesara.grad((differing**2).sum(), x)],
 }
 sizes = st.integers(1, 3).map(lambda size: np.arange(size) - 0.5)
 
@@ -155,7 +153,8 @@ sizes = st.integers(1, 3).map(lambda size: np.arange(size) - 0.5)
 @pytest.mark.parametrize("name", DIFFERING)
 def test_arguments_decide_between_branches_of_different_shapes(name):
     """There is one program for each size and each way that is taken."""
-    inputs, outputs = DIFFERING[name]
+    outputs = DIFFERING[name]
+    inputs = inputs_among([x, X, a, n], *outputs)
     f = jaxprgen.compile(inputs, outputs)
     theirs = aesara.function(inputs, outputs, mode=Mode(linker="py", optimizer=None))
     drawn = {x: sizes, X: st.just(np.ones((2, 3))), n: st.integers(-1, 1)}

@@ -16,7 +16,6 @@ from matrices import (
     assert_close,
     assert_gradient_of_differences,
     assert_same_gradient,
-    assert_transforms,
     few,
     noise,
     outputs_of,
@@ -268,30 +267,6 @@ def test_nan_makes_nan():
 
 
 # --- Transformations ----------------------------------------------------------------------
-
-CASES = {
-    "square": (square, [positive(3)]),
-    "pinv": (nlinalg.pinv, [regular(3, 2)]),
-    "eigh": (lambda x: nlinalg.eigh(x), [positive(3)]),
-    "eig": (lambda x: nlinalg.eig(x), [positive(3)]),
-    "qr": (lambda x: [*nlinalg.qr(x), *nlinalg.qr(x, "raw")], [regular(4, 3)]),
-    "svd": (lambda x: [*nlinalg.svd(x), nlinalg.svd(x, compute_uv=False)], [regular(4, 3)]),
-    "lstsq": (
-        least,
-        [regular(4, 3), noise((4, 2))],
-    ),
-    "EighGrad": (
-        nlinalg.EighGrad(),
-        [positive(3), np.arange(3.0) ** 2, regular(3), noise(3), noise((3, 3))],
-    ),
-    "tensorsolve": (nlinalg.tensorsolve, [regular(6).reshape(6, 2, 3), noise(6)]),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_jit_and_vmap(name):
-    make, args = CASES[name]
-    assert_transforms(make, *args)
 
 
 def eigh_without_signs(x, uplo):

@@ -70,17 +70,6 @@ def two_states_with_two_taps():
     return [x, y], [found[0][-1] * found[1][-2], *found], [[0.3, -0.8], [1.1, 0.4]]
 
 
-@reported("Theano 4899: a tap was removed twice")
-def residuals_of_an_arma_model():
-    def step(t, row, e1, e2, e3, phi, theta):
-        return t - at.dot(row, phi) - at.dot(at.stack([e1, e2, e3]), theta)
-
-    lagged = at.stack([z[1:-1], z[:-2]], axis=1)
-    start = {"initial": at.zeros(3), "taps": [-1, -2, -3]}
-    e = scan(step, [z[2:], lagged], [start], [x, y])
-    return [x, y, z], at.square(e).mean(), [[0.5, -0.2], [0.3, 0.1, -0.2], SERIES]
-
-
 @reported("Theano 3276: no iteration over the rest of a row")
 def a_loop_that_starts_with_its_first_row_in_a_loop():
     def along(rows, w):
@@ -88,15 +77,6 @@ def a_loop_that_starts_with_its_first_row_in_a_loop():
 
     out = scan(along, T, None, X)
     return [T, X], [out, at.tanh(out).sum()], [POINTS[:6].reshape(3, 2, 2), POINTS[:2]]
-
-
-@reported("Theano 1647: an IndexError by the gradient")
-def a_step_that_returns_what_is_outside():
-    return (
-        [a],
-        scan(lambda: a * 1, n_steps=3)[-1] * scan(lambda v: v, None, None, a, n_steps=2).sum(),
-        [0.7],
-    )
 
 
 @reported("Theano 5439: the gradient of the last rows, not of the first", "forward")
@@ -144,37 +124,6 @@ def a_recurrent_layer_of_one_unit():
     )
 
 
-@reported("Theano 166: sequences that are longer than the loop")
-def sequences_longer_than_the_loop():
-    def step(p, q, s):
-        return s * p + at.cos(q)
-
-    rows = [{"input": x, "taps": [0, 2]}]
-    forth = scan(step, rows, a, n_steps=3)
-    back = scan(step, rows, a, n_steps=3, go_backwards=True)
-    return [x, a], [forth[-1] * back[-1], forth, back], [SERIES, 0.5]
-
-
-@reported("Aesara 500: the order of taps")
-def taps_before_and_after():
-    def step(x1, x2, y0, z2, last, old):
-        return x1 * old - x2 * y0 + z2 / 3 + last
-
-    rows = [{"input": x, "taps": [-2, 1]}, y, {"input": z, "taps": [2]}]
-    start = {"initial": at.stack([a, b, a * b]), "taps": [-1, -3]}
-    args = [SERIES, SERIES[:6] + 1, SERIES[:7], 0.2, -0.3]
-    return [x, y, z, a, b], scan(step, rows, [start]), args
-
-
-@reported("aeppl 134, Aesara 893: a TypeError by the gradient")
-def log_density_of_a_walk():
-    def term(now, before, sd):
-        return -at.square((now - before) / sd) / 2 - at.log(sd) - np.log(2 * np.pi) / 2
-
-    cost = scan(term, [{"input": x, "taps": [0, -1]}], None, at.exp(a)).sum()
-    return [x, a], cost, [SERIES, -0.4]
-
-
 @reported("Aesara 512: a loop in the gradient of an Op", "pullback")
 def a_gradient_that_is_a_loop():
     def pullback(inputs, outputs, grads):
@@ -187,16 +136,6 @@ def a_gradient_that_is_a_loop():
 
     op = OpFromGraph([a], [a**4], lop_overrides=pullback)
     return [a], [op(a * 2), aesara.grad(op(a * 2), a)], [0.3]
-
-
-@reported("Theano 5115: shapes of gradients")
-def an_attention_of_which_each_step_moves():
-    def step(at_, w, image):
-        width = at.arange(image.shape[0])
-        mask = at.exp(-at.square(width - at_) * w)
-        return at_ + at.dot(mask / mask.sum(), image).mean()
-
-    return [a, b, X], scan(step, None, a, [at.exp(b), X], n_steps=4), [1.5, -1.0, POINTS]
 
 
 @reported("Theano 6633: a state is written into by position")
@@ -236,16 +175,6 @@ def a_level_with_gaps_by_a_kalman_filter():
     return [x, seen, a, b], terms.sum(), [SERIES, [1, 1, 0, 1, 0, 0, 1, 1, 1], -1.0, -0.5]
 
 
-@reported("PyMC 987: volatilities of two states")
-def a_garch_model_with_a_leverage():
-    def step(r, last_r, last, omega, alpha, gamma):
-        shock = alpha + gamma * (last_r < 0)
-        return omega + shock * last_r**2 + 0.5 * last
-
-    var = scan(step, [{"input": x, "taps": [0, -1]}], at.exp(a), [at.exp(a), at.exp(b), at.exp(c)])
-    return [x, a, b, c], -0.5 * (at.log(var) + x[1:] ** 2 / var).sum(), [SERIES, -1.0, -1.5, -2.0]
-
-
 # --- Indices -----------------------------------------------------------------------------------
 
 
@@ -256,21 +185,6 @@ def writing_numbers_where_a_comparison_is_true():
     return [x, a], [more, at.square(more).sum()], [SERIES, 0.7]
 
 
-@reported("Theano 5919: reading what was added at positions that repeat")
-def reading_what_was_added_twice():
-    return [x, y, i], at.inc_subtensor(x[i], y)[i] ** 2, [SERIES[:4], [0.5, 1.5, -1.0], [2, 2, 0]]
-
-
-@reported("Theano 2535: the gradient of what is repeated and added")
-def adding_a_row_to_chosen_rows():
-    rows = at.inc_subtensor(X[i], y)
-    return (
-        [X, y, a, i],
-        [rows, at.set_subtensor(rows[i, 1], a)],
-        [POINTS, [0.3, -0.2], 2.0, [4, 1, 1]],
-    )
-
-
 @reported("Theano 6207: a mask, an ellipsis and a number")
 def a_known_mask_with_an_ellipsis():
     mask = np.array([True, False, True])
@@ -279,14 +193,6 @@ def a_known_mask_with_an_ellipsis():
         [T[mask, ..., 1], T[mask, None, :, 0], T[..., mask[:2]]],
         [RNG.normal(size=(3, 4, 2))],
     )
-
-
-@reported("Theano 4636: an index that is not a vector")
-def indices_on_both_sides_of_a_slice():
-    by = i[:, None]
-    read = T[by, 1:, k]
-    wrote = at.inc_subtensor(T[by, 1:, k], read * 2)
-    return [T, i, k], [read, wrote], [RNG.normal(size=(3, 4, 2)), [0, 2], [1, 0, 1]]
 
 
 # --- Graphs in graphs --------------------------------------------------------------------------
@@ -311,31 +217,12 @@ def derivatives_through_graphs_in_graphs():
     return [x, a], slopes, [SERIES[:3], 0.6]
 
 
-@reported("Aesara 780: replacing an input by a constant")
-def a_clone_with_constants_of_another_shape():
-    graph = at.exp(X) + x.dimshuffle("x", 0)
-    return [x], aesara.clone_replace(graph, {X: at.constant([[0.3]])}), [[0.5]]
-
-
 # --- Branches ----------------------------------------------------------------------------------
 
 
 @reported("Theano 4918: the branch that is not taken overflows")
 def a_branch_that_would_overflow():
     return [a], ifelse(a > 0, a + 1, at.exp(at.exp(-a))), [1000.0]
-
-
-@reported("Theano 1318: sizes that only one branch has", "")
-def a_branch_with_a_size_of_its_own():
-    filled = at.alloc(at.cast(n, "float64"), n).sum()
-    return [n], ifelse(n <= 0, at.constant(-1.0, dtype="float64"), filled), [0]
-
-
-@reported("Theano 3552: the other branch is empty")
-def a_branch_that_is_empty():
-    mean = X.mean(axis=0, keepdims=True)
-    held = at.zeros((0, 2))
-    return [X, n], (mean + ifelse(n > 0, held[:1] * 2, at.zeros_like(mean))).sum(), [POINTS, -1]
 
 
 # --- Sparse matrices and lists -------------------------------------------------------------------
@@ -352,31 +239,10 @@ def of_entries(data, kind="csr"):
 ENTRIES = np.array([0.5, -1.0, 2.0, 0.25])
 
 
-@reported("Theano 5953: a product with a vector")
-def a_sparse_matrix_times_a_vector():
-    return [x, y], sparse.dot(of_entries(x), y[:, None])[:, 0], [ENTRIES, [1.0, -2.0, 3.0]]
-
-
-@reported("Theano 3866: a transposed matrix in a loop")
-def a_transposed_sparse_matrix_in_a_loop():
-    matrix = of_entries(x).T
-
-    def step(s):
-        return at.tanh(sparse.structured_dot(matrix, s))
-
-    return [x, X], scan(step, None, X, n_steps=3)[-1], [ENTRIES, POINTS[:3]]
-
-
 @reported("Theano 3615: zeros that are not stored have gradients")
 def a_sparse_matrix_made_dense():
     dense = sparse.dense_from_sparse(of_entries(x, "csc"))
     return [x, X], at.dot(dense * 2 + 1, X).sum(axis=1) ** 2, [ENTRIES, POINTS[:3]]
-
-
-@reported("Theano 4348: both factors are sparse")
-def a_product_of_two_sparse_matrices():
-    product = sparse.true_dot(of_entries(x), of_entries(y))
-    return [x, y], sparse.dense_from_sparse(product), [ENTRIES, ENTRIES[::-1].copy()]
 
 
 @reported("batches of unequal lengths")
@@ -393,23 +259,6 @@ def a_list_of_vectors_of_unequal_lengths():
 def kernel(X, log_scale, log_length):
     apart = at.square(X[:, None] - X[None]).sum(axis=2)
     return at.exp(2 * log_scale) * at.exp(-apart / 2 * at.exp(-2 * log_length))
-
-
-@reported("PyTensor 1230: flags of triangular solutions")
-def triangular_solutions_with_flags():
-    ways = [
-        slinalg.solve_triangular(X, y, lower=lower, trans=trans, unit_diagonal=unit)
-        for lower in (True, False)
-        for trans in (0, 1)
-        for unit in (True, False)
-    ]
-    return [X, y], ways, [np.array([[1.5, 0.3], [-0.4, 2.0]]), [1.0, -1.0]]
-
-
-@reported("a system for each row of a batch")
-def a_solution_for_each_matrix():
-    found = scan(lambda A, r: slinalg.solve(at.dot(A, A.T) + at.eye(2), r), [T, X], None)
-    return [T, X], found, [RNG.normal(size=(3, 2, 2)), POINTS[:3]]
 
 
 # --- Mixtures, censoring, missing values ---------------------------------------------------------
@@ -434,13 +283,6 @@ def a_regression_of_censored_outcomes():
     above = at.log(at.erfc((1.0 - mu) / np.sqrt(2.0)) / 2)
     terms = at.switch(y <= 0.2, below, at.switch(y >= 1.0, above, log_normal(y, mu, 1.0)))
     return [X, x], terms.sum(), [POINTS, [0.8, -0.4]]
-
-
-@reported("PyMC 4417: the constant of a truncated density")
-def a_truncated_exponential():
-    low, high = -a * 1.0, -a * 20.0
-    constant = low + at.log1mexp(high - low)
-    return [a, x], (at.log(a) - a * x - constant).sum(), [0.4, np.abs(SERIES) + 1]
 
 
 @reported("PyMC 240, 1254: values that are missing")
@@ -511,7 +353,12 @@ def made(name):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = ("a_basis_of_splines_by_recursion", "predators_and_prey_by_runge_kutta")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name in SLOW)) for name in CASES]
+)
 def test_values_and_derivatives_are_those_of_python(name):
     """By a compiled function and by the mode; derivatives are those of central differences."""
     inputs, outputs, args = made(name)
@@ -605,24 +452,6 @@ def batches_of_which_the_last_is_shorter():
     return options, [(0,), (1,), (2,)], [total]
 
 
-@session("updates that read each other")
-def states_that_change_places():
-    p, q = aesara.shared(SERIES[:2].copy()), aesara.shared(SERIES[2:4].copy())
-    options = {"inputs": [a], "outputs": [p + a, q - a], "updates": {p: q * a, q: p + q}}
-    return options, [(1.0,), (2.0,), (-1.0,)], [p, q]
-
-
-@session("a buffer that grows")
-def a_buffer_that_grows():
-    held = aesara.shared(np.zeros((1, 2)))
-    options = {
-        "inputs": [x],
-        "outputs": held.mean(axis=0),
-        "updates": {held: at.concatenate([held, x.dimshuffle("x", 0)])},
-    }
-    return options, [([1.0, 2.0],), ([3.0, 4.0],), ([5.0, 6.0],)], [held]
-
-
 @session("statistics that a given replaces")
 def a_given_of_a_shared_variable_that_is_updated():
     mean = aesara.shared(np.zeros(2))
@@ -634,14 +463,6 @@ def a_given_of_a_shared_variable_that_is_updated():
         "updates": {mean: 0.9 * mean + 0.1 * now},
     }
     return options, [(POINTS,), (POINTS[:3],)], [mean]
-
-
-@session("a loop that starts from a state and leaves it")
-def a_recurrent_state_between_calls():
-    held = aesara.shared(np.full(2, 0.1))
-    path = scan(lambda r, s: at.tanh(r + 0.5 * s), X, held)
-    options = {"inputs": [X], "outputs": path.sum(axis=1), "updates": {held: path[-1]}}
-    return options, [(POINTS,), (POINTS[:2],), (POINTS[:2],)], [held]
 
 
 SHORTER = pytest.mark.xfail(

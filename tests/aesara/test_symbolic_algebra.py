@@ -22,9 +22,9 @@ KEY = jax.random.key(5)
 # --- Draws --------------------------------------------------------------------------------
 
 VECTORS = [
-    Case(aer.multivariate_normal, (np.zeros(2), np.eye(2)), None),
-    Case(aer.dirichlet, (np.ones(3),), None),
-    Case(aer.multinomial, (5, [0.2, 0.5, 0.3]), None),
+    Case(aer.multivariate_normal, (np.zeros(2), np.eye(2))),
+    Case(aer.dirichlet, (np.ones(3),)),
+    Case(aer.multinomial, (5, [0.2, 0.5, 0.3])),
 ]
 
 

@@ -102,19 +102,6 @@ def test_parameters_broadcast(left, right, wants_size):
     assert abs(np.asarray(drawn) - np.broadcast_to(loc, drawn.shape)).max() < 10
 
 
-def test_vectors_broadcast():
-    mean, cov, n = at.matrix("mean"), at.matrix("cov"), at.lscalar("n")
-    means, covs = np.arange(6.0).reshape(3, 2) * 100, np.eye(2)
-    one = jaxprgen.compile([mean, cov], at.random.multivariate_normal(mean, cov))
-    assert abs(one(KEY, means, covs) - means).max() < 10
-    p, shape, x = np.full((3, 2), 0.5), (5, 3), at.matrix("x")
-    drawn = [at.random.dirichlet(x, size=shape), at.random.categorical(x, size=shape)]
-    f = jaxprgen.compile([x, n], [*drawn, at.random.multinomial(n, x)])
-    first, second, counts = f(KEY, p, 7)
-    assert (first.shape, second.shape, counts.shape) == ((5, 3, 2), (5, 3), (3, 2))
-    assert (counts.sum(1) == 7).all()
-
-
 def test_sizes_that_the_parameters_do_not_have():
     x = at.vector("x")
     f = jaxprgen.compile([x], at.random.normal(x, size=(2,)))

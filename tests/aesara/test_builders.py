@@ -1,6 +1,6 @@
 """Ops made of a graph: programs inside of programs, and derivatives of their own."""
 
-import copy
+from functools import partial
 
 import aesara
 import aesara.tensor as at
@@ -102,26 +102,20 @@ def test_large_constants_and_nothing():
 def test_nesting_makes_no_difference(seed):
     """A graph cut into Ops at random, to any depth, is the graph."""
 
-    def expression(depth, is_cut, rng, *leaves):
-        found = list(leaves)
+    def expression(depth, is_cut, seed, *leaves):
+        rng, found = np.random.default_rng(seed), list(leaves)
         for _ in range(3):
             a, b = (found[i] for i in rng.integers(0, len(found), 2))
             found.append([a + b, a * at.tanh(b), a - b.sum(), at.maximum(a, b)][rng.integers(4)])
         if depth and rng.integers(3):
             a, b = (found[i] for i in rng.integers(0, len(found), 2))
-            inner = [depth - 1, is_cut, *rng.spawn(1)]
-            if is_cut:
-                u, v = at.dvectors("u", "v")
-                op = OpFromGraph([u, v], expression(*inner, u, v))
-            else:
-                op = lambda a, b, inner=inner: expression(*copy.deepcopy(inner), a, b)  # noqa: E731
+            inside = partial(expression, depth - 1, is_cut, rng.integers(2**32))
+            u, v = at.dvectors("u", "v")
+            op = OpFromGraph([u, v], inside(u, v)) if is_cut else inside
             found += [*op(a, b), op(b, a)[1]]
         return [found[-1], found[-2]]
 
-    cut, whole = (
-        jaxprgen.compile([x, y], expression(4, is_cut, np.random.default_rng(seed), x, y))
-        for is_cut in (True, False)
-    )
+    cut, whole = (jaxprgen.compile([x, y], expression(4, k, seed, x, y)) for k in (True, False))
     _jax.check_jaxpr(cut.jaxpr(A, B).jaxpr)
     jax.tree.map(assert_same, cut(A, B), whole(A, B))
 

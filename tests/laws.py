@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import aesara
+import aesara.tensor as at
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
 from aesara.compile.sharedvalue import SharedVariable
-from aesara.graph.basic import Constant, io_toposort
+from aesara.graph.basic import Constant, ancestors, io_toposort
 from aesara.scalar.basic import ScalarType
 from aesara.scan.op import Scan
 from aesara.tensor.type import DenseTensorType
+from jax.experimental import checkify
+from operands import values
+from profiles import sample
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr, eval_jaxpr, sub_jaxprs
@@ -182,7 +189,83 @@ def assert_agrees(
     return f
 
 
+def assert_agrees_of_every_dtype(
+    build: Callable[[Any, np.ndarray], Sequence[Any]],
+    shape: Sequence[int],
+    *more: tuple[Any, Any],
+    quick: int = 17,
+) -> None:
+    """A function of an array agrees with Aesara for every dtype, evenly many in a quick run.
+
+    Parameters
+    ----------
+    build
+        Makes outputs of a variable of each dtype, and of the values that it has.
+    shape
+        That of the array.
+    more
+        Other inputs and their values.
+    """
+    inputs, args = ([*each] for each in zip(*more, strict=True)) if more else ([], [])
+    outputs = []
+    for dtype in DTYPES:
+        inputs.append(at.tensor(dtype, shape=(None,) * len(shape)))
+        args.append(values(dtype)[: np.prod(shape)].reshape(shape))
+        outputs += build(inputs[-1], args[-1])
+    assert_agrees(inputs, sample(outputs, quick), args)
+
+
+def assert_derivatives(
+    inputs: Sequence[Any],
+    costs: Any,
+    args: Sequence[Any],
+    wrt: Sequence[Any] | None = None,
+    *,
+    rtol: float = 1e-10,
+) -> None:
+    """Gradients that Aesara makes are those of its Python mode, and those that JAX finds.
+
+    By default, those with respect to all inputs.
+    """
+    costs = costs if isinstance(costs, list) else [costs]
+    wrt = inputs if wrt is None else wrt
+    slopes = [g for c in costs for g in aesara.grad(c, wrt, disconnected_inputs="ignore")]
+    places = tuple(inputs.index(v) for v in wrt)
+    by_jax = [jax.grad(jaxprgen.compile(inputs, cost), places) for cost in costs]
+    ours = at_once(assert_agrees(inputs, slopes, args), *args)
+    theirs = jax.tree.leaves(in_one_program(by_jax, *args))
+    for mine, yours, slope in zip(ours, theirs, slopes, strict=True):
+        assert_same(mine, yours, rtol, where=str(slope.owner))
+
+
+# --- Errors and checks ---------------------------------------------------------------------
+
+
+def refusal(error: type[Exception], call: Callable[..., Any], *args: Any) -> list[str]:
+    """Return the lines of the error that a call raises, with places in files as "LINE"."""
+    with pytest.raises(error) as caught:
+        call(*args)
+    return re.sub(r"at .*, in .*?: ", "at LINE: ", str(caught.value)).splitlines()
+
+
+def failures(inputs: Sequence[Any], outputs: Any, *calls: Sequence[Any]) -> list[str | None]:
+    """Return what the checks of a compiled graph find in each call, None if nothing."""
+    checked = jax.jit(checkify.checkify(jaxprgen.compile(inputs, outputs, checks=True)))
+    return [checked(*args)[0].get() for args in calls]
+
+
+def without_x64() -> Any:
+    """A context in which JAX has no 64 bits."""
+    return (jax if hasattr(jax, "enable_x64") else jax.experimental).enable_x64(False)
+
+
 # --- Programs ------------------------------------------------------------------------------
+
+
+def inputs_among(candidates: Iterable[Any], *outputs: Any) -> list[Any]:
+    """Return those of some variables from which outputs are computed, in order."""
+    used = set(ancestors(outputs))
+    return [v for v in candidates if v in used]
 
 
 def in_one_program(functions: Sequence[Any], *args: Any) -> list[list[Any]]:

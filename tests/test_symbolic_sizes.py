@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 from catalogue import FAMILIES
-from catalogue.sizes import CALLS, GRAPHS, SHAPES, operands
+from catalogue.sizes import CALLS, GRAPHS, KEY, SHAPES, exported, operands, specs_of
 from laws import assert_same, reference
 from profiles import sample
 
@@ -13,24 +13,6 @@ import jaxprgen
 from jaxprgen.errors import SymbolicSizeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-
-KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
-
-
-def specs_of(inputs, shapes, constraints=()):
-    """Types of inputs, for symbolic shapes such as "n,k"."""
-    scope = jax.export.SymbolicScope(constraints)
-    return [
-        jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), v.dtype)
-        for v, shape in zip(inputs, shapes, strict=True)
-    ]
-
-
-def exported(inputs, outputs, shapes, constraints=()):
-    """A graph's program, as JAX exports it; a key comes first if it draws."""
-    f = jaxprgen.compile(inputs, outputs)
-    key = [KEY] if f.inputs[: -len(inputs)] else []
-    return jax.export.export(jax.jit(f))(*key, *specs_of(inputs, shapes, constraints))
 
 
 def assert_agrees(program, inputs, outputs, values, rtol, *, is_drawn):

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import aesara
 import aesara.tensor as at
@@ -26,7 +25,8 @@ from aesara.tensor.subtensor import set_subtensor
 from catalogue import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
-from profiles import amount, examples, is_deep
+from laws import inputs_among, refusal
+from profiles import amount, examples, is_deep, sample
 
 import jaxprgen
 from jaxprgen.errors import (
@@ -42,7 +42,7 @@ x, y = at.dvectors("x", "y")
 X = at.dmatrix("X")
 n, m, p = at.lscalars("n", "m", "p")
 sizes = at.lvector("sizes")
-flags = at.bvector("flags") > 0
+flags = at.tensor("bool", shape=(None,), name="flags")
 ONES = np.arange(1.0, 7.0)
 KEY = jax.random.key(0)
 
@@ -90,177 +90,123 @@ def scan(step, **options):
     return aesara.scan(step, **options)[0]
 
 
-class Row(NamedTuple):
-    """A graph, arguments if it compiles, and what is found of it, as words.
+def doubled(**options):
+    """A loop that doubles the first element of `x`."""
+    return scan(lambda a: a * 2, outputs_info=[x[0]], **options)
 
-    That is the verdicts that are not "jit" in order of computing, and the names of what decides
-    shapes.
+
+def ended(bound=9):
+    """One that ends when it is above a bound."""
+    return scan(lambda a: (a * 2, until(a > bound)), outputs_info=[x[0]], n_steps=5)
+
+
+VALUES = {x: ONES, y: ONES, X: np.eye(3), flags: ONES > 0, sizes: np.array([2, 3])}
+VALUES |= {n: 2, m: 3, p: 1}
+"""The inputs of the graphs below, and what they are if a row does not say otherwise."""
+
+
+class Row:
+    """A graph, and what is found of it: as words, names of what decides shapes, and verdicts.
+
+    The verdicts are those that are not "jit", in order of computing: by default one "static" if
+    anything decides a shape. A graph compiles if they are all "static" and no input is missing.
     """
 
-    inputs: list
-    outputs: object
-    args: list | None = None
-    verdicts: str = ""
-    static: str = ""
+    def __init__(self, outputs, static="", verdicts=None, inputs=None, **values):
+        self.outputs = outputs if isinstance(outputs, list) else [outputs]
+        self.inputs = inputs or inputs_among(VALUES, *self.outputs)
+        self.args = [values.get(v.name, VALUES[v]) for v in self.inputs]
+        self.static = static.split()
+        self.verdicts = ["static"] * bool(static) if verdicts is None else verdicts.split()
+        self.compiles = {*self.verdicts} <= {"static"} and inputs is None
 
 
 GRAPHS = {
     # --- What compiles ---
-    "elementwise": Row([x, y], at.exp(x) * y, [ONES, ONES]),
-    "arange": Row([n], at.arange(n * 2), [3], "static", static="n"),
-    "arange of a shape": Row([x], at.arange(x.shape[0]), [ONES]),
-    "slice": Row([x, n], x[:n], [ONES, 2], "static", static="n"),
-    "slice of a slice": Row([x, n, m], x[n:][:m], [ONES, 2, 3], "static static", static="n m"),
-    "half": Row([x], x[: x.shape[0] // 2], [ONES]),
-    "an integer among slices": Row([X, n, m], X[n, m:], [np.eye(3), 1, 2], "static", static="m"),
-    "write": Row([x, n], set_subtensor(x[:n], 0.0), [ONES, 2], "static", static="n"),
-    "write at an integer": Row([x, n], set_subtensor(x[n], 0.0), [ONES, 2]),
-    "reshape": Row(
-        [x, sizes], x.reshape(sizes, ndim=2), [ONES, np.array([2, 3])], "static", static="sizes"
-    ),
-    "reshape by shapes": Row([x, y], x.reshape((y.shape[0], -1)), [ONES, ONES[:2]]),
-    "zeros": Row([n, m], at.zeros((n, m)), [2, 3], "static", static="n m"),
-    "empty": Row([n], at.empty((n,)).shape, [2], "static", static="n"),
-    "a value repeated": Row([x, n], at.alloc(x[0], n), [ONES, 2], "static", static="n"),
-    "broadcast": Row([x, n], at.broadcast_to(x, (n, 6)), [ONES, 2], "static", static="n"),
-    "zeros_like": Row(
-        [x], at.arange(at.cast(at.zeros_like(x).sum(), "int64") + 2), [np.ones(2000)]
-    ),
-    "filled": Row([x, n], at.arange(at.fill(x, n)[0]), [ONES, 2], "static", static="n"),
-    "a graph inside": Row([n, x], sized(n, x), [3, ONES], "static", static="n"),
-    "a graph inside, by a shape": Row([x], sized(x.shape[0], x), [ONES]),
-    "what one output needs": Row(
-        [n, x], at.arange(lengths(n, x)[0]), [2, ONES], "static", static="n"
-    ),
-    "a window": Row([x, n], x[n : n + 3], [ONES, 2]),
-    "no window": Row([x, n], x[n : 2 * n + 3], [ONES, 2], "static", static="n"),
-    "write by a mask": Row([x, y], set_subtensor(x[y > 0], x), [ONES, ONES]),
-    "sum by a mask": Row([x], (x[x > 2] * 2.0).sum() / x[x > 2].shape[0], [ONES]),
-    "gradient by a mask": Row([x], aesara.grad(at.exp(x[x > 2]).sum(), x), [ONES]),
-    "eye": Row([n, m], at.eye(n, n + 1, m), [2, 1], "static", static="n"),
-    "where": Row([x], at.switch(x > 2, x, 0.0).sum(), [ONES]),
-    "split": Row(
-        [x, sizes],
-        at.split(x, sizes, 2, axis=0),
-        [ONES, np.array([2, 4])],
-        "static",
-        static="sizes",
-    ),
-    "join": Row([X, n], at.join(n, X, X), [np.eye(2), 1], "static", static="n"),
-    "specified": Row([x, n], specify_shape(x, (n,)), [ONES, 6], "static", static="n"),
-    "shared": Row([x], x[: shared(2)], [ONES], "static", static="held"),
-    "both": Row([n], at.arange(shared(2), n), [4], "static", static="n held"),
-    "asserted": Row(
-        [n, m], at.arange(Assert("m is positive")(n, m > 0)), [2, 3], "static", static="n"
-    ),
-    "asserted shape": Row([x, m], at.arange(Assert()(x.shape[0], m > 0)), [ONES, 3]),
-    "vector of sizes": Row(
-        [x, n, m], at.arange(at.stack([n, x.shape[0], m])[1]), [ONES, 2, 3], "static", static="n m"
-    ),
-    "a value of an array": Row(
-        [x], at.arange(at.cast(x.sum(), "int64")), [ONES], "static", static="x"
-    ),
-    "repeat": Row(
-        [x, sizes], at.repeat(x, sizes), [ONES[:2], np.array([2, 3])], "static", static="sizes"
-    ),
-    "unique of constants": Row([x], at.unique(at.constant([2, 1, 2])), [ONES]),
-    "sort": Row([X, n], at.sort(X, n), [np.eye(3), 1], "static", static="n"),
-    "largest": Row([x, n], at.topk(x, n, sorted=False), [ONES, 2], "static", static="n"),
-    "spectrum": Row(
-        [X, sizes], RFFTOp()(X, sizes), [np.eye(3), np.array([4])], "static", static="sizes"
-    ),
-    "window": Row([n], at.bartlett(n), [5], "static", static="n"),
-    "search": Row([x, y], at.searchsorted(x, y), [ONES, ONES]),
-    "constant": Row([x], at.zeros(3) + at.arange(3) + x[:3], [ONES]),
-    "booleans by integers": Row([flags, sizes], flags[sizes], [ONES > 0, np.array([1, 0])]),
-    "constant mask": Row([x], x[at.constant([True, False] * 3)], [ONES]),
-    "mask of a shape": Row([x], x[at.arange(x.shape[0]) > 2], [ONES]),
-    "mask of a long shape": Row([x], x[at.arange(x.shape[0]) % 2 > 0], [np.ones(2000)]),
-    "write where": Row([x, y], set_subtensor(x[y > 2], 0.0), [ONES, ONES]),
-    "write rows where": Row([X, y], set_subtensor(X[:, y > 2], y[:, None]), [np.eye(6), ONES]),
-    "nonzero of a shape": Row([x], at.nonzero(at.zeros_like(x))[0], [ONES]),
-    "slice object": Row(
-        [X, n, sizes], X[:n, sizes], [np.eye(3), 2, np.array([1, 0])], "static", static="n"
-    ),
-    "choice": Row([n, x, y], at.choose(n, [x, y]), [1, ONES, ONES]),
-    "triangle": Row([n, m, p], at.tri(n, m, p), [2, 3, 1], "static", static="n m"),
-    "mask": Row([x], x[x > 0], [ONES], "static", static="x"),
-    "mask of another": Row([x, y], x[y > 0], [ONES, ONES], "static", static="y"),
-    "write by masks": Row(
-        [X, y], set_subtensor(X[y > 0, y < 9], 0.0), [np.eye(6), ONES], "static", static="y"
-    ),
-    "nonzero": Row([x], at.nonzero(x)[0], [ONES], "static", static="x"),
-    "shape of a mask": Row([x], at.arange(x[x > 0].shape[0]), [ONES], "static", static="x"),
-    "unique": Row([x, y], at.unique(x * y), [ONES, ONES], "static", static="x y"),
+    "elementwise": Row(at.exp(x) * y),
+    "arange": Row(at.arange(n * 2), "n"),
+    "arange of a shape": Row(at.arange(x.shape[0])),
+    "slice": Row(x[:n], "n"),
+    "slice of a slice": Row(x[n:][:m], "n m", "static static"),
+    "half": Row(x[: x.shape[0] // 2]),
+    "an integer among slices": Row(X[n, m:], "m", m=2),
+    "write": Row(set_subtensor(x[:n], 0.0), "n"),
+    "write at an integer": Row(set_subtensor(x[n], 0.0)),
+    "reshape": Row(x.reshape(sizes, ndim=2), "sizes"),
+    "reshape by shapes": Row(x.reshape((y.shape[0], -1)), y=ONES[:2]),
+    "zeros": Row(at.zeros((n, m)), "n m"),
+    "empty": Row(at.empty((n,)).shape, "n"),
+    "a value repeated": Row(at.alloc(x[0], n), "n"),
+    "broadcast": Row(at.broadcast_to(x, (n, 6)), "n"),
+    "zeros_like": Row(at.arange(at.cast(at.zeros_like(x).sum(), "int64") + 2), x=np.ones(2000)),
+    "filled": Row(at.arange(at.fill(x, n)[0]), "n"),
+    "a graph inside": Row(sized(n, x), "n"),
+    "a graph inside, by a shape": Row(sized(x.shape[0], x)),
+    "what one output needs": Row(at.arange(lengths(n, x)[0]), "n"),
+    "a window": Row(x[n : n + 3]),
+    "no window": Row(x[n : 2 * n + 3], "n"),
+    "write by a mask": Row(set_subtensor(x[y > 0], x)),
+    "sum by a mask": Row((x[x > 2] * 2.0).sum() / x[x > 2].shape[0]),
+    "gradient by a mask": Row(aesara.grad(at.exp(x[x > 2]).sum(), x)),
+    "eye": Row(at.eye(n, n + 1, m), "n"),
+    "where": Row(at.switch(x > 2, x, 0.0).sum()),
+    "split": Row(at.split(x, sizes, 2, axis=0), "sizes", sizes=np.array([2, 4])),
+    "join": Row(at.join(n, X, X), "n", n=1),
+    "specified": Row(specify_shape(x, (n,)), "n", n=6),
+    "shared": Row(x[: shared(2)], "held"),
+    "both": Row(at.arange(shared(2), n), "n held", n=4),
+    "asserted": Row(at.arange(Assert("m is positive")(n, m > 0)), "n"),
+    "asserted shape": Row(at.arange(Assert()(x.shape[0], m > 0))),
+    "vector of sizes": Row(at.arange(at.stack([n, x.shape[0], m])[1]), "n m"),
+    "a value of an array": Row(at.arange(at.cast(x.sum(), "int64")), "x"),
+    "repeat": Row(at.repeat(x, sizes), "sizes", x=ONES[:2]),
+    "unique of constants": Row(x * at.unique(at.constant([2, 1, 2]))[0]),
+    "sort": Row(at.sort(X, n), "n", n=1),
+    "largest": Row(at.topk(x, n, sorted=False), "n"),
+    "spectrum": Row(RFFTOp()(X, sizes), "sizes", sizes=np.array([4])),
+    "window": Row(at.bartlett(n), "n"),
+    "search": Row(at.searchsorted(x, y)),
+    "constant": Row(at.zeros(3) + at.arange(3) + x[:3]),
+    "booleans by integers": Row(flags[sizes]),
+    "constant mask": Row(x[at.constant([True, False] * 3)]),
+    "mask of a shape": Row(x[at.arange(x.shape[0]) > 2]),
+    "mask of a long shape": Row(x[at.arange(x.shape[0]) % 2 > 0], x=np.ones(2000)),
+    "write where": Row(set_subtensor(x[y > 2], 0.0)),
+    "write rows where": Row(set_subtensor(X[:, y > 2], y[:, None]), X=np.eye(6)),
+    "nonzero of a shape": Row(at.nonzero(at.zeros_like(x))[0]),
+    "slice object": Row(X[:n, sizes], "n", sizes=np.array([1, 0])),
+    "choice": Row(at.choose(n, [x, y]), n=1),
+    "triangle": Row(at.tri(n, m, p), "n m"),
+    "mask": Row(x[x > 0], "x"),
+    "mask of another": Row(x[y > 0], "y"),
+    "write by masks": Row(set_subtensor(X[y > 0, y < 9], 0.0), "y", X=np.eye(6)),
+    "nonzero": Row(at.nonzero(x)[0], "x"),
+    "shape of a mask": Row(at.arange(x[x > 0].shape[0]), "x"),
+    "unique": Row(at.unique(x * y), "x y"),
+    "steps": Row(doubled(n_steps=n)[-1]),
+    "all steps": Row(doubled(n_steps=n), "n"),
+    "steps of a map": Row(scan(lambda a: a * 2, non_sequences=[x], n_steps=n), "n"),
+    "last step of a map": Row(scan(lambda a: a * 2, non_sequences=[x], n_steps=n)[-1]),
+    "until": Row(ended()[-1]),
+    "row until": Row(ended()[1:][n] + ended(8)[3], n=1),
+    "sum until": Row(ended().sum()),
+    "gradient of steps": Row(aesara.grad(doubled(n_steps=n)[-1] ** 2, x), "n"),
+    "sequence": Row(scan(lambda a: a * 2, sequences=[x])),
+    "branches": Row(ifelse(n > 0, x, x + 1)),
+    "all until": Row(ended(), "x"),
+    "gradient of until": Row(aesara.grad(ended().sum(), x), "x"),
+    "model": Row(logistic(X.shape[1])),
+    "model of p": Row(logistic(p), "p", p=3),
     # --- What does not ---
-    "steps": Row(
-        [x, n],
-        scan(lambda a: a * 2, outputs_info=[x[0]], n_steps=n)[-1],
-        [ONES, 3],
-    ),
-    "all steps": Row(
-        [x, n],
-        scan(lambda a: a * 2, outputs_info=[x[0]], n_steps=n),
-        [ONES, 3],
-        "static",
-        static="n",
-    ),
-    "steps of a map": Row(
-        [x, n], scan(lambda a: a * 2, non_sequences=[x], n_steps=n), [ONES, 3], "static", static="n"
-    ),
-    "last step of a map": Row(
-        [x, n], scan(lambda a: a * 2, non_sequences=[x], n_steps=n)[-1], [ONES, 3]
-    ),
-    "until": Row(
-        [x], scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5)[-1], [ONES]
-    ),
-    "row until": Row(
-        [x, n],
-        scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5)[1:][n]
-        + scan(lambda a: (a * 2, until(a > 8)), outputs_info=[x[0]], n_steps=5)[3],
-        [ONES, 1],
-    ),
-    "sum until": Row(
-        [x], scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5).sum(), [ONES]
-    ),
-    "gradient of steps": Row(
-        [x, n],
-        aesara.grad(scan(lambda a: a * a, outputs_info=[x[0]], n_steps=n)[-1], x),
-        [ONES, 3],
-        "static",
-        static="n",
-    ),
-    "sequence": Row([x], scan(lambda a: a * 2, sequences=[x]), [ONES]),
-    "branches": Row([x, n], ifelse(n > 0, x, x + 1), [ONES, 1]),
-    "all until": Row(
-        [x],
-        scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5),
-        [ONES],
-        "static",
-        static="x",
-    ),
-    "gradient of until": Row(
-        [x],
-        aesara.grad(scan(lambda a: (a * 2, until(a > 9)), outputs_info=[x[0]], n_steps=5).sum(), x),
-        [ONES],
-        "static",
-        static="x",
-    ),
-    "model": Row([X], logistic(X.shape[1]), [KEY, np.ones((2, 3))]),
-    "model of p": Row([X, p], logistic(p), [KEY, np.ones((2, 3)), 3], "static", static="p"),
-    "own Op": Row([x], at.exp(Opaque()(x + 1)), verdicts="callback"),
-    "own scalar Op": Row([x], Elemwise(Cube(same_out))(x), verdicts="callback"),
-    "no array": Row([x], Opaque(at.dvector)(Opaque(generic)(x)), verdicts="refused refused"),
-    "through an own Op": Row([n], at.arange(Opaque()(n)), verdicts="callback static", static="n"),
-    "missing": Row([n], x[:n] + 1, verdicts="static", static="n"),
+    "own Op": Row(at.exp(Opaque()(x + 1)), verdicts="callback"),
+    "own scalar Op": Row(Elemwise(Cube(same_out))(x), verdicts="callback"),
+    "no array": Row(Opaque(at.dvector)(Opaque(generic)(x)), verdicts="refused refused"),
+    "through an own Op": Row(at.arange(Opaque()(n)), "n", "callback static"),
+    "missing": Row(x[:n] + 1, "n", inputs=[n]),
 }
-ROWS = {name: row[:2] for name, row in GRAPHS.items()}
-COMPILE = [name for name, row in GRAPHS.items() if row.args is not None]
+COMPILE = [name for name, row in GRAPHS.items() if row.compiles]
 REFUSED = [name for name in GRAPHS if name not in COMPILE]
-NOTHING_LEFT = (
-    "no array",
-    "own scalar Op",
-)
+NOTHING_LEFT = "no array", "own scalar Op"
 
 
 def deciding(found):
@@ -289,22 +235,34 @@ def as_type(x):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_verdicts(name):
+def test_verdicts_subset_and_text(name):
     row = GRAPHS[name]
     found = jaxprgen.check(row.inputs, row.outputs)
-    assert [v for v in (node.verdict for node in found.nodes) if v != "jit"] == row.verdicts.split()
-    assert deciding(found) == row.static.split()
-    assert found.compiles == (row.args is not None)
+    assert [v for v in (node.verdict for node in found.nodes) if v != "jit"] == row.verdicts
+    assert deciding(found) == row.static
+    assert found.compiles == row.compiles
     for node in found.nodes:
         assert bool(node.reason) == (node.verdict != "jit")
         assert bool(node.remedy) == (node.verdict not in ("jit", "static"))
+    text = str(found)
+    assert text.splitlines()[-1] == found.verdict
+    assert all(f"{decision.role} {decision.name} " in text for decision in found.deciding)
+    subset = found.subset
+    if name in NOTHING_LEFT:
+        assert subset == ((), (), 0)
+        return
+    jaxprgen.compile(subset.inputs, subset.outputs)
+    again = jaxprgen.check(subset.inputs, subset.outputs)
+    assert again.compiles
+    assert len(again.nodes) >= subset.nodes > 0
 
 
 @pytest.mark.parametrize("name", COMPILE)
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
 def test_programs_depend_on_the_values_that_check_names(name):
     row = GRAPHS[name]
-    assert keys(row.inputs, row.outputs, row.args) == row.static.split()
+    key = [KEY] if name.startswith("model") else []
+    assert keys(row.inputs, row.outputs, [*key, *row.args]) == row.static
 
 
 def dtypes_of(example):
@@ -316,7 +274,9 @@ def dtypes_of(example):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.filterwarnings("ignore")  # Of Aesara's Ops, and of checks that are left out.
 def test_check_and_compile_agree_on_every_op(family):
-    for example, dtype in ((each, d) for each in FAMILIES[family] for d in dtypes_of(each)):
+    for example, dtype in (
+        (each, d) for each in sample(FAMILIES[family], 12) for d in dtypes_of(each)
+    ):
         try:
             inputs, outputs = example.graph(dtype)
         except Exception:  # Whatever Aesara raises of dtypes that an Op does not take.
@@ -334,30 +294,10 @@ def test_check_and_compile_agree_on_every_op(family):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_blocked_is_refused(name):
-    inputs, outputs = ROWS[name]
+    row = GRAPHS[name]
     with pytest.raises((UnsupportedOpError, InvalidGraphError, StaticShapeError)):
-        jaxprgen.compile(inputs, outputs).jaxpr(*(np.ones([1] * v.ndim, v.dtype) for v in inputs))
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_the_subset_compiles(name):
-    subset = jaxprgen.check(*ROWS[name]).subset
-    if name in NOTHING_LEFT:
-        assert subset == ((), (), 0)
-        return
-    jaxprgen.compile(subset.inputs, subset.outputs)
-    again = jaxprgen.check(subset.inputs, subset.outputs)
-    assert again.compiles
-    assert len(again.nodes) >= subset.nodes > 0
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_the_text_ends_with_the_verdict(name):
-    found = jaxprgen.check(*ROWS[name])
-    text = str(found)
-    assert text.splitlines()[-1] == found.verdict
-    for decision in found.deciding:
-        assert f"{decision.role} {decision.name} " in text
+        args = (np.ones([1] * v.ndim, v.dtype) for v in row.inputs)
+        jaxprgen.compile(row.inputs, row.outputs).jaxpr(*args)
 
 
 def test_the_graph_stays_as_it_is():
@@ -370,30 +310,27 @@ def test_the_graph_stays_as_it_is():
 # --- What decides -------------------------------------------------------------------------
 
 
+STEPS = [
+    lambda a, b, v: a + b,
+    lambda a, b, v: at.stack([a, v.shape[0], b])[0],
+    lambda a, b, v: at.zeros_like(v).sum() + v.shape[0],
+    lambda a, b, v: at.fill(v, a).sum(),
+    lambda a, b, v: v.sum() + b,
+    lambda a, b, v: Assert()(a, at.eq(v.sum(), v.sum())),
+    lambda a, b, v: at.arange(a) + 1,
+    lambda a, b, v: v[:a],
+    lambda a, b, v: at.alloc(v[0], a, b).flatten(),
+    lambda a, b, v: at.join(0, v, v[::-1]),
+    lambda a, b, v: at.switch(v > a, v, b),
+]
+
+
 def draw_sizes(data):
     """Random vectors, and random sizes computed from values, shapes and both."""
-    held = shared(2)
-    scalars, vectors = [n, m, held], [x]
+    scalars, vectors = [n, m, shared(2)], [x]
     for _ in range(data.draw(st.integers(1, 8))):
-        a, b = (data.draw(st.sampled_from(scalars)) for _ in range(2))
-        v = data.draw(st.sampled_from(vectors))
-        made = data.draw(
-            st.sampled_from(
-                [
-                    lambda a, b, v: a + b,
-                    lambda a, b, v: at.stack([a, v.shape[0], b])[0],
-                    lambda a, b, v: at.zeros_like(v).sum() + v.shape[0],
-                    lambda a, b, v: at.fill(v, a).sum(),
-                    lambda a, b, v: v.sum() + b,
-                    lambda a, b, v: Assert()(a, at.eq(v.sum(), v.sum())),
-                    lambda a, b, v: at.arange(a) + 1,
-                    lambda a, b, v: v[:a],
-                    lambda a, b, v: at.alloc(v[0], a, b).flatten(),
-                    lambda a, b, v: at.join(0, v, v[::-1]),
-                    lambda a, b, v: at.switch(v > a, v, b),
-                ]
-            )
-        )(a, b, v)
+        a, b, v = (data.draw(st.sampled_from(pool)) for pool in (scalars, scalars, vectors))
+        made = data.draw(st.sampled_from(STEPS))(a, b, v)
         # Sizes stay small, and none is zero.
         made = at.cast(at.clip(made, 1, 4), "int64")
         (vectors if made.ndim else scalars).append(made)
@@ -411,22 +348,15 @@ def test_random_programs_depend_on_the_values_that_check_names(data):
 
 def test_chains_are_shortest():
     size = n + 1
-    size.name = "size"
     double = size * 2
-    double.name = "double"
     values = at.arange(double)
-    values.name = "values"
+    size.name, double.name, values.name = "size", "double", "values"
     found = jaxprgen.check([n], [values, at.zeros(double * 3)])
     (decision,) = found.deciding
     assert [node.name for node in decision.chain] == ["size", "double", "values"]
     assert decision.length == 3
     assert {node.line.rpartition(":")[0] for node in decision.chain} == {__file__}
     assert found.nodes[2:3] == decision.chain[2:]
-
-
-def test_all_deciding_inputs_are_named():
-    found = jaxprgen.check([m, n], at.arange(0, m * 2 + n, sizes[0]))
-    assert found.nodes[-1].reason == "its shape is decided by the value of m, n, sizes"
 
 
 def test_an_input_may_be_computed():
@@ -563,10 +493,7 @@ def test_missing_inputs_and_things_that_are_no_arrays_are_found():
     thing = generic()
     thing.name = "thing"
     found = jaxprgen.check([thing, n], [Opaque(at.dvector)(thing), x[:m], thing])
-    assert found.missing == (
-        ("m", str(m.type), "missing input"),
-        ("x", str(x.type), "missing input"),
-    )
+    assert found.missing == tuple((v.name, str(v.type), "missing input") for v in (m, x))
     assert [(odd.name, odd.role) for odd in found.no_arrays] == [
         ("thing", "input"),
         ("thing", "output"),
@@ -581,20 +508,6 @@ def test_missing_inputs_and_things_that_are_no_arrays_are_found():
     )
 
 
-def test_an_output_that_is_missing_itself():
-    found = jaxprgen.check([], [x, at.constant(1.0)])
-    assert [odd.name for odd in found.missing] == ["x"]
-    assert found.subset.inputs == (x,)
-
-
-def test_sparse_matrices():
-    import aesara.sparse as sparse
-
-    matrix = sparse.csr_matrix("matrix")
-    assert jaxprgen.check([matrix], sparse.dense_from_sparse(matrix) + 1).compiles
-    assert jaxprgen.check([X], sparse.csr_from_dense(X)).compiles
-
-
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -607,9 +520,7 @@ def test_sparse_matrices():
     ],
 )
 def test_what_is_no_graph_is_an_error(given, text):
-    with pytest.raises(InvalidGraphError) as caught:
-        jaxprgen.check(*given)
-    assert text in str(caught.value)
+    assert text in "\n".join(refusal(InvalidGraphError, jaxprgen.check, *given))
 
 
 def test_long_graphs():
@@ -660,6 +571,10 @@ def test_text_of_a_mask():
 def test_text_of_sizes():
     stop = n + shared(1)
     values = at.arange(stop)
+    chain = [
+        "[stop = n + shared(1)] Elemwise{add,no_inplace}",
+        "[values = at.arange(stop)] ARange{dtype='int64'}",
+    ]
     assert text_of([n], values) == [
         "2 nodes: 1 jit, 1 static",
         "",
@@ -667,14 +582,15 @@ def test_text_of_sizes():
         "its shape is decided by the value of n, held",
         "",
         "input n must be static:",
-        "[stop = n + shared(1)] Elemwise{add,no_inplace}",
-        "[values = at.arange(stop)] ARange{dtype='int64'}",
+        *chain,
         "shared variable held decides a shape, so each of its values gets a program:",
-        "[stop = n + shared(1)] Elemwise{add,no_inplace}",
-        "[values = at.arange(stop)] ARange{dtype='int64'}",
+        *chain,
         "",
         "jit-able with n static: all of 2 nodes",
     ]
+    rows = str(jaxprgen.check([n], values)).splitlines()
+    assert rows[2].startswith(f"static    {__file__}:")
+    assert rows[3].startswith("          its shape")
 
 
 def test_text_of_a_missing_input_and_of_equal_troubles():
@@ -699,13 +615,6 @@ def test_text_of_a_missing_input_and_of_equal_troubles():
     ]
 
 
-def test_text_is_aligned():
-    value = at.arange(n)
-    rows = str(jaxprgen.check([n], value)).splitlines()
-    assert rows[2].startswith(f"static    {__file__}:")
-    assert rows[3].startswith("          its shape")
-
-
 def test_long_lists_are_elided():
     value = n
     for _ in range(60):
@@ -713,13 +622,3 @@ def test_long_lists_are_elided():
     rows = str(jaxprgen.check([n], at.arange(value))).splitlines()
     assert rows[22:23] == ["    … 20 more …"]
     assert rows.count("    … 41 more …") == 1
-
-
-def test_a_model_of_p_names_p():
-    rows = text_of(*ROWS["model of p"])
-    assert "input p must be static:" in rows
-    assert (
-        "[scales = stream.halfcauchy(0, 1, size=(p,))] halfcauchy_rv{0, (0, 0), floatX, False}"
-        in rows
-    )
-    assert rows[-1] == "jit-able with p static: all of 10 nodes"

@@ -11,7 +11,7 @@ from aesara.compile.builders import OpFromGraph
 from aesara.tensor.extra_ops import compress
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, assert_same, at_once, reference
+from laws import DTYPES, assert_agrees, assert_same, at_once, reference, refusal
 from operands import values
 from profiles import examples
 
@@ -67,6 +67,7 @@ Y = np.array([5.0, 1, 2])
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_arguments_decide_how_many_there_are(name):
+    """There is one program for each number, and tracers tell none."""
     inputs, outputs = [x, m, y, X], COUNTED[name]
     f = jaxprgen.compile(inputs, outputs)
     square = numbers(6, 6)
@@ -77,14 +78,7 @@ def test_arguments_decide_how_many_there_are(name):
     found = jaxprgen.check(inputs, outputs)
     assert found.compiles
     assert "m" in found.static
-
-
-@pytest.mark.parametrize("name", COUNTED)
-def test_tracers_do_not_tell_how_many_there_are(name):
-    f = jaxprgen.compile([x, m, y, X], COUNTED[name])
-    with pytest.raises(StaticShapeError) as caught:
-        jax.jit(f)(A, MASK, Y, numbers(6, 6))
-    first, second, third, *rest = str(caught.value).splitlines()
+    first, second, third, *rest = refusal(StaticShapeError, jax.jit(f), A, MASK, Y, square)
     assert first.startswith("The number of true elements of ")
     assert first.endswith(
         "decides a shape, and is known only when the program runs; keep the shape: "
@@ -101,7 +95,7 @@ def test_tracers_do_not_tell_how_many_there_are(name):
         "it, or give the array a size that does not depend on it."
     )
     assert rest[0].startswith("  in ")
-    assert "test_counts.py" in rest[-1]
+    assert rest[-1].startswith("  built at LINE: ")
 
 
 SIZES = st.sampled_from([(0,), (1,), (5,), (3, 0), (2, 3), (2, 3, 2)])

@@ -2,7 +2,6 @@
 
 import itertools
 
-import aesara
 import aesara.tensor as at
 import jax
 import numpy as np
@@ -10,8 +9,17 @@ import pytest
 from aesara.tensor.extra_ops import CumOp, RavelMultiIndex, Repeat, UnravelIndex
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from jax.experimental import checkify
-from laws import DTYPES, assert_agrees, assert_same, at_once, equations, reference
+from laws import (
+    DTYPES,
+    assert_agrees,
+    assert_derivatives,
+    assert_same,
+    at_once,
+    equations,
+    failures,
+    reference,
+    refusal,
+)
 from operands import values
 from profiles import examples
 
@@ -40,17 +48,10 @@ def filled(dtype, shape, seed=0):
 
 
 def assert_is(f, args, wanted):
-    """A compiled function is well typed and gives these arrays, jitted, mapped and not."""
+    """A compiled function is well typed and gives these arrays."""
     check_jaxpr(f.jaxpr(*args).jaxpr)
-    stacked = [np.stack([a, a]) for a in args]
-    for run, operands, index in (
-        (f, args, ()),
-        (jax.jit(f), args, ()),
-        (jax.vmap(f), stacked, (1,)),
-    ):
-        found = run(*operands)
-        for ours, theirs in zip(found if len(wanted) > 1 else [found], wanted, strict=True):
-            assert_same(np.asarray(ours)[index] if index else ours, theirs)
+    for found, theirs in zip(at_once(f, *args), wanted, strict=True):
+        assert_same(found, theirs)
 
 
 def axes_of(shape):
@@ -73,21 +74,10 @@ def test_cumulative(dtype, shape, seed):
     assert_is(f, [a], wanted)
 
 
-def test_booleans_do_not_wrap():
+def test_cumulative_of_booleans_and_of_what_is_known():
     x = at.vector("x", dtype="bool")
-    a = np.ones(600, bool)
     f = jaxprgen.compile([x], [at.cumsum(x), at.cumprod(x)])
-    assert all(v.all() for v in f(a))
-
-
-def test_cumulative_in_python_mode():
-    x = at.dtensor3("x")
-    outputs = [op(x, axis) for op in (at.cumsum, at.cumprod) for axis in (None, 0, 1, -1)]
-    f = assert_agrees([x], outputs, [np.linspace(-1, 2, 24).reshape(2, 3, 4)])
-    assert equations(f, np.ones((2, 0, 1))).count("cumsum") == 4
-
-
-def test_cumulative_of_what_is_known():
+    assert all(v.all() for v in f(np.ones(600, bool)))  # They do not wrap.
     f = assert_agrees([], [at.cumsum(at.constant(np.arange(6.0))), at.cumprod([[2, 3]])], [])
     assert equations(f) == []
 
@@ -112,12 +102,6 @@ def test_repeat(data):
         assert_is(known, [a], [np.repeat(a, c, axis) for c in counts])
 
 
-def test_repeat_as_users_write_it():
-    x, n, v = at.matrix("x"), at.lscalar("n"), at.lvector("v")
-    outputs = [at.repeat(x, n, 1), at.repeat(x, 3), at.repeat(x, v, -1), at.repeat(x, [1, 2], 0)]
-    assert_agrees([x, n, v], outputs, [np.arange(6.0).reshape(2, 3), 2, np.array([2, 0, 1])])
-
-
 def test_repeat_is_computed_or_emitted_by_size():
     few, many = (Repeat(0)(at.constant([1.0, 2.0]), n) for n in (3, 5000))
     f = assert_agrees([], [few, many], [])
@@ -128,14 +112,10 @@ def test_repeat_of_what_does_not_fit():
     x, n = at.vector("x"), at.lvector("n")
     f = jaxprgen.compile([x, n], Repeat(0)(x, n))
     for counts in ([1, 2], [1, -1, 2]):
-        with pytest.raises(ShapeMismatchError) as caught:
-            f(np.ones(3), np.array(counts))
-        assert str(caught.value).splitlines()[0] == (
+        assert refusal(ShapeMismatchError, f, np.ones(3), np.array(counts))[0] == (
             f"Cannot repeat 3 slices {counts} times: give one count >= 0, or one for each slice."
         )
-    with pytest.raises(StaticShapeError) as caught:
-        jax.jit(f)(np.ones(3), np.ones(3, int))
-    assert str(caught.value).splitlines()[:4] == [
+    assert refusal(StaticShapeError, jax.jit(f), np.ones(3), np.ones(3, int))[:4] == [
         "The counts of repeat decide a shape, and are known only when the program runs. Give the "
         "result a size that does not depend on them: index the slices with an array of integers "
         "that has as many elements as there can be slices.",
@@ -217,9 +197,7 @@ def test_as_many_different_ones_have_one_program():
 def test_unique_of_tracers_is_an_error():
     x = at.vector("x")
     f = jaxprgen.compile([x], at.unique(x))
-    with pytest.raises(StaticShapeError) as caught:
-        jax.jit(f)(np.ones(2))
-    first, value, remedy, node, *_, line = str(caught.value).splitlines()
+    first, value, remedy, node, *_, line = refusal(StaticShapeError, jax.jit(f), np.ones(2))
     assert value.startswith("A shape depends on the value of input 'x', which is a tracer")
     assert remedy.startswith("Pass 'x' as a concrete array: call this outside of the")
     assert first == (
@@ -230,7 +208,7 @@ def test_unique_of_tracers_is_an_error():
         "Or give the result a size: jaxprgen.compile(..., sizes={variable: n})."
     )
     assert node.startswith("  in Unique")
-    assert line.endswith("f = jaxprgen.compile([x], at.unique(x))")
+    assert line == "  built at LINE: f = jaxprgen.compile([x], at.unique(x))"
 
 
 # --- Search ------------------------------------------------------------------------------
@@ -260,14 +238,6 @@ def test_searchsorted_among_complex_numbers_that_miss_parts(dtype):
     x, v = at.vector(dtype=dtype), at.vector(dtype=dtype)
     outputs = [at.searchsorted(x, v, side) for side in ("left", "right")]
     assert_agrees([x, v], outputs, [np.sort(every), every])
-
-
-def test_searchsorted_in_python_mode():
-    x, v, s = at.dvector("x"), at.fmatrix("v"), at.lvector("s")
-    outputs = [at.searchsorted(x, v), at.searchsorted(x, 0.5), at.searchsorted(x, v, "right", s)]
-    args = [np.array([0, 0.5, 0.5, 2]), filled("float32", (3, 5)), np.arange(4)]
-    f = assert_agrees([x, v, s], outputs, args)
-    assert "while" in equations(f, *args)
 
 
 def test_derivatives_pass_by_a_search():
@@ -305,28 +275,19 @@ def test_unravel_and_ravel(dims, shape, dtype):
         outputs += [*index, RavelMultiIndex("raise", order)(*index, given_dims)]
     f = assert_agrees([p, d], outputs, [position, np.array(dims)])
     assert_same(jax.jit(f)(position, np.array(dims))[-1], position.astype("int64"))
-    both = jax.vmap(f, in_axes=(0, None))(np.stack([position, position]), np.array(dims))
-    assert_same(np.asarray(both[-1])[1], position.astype("int64"))
 
 
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
 @examples(0.6, quick=0.3)
 @given(data=st.data())
 def test_ravel_of_indices_outside(mode, data):
-    dims = data.draw(DIMS)
-    dtype = data.draw(st.sampled_from(["int8", "int64"]))
-    index = [
-        np.array(data.draw(st.lists(st.integers(-9, 9), min_size=3, max_size=3)), dtype)
-        for _ in dims
-    ]
-    index[-1] = index[-1][:1]  # Which broadcasts.
+    dims, dtype = data.draw(DIMS), data.draw(st.sampled_from(["int8", "int64"]))
+    rows = st.lists(st.integers(-9, 9), min_size=3, max_size=3)
+    index = [np.array(data.draw(rows), dtype) for _ in dims]
+    index[-1] = index[-1][:1] if len(dims) > 1 else index[-1]  # It broadcasts.
     inputs, d = [at.vector(dtype=dtype) for _ in dims], at.lvector("d")
-    if len(dims) == 1:
-        index[0] = np.resize(index[0], 3)
-    outputs = [
-        RavelMultiIndex(mode, order)(*inputs, given_dims)
-        for order, given_dims in itertools.product("CF", (at.constant(dims), d))
-    ]
+    kinds = itertools.product("CF", (at.constant(dims), d))
+    outputs = [RavelMultiIndex(mode, order)(*inputs, sizes) for order, sizes in kinds]
     assert_agrees([*inputs, d], outputs, [*index, np.array(dims)])
 
 
@@ -348,22 +309,23 @@ def test_positions_outside_are_announced_or_checked():
     for output, message, outside in cases:
         with pytest.warns(RuntimeCheckWarning, match=message):
             jaxprgen.compile([p], output)(np.ones(1, int))
-        run = checkify.checkify(jaxprgen.compile([p], output, checks=True))
-        assert run(np.array([1, 0]))[0].get() is None
-        for bad in outside:
-            assert run(np.array([1, bad]))[0].get()
+        right, *wrong = failures([p], output, *([np.array([1, n])] for n in (0, *outside)))
+        assert right is None and all(wrong)
 
 
 # --- A window ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [-3, 0, 1, 2, 3, 10, 11, 3000, 3001])
-def test_bartlett(length):
+def test_bartlett():
     n = at.lscalar("n")
-    f = assert_agrees([n], [at.bartlett(n), at.bartlett(at.constant(length))], [length])
-    assert bool(equations(f, length)) == (length > 1024)
+    f = jaxprgen.compile([n], at.bartlett(n))
+    lengths = [-3, 0, 1, 2, 3, 10, 11, 3000, 3001]
+    assert_agrees([], [at.bartlett(at.constant(length)) for length in lengths], [])
+    for length in lengths:
+        assert_same(f(length), *reference([n], [at.bartlett(n)], [np.int64(length)]))
+        assert bool(equations(f, length)) == (length > 1024)
     with pytest.raises(StaticShapeError, match="'n'"):
-        jax.jit(f)(length)
+        jax.jit(f)(3)
 
 
 # --- Gradients ---------------------------------------------------------------------------
@@ -372,16 +334,11 @@ def test_bartlett(length):
 def test_gradients_are_those_of_aesara():
     x = at.dmatrix("x")
     a = np.linspace(0.3, 2, 6).reshape(2, 3)
-    for made in (
-        at.cumsum(x, 1),
-        at.cumsum(x),
-        at.cumprod(x, 0),
-        at.cumprod(x),
-        Repeat(1)(x, 3),
-        at.repeat(x, 2),
-    ):
-        cost = at.sum(at.sin(made * at.arange(made.shape[-1])))
-        ours = jax.grad(jaxprgen.compile([x], cost))(a)
-        assert_same(ours, jaxprgen.compile([x], aesara.grad(cost, x))(a), 1e-10)
+    cumulated = [at.cumsum(x, 1), at.cumsum(x), at.cumprod(x, 0), at.cumprod(x)]
+    costs = [
+        at.sum(at.sin(made * at.arange(made.shape[-1])))
+        for made in [*cumulated, Repeat(1)(x, 3), at.repeat(x, 2)]
+    ]
+    assert_derivatives([x], costs, [a])
     varied = jaxprgen.compile([x], at.sum(Repeat(1)(x, at.constant([2, 0, 3])) ** 2))
     assert_same(jax.grad(varied)(a), 2 * a * [2, 0, 3])

@@ -1,6 +1,5 @@
 """Fourier transforms: over any number of axes, of any length."""
 
-import aesara
 import aesara.tensor as at
 import jax
 import numpy as np
@@ -9,7 +8,7 @@ from aesara.tensor.fft import IRFFTOp, RFFTOp, irfft, rfft
 from aesara.tensor.fourier import Fourier
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import assert_agrees, assert_same, equations, reference
+from laws import assert_agrees, assert_derivatives, assert_same, equations, reference, refusal
 from profiles import examples
 
 import jaxprgen
@@ -51,16 +50,14 @@ def test_transforms_of_more_axes_than_xla_takes_at_once():
     assert equations(f, *args).count("fft") == 6
 
 
-@pytest.mark.parametrize("norm", [None, "ortho", "no_norm"])
-@pytest.mark.parametrize("odd", [False, True])
-def test_transforms_as_users_write_them(norm, odd):
-    x = at.dtensor3("x")
-    a = numbers("float64", (2, 3, 5 if odd else 4))
-    spectrum = rfft(x, norm)
-    f = assert_agrees([x], [spectrum, irfft(spectrum, norm, odd)], [a])
-    for run in (f, jax.jit(f)):
-        assert_same(run(a)[0], f(a)[0])
-    assert_same(jax.vmap(f)(a[None])[0][0], f(a)[0])
+def test_transforms_as_users_write_them():
+    x, y = at.dtensor3s("x", "y")
+    cases = [(x, False), (y, True)]
+    norms = (None, "ortho", "no_norm")
+    outputs = [irfft(rfft(v, norm), norm, odd) for v, odd in cases for norm in norms]
+    outputs += [rfft(v, norm) for v, _ in cases for norm in norms]
+    args = [numbers("float64", (2, 3, 4)), numbers("float64", (2, 3, 5))]
+    assert_agrees([x, y], outputs, args)
 
 
 def test_the_result_of_a_transform_may_be_decomposed():
@@ -118,22 +115,18 @@ def test_lengths_must_fit_and_be_known():
         ([0], "A Fourier transform needs lengths >= 1, got [0]."),
         ([2, 2, 2], "Cannot transform 2 axes to lengths [2, 2, 2]."),
     ]:
-        with pytest.raises(ShapeMismatchError) as caught:
-            f(np.ones((2, 2)), np.array(lengths))
-        assert str(caught.value).splitlines()[0] == message
+        assert refusal(ShapeMismatchError, f, np.ones((2, 2)), np.array(lengths))[0] == message
     with pytest.raises(StaticShapeError, match="'s'"):
         jax.jit(f)(np.ones((2, 2)), np.array([2]))
 
 
 @pytest.mark.parametrize("length", [4, 5])
 def test_gradients_are_those_of_aesara(length):
-    x, y = at.dmatrix("x"), at.dtensor3("y")
-    a = numbers("float64", (2, length))
-    half = numbers("float64", (2, length // 2 + 1, 2))
+    x, y, half = at.dmatrix("x"), at.dtensor3("y"), length // 2 + 1
     weights = np.arange(1.0, length + 1)
-    cost = at.sum(at.sin(rfft(x, "ortho")) * weights[: length // 2 + 1, None])
-    ours = jax.grad(jaxprgen.compile([x], cost))(a)
-    assert_same(ours, jaxprgen.compile([x], aesara.grad(cost, x))(a), 1e-10)
-    cost = at.sum(at.sin(irfft(y, "ortho", is_odd=length % 2 == 1)) * weights)
-    ours = jax.grad(jaxprgen.compile([y], cost))(half)
-    assert_same(ours, jaxprgen.compile([y], aesara.grad(cost, y))(half), 1e-10)
+    costs = [
+        at.sum(at.sin(rfft(x, "ortho")) * weights[:half, None]) + 0 * y.sum(),
+        at.sum(at.sin(irfft(y, "ortho", is_odd=length % 2 == 1)) * weights) + 0 * x.sum(),
+    ]
+    args = [numbers("float64", (2, length)), numbers("float64", (2, half, 2))]
+    assert_derivatives([x, y], costs, args)

@@ -1,25 +1,23 @@
 """Shared variables that an `OpFromGraph` updates advance as in Aesara's Python mode."""
 
 import pickle
+from functools import partial
 
 import aesara
 import aesara.tensor as at
-import jax
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import refusal
 from profiles import examples
 
 import jaxprgen
 from jaxprgen.errors import InvalidGraphError, UnsupportedOpError
 
 PYTHON = aesara.compile.mode.Mode("py", None)
-MAKERS = {
-    "function": jaxprgen.function,
-    "mode": lambda inputs, outputs: aesara.function(inputs, outputs, mode="JAXPR"),
-}
+MAKERS = {"function": jaxprgen.function, "mode": partial(aesara.function, mode="JAXPR")}
 x = at.dscalar("x")
 
 
@@ -34,7 +32,7 @@ def values(f, *shared, calls=3):
     return found, [float(v.get_value()) for v in shared]
 
 
-@examples(3)
+@examples(3, quick=1)
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=5), st.sampled_from(sorted(MAKERS)))
 def test_counters_advance_as_in_python_mode(applied, maker):
     """Ops of one and of two counters, applied in any order, each to the result of the last.
@@ -92,15 +90,6 @@ def test_pure_state_and_copies_advance():
     assert len(set(drawn)) == 3
 
 
-def test_applications_of_a_compiled_graph_draw_apart():
-    stream = at.random.RandomStream(3)
-    op = OpFromGraph([x], [x + stream.normal()])
-    f = jaxprgen.compile([x], [op(x), op(-x)])
-    first, second = f(jax.random.key(0), 0.0)
-    assert first != second
-    assert f(jax.random.key(0), 0.0) == [first, second]
-
-
 def test_the_gradient_belongs_to_the_draw():
     stream = at.random.RandomStream(3)
     y = OpFromGraph([x], [x * stream.normal()])(x)
@@ -110,41 +99,26 @@ def test_the_gradient_belongs_to_the_draw():
         assert value == slope
 
 
-@pytest.mark.filterwarnings("ignore::jaxprgen.errors.SharedValueWarning")
-def test_data_inside_are_not_updated():
-    data = aesara.shared(np.arange(3.0), name="data")
-    f = jaxprgen.function([x], OpFromGraph([x], [x * data])(x))
-    assert np.array_equal(jax.jit(f)(2.0), [0.0, 2.0, 4.0])  # It updates nothing.
-
-
-@pytest.mark.parametrize("maker", ["function", "mode"])
+@pytest.mark.parametrize("maker", MAKERS)
 def test_a_variable_is_updated_once(maker):
     count = counter()
-    y, updates = OpFromGraph([x], [x * count])(x), {count: count * 10}
     with pytest.raises(InvalidGraphError) as error:
-        if maker == "function":
-            jaxprgen.function([x], y, updates=updates)
-        else:
-            aesara.function([x], y, updates=updates, mode="JAXPR")
-    assert "count is updated twice: by the function, and inside of an OpFromGraph." in str(
-        error.value
-    )
-    assert "Leave out one of the two." in str(error.value)
+        MAKERS[maker]([x], OpFromGraph([x], [x * count])(x), updates={count: count * 10})
+    text = str(error.value)
+    assert "count is updated twice: by the function, and inside of an OpFromGraph." in text
+    assert "Leave out one of the two." in text
 
 
 def test_a_loop_around_updates_is_refused():
     stream, v = at.random.RandomStream(3), at.dvector("v")
     op = OpFromGraph([x], [x + stream.normal()], name="noisy")
     rows, updates = aesara.scan(op, sequences=[v])
-    f = jaxprgen.function([v], rows, updates=updates)
-    with pytest.raises(UnsupportedOpError) as error:
-        f(np.zeros(3))
-    text = str(error.value)
+    text = "\n".join(
+        refusal(UnsupportedOpError, jaxprgen.function([v], rows, updates=updates), np.zeros(3))
+    )
     assert "updates a shared variable inside of a loop or branch" in text
     assert "Return the new value as one more output of the OpFromGraph" in text
-    assert "test_inner_updates.py" in text
-    python = aesara.function([v], rows, updates=updates, mode=PYTHON)
-    assert len(set(python(np.zeros(3)))) == 3  # What it should be.
+    assert "built at LINE: " in text
 
 
 def test_derivatives_of_its_own_are_refused():

@@ -21,7 +21,7 @@ from aesara.compile.mode import Mode
 from aesara.ifelse import ifelse
 from aesara.scan.utils import until
 from aesara.sparse.basic import CSM
-from aesara.tensor import nlinalg, slinalg
+from aesara.tensor import slinalg
 from aesara.tensor.special import softmax
 from laws import assert_agrees, assert_same, reference
 from looping import scan
@@ -70,17 +70,6 @@ def two_states_with_two_taps():
     return [x, y], [found[0][-1] * found[1][-2], *found], [[0.3, -0.8], [1.1, 0.4]]
 
 
-@reported("Theano 4899: a tap was removed twice")
-def residuals_of_an_arma_model():
-    def step(t, row, e1, e2, e3, phi, theta):
-        return t - at.dot(row, phi) - at.dot(at.stack([e1, e2, e3]), theta)
-
-    lagged = at.stack([z[1:-1], z[:-2]], axis=1)
-    start = {"initial": at.zeros(3), "taps": [-1, -2, -3]}
-    e = scan(step, [z[2:], lagged], [start], [x, y])
-    return [x, y, z], at.square(e).mean(), [[0.5, -0.2], [0.3, 0.1, -0.2], SERIES]
-
-
 @reported("Theano 3276: no iteration over the rest of a row")
 def a_loop_that_starts_with_its_first_row_in_a_loop():
     def along(rows, w):
@@ -88,15 +77,6 @@ def a_loop_that_starts_with_its_first_row_in_a_loop():
 
     out = scan(along, T, None, X)
     return [T, X], [out, at.tanh(out).sum()], [POINTS[:6].reshape(3, 2, 2), POINTS[:2]]
-
-
-@reported("Theano 1647: an IndexError by the gradient")
-def a_step_that_returns_what_is_outside():
-    return (
-        [a],
-        scan(lambda: a * 1, n_steps=3)[-1] * scan(lambda v: v, None, None, a, n_steps=2).sum(),
-        [0.7],
-    )
 
 
 @reported("Theano 5439: the gradient of the last rows, not of the first", "forward")
@@ -144,37 +124,6 @@ def a_recurrent_layer_of_one_unit():
     )
 
 
-@reported("Theano 166: sequences that are longer than the loop")
-def sequences_longer_than_the_loop():
-    def step(p, q, s):
-        return s * p + at.cos(q)
-
-    rows = [{"input": x, "taps": [0, 2]}]
-    forth = scan(step, rows, a, n_steps=3)
-    back = scan(step, rows, a, n_steps=3, go_backwards=True)
-    return [x, a], [forth[-1] * back[-1], forth, back], [SERIES, 0.5]
-
-
-@reported("Aesara 500: the order of taps")
-def taps_before_and_after():
-    def step(x1, x2, y0, z2, last, old):
-        return x1 * old - x2 * y0 + z2 / 3 + last
-
-    rows = [{"input": x, "taps": [-2, 1]}, y, {"input": z, "taps": [2]}]
-    start = {"initial": at.stack([a, b, a * b]), "taps": [-1, -3]}
-    args = [SERIES, SERIES[:6] + 1, SERIES[:7], 0.2, -0.3]
-    return [x, y, z, a, b], scan(step, rows, [start]), args
-
-
-@reported("aeppl 134, Aesara 893: a TypeError by the gradient")
-def log_density_of_a_walk():
-    def term(now, before, sd):
-        return -at.square((now - before) / sd) / 2 - at.log(sd) - np.log(2 * np.pi) / 2
-
-    cost = scan(term, [{"input": x, "taps": [0, -1]}], None, at.exp(a)).sum()
-    return [x, a], cost, [SERIES, -0.4]
-
-
 @reported("Aesara 512: a loop in the gradient of an Op", "pullback")
 def a_gradient_that_is_a_loop():
     def pullback(inputs, outputs, grads):
@@ -187,16 +136,6 @@ def a_gradient_that_is_a_loop():
 
     op = OpFromGraph([a], [a**4], lop_overrides=pullback)
     return [a], [op(a * 2), aesara.grad(op(a * 2), a)], [0.3]
-
-
-@reported("Theano 5115: shapes of gradients")
-def an_attention_of_which_each_step_moves():
-    def step(at_, w, image):
-        width = at.arange(image.shape[0])
-        mask = at.exp(-at.square(width - at_) * w)
-        return at_ + at.dot(mask / mask.sum(), image).mean()
-
-    return [a, b, X], scan(step, None, a, [at.exp(b), X], n_steps=4), [1.5, -1.0, POINTS]
 
 
 @reported("Theano 6633: a state is written into by position")
@@ -236,36 +175,6 @@ def a_level_with_gaps_by_a_kalman_filter():
     return [x, seen, a, b], terms.sum(), [SERIES, [1, 1, 0, 1, 0, 0, 1, 1, 1], -1.0, -0.5]
 
 
-@reported("seasons by taps that are far apart")
-def exponential_smoothing_with_seasons():
-    def step(t, level, trend, season, alpha, beta, gamma):
-        new = alpha * (t - season) + (1 - alpha) * (level + trend)
-        slope = beta * (new - level) + (1 - beta) * trend
-        return new, slope, gamma * (t - level - trend) + (1 - gamma) * season
-
-    starts = [x[0], at.constant(0.1, dtype="float64"), {"initial": y, "taps": [-4]}]
-    found = scan(step, x, starts, [at.sigmoid(v) for v in (a, b, c)])
-    return [x, y, a, b, c], found, [SERIES, [0.1, -0.2, 0.3, -0.2], -0.3, 0.2, 0.4]
-
-
-@reported("PyMC 987: volatilities of two states")
-def a_garch_model_with_a_leverage():
-    def step(r, last_r, last, omega, alpha, gamma):
-        shock = alpha + gamma * (last_r < 0)
-        return omega + shock * last_r**2 + 0.5 * last
-
-    var = scan(step, [{"input": x, "taps": [0, -1]}], at.exp(a), [at.exp(a), at.exp(b), at.exp(c)])
-    return [x, a, b, c], -0.5 * (at.log(var) + x[1:] ** 2 / var).sum(), [SERIES, -1.0, -1.5, -2.0]
-
-
-@reported("lags of several series")
-def a_vector_autoregression():
-    lagged = at.concatenate([Y[1:-1], Y[:-2]], axis=1)
-    errors = Y[2:] - at.dot(lagged, X)
-    cov = at.dot(errors.T, errors) / errors.shape[0] + 0.1 * at.eye(2)
-    return [Y, X], at.log(nlinalg.det(cov)), [POINTS, 0.3 * POINTS[:4]]
-
-
 # --- Indices -----------------------------------------------------------------------------------
 
 
@@ -276,21 +185,6 @@ def writing_numbers_where_a_comparison_is_true():
     return [x, a], [more, at.square(more).sum()], [SERIES, 0.7]
 
 
-@reported("Theano 5919: reading what was added at positions that repeat")
-def reading_what_was_added_twice():
-    return [x, y, i], at.inc_subtensor(x[i], y)[i] ** 2, [SERIES[:4], [0.5, 1.5, -1.0], [2, 2, 0]]
-
-
-@reported("Theano 2535: the gradient of what is repeated and added")
-def adding_a_row_to_chosen_rows():
-    rows = at.inc_subtensor(X[i], y)
-    return (
-        [X, y, a, i],
-        [rows, at.set_subtensor(rows[i, 1], a)],
-        [POINTS, [0.3, -0.2], 2.0, [4, 1, 1]],
-    )
-
-
 @reported("Theano 6207: a mask, an ellipsis and a number")
 def a_known_mask_with_an_ellipsis():
     mask = np.array([True, False, True])
@@ -299,45 +193,6 @@ def a_known_mask_with_an_ellipsis():
         [T[mask, ..., 1], T[mask, None, :, 0], T[..., mask[:2]]],
         [RNG.normal(size=(3, 4, 2))],
     )
-
-
-@reported("Theano 4636: an index that is not a vector")
-def indices_on_both_sides_of_a_slice():
-    by = i[:, None]
-    read = T[by, 1:, k]
-    wrote = at.inc_subtensor(T[by, 1:, k], read * 2)
-    return [T, i, k], [read, wrote], [RNG.normal(size=(3, 4, 2)), [0, 2], [1, 0, 1]]
-
-
-@reported("a slice with a negative step is written")
-def writing_backwards():
-    part = at.inc_subtensor(x[::-3], y)
-    return [x, y, X], [part, at.set_subtensor(X[:, ::-1], X**2)], [SERIES, [1.0, 2.0, 3.0], POINTS]
-
-
-@reported("correlations from a vector")
-def a_covariance_of_a_packed_triangle():
-    rows, columns = np.tril_indices(3)
-    packed = at.set_subtensor(at.zeros((3, 3))[rows, columns], x)
-    lower = at.set_subtensor(packed[np.arange(3), np.arange(3)], at.exp(at.diag(packed)))
-    cov = at.dot(lower, lower.T)
-    return [x], [cov, at.log(nlinalg.det(cov))], [SERIES[:6]]
-
-
-@reported("positions that repeat, of two factors")
-def effects_of_crossed_groups():
-    mu = x[i] + y[k] + X[i, k] * z[i]
-    return (
-        [x, y, z, X, i, k],
-        mu,
-        [SERIES[:3], SERIES[3:5], SERIES[5:8], POINTS[:3], [0, 2, 2, 1], [1, 1, 0, 0]],
-    )
-
-
-@reported("maxima, ranks and their gradients")
-def rows_in_the_order_of_one_column():
-    order = at.argsort(X[:, 0])
-    return [X], [X[order], at.cumsum(X[order, 1])[at.argsort(order)]], [POINTS]
 
 
 # --- Graphs in graphs --------------------------------------------------------------------------
@@ -362,39 +217,12 @@ def derivatives_through_graphs_in_graphs():
     return [x, a], slopes, [SERIES[:3], 0.6]
 
 
-@reported("Aesara 780: replacing an input by a constant")
-def a_clone_with_constants_of_another_shape():
-    graph = at.exp(X) + x.dimshuffle("x", 0)
-    return [x], aesara.clone_replace(graph, {X: at.constant([[0.3]])}), [[0.5]]
-
-
 # --- Branches ----------------------------------------------------------------------------------
 
 
 @reported("Theano 4918: the branch that is not taken overflows")
 def a_branch_that_would_overflow():
     return [a], ifelse(a > 0, a + 1, at.exp(at.exp(-a))), [1000.0]
-
-
-@reported("Theano 1318: sizes that only one branch has", "")
-def a_branch_with_a_size_of_its_own():
-    filled = at.alloc(at.cast(n, "float64"), n).sum()
-    return [n], ifelse(n <= 0, at.constant(-1.0, dtype="float64"), filled), [0]
-
-
-@reported("Theano 3552: the other branch is empty")
-def a_branch_that_is_empty():
-    mean = X.mean(axis=0, keepdims=True)
-    held = at.zeros((0, 2))
-    return [X, n], (mean + ifelse(n > 0, held[:1] * 2, at.zeros_like(mean))).sum(), [POINTS, -1]
-
-
-@reported("a condition in each step")
-def steps_that_choose_their_branch():
-    def step(r, s):
-        return ifelse(r > s, s + at.sqrt(r - s), s * 0.5)
-
-    return [x, a], scan(step, x, a), [SERIES, 0.1]
 
 
 # --- Sparse matrices and lists -------------------------------------------------------------------
@@ -411,40 +239,10 @@ def of_entries(data, kind="csr"):
 ENTRIES = np.array([0.5, -1.0, 2.0, 0.25])
 
 
-@reported("Theano 5953: a product with a vector")
-def a_sparse_matrix_times_a_vector():
-    return [x, y], sparse.dot(of_entries(x), y[:, None])[:, 0], [ENTRIES, [1.0, -2.0, 3.0]]
-
-
-@reported("Theano 3866: a transposed matrix in a loop")
-def a_transposed_sparse_matrix_in_a_loop():
-    matrix = of_entries(x).T
-
-    def step(s):
-        return at.tanh(sparse.structured_dot(matrix, s))
-
-    return [x, X], scan(step, None, X, n_steps=3)[-1], [ENTRIES, POINTS[:3]]
-
-
 @reported("Theano 3615: zeros that are not stored have gradients")
 def a_sparse_matrix_made_dense():
     dense = sparse.dense_from_sparse(of_entries(x, "csc"))
     return [x, X], at.dot(dense * 2 + 1, X).sum(axis=1) ** 2, [ENTRIES, POINTS[:3]]
-
-
-@reported("Theano 4348: both factors are sparse")
-def a_product_of_two_sparse_matrices():
-    product = sparse.true_dot(of_entries(x), of_entries(y))
-    return [x, y], sparse.dense_from_sparse(product), [ENTRIES, ENTRIES[::-1].copy()]
-
-
-@reported("a precision matrix of neighbours")
-def a_density_of_neighbours():
-    laplacian = sparse.as_sparse_variable(
-        scipy.sparse.csr_matrix(2 * np.eye(3) - np.eye(3, k=1) - np.eye(3, k=-1))
-    )
-    form = (x * sparse.structured_dot(laplacian, x[:, None])[:, 0]).sum()
-    return [x, a], 1.5 * a - at.exp(a) * form / 2, [SERIES[:3], 0.3]
 
 
 @reported("batches of unequal lengths")
@@ -463,134 +261,11 @@ def kernel(X, log_scale, log_length):
     return at.exp(2 * log_scale) * at.exp(-apart / 2 * at.exp(-2 * log_length))
 
 
-@reported("a Gaussian process")
-def a_marginal_likelihood():
-    lower = slinalg.cholesky(kernel(X, a, b) + at.exp(c) * at.eye(X.shape[0]))
-    white = slinalg.solve_triangular(lower, y, lower=True)
-    cost = -at.square(white).sum() / 2 - at.log(at.diag(lower)).sum()
-    return [X, y, a, b, c], cost, [POINTS, OUTCOMES, 0.1, 0.2, -1.0]
-
-
-@reported("inducing points")
-def a_bound_of_inducing_points():
-    apart = at.square(X[:, None] - Y[None]).sum(axis=2)
-    cross = at.exp(-apart / 2)
-    inner = slinalg.cholesky(kernel(Y, 0.0, 0.0) + 1e-6 * at.eye(Y.shape[0]))
-    half = slinalg.solve_triangular(inner, cross.T, lower=True) / at.exp(a)
-    outer = slinalg.cholesky(at.eye(Y.shape[0]) + at.dot(half, half.T))
-    fit = slinalg.solve_triangular(outer, at.dot(half, y), lower=True) / at.exp(a)
-    cost = (
-        at.square(fit).sum() / 2
-        - at.log(at.diag(outer)).sum()
-        - at.square(y).sum() * at.exp(-2 * a) / 2
-    )
-    return [X, Y, y, a], cost, [POINTS, POINTS[:3] + 0.2, OUTCOMES, -0.5]
-
-
-@reported("Kronecker products")
-def a_solution_by_factors_of_a_kronecker_product():
-    (va, A), (vb, B) = (
-        nlinalg.eigh(at.dot(X, X.T) + at.eye(2)),
-        nlinalg.eigh(at.dot(Y, Y.T) + at.eye(3)),
-    )
-    basis, values = slinalg.kron(A, B), at.outer(va, vb).flatten() + at.exp(a)
-    solution = at.dot(basis, at.dot(basis.T, y) / values)
-    return (
-        [X, Y, y, a],
-        at.dot(y, solution) + at.log(values).sum(),
-        [POINTS[:2] + np.eye(2), POINTS[2:5], SERIES[:6], 0.1],
-    )
-
-
-@reported("rates of a Markov process")
-def chances_of_a_process_in_continuous_time():
-    rates = at.exp(X)
-    rates = rates - at.diag(at.diag(rates))
-    chances = slinalg.expm(a * (rates - at.diag(rates.sum(axis=1))))
-    return [X, a], at.log(chances[i_known, k_known]).sum(), [POINTS[:2], 0.8]
-
-
-i_known, k_known = np.array([0, 1, 1]), np.array([1, 0, 1])
-
-
-@reported("determinants of which the logarithm is needed")
-def log_determinants_in_three_ways():
-    square = at.dot(X.T, X) + at.exp(a) * at.eye(2)
-    return (
-        [X, a],
-        [
-            at.log(nlinalg.det(square)),
-            at.log(at.abs(nlinalg.eigh(square)[0])).sum(),
-            at.log(nlinalg.svd(square, compute_uv=False)).sum(),
-        ],
-        [POINTS, 0.2],
-    )
-
-
-@reported("orthogonal matrices")
-def products_of_reflections():
-    def reflect(v, q):
-        return q - 2 * at.outer(at.dot(q, v), v) / at.dot(v, v)
-
-    q = scan(reflect, X, at.eye(2))[-1]
-    return [X], [q, at.dot(q, q.T)], [POINTS[:3]]
-
-
-@reported("PyTensor 1230: flags of triangular solutions")
-def triangular_solutions_with_flags():
-    ways = [
-        slinalg.solve_triangular(X, y, lower=lower, trans=trans, unit_diagonal=unit)
-        for lower in (True, False)
-        for trans in (0, 1)
-        for unit in (True, False)
-    ]
-    return [X, y], ways, [np.array([[1.5, 0.3], [-0.4, 2.0]]), [1.0, -1.0]]
-
-
-@reported("a system for each row of a batch")
-def a_solution_for_each_matrix():
-    found = scan(lambda A, r: slinalg.solve(at.dot(A, A.T) + at.eye(2), r), [T, X], None)
-    return [T, X], found, [RNG.normal(size=(3, 2, 2)), POINTS[:3]]
-
-
-@reported("a stationary covariance")
-def a_stationary_covariance_of_a_filter():
-    moved = 0.3 * X
-    cov = scan(
-        lambda p, f: at.dot(f, at.dot(p, f.T)) + at.eye(2), None, at.eye(2), moved, n_steps=30
-    )[-1]
-    lower = slinalg.cholesky((cov + cov.T) / 2)
-    return [X], [cov, at.log(at.diag(lower)).sum()], [POINTS[:2]]
-
-
-@reported("regression by QR")
-def a_regression_by_its_factors():
-    q, r = nlinalg.qr(X)
-    return (
-        [X, y],
-        [slinalg.solve_triangular(r, at.dot(q.T, y)), at.dot(nlinalg.pinv(X), y)],
-        [POINTS, OUTCOMES],
-    )
-
-
 # --- Mixtures, censoring, missing values ---------------------------------------------------------
 
 
 def log_normal(v, mu, sd):
     return -at.square((v - mu) / sd) / 2 - at.log(sd) - np.log(2 * np.pi) / 2
-
-
-@reported("sticks that are broken")
-def a_mixture_of_broken_sticks():
-    broken = at.sigmoid(x)
-    left = at.concatenate([[1.0], at.extra_ops.cumprod(1 - broken)])
-    weights = at.concatenate([broken, [1.0]]) * left
-    terms = at.log(weights) + log_normal(y[:, None], z[None], at.exp(a))
-    return (
-        [x, y, z, a],
-        at.logsumexp(terms, axis=1).sum(),
-        [[0.3, -0.5], SERIES, [-1.0, 0.5, 2.0], -0.2],
-    )
 
 
 @reported("aeppl 19: weights that are zero")
@@ -610,13 +285,6 @@ def a_regression_of_censored_outcomes():
     return [X, x], terms.sum(), [POINTS, [0.8, -0.4]]
 
 
-@reported("PyMC 4417: the constant of a truncated density")
-def a_truncated_exponential():
-    low, high = -a * 1.0, -a * 20.0
-    constant = low + at.log1mexp(high - low)
-    return [a, x], (at.log(a) - a * x - constant).sum(), [0.4, np.abs(SERIES) + 1]
-
-
 @reported("PyMC 240, 1254: values that are missing")
 def values_filled_in_for_those_missing():
     gaps = np.array([1, 4, 5])
@@ -632,20 +300,6 @@ def values_filled_in_for_those_missing():
     )
 
 
-@reported("counts with too many zeros")
-def counts_with_too_many_zeros():
-    counts, p = np.array([0, 0, 3, 1, 0, 5]), at.sigmoid(a)
-    mu = at.exp(b)
-    poisson = counts * b - mu - scipy.special.gammaln(counts + 1.0)
-    return (
-        [a, b],
-        at.switch(
-            at.eq(counts, 0), at.log(p + (1 - p) * at.exp(-mu)), at.log1p(-p) + poisson
-        ).sum(),
-        [-0.3, 0.4],
-    )
-
-
 # --- Splines and differential equations ----------------------------------------------------------
 
 
@@ -654,7 +308,7 @@ def a_basis_of_splines_by_recursion():
     knots = at.concatenate(
         [at.zeros(3), at.extra_ops.cumsum(at.exp(x) / at.exp(x).sum())[:-1], at.ones(3)]
     )
-    points = np.linspace(0.05, 0.95, 7)
+    points = np.linspace(0.05, 0.95, 5)
     rows = [at.cast((knots[t] <= points) & (points < knots[t + 1]), "float64") for t in range(7)]
 
     def ratio(up, down):
@@ -667,26 +321,6 @@ def a_basis_of_splines_by_recursion():
             for t in range(len(rows) - 1)
         ]
     return [x], at.stack(rows), [[0.1, 0.4, -0.2]]
-
-
-@reported("interpolation at points that are given")
-def a_table_between_whose_points_is_a_line():
-    place = at.clip(at.searchsorted(x, y) - 1, 0, x.shape[0] - 2)
-    share = (y - x[place]) / (x[place + 1] - x[place])
-    return (
-        [x, y, z],
-        (1 - share) * z[place] + share * z[place + 1],
-        [[0.0, 1.0, 2.5, 4.0], [0.5, 3.9, 1.7], [1.0, -1.0, 0.5, 2.0]],
-    )
-
-
-@reported("a natural spline")
-def a_natural_spline():
-    h = x[1:] - x[:-1]
-    rows = at.diag(2 * (h[1:] + h[:-1])) + at.diag(h[1:-1], 1) + at.diag(h[1:-1], -1)
-    slopes = (y[1:] - y[:-1]) / h
-    bent = at.concatenate([[0.0], slinalg.solve(rows, 6 * (slopes[1:] - slopes[:-1])), [0.0]])
-    return [x, y], (bent[1:] + bent[:-1]) * h / 2, [[0.0, 1.0, 1.5, 3.0, 3.7], SERIES[:5]]
 
 
 def lotka_volterra(state, p):
@@ -706,26 +340,6 @@ def predators_and_prey_by_runge_kutta():
     return [x, y], at.log(path)[4::5], [[2.0, 1.0], [-0.5, -0.3, -1.0, -0.2]]
 
 
-@reported("a stiff equation")
-def an_implicit_step_by_newtons_method():
-    def step(s, rate):
-        def newton(v):
-            return v - (v - s + 0.1 * rate * v**3) / (1 + 0.3 * rate * v**2)
-
-        return scan(newton, None, s, n_steps=5)[-1]
-
-    return [a, b], scan(step, None, a, at.exp(b), n_steps=6), [1.5, 2.0]
-
-
-@reported("a root that is found by a loop", "forward")
-def a_root_that_is_found_until_it_is_good():
-    def newton(v, t):
-        new = v - (v**3 - t) / (3 * v**2)
-        return new, until(at.abs(new - v) < 1e-13)
-
-    return [a], scan(newton, None, at.constant(1.0, dtype="float64"), a, n_steps=50)[-1], [2.0]
-
-
 # --- The laws -----------------------------------------------------------------------------------
 
 
@@ -739,49 +353,53 @@ def made(name):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_values_are_those_of_python(name):
+SLOW = ("a_basis_of_splines_by_recursion", "predators_and_prey_by_runge_kutta")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name in SLOW)) for name in CASES]
+)
+def test_values_and_derivatives_are_those_of_python(name):
+    """By a compiled function and by the mode; derivatives are those of central differences."""
     inputs, outputs, args = made(name)
-    assert_agrees(inputs, outputs, args, rtol=1e-10)
+    f = assert_agrees(inputs, outputs, args, rtol=1e-10)
     by_mode = aesara.function(inputs, outputs, mode="JAXPR")(*args)
     for ours, theirs in zip(by_mode, reference(inputs, outputs, args), strict=True):
         assert_same(ours, theirs, rtol=1e-10)
+    if CASES[name][1]:
+        assert_derivatives_of_squares(f, inputs, outputs, args, WAYS[CASES[name][1]])
 
 
-@pytest.mark.parametrize("name", [name for name, (_, way) in CASES.items() if way])
-def test_derivatives_are_those_of_differences(name):
-    """The derivative of the sum of squares, along one direction, by central differences."""
-    inputs, outputs, args = made(name)
-    f = jaxprgen.compile(inputs, outputs)
+def assert_derivatives_of_squares(f, inputs, outputs, args, ways):
+    """The derivative of the sum of squares of the outputs, along one direction."""
     places = [j for j, v in enumerate(inputs) if v.dtype == "float64"]
     rng = np.random.default_rng(0)
-    ways = [rng.normal(size=args[j].shape) for j in places]
+    parts = [args[j] for j in places]
+    along = [rng.normal(size=part.shape) for part in parts]
 
-    def moved(by):
-        new = list(args)
-        for j, way in zip(places, ways, strict=True):
-            new[j] = np.asarray(args[j] + by * way)
-        return new
+    def at_place(*parts):
+        new = dict(zip(places, parts, strict=True))
+        return [new.get(j, arg) for j, arg in enumerate(args)]
 
     def cost(*parts):
-        new = list(args)
-        for j, part in zip(places, parts, strict=True):
-            new[j] = part
-        return sum((out * out).sum() for out in f(*new))
+        return sum((out * out).sum() for out in f(*at_place(*parts)))
+
+    def moved(h):
+        parts_there = [np.asarray(p + h * way) for p, way in zip(parts, along, strict=True)]
+        return reference(inputs, outputs, at_place(*parts_there))
 
     def differences(h):
-        up, down = (reference(inputs, outputs, moved(t)) for t in (h, -h))
-        return sum(np.sum((p - q) * (p + q)) for p, q in zip(up, down, strict=True)) / (2 * h)
+        ends = zip(moved(h), moved(-h), strict=True)
+        return sum(np.sum((p - q) * (p + q)) for p, q in ends) / (2 * h)
 
     # Two step sizes cancel the error of second order.
     expected = (4 * differences(5e-5) - differences(1e-4)) / 3
-    parts = [args[j] for j in places]
-    if "j" in WAYS[CASES[name][1]]:
-        found = jax.jvp(cost, parts, ways)[1]
+    if "j" in ways:
+        found = jax.jvp(cost, parts, along)[1]
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
-    if "v" in WAYS[CASES[name][1]]:
+    if "v" in ways:
         slopes = jax.grad(cost, tuple(range(len(parts))))(*parts)
-        found = sum(np.vdot(p, q) for p, q in zip(slopes, ways, strict=True))
+        found = sum(np.vdot(p, q) for p, q in zip(slopes, along, strict=True))
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
@@ -834,39 +452,6 @@ def batches_of_which_the_last_is_shorter():
     return options, [(0,), (1,), (2,)], [total]
 
 
-@session("moments and a counter")
-def steps_of_adam():
-    w, m1, m2, t = (aesara.shared(v) for v in (SERIES[:3].copy(), np.zeros(3), np.zeros(3), 0.0))
-    cost = at.square(at.sin(w) - x).sum()
-    g = aesara.grad(cost, w)
-    now, first, second = t + 1, 0.9 * m1 + 0.1 * g, 0.99 * m2 + 0.01 * g**2
-    step = first / (1 - 0.9**now) / (at.sqrt(second / (1 - 0.99**now)) + 1e-8)
-    options = {
-        "inputs": [x],
-        "outputs": cost,
-        "updates": {t: now, m1: first, m2: second, w: w - 0.1 * step},
-    }
-    return options, [([0.1, 0.2, 0.3],)] * 4, [w, m1, m2, t]
-
-
-@session("updates that read each other")
-def states_that_change_places():
-    p, q = aesara.shared(SERIES[:2].copy()), aesara.shared(SERIES[2:4].copy())
-    options = {"inputs": [a], "outputs": [p + a, q - a], "updates": {p: q * a, q: p + q}}
-    return options, [(1.0,), (2.0,), (-1.0,)], [p, q]
-
-
-@session("a buffer that grows")
-def a_buffer_that_grows():
-    held = aesara.shared(np.zeros((1, 2)))
-    options = {
-        "inputs": [x],
-        "outputs": held.mean(axis=0),
-        "updates": {held: at.concatenate([held, x.dimshuffle("x", 0)])},
-    }
-    return options, [([1.0, 2.0],), ([3.0, 4.0],), ([5.0, 6.0],)], [held]
-
-
 @session("statistics that a given replaces")
 def a_given_of_a_shared_variable_that_is_updated():
     mean = aesara.shared(np.zeros(2))
@@ -878,14 +463,6 @@ def a_given_of_a_shared_variable_that_is_updated():
         "updates": {mean: 0.9 * mean + 0.1 * now},
     }
     return options, [(POINTS,), (POINTS[:3],)], [mean]
-
-
-@session("a loop that starts from a state and leaves it")
-def a_recurrent_state_between_calls():
-    held = aesara.shared(np.full(2, 0.1))
-    path = scan(lambda r, s: at.tanh(r + 0.5 * s), X, held)
-    options = {"inputs": [X], "outputs": path.sum(axis=1), "updates": {held: path[-1]}}
-    return options, [(POINTS,), (POINTS[:2],), (POINTS[:2],)], [held]
 
 
 SHORTER = pytest.mark.xfail(
@@ -978,20 +555,11 @@ def draws_that_are_cut_off_by_writing(stream):
     return at.set_subtensor(v[v > 0.5], 0.5), np.full(4, -mean)
 
 
-@drawn("a multivariate walk")
-def a_multivariate_walk(stream):
-    cov = np.array([[1.0, 0.5], [0.5, 2.0]])
-    steps = stream.multivariate_normal(np.array([1.0, -1.0]), cov, size=(5,))
-    return at.outer(at.constant([1.0, 0.0]), steps.cumsum(axis=0)[:, 0] * steps[:, 1])[0], np.array(
-        [t * -1.0 + 0.5 for t in range(1, 6)]
-    )
-
-
 @pytest.mark.parametrize("name", DRAWS)
 def test_means_of_draws(name):
     out, mean = DRAWS[name](at.random.RandomStream(52))
     f = jaxprgen.compile([], out)
-    count = amount(quick=20_000, deep=200_000)
+    count = amount(quick=4_000, deep=200_000)
     found = np.asarray(jax.jit(jax.vmap(f))(jax.random.split(jax.random.key(0), count)))
     assert found.shape[1:] == np.shape(mean)
     error = found.std(axis=0) / np.sqrt(count)

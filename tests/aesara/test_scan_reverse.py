@@ -10,7 +10,7 @@ import pytest
 from aesara.scan.utils import until
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import reference
+from laws import reference, refusal
 from looping import loops, scan
 from profiles import examples
 
@@ -89,13 +89,10 @@ def test_direct_calls_share_a_program_with_each_other_but_not_with_gradients():
     assert f.cache_info().currsize == 3
     assert [f(START, RATE, count) for count in range(1, 5)] == before
     assert f.cache_info().currsize == f.cache_info().misses == 3
-
-
-def test_a_gradient_first_and_then_direct_calls():
-    f = jaxprgen.compile([v0, a, n], LAST["one state"](n))
-    jax.grad(f)(START, RATE, 3)
-    assert loops(f, START, RATE, 3) == ["while"]
-    assert f.cache_info().currsize == 2
+    g = jaxprgen.compile([v0, a, n], LAST["one state"](n))
+    jax.grad(g)(START, RATE, 3)  # First.
+    assert loops(g, START, RATE, 3) == ["while"]
+    assert g.cache_info().currsize == 2
 
 
 def test_known_numbers_under_transformations():
@@ -133,13 +130,6 @@ def test_a_shared_variable_counts():
 # --- Loops that have no reverse mode ----------------------------------------------------------
 
 
-def message(call, *args):
-    with pytest.raises(errors.ReverseModeError) as caught:
-        call(*args)
-    assert isinstance(caught.value, ValueError)
-    return re.sub(r"at .*, in .*?: ", "at LINE: ", str(caught.value)).splitlines()
-
-
 COUNTED = [
     "JAX cannot differentiate this loop in reverse, as jax.grad does: only the program that runs "
     "knows how many steps it takes. Forward mode works, as in jax.jvp and jax.jacfwd.",
@@ -163,17 +153,19 @@ def test_a_number_that_is_traced():
         "    result of IncSubtensor{Set;:int64:}: TensorType(float64, (?,))",
         "  built at LINE: return aesara.scan(step, *args, **options)[0]",
     ]
-    assert message(jax.jit(jax.grad(counted)), 1.0, 3) == expected
-    assert message(jax.grad(jax.jit(counted)), 1.0, 3) == expected
-    assert message(jax.jit(jax.jacrev(jax.jit(counted))), 1.0, 3) == expected
-    assert message(jax.vjp(jax.jit(counted), 1.0, 3)[1], 1.0) == expected
+    assert refusal(errors.ReverseModeError, jax.jit(jax.grad(counted)), 1.0, 3) == expected
+    assert refusal(errors.ReverseModeError, jax.grad(jax.jit(counted)), 1.0, 3) == expected
+    assert (
+        refusal(errors.ReverseModeError, jax.jit(jax.jacrev(jax.jit(counted))), 1.0, 3) == expected
+    )
+    assert refusal(errors.ReverseModeError, jax.vjp(jax.jit(counted), 1.0, 3)[1], 1.0) == expected
     direct = jaxprgen.jaxpr_as_fun(counted.jaxpr(1.0, 3))
-    assert message(jax.grad(lambda s: direct(s, 3)[0]), 1.0)[:2] == COUNTED
+    assert refusal(errors.ReverseModeError, jax.grad(lambda s: direct(s, 3)[0]), 1.0)[:2] == COUNTED
 
 
 def test_a_number_that_changes_from_step_to_step():
     inner = scan(lambda k, c: scan(lambda d: at.sin(d), None, c, n_steps=k)[-1], at.arange(3), x0)
-    lines = message(jax.grad(jaxprgen.compile([x0], inner[-1])), 1.0)
+    lines = refusal(errors.ReverseModeError, jax.grad(jaxprgen.compile([x0], inner[-1])), 1.0)
     assert lines[:3] == [
         *COUNTED,
         "A shape depends on a value that changes from one step of a loop to the next, and is not "
@@ -183,7 +175,7 @@ def test_a_number_that_changes_from_step_to_step():
 
 
 def test_a_condition():
-    assert message(jax.grad(ended), 1.0, 9.0) == [
+    assert refusal(errors.ReverseModeError, jax.grad(ended), 1.0, 9.0) == [
         "JAX cannot differentiate this loop in reverse, as jax.grad does: a condition ends it. "
         "Forward mode works, as in jax.jvp and jax.jacfwd.",
         "For reverse mode, give the loop a number of steps and no condition, and let the steps "
@@ -200,7 +192,8 @@ def test_the_way_out_of_a_condition():
     masked = scan(lambda c, k: at.switch(c > k, c, c * 2), None, x0, [a], n_steps=20)[-1]
     f = jaxprgen.compile([x0, a], masked)
     assert f(1.0, 9.0) == ended(1.0, 9.0) == 16
-    assert jax.grad(f)(1.0, 9.0) == 16
+    assert jax.grad(f)(1.0, 9.0) == jax.jacfwd(ended)(1.0, 9.0) == 16
+    assert issubclass(errors.ReverseModeError, ValueError)
 
 
 @pytest.mark.parametrize("g", [counted, jax.jit(counted)], ids=["concrete", "traced"])
@@ -214,10 +207,6 @@ def test_forward_mode_works(g):
     np.testing.assert_allclose(jax.jit(jax.jacfwd(jax.jacfwd(g)))(0.5, 2), second)
 
 
-def test_forward_mode_of_a_loop_that_a_condition_ends():
-    assert jax.jacfwd(ended)(1.0, 9.0) == 16
-
-
 def test_what_does_not_depend_on_the_loop_has_reverse_mode():
     f = jaxprgen.compile([x0, a, n], scan(lambda c: c * 2, None, a, n_steps=n)[-1] * x0)
     assert jax.jit(jax.grad(f))(3.0, 1.0, 4) == 16
@@ -225,28 +214,3 @@ def test_what_does_not_depend_on_the_loop_has_reverse_mode():
         [x0, n], scan(lambda k: k + 1, None, at.constant(0), n_steps=n)[-1] * x0
     )
     assert jax.jit(jax.grad(whole))(3.0, 4) == 4
-
-
-def test_one_program_for_all_numbers_up_to_a_bound():
-    def step(i, c, k, n):
-        return at.switch(i < n, logistic(c, k), c)
-
-    bounded = scan(step, at.arange(6), v0.sum() / 7, [a, n])[-1]
-    f = jaxprgen.compile([v0, a, n], bounded)
-    for count in (1, 4, 6):
-        exact = jaxprgen.compile([v0, a], LAST["one state"](count))
-        found = jax.jit(jax.grad(f, (0, 1)))(START, RATE, count)
-        for p, q in zip(found, jax.grad(exact, (0, 1))(START, RATE), strict=True):
-            np.testing.assert_allclose(p, q, rtol=1e-12)
-
-
-def test_checkpoints_between_parts_of_the_steps():
-    part = jaxprgen.compile([x0, a], scan(logistic, None, x0, [a], n_steps=3)[-1])
-    whole = jaxprgen.compile([x0, a], scan(logistic, None, x0, [a], n_steps=12)[-1])
-
-    def repeated(c, k):
-        again = jax.checkpoint(lambda c, _: (part(c, k), None))
-        return jax.lax.scan(again, c, length=4)[0]
-
-    found, expected = (jax.grad(f, (0, 1))(0.3, RATE) for f in (repeated, whole))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)

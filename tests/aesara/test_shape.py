@@ -4,18 +4,17 @@ import math
 
 import aesara
 import aesara.tensor as at
-import jax
 import numpy as np
 import pytest
 from aesara.tensor.extra_ops import BroadcastTo
 from aesara.tensor.shape import Reshape, Shape_i, SpecifyShape, unbroadcast
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import DTYPES, assert_agrees, equations
+from laws import DTYPES, assert_agrees, equations, refusal
 from profiles import examples
 
 import jaxprgen
-from jaxprgen.errors import FailedAssertionError, ShapeMismatchError, StaticShapeError
+from jaxprgen.errors import FailedAssertionError, ShapeMismatchError
 
 SHAPES = [(), (0,), (3,), (1, 1), (2, 3), (0, 2), (2, 1, 3), (2, 0, 1), (1, 2, 1, 2)]
 
@@ -94,27 +93,22 @@ def test_reshape_to_a_scalar_and_to_the_same_shape():
     assert len(equations(f, np.ones((1, 1)), ramp((2, 3)))) == 4
 
 
-@pytest.mark.parametrize("target", [(4,), (-1, 4), (-1, -1), (0, -1), (-2, 3)])
-def test_reshape_to_what_does_not_hold_the_elements(target):
-    x = at.matrix("x")
-    f = jaxprgen.compile([x], Reshape(len(target))(x, at.as_tensor(np.array(target))))
-    with pytest.raises(ShapeMismatchError, match="Cannot reshape"):
-        f(np.ones((2, 3)))
-
-
-def test_reshape_to_another_number_of_axes_than_is_declared():
+def test_reshape_to_what_does_not_hold_the_elements():
     x, shape = at.matrix("x"), at.lvector("shape")
-    f = jaxprgen.compile([x, shape], Reshape(2)(x, shape))
+    for target in [(4,), (-1, 4), (-1, -1), (0, -1), (-2, 3)]:
+        f = jaxprgen.compile([x], Reshape(len(target))(x, at.as_tensor(np.array(target))))
+        with pytest.raises(ShapeMismatchError, match="Cannot reshape"):
+            f(np.ones((2, 3)))
     with pytest.raises(ShapeMismatchError, match="incorrect length: 1, should be 2"):
-        f(np.ones((2, 3)), np.array([6]))
+        jaxprgen.compile([x, shape], Reshape(2)(x, shape))(np.ones((2, 3)), np.array([6]))
 
 
-def test_reshape_of_nothing():
-    x = at.matrix("x")
+def test_reshape_of_nothing_and_unbroadcast():
+    x, row = at.matrix("x"), at.tensor("float64", shape=(1, None))
     # NumPy finds the size that is left open where the other sizes are not zero.
-    assert_agrees(
-        [x], [x.reshape((-1, 5)), x.reshape((0, 7)), x.reshape((3, -1, 2))], [np.ones((0, 4))]
-    )
+    outputs = [x.reshape((-1, 5)), x.reshape((0, 7)), x.reshape((3, -1, 2))]
+    outputs += [unbroadcast(row, 0), unbroadcast(row, 0) + 1]
+    assert_agrees([x, row], outputs, [np.ones((0, 4)), ramp((1, 3))])
 
 
 def test_every_dtype_changes_shape():
@@ -137,18 +131,13 @@ def test_broadcast_to(data):
 # --- Asking for shapes -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_are_known(shape):
-    x = at.tensor("float32", shape=[None] * len(shape))
-    outputs = [
-        x.shape,
-        x.size,
-        *(Shape_i(i)(x) for i in range(len(shape))),
-        at.ones_like(x),
-        x.shape.sum(),
-    ]
-    f = assert_agrees([x], outputs, [ramp(shape, "float32")])
-    assert set(equations(f, ramp(shape, "float32"))) <= {"broadcast_in_dim"}
+def test_shapes_are_known():
+    inputs = [at.tensor("float32", shape=[None] * len(shape)) for shape in SHAPES]
+    args = [ramp(shape, "float32") for shape in SHAPES]
+    outputs = [v for x in inputs for v in (x.shape, x.size, at.ones_like(x), x.shape.sum())]
+    outputs += [Shape_i(i)(x) for x in inputs for i in range(x.ndim)]
+    f = assert_agrees(inputs, outputs, args)
+    assert set(equations(f, *args)) <= {"broadcast_in_dim"}
 
 
 def test_the_shape_of_an_expression_does_not_compute_it():
@@ -162,16 +151,12 @@ def test_specify_shape():
     outputs = [SpecifyShape()(x, 2, None), at.specify_shape(x, (2, 3)), SpecifyShape()(x, n, 3)]
     f = assert_agrees([x, n], outputs, [ramp((2, 3)), 2])
     assert equations(f, ramp((2, 3)), 2) == []
-    with pytest.raises(FailedAssertionError, match=r"Got shape \(3, 3\), expected \(2, any\)"):
-        f(ramp((3, 3)), 2)
-    with pytest.raises(FailedAssertionError, match=r"Got shape \(2, 3\), expected \(4, 3\)"):
-        f(ramp((2, 3)), 4)
-
-
-def test_unbroadcast():
-    x = at.tensor("float64", shape=(1, None))
-    outputs = [unbroadcast(x, 0), unbroadcast(x, 0) + 1]
-    assert_agrees([x], outputs, [ramp((1, 3))])
+    for rows, n, message in [
+        (3, 2, "(3, 3), expected (2, any)"),
+        (2, 4, "(2, 3), expected (4, 3)"),
+    ]:
+        first = refusal(FailedAssertionError, f, ramp((rows, 3)), n)[0]
+        assert f"Got shape {message}" in first
 
 
 # --- Computing with shapes ---------------------------------------------------------------
@@ -204,15 +189,10 @@ OF_SHAPES = {
 }
 
 
-@pytest.mark.parametrize("what", OF_SHAPES)
-def test_what_depends_on_shapes(what):
-    assert_agrees([x, y], [OF_SHAPES[what]], [ramp((2, 4)), ramp((3,))])
-
-
-def test_programs_differ_by_shape():
+def test_what_depends_on_shapes():
+    assert_agrees([x, y], [*OF_SHAPES.values()], [ramp((2, 4)), ramp((3,))])
     f = jaxprgen.compile([x, y], OF_SHAPES["half"])
-    assert f(ramp((2, 4)), ramp((3,))).shape == (1, 4)
-    assert f(ramp((5, 4)), ramp((3,))).shape == (2, 4)
+    assert [f(ramp((n, 4)), ramp((3,))).shape for n in (2, 5)] == [(1, 4), (2, 4)]
 
 
 def test_masks_and_ones_that_shapes_give_are_constants():
@@ -229,11 +209,3 @@ def test_the_gradient_of_a_sum_is_no_equation():
     gradient = aesara.grad(x.sum(axis=0).sum(), x)
     f = assert_agrees([x], [gradient], [ramp((2, 3))])
     assert equations(f, ramp((2, 3))) == ["broadcast_in_dim"]
-
-
-def test_a_size_that_only_the_values_tell():
-    k = at.lscalar("k")
-    f = assert_agrees([k], [at.arange(k), at.zeros((k, 2)), at.ones(k * 2).reshape((2, k))], [3])
-    assert [v.shape for v in f(4)] == [(4,), (4, 2), (2, 4)]
-    with pytest.raises(StaticShapeError, match="'k'"):
-        jax.jit(f)(3)

@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 
 import aesara
 import aesara.tensor as at
+import jax
 import numpy as np
 from aesara.scan.utils import until
+from aesara.tensor.sort import TopKOp
+
+import jaxprgen
 
 SHAPES = {
     "x": "nk", "z": "nk", "t": "bnk", "y": "n", "w": "n", "v": "k", "s": "k", "i": "n",
@@ -69,6 +73,27 @@ def operands(names: str, sizes: Mapping[str, int]) -> list[np.ndarray]:
     return found
 
 
+def specs_of(
+    inputs: Sequence[Any], shapes: Sequence[str], constraints: Sequence[str] = ()
+) -> list[jax.ShapeDtypeStruct]:
+    """Return types of inputs, for symbolic shapes such as "n,k"."""
+    scope = jax.export.SymbolicScope(constraints)
+    return [
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), v.dtype)
+        for v, shape in zip(inputs, shapes, strict=True)
+    ]
+
+
+def exported(
+    inputs: Sequence[Any], outputs: Any, shapes: Sequence[str], constraints: Sequence[str] = ()
+) -> Any:
+    """Return a graph's program, as JAX exports it; a key comes first if it draws."""
+    f = jaxprgen.compile(inputs, outputs)
+    key = [KEY] if f.inputs[: -len(inputs)] else []
+    return jax.export.export(jax.jit(f))(*key, *specs_of(inputs, shapes, constraints))
+
+
+KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
 srng = at.random.RandomStream(3)
 
 
@@ -92,6 +117,17 @@ def filtered(x: Any) -> Any:
 def traced(x: Any, s: Any) -> Any:
     """Return the states of a loop over rows."""
     return scan(lambda row, state: at.tanh(row + 0.5 * state), [x], s)
+
+
+def factors(x: Any, mode: str) -> list[Any]:
+    """Return the matrix of QR factors, which have no signs, and one of them without its signs."""
+    q, r = at.nlinalg.qr(x, mode)
+    return [at.dot(q, r), at.abs(r)]
+
+
+def largest(x: Any, k: Any, axis: int) -> list[Any]:
+    """Return the largest elements and their positions in order, which Aesara leaves open."""
+    return [at.sort(part, axis) for part in TopKOp(axis, sorted=False)(x, k)]
 
 
 def with_taps(y: Any) -> Any:
@@ -170,6 +206,8 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
         "split": ("y", lambda y: at.split(at.concatenate([y, y]), [y.shape[0]] * 2, 2)),
         "repeat": ("y", lambda y: at.repeat(y, 2)),
         "repeat along an axis": ("x", lambda x: at.repeat(x, 3, 1)),
+        "repeat as often as there are columns": ("xy", lambda x, y: at.repeat(y, x.shape[1])),
+        "repeat by known numbers": ("x", lambda x: at.repeat(x[:, :2], np.array([2, 3]), 1)),
         "tile": ("y", lambda y: at.tile(y, 2)),
         "tile twice": ("x", lambda x: at.tile(x, (2, 3))),
         "set a part": ("y", lambda y: at.set_subtensor(at.zeros((y.shape[0] + 2,))[1:-1], y)),
@@ -269,6 +307,20 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
         "tril": ("m", at.tril),
         "triu": ("m", lambda m: at.triu(m, 1)),
         "fill diagonal": ("m", lambda m: at.fill_diagonal(m, 1.0)),
+        "fill another diagonal": ("x", lambda x: at.fill_diagonal_offset(x, 7.0, -1)),
+        "fill a tensor": ("my", lambda m, y: at.fill_diagonal(m + y[:, None, None], 7.0)),
+        "other diagonals": (
+            "xy",
+            lambda x, y: [
+                *(at.basic.ExtractDiag(offset)(x) for offset in (1, -2)),
+                *(at.basic.AllocDiag(offset)(y) for offset in (1, -2)),
+            ],
+        ),
+        "Lyapunov": ("m", lambda m: at.slinalg.solve_continuous_lyapunov(m, m + m.T)),
+        "reduced factors": ("x", lambda x: factors(x, "reduced")),
+        "complete factors": ("x", lambda x: factors(x, "complete")),
+        "triangle": ("xy", lambda x, y: at.tri(x.shape[1], y.shape[0], -1)),
+        "window": ("y", lambda y: at.bartlett(y.shape[0])),
     },
     "Indexing": {
         "take": ("yi", lambda y, i: y[i % y.shape[0]]),
@@ -293,6 +345,16 @@ _FAMILIES: dict[str, dict[str, tuple[str, Callable[..., Any]]]] = {
         "sort along an axis": ("x", lambda x: at.sort(x, 0)),
         "searchsorted": ("yv", lambda y, v: at.searchsorted(at.sort(y), v)),
         "ranks": ("y", lambda y: at.argsort(at.argsort(y))),
+        "largest": ("x", lambda x: largest(x, 2, 1)),
+        "smallest": ("x", lambda x: largest(x, -1, 0)),
+        "largest half": ("x", lambda x: largest(x, x.shape[0] // 2 + 1, 0)),
+        "searches": (
+            "xy",
+            lambda x, y: [
+                at.searchsorted(at.sort(y)[1:], x, "right"),
+                at.searchsorted(y, x[0], "right", at.argsort(y)),
+            ],
+        ),
     },
     "Models": {
         "softmax": ("x", lambda x: at.special.softmax(x, 1)),
@@ -371,7 +433,10 @@ _WITHOUT_GRADIENT = {
     "argmax", "all", "any", "counts above", "lt", "ge", "isclose", "isnan", "cast", "round", "sgn",
     "floor", "argsort", "searchsorted", "ranks", "unravel", "until", "singular values", "expm",
     "power", "fill diagonal", "repeat along an axis", "atleast", "matmul", "steps by a size", "mod",
-    "kron", "i0", "positions", "eigenvalues", "Gaussian process",
+    "kron", "i0", "positions", "eigenvalues", "Gaussian process", "fill another diagonal",
+    "fill a tensor", "other diagonals", "Lyapunov", "reduced factors", "complete factors",
+    "triangle", "window", "largest", "smallest", "largest half", "searches",
+    "repeat as often as there are columns", "repeat by known numbers",
 }  # fmt: skip
 """Families and graphs without a gradient, or without one of which enough is tried elsewhere."""
 

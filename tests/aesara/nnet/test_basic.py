@@ -2,15 +2,20 @@
 
 import warnings
 
-import aesara
 import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.experimental import checkify
-from laws import assert_agrees, assert_same, equations
+from laws import (
+    assert_agrees,
+    assert_derivatives,
+    assert_same,
+    equations,
+    failures,
+    refusal,
+)
 from profiles import examples
 
 import jaxprgen
@@ -78,18 +83,17 @@ def test_losses_and_what_is_computed_with_them(case, other, one):
 
 
 @ignore_checks
-def test_targets_that_are_counted_from_the_end():
-    """Only those of a distribution: as an index of it has them."""
-    p, t = at.dmatrix(), at.lvector()
+def test_targets_that_are_counted_from_the_end_integers_and_no_columns():
+    """Targets of a distribution only: as an index of it has them."""
+    p, t, q, x, bias = at.dmatrix(), at.lvector(), at.lmatrix(), at.dmatrix(), at.dvector()
     z = nn.CrossentropyCategorical1Hot()(p, t)
-    slope = nn.CrossentropyCategorical1HotGrad()(z, p, t)
-    assert_agrees([p, t], [z, slope], [numbers(0).uniform(0.1, 1, (3, 4)), np.array([-1, 0, -4])])
-
-
-def test_a_distribution_of_integers():
-    p = at.lmatrix()
-    z = nn.CrossentropyCategorical1Hot()(p, at.constant([1, 0]))
-    assert_agrees([p], [z], [np.array([[100, 1], [1, 3]])])
+    outputs = [
+        *(z, nn.CrossentropyCategorical1HotGrad()(z, p, t)),
+        nn.CrossentropyCategorical1Hot()(q, at.constant([1, 0])),
+        nn.SoftmaxWithBias()(x, bias),
+    ]
+    args = [numbers(0).uniform(0.1, 1, (3, 4)), np.array([-1, 0, -4]), np.array([[100, 1], [1, 3]])]
+    assert_agrees([p, t, q, x, bias], outputs, [*args, np.ones((2, 0)), np.ones(0)])
 
 
 @ignore_checks
@@ -106,11 +110,6 @@ def test_operands_of_more_rows_than_there_are(rows):
     assert_agrees([y, p, t], outputs, args)
 
 
-def test_no_columns():
-    x, bias = at.dmatrix(), at.dvector()
-    assert_agrees([x, bias], [nn.SoftmaxWithBias()(x, bias)], [np.ones((2, 0)), np.ones(0)])
-
-
 @ignore_checks
 def test_gradients_are_those_of_aesara():
     """Those by scores, bias, and by what the derivatives themselves are taken of."""
@@ -125,48 +124,30 @@ def test_gradients_are_those_of_aesara():
         (nn.CrossentropyCategorical1Hot()(p, t) * w).sum() + bias.sum(),
         at.sin(slope).sum() + bias.sum(),
     ]
-    args = [
-        numbers(0).normal(size=(3, 4)),
-        numbers(0).normal(size=4),
-        numbers(0).normal(size=3),
-        np.array([0, 3, 1]),
-    ]
-    inputs = [x, bias, w, t]
-    f = jaxprgen.compile(inputs, costs)
-    slopes = [g for cost in costs for g in aesara.grad(cost, [x, bias])]
-    wanted = jaxprgen.compile(inputs, slopes)(*args)
-    ours = jax.jit(jax.jacrev(f, (0, 1)))(*args)
-    for mine, yours in zip((g for pair in ours for g in pair), wanted, strict=True):
-        assert_same(mine, yours, 1e-10)
-    mapped = jax.jit(jax.vmap(f, (0, None, None, None)))(np.stack([args[0]] * 2), *args[1:])
-    for mine, yours in zip(mapped, f(*args), strict=True):
-        assert_same(mine[1], yours)
-    assert_agrees(inputs, slopes, args)
+    args = [numbers(0).normal(size=shape) for shape in ((3, 4), 4, 3)]
+    inputs, args = [x, bias, w, t], [*args, np.array([0, 3, 1])]
+    assert_derivatives(inputs, costs, args, [x, bias])
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float32", "complex64"])
-def test_a_column_more(dtype):
-    x, value = matrix(dtype), at.dscalar()
-    a = (numbers(0).normal(size=(3, 2)) * 9).astype(dtype)
-    outputs = [nn.prepend_1_to_each_row(x), nn.Prepend_scalar_constant_to_each_row(2.5)(x)]
-    assert_agrees([x], outputs, [a])
-    assert_agrees([x, value], [nn.prepend_scalar_to_each_row(value, x)], [a, np.float64(3.5)])
-    assert_agrees([x], [nn.prepend_0_to_each_row(x)], [a[:0]])
+def test_a_column_more():
+    value = at.dscalar()
+    inputs, args, outputs = [value], [np.float64(3.5)], []
+    for dtype in ("int8", "float32", "complex64"):
+        x, none = matrix(dtype), matrix(dtype)
+        inputs += [x, none]
+        args += [(numbers(0).normal(size=(3, 2)) * 9).astype(dtype), np.zeros((0, 2), dtype)]
+        outputs += [nn.prepend_1_to_each_row(x), nn.Prepend_scalar_constant_to_each_row(2.5)(x)]
+        outputs += [nn.prepend_scalar_to_each_row(value, x), nn.prepend_0_to_each_row(none)]
+    assert_agrees(inputs, outputs, args)
     # Python mode has no such thing: an integer has no ``data``.
-    seven = jaxprgen.compile([x], nn.Prepend_scalar_constant_to_each_row(7)(x))(a)
-    assert_same(seven, np.concatenate([np.full((3, 1), 7, dtype), a], 1))
-    known = nn.Prepend_scalar_constant_to_each_row(7)(at.constant(a))
-    assert_same(jaxprgen.compile([], known)(), seven)
-
-
-def test_the_gradient_of_a_column_more():
-    x, value = at.dmatrix("x"), at.dscalar("value")
+    x, a = at.dmatrix("x"), np.ones((2, 3))
+    seven, wanted = nn.Prepend_scalar_constant_to_each_row(7), np.insert(a, 0, 7, 1)
+    assert_same(jaxprgen.compile([x], seven(x))(a), wanted)
+    assert_same(jaxprgen.compile([], seven(at.constant(a)))(), wanted)
     loss = at.sum(at.sin(nn.prepend_scalar_to_each_row(value, x)))
-    args = np.ones((2, 3)), 2.0
-    f, g = (jaxprgen.compile([x, value], y) for y in (loss, aesara.grad(loss, x)))
-    ours = jax.grad(f, (0, 1))(*args)
-    assert_same(ours[0], g(*args))
-    assert_same(ours[1], 2 * np.cos(np.float64(2)))
+    assert_derivatives([value, x], loss, [2.0, a], [x])
+    slope = jax.grad(jaxprgen.compile([value, x], loss))(2.0, a)
+    assert_same(slope, 2 * np.cos(np.float64(2)))
 
 
 CLASSES = [
@@ -177,45 +158,29 @@ CLASSES = [
 
 @pytest.mark.parametrize(("op", "unchecked", "message"), CLASSES)
 def test_targets_are_checked_on_request(op, unchecked, message):
-    y, p, t = at.dvector("y"), at.dmatrix("p"), at.lvector("t")
-    args = np.ones(2), np.full((2, 3), 0.5)
+    inputs = y, p, t = at.dvector("y"), at.dmatrix("p"), at.lvector("t")
+    args, least = [np.ones(2), np.full((2, 3), 0.5)], -1 if op is CLASSES[0][0] else -4
     with pytest.warns(RuntimeCheckWarning, match=unchecked):
-        jaxprgen.compile([y, p, t], op(y, p, t))(*args, np.array([0, 7]))
-    f = checkify.checkify(jax.jit(jaxprgen.compile([y, p, t], op(y, p, t), checks=True)))
-    assert f(*args, np.array([0, 2]))[0].get() is None
-    assert message in f(*args, np.array([0, 3]))[0].get()
-    wrong = -1 if op is CLASSES[0][0] else -4
-    assert message in f(*args, np.array([wrong, 0]))[0].get()
+        jaxprgen.compile(inputs, op(y, p, t))(*args, np.array([0, 7]))
+    targets = np.array([[0, 2], [0, 3], [least, 0]])
+    right, *wrong = failures(inputs, op(y, p, t), *([*args, row] for row in targets))
+    assert right is None and all(message in text for text in wrong)
 
 
-def test_shapes_and_known_targets_must_fit():
+@pytest.mark.parametrize(
+    ("targets", "size", "kind", "message"),
+    [
+        (None, 1, ShapeMismatchError, "A bias of shape (1,) does not fit rows of 3 elements."),
+        ([0], 3, ShapeMismatchError, "Expected one target for each of 2 rows, got shape (1,)."),
+        ([0, -1], 3, IndexOutOfBoundsError, "Targets must be from 0 to 2, got [0, -1]."),
+    ],
+)
+def test_shapes_and_known_targets_must_fit(targets, size, kind, message):
     x, bias, t = at.dmatrix("x"), at.dvector("bias"), at.lvector("t")
-    op = nn.CrossentropySoftmaxArgmax1HotWithBias()
-    for targets, args, kind, message in [
-        (
-            t,
-            (np.ones((2, 3)), np.ones(1)),
-            ShapeMismatchError,
-            "A bias of shape (1,) does not fit rows of 3 elements.",
-        ),
-        (
-            at.constant([0]),
-            (np.ones((2, 3)), np.ones(3)),
-            ShapeMismatchError,
-            "Expected one target for each of 2 rows, got shape (1,).",
-        ),
-        (
-            at.constant([0, -1]),
-            (np.ones((2, 3)), np.ones(3)),
-            IndexOutOfBoundsError,
-            "Targets must be from 0 to 2, got [0, -1].",
-        ),
-    ]:
-        inputs = [x, bias, t] if targets is t else [x, bias]
-        f = jaxprgen.compile(inputs, op(x, bias, targets)[0])
-        with pytest.raises(kind) as caught:
-            f(*args, *([np.array([0, 1])] if targets is t else []))
-        assert str(caught.value).splitlines()[0] == message
+    known = t if targets is None else at.constant(targets)
+    out = nn.CrossentropySoftmaxArgmax1HotWithBias()(x, bias, known)[0]
+    f = jaxprgen.compile([x, bias, t], out)
+    assert refusal(kind, f, np.ones((2, 3)), np.ones(size), np.array([0, 1]))[0] == message
 
 
 def test_known_targets_need_no_check():

@@ -16,7 +16,7 @@ from jaxprgen._jax import check_jaxpr
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
-@pytest.mark.parametrize("build", sample(MODELS, len(MODELS) // 2), ids=lambda b: b.__name__)
+@pytest.mark.parametrize("build", sample(MODELS, 6), ids=lambda b: b.__name__)
 def test_log_densities(build):
     """At three points: by itself, then together by ``jit`` of ``vmap`` of ``grad``."""
     inputs, log_density, arguments, free, scipy = built(build)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import aesara
 import aesara.tensor as at
 import jax
 import numpy as np
@@ -13,12 +12,13 @@ from aesara.tensor.random import basic as aer
 from catalogue.draws import generator
 from catalogue.parameters import TABLE, rows
 from jax.experimental import checkify
+from laws import failures, refusal
 from numpy.testing import assert_allclose
 from scipy import stats
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.errors import FailedAssertionError, ParameterError, RuntimeCheckWarning
+from jaxprgen.errors import ParameterError, RuntimeCheckWarning
 from jaxprgen.lowering.names import own_keys
 from jaxprgen.ops.random import DOMAINS
 
@@ -54,28 +54,20 @@ scale, x = at.dscalar("scale"), at.dscalar("x")
 
 def test_what_is_said_of_a_parameter_that_is_known():
     y = aer.normal(0.0, -at.ones(2), rng=generator(), name="y")
-    with pytest.raises(ParameterError) as caught:
-        jaxprgen.compile([], y)(KEY)
-    first, second, *_, last = str(caught.value).splitlines()
+    first, second, *_, last = refusal(ParameterError, jaxprgen.compile([], y), KEY)
     assert first == "normal: scale >= 0 must hold, got scale = -1.0."
     assert second.startswith("  in normal_rv{0, (0, 0), floatX, False}(")
-    assert "test_parameters.py" in last
-    assert "y = aer.normal" in last
-    assert isinstance(caught.value, ValueError)
+    assert last.startswith("  built at LINE: y = aer.normal")
+    assert issubclass(ParameterError, ValueError)
 
 
 def test_draws_are_checked_through_checkify():
     y = aer.normal(0.0, scale, size=(3,), rng=generator())
     n = aer.multinomial(3, at.stack([scale, scale]), rng=generator())
-    checked = checkify.checkify(jax.jit(jaxprgen.compile([scale], [y, n], checks=True)))
-    assert checked(KEY, 0.5)[0].get() is None
-    assert "normal: scale >= 0 must hold, got scale = -1.0." in checked(KEY, -1.0)[0].get()
-    assert "multinomial: p <= 1 must hold, got p = 2.0." in checked(KEY, 2.0)[0].get()
-
-
-def test_draws_have_derivatives_by_their_parameters():
-    f = jaxprgen.compile([scale], aer.normal(0.0, scale, rng=generator()))
-    assert_allclose(jax.grad(f, 1)(KEY, 2.0), f(KEY, 1.0))
+    right, low, high = failures([scale], [y, n], *([KEY, value] for value in (0.5, -1.0, 2.0)))
+    assert right is None
+    assert "normal: scale >= 0 must hold, got scale = -1.0." in low
+    assert "multinomial: p <= 1 must hold, got p = 2.0." in high
 
 
 @pytest.mark.parametrize("kappa", [0.01, 0.5, 3.0, 80.0])
@@ -106,12 +98,9 @@ def test_a_log_density_of_a_known_parameter_fails_while_emitting():
     for value in (x, at.constant(np.asarray(0.5))):
         y = aer.normal(0.0, -1.0, rng=generator())
         graph, _ = joint_logprob(realized={y: value})
-        with pytest.raises(ParameterError) as caught:
-            jaxprgen.compile([x], graph)(1.0)
-        first, second, *_ = str(caught.value).splitlines()
+        first, second, *_ = refusal(ParameterError, jaxprgen.compile([x], graph), 1.0)
         assert first == "sigma > 0. The condition is false."
         assert second.startswith("  in Check{sigma > 0}(")
-        assert isinstance(caught.value, (ValueError, FailedAssertionError))
 
 
 def test_a_known_condition_that_decides_a_shape():
@@ -144,9 +133,3 @@ def test_a_log_density_is_checked_through_checkify():
         assert "ParameterValueError: sigma > 0." in checked(-1.0, 0.5)[0].get()
     several = checkify.checkify(jax.jit(jax.vmap(f, (0, None))))
     assert "sigma > 0" in several(np.array([1.0, -1.0]), 0.5)[0].get()
-
-
-def test_what_aesara_itself_does():
-    f = aesara.function([scale, x], log_density(scale), mode=aesara.Mode("py", None))
-    with pytest.raises(ValueError, match="sigma > 0"):
-        f(-1.0, 0.5)

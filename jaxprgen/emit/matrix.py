@@ -9,19 +9,19 @@ operand, which SciPy rejects, propagates.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+import jax
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit import transcendental as special
 from jaxprgen.emit.control import scan
 from jaxprgen.emit.create import eye
 from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, square, svd, transposed
 from jaxprgen.emit.linalg import contract, dot, matmul
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
+from jaxprgen.emit.staged import staged
 from jaxprgen.emit.systems import above, reciprocal, solve
 from jaxprgen.emit.values import BOOL, INT32, Value, full
 
@@ -124,54 +124,12 @@ def _identity(a: Value) -> Value:
     return eye(rows, columns, full((), 0, INT32), a.dtype)
 
 
-_PADE = (
-    *(64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800),
-    *(129060195264000, 10559470521600, 670442572800, 33522128640, 1323241920, 40840800),
-    *(960960, 16380, 182, 1),
-)
-_PADE_RADIUS = 5.371920351148152
-_SQUARINGS = 16
-
-
 def expm(a: Value) -> Value:
-    """Return the exponential of a matrix, by a Padé approximant of degree 13, scaled and squared.
+    """Return the exponential of square matrices, as `jax.scipy.linalg.expm` computes it.
 
-    N. J. Higham, *The scaling and squaring method for the matrix exponential revisited*, SIAM J.
-    Matrix Anal. Appl. 26 (2005), Algorithm 2.3. As in `jax.scipy.linalg.expm` there are at most 16
-    squarings, and larger matrices give NaN: JAX has no reverse mode for a loop of unknown length.
+    It is NaN if the matrix is too large: if its 1-norm exceeds about 350,000.
     """
-    if not math.prod(a.shape):
-        return a
-    rank = a.ndim
-    norm = reduce.max(reduce.sum(abs(a), (rank - 2,)), (rank - 2,))
-    norm = expand_dims(norm, [rank - 2, rank - 1])
-    ratio = norm * (1 / _PADE_RADIUS)
-    count = ew.maximum(ew.ceil(special.log2(ratio)), 0)
-    scale = ew.exp2(-count)
-    x = _pade(a * scale.astype(a.dtype))
-    for i in range(_SQUARINGS):
-        x = ew.where(count > i, matmul(x, x), x)
-    return ew.where(count > _SQUARINGS, np.nan, x)
-
-
-def _pade(a: Value) -> Value:
-    square = matmul(a, a)
-    fourth = matmul(square, square)
-    powers = [_identity(a), square, fourth, matmul(square, fourth)]
-
-    def combined(coefficients: Sequence[float], terms: Sequence[Value]) -> Value:
-        total, *rest = (t * c for c, t in zip(coefficients, terms, strict=True))
-        for term in rest:
-            total = total + term
-        return total
-
-    def polynomial(coefficients: Sequence[float]) -> Value:
-        """Evaluate a polynomial of the square, of degree 6, with the highest powers together."""
-        high = matmul(powers[3], combined(coefficients[4:], powers[1:]))
-        return high + combined(coefficients[:4], powers)
-
-    odd, even = matmul(a, polynomial(_PADE[1::2])), polynomial(_PADE[::2])
-    return solve(even - odd, even + odd)
+    return staged(jax.scipy.linalg.expm, square(a, "exponentials"))[0] if a.size else a
 
 
 def expm_derivative(a: Value, direction: Value) -> Value:

@@ -6,7 +6,7 @@ dtypes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jaxprgen.emit import decompositions, matrix, systems
 from jaxprgen.emit.decompositions import inexact
@@ -32,17 +32,19 @@ def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
     return inexact(*xs)
 
 
-def lower_function(function: Callable[[Value], Value], *op_types: Key) -> None:
-    """Register a rule for Ops that apply a function to one matrix."""
+def lower_function(function: Callable[..., Value | Sequence[Value]], *op_types: Key) -> None:
+    """Make a function of arrays of one inexact dtype the rule of Ops."""
 
     @lowers(*op_types)
-    def lower(ctx: RuleContext, x: Value) -> list[Value]:
-        return declared(ctx, function(*inexact(x)))
+    def lower(ctx: RuleContext, *xs: Value) -> list[Value]:
+        found = function(*inexact(*xs))
+        return declared(ctx, *([found] if isinstance(found, Value) else found))
 
     lower.__name__ = lower.__qualname__ = f"lower_{function.__name__}"
     lower.__doc__ = function.__doc__
 
 
+lower_function(decompositions.eig, "tensor.Eig")
 lower_function(matrix.det, "tensor.Det")
 
 
@@ -65,12 +67,6 @@ def lower_pinv(ctx: RuleContext, x: Value) -> list[Value]:
     """Return the pseudoinverse of a matrix."""
     (x,) = inexact(x)
     return declared(ctx, matrix.pseudoinverse(x, is_hermitian=bool(ctx.op.hermitian)))
-
-
-@lowers("tensor.Eig")
-def lower_eig(ctx: RuleContext, x: Value) -> list[Value]:
-    """Return eigenvalues and right eigenvectors; for a real matrix, only their real parts."""
-    return declared(ctx, *decompositions.eig(*inexact(x)))
 
 
 @lowers("tensor.Eigh")

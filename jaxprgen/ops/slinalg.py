@@ -16,6 +16,9 @@ from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.nlinalg import declared, lower_function, reals, require_regular
 
 lower_function(matrix.expm, "tensor.Expm")
+lower_function(matrix.solve_continuous_lyapunov, "tensor.SolveContinuousLyapunov")
+lower_function(matrix.solve_discrete_lyapunov, "tensor.BilinearSolveDiscreteLyapunov")
+lower_function(matrix.solve_sylvester, "tensor.TRSYL", "tensor.SolveSylvester")
 
 
 @lowers("tensor.Cholesky")
@@ -112,21 +115,3 @@ def lower_expm_grad(ctx: RuleContext, a: Value, g: Value) -> list[Value]:
     """Return the gradient of `Expm`: its derivative at the transposed matrix."""
     a, g = inexact(a, g)
     return declared(ctx, matrix.expm_derivative(transpose(a, (1, 0)), g))
-
-
-@lowers("tensor.SolveContinuousLyapunov")
-def lower_continuous_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
-    """Return the solution ``x`` of ``a x + x a^H = q``."""
-    return declared(ctx, matrix.solve_continuous_lyapunov(*inexact(a, q)))
-
-
-@lowers("tensor.TRSYL", "tensor.SolveSylvester")
-def lower_sylvester(ctx: RuleContext, a: Value, b: Value, q: Value) -> list[Value]:
-    """Return the solution ``x`` of ``a x + x b = q``."""
-    return declared(ctx, matrix.solve_sylvester(*inexact(a, b, q)))
-
-
-@lowers("tensor.BilinearSolveDiscreteLyapunov")
-def lower_discrete_lyapunov(ctx: RuleContext, a: Value, q: Value) -> list[Value]:
-    """Return the solution ``x`` of ``x - a x a^H = q``."""
-    return declared(ctx, matrix.solve_discrete_lyapunov(*inexact(a, q)))

@@ -18,7 +18,11 @@ from jaxprgen.emit.windows import pad
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
-from jaxprgen.ops.nlinalg import declared, reals
+from jaxprgen.ops.nlinalg import declared, lower_function, reals
+
+lower_function(matrix.slogdet, "tensor.SLogDet")
+lower_function(matrix.solve_discrete_riccati, "tensor.SolveDiscreteARE")
+lower_function(tridiagonal.factorize, "tensor.LUFactorTridiagonal")
 
 # --- Eigenvalues --------------------------------------------------------------------------
 
@@ -126,24 +130,6 @@ def lower_block_diagonal(ctx: RuleContext, *xs: Value) -> list[Value]:
         rows.append(pad(x.astype(ctx.dtype), [(0, 0, 0), (before, after, 0)]))
         before += x.shape[1]
     return [concatenate(rows, 0)]
-
-
-@lowers("tensor.SolveDiscreteARE")
-def lower_discrete_are(ctx: RuleContext, a: Value, b: Value, q: Value, r: Value) -> list[Value]:
-    """Return the stabilizing solution of the discrete algebraic Riccati equation."""
-    return declared(ctx, matrix.solve_discrete_riccati(*inexact(a, b, q, r)))
-
-
-@lowers("tensor.SLogDet")
-def lower_slogdet(ctx: RuleContext, x: Value) -> list[Value]:
-    """Return the sign of the determinant, and the logarithm of its absolute value."""
-    return declared(ctx, *matrix.slogdet(*inexact(x)))
-
-
-@lowers("tensor.LUFactorTridiagonal")
-def lower_lu_factor_tridiagonal(ctx: RuleContext, *diagonals: Value) -> list[Value]:
-    """Return the LU decomposition of a tridiagonal matrix, as LAPACK's ``gttrf``."""
-    return declared(ctx, *tridiagonal.factorize(*inexact(*diagonals)))
 
 
 @lowers("tensor.SolveLUFactorTridiagonal")

@@ -14,7 +14,6 @@ from jaxprgen._jax import Jaxpr, Var
 from jaxprgen.errors import EquationError
 from jaxprgen.ir.builder import Atom, Builder
 from jaxprgen.ir.primitives.appending import Dtype, Shape, append, named
-from jaxprgen.ir.primitives.elementwise import add
 
 # --- Shapes -----------------------------------------------------------------------------
 
@@ -274,7 +273,7 @@ def _scatter(
 def _sum_of_two(dtype: Dtype) -> Jaxpr:
     """Return ``lambda x, y: x + y`` of scalars, which is a parameter of ``scatter_add``."""
     b = Builder([_jax.array_type((), dtype)] * 2)
-    return _jax.open_jaxpr(b.build([add(b, *b.inputs)]))
+    return _jax.open_jaxpr(b.build([append(b, "add", b.inputs)]))
 
 
 scatter = _scatter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprgen.arguments.sparse import FORMATS
@@ -57,31 +57,53 @@ def lower_structured_dot_csc(
     return sm.dot(x, y).astype(ctx.dtype)
 
 
-@lowers("sparse.StructuredDotCSR", folds=False)
-def lower_structured_dot_csr(
-    ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value
-) -> Value:
-    """Multiply a CSR matrix and a dense one."""
-    return sm.dot(_of_arrays(data, indices, pointers, 0, y.shape[0]), y).astype(ctx.dtype)
+def _register(
+    names: Sequence[str],
+    order: int | None,
+    axis: int | None,
+    compute: Callable[[Sparse, Value], Value],
+) -> None:
+    """Make a function the rule of Ops of a matrix and an array.
+
+    Without an ``order``, the Op has a format. The ``axis`` of the array is as long as the axis of
+    the matrix that is not compressed; by default it is the same axis.
+    """
+
+    @lowers(*names, folds=False)
+    def lower(ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value) -> Value:
+        own = FORMATS.index(ctx.op.format) if order is None else order
+        size = y.shape[1 - own if axis is None else axis]
+        return compute(_of_arrays(data, indices, pointers, own, size), y).astype(ctx.dtype)
 
 
-def _structured_dot_grad(order: int) -> Callable[..., Value]:
-    def rule(ctx: RuleContext, indices: Value, pointers: Value, y: Any, g: Any) -> Value:
+for _names, _order, _axis, _compute in (
+    (["sparse.StructuredDotCSR"], 0, 0, sm.dot),
+    (["sparse.MulSDCSR"], 0, None, lambda x, y: x.data * sm.elements(y, x)),
+    (["sparse.MulSDCSC"], 1, None, lambda x, y: x.data * sm.elements(y, x)),
+    (["sparse.MulSVCSR"], 0, 0, lambda x, y: x.data * y[x.indices[1]]),
+    (
+        ["sparse.StructuredAddSVCSR", "sparse.StructuredAddSparseDenseVectorCSR"],
+        *(0, 0, lambda x, y: x.data + y[x.indices[1]]),
+    ),
+    (
+        ["sparse.AddSD_ccode", "sparse.AddSparseDenseC"],
+        *(None, None, lambda x, y: sp.to_dense(x) + y),
+    ),
+):
+    _register(_names, _order, _axis, _compute)
+
+
+for _order, _format in enumerate(("CSR", "CSC")):
+
+    @lowers(f"sparse.StructuredDotGrad{_format}", folds=False)
+    def lower_structured_dot_grad(
+        ctx: RuleContext, indices: Value, pointers: Value, y: Any, g: Any, order: int = _order
+    ) -> Value:
+        """Return the derivative of a product by the entries of its sparse factor."""
         y, g = dense_of(y), dense_of(g)
         data = full(indices.shape, 0, g.dtype)
         x = _of_arrays(data, indices, pointers, order, (y, g)[order].shape[0])
         return sm.sampled_dot(g, y, x).astype(ctx.dtype)
-
-    rule.__doc__ = "Return the derivative of a product by the entries of its sparse factor."
-    return rule
-
-
-lower_structured_dot_grad_csr = lowers("sparse.StructuredDotGradCSR", folds=False)(
-    _structured_dot_grad(0)
-)
-lower_structured_dot_grad_csc = lowers("sparse.StructuredDotGradCSC", folds=False)(
-    _structured_dot_grad(1)
-)
 
 
 @lowers("sparse.UsmmCscDense", folds=False)
@@ -99,45 +121,6 @@ def lower_usmm_csc_dense(
     x = _of_arrays(data, indices, pointers, 1, ctx.static_int(4))
     alpha = reshape(alpha, ()) if alpha.size == 1 else alpha
     return (sm.dot(x, y) * alpha + z).astype(ctx.dtype)
-
-
-def _mul_sd(order: int) -> Callable[..., Value]:
-    def rule(ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value) -> Value:
-        x = _of_arrays(data, indices, pointers, order, y.shape[1 - order])
-        return (data * sm.elements(y, x)).astype(ctx.dtype)
-
-    rule.__doc__ = "Multiply the entries by the elements of an array at their positions."
-    return rule
-
-
-lower_mul_sd_csr = lowers("sparse.MulSDCSR", folds=False)(_mul_sd(0))
-lower_mul_sd_csc = lowers("sparse.MulSDCSC", folds=False)(_mul_sd(1))
-
-
-@lowers("sparse.MulSVCSR", folds=False)
-def lower_mul_sv_csr(
-    ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value
-) -> Value:
-    """Multiply the columns of a CSR matrix by the elements of a vector."""
-    return (data * y[indices]).astype(ctx.dtype)
-
-
-@lowers("sparse.StructuredAddSVCSR", "sparse.StructuredAddSparseDenseVectorCSR", folds=False)
-def lower_structured_add_sv_csr(
-    ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value
-) -> Value:
-    """Add a row vector to the entries of a CSR matrix."""
-    return (data + y[indices]).astype(ctx.dtype)
-
-
-@lowers("sparse.AddSD_ccode", "sparse.AddSparseDenseC", folds=False)
-def lower_add_sd_of_arrays(
-    ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value
-) -> Value:
-    """Add a sparse and a dense matrix."""
-    order = FORMATS.index(ctx.op.format)
-    x = _of_arrays(data, indices, pointers, order, y.shape[1 - order])
-    return (sp.to_dense(x) + y).astype(ctx.dtype)
 
 
 @lowers("sparse.SamplingDotCSR", folds=False)

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.custom_derivatives import with_derivatives
-from jaxprgen.emit.values import INT32, Value, broadcast_to, common_shape, full, where
+from jaxprgen.emit.values import INT32, Value, common_shape, full, where
 
 
 def _parts(x: Value) -> tuple[Value, Value]:
@@ -45,11 +45,7 @@ def _is_infinite(x: Value) -> Value:
 
 def divide(x: Value, y: Value) -> Value:
     """Return ``x / y`` of complex numbers; over zero, divide each part by 0."""
-    divisor = _uniform(y).fill_value
-    if divisor is None:
-        return _quotient(x, y)
-    shape = common_shape(x, y)
-    return broadcast_to(_divide_by_known(x, divisor), shape)
+    return _quotient(x, _uniform(y))
 
 
 def _quotient_by_cases(x: Value, y: Value) -> Value:
@@ -66,22 +62,6 @@ def _quotient_by_cases(x: Value, y: Value) -> Value:
     return ew.complex_(real / denominator, imag / denominator)
 
 
-def _divide_by_known(x: Value, y: np.generic) -> Value:
-    real, imag = _parts(x)
-    c, d = y.real, y.imag
-    with np.errstate(all="ignore"):
-        if y == 0:
-            return ew.complex_(real / abs(c), imag / abs(c))
-        by_real = abs(c) >= abs(d)
-        ratio = d / c if by_real else c / d
-        denominator = c + d * ratio if by_real else d + c * ratio
-    if by_real:
-        real, imag = real + imag * ratio, imag - real * ratio
-    else:
-        real, imag = real * ratio + imag, imag * ratio - real
-    return ew.complex_(real / denominator, imag / denominator)
-
-
 def _reciprocal(x: Value) -> Value:
     real, imag = _parts(x)
     by_real = abs(imag) <= abs(real)
@@ -92,17 +72,11 @@ def _reciprocal(x: Value) -> Value:
     return ew.complex_(where(by_real, up, down), -where(by_real, down, up))
 
 
-def _reciprocal_slope(x: Value) -> Value:
-    return -ew.square(reciprocal(x))
-
-
-def _quotient_slope(x: Value, y: Value) -> Value:
-    return -divide(divide(x, y), y)
-
-
-reciprocal = with_derivatives(_reciprocal, _reciprocal_slope)
+reciprocal = with_derivatives(_reciprocal, lambda x: -ew.square(reciprocal(x)))
 reciprocal.__doc__ = "Return ``1 / x`` of complex numbers; NaN at zero."
-_quotient = with_derivatives(_quotient_by_cases, lambda x, y: reciprocal(y), _quotient_slope)
+_quotient = with_derivatives(
+    _quotient_by_cases, lambda x, y: reciprocal(y), lambda x, y: -divide(divide(x, y), y)
+)
 
 
 # --- Powers -------------------------------------------------------------------------------

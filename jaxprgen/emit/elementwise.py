@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.emit import primitives as lax
+from jaxprgen.emit.primitives import cos, exp, expm1, log, log1p, sin, sqrt, tan, tanh
 from jaxprgen.emit.values import (
     BOOL,
     Dtype,
@@ -32,19 +33,11 @@ from jaxprgen.emit.values import (
 from jaxprgen.ir import primitives as ir
 
 __all__ = ["equal", "imag", "real", "truth", "where"]
+__all__ += ["cos", "exp", "expm1", "log", "log1p", "sin", "sqrt", "tan", "tanh"]
 
-exp: Emit = lax.exp
-expm1: Emit = lax.expm1
-log: Emit = lax.log
-log1p: Emit = lax.log1p
-sqrt: Emit = lax.sqrt
-sin: Emit = lax.sin
-cos: Emit = lax.cos
-tan: Emit = lax.tan
 arcsin: Emit = lax.asin
 arccos: Emit = lax.acos
 arctan: Emit = lax.atan
-tanh: Emit = lax.tanh
 arcsinh: Emit = lax.asinh
 arccosh: Emit = lax.acosh
 arctanh: Emit = lax.atanh

@@ -46,15 +46,11 @@ def is_regular(a: Value) -> Value:
 
     Where it does, LAPACK reports a singular matrix, and NumPy and SciPy raise.
     """
-    return _no_zeros_on_diagonal(lax.lu(a)[0]) if a.size else full((), True, BOOL)
+    return is_regular_triangle(lax.lu(a)[0]) if a.size else full((), True, BOOL)
 
 
 def is_regular_triangle(a: Value) -> Value:
-    """Return `is_regular` for a triangular matrix."""
-    return _no_zeros_on_diagonal(a)
-
-
-def _no_zeros_on_diagonal(a: Value) -> Value:
+    """Return whether the diagonal of a triangular matrix holds no zeros."""
     rank = a.ndim
     rows, columns = (lax.iota(INT32, a.shape, d) for d in (rank - 2, rank - 1))
     off_diagonal = ew.not_equal(rows, columns)

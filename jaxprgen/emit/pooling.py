@@ -136,11 +136,7 @@ def pool_max(x: Value, windows: Sequence[SlidingWindow]) -> Value:
         for w, n in zip(windows, sizes, strict=True):
             require_at_least(w.start + w.size, 1, fails)
             require_at_least(n - 1, w.start + (w.number - 1) * w.stride, fails)
-    return _over_windows(lax.reduce_window_max, x, windows, _lowest(x.dtype))
-
-
-def _lowest(dtype: Dtype) -> float:
-    return np.iinfo(dtype).min if dtype.kind in "iu" else False if dtype == BOOL else -np.inf
+    return _over_windows(lax.reduce_window_max, x, windows, reduce.lowest(x.dtype))
 
 
 def _over_windows(

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.library import library_for, name_of
+from jaxprgen.graphs.library import library_for, name_of, named
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 from jaxprgen.lowering.traversal import toposort
@@ -102,11 +102,10 @@ def with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Var
         for node in nodes
         for v in node.inputs
     )
-    return [*_keys(nodes[0].op), *arrays] if draws else arrays
-
-
-def _keys(op: Any) -> list[Variable]:
-    return [module_of(op, "tensor.random.type").random_generator_type("key")]
+    if not draws:
+        return arrays
+    types = module_of(nodes[0].op, "tensor.random.type")
+    return [types.random_generator_type("key"), *arrays]
 
 
 def sizes_by_place(plan: Plan, sizes: Mapping[Variable | str, int]) -> dict[int, int]:
@@ -132,7 +131,9 @@ def sizes_by_place(plan: Plan, sizes: Mapping[Variable | str, int]) -> dict[int,
     }
     found: dict[int, int] = {}
     for given, size in sizes.items():
-        variable = _named(given, places) if isinstance(given, str) else given
+        variable = given
+        if isinstance(given, str):
+            variable = named(given, places, "sizes", "results that take a size", _NO_SIZE)
         if variable not in places:
             raise InvalidGraphError(f"sizes: {name_of(variable)} {_NO_SIZE}.")
         if not np.issubdtype(type(size), np.integer) or size < 0:
@@ -144,18 +145,6 @@ def sizes_by_place(plan: Plan, sizes: Mapping[Variable | str, int]) -> dict[int,
 
 
 _NO_SIZE = "is not the result of nonzero, of unique or of indexing with a single mask in this graph"
-
-
-def _named(name: str, variables: Iterable[Variable]) -> Variable:
-    named = [v for v in variables if v.name == name]
-    if len(named) > 1:
-        raise InvalidGraphError(
-            f"sizes: {len(named)} results that take a size are named {name!r}. Pass the variable "
-            "itself."
-        )
-    if not named:
-        raise InvalidGraphError(f"sizes: {name!r} {_NO_SIZE}.")
-    return named[0]
 
 
 def _takes_size(node: Apply) -> bool:

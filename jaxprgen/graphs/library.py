@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -20,6 +20,7 @@ from jaxprgen.emit.values import Value
 from jaxprgen.errors import (
     FailedAssertionError,
     IndexOutOfBoundsError,
+    InvalidGraphError,
     JaxprGenError,
     LinearAlgebraError,
 )
@@ -225,6 +226,24 @@ def describe_op(node: Apply) -> str:
     inputs = ", ".join(name_of(v) for v in node.inputs)
     named = ", ".join(name_of(v) for v in node.outputs if v.name)
     return f"{visible(node.op)}({inputs})" + (f" -> {named}" if named else "")
+
+
+def named(name: str, variables: Iterable[Variable], option: str, what: str, none: str) -> Variable:
+    """Return the one of some variables that has a name by which an option of the user's means it.
+
+    Raises
+    ------
+    InvalidGraphError
+        There are several, of which ``what`` says what they are, or there is ``none``.
+    """
+    found = [v for v in variables if v.name == name]
+    if len(found) > 1:
+        raise InvalidGraphError(
+            f"{option}: {len(found)} {what} are named {name!r}. Pass the variable itself."
+        )
+    if not found:
+        raise InvalidGraphError(f"{option}: {name!r} {none}.")
+    return found[0]
 
 
 def frame_of(*variables: Variable) -> Frame | None:

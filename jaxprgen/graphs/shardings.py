@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen.arguments.shardings import placed, sharding_of
 from jaxprgen.errors import InvalidGraphError, ShardingError
-from jaxprgen.graphs.library import is_array, is_sparse, name_of
+from jaxprgen.graphs.library import is_array, is_sparse, name_of, named
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.lowering.names import Apply, Variable, is_a
 
@@ -53,13 +53,14 @@ def shardings_of(
     mesh = _jax.ambient_mesh() or next(shardings, None)
     found: dict[Variable, NamedSharding] = {}
     for key, spec in given.items():
-        variable = _named(key, roles) if isinstance(key, str) else key
+        variable = key
+        if isinstance(key, str):
+            variable = named(key, roles, "shardings", "variables", _UNKNOWN)
         if variable in roles and is_sparse(variable):
             raise _of_matrix(roles[variable], name_of(variable))
         if variable not in roles or not is_array(variable):
-            raise _unknown(
-                name_of(variable) if is_a(variable, "graph.Variable") else repr(variable)
-            )
+            what = name_of(variable) if is_a(variable, "graph.Variable") else repr(variable)
+            raise InvalidGraphError(f"shardings: {what} {_UNKNOWN}.")
         what = f"{roles[variable]} {name_of(variable)!r}"
         rank = getattr(variable.type, "ndim", 0)
         found[variable] = sharding_of(spec, what, _type_text(variable), rank, mesh)
@@ -82,17 +83,6 @@ def _type_text(variable: Variable) -> str:
     return f"{np.dtype(variable.type.dtype)}[{sizes}]"
 
 
-def _named(name: str, variables: Iterable[Variable]) -> Variable:
-    named = [v for v in variables if v.name == name]
-    if len(named) > 1:
-        raise InvalidGraphError(
-            f"shardings: {len(named)} variables are named {name!r}. Pass the variable itself."
-        )
-    if not named:
-        raise _unknown(repr(name))
-    return named[0]
-
-
 def _of_matrix(role: str, name: str) -> ShardingError:
     """Return the error of a sparse matrix, whose parts the arguments of a call decide."""
     if role == "output":
@@ -106,8 +96,4 @@ def _of_matrix(role: str, name: str) -> ShardingError:
     )
 
 
-def _unknown(what: str) -> InvalidGraphError:
-    return InvalidGraphError(
-        f"shardings: {what} is not an input, an output, a shared variable or a constant of this "
-        "graph."
-    )
+_UNKNOWN = "is not an input, an output, a shared variable or a constant of this graph"

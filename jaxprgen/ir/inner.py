@@ -184,20 +184,12 @@ def _find_solve(eqn: JaxprEqn) -> Sequence[Inner]:
     return (Inner(eqn.params["jaxprs"].solve, operands, range(len(eqn.outvars))),)
 
 
-def _store_solve(eqn: JaxprEqn, programs: Sequence[Any]) -> dict[str, Any]:
-    return {"jaxprs": eqn.params["jaxprs"]._replace(solve=programs[0])}
-
-
 # --- Branches and loops ------------------------------------------------------------------
 
 
 def _find_branches(eqn: JaxprEqn) -> Sequence[Inner]:
     operands, results = range(1, len(eqn.invars)), range(len(eqn.outvars))
     return [Inner(branch, operands, results) for branch in eqn.params["branches"]]
-
-
-def _store_branches(eqn: JaxprEqn, programs: Sequence[Any]) -> dict[str, Any]:
-    return {"branches": tuple(programs)}
 
 
 def _while_counts(eqn: JaxprEqn) -> tuple[int, int]:
@@ -253,11 +245,17 @@ HOLDERS: Mapping[str, Holder] = MappingProxyType(
         "remat2": _one_program("jaxpr", restrict=_per_position(("prevent_cse",), ())),
         "custom_jvp_call": _one_program("call_jaxpr"),
         "custom_vjp_call": _one_program("call_jaxpr"),
-        "custom_linear_solve": Holder("call", _find_solve, _store_solve),
+        "custom_linear_solve": Holder(
+            "call",
+            _find_solve,
+            lambda eqn, programs: {"jaxprs": eqn.params["jaxprs"]._replace(solve=programs[0])},
+        ),
         "shard_map": _one_program(
             "jaxpr", "shard_map", restrict=_per_position(("in_specs",), ("out_specs",))
         ),
-        "cond": Holder("cond", _find_branches, _store_branches, _nothing),
+        "cond": Holder(
+            "cond", _find_branches, lambda eqn, programs: {"branches": tuple(programs)}, _nothing
+        ),
         "while": Holder("while", _find_while, _store_while, _restrict_while, _while_carries),
         "scan": _one_program(
             "jaxpr", "scan", restrict=_jax.restricted_scan_params, carries=_scan_carries

@@ -57,46 +57,29 @@ def _integers(key: Value, dtype: Dtype, shape: Shape, low: Value, high: Value) -
     return random.randint(key, low, high, shape)
 
 
+_OF_MODULES = {
+    distributions: """
+        Uniform Triangular Beta Rayleigh Power Normal HalfNormal LogNormal Gamma
+        ChiSquare Pareto Gumbel Exponential Weibull Logistic Dirichlet Cauchy
+        HalfCauchy InvGamma Wald Laplace GenGamma F Geometric Bernoulli Categorical
+    """,
+    rejection: "VonMises Zipf HyperGeometric Binomial Multinomial Poisson",
+}
+"""Distributions by the modules with a function of their name, in lower case."""
+
 SAMPLERS: dict[Key, Draw] = {
+    **{
+        f"tensor.{name}RV": _of_floats(getattr(module, name.lower()))
+        for module, names in _OF_MODULES.items()
+        for name in names.split()
+    },
     **{
         op_type: _of_floats(draw)
         for op_type, draw in {
-            "tensor.UniformRV": distributions.uniform,
-            "tensor.TriangularRV": distributions.triangular,
-            "tensor.BetaRV": distributions.beta,
-            "tensor.RayleighRV": distributions.rayleigh,
-            "tensor.PowerRV": distributions.power,
-            "tensor.NormalRV": distributions.normal,
-            "tensor.HalfNormalRV": distributions.halfnormal,
-            "tensor.LogNormalRV": distributions.lognormal,
-            "tensor.GammaRV": distributions.gamma,
-            "tensor.ChiSquareRV": distributions.chisquare,
-            "tensor.ParetoRV": distributions.pareto,
-            "tensor.GumbelRV": distributions.gumbel,
-            "tensor.ExponentialRV": distributions.exponential,
-            "tensor.WeibullRV": distributions.weibull,
-            "tensor.LogisticRV": distributions.logistic,
-            "tensor.VonMisesRV": rejection.vonmises,
             "tensor.MvNormalRV": distributions.multivariate_normal,
-            "tensor.DirichletRV": distributions.dirichlet,
-            "tensor.CauchyRV": distributions.cauchy,
-            "tensor.HalfCauchyRV": distributions.halfcauchy,
-            "tensor.InvGammaRV": distributions.invgamma,
-            "tensor.WaldRV": distributions.wald,
             "tensor.TruncExponentialRV": distributions.truncexpon,
             "tensor.StudentTRV": distributions.t,
-            "tensor.LaplaceRV": distributions.laplace,
-            "tensor.GenGammaRV": distributions.gengamma,
-            "tensor.FRV": distributions.f,
-            "tensor.ZipfRV": rejection.zipf,
-            "tensor.GeometricRV": distributions.geometric,
-            "tensor.HyperGeometricRV": rejection.hypergeometric,
-            "tensor.BernoulliRV": distributions.bernoulli,
-            "tensor.BinomialRV": rejection.binomial,
             "tensor.BetaBinomialRV": rejection.beta_binomial,
-            "tensor.MultinomialRV": rejection.multinomial,
-            "tensor.CategoricalRV": distributions.categorical,
-            "tensor.PoissonRV": rejection.poisson,
             "tensor.NegBinomialRV": rejection.nbinom,
         }.items()
     },

@@ -162,41 +162,38 @@ They are lowered even if their operands are known: NumPy converts numbers out of
 Aesara's scalar functions reject, and repeats a number to an empty shape.
 """
 
+_OF_MODULES = {
+    ew: """
+        Exp Exp2 Expm1 Log Log1p Sqrt Sin Cos Tan ArcSin ArcCos ArcTan Sinh Cosh Tanh
+        ArcSinh ArcCosh ArcTanh ArcTan2 Sign Ceil Floor Trunc Clip
+    """,
+    transcendental: "Log2 Log10 Erf Erfc I0 I1 Softplus Log1mexp",
+    error_functions: "Erfinv Erfcx Erfcinv Owens_t",
+    gamma_functions: "Gamma GammaLn TriGamma PolyGamma",
+    incomplete_gamma: "Chi2SF GammaInc GammaIncC",
+    incomplete_beta: "BetaInc",
+    inverses: "GammaIncInv GammaIncCInv BetaIncInv",
+    bessel: "J0 J1 Jv Iv Ive",
+    bessel_k: "Kve",
+    hyper: "Hyp2F1",
+}
+"""Scalar Ops by the modules with a function of their name, in lower case, for NumPy's dtypes."""
+
 RULES: dict[Key, ScalarRule] = {
+    **{
+        f"scalar.{name}": in_output_dtype(getattr(module, name.lower()))
+        for module, names in _OF_MODULES.items()
+        for name in names.split()
+    },
     **{
         op_type: in_output_dtype(emit)
         for op_type, emit in {
-            "scalar.Exp": ew.exp,
-            "scalar.Exp2": ew.exp2,
-            "scalar.Expm1": ew.expm1,
-            "scalar.Log": ew.log,
-            "scalar.Log2": transcendental.log2,
-            "scalar.Log10": transcendental.log10,
-            "scalar.Log1p": ew.log1p,
-            "scalar.Sqrt": ew.sqrt,
             "scalar.Sqr": ew.square,
-            "scalar.Sin": ew.sin,
-            "scalar.Cos": ew.cos,
-            "scalar.Tan": ew.tan,
-            "scalar.ArcSin": ew.arcsin,
-            "scalar.ArcCos": ew.arccos,
-            "scalar.ArcTan": ew.arctan,
-            "scalar.Sinh": ew.sinh,
-            "scalar.Cosh": ew.cosh,
-            "scalar.Tanh": ew.tanh,
-            "scalar.ArcSinh": ew.arcsinh,
-            "scalar.ArcCosh": ew.arccosh,
-            "scalar.ArcTanh": ew.arctanh,
-            "scalar.ArcTan2": ew.arctan2,
             "scalar.Deg2Rad": _times(math.pi / 180),
             "scalar.Rad2Deg": _times(180 / math.pi),
             "scalar.Reciprocal": division.reciprocal,
             "scalar.Neg": operator.neg,
             "scalar.Sgn": ew.sign,
-            "scalar.Sign": ew.sign,
-            "scalar.Ceil": ew.ceil,
-            "scalar.Floor": ew.floor,
-            "scalar.Trunc": ew.trunc,
             "scalar.RoundHalfToEven": ew.round_half_to_even,
             "scalar.RoundHalfAwayFromZero": ew.round_half_away_from_zero,
             "scalar.Conj": ew.conjugate,
@@ -204,44 +201,15 @@ RULES: dict[Key, ScalarRule] = {
             "scalar.TrueDivide": division.divide,
             "scalar.TrueDiv": division.divide,
             "scalar.Pow": division.power,
-            "scalar.Clip": ew.clip,
             "scalar.Invert": operator.invert,
-            "scalar.Erf": transcendental.erf,
-            "scalar.Erfc": transcendental.erfc,
-            "scalar.Erfinv": error_functions.erfinv,
-            "scalar.Erfcx": error_functions.erfcx,
-            "scalar.Erfcinv": error_functions.erfcinv,
             "scalar.NdtriExp": error_functions.ndtri_exp,
-            "scalar.Gamma": gamma_functions.gamma,
-            "scalar.GammaLn": gamma_functions.gammaln,
             "scalar.Psi": gamma_functions.digamma,
-            "scalar.TriGamma": gamma_functions.trigamma,
-            "scalar.PolyGamma": gamma_functions.polygamma,
-            "scalar.Chi2SF": incomplete_gamma.chi2sf,
-            "scalar.GammaInc": incomplete_gamma.gammainc,
-            "scalar.GammaIncC": incomplete_gamma.gammaincc,
             "scalar.GammaIncDer": incomplete_gamma.gammainc_der,
             "scalar.GammaIncCDer": incomplete_gamma.gammaincc_der,
-            "scalar.GammaIncInv": inverses.gammaincinv,
-            "scalar.GammaIncCInv": inverses.gammainccinv,
             "scalar.GammaU": incomplete_gamma.upper_gamma,
             "scalar.GammaL": incomplete_gamma.lower_gamma,
-            "scalar.I0": transcendental.i0,
-            "scalar.I1": transcendental.i1,
-            "scalar.J0": bessel.j0,
-            "scalar.J1": bessel.j1,
-            "scalar.Jv": bessel.jv,
-            "scalar.Iv": bessel.iv,
-            "scalar.Ive": bessel.ive,
-            "scalar.Kve": bessel_k.kve,
-            "scalar.Owens_t": error_functions.owens_t,
             "scalar.Sigmoid": transcendental.expit,
-            "scalar.Softplus": transcendental.softplus,
-            "scalar.Log1mexp": transcendental.log1mexp,
-            "scalar.BetaInc": incomplete_beta.betainc,
-            "scalar.BetaIncInv": inverses.betaincinv,
             "scalar.BetaIncDer": incomplete_beta.betainc_der,
-            "scalar.Hyp2F1": hyper.hyp2f1,
             "scalar.Hyp2F1Der": hyper.hyp2f1_der,
             "tensor.XlogX": lambda x: transcendental.xlogy(x, x),
         }.items()

@@ -79,7 +79,7 @@ def sampling(*, fallback: Fallback = "error") -> Generator[None]:
         models = importlib.import_module("pymc.model.core")
         owner = next(c for c in models.Model.__mro__ if "logp_dlogp_function" in vars(c))
         for place, name, check in (
-            (samplers, "get_jaxified_logp", _check_jax),
+            (samplers, "get_jaxified_logp", lambda model, _: check_by_jax(model)),
             (owner, "logp_dlogp_function", _check_own),
         ):
             made = _checked(_attribute(place, name, "pymc"), check)
@@ -173,10 +173,6 @@ def _checked(make: Callable[..., Any], check: Callable[[Any, Any], None]) -> Cal
         return found
 
     return made
-
-
-def _check_jax(model: Any, density: Any) -> None:
-    check_by_jax(model)
 
 
 def _check_own(model: Any, function: Any) -> None:

@@ -27,11 +27,6 @@ lowers_package("pytensor.sparse", "jaxprgen.ops.sparse")
 lowers_package("pytensor.typed_list", "jaxprgen.ops.typed_list")
 
 
-def _itself(op: object) -> object:
-    """Return a loop's Op, which PyTensor compiles by itself when it first runs."""
-    return op
-
-
-LIBRARY = GraphLibrary(_itself, without_dimensions)
+LIBRARY = GraphLibrary(lambda op: op, without_dimensions)
 
 from jaxprgen.pytensor import linker as linker  # noqa: E402  # It needs LIBRARY.

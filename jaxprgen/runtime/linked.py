@@ -134,10 +134,6 @@ def given_back(
     return np.array if copies else np.asarray  # The caller's memory.
 
 
-def _is_data(variable: Variable) -> bool:
-    return is_array(variable) or is_sparse(variable)
-
-
 def _scalar(x: Any) -> Any:
     return np.asarray(x)[()]
 
@@ -245,7 +241,11 @@ class LinkedProgram:
             for v, c in container_of.items()
             if may_be_none_or_slice(graph, v) or is_typed_list(v)
         }
-        self.program: Any = graph.outputs and all(map(_is_data, self._optional)) and program({})
+        self.program: Any = (
+            graph.outputs
+            and all(is_array(v) or is_sparse(v) for v in self._optional)
+            and program({})
+        )
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
         """Run on the values in storage; return the outputs, and None for each update."""

@@ -113,14 +113,6 @@ def out_of_bounds(
 Windows: TypeAlias = tuple[Any, dict[int, int]]
 
 
-def _slice_windows(eqn: JaxprEqn, operands: Sequence[Any]) -> Windows:
-    return np.array(operands[1:]), dict(enumerate(eqn.params["slice_sizes"]))
-
-
-def _update_windows(eqn: JaxprEqn, operands: Sequence[Any]) -> Windows:
-    return np.array(operands[2:]), dict(enumerate(np.shape(operands[1])))
-
-
 def _gather_windows(eqn: JaxprEqn, operands: Sequence[Any]) -> Windows:
     sizes = eqn.params["slice_sizes"]
     axes = eqn.params["dimension_numbers"].start_index_map
@@ -136,8 +128,8 @@ def _scatter_windows(eqn: JaxprEqn, operands: Sequence[Any]) -> Windows:
     return operands[1], {axis: sizes[axis] for axis in numbers.scatter_dims_to_operand_dims}
 
 
-_WINDOWS = {
-    "dynamic_slice": _slice_windows,
-    "dynamic_update_slice": _update_windows,
+_WINDOWS: dict[str, Callable[[JaxprEqn, Sequence[Any]], Windows]] = {
+    "dynamic_slice": lambda eqn, xs: (np.array(xs[1:]), dict(enumerate(eqn.params["slice_sizes"]))),
+    "dynamic_update_slice": lambda eqn, xs: (np.array(xs[2:]), dict(enumerate(np.shape(xs[1])))),
     "gather": _gather_windows,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, JaxprEqn
+from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import Kind, holder_of, inner_programs
 
 
@@ -72,13 +73,6 @@ def _dot_general(eqn: JaxprEqn) -> int:
 
 
 _FAMILIES: dict[str, Callable[[JaxprEqn], int]] = {
-    # One operation per element of the result, even where it is transcendental.
-    """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
-    clamp clz complex conj cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
-    igamma igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min
-    mul ne neg nextafter not or polygamma population_count pow real
-    regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
-    shift_right_logical sign sin sinh sqrt square sub tan tanh xor zeta""": _results,
     "cumlogsumexp cummax cummin cumprod cumsum": _results,
     """argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum
     reduce_xor""": _reduction,
@@ -88,4 +82,8 @@ _FAMILIES: dict[str, Callable[[JaxprEqn], int]] = {
     split squeeze stop_gradient transpose""": lambda _: 0,
     "dot_general": _dot_general,
 }
-_RULES = {name: rule for names, rule in _FAMILIES.items() for name in names.split()}
+_PER_ELEMENT = {*lax.ELEMENTWISE, *lax.OF_ONE_SHAPE, "add_any", "clamp"}
+_RULES = {
+    **dict.fromkeys(_PER_ELEMENT, _results),  # Even where it is transcendental.
+    **{name: rule for names, rule in _FAMILIES.items() for name in names.split()},
+}

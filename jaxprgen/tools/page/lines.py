@@ -69,7 +69,8 @@ class Lines:
         self.flow: dict[tuple[int, int], int] = {
             (a if type(a) is int else inputs[a], b): n for (a, b), n in self._flow.items()
         }
-        self.reads = [made.get(x) if type(made.get(x)) is int else None for x in _vars(jaxpr)]
+        lines = (made.get(x) if type(x) is Var else None for x in jaxpr.outvars)
+        self.reads = [x if type(x) is int else None for x in lines]
 
     def _add(self, jaxpr: Jaxpr, made: dict[Any, Any], around: Frame | None, times: int) -> None:
         """Add equations, given what makes each variable: a line's position or an input."""
@@ -95,10 +96,6 @@ class Lines:
             if not inner:
                 origins = (made.get(x) for x in eqn.invars if type(x) is Var)
                 self._flow.update((a, line) for a in origins if a is not None and a != line)
-
-
-def _vars(jaxpr: Jaxpr) -> Sequence[Any]:
-    return [x if type(x) is Var else None for x in jaxpr.outvars]
 
 
 def _cost(frame: Frame | None, eqns: Sequence[JaxprEqn], times: int) -> LineCost:

@@ -1,8 +1,8 @@
 """Leaf routines that no few primitives express: JAX traces them, and the trace is copied in.
 
-This is the only place where JAX traces on the way to a program: samplers of JAX, and the functions
-that users register by `jaxprgen.implements` and `jaxprgen.samples`. `jaxprgen.runtime.report` shows
-the nodes that need it.
+This is the only place where JAX traces on the way to a program: samplers and matrix exponentials of
+JAX, and the functions that users register by `jaxprgen.implements` and `jaxprgen.samples`.
+`jaxprgen.runtime.report` shows the nodes that need it.
 """
 
 from __future__ import annotations

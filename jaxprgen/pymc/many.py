@@ -66,7 +66,7 @@ def over_draws(f: Callable[..., Any], *, memory: int | None = None) -> Callable[
         ((count,),) = counts
         first = jax.make_jaxpr(lambda args: f(*jax.tree.map(lambda x: x[0], args)))
         bound = MEMORY if memory is None else memory
-        size = bound // max(1, _nbytes(first(args))) if count else 0
+        size = int(bound // max(1, _nbytes(first(args)))) if count else 0
         many = jax.vmap(f)
         return many(*args) if size >= count else _in_chunks(many, args, count, max(1, size))
 
@@ -93,7 +93,7 @@ def _in_chunks(many: Callable[..., Any], args: Any, count: int, size: int) -> An
     return jax.lax.fori_loop(0, -(-count // size), step, empty)
 
 
-def _nbytes(program: Any) -> int:
+def _nbytes(program: Any) -> float:
     """Return the bytes of all results, as if none of them was fused or freed."""
     return sum(
         sum(_jax.nbytes(v.aval) for v in eqn.outvars)

@@ -313,6 +313,6 @@ _FUSED = frozenset(
     {
         *lax.ELEMENTWISE,
         *("select_n", "clamp", "add_any", "stop_gradient", "copy", "broadcast_in_dim", "iota"),
-        *("reshape", "squeeze", "expand_dims", "slice", "transpose", "rev", "pad"),
+        *("reshape", "squeeze", "slice", "transpose", "rev", "pad"),
     }
 )

@@ -4,7 +4,10 @@ With ``t / (1 - t) = x / (1 - x) exp(-u)`` the integrand ``t**a (1 - t)**b / bet
 value at ``x`` times ``exp(-a u - (a + b) log1p(x expm1(-u)))``, which is log-concave. As for the
 incomplete gamma functions (see `jaxprgen.special.incomplete_gamma`), the tail is an integral of a
 positive function over ``u > 0``, and its derivatives weight the integrand by logarithms of one
-sign. Where ``x`` is above the mean, the parameters are exchanged.
+sign. Where ``x`` is above the mean, the parameters are exchanged. For tiny parameters the integrand
+has a second scale, so the rule is one that is dense at zero: that of M. Mori and H. Takahasi for
+exponential decay, with 121 nodes at steps of 1/15. It is added up in two parts, of less than 512
+bytes each, for the same reason as there.
 
 That function has two scales only for a small mass close to 1. There the complement is a power
 series in ``1 - x`` (DLMF 8.17.7), written so that nothing cancels for any small ``b``.
@@ -32,8 +35,11 @@ from jaxprgen.special.gamma_functions import (
     stirling_error,
     sum_last,
 )
-from jaxprgen.special.incomplete_gamma import NODES, WEIGHTS
 
+_STEPS = np.linspace(-3.5, 4.5, 121)
+_NODES = np.exp(_STEPS - np.exp(-_STEPS))
+_WEIGHTS = _NODES * (1 + np.exp(-_STEPS)) / 15
+_PARTS = [*zip(np.array_split(_NODES, 2), np.array_split(_WEIGHTS, 2), strict=True)]
 _TERMS = 36
 _FAR = 30.0
 
@@ -92,18 +98,20 @@ def _tail(case: _Case) -> tuple[Value, Value, Value]:
     """Return the function below the mean, its complement, and its derivative."""
     a, b, x, y, along_a, along_b = case
     scale = _scale(case)
-    u = append_axis(scale) * NODES
-    log_y, log_weights = _exponents(case, u)
-    weights = ew.exp(log_weights) * WEIGHTS
+    total = moment = scale * 0
+    for nodes, factors in _PARTS:
+        u = append_axis(scale) * nodes
+        log_y, log_weights = _exponents(case, u)
+        weights = ew.exp(log_weights) * factors
+        total = total + sum_last(weights)
+        moment = moment + sum_last(weights * (log_y + append_axis(along_a) * u))
     mean, complement, above = _mean(case)
     both = log_less_digamma(a + b)
     slope = along_a * (_log(x / mean, above / mean) + log_less_digamma(a) - both)
     slope = slope + along_b * (
         _log(y / complement, -above / complement) + log_less_digamma(b) - both
     )
-    moment = sum_last(weights * (log_y + append_axis(along_a) * u))
     factor = _density(case) * scale
-    total = sum_last(weights)
     lower = factor * total
     return lower, 1 - lower, factor * (slope * total - moment)
 

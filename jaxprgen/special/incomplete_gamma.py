@@ -5,11 +5,13 @@ With ``t = x exp(v)`` the normalized density ``t**k exp(-t) / gamma(k)`` of ``v`
 of ``x`` where the density decreases is an integral of a positive function of one shape, and so is
 its derivative, whose integrand has a factor ``v``. One quadrature rule on the half-line serves all
 ``k`` and ``x > 1``: Gauss's on three intervals, to relative errors of 2e-15, and 2e-14 of the
-derivative. Its 64 nodes take 512 bytes; XLA's programs for CPUs start threads for larger values,
-which takes longer than computing them. The density is C. Loader's, *Fast and accurate computation of binomial probabilities*,
-2000, with a separate Stirling error, so that nothing large cancels. For ``x <= 1`` the functions
-are power series (DLMF 8.7.1). The upper function of a known whole order, as in counts without
-zeros, is a sum of that many terms (DLMF 8.4.8).
+derivative. Its 64 nodes take 512 bytes; where values are larger, XLA's programs for CPUs hand each
+kernel to a thread, which takes longer than computing it.
+
+The density is C. Loader's, *Fast and accurate computation of binomial probabilities*, 2000, with a
+separate Stirling error, so that nothing large cancels. For ``x <= 1`` the functions are power
+series (DLMF 8.7.1). The upper function of a known whole order, as in counts without zeros, is a sum
+of that many terms (DLMF 8.4.8).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.control import scan
 from jaxprgen.emit.create import eye
-from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, square, svd, transposed
+from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, is_number, square, svd, transposed
 from jaxprgen.emit.linalg import contract, dot, matmul
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.staged import staged
@@ -34,6 +34,8 @@ def inverse(a: Value) -> Value:
     shape, rank = a.shape, a.ndim
     if not math.prod(shape):
         return a
+    if is_number(a):
+        return 1 / a
     factors, _, permutation = lax.lu(a)
     column = lax.iota(INT32, shape, rank - 1)
     rows = ew.equal(expand_dims(permutation, [rank - 1]), column).astype(a.dtype)
@@ -46,7 +48,9 @@ def is_regular(a: Value) -> Value:
 
     Where it does, LAPACK reports a singular matrix, and NumPy and SciPy raise.
     """
-    return is_regular_triangle(lax.lu(a)[0]) if a.size else full((), True, BOOL)
+    if not a.size:
+        return full((), True, BOOL)
+    return is_regular_triangle(a if is_number(a) else lax.lu(a)[0])
 
 
 def is_regular_triangle(a: Value) -> Value:
@@ -87,6 +91,8 @@ def _pivots(a: Value) -> tuple[Value, Value]:
     shape = a.shape
     if not a.size:
         return full(shape[:-1], 1, a.dtype), full(shape[:-2], False, BOOL)
+    if is_number(a):
+        return reshape(a, shape[:-1]), full(shape[:-2], False, BOOL)
     factors, swaps, _ = lax.lu(a)
     last = swaps.ndim - 1
     moved = ew.not_equal(swaps, lax.iota(INT32, swaps.shape, last))

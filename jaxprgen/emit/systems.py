@@ -16,7 +16,14 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.decompositions import adjoint, cholesky, hermitian, svd, symmetric
+from jaxprgen.emit.decompositions import (
+    adjoint,
+    cholesky,
+    hermitian,
+    is_number,
+    svd,
+    symmetric,
+)
 from jaxprgen.emit.linalg import dot
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, squeeze, transpose
 from jaxprgen.emit.sizes import require_equal, with_size
@@ -47,6 +54,8 @@ def solve(a: Value, y: Value) -> Value:
     """
 
     def by_lu(a: Value, y: Value) -> Value:
+        if is_number(a):
+            return y / a
         factors, _, permutation = lax.lu(a)
         *batch, n, _ = y.shape
         factors = broadcast_to(factors, (*batch, n, n))
@@ -77,6 +86,8 @@ def solve_triangular(
     """Return ``x`` with ``op(a) x = y`` for one triangle of ``a``, or its transpose."""
 
     def by_substitution(a: Value, y: Value) -> Value:
+        if is_number(a):
+            return y if unit_diagonal else y / (ew.conjugate(a) if conjugate else a)
         a = broadcast_to(a, (*y.shape[:-2], *a.shape[-2:]))
         return lax.triangular_solve(
             a, y, lower=lower, transpose=transpose, conjugate=conjugate, unit_diagonal=unit_diagonal

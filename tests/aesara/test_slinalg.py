@@ -11,7 +11,7 @@ from aesara.tensor import slinalg
 from aesara.tensor.type_other import NoneConst
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import failures, refusal
+from laws import assert_agrees, failures, primitives, refusal
 from matrices import (
     COMPLEX,
     REAL,
@@ -54,6 +54,29 @@ def triangular(a, y):
 
 def solutions(assumptions):
     return lambda a, y: [slinalg.Solve(kind, lower)(a, y) for kind in assumptions for lower in BOTH]
+
+
+# --- Matrices of one number ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+def test_a_matrix_of_one_number_needs_no_library(dtype):
+    a, y = at.tensor(dtype, (1, 1)), at.matrix(dtype=dtype)
+    made = [cholesky(True)(a), *solutions(["gen", "pos"])(a, y), *triangular(a, y)]
+    made += [at.nlinalg.matrix_inverse(a), at.nlinalg.det(a)]
+    right = np.array([[3.0, -1.0, 0.5]], dtype)
+    f = assert_agrees([a, y], made, [np.array([[2.5]], dtype), right])
+    assert not {"cholesky", "lu", "triangular_solve"}.intersection(
+        primitives(f.jaxpr(np.ones((1, 1), dtype), right))
+    )
+    for number, factor in ((0.0, np.nan), (-1.0, np.nan), (np.inf, np.inf), (np.nan, np.nan)):
+        found = f(np.array([[number]], dtype), right)
+        np.testing.assert_array_equal(np.real(found[0]), [[factor]])
+        np.testing.assert_array_equal(np.real(found[-1]), number)
+    if dtype == "float64":  # Aesara has no gradient with respect to complex numbers.
+        total = sum(x.sum() for x in made)
+        assert_agrees([a, y], at.grad(total, [a, y]), [np.array([[2.5]]), right])
 
 
 # --- Factors and systems of equations -----------------------------------------------------

@@ -132,6 +132,8 @@ def in_turns(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str,
 
 def compare(model: Any, modes: list[str]) -> dict[str, dict[str, float]]:
     """Return the times of one model: to the first number, of calls in a loop, and from Python."""
+    if model.discrete_value_vars:
+        raise NotImplementedError("It has discrete variables.")
     point = model.initial_point()
     start = {name: np.asarray(x, dtype=x.dtype) for name, x in point.items()}
     found = {name: first(make, start) for name, make in densities(model).items()}

@@ -61,6 +61,7 @@ def solutions(assumptions):
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
+@pytest.mark.filterwarnings("ignore::jaxprgen.errors.GradientWarning")  # As Aesara writes it.
 def test_a_matrix_of_one_number_needs_no_library(dtype):
     a, y = at.tensor(dtype, (1, 1)), at.matrix(dtype=dtype)
     made = [cholesky(True)(a), *solutions(["gen", "pos"])(a, y), *triangular(a, y)]

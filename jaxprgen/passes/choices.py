@@ -170,7 +170,7 @@ def price_of_loops(
             rows = sum(nbytes(column) > 0 for column in copies.columns())
             rows += sum(len(steps) > 1 for steps in kept.values())
         step = c.step + c.kernel * (rows - work.kernels) + c.element * _written(copies, kept)
-        extra += moved.seconds(model) + n * step
+        extra += moved.seconds(model) + n * step + (0 if work.kernels else c.loop)
         compiling += model.compiling(work.times(n)) - model.compiling(total([work, moved.work]))
     return price(model, extra, compiling)
 

@@ -46,6 +46,8 @@ class Constants(NamedTuple):
         For each pair of equations, because XLA takes more than linear time.
     kernel : float
         To start a kernel from the program, more than from within a loop.
+    loop : float
+        A loop of steps that XLA would fuse, more than what it makes of them as written.
     step : float
         A step of a loop.
     byte_in : float
@@ -68,6 +70,7 @@ class Constants(NamedTuple):
     compile_fused: float
     compile_pair: float
     kernel: float
+    loop: float
     step: float
     byte_in: float
     byte_out: float
@@ -84,6 +87,7 @@ _CPU = Constants(
     compile_fused=0.4e-3,
     compile_pair=7e-8,
     kernel=0.1e-6,
+    loop=3e-6,
     step=0.02e-6,
     byte_in=0.03e-9,
     byte_out=0.15e-9,
@@ -97,11 +101,12 @@ _CPU = Constants(
 """These are near what ``benchmarks/costs.py`` measures on two cores with JAX 0.10.
 
 Bytes that are needed apart cost more here than there: that figure is from whole programs, those
-of ``benchmarks/waits.py``.
+of ``benchmarks/waits.py``, and so is that of loops.
 """
 
 _GPU = _CPU._replace(
     kernel=5e-6,
+    loop=0.0,
     step=20e-6,
     byte_in=2e-12,
     byte_out=2e-12,

@@ -149,6 +149,19 @@ def test_recurrences_are_looped():
 # --- Loops ------------------------------------------------------------------------------------
 
 
+def test_a_polynomial_by_horner_stays_as_written():
+    def polynomial(x):
+        found = jnp.zeros_like(x)
+        for i in range(24):
+            found = found * x + 1 / (i + 1)
+        return found.sum()
+
+    program = jax.make_jaxpr(jax.value_and_grad(polynomial))(np.ones(12))
+    assert not {"scan", "while"}.intersection(primitives(Pipeline(DEFAULT)(program)))
+    shortest = default(calls=0)
+    assert "scan" in primitives(Pipeline(shortest)(program))
+
+
 @pytest.mark.parametrize(("steps", "is_distributed"), [(5, False), (200, True)])
 def test_products_leave_a_loop_of_many_steps(steps, is_distributed):
     def f(w, x):

@@ -310,3 +310,20 @@ def test_equations_have_the_line_of_the_variable_of_their_term():
     assert {line.line for _, line in found if line} == {first, first + 1, first + 2}
     for name, line in found:
         assert line if name != "__logp" else line is None  # What adds up the terms.
+
+
+def test_what_data_decide_is_computed_once_for_each_of_their_values():
+    rows = np.random.default_rng(0).normal(size=(2000, 10))
+    with pm.Model() as made:
+        x = pm.Data("x", rows)
+        standardized = (x - x.mean(0)) / x.std(0)
+        pm.Normal("y", standardized @ pm.Normal("b", shape=10), 1, observed=np.ones(2000))
+    f, point = jaxprgen.pymc.logp(made), {"b": np.linspace(-1, 1, 10)}
+    assert f.report(point).data_equations > 3
+    for factor in (1.0, 2.0):
+        data = factor * rows + rows**2
+        pm.set_data({"x": data}, model=made)
+        mean = (data - data.mean(0)) / data.std(0) @ point["b"]
+        wanted = scipy.stats.norm.logpdf(point["b"]).sum() + scipy.stats.norm.logpdf(1 - mean).sum()
+        for found in (f(point), f(point, {"x": data}), jax.jit(f)(point, {"x": data})):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -120,4 +121,7 @@ def postprocessed(
         found = over_draws(function)(*flat)
         return [x.reshape(chains, draws, *x.shape[1:]) for x in found]
 
-    return process(samples)
+    with warnings.catch_warnings():
+        # Draws of other shapes than those of their variables, such as of a simplex.
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable", UserWarning)
+        return process(samples)

@@ -20,13 +20,18 @@ samplers = pytest.importorskip("pymc.sampling.jax")
 with pm.Model() as MODEL:
     slope = pm.Normal("slope")
     line = pm.Deterministic("line", slope * np.arange(3.0))
+    pm.Dirichlet("shares", np.ones(3))  # Its value variable has one element less.
     pm.Normal("y", line, pm.HalfNormal("sigma"), observed=np.zeros(3))
 
 KEYS = jax.random.split(jax.random.key(0), 7)
-POINTS = {"slope": np.linspace(-1, 1, 7), "sigma": np.full(7, 0.5)}
+POINTS = {
+    "slope": np.linspace(-1, 1, 7),
+    "shares": np.full((7, 3), 1 / 3),
+    "sigma": np.full(7, 0.5),
+}
 
 
-@pytest.mark.parametrize("memory", [0, 200, 1000, many.MEMORY])  # 1, 1, 5 and all at once
+@pytest.mark.parametrize("memory", [0, 200, 1000, many.MEMORY])  # few, and all at once
 @pytest.mark.parametrize("kind", ["prior", "posterior_predictive"])
 def test_chunks_give_the_draws_of_vmap(kind, memory):
     f = getattr(jaxprgen.pymc, kind)(MODEL)
@@ -40,6 +45,7 @@ def test_chunks_give_the_draws_of_vmap(kind, memory):
 def test_chunks_have_gradients_and_may_be_empty():
     f = jaxprgen.pymc.logp(MODEL)
     points = {"slope": POINTS["slope"], "sigma_log__": POINTS["sigma"]}
+    points["shares_simplex__"] = np.linspace(-1, 1, 14).reshape(7, 2)
     small = jaxprgen.pymc.over_draws(f, memory=0)
     found = jax.grad(lambda p: small(p).sum())(points)
     wanted = jax.vmap(jax.grad(f))(points)
@@ -57,9 +63,10 @@ def test_arrays_of_other_lengths_are_refused(points):
 @pytest.mark.parametrize("how", ["vmap", "scan"])
 def test_variables_of_a_trace_are_those_of_pymc(how, monkeypatch):
     monkeypatch.setattr(many, "MEMORY", 0)
-    names = [MODEL["slope"], MODEL["sigma"], MODEL["line"]]
+    names = [MODEL[name] for name in ("slope", "shares", "sigma", "line")]
     graph = MODEL.replace_rvs_by_values(names)
-    samples = [np.random.default_rng(0).normal(size=(2, 5)) for _ in MODEL.value_vars]
+    draw = np.random.default_rng(0).normal
+    samples = [draw(size=(2, 5, *x.shape)) for x in MODEL.initial_point().values()]
     wanted = samplers._postprocess_samples(
         samplers.get_jaxified_graph(MODEL.value_vars, graph), samples, None, how
     )

@@ -60,7 +60,8 @@ REFUSED = {
     # Values of arguments decide a shape.
     *("Reshape", "ARange", "Alloc", "AllocEmpty", "Eye", "MakeSlice", "Nonzero", "Tri"),
     *("Bartlett", "Repeat", "Unique", "AdvancedSubtensor", "RFFTOp", "GetItem", "Remove"),
-    *("Choose", "IncDiagonalSubtensor"),  # One program cannot serve all sizes.
+    # One program cannot serve all sizes.
+    *("Choose", "DiagonalSubtensor", "IncDiagonalSubtensor"),
     *("PdbBreakpoint", "Print"),  # They call back into Python.
     "CAReduce",  # Its example is of integers.
 }

@@ -67,7 +67,8 @@ def distributions() -> dict[str, Callable[[], Any]]:
             model.register_rv(law, "y", observed=observed)
         return model
 
-    return {name: partial(make, name) for name in CASES}
+    own = [name for name in CASES if not name.startswith("Transformed")]
+    return {name: partial(make, name) for name in own}
 
 
 def densities(model: Any) -> dict[str, Callable[[Any], Any]]:
@@ -139,6 +140,8 @@ def compare(model: Any, modes: list[str]) -> dict[str, dict[str, float]]:
     found = {name: first(make, start) for name, make in densities(model).items()}
     (value, slope), *others = (result for _, _, result in found.values())
     for result in others:
+        if not all(np.isfinite(x).all() for x in jax.tree.leaves(result)):
+            raise FloatingPointError("PyTensor's value or gradient by JAX is not finite.")
         np.testing.assert_allclose(result[0], value, rtol=1e-6)
         jax.tree.map(
             lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-8), result[1], slope

@@ -171,9 +171,9 @@ def test_copies_of_separate_inputs_are_one_row():
 
 def test_steps_of_a_loop_are_one_row():
     y, h = at.dvector("y"), at.as_tensor(0.0)
-    for i in range(40):
+    for i in range(100):
         h = at.tanh(h * y[i])
-    report = jaxprgen.compile([y], h).report(np.ones(40), emitted=True)
+    report = jaxprgen.compile([y], h).report(np.ones(100), emitted=True)
     (steps,) = [node for node in report.nodes if node.times > 9 and "tanh" in node.op]
     assert steps.how == "looped"
     assert "1 loop of " in str(report)

@@ -65,32 +65,33 @@ def over_draws(f: Callable[..., Any], *, memory: int | None = None) -> Callable[
                 f"{', '.join(map(str, shapes)) or 'none'}."
             )
         ((count,),) = counts
-        first = jax.make_jaxpr(lambda args: f(*jax.tree.map(lambda x: x[0], args)))
-        bound = MEMORY if memory is None else memory
-        size = int(bound // max(1, _nbytes(first(args)))) if count else 0
         many = jax.vmap(f)
-        return many(*args) if size >= count else _in_chunks(many, args, count, max(1, size))
+        if not count:
+            return many(*args)
+        first = jax.make_jaxpr(
+            lambda args: f(*jax.tree.map(lambda x: x[0], args)), return_shape=True
+        )
+        program, types = first(args)
+        size = int((MEMORY if memory is None else memory) // max(1, _nbytes(program)))
+        return many(*args) if size >= count else _in_chunks(many, args, types, count, max(1, size))
 
     return mapped
 
 
-def _in_chunks(many: Callable[..., Any], args: Any, count: int, size: int) -> Any:
+def _in_chunks(many: Callable[..., Any], args: Any, types: Any, count: int, size: int) -> Any:
     """Map over chunks of equal size, each written to its place; the last may overlap another.
 
-    `jax.lax.map` would compute a smaller last one apart, and copy all results to append it.
+    `jax.lax.map` would compute a smaller last one apart, and copy all results to append it. The
+    ``types`` are those of the results of one draw.
     """
-
-    def chunk(start: Any) -> Any:
-        rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), args)
-        return many(*rows)
 
     def step(i: Any, found: Any) -> Any:
         start = jax.numpy.minimum(i * size, count - size)
+        rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), args)
         write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
-        return jax.tree.map(write, found, chunk(start))
+        return jax.tree.map(write, found, many(*rows))
 
-    types = jax.eval_shape(chunk, 0)
-    empty = jax.tree.map(lambda t: jax.numpy.empty((count, *t.shape[1:]), t.dtype), types)
+    empty = jax.tree.map(lambda t: jax.numpy.empty((count, *t.shape), t.dtype), types)
     return jax.lax.fori_loop(0, -(-count // size), step, empty)
 
 

@@ -8,10 +8,14 @@ from laws import assert_same
 from profiles import sample
 
 import jaxprgen
+from jaxprgen.errors import StaticShapeError
 
-OPS = [item for family in FAMILIES.values() for item in family if not item.is_drawn]
-WITHOUT = {"PdbBreakpoint", "Print"}
-"""They call back into Python."""
+OPS = [
+    item
+    for family in FAMILIES.values()
+    for item in family
+    if not item.is_drawn and item.op.__name__ != "CAReduce"  # Its example is of integers.
+]
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
@@ -27,7 +31,7 @@ def test_batches_are_those_of_each_call(item):
     second = [x * 0.75 if x.dtype.kind in "fc" else x for x in first]
     try:
         found = jax.vmap(f)(*(np.stack(pair) for pair in zip(first, second, strict=True)))
-    except jaxprgen.JaxprGenError as error:
+    except StaticShapeError as error:
         pytest.skip(f"Values decide a shape: {error}")
     for i, args in enumerate((first, second)):
         for ours, theirs in zip(found, f(*args), strict=True):

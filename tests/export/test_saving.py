@@ -344,7 +344,7 @@ def test_what_becomes_of_a_file_after_it_is_loaded_does_not_matter(tmp_path, siz
 
 
 def test_a_loaded_function_keeps_a_bounded_number_of_programs(tmp_path, monkeypatch):
-    gc.collect(1)  # What is made from here on is young: all of the garbage would take seconds.
+    gc.collect(1)  # Of young objects: of all, it would take seconds.
     monkeypatch.setattr(loaded_functions, "MOST_PROGRAMS", 3)
     jaxprgen.save(tmp_path / "h.jxg", jaxprgen.compile([b], b * 2), "f64[n]")
     h = jaxprgen.load(tmp_path / "h.jxg")

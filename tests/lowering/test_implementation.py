@@ -331,7 +331,7 @@ def test_callbacks_of_ops_that_compare_equal_are_apart():
 
 
 def test_an_op_and_its_attributes_die_with_their_functions():
-    gc.collect(1)  # What is made from here on is young: all of the garbage would take seconds.
+    gc.collect(1)  # Of young objects: of all, it would take seconds.
     jaxprgen.implements(Applied)(lambda x, *, value: value(x))
     op = Applied(Stubborn(2.0))
     f = jaxprgen.compile([x], op(x))

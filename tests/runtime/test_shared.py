@@ -460,7 +460,7 @@ def test_a_process_that_is_forked_in_the_middle_has_values_of_its_own():
 
 @EACH_WAY
 def test_a_value_that_was_replaced_is_freed(make):
-    gc.collect(1)  # What is made from here on is young: all of the garbage would take seconds.
+    gc.collect(1)  # Of young objects: of all, it would take seconds.
     shared = aesara.shared(np.zeros(BIG))
     f = make([], shared * 2)
     f()

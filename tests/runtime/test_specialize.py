@@ -72,7 +72,7 @@ def test_all_programs_are_dropped_when_there_are_too_many(monkeypatch):
 
 def test_a_program_that_is_dropped_is_freed(monkeypatch):
     """And with it what XLA made of it, and its data on the device."""
-    gc.collect(1)  # What is made from here on is young: all of the garbage would take seconds.
+    gc.collect(1)  # Of young objects: of all, it would take seconds.
     monkeypatch.setattr("jaxprgen.runtime.specialize.MOST_PROGRAMS", 2)
     data = at.constant(np.arange(1.0, 2.0**17))
     f = jaxprgen.compile([x], x + at.sum(at.tanh(data * x[0])))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 # Used as a namespace: ``from jaxprgen import _jax``.
 if TYPE_CHECKING:
+    from jaxprgen._jax.batching import *  # noqa: F403
     from jaxprgen._jax.checks import *  # noqa: F403
     from jaxprgen._jax.core import *  # noqa: F403
     from jaxprgen._jax.derivatives import *  # noqa: F403
@@ -35,6 +36,7 @@ else:
             "placement",
             "checks",
             "rows",
+            "batching",
         ),
     ]
     """Where a name is looked for, in this order."""

@@ -23,8 +23,7 @@ Each module and the modules of this package that it needs:
 - `hoisting`: `Hoist` moves loop-invariant code out of loops (`inlining`).
 - `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
 - `share_scan`: `ShareScan` lets one loop stack what another one would compute again (`costs`).
-- `batching_rules`: one rule per primitive, from an equation on one row to an equation on all rows.
-- `batching`: equations and programs on all rows, by these rules (`batching_rules`).
+- `batching`: equations on all rows, as JAX batches them (no other module).
 - `over_rows`: from a whole program on one row to a program on all rows (`batching`).
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `costs`, `inlining`, `unbatching`).

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.loops import pure_loop
@@ -87,9 +87,9 @@ class AssociativeScan:
         loop = pure_loop(eqn)
         if loop is None or not 2 <= _jax.bound(loop.length) < math.inf:
             return None
-        return in_place_of(eqn, loop, self.memory, self.reassociate, self._results)
+        return in_place_of(eqn, loop, self.memory, self.reassociate, self._plan)
 
-    def _results(self, batching: ScanBatching) -> list[Atom]:
+    def _plan(self, batching: ScanBatching) -> None:
         batching.batch_ready()
         before = len(batching.pending_carries)
         while batching.pending_carries and (self._extremum(batching) or self._affine(batching)):
@@ -97,18 +97,18 @@ class AssociativeScan:
         if len(batching.pending_carries) == before:
             raise NotBatchableError("No recurrence can be solved.")
         if batching.is_pending:
-            batching.emit_residual_loop()
+            batching.keep_residual_loop()
             batching.batch_ready()
-        return batching.finish()
 
     def _extremum(self, batching: ScanBatching) -> bool:
         """Solve a running maximum or minimum, and return whether one was found."""
         makers = {v: e for e in batching.pending_equations for v in e.outvars}
         for v in batching.pending_carries:
             for name in ("max", "min"):
-                terms = _extremum_terms(v, batching.loop.after[v], makers, batching.env, name)
+                terms = _extremum_terms(v, batching.loop.after[v], makers, batching.is_known, name)
                 if terms:
-                    _resolve_carries(batching, {v: _running_extremum(batching, v, name, terms)})
+                    emit = functools.partial(_running_extremum, batching, v, name, terms)
+                    _resolve(batching, [v], emit)
                     return True
         return False
 
@@ -123,7 +123,8 @@ class AssociativeScan:
             batching.pending_equations, afters, batching.is_known, self.size
         )
         if recurrence is not None:
-            _resolve_carries(batching, _solve_recurrence(batching, recurrence))
+            emit = functools.partial(_solve_recurrence, batching, recurrence)
+            _resolve(batching, recurrence.carries, emit)
         return recurrence is not None
 
 
@@ -134,21 +135,16 @@ def _with_inlined_body(eqn: JaxprEqn) -> JaxprEqn:
     return eqn if found is body else eqn.replace(params={**eqn.params, "jaxpr": found})
 
 
-def _resolve_carries(batching: ScanBatching, rows: dict[Any, Atom]) -> None:
-    """Record the values of carries after each step."""
-    for v, x in rows.items():
-        end = MaybeBatched(x, True)
-        batching.resolve(v, end)
-        if batching.loop.after[v] not in batching.loop.after:
-            batching.env[batching.loop.after[v]] = end
-    batching.pending_carries = [v for v in batching.pending_carries if v not in rows]
-    batching.pending_equations = [
-        e for e in batching.pending_equations if not all(x in batching.env for x in e.outvars)
-    ]
+def _resolve(
+    batching: ScanBatching, carries: Sequence[Any], emit: Callable[[], Mapping[Any, Atom]]
+) -> None:
+    """Plan carries, whose values after each step ``emit`` returns."""
+    batching.resolve(carries, lambda: {v: MaybeBatched(x, True) for v, x in emit().items()})
+    batching.pending_carries = [v for v in batching.pending_carries if v not in carries]
 
 
 def _extremum_terms(
-    v: Any, after: Any, makers: dict[Any, JaxprEqn], env: dict[Any, MaybeBatched], name: str
+    v: Any, after: Any, makers: dict[Any, JaxprEqn], is_known: Callable[[Any], bool], name: str
 ) -> list[Any]:
     """Return the terms of a running maximum or minimum; none if a carry is anything else."""
     terms: list[Any] = []
@@ -156,8 +152,8 @@ def _extremum_terms(
         eqn = makers.get(after)
         if eqn is None or eqn.primitive.name != name or dtype_kind(v.aval) not in "iuf":
             return []
-        own: list[Any] = [x for x in eqn.invars if type(x) is not Var or x in env]
-        rest = [x for x in eqn.invars if type(x) is Var and x not in env]
+        own: list[Any] = [x for x in eqn.invars if is_known(x)]
+        rest = [x for x in eqn.invars if not is_known(x)]
         if len(own) != 1 or own[0].aval.shape != v.aval.shape:
             return []
         terms += own
@@ -165,12 +161,14 @@ def _extremum_terms(
     return terms
 
 
-def _running_extremum(batching: ScanBatching, v: Any, name: str, terms: Sequence[Any]) -> Atom:
+def _running_extremum(
+    batching: ScanBatching, v: Any, name: str, terms: Sequence[Any]
+) -> dict[Any, Atom]:
     b, combine = batching.b, REDUCTIONS[name].combine
     rows = [with_batch_axis(b, lookup(batching.env, x), batching.n) for x in terms]
     whole = functools.reduce(functools.partial(combine, b), rows)
     start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
-    return combine(b, start, _cumulative(batching, f"cum{name}", whole))
+    return {v: combine(b, start, _cumulative(batching, f"cum{name}", whole))}
 
 
 def _cumulative(batching: ScanBatching, name: str, x: Atom) -> Atom:

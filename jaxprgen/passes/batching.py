@@ -1,42 +1,143 @@
-"""Batch equations and programs: from those on one row to those on all rows at once.
+"""Batch equations: from those on one row to those on all rows at once, as `jax.vmap` does.
 
-The rows lie along a new first axis, the batch axis. `jax.vmap` does the same while tracing; here it
-is done on equations.
+The rows lie along a new first axis, the batch axis. JAX traces the equations for that, once for
+all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import Jaxpr, JaxprEqn, Var
+from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.inner import HOLDERS, inner_programs
-from jaxprgen.ir.liveness import dependent
-from jaxprgen.ir.loops import Condition, Loop
-from jaxprgen.ir.programs import parts
-from jaxprgen.passes.batching_rules import (
-    BATCHING_RULES,
-    BatchingRule,
-    MaybeBatched,
-    NotBatchableError,
-    broadcast_to,
-    draws_alike,
-    elementwise,
-    reorders,
-    with_batch_axis,
-)
+from jaxprgen.ir.inner import Inner, inner_programs
+from jaxprgen.ir.liveness import dependent, live_equations
 
-_Batch: TypeAlias = Callable[[Builder, JaxprEqn, Sequence[MaybeBatched], int], list[MaybeBatched]]
+
+class NotBatchableError(Exception):
+    """Raised when an equation, a loop or a program cannot be batched.
+
+    Attributes
+    ----------
+    repeated : tuple of (sequence of JaxprEqn, int)
+        The equations that are to blame, those of one repetition, and how often they repeat.
+    """
+
+    repeated: tuple[Sequence[JaxprEqn], int] = (), 0
+
+
+class MaybeBatched(NamedTuple):
+    """The value of a variable for all rows.
+
+    Attributes
+    ----------
+    atom : Atom
+        The value. If it is batched, its first axis is the batch axis.
+    is_batched : bool
+        Whether each row has its own value. Otherwise all rows share one.
+    """
+
+    atom: Atom
+    is_batched: bool
+
+
+def with_batch_axis(b: Builder, x: MaybeBatched, n: int) -> Atom:
+    """Return the value with a batch axis of ``n`` rows; a shared value is repeated."""
+    if x.is_batched:
+        return x.atom
+    shape = x.atom.aval.shape
+    return lax.broadcast_in_dim(b, x.atom, (n, *shape), range(1, len(shape) + 1))
+
+
+def lookup(env: Mapping[Any, MaybeBatched], x: Atom) -> MaybeBatched:
+    """Return the value of an atom; a literal is shared by all rows."""
+    return env[x] if type(x) is Var else MaybeBatched(x, False)
+
+
+def batch(
+    b: Builder,
+    equations: Sequence[JaxprEqn],
+    given: Mapping[Any, MaybeBatched],
+    outputs: Sequence[Any],
+    n: Any,
+) -> list[MaybeBatched]:
+    """Emit equations for all rows.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    equations : sequence of JaxprEqn
+        The equations on one row, in order.
+    given : mapping of Var to MaybeBatched
+        What they read, for all rows.
+    outputs : sequence of Atom
+        What is read after them.
+    n : int or symbolic dimension
+        The number of rows.
+
+    Returns
+    -------
+    list of MaybeBatched
+        The outputs. What depends on batched values is batched.
+
+    Raises
+    ------
+    NotBatchableError
+        An equation that reads batched values, or draws for each row, cannot be batched.
+    """
+    equations, _ = live_equations(equations, outputs)
+    differs = dependent(equations, [v for v, x in given.items() if x.is_batched])
+    env, own = dict(given), list[JaxprEqn]()
+    for eqn in equations:
+        if differs.isdisjoint(eqn.outvars) and eqn.primitive.name != "rng_uniform":
+            shared: dict[Any, Any] = {v: x.atom for v, x in env.items() if not x.is_batched}
+            env.update((v, MaybeBatched(x, False)) for v, x in b.copy(eqn, shared).items())
+            continue
+        reason = why_not_batched(eqn)
+        if reason:
+            raise NotBatchableError(f"{eqn.primitive}: {reason}")
+        own.append(eqn.replace(source_info=_jax.within(b.source_info, eqn.source_info)))
+    made: set[Any] = {v for eqn in own for v in eqn.outvars}
+    wanted = list(dict.fromkeys(x for x in outputs if type(x) is Var and x in made))
+    if wanted:
+        found = _traced(b, own, env, wanted)
+        env.update((v, MaybeBatched(x, True)) for v, x in zip(wanted, found, strict=True))
+    return [lookup(env, x) for x in outputs]
+
+
+def _traced(
+    b: Builder, equations: Sequence[Any], env: Mapping[Any, MaybeBatched], outputs: Sequence[Any]
+) -> list[Any]:
+    """Emit what JAX makes of equations that depend on rows, and return the outputs' values."""
+    made = {v for eqn in equations for v in eqn.outvars}
+    read = dict.fromkeys(x for e in equations for x in e.invars if type(x) is Var)
+    inputs = [v for v in read if v not in made]
+    operands = [env[v] for v in inputs]
+    program = _jax.batched(
+        _jax.closed_jaxpr(inputs, outputs, equations, name="row"),
+        [x.atom.aval for x in operands],
+        [x.is_batched for x in operands],
+    )
+    around, b.source_info = b.source_info, _jax.NO_SOURCE
+    found = b.inline(program, [x.atom for x in operands])
+    b.source_info = around
+    return found
+
+
+# --- What cannot be batched -----------------------------------------------------------------
 
 
 def why_not_batched(eqn: JaxprEqn, *, loops: bool = True, reassociate: bool = True) -> str:
     """Return why an equation cannot be batched; empty if it can.
 
-    A call or a loop can be batched if all equations of its programs can.
+    An equation that holds programs can be batched if all equations of these can.
 
     Parameters
     ----------
@@ -45,203 +146,80 @@ def why_not_batched(eqn: JaxprEqn, *, loops: bool = True, reassociate: bool = Tr
     loops : bool
         Whether loops can be batched.
     reassociate : bool
-        Whether floating-point numbers may be added in another order; see `REORDERING`.
+        Whether floating-point numbers may be added in another order; see `KEEPS_BITS`.
     """
-    name = eqn.primitive.name
+    name, programs = eqn.primitive.name, list(map(_open, inner_programs(eqn)))
     if eqn.effects:
         return "has an effect"
-    if name in _LOOPS and not loops:
+    if name in _LEFT:
+        return _LEFT[name]
+    if name in ("scan", "while") and not loops:
         return "is a loop"
-    if name in _PROGRAM_RULES:
-        programs = [_jax.open_jaxpr(inner.program) for inner in inner_programs(eqn)]
-        if any(jaxpr.constvars for jaxpr in programs):
-            return "no batching rule"
-        if name == "while" and any("while" in _jax.primitives_of(e) for e in programs[1].eqns):
-            return "a loop inside may not end on rows that are done"
-        inside = (e for jaxpr in programs for e in jaxpr.eqns)
-        reasons = (why_not_batched(e, loops=loops, reassociate=reassociate) for e in inside)
-        return next(filter(None, reasons), "")
-    if eqn.invars and name not in lax.ELEMENTWISE and name not in BATCHING_RULES:
+    if name == "while" and any("while" in _jax.primitives_of(e) for e in programs[1].eqns):
+        return "a loop inside may not end on rows that are done"
+    if any(jaxpr.constvars for jaxpr in programs) or (eqn.invars and not _has_rule(eqn)):
         return "no batching rule"
-    if not reassociate and reorders(eqn):
+    if not reassociate and not programs and reorders(eqn):
         return "would add numbers in another order"
-    return "" if draws_alike(eqn) else "keys of this kind would draw other numbers"
+    if not draws_alike(eqn):
+        return "keys of this kind would draw other numbers"
+    inside = (e for jaxpr in programs for e in jaxpr.eqns)
+    reasons = (why_not_batched(e, loops=loops, reassociate=reassociate) for e in inside)
+    return next(filter(None, reasons), "")
 
 
-def batch(
-    b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int
-) -> list[MaybeBatched]:
-    """Emit an equation for all rows.
-
-    Parameters
-    ----------
-    b : Builder
-        The builder.
-    eqn : JaxprEqn
-        The equation on one row.
-    operands : sequence of MaybeBatched
-        Its operands for all rows.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    list of MaybeBatched
-        The results. If all operands are shared, so are the results.
-
-    Raises
-    ------
-    NotBatchableError
-        The equation has an effect or no rule, or the rule does not support these operands.
-    """
-    if not any(x.is_batched for x in operands):
-        if eqn.primitive.name == "rng_uniform":
-            raise NotBatchableError("rng_uniform draws other numbers for every row.")
-        atoms = {x: o.atom for x, o in zip(eqn.invars, operands, strict=True) if type(x) is Var}
-        return [MaybeBatched(v, False) for v in b.copy(eqn, atoms).values()]
-    reason = why_not_batched(eqn)
-    if reason:
-        raise NotBatchableError(f"{eqn.primitive}: {reason}")
-    name = eqn.primitive.name
-    rule = _PROGRAM_RULES.get(name) or BATCHING_RULES.get(name, elementwise)
-    around = b.source_info
-    b.source_info = _jax.within(around, eqn.source_info)
-    found = [MaybeBatched(x, True) for x in rule(b, eqn, operands, n)]
-    b.source_info = around
-    return found
+def _open(inner: Inner) -> Any:
+    return _jax.open_jaxpr(inner.program)
 
 
-def lookup(env: dict[Any, MaybeBatched], x: Atom) -> MaybeBatched:
-    """Return the value of an atom; a literal is shared by all rows."""
-    return env[x] if type(x) is Var else MaybeBatched(x, False)
+def _has_rule(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name in _CUSTOM or _jax.has_batching_rule(eqn.primitive)
 
 
-def batch_program(
-    b: Builder,
-    jaxpr: Jaxpr,
-    operands: Iterable[MaybeBatched],
-    n: int,
-    each: _Batch = batch,
-) -> list[MaybeBatched]:
-    """Emit the equations of a program for all rows, and return its outputs.
+_CUSTOM = ("custom_jvp_call", "custom_vjp_call")
+"""Calls that JAX batches without a rule of their primitive."""
 
-    Parameters
-    ----------
-    b : Builder
-        The builder.
-    jaxpr : Jaxpr
-        The program on one row.
-    operands : iterable of MaybeBatched
-        The values of its constants, if it has any, and of its inputs, for all rows.
-    n : int
-        The number of rows.
-    each : callable
-        Emits one equation, as `batch` does.
-    """
-    program: Any = jaxpr
-    inputs = *program.constvars, *program.invars
-    env: dict[Any, MaybeBatched] = dict(zip(inputs, operands, strict=True))
-    return _batched(b, program.eqns, program.outvars, env, n, each)
-
-
-def _batched(
-    b: Builder,
-    equations: Iterable[Any],
-    outputs: Iterable[Any],
-    given: dict[Any, MaybeBatched],
-    n: int,
-    each: _Batch = batch,
-) -> list[MaybeBatched]:
-    """Emit equations for all rows, and return the atoms that are read after them."""
-    env = dict(given)
-    for eqn in equations:
-        found = each(b, eqn, [lookup(env, x) for x in eqn.invars], n)
-        env.update(zip(eqn.outvars, found, strict=True))
-    return [lookup(env, x) for x in outputs]
-
-
-# --- Equations that run programs ------------------------------------------------------------
-
-
-def _call(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    jaxpr = _jax.open_jaxpr(inner_programs(eqn)[0].program)
-    return [with_batch_axis(b, x, n) for x in batch_program(b, jaxpr, operands, n)]
-
-
-def _loop(b: Builder, eqn: JaxprEqn, operands: Sequence[MaybeBatched], n: int) -> list[Atom]:
-    """Run one loop, each step of which computes that step of all rows.
-
-    A ``while`` goes on as long as a row does; rows that are done keep their values.
-    """
-    loop, inner = Loop.of(eqn), b.nested(())
-    given = dict(zip(loop.inputs, operands, strict=True))
-    marked = _with_rows(loop, {v for v, x in given.items() if x.is_batched})
-    own: dict[Any, MaybeBatched] = {}
-    outside: dict[Any, Any] = {}
-    for v, x in given.items():
-        atom = with_batch_axis(b, x, n) if v in marked else x.atom
-        atom = _swapped(b, atom) if v in loop.rows and v in marked else atom
-        aval: Any = _jax.slice_type(atom.aval) if v in loop.rows else atom.aval
-        own[v] = MaybeBatched(inner.add_input(aval), v in marked)
-        outside[v] = atom
-    condition, goes_on = loop.condition, None
-    if condition is not None:
-        (goes_on,) = _batched(inner, condition.equations, [condition.goes_on], own, n)
-        axes = range(len(goes_on.atom.aval.shape))
-        any_row = lax.reduce_or(inner, goes_on.atom, axes) if axes else goes_on.atom
-        condition = Condition(inner.equations_from(0), any_row)
-    results: list[Any] = [*loop.after.values(), *loop.stacked]
-    ends, rows = parts(_batched(inner, loop.equations, results, own, n), len(loop.carries))
-    after: dict[Any, Atom] = {}
-    for v, x in zip(loop.carries, ends, strict=True):
-        new = with_batch_axis(inner, x, n) if v in marked else x.atom
-        if goes_on is not None and goes_on.atom.aval.shape:
-            kept = broadcast_to(inner, goes_on, new.aval.shape)
-            new = lax.select_n(inner, kept, own[v].atom, new)
-        after[own[v].atom] = new
-    stacked = [with_batch_axis(inner, x, n) for x in rows]
-    constants, carries, arrays = (
-        {own[v].atom: outside[v] for v in kind}
-        for kind in (loop.constants, loop.carries, loop.rows)
-    )
-    out = replace(
-        loop,
-        constants={**constants, **inner.hoist_constants(b)},
-        carries=carries,
-        rows=arrays,
-        equations=inner.equations_from(0),
-        after=after,
-        stacked=stacked,
-        condition=condition,
-    ).emit(b)
-    last = [MaybeBatched(x, v in marked) for v, x in zip(loop.carries, out, strict=False)]
-    rows = [_swapped(b, x) for x in out[len(last) :]]
-    return [*(with_batch_axis(b, x, n) for x in last), *rows]
-
-
-def _with_rows(loop: Loop, given: set[Any]) -> set[Any]:
-    """Return the inputs of a step that have rows, if these have before the loop."""
-    while True:
-        found = dependent(loop.equations, given)
-        more = {v for v, x in loop.after.items() if type(x) is Var and x in found}
-        if loop.condition is not None:
-            equations, goes_on = loop.condition
-            decides: Any = dependent(equations, given)
-            # A condition with axes, as under `jax.vmap`, decides for each of their elements.
-            if goes_on.aval.shape or (type(goes_on) is Var and goes_on in decides):
-                more.update(loop.carries)
-        if more <= given:
-            return given
-        given = given | more
-
-
-def _swapped(b: Builder, x: Atom) -> Atom:
-    """Return an array with its first two axes exchanged."""
-    return lax.transpose(b, x, [1, 0, *range(2, len(x.aval.shape))])
-
-
-_LOOPS: dict[str, BatchingRule] = dict.fromkeys(("scan", "while"), _loop)
-_PROGRAM_RULES: dict[str, BatchingRule] = {
-    **{name: _call for name, holder in HOLDERS.items() if holder.only_runs},
-    **_LOOPS,
+_LEFT = {
+    "cond": "all branches would run",
+    "rng_uniform": "draws other numbers for every row",
+    "rng_bit_generator": "keys of this kind would draw other numbers",
+    "pure_callback": "calls Python",
 }
+"""Why equations stay for which JAX has rules that change what they do."""
+
+KEEPS_BITS = frozenset(
+    {
+        *lax.ELEMENTWISE,
+        *("select_n", "clamp", "add_any", "stop_gradient", "copy", "one_minus_square"),
+        *("squeeze", "rev", "concatenate", "split", "stack", "unstack", "pad", "slice"),
+        *("reshape", "transpose", "broadcast_in_dim", "iota", "gather", "dynamic_slice"),
+        *("dynamic_update_slice", "scatter", "scatter-min", "scatter-max", "sort", "top_k"),
+        *("reduce_max", "reduce_min", "argmax", "argmin", "cummax", "cummin", "random_gamma"),
+    }
+)
+"""The primitives whose results, if these are not exact, are the same bits in each row.
+
+Others add or multiply several numbers for one result. XLA, and the libraries that it calls, choose
+their order by the shapes of the operands. So rows that are computed together may be rounded
+otherwise than each row alone.
+"""
+
+
+def reorders(eqn: JaxprEqn) -> bool:
+    """Return whether rows of an equation may be rounded otherwise than the equation alone."""
+    if eqn.primitive.name in KEEPS_BITS:
+        return False
+    avals: list[Any] = [v.aval for v in eqn.outvars]
+    return any(jax.numpy.issubdtype(aval.dtype, np.inexact) for aval in avals)
+
+
+def draws_alike(eqn: JaxprEqn) -> bool:
+    """Return whether rows of keys draw the same numbers as each key alone.
+
+    JAX promises that only for Threefry: see `jax.random`, *Advanced RNG configuration*.
+    """
+    if not eqn.primitive.name.startswith("random_"):
+        return True
+    atoms: list[Any] = [*eqn.invars, *eqn.outvars]
+    keys = filter(_jax.is_key, [x.aval for x in atoms])
+    return all(_jax.key_implementation(aval.dtype) == "threefry2x32" for aval in keys)

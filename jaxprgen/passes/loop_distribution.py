@@ -6,7 +6,6 @@ import functools
 from dataclasses import dataclass
 
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.ir import Atom
 from jaxprgen.ir.loops import pure_loop
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.batching import NotBatchableError
@@ -27,7 +26,7 @@ class MapToVmap:
       floating-point numbers stay loops, because a partial product may overflow where the whole
       product does not.
 
-    Inner loops are replaced first. Every equation of the body must have a batching rule; see
+    Inner loops are replaced first. Every equation of the body must be one that can be batched; see
     `jaxprgen.passes.batching`.
 
     Attributes
@@ -102,17 +101,15 @@ class DistributeScan:
         return rewritten(closed, ("scan",), lambda e: in_place_of(e, pure_loop(e), *options))
 
 
-def _batched(batching: ScanBatching) -> list[Atom]:
+def _batched(batching: ScanBatching) -> None:
     batching.batch_ready()
     if batching.is_pending:
         raise NotBatchableError("A carry depends on itself.")
-    return batching.finish()
 
 
-def _distributed(batching: ScanBatching, cost: CostModel | None) -> list[Atom]:
+def _distributed(batching: ScanBatching, cost: CostModel | None) -> None:
     batching.batch_ready()
     if not batching.is_pending:
         raise NotBatchableError("The loop has no recurrence.")
-    batching.emit_residual_loop(cost)
+    batching.keep_residual_loop(cost)
     batching.batch_ready()
-    return batching.finish()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ class _Reduction(NamedTuple):
 
 
 class ScanBatching:
-    """The equations that replace one ``scan``, while they are found.
+    """What replaces one ``scan``: planned first, because to batch costs time, and then emitted.
 
     The equations of the body are batched as soon as their operands are known for all steps. Carries
     are resolved as soon as their values after every step are.
@@ -66,25 +66,32 @@ class ScanBatching:
 
     Attributes
     ----------
-    env : dict of Var to MaybeBatched
-        The known values of the body's variables, for all steps.
-    finals : dict of Var to Atom
-        The final values of the carries, as far as they are known.
+    known : dict of Var to bool
+        The variables of the body that are known for all steps, and whether each step has a value of
+        its own.
     reductions : dict of Var to _Reduction
         The carries that only accumulate terms.
     pending_equations, pending_carries : list
         The equations and carries of the body that are not known yet.
+    env : dict of Var to MaybeBatched
+        The values of known variables, as far as they are emitted and read later.
+    finals : dict of Var to Atom
+        The final values of the carries, as far as they are emitted.
     """
 
     def __init__(self, loop: Loop, b: Builder, memory: int, reassociate: bool) -> None:
         self.loop, self.b, self.memory, self.reassociate = loop, b, memory, reassociate
         self.n: int = loop.length
+        self.known: dict[Any, bool] = {
+            **dict.fromkeys(loop.constants, False),
+            **dict.fromkeys(loop.rows, True),
+        }
         self.env: dict[Any, MaybeBatched] = {
             **{v: MaybeBatched(x, False) for v, x in loop.constants.items()},
             **{v: MaybeBatched(x, True) for v, x in loop.rows.items()},
         }
         self.finals: dict[Any, Atom] = {}
-        self.counted = 0
+        self._planned: list[Callable[[], None]] = []
         self.readers = readers_of(loop.equations, [*loop.after.values(), *loop.stacked])
         self.reductions = self._find_reductions()
         reducing = {id(e) for r in self.reductions.values() for e in r.equations}
@@ -92,17 +99,20 @@ class ScanBatching:
         self.pending_carries = [v for v in loop.carries if v not in self.reductions]
 
     def batch_ready(self) -> None:
-        """Batch all equations and resolve all carries that do not depend on unresolved ones.
+        """Plan all equations and carries that do not depend on unresolved ones.
 
-        Equations without a batching rule stay pending, and so does everything that depends on them.
+        Equations that cannot be batched stay pending, and so does everything that depends on them.
         So do inner loops: batched, each would run as long as the longest one.
         """
         while self.is_pending:
-            before = len(self.pending_equations) + len(self.pending_carries)
-            self.pending_equations = [e for e in self.pending_equations if not self._emit(e)]
-            self.pending_carries = [v for v in self.pending_carries if not self._resolve_pending(v)]
-            if len(self.pending_equations) + len(self.pending_carries) == before:
+            ready = [e for e in self.pending_equations if self._is_ready(e)]
+            if ready:
+                self._planned.append(functools.partial(self._batch, ready))
+                self._leave_known()
+            waiting = [v for v in self.pending_carries if not self._resolve_pending(v)]
+            if not ready and len(waiting) == len(self.pending_carries):
                 return
+            self.pending_carries = waiting
 
     @property
     def is_pending(self) -> bool:
@@ -110,60 +120,97 @@ class ScanBatching:
         return bool(self.pending_equations or self.pending_carries)
 
     def finish(self) -> list[Atom]:
-        """Return the results of the loop, when nothing is pending."""
+        """Emit what is planned, when nothing is pending, and return the results of the loop."""
         assert not self.is_pending
+        for emit in self._planned:
+            emit()
         for v, reduction in self.reductions.items():
             self._reduce(v, reduction)
         rows = [with_batch_axis(self.b, lookup(self.env, x), self.n) for x in self.loop.stacked]
-        self._count_memory()
         return [*(self.finals[v] for v in self.loop.carries), *rows]
 
     def is_known(self, x: Any) -> bool:
         """Return whether the values of an atom are known for all steps."""
-        return type(x) is not Var or x in self.env
+        return type(x) is not Var or x in self.known
 
     def _is_stuck(self, eqn: Any) -> bool:
         return bool(why_not_batched(eqn, loops=False, reassociate=self.reassociate))
 
-    def _emit(self, eqn: Any) -> bool:
-        """Batch an equation if its operands are known, and return whether it was batched."""
-        b, env = self.b, self.env
+    def _is_ready(self, eqn: Any) -> bool:
+        """Return whether an equation can be batched now; then its results are known."""
         if not all(map(self.is_known, eqn.invars)):
             return False
-        operands = [lookup(env, x) for x in eqn.invars]
-        if any(x.is_batched for x in operands) and self._is_stuck(eqn):
+        differs = any(type(x) is Var and self.known[x] for x in eqn.invars)
+        if differs and self._is_stuck(eqn):
             return False
-        env.update(zip(eqn.outvars, batch(b, eqn, operands, self.n), strict=True))
-        self._count_memory()
+        self.known.update(dict.fromkeys(eqn.outvars, differs))
+        self._count_memory(eqn.outvars)
         return True
 
-    def _count_memory(self) -> None:
-        """Subtract the memory of the equations that were emitted since the last call."""
-        new = self.b.equations_from(self.counted)
-        self.counted += len(new)
-        self.memory -= sum(_jax.nbytes(v.aval) for e in new for v in e.outvars)
+    def _count_memory(self, variables: Iterable[Any]) -> None:
+        """Subtract the memory of known variables."""
+        each = ((_jax.nbytes(v.aval), self.n if self.known[v] else 1) for v in variables)
+        self.memory -= sum(size * _jax.bound(times) for size, times in each)
         if self.memory < 0:
             raise NotBatchableError("The values of all steps would take too much memory.")
+
+    def _leave_known(self) -> None:
+        pending = self.pending_equations
+        self.pending_equations = [e for e in pending if not all(map(self.is_known, e.outvars))]
+
+    def _batch(self, equations: Sequence[Any]) -> None:
+        """Emit equations for all steps."""
+        own = set(map(id, equations))
+        outputs = [
+            v
+            for e in equations
+            for v in e.outvars
+            if not own.issuperset(map(id, self.readers.get(v, ())))
+        ]
+        found = batch(self.b, equations, self.env, outputs, self.n)
+        self.env.update(zip(outputs, found, strict=True))
 
     # --- Carries that only hand over a value ----------------------------------------------
 
     def _resolve_pending(self, v: Any) -> bool:
-        """Resolve a carry if its value after each step is known, and return whether it is."""
-        start, after = self.loop.carries[v], self.loop.after[v]
+        """Plan a carry if its value after each step is known, and return whether it is."""
+        after = self.loop.after[v]
         if after is v:
-            self.env[v], self.finals[v] = MaybeBatched(start, False), start
+            start = self.loop.carries[v]
+            self.known[v], self.env[v], self.finals[v] = False, MaybeBatched(start, False), start
             return True
         if not self.is_known(after):
             return False
-        end = lookup(self.env, after)
-        if v in self.readers or end.is_batched:
-            self.resolve(v, end)
+        if v in self.readers or self.known.get(after):
+            self.resolve([v], lambda: {v: lookup(self.env, after)})
         else:
-            self.finals[v] = end.atom
+            self._planned.append(lambda: self.finals.update({v: lookup(self.env, after).atom}))
         return True
 
-    def resolve(self, v: Any, end: MaybeBatched) -> None:
-        """Record the values of a carry after each step, and so those before the next one."""
+    def resolve(self, carries: Sequence[Any], values: Callable[[], Mapping[Any, Any]]) -> None:
+        """Plan carries by their values after each step, which give those before the next one.
+
+        Parameters
+        ----------
+        carries : sequence of Var
+            The carries.
+        values : callable
+            ``values()`` emits these values, and returns a `MaybeBatched` for each carry.
+        """
+        after = [self.loop.after[v] for v in carries]
+        new = [v for v in after if type(v) is Var and not self.is_known(v)]
+        self.known |= dict.fromkeys([*carries, *new], True)
+        self._count_memory(carries)
+        self._leave_known()
+
+        def emit() -> None:
+            for v, end in values().items():
+                self._hand_over(v, end)
+                self.env.setdefault(self.loop.after[v], end)
+
+        self._planned.append(emit)
+
+    def _hand_over(self, v: Any, end: MaybeBatched) -> None:
         b, n = self.b, self.n
         rows = with_batch_axis(b, end, n)
         first = lax.reshape(b, self.loop.carries[v], (1, *v.aval.shape))
@@ -174,7 +221,6 @@ class ScanBatching:
         before = lax.concatenate(b, [others, first] if self.loop.reverse else [first, others], 0)
         self.env[v] = MaybeBatched(before, True)
         self.finals[v] = lax.squeeze(b, last, [0]) if end.is_batched else end.atom
-        self._count_memory()
 
     # --- Carries that only accumulate -----------------------------------------------------
 
@@ -222,8 +268,8 @@ class ScanBatching:
 
     # --- Carries that depend on themselves ------------------------------------------------
 
-    def emit_residual_loop(self, cost: CostModel | None = None) -> None:
-        """Emit a loop of the recurrences and of the equations that have no batching rule.
+    def keep_residual_loop(self, cost: CostModel | None = None) -> None:
+        """Plan a loop of the recurrences and of the equations that cannot be batched.
 
         Parameters
         ----------
@@ -246,22 +292,26 @@ class ScanBatching:
         wanted += [x for r in self.reductions.values() for x in r.terms]
         wanted += [*loop.stacked, *(loop.after[v] for v in self.pending_carries)]
         stacked = list(dict.fromkeys(x for x in wanted if type(x) is Var and x in made))
-        known = self.env.items()
         rest = replace(
             loop,
-            constants={v: x.atom for v, x in known if not x.is_batched},
+            constants={v: v for v, differs in self.known.items() if not differs},
             carries={v: loop.carries[v] for v in carries},
-            rows={v: x.atom for v, x in known if x.is_batched},
+            rows={v: v for v, differs in self.known.items() if differs},
             equations=inside,
             after={v: loop.after[v] for v in carries},
             stacked=stacked,
         ).live()
         self._require_gain(rest, cost)
-        out = rest.emit(self.b)
-        self.finals.update(zip(carries, out, strict=False))
-        rows = [MaybeBatched(x, True) for x in out[len(carries) :]]
-        self.env.update(zip(stacked, rows, strict=True))
-        self._count_memory()
+        self.known |= dict.fromkeys(stacked, True)
+        self._count_memory(stacked)
+        self._planned.append(functools.partial(self._emit_rest, rest))
+
+    def _emit_rest(self, rest: Loop) -> None:
+        constants, rows = ({v: self.env[v].atom for v in x} for x in (rest.constants, rest.rows))
+        out = replace(rest, constants=constants, rows=rows).emit(self.b)
+        self.finals.update(zip(rest.carries, out, strict=False))
+        found = (MaybeBatched(x, True) for x in out[len(rest.carries) :])
+        self.env.update(zip(rest.stacked, found, strict=True))
 
     def _recurrence(self, stuck: Sequence[Any]) -> tuple[list[Any], list[JaxprEqn]]:
         """Return the carries that stay in a loop, and the equations that these and results need.
@@ -297,7 +347,7 @@ def in_place_of(
     loop: Loop | None,
     memory: int,
     reassociate: bool,
-    batched: Callable[[ScanBatching], Sequence[Atom]],
+    plan: Callable[[ScanBatching], None],
 ) -> list[JaxprEqn] | None:
     """Return the equations that replace a loop, or None if it must stay.
 
@@ -309,15 +359,16 @@ def in_place_of(
         The loop; None if it must stay.
     memory, reassociate
         As for `ScanBatching`.
-    batched : callable
-        ``batched(batching)`` emits the equations, and returns the results of the loop. It may raise
-        `NotBatchableError`.
+    plan : callable
+        ``plan(batching)`` plans what replaces the loop. It may raise `NotBatchableError`.
     """
     if loop is None or not loop.length:
         return None
     b = Builder.in_place_of(eqn)
     try:
-        results = batched(ScanBatching(loop, b, memory, reassociate))
+        batching = ScanBatching(loop, b, memory, reassociate)
+        plan(batching)
+        results = batching.finish()
     except NotBatchableError:
         return None
     return bound_to(b, results, eqn.outvars)

@@ -22,7 +22,6 @@ from jaxprgen.passes import (
     ScanRepeats,
     VmapRepeats,
     batching,
-    batching_rules,
     blocks,
     repeats,
     scan_batching,
@@ -35,9 +34,9 @@ rng = np.random.default_rng(0)
 # --- Tables ------------------------------------------------------------------------------------
 
 TABLES = {
-    "batching": batching_rules.BATCHING_RULES,
-    "programs": batching._PROGRAM_RULES,
-    "reordering": batching_rules.REORDERING,
+    "left": batching._LEFT,
+    "custom": batching._CUSTOM,
+    "keeping bits": batching.KEEPS_BITS,
     "elementwise": primitives.ELEMENTWISE,
     "unbatching": unbatching.ROW_BY_ROW,
     "monoids": unbatching.MONOIDS,
@@ -57,10 +56,6 @@ def test_tables_name_primitives_of_jax(name):
     modules = [vars(m) for name, m in [*sys.modules.items()] if name.split(".")[0] == "jax"]
     installed = {x.name for m in modules for x in m.values() if isinstance(x, Primitive)}
     assert not set(TABLES[name]) - installed - SOMETIMES
-
-
-def test_primitives_that_may_change_bits_have_rules():
-    assert batching_rules.BATCHING_RULES.keys() >= batching_rules.REORDERING
 
 
 # --- Without reassociation, every bit is kept -----------------------------------------------------
@@ -116,7 +111,7 @@ def test_what_is_batched_with_and_without_reassociation(name):
     assert (MapToVmap()(closed) is closed) == (name not in ("elementwise", "places"))
     found = MapToVmap(reassociate=True)(closed)
     stays = any(e.params.get("length") == 9 for e in found.jaxpr.eqns)
-    assert stays == (name in ("solution", "loop"))  # Without a rule, and of unequal lengths.
+    assert stays == (name == "loop")  # Others of these may be longer than their own.
 
 
 def test_sums_of_integers_are_batched_without_reassociation():
@@ -229,6 +224,30 @@ def test_weak_types_are_kept_when_a_program_is_traced_again(f, rewrite):
             for g in (jaxprgen.transform(f, rewrite), jax.jit(f))
         )
         assert [v.weak_type for v in found.out_avals] == [v.weak_type for v in wanted.out_avals]
+
+
+# --- Derivatives of the user's --------------------------------------------------------------------
+
+sine = jax.custom_jvp(jnp.sin)
+sine.defjvps(lambda t, y, x: 3 * t)
+cosine = jax.custom_vjp(jnp.cos)
+cosine.defvjp(lambda x: (jnp.cos(x), x), lambda x, t: (t * x,))
+
+
+@pytest.mark.parametrize("own", [sine, cosine])
+@pytest.mark.parametrize("rewrite", [VmapRepeats(), MapToVmap(), DistributeScan()])
+def test_derivatives_of_the_user_are_kept(own, rewrite):
+    def f(x):
+        once = jax.jit(own)
+        step = lambda c, row: (c * row, jnp.sin(own(row + 1)))  # noqa: E731
+        return lax.map(own, x), lax.scan(step, x[0], x), [once(2 * x[i]) for i in range(9)]
+
+    x = rng.normal(size=9)
+    found = rewrite(jax.make_jaxpr(f)(x))
+    calls = [e for e in all_equations(found.jaxpr) if e.primitive.name.startswith("custom")]
+    assert (9,) in {v.aval.shape for e in calls for v in e.outvars}
+    ours, wanted = (jax.jacrev(g)(x) for g in (jaxprgen.jaxpr_as_fun(found), f))
+    jax.tree.map(np.testing.assert_allclose, jax.tree.leaves(ours), jax.tree.leaves(wanted))
 
 
 # --- Random draws ---------------------------------------------------------------------------------

@@ -175,7 +175,8 @@ def test_a_call_binds_a_constant_number_of_times(monkeypatch):
         f(np.ones(3))
         return len(binds)
 
-    assert bound(2) == bound(12)
+    assert bound(2) == bound(6)
+    assert bound(12) == bound(60)  # JAX batches one repetition.
 
 
 @pytest.mark.parametrize("size", [3, 1 << 17])

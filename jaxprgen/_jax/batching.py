@@ -13,13 +13,17 @@ from jaxprgen._jax.core import ClosedJaxpr, Primitive
 from jaxprgen._jax.lines import SourceInfo
 from jaxprgen._jax.programs import closed_jaxpr
 
-
 _TABLES = [
     table
     for name in ("fancy_primitive_batchers", "primitive_batchers")
     if isinstance(table := getattr(_batching, name), Mapping)
 ]
 """JAX's rules by primitive; there is one table from JAX 0.8 on."""
+
+
+PROMISES_SLICES = jax.__version_info__ < (0, 9)
+"""Whether the rule of ``dynamic_slice`` makes a ``gather`` that promises what the slice does not:
+that it reads inside of the array."""
 
 
 def has_batching_rule(primitive: Primitive) -> bool:

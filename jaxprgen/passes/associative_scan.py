@@ -172,8 +172,7 @@ def _running_extremum(
 
 
 def _cumulative(batching: ScanBatching, name: str, x: Atom) -> Atom:
-    params = {"axis": 0, "reverse": batching.loop.reverse}
-    return batching.b.bind_multiple(_jax.primitive(name), [x], params)[0]
+    return getattr(lax, name)(batching.b, x, 0, reverse=batching.loop.reverse)
 
 
 def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> dict[Any, Atom]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.lax import GatherScatterMode
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
@@ -18,6 +19,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import Inner, inner_programs
 from jaxprgen.ir.liveness import dependent, live_equations
+from jaxprgen.ir.rewriting import rewritten
 
 
 class NotBatchableError(Exception):
@@ -65,7 +67,6 @@ def batch(
     equations: Sequence[JaxprEqn],
     given: Mapping[Any, MaybeBatched],
     outputs: Sequence[Any],
-    n: Any,
 ) -> list[MaybeBatched]:
     """Emit equations for all rows.
 
@@ -79,8 +80,6 @@ def batch(
         What they read, for all rows.
     outputs : sequence of Atom
         What is read after them.
-    n : int or symbolic dimension
-        The number of rows.
 
     Returns
     -------
@@ -94,16 +93,17 @@ def batch(
     """
     equations, _ = live_equations(equations, outputs)
     differs = dependent(equations, [v for v, x in given.items() if x.is_batched])
-    env, own = dict(given), list[JaxprEqn]()
+    shared: dict[Any, Atom] = {v: x.atom for v, x in given.items() if not x.is_batched}
+    own: list[JaxprEqn] = []
     for eqn in equations:
         if differs.isdisjoint(eqn.outvars) and eqn.primitive.name != "rng_uniform":
-            shared: dict[Any, Any] = {v: x.atom for v, x in env.items() if not x.is_batched}
-            env.update((v, MaybeBatched(x, False)) for v, x in b.copy(eqn, shared).items())
+            shared.update(b.copy(eqn, shared))
             continue
         reason = why_not_batched(eqn)
         if reason:
             raise NotBatchableError(f"{eqn.primitive}: {reason}")
         own.append(eqn.replace(source_info=_jax.within(b.source_info, eqn.source_info)))
+    env = {**given, **{v: MaybeBatched(x, False) for v, x in shared.items()}}
     made: set[Any] = {v for eqn in own for v in eqn.outvars}
     wanted = list(dict.fromkeys(x for x in outputs if type(x) is Var and x in made))
     if wanted:
@@ -125,10 +125,22 @@ def _traced(
         [x.atom.aval for x in operands],
         [x.is_batched for x in operands],
     )
+    if _jax.PROMISES_SLICES:
+        program = rewritten(program, ("gather",), _clipped)
     around, b.source_info = b.source_info, _jax.NO_SOURCE
     found = b.inline(program, [x.atom for x in operands])
     b.source_info = around
     return found
+
+
+def _clipped(eqn: JaxprEqn) -> list[JaxprEqn] | None:
+    """Return a gather that clips its indices, as a slice does, if it promised that none needs it.
+
+    Without that, derivatives at places outside of the array would be lost.
+    """
+    if eqn.params["mode"] is not GatherScatterMode.PROMISE_IN_BOUNDS:
+        return None
+    return [eqn.replace(params={**eqn.params, "mode": GatherScatterMode.CLIP})]
 
 
 # --- What cannot be batched -----------------------------------------------------------------

@@ -45,5 +45,5 @@ def over_rows(
             return b.build(loop.emit(b))
         given = {v: MaybeBatched(x, False) for v, x in constants.items()}
         given |= {v: MaybeBatched(x, own) for v, x, own in inputs}
-        found = batch(b, jaxpr.eqns, given, jaxpr.outvars, n)
+        found = batch(b, jaxpr.eqns, given, jaxpr.outvars)
         return b.build([with_batch_axis(b, x, n) for x in found])

@@ -28,15 +28,15 @@ def emit_pack(packs: Packs, nodes: Sequence[Node]) -> list[MaybeBatched]:
     columns = [
         packs.column([node.operands[i] for node in nodes]) for i in range(len(first.operands))
     ]
-    return _rows(packs, first.eqn.replace(invars=first.operands), columns, len(nodes))
+    return _rows(packs, first.eqn.replace(invars=first.operands), columns)
 
 
-def _rows(packs: Packs, eqn: Any, columns: Sequence[MaybeBatched], n: int) -> list[MaybeBatched]:
+def _rows(packs: Packs, eqn: Any, columns: Sequence[MaybeBatched]) -> list[MaybeBatched]:
     """Emit an equation on columns of operands, which may differ where its own are the same."""
     given = {Var(v.aval): x for v, x in zip(eqn.invars, columns, strict=True)}
     made = [Var(v.aval) for v in eqn.outvars]
     one = eqn.replace(invars=[*given], outvars=made, source_info=_jax.NO_SOURCE)
-    return batch(packs.b, [one], given, made, n)
+    return batch(packs.b, [one], given, made)
 
 
 # --- Slices -----------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def _slices(packs: Packs, nodes: Sequence[Node]) -> MaybeBatched:
     steps = first.params["strides"] or [1] * len(sizes)
     moving = [d for d in range(len(sizes)) if np.any(starts[:, d] != starts[0, d])]
     if not moving:
-        return _rows(packs, first, [array], len(nodes))[0]
+        return _rows(packs, first, [array])[0]
     x, own = array.atom, int(array.is_batched)
     # First cut what all blocks have in common.
     low, high, stride = [0] * own, [*x.aval.shape[:own]], [1] * own

@@ -167,7 +167,7 @@ class ScanBatching:
             for v in e.outvars
             if not own.issuperset(map(id, self.readers.get(v, ())))
         ]
-        found = batch(self.b, equations, self.env, outputs, self.n)
+        found = batch(self.b, equations, self.env, outputs)
         self.env.update(zip(outputs, found, strict=True))
 
     # --- Carries that only hand over a value ----------------------------------------------

@@ -116,7 +116,7 @@ def _batched(
         program = inner.build(atoms([forced(x) for x in found]))
     for own, (_, n) in zip(reversed(flags), reversed(layers), strict=True):
         program = over_rows(program, types.pop(), own, n)
-    ctx.builder.inlined += inner.inlined - 1  # To inline a program counts one.
+    ctx.builder.inlined += inner.inlined
     return [value_of(x) for x in ctx.builder.inline(program, operands)]
 
 

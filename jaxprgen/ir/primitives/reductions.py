@@ -39,12 +39,14 @@ def argmax(b: Builder, x: Atom, axis: int, dtype: Dtype) -> Var:
 # --- Running reductions -----------------------------------------------------------------
 
 
-def _running_reduction(name: str) -> Callable[[Builder, Atom, int], Var]:
-    def construct(b: Builder, x: Atom, axis: int) -> Var:
-        return append(b, name, (x,), axis=axis, reverse=False)
+def _running_reduction(name: str) -> Callable[..., Var]:
+    def construct(b: Builder, x: Atom, axis: int, *, reverse: bool = False) -> Var:
+        return append(b, name, (x,), axis=axis, reverse=reverse)
 
     return named(
-        construct, name, f"Append ``{name}``: combine each element with all before it on an axis."
+        construct,
+        name,
+        f"Append ``{name}``: combine each element with all before it, or after it, on an axis.",
     )
 
 

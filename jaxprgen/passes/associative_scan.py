@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
+import jax
 import numpy as np
 
 from jaxprgen import _jax
@@ -15,7 +17,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.loops import pure_loop
-from jaxprgen.ir.rewriting import rewritten
+from jaxprgen.ir.rewriting import rewritten, without_lines
 from jaxprgen.passes.affine_recurrences import (
     AffineRecurrence,
     StepFunctions,
@@ -29,8 +31,6 @@ from jaxprgen.passes.inlining import with_calls_inlined
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.scan_batching import ScanBatching, in_place_of, slice_steps
 from jaxprgen.passes.unbatching import REDUCTIONS
-
-_Functions: TypeAlias = dict[Any, Atom]
 
 
 @dataclass(frozen=True)
@@ -192,60 +192,6 @@ def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> d
     return _solve_by_prefixes(batching, recurrence, functions)
 
 
-class _PrefixCompositions:
-    """The compositions of the first functions in a sequence of affine functions.
-
-    A sequence of functions is a dictionary. The key ``u, v`` holds the slopes of carry ``u`` with
-    respect to carry ``v``; the key ``u`` holds the offsets. The steps lie along the first axis.
-    """
-
-    def __init__(self, b: Builder, recurrence: AffineRecurrence) -> None:
-        self.b, self.carries, self.is_matrix = b, recurrence.carries, recurrence.is_matrix
-
-    def of(self, functions: _Functions) -> _Functions:
-        """Return the functions of the first step, the first two steps, and so on."""
-        n = next(iter(functions.values())).aval.shape[0]
-        if n == 1:
-            return functions
-        pairs = self._after(self._every(functions, 0, n - 1, 2), self._every(functions, 1, n, 2))
-        odd = self.of(pairs)
-        first = self._every(functions, 0, 1, 1)
-        if n == 2:
-            return self._joined(first, odd)
-        before = self._every(odd, 0, (n - 1) // 2, 1)
-        even = self._joined(first, self._after(before, self._every(functions, 2, n, 2)))
-        return {k: self._interleaved(even[k], odd[k]) for k in functions}
-
-    def _after(self, first: _Functions, second: _Functions) -> _Functions:
-        """Compose functions: apply the first, then the second."""
-        b, carries = self.b, self.carries
-        by = functools.partial(slope_product, b, is_matrix=self.is_matrix)
-        add = functools.partial(lax.add, b)
-        found: _Functions = {}
-        for u in carries:
-            for v in carries:
-                products = [by(second[u, w], first[w, v]) for w in carries]
-                found[u, v] = functools.reduce(add, products)
-            found[u] = functools.reduce(add, [by(second[u, w], first[w]) for w in carries])
-            found[u] = lax.add(b, found[u], second[u])
-        return found
-
-    def _every(self, functions: _Functions, start: int, stop: int, stride: int) -> _Functions:
-        return {k: slice_steps(self.b, x, start, stop, stride) for k, x in functions.items()}
-
-    def _joined(self, first: _Functions, rest: _Functions) -> _Functions:
-        return {k: lax.concatenate(self.b, [first[k], rest[k]], 0) for k in first}
-
-    def _interleaved(self, even: Atom, odd: Atom) -> Atom:
-        """Interleave two arrays, of which the first may have one more row."""
-        b, (m, *row) = self.b, odd.aval.shape
-        both = [lax.reshape(b, slice_steps(b, x, 0, m, 1), (m, 1, *row)) for x in (even, odd)]
-        found = lax.reshape(b, lax.concatenate(b, both, 1), (2 * m, *row))
-        if even.aval.shape[0] == m:
-            return found
-        return lax.concatenate(b, [found, slice_steps(b, even, m, m + 1, 1)], 0)
-
-
 def _solve_by_prefixes(
     batching: ScanBatching, recurrence: AffineRecurrence, functions: StepFunctions
 ) -> dict[Any, Atom]:
@@ -255,27 +201,59 @@ def _solve_by_prefixes(
     are the values of the carries.
     """
     b, n, backwards = batching.b, batching.n, batching.loop.reverse
-    found = {v: functions.of(batching.loop.after[v]) for v in recurrence.carries}
-    slopes = {
-        (u, v): functions.slope(found[u].slopes.get(v))
-        for u in recurrence.carries
-        for v in recurrence.carries
-    }
-    shape = (n, *np.broadcast_shapes(*(x.aval.shape[1:] for x in slopes.values())))
-    whole: _Functions = {k: repeat_axes(b, x, shape) for k, x in slopes.items()}
-    for v in recurrence.carries:
-        whole[v] = repeat_axes(b, functions.offset(found[v].offset), (n, *functions.row))
+    carries, starts = recurrence.carries, batching.loop.carries
+    by = functools.partial(slope_product, b, is_matrix=recurrence.is_matrix)
+    found = [functions.of(batching.loop.after[v]) for v in carries]
+    slopes = [functions.slope(f.slopes.get(v)) for f in found for v in carries]
+    shape = (n, *np.broadcast_shapes(*(x.aval.shape[1:] for x in slopes)))
+    whole = [repeat_axes(b, x, shape) for x in slopes]
+    offsets = [functions.offset(f.offset) for f in found]
+    whole += [repeat_axes(b, x, (n, *functions.row)) for x in offsets]
     if backwards:
-        whole = {k: lax.rev(b, x, [0]) for k, x in whole.items()}
-    first = {k: slice_steps(b, x, 0, 1, 1) for k, x in whole.items()}
-    for u in recurrence.carries:
-        for v in recurrence.carries:
-            start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
-            moved = slope_product(b, first[u, v], start, is_matrix=recurrence.is_matrix)
-            first[u] = lax.add(b, moved, first[u])
-        rest = slice_steps(b, whole[u], 1, n, 1)
-        whole[u] = lax.concatenate(b, [first[u], rest], 0)
-    prefixes = _PrefixCompositions(b, recurrence).of(whole)
-    return {
-        v: lax.rev(b, prefixes[v], [0]) if backwards else prefixes[v] for v in recurrence.carries
-    }
+        whole = [lax.rev(b, x, [0]) for x in whole]
+    slopes, offsets = whole[: -len(carries)], whole[-len(carries) :]
+    given = [lax.reshape(b, starts[v], (1, *v.aval.shape)) for v in carries]
+    for i, x in enumerate(offsets):
+        first = slice_steps(b, x, 0, 1)
+        for j, start in enumerate(given):
+            moved = by(slice_steps(b, slopes[i * len(carries) + j], 0, 1), start)
+            first = lax.add(b, moved, first)
+        offsets[i] = lax.concatenate(b, [first, slice_steps(b, x, 1, n)], 0)
+    values = _composed(b, slopes, offsets, recurrence.is_matrix)
+    if backwards:
+        values = [lax.rev(b, x, [0]) for x in values]
+    return dict(zip(carries, values, strict=True))
+
+
+def _composed(
+    b: Builder, slopes: Sequence[Atom], offsets: Sequence[Atom], is_matrix: bool
+) -> list[Atom]:
+    """Emit the offsets of the compositions of the first functions of a sequence, as JAX does.
+
+    Each carry has a slope with respect to every one, in order, and an offset. The steps lie along
+    the first axis.
+    """
+    each = range(len(offsets))
+
+    def by(x: Any, y: Any) -> Any:
+        return jax.lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))) if is_matrix else x * y
+
+    def after(first: Any, second: Any) -> Any:
+        slopes, offsets = zip(first, second, strict=True)
+        rows = [[slopes[1][i * len(each) + k] for k in each] for i in each]
+        columns = [[slopes[0][k * len(each) + j] for k in each] for j in each]
+        together = [_dot(by, row, column) for row in rows for column in columns]
+        moved = [_dot(by, row, offsets[0]) for row in rows]
+        return together, [x + y for x, y in zip(moved, offsets[1], strict=True)]
+
+    def composed(*xs: Any) -> Any:
+        given = list(xs[: len(slopes)]), list(xs[len(slopes) :])
+        return jax.lax.associative_scan(after, given)[1]
+
+    operands = [*slopes, *offsets]
+    closed = jax.make_jaxpr(composed)(*[x.aval for x in operands])
+    return b.inline(without_lines(closed), operands)
+
+
+def _dot(by: Callable[[Any, Any], Any], xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+    return functools.reduce(operator.add, map(by, xs, ys))

@@ -70,6 +70,13 @@ def assembled(
     )
 
 
+def outlined(equations: Sequence[JaxprEqn], outputs: Sequence[Any], name: str) -> ClosedJaxpr:
+    """Return a program of equations of another one; its inputs are what they read from outside."""
+    made = {v for eqn in equations for v in eqn.outvars}
+    read: dict[Any, None] = dict.fromkeys(x for e in equations for x in e.invars if type(x) is Var)
+    return _jax.closed_jaxpr([v for v in read if v not in made], outputs, equations, name=name)
+
+
 def in_form_of(model: Any, closed: ClosedJaxpr) -> Any:
     """Return a closed program as the kind that the model is: open where that is open."""
     return closed if isinstance(model, ClosedJaxpr) else closed.jaxpr

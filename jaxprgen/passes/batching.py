@@ -19,6 +19,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import Inner, inner_programs
 from jaxprgen.ir.liveness import dependent, live_equations
+from jaxprgen.ir.programs import outlined
 from jaxprgen.ir.rewriting import rewritten
 
 
@@ -116,15 +117,10 @@ def _traced(
     b: Builder, equations: Sequence[Any], env: Mapping[Any, MaybeBatched], outputs: Sequence[Any]
 ) -> list[Any]:
     """Emit what JAX makes of equations that depend on rows, and return the outputs' values."""
-    made = {v for eqn in equations for v in eqn.outvars}
-    read = dict.fromkeys(x for e in equations for x in e.invars if type(x) is Var)
-    inputs = [v for v in read if v not in made]
-    operands = [env[v] for v in inputs]
-    program = _jax.batched(
-        _jax.closed_jaxpr(inputs, outputs, equations, name="row"),
-        [x.atom.aval for x in operands],
-        [x.is_batched for x in operands],
-    )
+    row: Any = outlined(equations, outputs, "row")
+    operands = [env[v] for v in row.jaxpr.invars]
+    types, own = [x.atom.aval for x in operands], [x.is_batched for x in operands]
+    program = _jax.batched(row, types, own)
     if _jax.PROMISES_SLICES:
         program = rewritten(program, ("gather",), _clipped)
     around, b.source_info = b.source_info, _jax.NO_SOURCE

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax, collector
-from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn, Var
+from jaxprgen._jax import ClosedJaxpr, Frame, JaxprEqn
 from jaxprgen.errors import (
     ArgumentTypeError,
     EquationError,
@@ -29,7 +29,7 @@ from jaxprgen.errors import (
     PassWarning,
     levels_to_user,
 )
-from jaxprgen.ir.programs import verify
+from jaxprgen.ir.programs import outlined, verify
 from jaxprgen.ir.redundancy import Identities
 from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.defaults import as_default, is_default
@@ -230,20 +230,13 @@ def _require_valid_changes(rewrite: Pass, before: ClosedJaxpr, found: ClosedJaxp
             _jax.check_jaxpr(found.jaxpr)
         else:
             checked = [eqn for key, eqn in unknown.items() if key not in known]
-            _jax.check_jaxpr(_program_of(checked).jaxpr)
+            _jax.check_jaxpr(outlined(checked, (), "changes").jaxpr)
 
 
 def _not_in(found: ClosedJaxpr, other: ClosedJaxpr) -> list[JaxprEqn]:
     """Return the equations of a program that are not in another one."""
     others = set(map(id, other.jaxpr.eqns))
     return [eqn for eqn in found.jaxpr.eqns if id(eqn) not in others]
-
-
-def _program_of(eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
-    """Return a program of equations, whose inputs are what they read and do not bind."""
-    bound = {v for eqn in eqns for v in eqn.outvars}
-    read = {x: None for eqn in eqns for x in eqn.invars if type(x) is Var and x not in bound}
-    return _jax.closed_jaxpr([*read], (), eqns, name="changes")
 
 
 @contextmanager

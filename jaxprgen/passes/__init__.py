@@ -23,28 +23,25 @@ Each module and the modules of this package that it needs:
 - `hoisting`: `Hoist` moves loop-invariant code out of loops (`inlining`).
 - `reverse_scan`: `ReverseScan` runs loops backwards to avoid reversed arrays (`inlining`).
 - `share_scan`: `ShareScan` lets one loop stack what another one would compute again (`costs`).
-- `batching`: equations on all rows, as JAX batches them (no other module).
-- `over_rows`: from a whole program on one row to a program on all rows (`batching`).
+- `batching`: equations and programs on all rows, as JAX batches them (no other module).
 - `scan_batching`: batch the steps of one loop, as far as its recurrences allow (`batching`,
   `costs`, `inlining`, `unbatching`).
 - `loop_distribution`: `MapToVmap` and `DistributeScan` move work out of loops (`scan_batching`).
 - `sums`: terms of sums in their written order, and what repeats in them (no other module).
 - `repeats`: find equations that are alike (`inlining`, `sums`).
-- `blocks`, `writes`, `joins`: join what a program writes to an array block by block, or in stages
+- `writes`, `joins`: join what a program writes to an array block by block, or in stages
   (`constant_folding`, `packs`, `repeats`).
 - `copies`: copies of one body, and the proof that they are (`repeats`).
 - `recurrences`: find the steps of recurrences among them (`copies`).
 - `repeat_notes`: what these passes found, for those who listen (no other module).
 - `choices`: choose which of them stay as they are written (`copies`, `costs`, `recurrences`).
-- `packs`, `pack_rules`, `packing`: write a program with rows and loops in their place (`batching`,
+- `packs`, `packing`: write a program with rows and loops in their place (`batching`,
   `copies`, `inlining`, `scan_batching`).
 - `repetitions`: `VmapRepeats` and `ScanRepeats` batch and loop what a program repeats (`packing`,
   `choices`, `recurrences`, `elimination`).
-- `affine_recurrences`: find the carries that follow an affine recurrence (`batching`).
-- `associative_scan`: `AssociativeScan` solves such recurrences in a logarithmic number of steps
-  (`affine_recurrences`, `scan_batching`, `inlining`).
+- `associative_scan`: `AssociativeScan` solves affine recurrences in a logarithmic number of steps
+  (`scan_batching`, `inlining`).
 - `unbatching`: from an equation on all rows to an equation on one row (`places`).
-- `fusion_cluster`: find the equations that can be fused with a loop (`unbatching`).
 - `conditions`: where cases of choices hold, as conditions that analyses combine.
 - `places`: which elements an equation reads for one of its result, and how steep it may be.
 - `sink_zeros`: `SinkZeros` keeps zeros that a choice put (`conditions`, `places`,
@@ -52,7 +49,8 @@ Each module and the modules of this package that it needs:
 - `guard_branches`: `GuardBranches` keeps derivatives of branches that are not taken out of
   gradients (`conditions`, `places`, `inlining`).
 - `fewer_kernels`: `FewerKernels` gives derivatives that compile sooner (`inlining`).
-- `reduce_in_scan`: `ReduceInScan` fuses them with the loop (`fusion_cluster`, `inlining`).
+- `reduce_in_scan`: `ReduceInScan` fuses reductions with the loop before them (`unbatching`,
+  `inlining`).
 """
 
 from jaxprgen.passes.associative_scan import AssociativeScan

@@ -7,25 +7,18 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.loops import pure_loop
 from jaxprgen.ir.rewriting import rewritten, without_lines
-from jaxprgen.passes.affine_recurrences import (
-    AffineRecurrence,
-    StepFunctions,
-    dtype_kind,
-    find_affine_recurrence,
-    repeat_axes,
-    slope_product,
-)
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, lookup, with_batch_axis
 from jaxprgen.passes.inlining import with_calls_inlined
 from jaxprgen.passes.meaning import Meaning, if_reassociated
@@ -257,3 +250,352 @@ def _composed(
 
 def _dot(by: Callable[[Any, Any], Any], xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     return functools.reduce(operator.add, map(by, xs, ys))
+
+
+# --- Affine recurrences --------------------------------------------------------------------------
+
+
+class AffineFunction(NamedTuple):
+    """An affine function of carries, for all steps: the sum of slopes times carries, and an offset.
+
+    Attributes
+    ----------
+    slopes : dict of Var to Atom
+        The slope for each carry. Its shape is ``(n or 1, ...)``; the trailing axes broadcast
+        against the carry. In recurrences with matrices, its shape is ``(n or 1, k, k)``.
+    offset : Atom or None
+        The offset, which broadcasts against ``(n, ...)``. None stands for zero.
+    """
+
+    slopes: dict[Any, Atom]
+    offset: Atom | None
+
+
+class AffineRecurrence(NamedTuple):
+    """Carries of one type that depend affinely on each other, and on no other carries.
+
+    Attributes
+    ----------
+    carries : list of Var
+        The carries.
+    equations : list of JaxprEqn
+        The equations of a step that compute their next values.
+    is_matrix : bool
+        Whether slopes are matrices.
+    """
+
+    carries: list[Any]
+    equations: list[JaxprEqn]
+    is_matrix: bool
+
+
+def dtype_kind(aval: Any) -> str:
+    """Return the kind of a dtype as NumPy does, with "V" for keys and other extended dtypes."""
+    return getattr(aval.dtype, "kind", "V")
+
+
+def find_affine_recurrence(
+    equations: Sequence[JaxprEqn],
+    carry_outs: dict[Any, Any],
+    is_known: Callable[[Any], bool],
+    size: int,
+) -> AffineRecurrence | None:
+    """Find the smallest affine recurrence.
+
+    Parameters
+    ----------
+    equations : sequence of JaxprEqn
+        The equations of a step that depend on the carries.
+    carry_outs : dict of Var to Atom
+        The value of each carry after a step.
+    is_known : callable
+        ``is_known(atom)`` says whether an atom does not depend on the carries.
+    size : int
+        The largest number of rows of a slope that is a matrix.
+
+    Returns
+    -------
+    AffineRecurrence or None
+        None if no carries follow an affine recurrence.
+    """
+    on: dict[Any, set[Any] | None] = {v: {v} for v in carry_outs}
+    for e in equations:
+        found = _dependence(e, on, is_known, size)
+        on.update(dict.fromkeys(e.outvars, found))
+    best: list[Any] | None = None
+    for v in carry_outs:
+        reached = _reached(v, carry_outs, on)
+        if reached is not None and (best is None or len(reached) < len(best)):
+            best = reached
+    if best is None:
+        return None
+    needed, _ = live_equations(equations, [carry_outs[v] for v in best])
+    is_matrix = any(e.primitive.name == "dot_general" for e in needed)
+    alike = {(v.aval.shape, v.aval.dtype) for v in best}
+    if len(alike) > 1 or (is_matrix and _jax.bound(best[0].aval.shape[0]) * len(best) > size):
+        return None
+    return AffineRecurrence(best, needed, is_matrix)
+
+
+def _reached(
+    v: Any, carry_outs: dict[Any, Any], on: dict[Any, set[Any] | None]
+) -> list[Any] | None:
+    """Return the carries on which one depends transitively, or None if not affinely."""
+    found = dict.fromkeys([v])
+    for u in (waiting := [v]):
+        read = on.get(carry_outs[u])
+        if read is None:
+            return None
+        waiting += [x for x in carry_outs if x in read and x not in found]
+        found |= dict.fromkeys(waiting)
+    return list(found)
+
+
+def _dependence(
+    eqn: JaxprEqn, on: dict[Any, set[Any] | None], is_known: Callable[[Any], bool], size: int
+) -> set[Any] | None:
+    """Return the carries on which a result depends affinely, or None if it does not."""
+    name, dependent = eqn.primitive.name, [not is_known(x) for x in eqn.invars]
+    is_choice = name == "select_n" and not dependent[0]
+    if not is_choice and dependent not in _DEPENDENT.get(name, ()):
+        return None
+    found: set[Any] = set()
+    aval: Any = eqn.outvars[0].aval
+    for x, is_dependent in zip(eqn.invars, dependent, strict=True):
+        if is_dependent:
+            read = on.get(x)
+            own: Any = x.aval
+            if read is None or own.shape != aval.shape or dtype_kind(own) not in "iufc":
+                return None
+            found |= read
+    if name == "convert_element_type":
+        kinds = _dtypes(eqn)
+        if len(kinds) > 1 and any(k.kind != "f" for k in kinds):
+            return None
+    if name == "div" and aval.dtype.kind not in "fc":
+        return None
+    return found if name != "dot_general" or _is_square(eqn, dependent, size) else None
+
+
+def _is_square(eqn: JaxprEqn, dependent: Sequence[bool], size: int) -> bool:
+    """Return whether an equation multiplies a known square matrix by a vector of carries."""
+    operands: list[Any] = [eqn.invars[dependent.index(x)].aval for x in (False, True)]
+    matrix, vector = (aval.shape for aval in operands)
+    (contracted, _), (batch, _) = eqn.params["dimension_numbers"]
+    is_product = len(contracted) == 1 and not batch and len(_dtypes(eqn)) == 1
+    return (
+        is_product
+        and len(matrix) == 2
+        and len(vector) == 1
+        and max(map(_jax.bound, matrix)) <= size
+    )
+
+
+def _dtypes(eqn: JaxprEqn) -> set[Any]:
+    avals: list[Any] = [x.aval for x in (*eqn.invars, *eqn.outvars)]
+    return {aval.dtype for aval in avals}
+
+
+_BOTH = [[True, True], [True, False], [False, True]]
+_ONE = [[True]]
+_DEPENDENT: dict[str, list[list[bool]]] = {
+    "add": _BOTH,
+    "add_any": _BOTH,
+    "sub": _BOTH,
+    "mul": _BOTH[1:],
+    "dot_general": _BOTH[1:],
+    "div": _BOTH[1:2],
+    "neg": _ONE,
+    "convert_element_type": _ONE,
+    "copy": _ONE,
+}
+"""For each primitive, the operands that may depend on carries in an affine function.
+
+The cases of a ``select_n`` may depend on carries as well, but not its condition.
+"""
+
+
+class StepFunctions:
+    """The affine functions that map the carries of a recurrence to their next values.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder, to which slopes and offsets are emitted.
+    env : dict of Var to MaybeBatched
+        The variables that do not depend on the carries, for all steps.
+    n : int
+        The number of steps.
+    recurrence : AffineRecurrence
+        The carries and the equations that change them.
+    """
+
+    def __init__(
+        self, b: Builder, env: dict[Any, MaybeBatched], n: int, recurrence: AffineRecurrence
+    ) -> None:
+        self.b, self.env, self.n, self.recurrence = b, env, n, recurrence
+        self.row: tuple[int, ...] = recurrence.carries[0].aval.shape
+        self.dtype = recurrence.carries[0].aval.dtype
+        self.one = self._one()
+        self.found: dict[Any, AffineFunction] = {
+            v: AffineFunction({v: self.one}, None) for v in recurrence.carries
+        }
+        around = b.source_info
+        for e in recurrence.equations:
+            b.source_info = _jax.within(around, e.source_info)
+            self.found[e.outvars[0]] = self._function(e)
+        b.source_info = around
+
+    def of(self, x: Any) -> AffineFunction:
+        """Return the affine function that computes a variable of the step."""
+        return self.found[x]
+
+    def slope(self, x: Atom | None) -> Atom:
+        """Return a slope, or zeros if it is None."""
+        return self._zero(self.one.aval.shape) if x is None else x
+
+    def offset(self, x: Atom | None) -> Atom:
+        """Return an offset, or zeros if it is None."""
+        return self._zero((1,) * (1 + len(self.row))) if x is None else x
+
+    def _zero(self, shape: tuple[int, ...]) -> Atom:
+        zero = self.b.literal(np.asarray(0, self.dtype))
+        return lax.broadcast_in_dim(self.b, zero, shape, ())
+
+    def _one(self) -> Atom:
+        one = self.b.literal(np.asarray(1, self.dtype))
+        if not self.recurrence.is_matrix:
+            return lax.broadcast_in_dim(self.b, one, (1,) * (1 + len(self.row)), ())
+        shape = 1, *self.row, *self.row
+        rows, columns = (lax.iota(self.b, np.dtype(np.int32), shape, d) for d in (1, 2))
+        return lax.convert_element_type(self.b, lax.eq(self.b, rows, columns), self.dtype)
+
+    def _function(self, eqn: JaxprEqn) -> AffineFunction:
+        read = [self.found.get(x) if type(x) is Var else None for x in eqn.invars]
+        name = eqn.primitive.name
+        if name in ("add", "add_any", "sub"):
+            return self._sum(eqn, read)
+        if name == "select_n":
+            return self._choice(eqn, read)
+        (function,) = (f for f in read if f is not None)
+        others = [self._operand(x) for x, f in zip(eqn.invars, read, strict=True) if f is None]
+        if name == "dot_general":
+            return self._product(eqn, function)
+        slopes = {
+            v: self._scaled(eqn, s, others, self.recurrence.is_matrix)
+            for v, s in function.slopes.items()
+        }
+        offset = function.offset
+        return AffineFunction(
+            slopes, None if offset is None else self._scaled(eqn, offset, others, False)
+        )
+
+    def _scaled(self, eqn: JaxprEqn, x: Atom, others: Sequence[Atom], is_matrix: bool) -> Atom:
+        """Apply an equation to a slope or an offset in place of the operand with carries."""
+        b, name = self.b, eqn.primitive.name
+        if is_matrix:
+            others = [lax.reshape(b, y, (*y.aval.shape, 1)) for y in others]
+        if name == "mul":
+            return lax.mul(b, x, *others)
+        if name == "div":
+            return lax.div(b, x, *others)
+        if name == "neg":
+            return lax.neg(b, x)
+        aval: Any = eqn.outvars[0].aval
+        return lax.convert_element_type(b, x, aval.dtype)
+
+    def _sum(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
+        b, minus = self.b, eqn.primitive.name == "sub"
+        first, second = (
+            AffineFunction({}, self._operand(x)) if f is None else f
+            for x, f in zip(eqn.invars, read, strict=True)
+        )
+        slopes = dict(first.slopes)
+        for v, s in second.slopes.items():
+            slopes[v] = _added(b, slopes.get(v), s, minus)
+        offset = first.offset
+        if second.offset is not None:
+            offset = _added(b, offset, second.offset, minus)
+        return AffineFunction(slopes, offset)
+
+    def _choice(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
+        """Select between functions by a known condition; a missing slope or offset is zero."""
+        which, *cases = eqn.invars
+        functions = [
+            AffineFunction({}, self._operand(x)) if f is None else f
+            for x, f in zip(cases, read[1:], strict=True)
+        ]
+        by = self._operand(which)
+        carries = dict.fromkeys(v for f in functions for v in f.slopes)
+        slopes = {
+            v: self._chosen(by, [f.slopes.get(v) for f in functions], self.recurrence.is_matrix)
+            for v in carries
+        }
+        if all(f.offset is None for f in functions):
+            return AffineFunction(slopes, None)
+        return AffineFunction(slopes, self._chosen(by, [f.offset for f in functions], False))
+
+    def _chosen(self, which: Atom, cases: Sequence[Atom | None], is_matrix: bool) -> Atom:
+        b = self.b
+        if is_matrix:
+            which = lax.reshape(b, which, (*which.aval.shape, 1))
+        shapes = [which.aval.shape, *(x.aval.shape for x in cases if x is not None)]
+        shape = np.broadcast_shapes(*shapes)
+        dtype = next(x.aval.dtype for x in cases if x is not None)
+        zero = lax.broadcast_in_dim(b, b.literal(np.asarray(0, dtype)), shape, ())
+        full = [zero if x is None else repeat_axes(b, x, shape) for x in cases]
+        return lax.select_n(b, repeat_axes(b, which, shape), *full)
+
+    def _product(self, eqn: JaxprEqn, function: AffineFunction) -> AffineFunction:
+        """Multiply a known matrix by a function."""
+        b = self.b
+        operands: Any = eqn.invars
+        first = type(operands[1]) is Var and operands[1] in self.found
+        pair = eqn.params["dimension_numbers"][0]
+        own = pair[0 if first else 1][0]
+        operand = lookup(self.env, operands[0 if first else 1])
+        matrix = self._aligned(operand)
+        if own == 0:
+            matrix = lax.transpose(b, matrix, (0, 2, 1))
+        slopes = {
+            v: matrix if s is self.one else slope_product(b, matrix, s, is_matrix=True)
+            for v, s in function.slopes.items()
+        }
+        offset = function.offset
+        return AffineFunction(
+            slopes, None if offset is None else slope_product(b, matrix, offset, is_matrix=True)
+        )
+
+    def _operand(self, x: Any) -> Atom:
+        """Return a known operand with an axis of steps, and the rank of the carries after it."""
+        return self._aligned(lookup(self.env, x))
+
+    def _aligned(self, x: MaybeBatched) -> Atom:
+        shape = x.atom.aval.shape
+        lead = (shape[0],) if x.is_batched else (1,)
+        own = shape[x.is_batched :] or (1,) * len(self.row)
+        return x.atom if shape == (*lead, *own) else lax.reshape(self.b, x.atom, (*lead, *own))
+
+
+def _added(b: Builder, x: Atom | None, y: Atom, minus: bool) -> Atom:
+    if x is None:
+        return lax.neg(b, y) if minus else y
+    return (lax.sub if minus else lax.add)(b, x, y)
+
+
+def repeat_axes(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
+    """Repeat an array along its axes of size one."""
+    if x.aval.shape == shape:
+        return x
+    kept = [d for d, k in enumerate(x.aval.shape) if k == shape[d]]
+    narrow = tuple(x.aval.shape[d] for d in kept)
+    return lax.broadcast_in_dim(b, lax.reshape(b, x, narrow), shape, kept)
+
+
+def slope_product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
+    """Multiply slopes by slopes, offsets or carries, step by step."""
+    if not is_matrix:
+        return lax.mul(b, x, y)
+    n = max(x.aval.shape[0], y.aval.shape[0])
+    x, y = (repeat_axes(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
+    return lax.dot_general(b, x, y, ((2,), (1,)), ((0,), (0,)))

@@ -15,8 +15,7 @@ from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.copies import Copies, Kept, Read
-from jaxprgen.passes.pack_rules import combined, emit_pack, emit_sum, joined
-from jaxprgen.passes.packs import Packs
+from jaxprgen.passes.packs import Packs, combined, emit_pack, emit_sum, joined
 from jaxprgen.passes.repeat_notes import Found, Notes
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
 

@@ -23,7 +23,7 @@ from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import is_supported, lowers
 from jaxprgen.lowering.static import FOLD_LIMIT
-from jaxprgen.passes.over_rows import over_rows
+from jaxprgen.passes.batching import over_rows
 from jaxprgen.pytensor.elemwise import require_declared
 
 

@@ -22,10 +22,10 @@ from jaxprgen.passes import (
     ScanRepeats,
     VmapRepeats,
     batching,
-    blocks,
     repeats,
     scan_batching,
     unbatching,
+    writes,
 )
 from jaxprgen.passes.repeat_notes import listening
 
@@ -42,9 +42,9 @@ TABLES = {
     "monoids": unbatching.MONOIDS,
     "reductions": scan_batching.REDUCTIONS,
     "chains": repeats.CHAINS,
-    "combining": blocks.COMBINING,
-    "reading": blocks.READING,
-    "writing": blocks.WRITING,
+    "combining": writes.COMBINING,
+    "reading": writes.READING,
+    "writing": writes.WRITING,
     "holders": HOLDERS,
 }
 SOMETIMES = {"one_minus_square", "stack", "unstack", "closed_call", "eval_jaxpr"}

@@ -7,7 +7,7 @@ import pytest
 
 import jaxprgen
 from jaxprgen import _jax
-from jaxprgen.passes.over_rows import over_rows
+from jaxprgen.passes.batching import over_rows
 
 X = np.random.default_rng(1).normal(size=(3, 4, 4)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Packs: values of alike variables side by side, and how alike nodes become one equation on them."""
+"""Packs: alike values side by side, and how alike nodes become one equation on them."""
 
 from __future__ import annotations
 

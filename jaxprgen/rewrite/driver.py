@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprgen import _jax
@@ -24,11 +25,45 @@ from jaxprgen.rewrite.graph import Graph
 from jaxprgen.rewrite.index import IndexedRule, PrimitiveRules, RuleIndex, indexed
 from jaxprgen.rewrite.matching import Matcher
 from jaxprgen.rewrite.rules import Rule
-from jaxprgen.rewrite.statistics import Statistics
 from jaxprgen.rewrite.terms import NOTHING, Match
 
 _LONGEST = 32
 """How many rules may fire, each on the result of another. Rule sets that end use far fewer."""
+
+
+@dataclass
+class Count:
+    """How often one rule fired (hits) or did not (misses) at equations of its primitives."""
+
+    hits: int = 0
+    misses: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Statistics:
+    """How often rules fire, and how long they take; `str` returns a table, the slowest rule first.
+
+    Attributes
+    ----------
+    counts : dict of Rule to Count
+        The count of each rule.
+    """
+
+    counts: dict[Rule, Count] = field(default_factory=dict)
+
+    def add(self, rule: Rule, *, fired: bool, seconds: float = 0.0) -> None:
+        """Record that a rule fired, or did not, after this time."""
+        count = self.counts.setdefault(rule, Count())
+        count.hits += fired
+        count.misses += not fired
+        count.seconds += seconds
+
+    def __str__(self) -> str:
+        rows = sorted(self.counts.items(), key=lambda row: -row[1].seconds)
+        lines = [f"{'hits':>8}{'misses':>8}{'ms':>9}  rule"]
+        lines += [f"{c.hits:8}{c.misses:8}{c.seconds * 1e3:9.3f}  {rule}" for rule, c in rows]
+        return "\n".join(lines)
 
 
 def apply(
@@ -170,17 +205,13 @@ class Rewriting:
     # --- Rules ----------------------------------------------------------------------------
 
     def _is_replaced(self, eqn: JaxprEqn, entries: PrimitiveRules, chain: tuple[Rule, ...]) -> bool:
-        fitting = self._fitting(eqn, entries)
-        if self.statistics is None:
+        fitting, statistics = self._fitting(eqn, entries), self.statistics
+        if statistics is None:
             return any(self._fires(entry.rule, eqn, chain) for entry in fitting)
         for entry in entries.all:
-            if entry not in fitting:
-                self.statistics.missed(entry.rule, 0.0)
-                continue
             start = time.perf_counter()
-            fired = self._fires(entry.rule, eqn, chain)
-            seconds = time.perf_counter() - start
-            (self.statistics.hit if fired else self.statistics.missed)(entry.rule, seconds)
+            fired = entry in fitting and self._fires(entry.rule, eqn, chain)
+            statistics.add(entry.rule, fired=fired, seconds=time.perf_counter() - start)
             if fired:
                 return True
         return False

@@ -5,9 +5,16 @@ says what values are. Like `jax.grad`, it turns functions into functions. ``docs
 is a tutorial.
 """
 
-from jaxprgen.interpreters.context import Context, Domain, PrimitiveRule, bind, refuse
-from jaxprgen.interpreters.interpreter import Interpreter
-from jaxprgen.interpreters.traced import STEPWISE, TRACED
+from jaxprgen.interpreters.interpreter import (
+    STEPWISE,
+    TRACED,
+    Context,
+    Domain,
+    Interpreter,
+    PrimitiveRule,
+    bind,
+    refuse,
+)
 
 __all__ = [
     "STEPWISE",

@@ -1,29 +1,317 @@
-"""The interpreter: a table of rules, and the evaluation of programs by it."""
+"""Interpreters: the values that they compute with, what rules receive, and the table of rules."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import jax
+import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprgen.errors import (
     ArgumentCountError,
     DuplicateRuleError,
     InterpretationError,
     JaxprGenError,
+    MissingRuleError,
 )
-from jaxprgen.interpreters.context import Context, Domain, PrimitiveRule, bind
-from jaxprgen.interpreters.traced import TRACED
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.builder import Builder
 from jaxprgen.ir.describe import equation_text, innermost_frame, iterations, variable_names
-from jaxprgen.ir.evaluate import Evaluator, Site
+from jaxprgen.ir.evaluate import Evaluator, Inside, Site, while_parts
+from jaxprgen.ir.programs import parts
+
+PrimitiveRule: TypeAlias = Callable[..., Any]
+"""``rule(context, *operands, **params)`` returns the value of an equation's result, or, if the
+primitive has several results, a list of them. ``params`` are the equation's parameters."""
+
+
+class Domain:
+    """The values that an interpreter computes with: JAX arrays, unless a subclass says otherwise.
+
+    Attributes
+    ----------
+    value_type
+        The class of the values, which have a ``shape`` and a ``dtype``; arrays may occur as well.
+        None if all values are arrays.
+    """
+
+    value_type: type | None = None
+
+    def lift(self, x: Any, aval: Any) -> Any:
+        """Return the value of a known array: an argument, a constant or a literal.
+
+        Parameters
+        ----------
+        x
+            The array. A literal may be a Python scalar.
+        aval
+            Its type.
+
+        Returns
+        -------
+        value
+            A value of this domain; by default the array itself.
+        """
+        return x
+
+    def array(self, value: Any) -> Any:
+        """Return the array by which `TRACED` selects a branch or ends a loop.
+
+        Parameters
+        ----------
+        value
+            A value of this domain.
+
+        Returns
+        -------
+        Array
+            A scalar.
+        """
+        return value
+
+    def choices(self, value: Any) -> Sequence[int]:
+        """Return the integers that a scalar may be, by which `STEPWISE` selects branches.
+
+        Loops go on for 1 (true) and end for 0 (false). If there is more than one integer, every
+        branch is taken and the results are joined.
+
+        Parameters
+        ----------
+        value
+            A value of this domain.
+
+        Returns
+        -------
+        sequence of int
+            At least one integer.
+        """
+        array = self.array(value)
+        if isinstance(array, _jax.Tracer):
+            raise InterpretationError(
+                "A branch or a loop depends on a value that is abstract while JAX traces.\n"
+                "Call the function outside of JAX's transformations, or interpret it with "
+                "programs=TRACED."
+            )
+        return (int(array),)
+
+    def join(self, first: Any, second: Any) -> Any:
+        """Return a value that stands for either of two; needed if `choices` returns several.
+
+        Parameters
+        ----------
+        first, second
+            Values of this domain, of one shape and dtype.
+
+        Returns
+        -------
+        value
+            A value of this domain.
+        """
+        raise InterpretationError(
+            "A branch or a loop depends on a value that is not decided.\n"
+            "Define join(first, second) in the domain: a value that stands for either."
+        )
+
+    def is_value(self, x: Any) -> bool:
+        """Return whether something is of the `value_type`.
+
+        Parameters
+        ----------
+        x
+            Any object.
+
+        Returns
+        -------
+        bool
+            Whether it is a value of this domain, and no array.
+        """
+        return self.value_type is not None and isinstance(x, self.value_type)
+
+    def stand_in(self, x: Any) -> Any:
+        """Return what a function is traced with in place of an argument.
+
+        Parameters
+        ----------
+        x
+            The argument: a value of this domain, or an array.
+
+        Returns
+        -------
+        array or jax.ShapeDtypeStruct
+            Something of the argument's shape and dtype.
+        """
+        if not self.is_value(x):
+            return x
+        if not (hasattr(x, "shape") and hasattr(x, "dtype")):
+            raise InterpretationError(
+                f"A value of class {type(x).__name__} has no shape or no dtype.\n"
+                "Give the class both attributes: those of the array that the value stands for."
+            )
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+@dataclass(frozen=True)
+class Context:
+    """The first argument of a rule: the equation, its surroundings, and the interpreter.
+
+    Attributes
+    ----------
+    interpreter
+        The interpreter's name.
+    domain
+        The domain of its values.
+    program
+        The outermost program that is interpreted.
+    eqn
+        The equation.
+    within
+        The equations whose programs contain this one, from the outermost to the innermost.
+    """
+
+    interpreter: str
+    domain: Domain
+    program: ClosedJaxpr
+    eqn: JaxprEqn
+    within: tuple[Inside, ...]
+    _run: Callable[[ClosedJaxpr | Jaxpr, Sequence[Any], tuple[Inside, ...]], list[Any]]
+
+    @property
+    def primitive(self) -> str:
+        """The name of the equation's primitive, a string such as ``"sin"``."""
+        return self.eqn.primitive.name
+
+    @property
+    def avals_in(self) -> list[Any]:
+        """The types of the operands in the program."""
+        return [x.aval for x in self.eqn.invars]
+
+    @property
+    def avals_out(self) -> list[Any]:
+        """The types of the results in the program."""
+        return [v.aval for v in self.eqn.outvars]
+
+    def run(
+        self, program: ClosedJaxpr | Jaxpr, *operands: Any, iteration: int | None = None
+    ) -> list[Any]:
+        """Interpret a program from the equation's parameters.
+
+        Parameters
+        ----------
+        program
+            The program.
+        operands
+            A value for each of its inputs.
+        iteration
+            The iteration of a loop, counted from 0, for error messages.
+
+        Returns
+        -------
+        list
+            A value for each of its outputs.
+        """
+        return self._run(program, operands, (*self.within, Inside(self.eqn, iteration)))
+
+
+def bind(context: Context, *operands: Any, **params: Any) -> Any:
+    """Compute what the primitive does, on arrays: the rule that leaves a primitive as it is.
+
+    Parameters
+    ----------
+    context : Context
+        The equation and its surroundings.
+    *operands
+        The values of the equation's operands.
+    **params
+        The parameters of the equation.
+
+    Returns
+    -------
+    Array or list of Array
+        The result; a list if the primitive has several.
+    """
+    return _jax.bind_eqn(context.eqn.replace(params=params), operands)
+
+
+def refuse(context: Context, *operands: Any, **params: Any) -> NoReturn:
+    """Raise a `MissingRuleError`: the default rule of interpreters that need one everywhere.
+
+    Parameters
+    ----------
+    context : Context
+        The equation and its surroundings.
+    *operands
+        The values of the equation's operands.
+    **params
+        The parameters of the equation.
+
+    Raises
+    ------
+    MissingRuleError
+        Always. It names the primitive and the line.
+    """
+    raise MissingRuleError(
+        f"The interpreter {context.interpreter!r} has no rule for {context.primitive}.\n"
+        f'Register one with @{context.interpreter}.rule("{context.primitive}"), on a function '
+        "of (context, *operands, **params)."
+    )
+
+
+# --- The two ways to run branches and loops ------------------------------------------------
+
+
+def _scan(context: Context, *operands: Any, **params: Any) -> list[Any]:
+    constants, carry, arrays = parts([*operands], *_jax.scan_counts(context.eqn))
+
+    def step(carry: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+        outputs = context.run(params["jaxpr"], *constants, *carry, *slices)
+        return outputs[: len(carry)], outputs[len(carry) :]
+
+    options = {key: params[key] for key in ("length", "reverse", "unroll")}
+    carry, stacked = jax.lax.scan(step, carry, arrays, **options)
+    return [*carry, *stacked]
+
+
+def _while(context: Context, *operands: Any, **params: Any) -> list[Any]:
+    loop = while_parts(context.eqn, operands)
+
+    def goes_on(carry: list[Any]) -> Any:
+        (value,) = context.run(loop.condition, *loop.condition_constants, *carry)
+        return context.domain.array(value)
+
+    def step(carry: list[Any]) -> list[Any]:
+        return context.run(loop.body, *loop.body_constants, *carry)
+
+    return jax.lax.while_loop(goes_on, step, loop.carry)
+
+
+def _cond(context: Context, which: Any, *operands: Any, **params: Any) -> list[Any]:
+    index = context.domain.array(which)
+    branches = [functools.partial(context.run, branch) for branch in params["branches"]]
+    if not isinstance(index, _jax.Tracer):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    return jax.lax.switch(jax.lax.convert_element_type(index, np.int32), branches, *operands)
+
+
+TRACED: Mapping[str, PrimitiveRule] = MappingProxyType(
+    {"scan": _scan, "while": _while, "cond": _cond}
+)
+"""Branches and loops become JAX's again, and their programs are interpreted once. Values must be
+arrays, or pytrees of arrays."""
+
+STEPWISE: Mapping[str, PrimitiveRule] = MappingProxyType({})
+"""Branches and loops have no rule: iterations are interpreted one by one, on values of any kind.
+Arrays are sliced and stacked by ``slice``, ``squeeze``, ``broadcast_in_dim`` and ``concatenate``
+equations."""
+
+
+# --- The interpreter ----------------------------------------------------------------------
 
 R = TypeVar("R", bound=PrimitiveRule)
 ARRAYS = Domain()
@@ -165,37 +453,35 @@ class Interpreter:
         return evaluator.run(closed, [evaluator.lift(x, aval) for x, aval in pairs])
 
 
+@dataclass
 class _RuleEvaluator(Evaluator):
     """Evaluates one program by the rules of an interpreter."""
 
-    def __init__(
-        self,
-        name: str,
-        domain: Domain,
-        rules: Mapping[str, PrimitiveRule],
-        default: PrimitiveRule,
-        program: ClosedJaxpr,
-    ) -> None:
+    name: str
+    domain: Domain
+    rules: Mapping[str, PrimitiveRule]
+    default: PrimitiveRule
+    program: ClosedJaxpr
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._name, self._domain, self._rules = name, domain, rules
-        self._default, self._program = default, program
 
     def lift(self, x: Any, aval: Any) -> Any:
-        return x if self._domain.is_value(x) else self._domain.lift(x, aval)
+        return x if self.domain.is_value(x) else self.domain.lift(x, aval)
 
     def enters(self, eqn: JaxprEqn) -> bool:
-        return super().enters(eqn) and eqn.primitive.name not in self._rules
+        return super().enters(eqn) and eqn.primitive.name not in self.rules
 
     def choices(self, x: Any) -> Sequence[int]:
-        return self._domain.choices(x)
+        return self.domain.choices(x)
 
     def join(self, first: Any, second: Any) -> Any:
-        return self._domain.join(first, second)
+        return self.domain.join(first, second)
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
         eqn = site.eqn
-        context = Context(self._name, self._domain, self._program, eqn, site.within, self.run)
-        rule = self._rules.get(eqn.primitive.name, self._default)
+        context = Context(self.name, self.domain, self.program, eqn, site.within, self.run)
+        rule = self.rules.get(eqn.primitive.name, self.default)
         found = rule(context, *operands, **eqn.params)
         if not eqn.primitive.multiple_results:
             return [found]
@@ -203,7 +489,7 @@ class _RuleEvaluator(Evaluator):
         if not several or len(found) != count:
             got = f"{len(found)} values" if several else f"one {type(found).__name__}"
             raise InterpretationError(
-                f"The rule of the interpreter {self._name!r} for {context.primitive} returned "
+                f"The rule of the interpreter {self.name!r} for {context.primitive} returned "
                 f"{got}.\nReturn a list of {count}: one for each result of the equation."
             )
         return list(found)
@@ -220,14 +506,14 @@ class _RuleEvaluator(Evaluator):
             raise error.at(self._place(site)) from error.__cause__
         except Exception as error:
             raise InterpretationError(
-                f"The interpreter {self._name!r} failed at {site.eqn.primitive.name}: "
+                f"The interpreter {self.name!r} failed at {site.eqn.primitive.name}: "
                 f"{type(error).__name__}: {error}"
             ).at(self._place(site)) from error
 
     def _place(self, site: Site) -> str:
         """The equation, the iterations of the loops around it, and the user's line."""
         rows = [f"  in iteration {i} of {loop}" for loop, i in iterations(site.within)]
-        names = variable_names(self._program.jaxpr, {})
+        names = variable_names(self.program.jaxpr, {})
         rows.append(f"  as {equation_text(site.eqn, names)}")
         frame = innermost_frame(site.eqn, site.within)
         return "\n".join([*rows, f"  {frame.built}"] if frame else rows)

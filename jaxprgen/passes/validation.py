@@ -1,10 +1,11 @@
 """Compare what a program computes before and after a pass, as far as its class demands.
 
 Programs are evaluated equation by equation, so that no compiler fuses or contracts operations: what
-differs is what the pass changed. How much rounding may change a result is measured, not derived:
-the program runs again with every result of arithmetic changed in its last place, at random. This is
-Monte Carlo arithmetic (Parker, *Monte Carlo arithmetic*, 1997; Vignes, *A stochastic arithmetic for
-reliable scientific computation*, 1993).
+differs is what the pass changed. Each equation is evaluated for all inputs at once, by a compiled
+loop over them, which gives the bits that it gives for each input alone. How much rounding may
+change a result is measured, not derived: the program runs again with every result of arithmetic
+changed in its last place, at random. This is Monte Carlo arithmetic (Parker, *Monte Carlo
+arithmetic*, 1997; Vignes, *A stochastic arithmetic for reliable scientific computation*, 1993).
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.errors import PassError
-from jaxprgen.ir.evaluate import Evaluator, Site
+from jaxprgen.ir.evaluate import Evaluation, Evaluator, Site, while_parts
+from jaxprgen.ir.inner import inner_programs
 from jaxprgen.passes.inputs import Array, Inputs, inputs_of
 from jaxprgen.passes.meaning import Meaning, Pass, meaning_of, name_of
 
@@ -45,6 +47,8 @@ Loops may not end for awkward numbers.
 """
 LONGER_AFTER = 5
 """How many times as many again may be evaluated after a pass, which must keep an end."""
+MOST_BYTES = 2**26
+"""How many bytes the values of a program may take for all inputs that are computed together."""
 MOST_TRIALS = 80
 """How many simpler inputs are tried when one shows a difference."""
 
@@ -85,10 +89,10 @@ class Validation:
         self._program = closed
         self._reason = why_not(closed)
         self._inputs = [] if self._reason else [*inputs_of(closed.in_avals)]
-        self._results: dict[int, list[Any] | None] = {}
+        self._results: _Results = []
         self._most = 0
         if not self._reason:
-            self._reason, self._most = _tried(closed, self._inputs[0])
+            self._reason, self._most = _tried(closed, self._inputs)
 
     def step(self, rewrite: Pass | None, found: ClosedJaxpr) -> str:
         """Compare the program with what a pass made of it, and go on from there.
@@ -110,44 +114,43 @@ class Validation:
         PassError
             The programs differ by more than the pass's class allows.
         """
-        before, results, self._program, self._results = self._program, self._results, found, {}
+        before, former, self._program, self._results = self._program, self._results, found, []
         if self._reason or rewrite is None:
             return self._reason
         pair = _Pair(before, found, meaning_of(rewrite), self._most)
-        for i, inputs in enumerate(self._inputs):
-            if i not in results:
-                results[i] = _run(before, inputs.values, _Counting(self._most))
-            former = results[i]
-            self._results[i] = None if former is None else _compared(rewrite, pair, inputs, former)
+        former = former or _run(before, self._inputs, self._most)
+        self._results = _compared(rewrite, pair, self._inputs, former)
         return ""
 
 
-def _compared(rewrite: Pass, pair: _Pair, inputs: Inputs, former: list[Array]) -> list[Array]:
+def _compared(rewrite: Pass, pair: _Pair, inputs: Sequence[Inputs], former: _Results) -> _Results:
     """Return the results after a pass; raise an error if they differ from the former ones."""
     after = "The program after the pass"
     try:
-        latter = _run(pair.after, inputs.values, _Counting(pair.most_after))
+        latter = _run(pair.after, inputs, pair.most_after)
     except Exception as error:
         text = f"{after} fails ({type(error).__name__})"
-        raise _error(rewrite, pair, inputs, text) from error
-    if latter is None:
-        text = f"{after} takes more than {pair.most_after} equations, and may not end"
-        raise _error(rewrite, pair, inputs, text)
-    if pair.difference(inputs, former, latter) is not None:
-        raise _error(rewrite, pair, *pair.shrunk(inputs))
-    return latter
+        raise _error(rewrite, pair, inputs[0], text) from error
+    differences = pair.differences(inputs, former, latter)
+    for each, old, new, difference in zip(inputs, former, latter, differences, strict=True):
+        if old is not None and new is None:
+            text = f"{after} takes more than {pair.most_after} equations, and may not end"
+            raise _error(rewrite, pair, each, text)
+        if difference is not None:
+            raise _error(rewrite, pair, *pair.shrunk(each, difference, len(inputs)))
+    return [None if old is None else new for old, new in zip(former, latter, strict=True)]
 
 
-def _tried(closed: ClosedJaxpr, inputs: Inputs) -> tuple[str, int]:
+def _tried(closed: ClosedJaxpr, inputs: Sequence[Inputs]) -> tuple[str, int]:
     """Return why a program does not run, if so, and how many equations other inputs may take."""
-    evaluator = _Counting(MOST_EQUATIONS)
+    lanes = _Lanes(len(inputs), MOST_EQUATIONS)
     try:
-        found = _run(closed, inputs.values, evaluator)
+        (found, *_) = lanes.results(closed, [inputs[0]] * len(inputs))
     except Exception as error:
         return f"JAX does not evaluate it ({type(error).__name__})", 0
     if found is None:
         return "it takes too many equations", 0
-    return "", LONGER * (MOST_EQUATIONS - evaluator.left) + 1000
+    return "", LONGER * (MOST_EQUATIONS - int(lanes.left[0])) + 1000
 
 
 def why_not(closed: ClosedJaxpr) -> str:
@@ -172,35 +175,126 @@ def why_not(closed: ClosedJaxpr) -> str:
 # --- Running programs -----------------------------------------------------------------------
 
 
+_Results: TypeAlias = list["list[Array] | None"]
+"""For each of several inputs, the outputs of a program, or None if it takes too many equations."""
+
+
 class _TooLongError(Exception):
-    """Ends a run that takes too many equations."""
+    """Ends a run that takes too many equations for all inputs."""
 
 
-class _Counting(Evaluator):
-    """Evaluates a program, unless that takes too long."""
+class _Lanes(Evaluator):
+    """Evaluates a program for several inputs at once, unless that takes too long.
 
-    def __init__(self, most: int) -> None:
+    The first axis of each value is that of the inputs, the *lanes*. Where they take different
+    branches, or leave a loop at different steps, the equations run for all of them, and the lanes
+    that are elsewhere keep their values.
+
+    Parameters
+    ----------
+    count : int
+        The number of lanes.
+    most : int
+        How many equations each of them may take.
+
+    Attributes
+    ----------
+    left : (count,) int
+        How many are left to each lane; negative if it took too many.
+    """
+
+    def __init__(self, count: int, most: int) -> None:
         super().__init__()
-        self.left = most
+        self.left = np.full(count, most)
+        self._here = np.full(count, True)
+
+    def results(self, closed: ClosedJaxpr, inputs: Sequence[Inputs]) -> _Results:
+        """Return the results of a program for inputs, one for each lane."""
+        with _jax.eval_context(), jax.debug_nans(False), jax.debug_infs(False):
+            columns = zip(*(each.values for each in inputs), strict=True)
+            try:
+                found = self.run(closed, [*map(_stacked, columns)])
+            except _TooLongError:
+                return [None] * len(inputs)
+        outputs = [*map(_numbers, found)]
+        return [
+            [x[i] for x in outputs] if left >= 0 else None
+            for i, left in enumerate(self.left.tolist())
+        ]
+
+    @property
+    def _active(self) -> Array:
+        """Which lanes are here, and may go on."""
+        return np.asarray(self._here & (self.left >= 0))
+
+    def _count(self) -> None:
+        self.left -= self._active
+        if (self.left < 0).all():
+            raise _TooLongError
+
+    def lift(self, x: Any, aval: Any) -> Any:
+        count = len(self.left)
+        if _jax.is_key(x) or np.ndim(x):
+            return jnp.broadcast_to(x, (count, *x.shape))
+        return _in_lanes(np.asarray(x, aval.dtype).tobytes(), aval.dtype, count)
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
-        self.left -= 1
-        if self.left < 0:
-            raise _TooLongError
-        return super().apply(site, operands)
+        self._count()
+        eqn = site.eqn
+        try:
+            compiled = _compiled(_Kind(eqn, len(self.left)))
+        except TypeError:  # A parameter is not hashable.
+            compiled = _compiled.__wrapped__(_Kind(eqn, len(self.left)))
+        return compiled(operands)
 
-    def choices(self, x: Any) -> Sequence[int]:
-        self.left -= 1  # A loop may have a body without equations.
-        if self.left < 0:
-            raise _TooLongError
-        return super().choices(x)
+    def slice(self, site: Site, x: Any, aval: Any, index: int, iteration: int) -> Any:
+        return _row(x, index)
+
+    def stack(self, site: Site, slices: Sequence[Any], aval: Any) -> Any:
+        return jnp.stack(slices, 1)
+
+    def _cond(self, site: Site, operands: list[Any]) -> Evaluation:
+        which, *rest = operands
+        branches = [inner.program for inner in inner_programs(site.eqn)]
+        chosen = np.clip(np.asarray(which).astype(int), 0, len(branches) - 1)
+        here, found = self._here, list[Any]()
+        for i in sorted({*chosen[self._active].tolist()} or {0}):
+            self._here = here & (chosen == i)
+            results = yield from self.steps(branches[i], rest, site.inside())
+            found = self._merged(found or results, results)
+        self._here = here
+        return found
+
+    def _while(self, site: Site, operands: list[Any]) -> Evaluation:
+        loop = while_parts(site.eqn, operands)
+        carry, here = loop.carry, self._here
+        for i in itertools.count():
+            within, given = site.inside(i), [*loop.condition_constants, *carry]
+            (goes_on,) = yield from self.steps(loop.condition, given, within)
+            self._count()  # A loop may have a body without equations.
+            self._here = self._here & np.asarray(goes_on, bool)
+            if not self._active.any():
+                break
+            given = [*loop.body_constants, *carry]
+            carry = self._merged(carry, (yield from self.steps(loop.body, given, within)))
+        self._here = here
+        return carry
+
+    def _merged(self, old: list[Any], new: list[Any]) -> list[Any]:
+        """Return the new values in the lanes that are here, and the old ones in the others."""
+        if self._here.all():
+            return new
+        return [_chosen(self._here, x, y) for x, y in zip(old, new, strict=True)]
 
 
-class _Perturbed(_Counting):
-    """Changes every result of arithmetic in its last place, or an underflow by as much."""
+class _Perturbed(_Lanes):
+    """Changes every result of arithmetic in its last place, or an underflow by as much.
 
-    def __init__(self, most: int, seed: int) -> None:
-        super().__init__(most)
+    All lanes are changed alike.
+    """
+
+    def __init__(self, count: int, most: int, seed: int) -> None:
+        super().__init__(count, most)
         self._rng = np.random.default_rng(seed)
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
@@ -227,7 +321,7 @@ class _Perturbed(_Counting):
         numbers = _numbers(x)
 
         def signs() -> Array:
-            return self._rng.choice([-1.0, 1.0], numbers.shape)
+            return self._rng.choice([-1.0, 1.0], numbers.shape[1:])
 
         with np.errstate(all="ignore"):
             moved = numbers + float(info.eps) * size * signs() + float(least) * signs()
@@ -238,6 +332,52 @@ class _Perturbed(_Counting):
             if x.dtype.kind == "c":
                 return jnp.asarray((moved[..., 0] + 1j * moved[..., 1]).astype(x.dtype))
             return np.asarray(moved).astype(x.dtype)
+
+
+class _Kind:
+    """An equation for some lanes; equal if the primitive and its parameters are."""
+
+    def __init__(self, eqn: JaxprEqn, count: int) -> None:
+        self.eqn, self.count = eqn, count
+        self._key = eqn.primitive, tuple(eqn.params.items()), count
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Kind) and self._key == other._key
+
+
+@functools.lru_cache(4096)
+def _compiled(kind: _Kind) -> Callable[[list[Any]], list[Any]]:
+    """Return a function that evaluates equations of a kind, one lane after the other."""
+
+    def step(_: None, operands: list[Any]) -> tuple[None, list[Any]]:
+        with _jax.equation_context(kind.eqn):
+            found = _jax.bind_eqn(kind.eqn, operands)
+        return None, found if kind.eqn.primitive.multiple_results else [found]
+
+    return jax.jit(lambda operands: jax.lax.scan(step, None, operands, length=kind.count)[1])
+
+
+@functools.lru_cache(4096)
+def _in_lanes(number: bytes, dtype: Any, count: int) -> Any:
+    return jnp.broadcast_to(np.frombuffer(number, dtype), (count,))
+
+
+@jax.jit
+def _row(x: Any, index: int) -> Any:
+    return jax.lax.dynamic_index_in_dim(x, index, 1, keepdims=False)
+
+
+@jax.jit
+def _chosen(here: Any, old: Any, new: Any) -> Any:
+    return jnp.where(here.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Return a value of one input in all lanes."""
+    return jnp.stack(values) if _jax.is_key(values[0]) else np.stack(values)
 
 
 def _as_array(x: Any) -> Any:
@@ -261,14 +401,22 @@ def _numbers(x: Any) -> Array:
     return x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
-def _run(closed: ClosedJaxpr, values: Sequence[Any], evaluator: Evaluator) -> list[Array] | None:
-    """Return the results of a program, or None if a loop takes too long."""
-    try:
-        with _jax.eval_context():
-            given = [x if _jax.is_key(x) else jnp.asarray(x) for x in values]
-            return [*map(_numbers, evaluator.run(closed, given))]
-    except _TooLongError:
-        return None
+def _run(
+    closed: ClosedJaxpr, inputs: Sequence[Inputs], most: int, seed: int | None = None
+) -> _Results:
+    """Return the results of a program for inputs, as far as it takes no more equations.
+
+    With a seed, every result of arithmetic is changed at random.
+    """
+    nbytes = sum(_jax.nbytes(v.aval) for eqn in closed.jaxpr.eqns for v in eqn.outvars)
+    count = int(max(1, min(len(inputs), MOST_BYTES // max(nbytes, 1))))
+    found: _Results = []
+    for start in range(0, len(inputs), count):
+        some = inputs[start : start + count]
+        given = [*some, *[some[-1]] * (count - len(some))]
+        lanes = _Lanes(count, most) if seed is None else _Perturbed(count, most, seed)
+        found += lanes.results(closed, given)[: len(some)]
+    return found
 
 
 # --- Comparing results ------------------------------------------------------------------------
@@ -312,34 +460,49 @@ class _Pair(NamedTuple):
         """How many equations the latter may take."""
         return LONGER_AFTER * self.most
 
-    def difference(
-        self, inputs: Inputs, former: list[Array] | None, latter: list[Array] | None
-    ) -> Difference | None:
-        """Return the first difference of results that the class does not allow, if there is one."""
-        if former is None or latter is None:
-            return None
+    def differences(
+        self, inputs: Sequence[Inputs], former: _Results, latter: _Results
+    ) -> list[Difference | None]:
+        """Return for each input the first difference that the class does not allow, if any."""
+        suspect = [
+            old is not None and new is not None and self._may_differ(each, old, new)
+            for each, old, new in zip(inputs, former, latter, strict=True)
+        ]
+        if not any(suspect):
+            return [None] * len(inputs)
+        nothing: list[list[Any]] = [[0.0] * len(self.before.out_avals)] * len(inputs)
+        before = after = nothing
+        if self.meaning is not Meaning.SAME_BITS:
+            before = _reaches(self.before, inputs, former, self.most_after)
+        if self.meaning in (Meaning.BETTER, Meaning.SAME_REALS):
+            after = _reaches(self.after, inputs, latter, self.most_after)
+        found = zip(suspect, former, latter, before, after, strict=True)
+        return [self._difference(*rest) if suspected else None for suspected, *rest in found]
+
+    def _may_differ(self, inputs: Inputs, former: list[Array], latter: list[Array]) -> bool:
+        """Return whether results differ, by so much that it has to be weighed."""
         same = [_same(x, y) for x, y in zip(former, latter, strict=True)]
         if all(x.all() for x in same):
-            return None
+            return False
+        if self.meaning is Meaning.SAME_BITS:
+            return True
         if self.meaning is Meaning.SAME_REALS and not inputs.is_benign:
-            return None
-        if self.meaning is not Meaning.SAME_BITS:
-            same = [
-                x | _close(a, b, _least(a, _eps(aval)))
-                for x, a, b, aval in zip(same, former, latter, self.before.out_avals, strict=True)
-            ]
-            if all(x.all() for x in same):
-                return None
-        nothing: list[Any] = [0.0] * len(former)
-        old = new = nothing
-        if self.meaning is not Meaning.SAME_BITS:
-            old = _reaches(self.before, inputs, former, self.most_after)
-        if self.meaning in (Meaning.BETTER, Meaning.SAME_REALS):
-            new = _reaches(self.after, inputs, latter, self.most_after)
+            return False
+        pairs = zip(same, former, latter, self.before.out_avals, strict=True)
+        return not all((x | _nearly(a, b, _eps(aval))).all() for x, a, b, aval in pairs)
+
+    def _difference(self, former: Any, latter: Any, old: Any, new: Any) -> Difference | None:
+        """Return the first difference of results that the class does not allow, if there is one.
+
+        ``old`` and ``new`` are how far the rounding errors of the programs reach.
+        """
         for i, aval in enumerate(self.before.out_avals):
-            x, y = former[i], latter[i]
-            bound, is_wrong = self._compared(x, y, old[i], new[i], _eps(aval))
-            for place in map(tuple, np.argwhere(is_wrong & ~same[i])[:1].tolist()):
+            x, y, eps = former[i], latter[i], _eps(aval)
+            same = _same(x, y)
+            if self.meaning is not Meaning.SAME_BITS:
+                same |= _nearly(x, y, eps)
+            bound, is_wrong = self._compared(x, y, old[i], new[i], eps)
+            for place in map(tuple, np.argwhere(is_wrong & ~same)[:1].tolist()):
                 return Difference(i, place, x[place], y[place], float(bound[place]))
         return None
 
@@ -367,10 +530,11 @@ class _Pair(NamedTuple):
                 )
         return bound, is_wrong
 
-    def shrunk(self, inputs: Inputs) -> tuple[Inputs, Difference]:
-        """Return simpler inputs on which the programs differ, and the difference."""
-        found = self._tried(inputs)
-        assert found is not None
+    def shrunk(self, inputs: Inputs, found: Difference, count: int) -> tuple[Inputs, Difference]:
+        """Return simpler inputs on which the programs differ, and the difference.
+
+        They are tried in as many lanes as before, for which equations are compiled.
+        """
         steps = [
             (i, step)
             for i, x in enumerate(inputs.values)
@@ -384,7 +548,7 @@ class _Pair(NamedTuple):
             if simpler.tobytes() == inputs.values[i].tobytes():
                 continue
             values = [*inputs.values[:i], simpler, *inputs.values[i + 1 :]]
-            other = self._tried(inputs._replace(values=values))
+            other = self._tried([inputs._replace(values=values)] * count)
             if other is not None:
                 inputs, found = inputs._replace(values=values), other
             trials += 1
@@ -392,10 +556,10 @@ class _Pair(NamedTuple):
                 break
         return inputs, found
 
-    def _tried(self, inputs: Inputs) -> Difference | None:
-        former = _run(self.before, inputs.values, _Counting(self.most))
-        latter = _run(self.after, inputs.values, _Counting(self.most_after))
-        return self.difference(inputs, former, latter)
+    def _tried(self, inputs: Sequence[Inputs]) -> Difference | None:
+        former = _run(self.before, inputs, self.most)
+        latter = _run(self.after, inputs, self.most_after)
+        return self.differences(inputs, former, latter)[0]
 
 
 def _same(x: Array, y: Array) -> Array:
@@ -431,17 +595,25 @@ def _least(x: Array, eps: float) -> Array:
         return np.asarray(_times(ULPS, eps) * eps * abs(x)) if eps else np.zeros(x.shape)
 
 
-def _reaches(closed: ClosedJaxpr, inputs: Inputs, results: list[Array], most: int) -> list[Array]:
+def _nearly(x: Array, y: Array, eps: float) -> Array:
+    """Return where results differ by no more than they always may."""
+    return _close(x, y, _least(x, eps))
+
+
+def _reaches(
+    closed: ClosedJaxpr, inputs: Sequence[Inputs], results: _Results, most: int
+) -> list[list[Any]]:
     """Return how far rounding errors change each result; infinitely far if there is no telling."""
-    found: list[Any] = [0.0] * len(results)
+    found: list[list[Any]] = [[0.0] * len(x or ()) for x in results]
     for seed in range(RUNS):
-        others = _run(closed, inputs.values, _Perturbed(most, seed))
-        for i, x in enumerate(results):
-            other = np.full(x.shape, np.nan) if others is None else others[i]
-            with np.errstate(all="ignore"):
-                distance = abs(other - x) if x.dtype.kind == "f" else np.inf
-            moved = np.where(_same(x, other), 0.0, np.where(np.isnan(distance), np.inf, distance))
-            found[i] = np.maximum(found[i], moved)
+        runs = _run(closed, inputs, most, seed)
+        for reach, former, others in zip(found, results, runs, strict=True):
+            for i, x in enumerate(former or ()):
+                other = np.full(x.shape, np.nan) if others is None else others[i]
+                with np.errstate(all="ignore"):
+                    distance = abs(other - x) if x.dtype.kind == "f" else np.inf
+                moved = np.where(np.isnan(distance), np.inf, distance)
+                reach[i] = np.maximum(reach[i], np.where(_same(x, other), 0.0, moved))
     return found
 
 
